@@ -1,0 +1,130 @@
+//! The header lines: their form, where the known ones stand, and an iterator over all.
+//!
+//! Relies on `scan` having been here: in what `place` gets, every LF follows a CR. Called by `Article`. Source: RFC 5536
+//! section 2.2, with what articles of 1993 need: no space after the colon, empty values, lines of any length.
+
+use super::{HEADER_BYTES_MAX, HEADER_LINES_MAX, Known, Malformed, Place, known};
+use memchr::memchr;
+
+/// The size of a header block.
+pub(super) struct Block {
+    /// Its bytes, blank line included.
+    pub(super) bytes: usize,
+    /// Its lines, without the blank line.
+    pub(super) lines: u64,
+}
+
+/// Octets of header names: printable ASCII without space and colon.
+const NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut b = 0x21;
+    while b < 0x7f {
+        table[b] = b != b':' as usize;
+        b += 1;
+    }
+    table
+};
+
+/// Goes through the header lines of `wire` up to the blank line and notes where the known headers stand.
+pub(super) fn place(wire: &[u8], places: &mut [Place; known::COUNT]) -> Result<Block, Malformed> {
+    let block = wire.get(..HEADER_BYTES_MAX).unwrap_or(wire);
+    let endless = if wire.len() > block.len() { Malformed::HeadersTooLarge } else { Malformed::NoBlankLine };
+    let mut at = 0;
+    let mut lines = 0;
+    let mut open: Option<Known> = None;
+    loop {
+        let rest = block.get(at..).unwrap_or_default();
+        let Some(line_bytes) = memchr(b'\n', rest).map(|lf| lf + 1) else {
+            return Err(if rest.is_empty() || wire.len() > block.len() {
+                endless
+            } else {
+                Malformed::UnfinishedLine
+            });
+        };
+        let line = rest.get(..line_bytes).unwrap_or_default();
+        match line.first() {
+            Some(b'\r') => return Ok(Block { bytes: at + line_bytes, lines }),
+            Some(b' ' | b'\t') if lines == 0 => return Err(Malformed::LeadingContinuation),
+            Some(b' ' | b'\t') => extend(places, open, at + line_bytes),
+            _ => open = note(places, line, at)?,
+        }
+        lines += 1;
+        if lines > HEADER_LINES_MAX {
+            return Err(Malformed::TooManyHeaderLines);
+        }
+        at += line_bytes;
+    }
+}
+
+/// Notes a header's first line. Returns the header if it is the first of its name, so that continuation lines belong
+/// to its place.
+fn note(places: &mut [Place; known::COUNT], line: &[u8], at: usize) -> Result<Option<Known>, Malformed> {
+    let colon = memchr(b':', line).ok_or(Malformed::HeaderNoColon)?;
+    let (name, value) = line.split_at(colon);
+    let found = Known::find(name);
+    if found.is_none() {
+        check_name(name)?;
+    }
+    let Some((known, place)) = found.and_then(|known| Some((known, places.get_mut(known as usize)?))) else {
+        return Ok(None);
+    };
+    place.count = place.count.saturating_add(1);
+    if place.count > 1 {
+        return Ok(None);
+    }
+    let blanks = value.iter().skip(1).take_while(|&&b| b == b' ' || b == b'\t').count();
+    place.start = at as u16;
+    place.value = (at + colon + 1 + blanks) as u16;
+    place.end = (at + line.len()) as u16;
+    Ok(Some(known))
+}
+
+fn check_name(name: &[u8]) -> Result<(), Malformed> {
+    if name.is_empty() {
+        return Err(Malformed::EmptyHeaderName);
+    }
+    if name.iter().all(|&b| NAME[b as usize]) { Ok(()) } else { Err(Malformed::HeaderName) }
+}
+
+fn extend(places: &mut [Place; known::COUNT], open: Option<Known>, end: usize) {
+    if let Some(place) = open.and_then(|known| places.get_mut(known as usize)) {
+        place.end = end as u16;
+    }
+}
+
+/// Iterator over the headers of an article as (name, value).
+#[derive(Clone, Debug)]
+pub struct Headers<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Headers<'a> {
+    /// The headers in `head`, well-formed header lines with CRLFs, without the blank line (one ends it).
+    pub fn of(head: &'a [u8]) -> Headers<'a> {
+        Headers { rest: head }
+    }
+}
+
+impl<'a> Iterator for Headers<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let colon = memchr(b':', self.rest)?;
+        let mut end = colon;
+        while let Some(lf) = self.rest.get(end..).and_then(|rest| memchr(b'\n', rest)) {
+            end += lf + 1;
+            if !matches!(self.rest.get(end), Some(b' ' | b'\t')) {
+                break;
+            }
+        }
+        let name = self.rest.get(..colon)?;
+        if name.first() == Some(&b'\r') {
+            return None;
+        }
+        let value = self.rest.get(colon + 1..end)?;
+        self.rest = self.rest.get(end..)?;
+        let blanks = value.iter().take_while(|&&b| b == b' ' || b == b'\t').count();
+        let value = value.get(blanks..)?;
+        Some((name, value.strip_suffix(b"\r\n").unwrap_or(value)))
+    }
+}

@@ -1,0 +1,70 @@
+//! Why bytes are not an article.
+//!
+//! The texts are short and constant, so that they can stand in a response, a log line and a metric's label. Called by
+//! `Article::parse` and `Article::required`; ingest turns them into rejections. Source: RFC 5536 section 2.
+
+use super::Known;
+use std::fmt;
+
+/// A damage of form. None of these is remembered in the history: another peer may bring a good copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Malformed {
+    /// Headers never end.
+    NoBlankLine,
+    /// The last line has no CRLF.
+    UnfinishedLine,
+    /// A header line without a colon.
+    HeaderNoColon,
+    /// A header name with an octet that is not allowed, such as a space.
+    HeaderName,
+    /// A header line that begins with a colon.
+    EmptyHeaderName,
+    /// The first line is a continuation line.
+    LeadingContinuation,
+    /// The headers are larger than `HEADER_BYTES_MAX`.
+    HeadersTooLarge,
+    /// There are more than `HEADER_LINES_MAX` header lines.
+    TooManyHeaderLines,
+    /// The article is larger than `ARTICLE_BYTES_MAX`.
+    TooLarge,
+    /// A NUL octet.
+    Nul,
+    /// A CR without LF.
+    BareCr,
+    /// A LF without CR.
+    BareLf,
+    /// A line that is a dot alone: it would end the article when sent.
+    LoneDot,
+    /// A header that every article has is not there.
+    Missing(Known),
+    /// A header that every article has once is there more often.
+    Repeated(Known),
+    /// A header that every article has is empty.
+    Empty(Known),
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Malformed::NoBlankLine => "no blank line after headers",
+            Malformed::UnfinishedLine => "last line without CRLF",
+            Malformed::HeaderNoColon => "header line without colon",
+            Malformed::HeaderName => "bad octet in header name",
+            Malformed::EmptyHeaderName => "empty header name",
+            Malformed::LeadingContinuation => "first line is a continuation",
+            Malformed::HeadersTooLarge => "headers too large",
+            Malformed::TooManyHeaderLines => "too many header lines",
+            Malformed::TooLarge => "article too large",
+            Malformed::Nul => "NUL octet",
+            Malformed::BareCr => "CR without LF",
+            Malformed::BareLf => "LF without CR",
+            Malformed::LoneDot => "line of a lone dot",
+            Malformed::Missing(known) => return write!(f, "missing {} header", known.name()),
+            Malformed::Repeated(known) => return write!(f, "repeated {} header", known.name()),
+            Malformed::Empty(known) => return write!(f, "empty {} header", known.name()),
+        };
+        f.write_str(text)
+    }
+}
+
+impl std::error::Error for Malformed {}

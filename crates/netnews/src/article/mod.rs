@@ -1,0 +1,154 @@
+//! An article as a view over its bytes in wire format.
+//!
+//! Invariants of an `Article`: every line ends in CRLF and there is no other CR or LF and no NUL; the headers are well
+//! formed and end in a blank line; no line is a lone dot. So the bytes can be stored and sent as they are. 8-bit octets
+//! are fine anywhere. Called by ingest, inject, the spool's rebuild and import. Sources: RFC 5536 section 2, RFC 3977
+//! section 3.6.
+
+mod headers;
+mod known;
+mod malformed;
+mod scan;
+
+pub use headers::Headers;
+pub use known::Known;
+pub use malformed::Malformed;
+
+use crate::message_id::MessageId;
+use std::ops::Range;
+
+/// The largest header block, blank line included: 64 KiB.
+pub const HEADER_BYTES_MAX: usize = 64 * 1024;
+
+const _: () = assert!(HEADER_BYTES_MAX <= 1 << 16, "offsets in `Place` have 16 bits");
+
+/// The most header lines, continuation lines included.
+pub const HEADER_LINES_MAX: u64 = 1000;
+
+/// The largest article that is looked at: 2 GiB. Peers and rules set smaller limits.
+pub const ARTICLE_BYTES_MAX: usize = 1 << 31;
+
+/// The headers every article has exactly once (RFC 5536 section 3.1).
+pub const REQUIRED: [Known; 6] =
+    [Known::MessageId, Known::Path, Known::Newsgroups, Known::From, Known::Subject, Known::Date];
+
+/// Where a known header stands: the whole field is `start..end`, its value `value..end - 2`. A blank line follows within
+/// `HEADER_BYTES_MAX`, so offsets fit 16 bits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    start: u16,
+    value: u16,
+    end: u16,
+    count: u8,
+}
+
+/// A parsed view of an article's bytes: CRLF lines, dot-stuffed, without the final `.` CRLF.
+#[derive(Clone, Debug)]
+pub struct Article<'a> {
+    wire: &'a [u8],
+    body_offset: usize,
+    lines: u64,
+    bytes: u64,
+    places: [Place; known::COUNT],
+}
+
+impl<'a> Article<'a> {
+    /// Parses an article of wire-format bytes, without the final `.` CRLF. Allocates nothing.
+    pub fn parse(wire: &'a [u8]) -> Result<Article<'a>, Malformed> {
+        if wire.len() > ARTICLE_BYTES_MAX {
+            return Err(Malformed::TooLarge);
+        }
+        let counts = scan::scan(wire)?;
+        let mut places = [Place::default(); known::COUNT];
+        let block = headers::place(wire, &mut places)?;
+        if !wire.ends_with(b"\n") {
+            return Err(Malformed::UnfinishedLine);
+        }
+        Ok(Article {
+            wire,
+            body_offset: block.bytes,
+            lines: counts.lines.saturating_sub(block.lines + 1),
+            bytes: (wire.len() as u64).saturating_sub(counts.dots),
+            places,
+        })
+    }
+
+    /// All bytes, as given to `parse`.
+    pub fn wire(&self) -> &'a [u8] {
+        self.wire
+    }
+
+    /// The offset of the first byte after the blank line.
+    pub fn body_offset(&self) -> usize {
+        self.body_offset
+    }
+
+    /// The body, dot-stuffed.
+    pub fn body(&self) -> &'a [u8] {
+        self.wire.get(self.body_offset..).unwrap_or_default()
+    }
+
+    /// The header lines with their CRLFs, without the blank line.
+    pub fn head(&self) -> &'a [u8] {
+        self.wire.get(..self.body_offset.saturating_sub(2)).unwrap_or_default()
+    }
+
+    /// The value of the first header of that name: what follows the colon and white space, without the final CRLF; folds
+    /// stay in.
+    pub fn header(&self, known: Known) -> Option<&'a [u8]> {
+        let place = self.place(known)?;
+        self.wire.get(usize::from(place.value)..usize::from(place.end).saturating_sub(2))
+    }
+
+    /// Where the first header of that name stands in `wire`: from its name to the CRLF of its last line.
+    pub fn header_lines(&self, known: Known) -> Option<Range<usize>> {
+        self.place(known).map(|place| usize::from(place.start)..usize::from(place.end))
+    }
+
+    /// How many headers of that name there are; 255 for that many or more.
+    pub fn count(&self, known: Known) -> u8 {
+        self.places.get(known as usize).map_or(0, |place| place.count)
+    }
+
+    /// All headers as (name, value), in order; values as in `header`.
+    pub fn headers(&self) -> Headers<'a> {
+        Headers::of(self.head())
+    }
+
+    /// The Message-ID, if there is one and it is well formed.
+    pub fn message_id(&self) -> Option<MessageId<'a>> {
+        self.header(Known::MessageId).and_then(MessageId::from_header)
+    }
+
+    /// The lines of the body: `:lines` of RFC 3977.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// The octets of the article without dot-stuffing: `:bytes` of RFC 3977.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether the headers that every article has are there, once each and not empty.
+    pub fn required(&self) -> Result<(), Malformed> {
+        for known in REQUIRED {
+            match self.count(known) {
+                0 => return Err(Malformed::Missing(known)),
+                1 => {}
+                _ => return Err(Malformed::Repeated(known)),
+            }
+            if self.header(known).is_none_or(|value| value.trim_ascii().is_empty()) {
+                return Err(Malformed::Empty(known));
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&self, known: Known) -> Option<&Place> {
+        self.places.get(known as usize).filter(|place| place.count > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

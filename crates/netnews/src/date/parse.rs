@@ -1,0 +1,161 @@
+//! From tokens to seconds.
+//!
+//! The tokens are taken in whatever order they come: a month's name, a number with four digits for the year, and so on.
+//! What is said twice, or cannot be, makes the whole value unparsable; an unknown word is a time zone after the time and
+//! a weekday before it. Called by `date::parse`. Source: RFC 5322 sections 3.3 and 4.3, and Usenet's habits.
+
+use super::civil::{Civil, days, month_days};
+use super::tokens::{Token, Tokens};
+use super::zone;
+
+/// The longest value looked at.
+const DATE_BYTES_MAX: usize = 256;
+
+#[derive(Default)]
+struct Parts {
+    year: Option<i64>,
+    month: Option<u8>,
+    day: Option<u8>,
+    time: Option<(u8, u8, u8)>,
+    zone: Option<i64>,
+    /// The numbers that are no time, in order, with how many digits they had.
+    numbers: [Option<(u32, u8)>; 3],
+    /// What stands between them, if not space.
+    joint: Option<u8>,
+}
+
+pub(super) fn seconds(value: &[u8]) -> Option<i64> {
+    if value.len() > DATE_BYTES_MAX {
+        return None;
+    }
+    let mut parts = Parts::default();
+    for token in Tokens::new(value) {
+        match token? {
+            Token::Word(word) => parts.word(word)?,
+            Token::Number { value, digits } => parts.number(value, digits)?,
+            Token::Time { hour, minute, second } => set(&mut parts.time, (hour, minute, second))?,
+            Token::Signed { negative, digits } => parts.signed(negative, digits)?,
+            Token::Joint(joint) => parts.joint = Some(joint),
+        }
+    }
+    parts.settle()?;
+    parts.seconds()
+}
+
+fn set<T>(slot: &mut Option<T>, value: T) -> Option<()> {
+    slot.is_none().then(|| *slot = Some(value))
+}
+
+const MONTHS: [&[u8]; 12] =
+    [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
+
+const WEEKDAYS: [&[u8]; 7] = [b"mon", b"tue", b"wed", b"thu", b"fri", b"sat", b"sun"];
+
+/// Which of `names` the word begins with, whatever its case.
+fn named(names: &[&[u8]], word: &[u8]) -> Option<usize> {
+    let first = word.get(..3)?;
+    names.iter().position(|name| name.eq_ignore_ascii_case(first))
+}
+
+impl Parts {
+    fn word(&mut self, word: &[u8]) -> Option<()> {
+        if let Some(seconds) = zone::named(word) {
+            // "GMT+2" and "EST5EDT": the first name counts, an offset after it is added by `signed`.
+            self.zone = self.zone.or(Some(seconds));
+            return Some(());
+        }
+        if let Some(month) = named(&MONTHS, word) {
+            return set(&mut self.month, month as u8 + 1);
+        }
+        if named(&WEEKDAYS, word).is_some() {
+            return Some(());
+        }
+        match (word, self.time) {
+            (b"T" | b"t", None) => Some(()),
+            (b"AM" | b"am" | b"PM" | b"pm", Some((hour @ 1..=12, minute, second))) => {
+                let noon = if word.eq_ignore_ascii_case(b"PM") { 12 } else { 0 };
+                self.time = Some((hour % 12 + noon, minute, second));
+                Some(())
+            }
+            (b"DST" | b"dst", Some(_)) => {
+                self.zone = self.zone.map(|seconds| seconds + 3600);
+                Some(())
+            }
+            (b"st" | b"nd" | b"rd" | b"th", None) if self.numbers[0].is_some() => Some(()),
+            (_, Some(_)) => {
+                self.zone = self.zone.or(Some(0));
+                Some(())
+            }
+            // A weekday in another language, at the start.
+            (_, None) => (self.month.is_none() && self.numbers[0].is_none()).then_some(()),
+        }
+    }
+
+    fn number(&mut self, value: u32, digits: u8) -> Option<()> {
+        // After a time only the year of ctime's form can follow, or the 5 of EST5EDT.
+        if self.time.is_some() && self.zone.is_some() && digits <= 1 {
+            return Some(());
+        }
+        let slot = self.numbers.iter_mut().find(|slot| slot.is_none())?;
+        *slot = Some((value, digits));
+        Some(())
+    }
+
+    fn signed(&mut self, negative: bool, digits: &[u8]) -> Option<()> {
+        let seconds = zone::offset(negative, digits)?;
+        // A number after UTC or GMT is an offset from it; after another zone's name it only repeats it.
+        if self.zone.is_none_or(|zone| zone == 0) {
+            self.zone = Some(seconds);
+        }
+        Some(())
+    }
+
+    /// Decides which of the numbers is the year, the month and the day.
+    fn settle(&mut self) -> Option<()> {
+        let [first, second, third] = self.numbers;
+        let (day, month, year) = match (self.month, first?, second, third) {
+            // 16 Apr 1993, Apr 16 1993, 16-Apr-93; 1993 Apr 16
+            (Some(month), (a, digits), Some(b), None) if digits < 3 => ((a, digits), month, b),
+            (Some(month), a, Some(b), None) => (b, month, a),
+            // 1993-04-16, 1993/04/16
+            (None, a @ (_, 4), Some((month, _)), Some(day)) => (day, u8::try_from(month).ok()?, a),
+            // 16.4.1993
+            (None, day, Some((month, _)), Some(year)) if self.joint == Some(b'.') => {
+                (day, u8::try_from(month).ok()?, year)
+            }
+            // 4/16/93, as the United States write it
+            (None, (month, _), Some(day), Some(year)) if self.joint == Some(b'/') => {
+                (day, u8::try_from(month).ok()?, year)
+            }
+            _ => return None,
+        };
+        self.day = Some(u8::try_from(day.0).ok().filter(|_| day.1 <= 2)?);
+        self.month = Some(month);
+        self.year = Some(full_year(year.0, year.1)?);
+        Some(())
+    }
+
+    fn seconds(&self) -> Option<i64> {
+        let (year, month, day) = (self.year?, self.month?, self.day?);
+        if !(1..=12).contains(&month) || day == 0 || day > month_days(year, month) {
+            return None;
+        }
+        let (hour, minute, second) = self.time.unwrap_or((0, 0, 0));
+        if hour > 23 || minute > 59 || second > 60 {
+            return None;
+        }
+        let of_day = i64::from(hour) * 3600 + i64::from(minute) * 60 + i64::from(second);
+        Some(days(Civil { year, month, day }) * 86_400 + of_day - self.zone.unwrap_or(0))
+    }
+}
+
+/// RFC 5322 section 4.3: two digits are 2000 to 2049 or 1950 to 1999, three are counted from 1900.
+fn full_year(value: u32, digits: u8) -> Option<i64> {
+    let value = i64::from(value);
+    match digits {
+        1 | 2 if value < 50 => Some(2000 + value),
+        2 | 3 => Some(1900 + value),
+        4 => Some(value),
+        _ => None,
+    }
+}

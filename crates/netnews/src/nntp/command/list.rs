@@ -1,0 +1,73 @@
+//! The LIST command and its keywords.
+//!
+//! A keyword that is known and carries a wrong argument is a syntax error of LIST; an unknown keyword is
+//! `Syntax::UnknownKeyword` (501); whether a known list is kept (503 if not) is the session's matter. Sources: RFC 3977
+//! sections 7.6, 8.4 and 8.6, RFC 6048 section 2, RFC 2980 section 2.1.
+
+use super::arguments::Arguments;
+use super::{Command, Syntax, Verb};
+
+/// What LIST asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the variants are the keywords of the RFCs, by name
+pub enum ListKind<'a> {
+    /// Also LIST without a keyword.
+    Active(Option<&'a [u8]>),
+    ActiveTimes(Option<&'a [u8]>),
+    Counts(Option<&'a [u8]>),
+    DistribPats,
+    Distributions,
+    /// The argument: `MSGID`, `RANGE` or none.
+    Headers(Option<&'a [u8]>),
+    Moderators,
+    Motd,
+    Newsgroups(Option<&'a [u8]>),
+    OverviewFmt,
+    Subscriptions(Option<&'a [u8]>),
+}
+
+#[derive(Clone, Copy)]
+enum Form {
+    Alone(ListKind<'static>),
+    Wildmat(for<'a> fn(Option<&'a [u8]>) -> ListKind<'a>),
+    Headers,
+}
+
+// The tuple constructors are not general over the lifetime, closures are.
+#[allow(clippy::redundant_closure)]
+const KEYWORDS: &[(&[u8], Form)] = &[
+    (b"ACTIVE", Form::Wildmat(|pattern| ListKind::Active(pattern))),
+    (b"NEWSGROUPS", Form::Wildmat(|pattern| ListKind::Newsgroups(pattern))),
+    (b"OVERVIEW.FMT", Form::Alone(ListKind::OverviewFmt)),
+    (b"ACTIVE.TIMES", Form::Wildmat(|pattern| ListKind::ActiveTimes(pattern))),
+    (b"COUNTS", Form::Wildmat(|pattern| ListKind::Counts(pattern))),
+    (b"DISTRIB.PATS", Form::Alone(ListKind::DistribPats)),
+    (b"DISTRIBUTIONS", Form::Alone(ListKind::Distributions)),
+    (b"HEADERS", Form::Headers),
+    (b"MODERATORS", Form::Alone(ListKind::Moderators)),
+    (b"MOTD", Form::Alone(ListKind::Motd)),
+    (b"SUBSCRIPTIONS", Form::Wildmat(|pattern| ListKind::Subscriptions(pattern))),
+];
+
+/// The keywords, for the LIST line of CAPABILITIES and for HELP.
+pub fn keywords() -> impl Iterator<Item = &'static str> {
+    KEYWORDS.iter().map(|(name, _)| str::from_utf8(name).unwrap_or_default())
+}
+
+pub(super) fn parse<'a>(verb: &'static Verb, mut arguments: Arguments<'a>) -> Result<Command<'a>, Syntax> {
+    let Some(keyword) = arguments.next() else {
+        return Ok(Command::List(ListKind::Active(None)));
+    };
+    let (_, form) =
+        KEYWORDS.iter().find(|(name, _)| name.eq_ignore_ascii_case(keyword)).ok_or(Syntax::UnknownKeyword)?;
+    let kind = match form {
+        Form::Alone(kind) => arguments.end(*kind),
+        Form::Wildmat(make) => arguments.optional().map(make),
+        Form::Headers => arguments.optional().filter(|word| headers_argument(*word)).map(ListKind::Headers),
+    };
+    kind.map(Command::List).ok_or(Syntax::BadArguments(verb))
+}
+
+fn headers_argument(word: Option<&[u8]>) -> bool {
+    word.is_none_or(|word| word.eq_ignore_ascii_case(b"MSGID") || word.eq_ignore_ascii_case(b"RANGE"))
+}

@@ -1,0 +1,160 @@
+//! One NNTP command line as a value.
+//!
+//! `parse` takes a line without its line end and gives a `Command` or the `Syntax` error to answer with; nothing is
+//! copied. Verbs come from one table (`verb::TABLE`), of which HELP is made too. Whether a command is allowed or carried
+//! out is the session's matter. Called by the server's sessions. Sources: RFC 3977 sections 3.1 and 9.2, RFC 4642-4644,
+//! 6048, 8054, 2980.
+
+mod arguments;
+mod list;
+mod parse;
+mod select;
+pub mod verb;
+
+pub use list::{ListKind, keywords as list_keywords};
+pub use select::{ARTICLE_NUMBER_MAX, Range, Select, Which};
+pub use verb::{Verb, help};
+
+use crate::message_id::MessageId;
+
+/// A command with its arguments, as borrowed parts of the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // the variants are the commands of the RFCs, by name
+pub enum Command<'a> {
+    Article(Which<'a>),
+    Head(Which<'a>),
+    Body(Which<'a>),
+    Stat(Which<'a>),
+    Over(Select<'a>),
+    /// XOVER knows no Message-ID.
+    Xover(Option<Range>),
+    Hdr {
+        field: &'a [u8],
+        select: Select<'a>,
+    },
+    Xhdr {
+        field: &'a [u8],
+        select: Select<'a>,
+    },
+    /// `patterns` are one or more wildmats with white space between; see [`words`].
+    Xpat {
+        field: &'a [u8],
+        select: Select<'a>,
+        patterns: &'a [u8],
+    },
+    Group(&'a [u8]),
+    ListGroup {
+        group: Option<&'a [u8]>,
+        range: Option<Range>,
+    },
+    Last,
+    Next,
+    List(ListKind<'a>),
+    /// `date` and `time` are digits, for `date::parse_nntp`.
+    NewGroups {
+        date: &'a [u8],
+        time: &'a [u8],
+    },
+    NewNews {
+        wildmat: &'a [u8],
+        date: &'a [u8],
+        time: &'a [u8],
+    },
+    Post,
+    Ihave(MessageId<'a>),
+    /// The argument as sent, any octets but LF, perhaps no Message-ID: RFC 4644 wants it back in the response.
+    Check(&'a [u8]),
+    /// The argument as sent, any octets but LF, perhaps none; the article follows whatever it is.
+    Takethis(&'a [u8]),
+    ModeReader,
+    ModeStream,
+    /// Another MODE: 501.
+    Mode(&'a [u8]),
+    Capabilities {
+        keyword: Option<&'a [u8]>,
+    },
+    Date,
+    Help,
+    Quit,
+    Slave,
+    StartTls,
+    AuthinfoUser(&'a [u8]),
+    AuthinfoPass(&'a [u8]),
+    AuthinfoSasl {
+        mechanism: &'a [u8],
+        initial: Option<&'a [u8]>,
+    },
+    /// AUTHINFO with another keyword (GENERIC, SIMPLE): 501.
+    Authinfo(&'a [u8]),
+    Compress {
+        algorithm: &'a [u8],
+    },
+    Xgtitle {
+        wildmat: Option<&'a [u8]>,
+    },
+    Xpath(MessageId<'a>),
+    /// A verb that is known and not carried out (503): see [`Verb::known`].
+    Known(&'static Verb),
+}
+
+/// Why a line is no command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syntax {
+    /// Nothing but white space. RFC 3977 has 500 for it; INN ignores such lines.
+    Empty,
+    /// The verb is not in the table.
+    UnknownCommand,
+    /// Too few arguments, too many, or one that is not of its form.
+    BadArguments(&'static Verb),
+    /// A keyword after LIST that is not known.
+    UnknownKeyword,
+    /// A NUL, CR or other control character in the line.
+    BadOctet,
+}
+
+impl Syntax {
+    /// The response code: 500 or 501.
+    pub fn code(&self) -> u16 {
+        match self {
+            Syntax::Empty | Syntax::UnknownCommand => 500,
+            Syntax::BadArguments(_) | Syntax::UnknownKeyword | Syntax::BadOctet => 501,
+        }
+    }
+
+    /// Appends the whole response line; for wrong arguments it shows the syntax of the verb.
+    pub fn append(&self, out: &mut Vec<u8>) {
+        match self {
+            Syntax::Empty => out.extend_from_slice(b"500 Empty command\r\n"),
+            Syntax::UnknownCommand => out.extend_from_slice(b"500 What?\r\n"),
+            Syntax::UnknownKeyword => out.extend_from_slice(b"501 Unknown keyword\r\n"),
+            Syntax::BadOctet => out.extend_from_slice(b"501 Control character in command\r\n"),
+            Syntax::BadArguments(verb) => {
+                out.extend_from_slice(b"501 Syntax is: ");
+                verb.append_syntax(out);
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+}
+
+/// Parses one command line, without its CRLF.
+pub fn parse(line: &[u8]) -> Result<Command<'_>, Syntax> {
+    let (name, rest) = arguments::cut(line);
+    if name.is_empty() {
+        return Err(Syntax::Empty);
+    }
+    let verb = verb::find(name).ok_or(Syntax::UnknownCommand)?;
+    let bad = rest.iter().fold(false, |bad, &b| bad | ((b < b' ') & (b != b'\t')) | (b == 0x7f));
+    if bad && !verb.keeps_argument() {
+        return Err(Syntax::BadOctet);
+    }
+    parse::arguments(verb, rest)
+}
+
+/// The words of `text`, between spaces and TABs.
+pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Which articles a command means: the current one, a number, a range, a Message-ID.
+//!
+//! Numbers up to 2^63-1 are taken, far past RFC 3977's 2,147,483,647, as RFC 3977 section 6 allows for. A range whose
+//! end lies before its start is valid and empty. Sources: RFC 3977 sections 6.1.2, 6.2.1, 8.3 and 9.8.
+
+use crate::decimal::parse_decimal;
+use crate::message_id::MessageId;
+
+/// The highest article number taken in a command.
+pub const ARTICLE_NUMBER_MAX: u64 = i64::MAX as u64;
+
+/// The argument of ARTICLE, HEAD, BODY and STAT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which<'a> {
+    /// No argument: the current article.
+    Current,
+    /// An article number of the current group.
+    Number(u64),
+    /// A Message-ID.
+    MessageId(MessageId<'a>),
+}
+
+/// The argument of OVER, HDR and the like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Select<'a> {
+    /// No argument: the current article.
+    Current,
+    /// A range of the current group.
+    Range(Range),
+    /// A Message-ID.
+    MessageId(MessageId<'a>),
+}
+
+/// A range of article numbers: `n` is `n..=n`, `n-` has no end, `n-m` may be empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first number.
+    pub low: u64,
+    /// The last number; `None`: no end.
+    pub high: Option<u64>,
+}
+
+impl Range {
+    /// `n`, `n-` or `n-m`; anything else is `None`.
+    pub fn parse(text: &[u8]) -> Option<Range> {
+        let Some(dash) = text.iter().position(|&b| b == b'-') else {
+            let n = number(text)?;
+            return Some(Range { low: n, high: Some(n) });
+        };
+        let low = number(text.get(..dash)?)?;
+        let high = match text.get(dash + 1..)? {
+            b"" => None,
+            digits => Some(number(digits)?),
+        };
+        Some(Range { low, high })
+    }
+
+    /// The last number, `ARTICLE_NUMBER_MAX` if there is no end.
+    pub fn last(&self) -> u64 {
+        self.high.unwrap_or(ARTICLE_NUMBER_MAX)
+    }
+
+    /// Whether no number is in it.
+    pub fn is_empty(&self) -> bool {
+        self.last() < self.low
+    }
+
+    /// Whether `n` is in it.
+    pub fn contains(&self, n: u64) -> bool {
+        (self.low..=self.last()).contains(&n)
+    }
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    parse_decimal(digits).filter(|&n| n <= ARTICLE_NUMBER_MAX)
+}
+
+impl<'a> Which<'a> {
+    pub(super) fn parse(word: Option<&'a [u8]>) -> Option<Which<'a>> {
+        match word {
+            None => Some(Which::Current),
+            Some(text) if text.starts_with(b"<") => MessageId::parse(text).map(Which::MessageId),
+            Some(text) => number(text).map(Which::Number),
+        }
+    }
+}
+
+impl<'a> Select<'a> {
+    pub(super) fn parse(word: Option<&'a [u8]>) -> Option<Select<'a>> {
+        match word {
+            None => Some(Select::Current),
+            Some(text) if text.starts_with(b"<") => MessageId::parse(text).map(Select::MessageId),
+            Some(text) => Range::parse(text).map(Select::Range),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Framing: where a command line ends, where a multi-line block ends, dot-stuffing.
+//!
+//! Both finders are resumable: they say where to go on when more bytes have arrived, so that no byte is looked at twice.
+//! A command line may end in a bare LF; an article block ends at CRLF `.` CRLF only, so that nothing in an article can
+//! pass for its end. Called by sessions, feeds, rnews. Sources: RFC 3977 sections 3.1 and 3.1.1.
+
+use memchr::{memchr, memchr_iter, memmem};
+use std::sync::LazyLock;
+
+/// The longest command line, CRLF included (RFC 3977 section 3.1).
+pub const LINE_BYTES_MAX: usize = 512;
+
+/// What `next_line` found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextLine<'a> {
+    /// A whole line.
+    Line {
+        /// The line without its CRLF or LF.
+        line: &'a [u8],
+        /// The offset of the byte after the line.
+        next: usize,
+    },
+    /// No line end yet, and still within the limit.
+    More,
+    /// The line is longer than the limit.
+    TooLong {
+        /// The offset after its line end, or `None` if that has not arrived.
+        next: Option<usize>,
+    },
+}
+
+/// The line of `buf` that starts at `from`, of at most `LINE_BYTES_MAX` bytes.
+pub fn next_line(buf: &[u8], from: usize) -> NextLine<'_> {
+    next_line_within(buf, from, LINE_BYTES_MAX)
+}
+
+/// The line of `buf` that starts at `from`, of at most `line_bytes_max` bytes, its line end included.
+pub fn next_line_within(buf: &[u8], from: usize, line_bytes_max: usize) -> NextLine<'_> {
+    let rest = buf.get(from..).unwrap_or_default();
+    let Some(lf) = memchr(b'\n', rest) else {
+        return if rest.len() >= line_bytes_max { NextLine::TooLong { next: None } } else { NextLine::More };
+    };
+    let next = from + lf + 1;
+    if lf + 1 > line_bytes_max {
+        return NextLine::TooLong { next: Some(next) };
+    }
+    let line = rest.get(..lf).unwrap_or_default();
+    NextLine::Line { line: line.strip_suffix(b"\r").unwrap_or(line), next }
+}
+
+/// What `find_end` found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The block is whole.
+    Found {
+        /// Its length without the final `.` CRLF: every line of it ends in CRLF.
+        article_len: usize,
+        /// The offset of the byte after the final `.` CRLF.
+        next: usize,
+    },
+    /// The end has not arrived.
+    More {
+        /// What to give as `from` when there is more.
+        resume_from: usize,
+    },
+}
+
+static END: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\r\n.\r\n"));
+
+/// Finds the end of the multi-line block that starts at `buf[0]`. `from` is 0 at first and then what the last call
+/// gave as `resume_from`.
+pub fn find_end(buf: &[u8], from: usize) -> End {
+    if from == 0 && buf.starts_with(b".\r\n") {
+        return End::Found { article_len: 0, next: 3 };
+    }
+    if let Some(at) = END.find(buf.get(from..).unwrap_or_default()) {
+        let article_len = from + at + 2;
+        return End::Found { article_len, next: article_len + 3 };
+    }
+    // Four bytes at the end may be the beginning of the five looked for.
+    End::More { resume_from: buf.len().saturating_sub(4).max(from) }
+}
+
+/// Appends `text`, whose lines end in LF or CRLF, in wire format: CRLF lines, a dot before every leading dot, without
+/// the final `.` CRLF. A last line without line end gets one.
+pub fn dot_stuff(text: &[u8], out: &mut Vec<u8>) {
+    out.reserve(text.len() + text.len() / 16 + 2);
+    let mut start = 0;
+    while let Some(rest) = text.get(start..).filter(|rest| !rest.is_empty()) {
+        let (line, next) = match memchr(b'\n', rest) {
+            Some(lf) => (rest.get(..lf).unwrap_or_default(), start + lf + 1),
+            None => (rest, text.len()),
+        };
+        if line.first() == Some(&b'.') {
+            out.push(b'.');
+        }
+        out.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
+        out.extend_from_slice(b"\r\n");
+        start = next;
+    }
+}
+
+/// Appends `wire` (without the final `.` CRLF) with the dot taken off every line that begins with one; lines keep
+/// their CRLF.
+pub fn unstuff(wire: &[u8], out: &mut Vec<u8>) {
+    out.reserve(wire.len());
+    let mut start = usize::from(wire.first() == Some(&b'.'));
+    for lf in memchr_iter(b'\n', wire) {
+        if wire.get(lf + 1) == Some(&b'.') {
+            out.extend_from_slice(wire.get(start..=lf).unwrap_or_default());
+            start = lf + 2;
+        }
+    }
+    out.extend_from_slice(wire.get(start..).unwrap_or_default());
+}
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

@@ -1,0 +1,172 @@
+//! Overview rows: one line per article with what a newsreader needs to show a group.
+//!
+//! A row is `number TAB fields TAB Xref: value CRLF`; the fields are made once, when the article is filed, so that a
+//! row is put together by copying. Values never hold TAB, CR, LF or NUL. Called by ingest (fields) and the spool
+//! (rows). Source: RFC 3977 sections 8.3 and 8.4.
+
+use crate::decimal::append_decimal;
+use memchr::{memchr, memchr_iter, memchr3};
+
+/// The lines of LIST OVERVIEW.FMT for the rows made here (RFC 3977 section 8.4).
+pub const OVERVIEW_FMT: &[&str] =
+    &["Subject:", "From:", "Date:", "Message-ID:", "References:", ":bytes", ":lines", "Xref:full"];
+
+/// Field indexes of a row, for `field`.
+pub mod index {
+    /// The article number.
+    pub const NUMBER: usize = 0;
+    /// Subject.
+    pub const SUBJECT: usize = 1;
+    /// From.
+    pub const FROM: usize = 2;
+    /// Date.
+    pub const DATE: usize = 3;
+    /// Message-ID.
+    pub const MESSAGE_ID: usize = 4;
+    /// References.
+    pub const REFERENCES: usize = 5;
+    /// `:bytes`.
+    pub const BYTES: usize = 6;
+    /// `:lines`.
+    pub const LINES: usize = 7;
+    /// `Xref: value`, with its name.
+    pub const XREF: usize = 8;
+}
+
+/// What goes into an overview row: header values as they stand in the article (they may be folded) and two counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields<'a> {
+    /// Subject value.
+    pub subject: &'a [u8],
+    /// From value.
+    pub from: &'a [u8],
+    /// Date value.
+    pub date: &'a [u8],
+    /// Message-ID value.
+    pub message_id: &'a [u8],
+    /// References value, empty if there is none.
+    pub references: &'a [u8],
+    /// `:bytes`, octets of the article without dot-stuffing.
+    pub bytes: u64,
+    /// `:lines`, lines of the body.
+    pub lines: u64,
+}
+
+/// Appends `subject TAB from TAB date TAB message-id TAB references TAB bytes TAB lines`.
+pub fn append_fields(fields: &Fields<'_>, out: &mut Vec<u8>) {
+    for value in [fields.subject, fields.from, fields.date, fields.message_id, fields.references] {
+        append_value(value, out);
+        out.push(b'\t');
+    }
+    append_decimal(fields.bytes, out);
+    out.push(b'\t');
+    append_decimal(fields.lines, out);
+}
+
+/// Appends a header value as overview and HDR show it: CRLF pairs taken out, then every TAB, CR, LF and NUL a space
+/// (RFC 3977 sections 8.3.2 and 8.5.2).
+pub fn append_value(value: &[u8], out: &mut Vec<u8>) {
+    if memchr3(b'\t', b'\r', b'\n', value).is_none() && memchr(0, value).is_none() {
+        out.extend_from_slice(value);
+        return;
+    }
+    let mut bytes = value.iter().copied().peekable();
+    while let Some(b) = bytes.next() {
+        match b {
+            b'\r' if bytes.next_if_eq(&b'\n').is_some() => {}
+            b'\t' | b'\r' | b'\n' | 0 => out.push(b' '),
+            other => out.push(other),
+        }
+    }
+}
+
+/// Appends a whole row: `number TAB fields TAB Xref: value CRLF`; without the Xref part if `xref_value` is empty.
+pub fn append_row(number: u64, fields_text: &[u8], xref_value: &[u8], out: &mut Vec<u8>) {
+    out.reserve(fields_text.len() + xref_value.len() + 32);
+    append_decimal(number, out);
+    out.push(b'\t');
+    out.extend_from_slice(fields_text);
+    if !xref_value.is_empty() {
+        out.extend_from_slice(b"\tXref: ");
+        append_value(xref_value, out);
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The field at `index` (see [`index`]) of a row, with or without its CRLF; `None` if the row has fewer.
+pub fn field(row: &[u8], index: usize) -> Option<&[u8]> {
+    let row = row.strip_suffix(b"\r\n").unwrap_or(row);
+    let mut tabs = memchr_iter(b'\t', row);
+    let start = match index.checked_sub(1) {
+        None => 0,
+        Some(before) => tabs.nth(before)? + 1,
+    };
+    let end = tabs.next().unwrap_or(row.len());
+    row.get(start..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row(fields: &Fields<'_>, xref: &[u8]) -> Vec<u8> {
+        let (mut text, mut out) = (Vec::new(), Vec::new());
+        append_fields(fields, &mut text);
+        append_row(3000234, &text, xref, &mut out);
+        out
+    }
+
+    #[test]
+    fn the_row_of_the_rfc() {
+        let fields = Fields {
+            subject: b"I am just a test article",
+            from: b"\"Demo User\" <nobody@example.com>",
+            date: b"6 Oct 1998 04:38:40 -0500",
+            message_id: b"<45223423@example.com>",
+            references: b"<45454@example.net>",
+            bytes: 1234,
+            lines: 17,
+        };
+        let expected: &[u8] = b"3000234\tI am just a test article\t\"Demo User\" <nobody@example.com>\t\
+6 Oct 1998 04:38:40 -0500\t<45223423@example.com>\t<45454@example.net>\t1234\t17\tXref: news.example.com misc.test:3000363\r\n";
+        assert_eq!(row(&fields, b"news.example.com misc.test:3000363"), expected);
+        assert_eq!(field(expected, index::XREF).unwrap(), b"Xref: news.example.com misc.test:3000363");
+    }
+
+    #[test]
+    fn folds_and_controls() {
+        let mut out = Vec::new();
+        append_value(b"one\r\n\ttwo\r\n  three\tfour\0five\rsix\nseven", &mut out);
+        assert_eq!(out, b"one two  three four five six seven");
+    }
+
+    #[test]
+    fn without_xref_there_is_no_ninth_field() {
+        let row = row(&Fields::default(), b"");
+        assert_eq!(row, b"3000234\t\t\t\t\t\t0\t0\r\n");
+        assert_eq!(field(&row, index::LINES), Some(&b"0"[..]));
+        assert_eq!(field(&row, index::XREF), None);
+        assert_eq!(field(b"", 0), Some(&b""[..]));
+        assert_eq!(field(b"", 1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_values_the_row_has_nine_fields(
+            values in prop::array::uniform5(prop::collection::vec(any::<u8>(), 0..60)),
+            bytes: u64, lines: u64,
+        ) {
+            let [subject, from, date, message_id, references] = &values;
+            let row = row(&Fields { subject, from, date, message_id, references, bytes, lines }, b"h g:1");
+            prop_assert_eq!(memchr_iter(b'\t', &row).count(), 8);
+            prop_assert_eq!(memchr_iter(b'\n', &row).count(), 1);
+            prop_assert_eq!(memchr_iter(b'\r', &row).count(), 1);
+            prop_assert_eq!(memchr(0, &row), None);
+            let lines_field = field(&row, index::LINES).and_then(crate::decimal::parse_decimal);
+            prop_assert_eq!(lines_field, Some(lines));
+            let bytes_field = field(&row, index::BYTES).and_then(crate::decimal::parse_decimal);
+            prop_assert_eq!(bytes_field, Some(bytes));
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The Path header: which relaying agents an article has passed.
+//!
+//! A Path is path identities and diagnostics between `!`, then the tail entry, which is no identity. Called by relay
+//! checks (loops), by the choice of feeds (a peer in the Path has the article) and by ingest, which puts our name before
+//! the old value. Sources: RFC 5536 section 3.1.5, RFC 5537 section 3.2.1.
+
+/// Whether `identity` is one of the path identities of `path`, whatever its case. The tail entry does not count.
+pub fn contains_identity(path: &[u8], identity: &[u8]) -> bool {
+    entries(path).any(|entry| entry.eq_ignore_ascii_case(identity))
+}
+
+/// The path identities, leftmost (nearest) first, without diagnostics and without the tail entry.
+pub fn hops(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    entries(path).filter(|entry| !entry.starts_with(b"."))
+}
+
+/// The tail entry: what stands after the last `!` (a user name or `not-for-mail`).
+pub fn tail(path: &[u8]) -> &[u8] {
+    let from = memchr::memrchr(b'!', path).map_or(0, |bang| bang + 1);
+    path.get(from..).unwrap_or_default().trim_ascii()
+}
+
+fn entries(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let end = memchr::memrchr(b'!', path).unwrap_or(0);
+    let identities = path.get(..end).unwrap_or_default();
+    identities.split(|&b| matches!(b, b'!' | b' ' | b'\t' | b'\r' | b'\n')).filter(|entry| !entry.is_empty())
+}
+
+/// What a relaying agent says about where it got the article (RFC 5537 section 3.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Diagnostic<'a> {
+    /// Nothing: `identity!`
+    None,
+    /// The sender is the one the leftmost path identity names: `identity!!`
+    Match,
+    /// Got from this address or name; not compared: `identity!.SEEN.address!`
+    Seen(&'a [u8]),
+    /// Got from this address or name, which is not the leftmost identity: `identity!.MISMATCH.address!`
+    Mismatch(&'a [u8]),
+    /// Injected here, from this address or name (may be empty): `identity!.POSTED.address!`
+    Posted(&'a [u8]),
+}
+
+/// Appends what goes before the old Path value: our identity, `!`, and the diagnostic.
+pub fn prefix(identity: &[u8], diagnostic: Diagnostic<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(identity);
+    out.push(b'!');
+    let (keyword, address): (&[u8], &[u8]) = match diagnostic {
+        Diagnostic::None => return,
+        Diagnostic::Match => {
+            out.push(b'!');
+            return;
+        }
+        Diagnostic::Seen(address) => (b".SEEN", address),
+        Diagnostic::Mismatch(address) => (b".MISMATCH", address),
+        Diagnostic::Posted(address) => (b".POSTED", address),
+    };
+    out.extend_from_slice(keyword);
+    if !address.is_empty() {
+        out.push(b'.');
+        out.extend_from_slice(address);
+    }
+    out.push(b'!');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODERN: &[u8] =
+        b"foo.isp.example!.SEEN.isp.example!!foo-news\r\n !.MISMATCH.2001:DB8:0:0:8:800:200C:417A!bar.isp.example!!old.site.example!barbaz!!baz.isp.example!.POSTED.dialup123.baz.isp.example!not-for-mail";
+
+    #[test]
+    fn identities_of_a_path() {
+        assert!(contains_identity(MODERN, b"foo.isp.example"));
+        assert!(contains_identity(MODERN, b"FOO-News"));
+        assert!(contains_identity(MODERN, b"baz.isp.example"));
+        assert!(!contains_identity(MODERN, b"not-for-mail"));
+        assert!(!contains_identity(MODERN, b"isp.example"));
+        assert!(!contains_identity(MODERN, b""));
+        assert!(!contains_identity(b"", b"a"));
+        assert!(!contains_identity(b"a", b"a"));
+        assert!(contains_identity(b"a!a", b"a"));
+    }
+
+    #[test]
+    fn hops_leave_diagnostics_out() {
+        let seen: Vec<_> = hops(MODERN).collect();
+        let expected: [&[u8]; 6] = [
+            b"foo.isp.example",
+            b"foo-news",
+            b"bar.isp.example",
+            b"old.site.example",
+            b"barbaz",
+            b"baz.isp.example",
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!(hops(b"alone").count(), 0);
+        assert_eq!(tail(MODERN), b"not-for-mail");
+        assert_eq!(tail(b"alone"), b"alone");
+    }
+
+    #[test]
+    fn prefixes() {
+        for (diagnostic, expected) in [
+            (Diagnostic::None, &b"me!"[..]),
+            (Diagnostic::Match, b"me!!"),
+            (Diagnostic::Seen(b"192.0.2.1"), b"me!.SEEN.192.0.2.1!"),
+            (Diagnostic::Mismatch(b"peer.example"), b"me!.MISMATCH.peer.example!"),
+            (Diagnostic::Posted(b"h.example"), b"me!.POSTED.h.example!"),
+            (Diagnostic::Posted(b""), b"me!.POSTED!"),
+        ] {
+            let mut out = Vec::new();
+            prefix(b"me", diagnostic, &mut out);
+            assert_eq!(out, expected);
+            out.extend_from_slice(b"old.example!tail");
+            assert!(contains_identity(&out, b"ME"));
+            assert_eq!(hops(&out).count(), 2);
+        }
+    }
+}

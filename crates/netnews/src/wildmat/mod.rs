@@ -1,0 +1,105 @@
+//! Wildmats: patterns of newsgroup names and header values.
+//!
+//! A wildmat is a list of patterns between commas; the rightmost that matches decides, and one with `!` before it decides
+//! against. Matching takes time at most (length of pattern) x (length of text), for any pattern. Called by feeds, rules,
+//! access, LIST, NEWNEWS, XPAT. Sources: RFC 3977 section 4; RFC 2980 section 3.3 for the sets of `parse_lenient`.
+
+mod pattern;
+
+use pattern::Pattern;
+use std::fmt;
+
+/// The longest wildmat: 64 KiB (a peer's list of groups in the configuration can be long).
+pub const WILDMAT_BYTES_MAX: usize = 64 * 1024;
+
+/// A parsed wildmat.
+#[derive(Clone, Debug)]
+pub struct Wildmat {
+    /// In the order as written, with "negated".
+    patterns: Vec<(bool, Pattern)>,
+}
+
+/// Why a text is no wildmat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WildmatError {
+    /// Nothing, or nothing between two commas or after a `!`.
+    EmptyPattern,
+    /// One of `\ [ ] !` where the grammar of RFC 3977 has none.
+    Reserved(u8),
+    /// A `[` without `]`, or a `\` at the end.
+    Unfinished,
+    /// Not UTF-8, or a space or control character.
+    BadOctet,
+    /// Longer than `WILDMAT_BYTES_MAX`.
+    TooLong,
+}
+
+impl fmt::Display for WildmatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WildmatError::EmptyPattern => f.write_str("empty pattern in wildmat"),
+            WildmatError::Reserved(b) => write!(f, "'{}' is not allowed there in a wildmat", char::from(*b)),
+            WildmatError::Unfinished => f.write_str("wildmat ends within a set or after a backslash"),
+            WildmatError::BadOctet => {
+                f.write_str("wildmat is not UTF-8 or holds a space or control character")
+            }
+            WildmatError::TooLong => f.write_str("wildmat is too long"),
+        }
+    }
+}
+
+impl std::error::Error for WildmatError {}
+
+impl Wildmat {
+    /// Parses a wildmat by the grammar of RFC 3977 section 4.1, where `\`, `[` and `]` are reserved. The first pattern may
+    /// have a `!` too; it then has no effect.
+    pub fn parse(text: &[u8]) -> Result<Wildmat, WildmatError> {
+        if text.iter().any(|&b| b <= b' ' || b == 0x7f) {
+            return Err(WildmatError::BadOctet);
+        }
+        Wildmat::with(text, pattern::strict)
+    }
+
+    /// Also takes what older clients and configurations send: `[a-z]`, `[^0-9]`, `\*`, spaces, and octets that are not
+    /// UTF-8 (then every octet of those counts as a character).
+    pub fn parse_lenient(text: &[u8]) -> Result<Wildmat, WildmatError> {
+        Wildmat::with(text, pattern::lenient)
+    }
+
+    fn with(text: &[u8], take: fn(&[u8]) -> pattern::Taken<'_>) -> Result<Wildmat, WildmatError> {
+        if text.len() > WILDMAT_BYTES_MAX {
+            return Err(WildmatError::TooLong);
+        }
+        let mut patterns = Vec::new();
+        let mut rest = text;
+        loop {
+            let negated = rest.first() == Some(&b'!');
+            let (pattern, after) = take(rest.get(usize::from(negated)..).unwrap_or_default())?;
+            patterns.push((negated, pattern));
+            match after.split_first() {
+                None => return Ok(Wildmat { patterns }),
+                Some((_, next)) => rest = next,
+            }
+        }
+    }
+
+    /// Whether `text` matches: the rightmost pattern that matches is not negated (RFC 3977 section 4.2).
+    pub fn matches(&self, text: &[u8]) -> bool {
+        self.patterns
+            .iter()
+            .rev()
+            .find(|(_, pattern)| pattern.matches(text))
+            .is_some_and(|(negated, _)| !negated)
+    }
+}
+
+impl std::str::FromStr for Wildmat {
+    type Err = WildmatError;
+
+    fn from_str(text: &str) -> Result<Wildmat, WildmatError> {
+        Wildmat::parse(text.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Little-endian and varint encoding for journal rows, residents and checkpoints.
+//! Reading never panics: a [`Reader`] that runs out answers `None` from then on.
+
+/// Appends an unsigned LEB128 varint.
+pub(crate) fn put_varint(mut n: u64, out: &mut Vec<u8>) {
+    while n >= 0x80 {
+        out.push(n as u8 | 0x80);
+        n >>= 7;
+    }
+    out.push(n as u8);
+}
+
+/// Appends a length and the bytes.
+pub(crate) fn put_bytes(b: &[u8], out: &mut Vec<u8>) {
+    put_varint(b.len() as u64, out);
+    out.extend_from_slice(b);
+}
+
+/// Appends a fixed 64-bit number.
+pub(crate) fn put_u64(n: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&n.to_le_bytes());
+}
+
+/// Reads what the `put_` functions wrote.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader<'a>(pub &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(n)?;
+        self.0 = tail;
+        Some(head)
+    }
+
+    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    pub fn u8(&mut self) -> Option<u8> {
+        Some(self.array::<1>()?[0])
+    }
+
+    pub fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.array()?))
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.array()?))
+    }
+
+    pub fn u128(&mut self) -> Option<u128> {
+        Some(u128::from_le_bytes(self.array()?))
+    }
+
+    pub fn varint(&mut self) -> Option<u64> {
+        let mut n = 0u64;
+        for shift in (0..64).step_by(7) {
+            let b = self.u8()?;
+            let bits = u64::from(b & 0x7f);
+            if shift == 63 && bits > 1 {
+                return None;
+            }
+            n |= bits << shift;
+            if b < 0x80 {
+                return Some(n);
+            }
+        }
+        None
+    }
+
+    /// A varint that counts things of at least `each` bytes still to come: bounds allocations.
+    pub fn count(&mut self, each: usize) -> Option<usize> {
+        let n = usize::try_from(self.varint()?).ok()?;
+        (n <= self.0.len() / each.max(1)).then_some(n)
+    }
+
+    pub fn bytes(&mut self) -> Option<&'a [u8]> {
+        let n = self.count(1)?;
+        self.take(n)
+    }
+
+    pub fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?.to_vec()).ok()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_round_trip_and_refuse_overflow() {
+        for n in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
+            let mut b = Vec::new();
+            put_varint(n, &mut b);
+            let mut r = Reader(&b);
+            assert_eq!(r.varint(), Some(n));
+            assert!(r.is_empty());
+        }
+        assert_eq!(Reader(&[0xff; 10]).varint(), None);
+        assert_eq!(Reader(&[0x80]).varint(), None);
+        assert_eq!(Reader(&[200, 1, 2]).bytes(), None);
+    }
+}

@@ -1,0 +1,557 @@
+//! The one way into the spool: a batch of articles and remembered ids is stored, journaled and published together.
+//!
+//! Order, per part of a batch: give out numbers and places, displace what the places were taken by, write the bytes,
+//! write the journal rows (the commit point), make the articles known. One thread at a time is in here.
+
+use crate::codec::put_varint;
+use crate::error::{Trouble, TroubleKind};
+use crate::fold::{Folds, Published};
+use crate::groups::GroupId;
+use crate::history::Found;
+use crate::checkpoint;
+use crate::clock::unix_now;
+use crate::journal::{ArticleRow, JournalWriter, Row, VolumeRow};
+use crate::key::Key;
+use crate::method::cnfs::record::{self, RecordHeader};
+use crate::manager::Class;
+use crate::rules::Traits;
+use crate::syncer::{Handover, SyncState};
+use crate::token::{MethodKind, Token};
+use hashbrown::HashSet;
+use netnews::overview_row::{Fields, append_fields};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Bytes stored in one go, unless a single article is bigger.
+pub(crate) const PART_BYTES_MAX: u64 = 1 << 20;
+/// Most groups one article is filed in.
+pub(crate) const GROUPS_MAX: usize = 1000;
+
+/// An article ready to be stored.
+#[derive(Debug, Clone, Copy)]
+pub struct Filing<'a> {
+    /// Hash of its Message-ID.
+    pub key: Key,
+    /// Its Message-ID.
+    pub message_id: &'a [u8],
+    /// The article in wire format, without Xref and without the final `.`-line, as pieces to be put one behind the other.
+    pub pieces: &'a [&'a [u8]],
+    /// Length of its headers in the pieces, the blank line included.
+    pub header_bytes: usize,
+    /// Where its Message-ID stands in the pieces.
+    pub message_id_at: usize,
+    /// The groups to file it in; at least one, none twice.
+    pub groups: &'a [GroupId],
+    /// What OVER tells of it.
+    pub fields: Fields<'a>,
+    /// Unix seconds.
+    pub arrived: u64,
+    /// Unix seconds.
+    pub expires: Option<u64>,
+    /// Its From header, for storage rules.
+    pub from: &'a [u8],
+}
+
+/// One thing to be committed.
+#[derive(Debug, Clone, Copy)]
+pub enum Entry<'a> {
+    /// An accepted article.
+    Article(Filing<'a>),
+    /// A rejected one whose Message-ID is remembered.
+    Remember {
+        /// Hash of its Message-ID.
+        key: Key,
+        /// Unix seconds.
+        arrived: u64,
+    },
+}
+
+/// Where an article was filed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Filed {
+    /// Its token.
+    pub token: Token,
+}
+
+/// What became of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Stored, journaled and published.
+    Filed(Filed),
+    /// Its Message-ID is known already.
+    Duplicate,
+    /// Its Message-ID is remembered now.
+    Remembered,
+    /// No buffer of its class can hold it, or no rule matches it.
+    Unfit,
+}
+
+/// A journal position to wait for; see [`crate::Spool::is_durable`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Ticket(pub(crate) u64);
+
+/// Records to be written to one volume in one call.
+#[derive(Debug)]
+struct Run {
+    volume: usize,
+    place: u64,
+    bytes: Range<usize>,
+}
+
+/// What is known of an entry between its preparation and its publication.
+#[derive(Debug)]
+struct Prepared {
+    key: Key,
+    token: Option<Token>,
+    arrived: u32,
+    numbers: Range<usize>,
+    xref: Range<usize>,
+    fields: Range<usize>,
+}
+
+/// Memory of a part, kept from one to the next.
+#[derive(Debug, Default)]
+struct Scratch {
+    /// Record bytes by volume.
+    stage: Vec<Vec<u8>>,
+    /// Planned write position by volume.
+    heads: Vec<Option<u64>>,
+    runs: Vec<Run>,
+    prepared: Vec<Prepared>,
+    numbers: Vec<(GroupId, u64)>,
+    text: Vec<u8>,
+    row_numbers: Vec<u8>,
+    promises: Vec<(GroupId, u64)>,
+    keys: HashSet<u128>,
+    bytes: u64,
+    sync_first: bool,
+    xref: Vec<u8>,
+}
+
+impl Scratch {
+    fn clear(&mut self, volumes: usize) {
+        self.stage.resize_with(volumes, Vec::new);
+        self.stage.iter_mut().for_each(Vec::clear);
+        self.heads.clear();
+        self.heads.resize(volumes, None);
+        self.runs.clear();
+        self.prepared.clear();
+        self.numbers.clear();
+        self.text.clear();
+        self.promises.clear();
+        self.keys.clear();
+        self.bytes = 0;
+        self.sync_first = false;
+    }
+}
+
+/// The spool's one writer.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub folds: Folds,
+    pub journal: JournalWriter,
+    pub classes: Vec<Class>,
+    pub sync: Arc<SyncState>,
+    /// Rows since the last checkpoint was taken.
+    pub rows: u64,
+    /// Journal position of the last checkpoint, and its length.
+    pub checkpointed: (u64, u64),
+    /// Last position told in a `Synced` row.
+    pub synced_told: u64,
+    scratch: Scratch,
+}
+
+impl Writer {
+    pub fn new(folds: Folds, journal: JournalWriter, classes: Vec<Class>, sync: Arc<SyncState>) -> Self {
+        let synced_told = journal.end();
+        let checkpointed = (journal.end(), 0);
+        Self { folds, journal, classes, sync, rows: 0, checkpointed, synced_told, scratch: Scratch::default() }
+    }
+
+    /// Commits a batch, part by part. On `Err` the outcomes so far stand; the other entries were not accepted.
+    pub fn commit(&mut self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<Ticket, Trouble> {
+        let mut done = 0;
+        while done < batch.len() {
+            self.accepting()?;
+            self.sync.wait_for_room();
+            let n = self.commit_part(batch.get(done..).unwrap_or_default(), outcomes)?;
+            done += n;
+            self.after_part(n as u64);
+        }
+        Ok(Ticket(self.journal.end()))
+    }
+
+    /// Commits as many entries as make one part; returns how many.
+    fn commit_part(&mut self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<usize, Trouble> {
+        let mut s = std::mem::take(&mut self.scratch);
+        s.clear(self.folds.shared.volumes.all().len());
+        let told = outcomes.len();
+        let mut n = 0;
+        for entry in batch {
+            match self.prepare(entry, &mut s) {
+                Some(outcome) => outcomes.push(outcome),
+                None => break,
+            }
+            n += 1;
+        }
+        let result = self.store_and_publish(&mut s);
+        self.scratch = s;
+        match result {
+            Ok(()) => Ok(n),
+            Err(trouble) => {
+                self.journal.discard();
+                outcomes.truncate(told);
+                Err(self.sync.stop(trouble))
+            }
+        }
+    }
+
+    fn store_and_publish(&mut self, s: &mut Scratch) -> Result<(), Trouble> {
+        if s.prepared.is_empty() {
+            return Ok(());
+        }
+        if !s.promises.is_empty() {
+            self.journal.push(&Row::Promise(std::mem::take(&mut s.promises)));
+        }
+        let durable = self.sync.durable();
+        if durable > self.synced_told {
+            self.synced_told = durable;
+            self.journal.push(&Row::Synced { upto: durable });
+        }
+        let shared = self.folds.shared.clone();
+        for (volume, head) in s.heads.iter().enumerate() {
+            if let Some(head) = head {
+                self.folds.displace(volume, *head).map_err(|e| trouble("read residents", &e))?;
+            }
+        }
+        for run in &s.runs {
+            let bytes = s.stage.get(run.volume).and_then(|b| b.get(run.bytes.clone())).unwrap_or_default();
+            if let Some(volume) = shared.volumes.all().get(run.volume) {
+                volume.write(run.place, bytes).map_err(|e| trouble("write to buffer", &e))?;
+            }
+        }
+        self.journal.write().map_err(|e| trouble("write journal", &e))?; // COMMIT POINT
+        if s.sync_first {
+            self.journal.sync_set().sync().map_err(|e| trouble("sync journal", &e))?;
+        }
+        for p in &s.prepared {
+            match p.token {
+                None => self.folds.remember(p.key, p.arrived),
+                Some(token) => self.folds.publish(&Published {
+                    key: p.key,
+                    token,
+                    arrived: p.arrived,
+                    numbers: s.numbers.get(p.numbers.clone()).unwrap_or_default(),
+                    xref: s.text.get(p.xref.clone()).unwrap_or_default(),
+                    fields: s.text.get(p.fields.clone()).unwrap_or_default(),
+                }),
+            }
+        }
+        shared.generation.fetch_add(1, Ordering::Release);
+        self.sync.wrote(s.bytes);
+        Ok(())
+    }
+
+    /// Gives an entry its numbers and place and makes its record and row; `None` if it must wait for the next part.
+    fn prepare(&mut self, entry: &Entry<'_>, s: &mut Scratch) -> Option<Outcome> {
+        let (key, arrived) = match entry {
+            Entry::Article(f) => (f.key, f.arrived),
+            Entry::Remember { key, arrived } => (*key, *arrived),
+        };
+        let arrived = u32::try_from(arrived).unwrap_or(u32::MAX);
+        if s.keys.contains(&key.0) || !matches!(self.folds.shared.history.lookup(&key), Found::None) {
+            return Some(Outcome::Duplicate);
+        }
+        let token = match entry {
+            Entry::Remember { .. } => None,
+            Entry::Article(f) => match self.place(f, s) {
+                Place::Later => return None,
+                Place::Nowhere => return Some(Outcome::Unfit),
+                Place::Trash(token) => {
+                    self.remember(key, arrived, s);
+                    return Some(Outcome::Filed(Filed { token }));
+                }
+                Place::At(token, volume) => {
+                    self.put_article(f, token, volume, arrived, s);
+                    Some(token)
+                }
+            },
+        };
+        Some(match token {
+            Some(token) => Outcome::Filed(Filed { token }),
+            None => {
+                self.remember(key, arrived, s);
+                Outcome::Remembered
+            }
+        })
+    }
+
+    fn remember(&mut self, key: Key, arrived: u32, s: &mut Scratch) {
+        s.keys.insert(key.0);
+        self.journal.push(&Row::Remember { key, arrived });
+        s.prepared.push(Prepared { key, token: None, arrived, numbers: 0..0, xref: 0..0, fields: 0..0 });
+    }
+
+    /// Chooses class, volume and place.
+    fn place(&mut self, f: &Filing<'_>, s: &mut Scratch) -> Place {
+        let size = f.pieces.iter().map(|p| p.len() as u64).sum::<u64>();
+        let first = f.groups.first().and_then(|g| self.folds.numbers.get(g.0 as usize));
+        let Some(bits) = first.map(|n| n.rule_bits).filter(|_| f.groups.len() <= GROUPS_MAX) else {
+            return Place::Nowhere;
+        };
+        let expires_in_secs = f.expires.map(|e| e.saturating_sub(f.arrived));
+        let traits = Traits { size_bytes: size, groups: f.groups.len(), from: f.from, expires_in_secs };
+        let Some(number) = self.folds.rules.class(bits, &traits) else { return Place::Nowhere };
+        // An upper bound: the Xref line's length depends on the numbers.
+        let xref_bytes_max = self.folds.identity.len() + 16 + self.names_bytes(f.groups) + f.groups.len() * 24;
+        let Some(class) = self.classes.get_mut(number) else { return Place::Nowhere };
+        if class.method == MethodKind::Trash {
+            return Place::Trash(Token { method: class.method, class: number as u8, volume: u16::MAX, place: 0 });
+        }
+        let len = record::HEADER_BYTES + xref_bytes_max + size as usize + record::END.len();
+        let volumes = &self.folds.shared.volumes;
+        let Some(choice) = class.choose(volumes, &s.heads, len) else { return Place::Nowhere };
+        let Some(v) = volumes.all().get(choice.volume) else { return Place::Nowhere };
+        if !s.prepared.is_empty() && s.bytes + len as u64 > PART_BYTES_MAX.min(v.area() / 4) {
+            return Place::Later;
+        }
+        class.turn = choice.turn;
+        if let Some((left, head)) = choice.leaves {
+            let volume = volumes.all().get(left).map_or(u16::MAX, |v| v.id());
+            self.journal.push(&Row::Skip { volume, head });
+            if let Some(planned) = s.heads.get_mut(left) {
+                *planned = Some(head);
+            }
+        }
+        let token = Token { method: v.method(), class: number as u8, volume: v.id(), place: choice.place };
+        Place::At(token, choice.volume)
+    }
+
+    fn names_bytes(&self, groups: &[GroupId]) -> usize {
+        let table = self.folds.shared.groups.table();
+        groups.iter().map(|g| table.get(*g).map_or(0, |g| g.name.len())).sum()
+    }
+
+    /// Builds the record in the stage and the journal row, and gives out the numbers.
+    fn put_article(&mut self, f: &Filing<'_>, token: Token, volume: usize, arrived: u32, s: &mut Scratch) {
+        let numbers = self.give_numbers(f.groups, s);
+        self.folds.put_xref(s.numbers.get(numbers.clone()).unwrap_or_default(), &mut s.xref);
+        let xref = append(&mut s.text, &s.xref);
+        let fields_start = s.text.len();
+        append_fields(&f.fields, &mut s.text);
+        let fields = fields_start..s.text.len();
+
+        let Some(stage) = s.stage.get_mut(volume) else { return };
+        let start = stage.len();
+        const NAME: &[u8] = b"Xref: ";
+        let xref_line_bytes = NAME.len() + s.xref.len() + 2;
+        let article_bytes: usize = f.pieces.iter().map(|p| p.len()).sum();
+        let header = RecordHeader {
+            data_bytes: (xref_line_bytes + article_bytes + record::END.len()) as u32,
+            header_bytes: (xref_line_bytes + f.header_bytes) as u32,
+            place: token.place,
+            sequence: self.folds.next_sequence,
+            key: f.key,
+            arrived,
+            expires: f.expires.map_or(0, |e| u32::try_from(e).unwrap_or(u32::MAX)),
+            message_id_at: (xref_line_bytes + f.message_id_at) as u32,
+            message_id_bytes: f.message_id.len() as u16,
+            class: token.class,
+        };
+        header.put(stage);
+        stage.extend_from_slice(NAME);
+        stage.extend_from_slice(&s.xref);
+        stage.extend_from_slice(b"\r\n");
+        f.pieces.iter().for_each(|p| stage.extend_from_slice(p));
+        stage.extend_from_slice(record::END);
+        if let Some(record) = stage.get_mut(start..) {
+            record::seal(record);
+        }
+        let (block, area) = self.folds.shared.volumes.all().get(volume).map_or((1, 1), |v| (v.block(), v.area()));
+        let padded = ((stage.len() - start) as u64).next_multiple_of(block);
+        stage.resize(start + padded as usize, 0);
+
+        let expires = header.expires;
+        match s.runs.iter_mut().rev().find(|r| r.volume == volume) {
+            // The area's end cuts a run, even if the record before filled it to the last byte.
+            Some(run) if run.place + run.bytes.len() as u64 == token.place && token.place % area != 0 => {
+                run.bytes.end = stage.len();
+            }
+            _ => s.runs.push(Run { volume, place: token.place, bytes: start..stage.len() }),
+        }
+        if let Some(head) = s.heads.get_mut(volume) {
+            *head = Some(token.place + padded);
+        }
+        if let Some(class) = self.classes.get_mut(usize::from(token.class)) {
+            class.stored(token.place + padded, area);
+        }
+        s.bytes += padded;
+        s.keys.insert(f.key.0);
+        s.row_numbers.clear();
+        for (group, number) in s.numbers.get(numbers.clone()).unwrap_or_default() {
+            put_varint(u64::from(group.0), &mut s.row_numbers);
+            put_varint(*number, &mut s.row_numbers);
+        }
+        self.journal.push(&Row::Article(ArticleRow {
+            sequence: self.folds.next_sequence,
+            key: f.key,
+            token,
+            stored_bytes: padded,
+            arrived,
+            expires,
+            message_id: f.message_id,
+            fields: s.text.get(fields.clone()).unwrap_or_default(),
+            numbers: &s.row_numbers,
+        }));
+        self.folds.next_sequence += 1;
+        s.prepared.push(Prepared { key: f.key, token: Some(token), arrived, numbers, xref, fields });
+    }
+
+    fn give_numbers(&mut self, groups: &[GroupId], s: &mut Scratch) -> Range<usize> {
+        let start = s.numbers.len();
+        let (synced, end) = (self.journal.sync_set().synced(), self.journal.pushed_end());
+        for group in groups {
+            let Some(numbers) = self.folds.numbers.get_mut(group.0 as usize) else { continue };
+            let given = numbers.next(synced, end);
+            if let Some(upto) = given.promise {
+                s.promises.push((*group, upto));
+            }
+            s.sync_first |= given.sync_first;
+            s.numbers.push((*group, given.number));
+        }
+        start..s.numbers.len()
+    }
+}
+
+impl Writer {
+    /// Whether the spool accepts at the moment. After a full disk it tries once a second whether there is room again.
+    fn accepting(&mut self) -> Result<(), Trouble> {
+        if let Some(text) = self.folds.failed.clone() {
+            let text = format!("{text}; a restart makes the index whole again from the journal");
+            return Err(self.sync.stop(Trouble { kind: TroubleKind::Io, text }));
+        }
+        let Some(trouble) = self.sync.trouble() else { return Ok(()) };
+        if trouble.kind != TroubleKind::Full || !self.sync.may_probe() {
+            return Err(trouble);
+        }
+        self.journal.discard();
+        self.journal.push(&Row::Probe);
+        match self.journal.write() {
+            Ok(()) => {
+                self.sync.go_on();
+                Ok(())
+            }
+            Err(_) => Err(trouble),
+        }
+    }
+
+    /// Housekeeping between parts: the next journal file, the next checkpoint.
+    fn after_part(&mut self, rows: u64) {
+        self.rows += rows;
+        if self.journal.is_file_full() && let Err(e) = self.next_journal_file() {
+            self.sync.stop(trouble("begin a journal file", &e));
+        }
+        let (position, bytes) = self.checkpointed;
+        let due = self.rows >= self.folds.shared.config.checkpoint_rows
+            && self.journal.end().saturating_sub(position) >= 4 * bytes
+            && !self.sync.is_checkpoint_pending();
+        if due && let Err(e) = self.checkpoint() {
+            self.sync.stop(trouble("take a checkpoint", &e));
+        }
+    }
+
+    /// Takes a checkpoint and hands it to the syncing thread.
+    pub fn checkpoint(&mut self) -> io::Result<()> {
+        let dir = self.folds.shared.config.dir.join("index");
+        let forget_before = self.first_kept_record();
+        let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), unix_now())?;
+        let keep = self.folds.shared.config.journal_keep_bytes;
+        let dead_journals = self.journal.files_before(taken.position.saturating_sub(keep))?;
+        self.checkpointed = (taken.position, taken.bytes());
+        self.rows = 0;
+        self.sync.hand_over(Handover { taken, dead_journals, forget_before });
+        Ok(())
+    }
+
+    /// Commits one row and makes it durable before it is applied: for rows whose application changes bytes in place.
+    pub fn commit_now(&mut self, row: &Row<'_>) -> Result<(), Trouble> {
+        self.journal.push(row);
+        self.write_now()
+    }
+
+    /// Writes the rows pushed and syncs the journal.
+    pub fn write_now(&mut self) -> Result<(), Trouble> {
+        if let Err(trouble) = self.accepting() {
+            self.journal.discard();
+            return Err(trouble);
+        }
+        let written = self.journal.write().and_then(|()| self.journal.sync_set().sync().map(|_| ()));
+        self.rows += 1;
+        written.map_err(|e| self.sync.stop(trouble("write journal", &e)))
+    }
+
+    /// The last row and a last checkpoint.
+    pub fn close(&mut self) -> io::Result<()> {
+        if self.sync.trouble().is_some() {
+            return Ok(());
+        }
+        self.folds.closed = true;
+        self.journal.push(&Row::Closed);
+        self.journal.write()?;
+        self.checkpoint()
+    }
+
+    /// The first history record that must be kept: an article lives, or the id is younger than the remember time.
+    fn first_kept_record(&self) -> u64 {
+        let shared = &self.folds.shared;
+        let before = unix_now().saturating_sub(shared.config.remember_secs);
+        let old = shared.history.first_since(u32::try_from(before).unwrap_or(u32::MAX));
+        shared.history.first_living(old, &|token| shared.volumes.is_alive(token))
+    }
+
+    /// Begins a journal file; each starts with what a rebuild could not find in the buffers.
+    fn next_journal_file(&mut self) -> io::Result<()> {
+        self.journal.next_file()?;
+        self.push_state();
+        self.journal.write()
+    }
+
+    /// Pushes rows that tell identity, boot, volumes and groups as they are.
+    pub fn push_state(&mut self) {
+        let shared = self.folds.shared.clone();
+        self.journal.push(&Row::Identity(self.folds.identity.clone()));
+        self.journal.push(&Row::Opened { boot_id: self.folds.boot_id });
+        for v in shared.volumes.all() {
+            let row = VolumeRow { id: v.id(), method: v.method() as u8, name: v.name().to_owned(), head: v.head() };
+            self.journal.push(&Row::Volume(row));
+        }
+        for (name, high) in &self.folds.retired {
+            self.journal.push(&Row::GroupRemoved { name: name.clone(), high: *high });
+        }
+        for group in shared.groups.snapshot().sorted().iter() {
+            self.journal.push(&Row::Group(self.folds.group_row(group)));
+        }
+    }
+}
+
+enum Place {
+    At(Token, usize),
+    Trash(Token),
+    /// In the next part.
+    Later,
+    Nowhere,
+}
+
+fn append(text: &mut Vec<u8>, bytes: &[u8]) -> Range<usize> {
+    let start = text.len();
+    text.extend_from_slice(bytes);
+    start..text.len()
+}
+
+fn trouble(doing: &str, e: &io::Error) -> Trouble {
+    let full = e.kind() == io::ErrorKind::StorageFull;
+    let kind = if full { TroubleKind::Full } else { TroubleKind::Io };
+    Trouble { kind, text: format!("cannot {doing}: {e}") }
+}

@@ -1,0 +1,118 @@
+//! What the spool is told: buffers, classes, rules, durability. The server's TOML file is turned into this.
+
+use crate::token::MethodKind;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A cyclic buffer ("rawpart", CNFS-01).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BufferConfig {
+    /// Unique name, at most 15 bytes; first part of a token's text form.
+    pub name: String,
+    /// File or block device.
+    pub path: PathBuf,
+    /// Size of the whole file in bytes, headers and bitmap included.
+    pub size_bytes: u64,
+    /// Unit in which records start; a power of two, 64 to 16384.
+    pub block_bytes: u32,
+}
+
+/// How a class picks among its buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Round-robin, one article each (CNFS-04).
+    #[default]
+    Interleave,
+    /// One buffer until it wraps, then the next.
+    Sequential,
+}
+
+/// A storage class ("metarawpart", CNFS-20).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassConfig {
+    /// Unique name.
+    pub name: String,
+    /// The storage method.
+    pub method: MethodKind,
+    /// For `cnfs`: names of its buffers.
+    pub buffers: Vec<String>,
+    /// For `cnfs`: how it picks among them.
+    pub order: Order,
+    /// For `memory`: size of its buffer in bytes.
+    pub size_bytes: u64,
+}
+
+/// One storage rule; all given conditions must hold (CNFS-22 to CNFS-26).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RuleConfig {
+    /// Name of the class that an article goes to.
+    pub class: String,
+    /// Wildmat tested on the article's first carried group.
+    pub groups: Option<String>,
+    /// Size above this many bytes.
+    pub larger_than: Option<u64>,
+    /// Size below this many bytes.
+    pub smaller_than: Option<u64>,
+    /// Filed in at least this many groups.
+    pub crossposts_at_least: Option<usize>,
+    /// Wildmat tested on the From header.
+    pub from: Option<String>,
+    /// Has an Expires date at most this many seconds away.
+    pub expires_within_secs: Option<u64>,
+    /// Has an Expires date more than this many seconds away.
+    pub expires_beyond_secs: Option<u64>,
+}
+
+/// What an acknowledgement promises (guarantee G1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Survives the death of the process; a power cut may take the last seconds.
+    Process,
+    /// As `Process`, and a power cut takes at most what came in during this time.
+    Interval(Duration),
+    /// On disk before it is acknowledged; syncs are shared by all who wait.
+    Always,
+}
+
+/// The whole configuration of a spool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpoolConfig {
+    /// Directory of journal and indexes.
+    pub dir: PathBuf,
+    /// Our name in Xref.
+    pub path_identity: String,
+    /// The cyclic buffers.
+    pub buffers: Vec<BufferConfig>,
+    /// The storage classes.
+    pub classes: Vec<ClassConfig>,
+    /// The storage rules, first match wins.
+    pub rules: Vec<RuleConfig>,
+    /// What an acknowledgement promises.
+    pub durability: Durability,
+    /// Message-IDs of articles that are gone or were rejected are remembered at least this long.
+    pub remember_secs: u64,
+    /// Journal kept beyond what the indexes need, in bytes.
+    pub journal_keep_bytes: u64,
+    /// Longest article that will ever be committed, in bytes; bounds what a start after a crash must look at.
+    pub article_bytes_max: u64,
+    /// Journal rows between two checkpoints of the indexes, at least.
+    pub checkpoint_rows: u64,
+}
+
+impl SpoolConfig {
+    /// A configuration with the usual limits and nothing to store in.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            path_identity: "localhost".into(),
+            buffers: Vec::new(),
+            classes: Vec::new(),
+            rules: Vec::new(),
+            durability: Durability::Interval(Duration::from_millis(100)),
+            remember_secs: 11 * 86_400,
+            journal_keep_bytes: 0,
+            article_bytes_max: 4 << 20,
+            checkpoint_rows: 1 << 18,
+        }
+    }
+}

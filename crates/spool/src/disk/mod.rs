@@ -1,0 +1,92 @@
+//! The only way the spool touches the machine.
+//!
+//! Two implementations: [`RealDisk`] and, for tests, [`SimDisk`], which counts every write and sync, can fail the
+//! n-th call (EIO, ENOSPC) and can crash: what was not synced is then lost, torn or reordered.
+//! Invariant: no other module of this crate opens a file, maps memory or asks for the boot id.
+
+mod map;
+mod real;
+mod sim;
+
+use std::fmt::Debug;
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+pub use real::RealDisk;
+pub use sim::{CrashKind, SimDisk};
+
+/// How [`Disk::open`] treats a file that exists or does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// Read and write; the file must exist.
+    Existing,
+    /// Read only; the file must exist.
+    ReadOnly,
+    /// Read and write; made (empty) if missing.
+    Create,
+    /// Read and write; an error if it exists.
+    CreateNew,
+}
+
+/// File names and directories.
+pub trait Disk: Send + Sync + Debug {
+    /// Opens a file (or block device) for positioned access.
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
+    /// Renames, replacing the target.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file; open handles stay usable.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes a directory and its parents; no error if it exists.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Names (not paths) of the plain files in a directory, sorted; empty if the directory does not exist.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Makes creations, renames and removals in `dir` durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Changes at each boot of the machine: as long as it is the same, the page cache has survived.
+    fn boot_id(&self) -> [u8; 16];
+    /// Takes an exclusive lock that lives as long as the returned value; `WouldBlock` if somebody holds it.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
+}
+
+/// One open file. All offsets and lengths are in bytes.
+pub trait DiskFile: Send + Sync + Debug {
+    /// Size of the file or block device.
+    fn len(&self) -> io::Result<u64>;
+    /// True if the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Cuts or extends (with zeroes) the file.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Reserves space so that later writes below `len` cannot meet a full disk; extends the file to at least `len`.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+    /// Reads up to `buf.len()` bytes; fewer only at the end of the file.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// As [`DiskFile::read_at`], but `WouldBlock` where the bytes are not in memory and the disk would have to be waited for.
+    fn read_at_cached(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read_at(buf, offset)
+    }
+    /// Writes all of `parts`, one after the other, from `offset` on.
+    fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()>;
+    /// Makes the bytes written so far (by calls and by mappings) durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Maps `words` 64-bit words from `offset` (a multiple of 4096) as shared atomics. The range must be allocated.
+    /// Words are stored little-endian: use [`u64::to_le`] and [`u64::from_le`].
+    fn map_words(&self, offset: u64, words: usize) -> io::Result<Arc<dyn Mapping>>;
+
+    /// Reads exactly `buf.len()` bytes or fails with `UnexpectedEof`.
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        if self.read_at(buf, offset)? == buf.len() {
+            return Ok(());
+        }
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// A mapped part of a file.
+pub trait Mapping: Send + Sync + Debug {
+    /// The mapped words.
+    fn words(&self) -> &[AtomicU64];
+}

@@ -1,0 +1,429 @@
+//! [`RealDisk`]: the machine's files, block devices and page cache (Linux).
+//!
+//! Every call retries EINTR and finishes short reads and writes, so that callers see all or an error. Files are opened
+//! with O_CLOEXEC (std does so). Called by everything through the traits in [`super`].
+
+use std::fmt::{self, Debug};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock, fsync};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
+
+use super::map::SharedMap;
+use super::{Disk, DiskFile, Mapping, Open};
+
+/// Slices the kernel takes in one pwritev (UIO_MAXIOV).
+const SLICES_PER_WRITE_MAX: usize = 1024;
+/// Zeroes written at once where the file system cannot allocate.
+const ZERO_CHUNK_BYTES: usize = 1 << 20;
+/// Where Linux tells the boot id.
+const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The machine's own disk.
+#[derive(Debug, Clone)]
+pub struct RealDisk {
+    boot_id: [u8; 16],
+}
+
+impl RealDisk {
+    /// Reads the boot id; where there is none (no /proc) every start counts as a new boot.
+    pub fn new() -> Self {
+        let text = fs::read_to_string(BOOT_ID_PATH).unwrap_or_default();
+        Self { boot_id: parse_boot_id(&text).unwrap_or_else(invented_boot_id) }
+    }
+}
+
+#[cfg(test)]
+impl RealDisk {
+    /// The same disk after another boot.
+    pub(crate) fn with_boot_id(boot_id: [u8; 16]) -> Self {
+        Self { boot_id }
+    }
+}
+
+/// The 32 hexadecimal digits of a UUID as bytes.
+fn parse_boot_id(text: &str) -> Option<[u8; 16]> {
+    let digits: String = text.trim().chars().filter(|c| *c != '-').collect();
+    if digits.len() != 32 {
+        return None;
+    }
+    u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)
+}
+
+/// Differs at each call, so that nothing from before is ever trusted.
+fn invented_boot_id() -> [u8; 16] {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    (now.as_nanos() ^ (u128::from(std::process::id()) << 96)).to_be_bytes()
+}
+
+impl Default for RealDisk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(how != Open::ReadOnly);
+        match how {
+            Open::Existing | Open::ReadOnly => {}
+            Open::Create => {
+                options.create(true).truncate(false);
+            }
+            Open::CreateNew => {
+                options.create_new(true);
+            }
+        }
+        let file = options.open(path)?;
+        let kind = file.metadata()?.file_type();
+        if !(kind.is_file() || kind.is_block_device()) {
+            return Err(invalid("neither a file nor a block device"));
+        }
+        Ok(Arc::new(RealFile { file, device: kind.is_block_device() }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            if !entry.file_type()?.is_file() {
+                continue;
+            }
+            // A name that is not UTF-8 is none of ours.
+            names.extend(entry.file_name().into_string().ok());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let dir = File::open(dir)?;
+        Ok(again(|| fsync(&dir))?)
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        self.boot_id
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        // EWOULDBLOCK, which std calls WouldBlock, if somebody holds it. The lock ends with the last descriptor.
+        again(|| flock(&file, FlockOperation::NonBlockingLockExclusive))?;
+        file.set_len(0)?;
+        writeln!(file, "{}", std::process::id())?;
+        Ok(Box::new(file))
+    }
+}
+
+/// One open file or block device.
+struct RealFile {
+    file: File,
+    device: bool,
+}
+
+impl Debug for RealFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.file.fmt(f)
+    }
+}
+
+impl RealFile {
+    /// For file systems without fallocate: real zeroes from the present end on. What lies below it stays as it is.
+    fn fill_with_zeroes(&self, len: u64) -> io::Result<()> {
+        let zeroes = vec![0; ZERO_CHUNK_BYTES];
+        let mut at = self.len()?;
+        while at < len {
+            let part = usize::try_from(len - at).unwrap_or(usize::MAX).min(zeroes.len());
+            self.file.write_all_at(zeroes.get(..part).unwrap_or_default(), at)?;
+            at += part as u64;
+        }
+        Ok(())
+    }
+}
+
+impl DiskFile for RealFile {
+    fn len(&self) -> io::Result<u64> {
+        if self.device {
+            // The file offset is shared, but every other access here is positioned.
+            return (&self.file).seek(SeekFrom::End(0));
+        }
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        if self.device {
+            return self.allocate(len);
+        }
+        self.file.set_len(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        if self.device {
+            let size = self.len()?;
+            return if size >= len { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) };
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        match again(|| fallocate(&self.file, FallocateFlags::empty(), 0, len)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.fill_with_zeroes(len),
+            done => Ok(done?),
+        }
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while let Some(rest) = buf.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, offset.saturating_add(done as u64)) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(done)
+    }
+
+    fn read_at_cached(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        let read = again(|| {
+            let mut parts = [IoSliceMut::new(&mut *buf)];
+            preadv2(&self.file, &mut parts, offset, ReadWriteFlags::NOWAIT)
+        });
+        let n = match read {
+            Ok(n) if n == buf.len() => return Ok(n),
+            Ok(n) => n,
+            Err(Errno::AGAIN) => 0,
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return self.read_at(buf, offset),
+            Err(e) => return Err(e.into()),
+        };
+        if offset.saturating_add(n as u64) >= self.len()? {
+            return Ok(n);
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
+        let mut at = offset;
+        for group in parts.chunks(SLICES_PER_WRITE_MAX) {
+            let total: u64 = group.iter().map(|part| part.len() as u64).sum();
+            let written = again(|| pwritev(&self.file, group, at))? as u64;
+            if written < total {
+                self.finish_write(group, written, at)?;
+            }
+            at = at.saturating_add(total);
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(again(|| fdatasync(&self.file))?)
+    }
+
+    fn map_words(&self, offset: u64, words: usize) -> io::Result<Arc<dyn Mapping>> {
+        Ok(Arc::new(SharedMap::new(&self.file, self.len()?, offset, words)?))
+    }
+}
+
+impl RealFile {
+    /// Writes what a short pwritev of `group` at `offset` left, part by part. Rare: a signal, or the disk fills up.
+    fn finish_write(&self, group: &[IoSlice<'_>], written: u64, offset: u64) -> io::Result<()> {
+        let mut start = 0_u64;
+        for part in group {
+            let skip = usize::try_from(written.saturating_sub(start)).unwrap_or(usize::MAX).min(part.len());
+            let rest = part.get(skip..).unwrap_or_default();
+            self.file.write_all_at(rest, offset.saturating_add(start).saturating_add(skip as u64))?;
+            start += part.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Repeats a system call for as long as a signal interrupts it.
+fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// A directory of its own for each test, removed at the end.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new() -> Self {
+            static COUNT: AtomicU64 = AtomicU64::new(0);
+            let n = COUNT.fetch_add(1, Ordering::Relaxed);
+            let dir = std::env::temp_dir().join(format!("newsreel-disk-{}-{n}", std::process::id()));
+            fs::create_dir_all(&dir).unwrap();
+            Self(dir)
+        }
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn parts_are_written_in_order_past_the_kernels_slice_limit() {
+        let scratch = Scratch::new();
+        let file = RealDisk::new().open(&scratch.path("a"), Open::CreateNew).unwrap();
+        let bytes: Vec<u8> = (0..5000_u32).map(|n| n as u8).collect();
+        let parts: Vec<IoSlice<'_>> = bytes.chunks(2).map(IoSlice::new).collect();
+        assert!(parts.len() > SLICES_PER_WRITE_MAX);
+        file.write_all_at(&parts, 10).unwrap();
+        assert_eq!(file.len().unwrap(), 5010);
+        let mut back = vec![0; 6000];
+        assert_eq!(file.read_at(&mut back, 10).unwrap(), 5000);
+        assert_eq!(back[..5000], bytes);
+        assert_eq!(file.read_exact_at(&mut back, 10).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn a_short_write_is_finished_where_it_stopped() {
+        let scratch = Scratch::new();
+        let file = File::options().read(true).write(true).create_new(true).open(scratch.path("a")).unwrap();
+        let file = RealFile { file, device: false };
+        let parts = [IoSlice::new(b"abc"), IoSlice::new(b""), IoSlice::new(b"defg"), IoSlice::new(b"hi")];
+        for written in 0..=9 {
+            file.set_len(0).unwrap();
+            file.write_all_at(&[IoSlice::new(&b"abcdefghi"[..written])], 3).unwrap();
+            file.finish_write(&parts, written as u64, 3).unwrap();
+            let mut back = [0; 20];
+            assert_eq!(file.read_at(&mut back, 3).unwrap(), 9);
+            assert_eq!(&back[..9], b"abcdefghi", "{written} written before");
+        }
+    }
+
+    #[test]
+    fn cached_reads_see_fresh_writes_and_the_end_of_the_file() {
+        let scratch = Scratch::new();
+        let file = RealDisk::new().open(&scratch.path("a"), Open::Create).unwrap();
+        file.write_all_at(&[IoSlice::new(b"hello")], 0).unwrap();
+        let mut buf = [0; 8];
+        assert_eq!(file.read_at_cached(&mut buf, 0).unwrap(), 5);
+        assert_eq!(&buf[..5], b"hello");
+        assert_eq!(file.read_at_cached(&mut buf, 5).unwrap(), 0);
+        assert_eq!(file.read_at_cached(&mut buf, 1 << 40).unwrap(), 0);
+    }
+
+    #[test]
+    fn allocate_keeps_bytes_and_extends() {
+        let scratch = Scratch::new();
+        let path = scratch.path("a");
+        let file = RealDisk::new().open(&path, Open::Create).unwrap();
+        file.write_all_at(&[IoSlice::new(b"x")], 0).unwrap();
+        file.allocate(100_000).unwrap();
+        file.allocate(10).unwrap();
+        assert_eq!(file.len().unwrap(), 100_000);
+        let plain =
+            RealFile { file: File::options().read(true).write(true).open(&path).unwrap(), device: false };
+        plain.fill_with_zeroes(3_000_000).unwrap();
+        let mut back = vec![1; 3_000_000];
+        file.read_exact_at(&mut back, 0).unwrap();
+        assert!(back[0] == b'x' && back[1..].iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn mappings_and_calls_share_their_bytes() {
+        let scratch = Scratch::new();
+        let file = RealDisk::new().open(&scratch.path("a"), Open::Create).unwrap();
+        file.allocate(8192).unwrap();
+        let map = file.map_words(4096, 512).unwrap();
+        file.write_all_at(&[IoSlice::new(&7_u64.to_le_bytes())], 4096 + 8).unwrap();
+        assert_eq!(u64::from_le(map.words()[1].load(Ordering::Relaxed)), 7);
+        map.words()[511].store(u64::to_le(9), Ordering::Relaxed);
+        let mut back = [0; 8];
+        file.read_exact_at(&mut back, 8184).unwrap();
+        assert_eq!(u64::from_le_bytes(back), 9);
+        file.sync().unwrap();
+        assert_eq!(file.map_words(4096, 513).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(file.map_words(8, 1).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn names_open_modes_and_directories() {
+        let scratch = Scratch::new();
+        let disk = RealDisk::new();
+        assert!(disk.list(&scratch.path("none")).unwrap().is_empty());
+        disk.create_dir(&scratch.path("d/e")).unwrap();
+        disk.create_dir(&scratch.path("d/e")).unwrap();
+        assert_eq!(
+            disk.open(&scratch.path("d/x"), Open::Existing).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        assert!(disk.open(&scratch.path("d"), Open::ReadOnly).is_err());
+        disk.open(&scratch.path("d/b"), Open::Create).unwrap();
+        disk.open(&scratch.path("d/a"), Open::CreateNew).unwrap();
+        let again = disk.open(&scratch.path("d/a"), Open::CreateNew).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+        assert!(disk.open(&scratch.path("d/a"), Open::ReadOnly).unwrap().set_len(1).is_err());
+        assert_eq!(disk.list(&scratch.path("d")).unwrap(), ["a", "b"]);
+        disk.rename(&scratch.path("d/a"), &scratch.path("d/b")).unwrap();
+        disk.sync_dir(&scratch.path("d")).unwrap();
+        assert_eq!(disk.list(&scratch.path("d")).unwrap(), ["b"]);
+        disk.remove(&scratch.path("d/b")).unwrap();
+        assert!(disk.list(&scratch.path("d")).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_lock_excludes_and_tells_who() {
+        let scratch = Scratch::new();
+        let disk = RealDisk::new();
+        let path = scratch.path("lock");
+        let held = disk.lock(&path).unwrap();
+        assert_eq!(disk.lock(&path).err().unwrap().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(fs::read_to_string(&path).unwrap().trim(), std::process::id().to_string());
+        drop(held);
+        assert!(disk.lock(&path).is_ok());
+    }
+
+    #[test]
+    fn boot_id_is_read_from_a_uuid() {
+        let id = parse_boot_id("81fff007-bfcc-4456-892e-d751421176d4\n").unwrap();
+        assert_eq!((id[0], id[15]), (0x81, 0xd4));
+        assert_eq!(parse_boot_id("none"), None);
+        assert_eq!(RealDisk::new().boot_id(), RealDisk::new().boot_id());
+    }
+}

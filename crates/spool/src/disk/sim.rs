@@ -1,0 +1,387 @@
+//! [`SimDisk`]: a disk in memory that counts, fails and crashes, for tests.
+//!
+//! Each `write_all_at`, `set_len`, `allocate`, `sync`, `rename`, `remove` and `sync_dir` is a *step*, counted from 0. A step can
+//! be told to fail, or to be where the process dies or the power goes; [`SimDisk::image`] is then the disk as the
+//! next start finds it. Files hold one content for calls and mappings. Invariant: what a mapping is given
+//! after a crash never gets into the image, which is made at the crash.
+
+mod memory;
+mod names;
+mod node;
+mod random;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Debug};
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::{Disk, DiskFile, Mapping, Open};
+use memory::{PAGE_BYTES, SimMapping};
+use names::{Names, NodeId};
+use node::Node;
+use random::Random;
+
+/// How a simulated machine ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CrashKind {
+    /// The process dies, the machine runs on: all that was written is there, of the interrupted write a part. The boot id stays.
+    Kill,
+    /// The power goes: what was synced is there, and any part of the rest, torn at sectors and pages; of names and
+    /// lengths too.
+    Power,
+    /// The power goes and nothing is there but what was synced.
+    Lost,
+}
+
+/// A disk in memory. Clones are the same disk.
+#[derive(Clone)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    boot: u64,
+    steps: u64,
+    names: Names,
+    nodes: BTreeMap<NodeId, Node>,
+    next_id: NodeId,
+    locked: BTreeSet<PathBuf>,
+    failure: Option<Failure>,
+    crash: Option<Crash>,
+    image: Option<SimDisk>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Failure {
+    step: u64,
+    raw_os_error: i32,
+    sticky: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Crash {
+    step: u64,
+    kind: CrashKind,
+    seed: u64,
+}
+
+/// What becomes of a step.
+enum Fate {
+    Done,
+    Fails(io::Error),
+    Crashes(Crash),
+}
+
+impl SimDisk {
+    /// `EIO`, for [`SimDisk::fail_at`].
+    pub const EIO: i32 = rustix::io::Errno::IO.raw_os_error();
+    /// `ENOSPC`, for [`SimDisk::fail_at`].
+    pub const ENOSPC: i32 = rustix::io::Errno::NOSPC.raw_os_error();
+
+    /// An empty disk.
+    pub fn new() -> Self {
+        Self::with(1, Names::default(), BTreeMap::new(), 0)
+    }
+
+    fn with(boot: u64, names: Names, nodes: BTreeMap<NodeId, Node>, next_id: NodeId) -> Self {
+        let state = State {
+            boot,
+            steps: 0,
+            names,
+            nodes,
+            next_id,
+            locked: BTreeSet::new(),
+            failure: None,
+            crash: None,
+            image: None,
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Number of steps so far, failed ones too.
+    pub fn steps(&self) -> u64 {
+        self.state.lock().steps
+    }
+
+    /// Lets step `step` fail with this error, and, if `sticky`, all later ones. A write that fails may have written a part.
+    pub fn fail_at(&self, step: u64, raw_os_error: i32, sticky: bool) {
+        self.state.lock().failure = Some(Failure { step, raw_os_error, sticky });
+    }
+
+    /// Lets no further step fail.
+    pub fn stop_failing(&self) {
+        self.state.lock().failure = None;
+    }
+
+    /// Ends the machine at step `step`: that one and every later call fail, and [`SimDisk::image`] is what is left. Chance
+    /// follows from `seed`.
+    pub fn crash_at(&self, step: u64, kind: CrashKind, seed: u64) {
+        self.state.lock().crash = Some(Crash { step, kind, seed });
+    }
+
+    /// True once the crash has happened.
+    pub fn crashed(&self) -> bool {
+        self.state.lock().image.is_some()
+    }
+
+    /// The disk as the next start finds it, without failures and crashes to come. Where no crash has happened yet, as after a
+    /// kill now.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn image(&self) -> io::Result<Self> {
+        let state = self.state.lock();
+        match &state.image {
+            // A copy, so that each caller starts from the same disk.
+            Some(image) => image.state.lock().after(CrashKind::Kill, 0),
+            None => state.after(CrashKind::Kill, 0),
+        }
+    }
+
+    /// The disk as the next start would find it after such an end now.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub fn image_after(&self, kind: CrashKind, seed: u64) -> io::Result<Self> {
+        self.state.lock().after(kind, seed)
+    }
+
+    /// The state, for calls that are no steps.
+    fn running(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.state.lock();
+        if state.image.is_some() { Err(gone()) } else { Ok(state) }
+    }
+
+    /// One step. `part` is done in place of `work` if the step fails or the machine ends here.
+    fn step<T>(
+        &self,
+        work: impl FnOnce(&mut State) -> io::Result<T>,
+        part: impl FnOnce(&mut State, &mut Random) -> io::Result<()>,
+    ) -> io::Result<T> {
+        let mut state = self.running()?;
+        let step = state.steps;
+        state.steps += 1;
+        match state.fate(step) {
+            Fate::Done => work(&mut state),
+            Fate::Fails(error) => {
+                part(&mut state, &mut Random::new(step))?;
+                Err(error)
+            }
+            Fate::Crashes(crash) => {
+                part(&mut state, &mut Random::new(crash.seed))?;
+                state.image = Some(state.after(crash.kind, crash.seed)?);
+                Err(gone())
+            }
+        }
+    }
+}
+
+impl State {
+    fn fate(&self, step: u64) -> Fate {
+        match (self.crash, self.failure) {
+            (Some(crash), _) if step >= crash.step => Fate::Crashes(crash),
+            (_, Some(f)) if step == f.step || (f.sticky && step > f.step) => {
+                Fate::Fails(io::Error::from_raw_os_error(f.raw_os_error))
+            }
+            _ => Fate::Done,
+        }
+    }
+
+    /// The disk after such an end.
+    fn after(&self, kind: CrashKind, seed: u64) -> io::Result<SimDisk> {
+        let mut random = Random::new(seed ^ self.steps.rotate_left(32));
+        let (boot, names) = match kind {
+            CrashKind::Kill => (self.boot, self.names.clone()),
+            CrashKind::Power => (self.boot + 1, self.names.after_power_cut(&mut random)),
+            CrashKind::Lost => (self.boot + 1, self.names.as_synced()),
+        };
+        let mut nodes = BTreeMap::new();
+        for id in names.ids() {
+            let Some(node) = self.nodes.get(&id) else { continue };
+            let node = match kind {
+                CrashKind::Kill => node.after_kill(),
+                CrashKind::Power => node.after_power_cut(&mut random),
+                CrashKind::Lost => node.as_synced(),
+            };
+            nodes.insert(id, node?);
+        }
+        Ok(SimDisk::with(boot, names, nodes, self.next_id))
+    }
+
+    fn node(&mut self, id: NodeId) -> io::Result<&mut Node> {
+        self.nodes.get_mut(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn create(&mut self, path: &Path) -> io::Result<NodeId> {
+        let id = self.next_id;
+        self.names.create(path, id)?;
+        self.next_id += 1;
+        self.nodes.insert(id, Node::new()?);
+        Ok(id)
+    }
+}
+
+/// What every call answers once the machine has ended.
+fn gone() -> io::Error {
+    io::Error::other("the simulated machine has ended")
+}
+
+/// Steps that are done wholly or not at all.
+fn nothing(_: &mut State, _: &mut Random) -> io::Result<()> {
+    Ok(())
+}
+
+impl Default for SimDisk {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Debug for SimDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SimDisk")
+    }
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        let mut state = self.running()?;
+        let id = match (state.names.get(path), how) {
+            (Some(_), Open::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (Some(id), _) => id,
+            (None, Open::Create | Open::CreateNew) => state.create(path)?,
+            (None, Open::Existing | Open::ReadOnly) => return Err(io::ErrorKind::NotFound.into()),
+        };
+        Ok(Arc::new(SimFile { disk: self.clone(), id, read_only: how == Open::ReadOnly }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step(|state| state.names.rename(from, to), nothing)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.step(|state| state.names.remove(path), nothing)
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.running()?.names.create_dir(path);
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        Ok(self.running()?.names.list(dir))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.step(|state| state.names.sync_dir(dir), nothing)
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        u128::from(self.state.lock().boot).to_le_bytes()
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        let mut state = self.running()?;
+        if state.names.get(path).is_none() {
+            state.create(path)?;
+        }
+        if !state.locked.insert(path.to_path_buf()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(Box::new(SimLock { disk: self.clone(), path: path.to_path_buf() }))
+    }
+}
+
+/// Gives the lock back when dropped.
+struct SimLock {
+    disk: SimDisk,
+    path: PathBuf,
+}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.disk.state.lock().locked.remove(&self.path);
+    }
+}
+
+/// An open file of a [`SimDisk`].
+#[derive(Debug)]
+struct SimFile {
+    disk: SimDisk,
+    id: NodeId,
+    read_only: bool,
+}
+
+impl SimFile {
+    /// A step of this file that changes it wholly or not at all.
+    fn change(&self, change: impl FnOnce(&mut Node) -> io::Result<()>) -> io::Result<()> {
+        self.check_writable()?;
+        self.disk.step(|state| change(state.node(self.id)?), nothing)
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        if self.read_only { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+    }
+}
+
+impl DiskFile for SimFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.disk.running()?.node(self.id)?.len)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.change(|node| node.set_len(len))
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.change(|node| node.allocate(len))
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut state = self.disk.running()?;
+        let node = state.node(self.id)?;
+        let there = usize::try_from(node.len.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let (buf, _) = buf.split_at_mut(there.min(buf.len()));
+        node.live.read(buf, offset);
+        Ok(buf.len())
+    }
+
+    fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
+        self.check_writable()?;
+        let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let prefix = |state: &mut State, random: &mut Random| {
+            let (prefix, _) = bytes.split_at(random.up_to(bytes.len()));
+            state.node(self.id)?.write(prefix.to_vec(), offset)
+        };
+        self.disk.step(|state| state.node(self.id)?.write(bytes.clone(), offset), prefix)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.step(
+            |state| {
+                state.node(self.id)?.sync();
+                Ok(())
+            },
+            nothing,
+        )
+    }
+
+    fn map_words(&self, offset: u64, words: usize) -> io::Result<Arc<dyn Mapping>> {
+        self.check_writable()?;
+        let mut state = self.disk.running()?;
+        let node = state.node(self.id)?;
+        let end = (words as u64).checked_mul(8).and_then(|bytes| bytes.checked_add(offset));
+        if words == 0 || !offset.is_multiple_of(PAGE_BYTES) || end.is_none_or(|end| end > node.len) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "mapping is not page-aligned within the file",
+            ));
+        }
+        Ok(Arc::new(SimMapping { memory: node.map(), first_word: (offset / 8) as usize, words }))
+    }
+}

@@ -1,0 +1,122 @@
+//! The bytes of a simulated file, as words that mappings and calls share.
+//!
+//! Every file has room for [`FILE_BYTES_MAX`] from the start (untouched pages cost nothing), so that its words never
+//! move while they are mapped.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::super::Mapping;
+use super::super::map::SharedMap;
+
+/// A simulated file cannot be longer.
+pub(super) const FILE_BYTES_MAX: u64 = 1 << 28;
+/// The unit in which mappings reach the disk.
+pub(super) const PAGE_BYTES: u64 = 4096;
+const PAGE_WORDS: usize = PAGE_BYTES as usize / 8;
+
+/// Zeroes, until written.
+#[derive(Debug, Clone)]
+pub(super) struct Memory(Arc<SharedMap>);
+
+impl Memory {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(Arc::new(SharedMap::anonymous(FILE_BYTES_MAX as usize / 8)?)))
+    }
+
+    pub fn words(&self) -> &[AtomicU64] {
+        self.0.words()
+    }
+
+    /// The words of page `n`.
+    pub fn page(&self, n: u64) -> &[AtomicU64] {
+        let first = n as usize * PAGE_WORDS;
+        self.words().get(first..first + PAGE_WORDS).unwrap_or_default()
+    }
+
+    /// Fills `buf` from `offset` on; zeroes beyond the end.
+    pub fn read(&self, mut buf: &mut [u8], offset: u64) {
+        let mut at = offset as usize;
+        while !buf.is_empty() {
+            let bytes = self.words().get(at / 8).map_or(0, |word| word.load(Ordering::Acquire)).to_ne_bytes();
+            let from = bytes.get(at % 8..).unwrap_or_default();
+            let n = from.len().min(buf.len());
+            let (now, later) = buf.split_at_mut(n);
+            now.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            buf = later;
+            at += n;
+        }
+    }
+
+    /// Writes `bytes` from `offset` on.
+    pub fn write(&self, mut bytes: &[u8], offset: u64) {
+        let mut at = offset as usize;
+        while !bytes.is_empty() {
+            let Some(word) = self.words().get(at / 8) else { return };
+            let (now, later) = bytes.split_at(bytes.len().min(8 - at % 8));
+            let merge = |old: u64| {
+                let mut new = old.to_ne_bytes();
+                new.iter_mut().skip(at % 8).zip(now).for_each(|(to, from)| *to = *from);
+                Some(u64::from_ne_bytes(new))
+            };
+            let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, merge);
+            at += now.len();
+            bytes = later;
+        }
+    }
+
+    /// Writes `len` zeroes from `offset` on; pages that are zero already stay untouched.
+    pub fn zero(&self, mut offset: u64, len: u64) {
+        let end = (offset + len).min(FILE_BYTES_MAX);
+        while offset < end {
+            let next = end.min((offset / PAGE_BYTES + 1) * PAGE_BYTES);
+            if !is_zero(self.page(offset / PAGE_BYTES)) {
+                self.write(vec![0; (next - offset) as usize].as_slice(), offset);
+            }
+            offset = next;
+        }
+    }
+
+    /// Makes the first `len` bytes, and what follows on their last page, equal to another's.
+    pub fn copy_from(&self, other: &Self, len: u64) {
+        for n in 0..len.div_ceil(PAGE_BYTES) {
+            self.copy_page(other, n);
+        }
+    }
+
+    /// Makes page `n` equal to another's.
+    pub fn copy_page(&self, other: &Self, n: u64) {
+        for (to, from) in self.page(n).iter().zip(other.page(n)) {
+            let from = from.load(Ordering::Acquire);
+            // Only a store makes an untouched page take room.
+            if to.load(Ordering::Relaxed) != from {
+                to.store(from, Ordering::Release);
+            }
+        }
+    }
+
+    /// True if page `n` is the same in both.
+    pub fn page_equals(&self, other: &Self, n: u64) -> bool {
+        let load = |word: &AtomicU64| word.load(Ordering::Acquire);
+        self.page(n).iter().map(load).eq(other.page(n).iter().map(load))
+    }
+}
+
+fn is_zero(words: &[AtomicU64]) -> bool {
+    words.iter().all(|word| word.load(Ordering::Acquire) == 0)
+}
+
+/// A mapped part of a simulated file.
+#[derive(Debug)]
+pub(super) struct SimMapping {
+    pub memory: Memory,
+    pub first_word: usize,
+    pub words: usize,
+}
+
+impl Mapping for SimMapping {
+    fn words(&self) -> &[AtomicU64] {
+        self.memory.words().get(self.first_word..self.first_word + self.words).unwrap_or_default()
+    }
+}

@@ -1,0 +1,99 @@
+//! Every opaque thing explains itself: tokens, Message-IDs, buffers.
+
+use crate::key::Key;
+use crate::method::{Volume, cnfs::record, read_bytes};
+use crate::reading::{Lookup, Patience};
+use crate::spool::Spool;
+use crate::token::Token;
+use std::fmt::Write;
+
+/// What is known of one article.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// Text form of the token: `buffer:offset:cycle` in hexadecimal (CNFS-10).
+    pub token: String,
+    /// Its Message-ID, if the record could be read.
+    pub message_id: Option<String>,
+    /// Whether the article can be read.
+    pub alive: bool,
+    /// Label and value of everything worth knowing, for people.
+    pub lines: Vec<(&'static str, String)>,
+}
+
+impl Spool {
+    /// A token's text form (CNFS-10): buffer name, offset in its article area, cycle number.
+    pub fn token_text(&self, token: &Token) -> String {
+        match self.shared.volumes.get(token.volume) {
+            Some(v) => format!("{}:{:x}:{:x}", v.name(), token.place % v.area(), token.place / v.area()),
+            None => token.to_string(),
+        }
+    }
+
+    /// Reads a token's text form.
+    pub fn parse_token(&self, text: &str) -> Option<Token> {
+        let mut parts = text.rsplitn(3, ':');
+        let cycle = u64::from_str_radix(parts.next()?, 16).ok()?;
+        let offset = u64::from_str_radix(parts.next()?, 16).ok()?;
+        let volume = self.shared.volumes.named(parts.next()?)?;
+        let place = cycle.checked_mul(volume.area())?.checked_add(offset).filter(|_| offset < volume.area())?;
+        Some(Token { method: volume.method(), class: 0, volume: volume.id(), place })
+    }
+
+    /// What history says of a Message-ID, in words.
+    pub fn explain_message_id(&self, message_id: &[u8]) -> (Lookup, Option<Explanation>) {
+        let key = self.key(message_id);
+        let found = self.lookup(&key);
+        let explanation = match found {
+            Lookup::Present(token) => Some(self.explain_token(&token, Some(&key))),
+            Lookup::Unknown | Lookup::Remembered | Lookup::Gone => None,
+        };
+        (found, explanation)
+    }
+
+    /// What is at a token.
+    pub fn explain_token(&self, token: &Token, expect: Option<&Key>) -> Explanation {
+        let mut e = Explanation { token: self.token_text(token), message_id: None, alive: false, lines: Vec::new() };
+        let Some(volume) = self.shared.volumes.get(token.volume) else {
+            e.lines.push(("volume", format!("number {} is not in the configuration", token.volume)));
+            return e;
+        };
+        self.explain_place(volume, token, &mut e);
+        let mut buf = Vec::new();
+        match read_bytes(volume, token.place, Patience::Wait, &mut buf) {
+            Ok(Some((header, live))) => {
+                let data = buf.get(record::HEADER_BYTES..).unwrap_or_default();
+                let at = header.message_id_at as usize;
+                let id = data.get(at..at + usize::from(header.message_id_bytes)).unwrap_or_default();
+                let whole = record::is_whole(&buf);
+                e.alive = volume.is_alive(token.place) && live && whole;
+                e.message_id = Some(String::from_utf8_lossy(id).into_owned());
+                e.lines.push(("record", format!("{} bytes, sequence {}", header.record_bytes(), header.sequence)));
+                e.lines.push(("checksum", if whole { "right" } else { "WRONG: the record is damaged" }.into()));
+                e.lines.push(("cancelled", if live { "no" } else { "yes" }.into()));
+                e.lines.push(("arrived", header.arrived.to_string()));
+                if expect.is_some_and(|key| *key != header.key) {
+                    e.lines.push(("belongs to", "another Message-ID: history and buffer disagree".into()));
+                }
+                let line = data.split(|b| *b == b'\r').next().unwrap_or_default();
+                e.lines.push(("xref", String::from_utf8_lossy(line).into_owned()));
+            }
+            Ok(None) => e.lines.push(("record", "none starts here (overwritten, or never written)".into())),
+            Err(error) => e.lines.push(("record", format!("cannot be read: {error}"))),
+        }
+        e
+    }
+
+    fn explain_place(&self, volume: &dyn Volume, token: &Token, e: &mut Explanation) {
+        let (head, area) = (volume.head(), volume.area());
+        let mut where_ = format!("offset {} of {area} in cycle {}", token.place % area, token.place / area);
+        let _ = match head.checked_sub(token.place) {
+            None => write!(where_, "; not written yet (the write position is {} in cycle {})", head % area, head / area),
+            Some(0) => write!(where_, "; the write position"),
+            Some(behind) if behind > area => write!(where_, "; overwritten {} bytes ago", behind - area),
+            Some(behind) => write!(where_, "; {} bytes until it is overwritten", area - behind),
+        };
+        e.lines.push(("method", volume.method().name().into()));
+        e.lines.push(("buffer", volume.name().into()));
+        e.lines.push(("place", where_));
+    }
+}

@@ -1,0 +1,359 @@
+//! The folds: history, overview, active and residents, as the journal's rows make them.
+//!
+//! [`Folds`] is the writing side, owned by the one writer; [`Shared`] is what readers see. A batch being committed
+//! and a replay after a crash go through the same two functions: [`Folds::displace`] and [`Folds::publish`].
+//! Index files never fail half-way: a row that cannot be written stays in memory, and `failed` tells the writer to
+//! stop accepting.
+
+use crate::config::SpoolConfig;
+use crate::disk::Disk;
+use crate::groups::{Group, GroupId, Groups, NewGroup};
+use crate::history::History;
+use crate::journal::{ArticleRow, GroupRow, Row};
+use crate::key::{Key, KeyHasher};
+use crate::method::Volumes;
+use crate::overview::{RowEntry, Segments};
+use crate::promise::GroupNumbers;
+use crate::residents::Residents;
+use crate::rules::Rules;
+use crate::token::Token;
+use netnews::decimal::append_decimal;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What readers see.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub config: SpoolConfig,
+    pub disk: Arc<dyn Disk>,
+    pub hasher: KeyHasher,
+    pub groups: Groups,
+    pub volumes: Volumes,
+    pub history: History,
+    /// Rises with every change that LIST ACTIVE would show.
+    pub generation: AtomicU64,
+    /// LIST ACTIVE's text and the generation it is of.
+    pub list: Mutex<(u64, Arc<Vec<u8>>)>,
+    /// Living articles.
+    pub articles: AtomicU64,
+}
+
+/// An accepted article on its way into the indexes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Published<'a> {
+    pub key: Key,
+    pub token: Token,
+    pub arrived: u32,
+    pub numbers: &'a [(GroupId, u64)],
+    /// Value of its Xref header.
+    pub xref: &'a [u8],
+    /// Overview fields from subject to line count.
+    pub fields: &'a [u8],
+}
+
+/// The writing side of all folds.
+#[derive(Debug)]
+pub(crate) struct Folds {
+    pub shared: Arc<Shared>,
+    pub rules: Rules,
+    /// By volume index.
+    pub residents: Vec<Residents>,
+    pub segments: Segments,
+    /// By group id.
+    pub numbers: Vec<GroupNumbers>,
+    /// Removed groups and the highest number they may have shown.
+    pub retired: BTreeMap<String, u64>,
+    pub identity: String,
+    pub next_sequence: u64,
+    /// Boot of the machine during which the spool was last opened.
+    pub boot_id: [u8; 16],
+    /// The last row says that the spool was closed in order.
+    pub closed: bool,
+    /// An index file could not be written.
+    pub failed: Option<String>,
+    scratch: Vec<(GroupId, u64)>,
+    xref: Vec<u8>,
+}
+
+impl Folds {
+    pub fn new(shared: Arc<Shared>, rules: Rules, residents: Vec<Residents>, segments: Segments) -> Self {
+        Self {
+            shared,
+            rules,
+            residents,
+            segments,
+            numbers: Vec::new(),
+            retired: BTreeMap::new(),
+            identity: String::new(),
+            next_sequence: 0,
+            boot_id: [0; 16],
+            closed: false,
+            failed: None,
+            scratch: Vec::new(),
+            xref: Vec::new(),
+        }
+    }
+
+    fn note(&mut self, what: &str, result: io::Result<()>) {
+        if let Err(e) = result {
+            self.failed.get_or_insert_with(|| format!("cannot write {what}: {e}"));
+        }
+    }
+
+    /// Moves a volume's write position; the articles displaced stop being named in the same moment (CNFS-11, CNFS-33).
+    pub fn displace(&mut self, volume: usize, head: u64) -> io::Result<()> {
+        let shared = self.shared.clone();
+        let (Some(v), Some(residents)) = (shared.volumes.all().get(volume), self.residents.get_mut(volume)) else {
+            return Ok(());
+        };
+        let tail = head.max(v.head()).saturating_sub(v.area());
+        let table = shared.groups.table();
+        let mut gone = 0;
+        while let Some(resident) = residents.pop_before(tail)? {
+            let mut lived = false;
+            for (group, number) in &resident.numbers {
+                if let Some(group) = table.get(*group) {
+                    let mut state = group.state();
+                    if state.live.remove(*number) {
+                        state.overview.died(*number);
+                        lived = true;
+                    }
+                }
+            }
+            gone += u64::from(lived);
+            residents.recycle(resident);
+        }
+        v.advance(head);
+        shared.articles.fetch_sub(gone, Ordering::Relaxed);
+        if gone > 0 {
+            shared.generation.fetch_add(1, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Makes an accepted article known: history, residents, numbers, overview.
+    pub fn publish(&mut self, a: &Published<'_>) {
+        let shared = self.shared.clone();
+        let inserted = shared.history.insert(a.key, Some(a.token), a.arrived).map(|_| ());
+        self.note("history", inserted);
+        if let Some(index) = shared.volumes.index(a.token.volume)
+            && let (Some(volume), Some(residents)) =
+                (shared.volumes.all().get(index), self.residents.get_mut(index))
+        {
+            volume.mark_alive(a.token.place);
+            let pushed = residents.push(a.token.place, a.arrived, a.numbers);
+            self.note("residents", pushed);
+        }
+        let table = shared.groups.table();
+        for (id, number) in a.numbers {
+            let Some(group) = table.get(*id) else { continue };
+            let mut state = group.state();
+            let state = &mut *state;
+            if state.overview.is_full(*number) {
+                let closed = state.overview.close(*id, &state.live, &mut self.segments);
+                if let Err(e) = closed {
+                    self.failed.get_or_insert_with(|| format!("cannot write overview: {e}"));
+                }
+            }
+            let entry = RowEntry { number: *number, end: 0, token: a.token, arrived: a.arrived };
+            state.overview.push(entry, |text| {
+                append_decimal(*number, text);
+                text.push(b'\t');
+                text.extend_from_slice(a.fields);
+                text.extend_from_slice(b"\tXref: ");
+                text.extend_from_slice(a.xref);
+                text.extend_from_slice(b"\r\n");
+            });
+            state.live.insert(*number);
+            state.high = state.high.max(*number);
+        }
+        shared.articles.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Remembers a Message-ID without an article.
+    pub fn remember(&mut self, key: Key, arrived: u32) {
+        let inserted = self.shared.history.insert(key, None, arrived).map(|_| ());
+        self.note("history", inserted);
+    }
+
+    /// Takes an article out of all indexes and marks its bytes (CNFS-12). Its row must be durable.
+    pub fn cancel(&mut self, key: Key, token: Token, numbers: &[(GroupId, u64)]) {
+        let shared = self.shared.clone();
+        let table = shared.groups.table();
+        let mut lived = false;
+        for (id, number) in numbers {
+            let Some(group) = table.get(*id) else { continue };
+            let mut state = group.state();
+            if state.live.remove(*number) {
+                state.overview.died(*number);
+                lived = true;
+            }
+        }
+        shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
+        shared.generation.fetch_add(1, Ordering::Release);
+        shared.history.replace(&key, None);
+        if let Some(volume) = shared.volumes.get(token.volume) {
+            let marked = volume.cancel(token.place);
+            self.note("buffer", marked);
+        }
+    }
+
+    /// A group as its row says; made if it is new.
+    pub fn group(&mut self, row: &GroupRow) {
+        let id = GroupId(row.id);
+        let at = row.id as usize;
+        if self.numbers.len() <= at {
+            self.numbers.resize(at + 1, GroupNumbers::default());
+        }
+        let old = self.shared.groups.table().get(id).cloned();
+        match old {
+            Some(group) => {
+                let mut state = group.state();
+                state.flag = row.flag.clone();
+                state.description.clone_from(&row.description);
+                state.high = state.high.max(row.high);
+            }
+            None => self.add_groups(std::slice::from_ref(row)),
+        }
+        if let Some(numbers) = self.numbers.get_mut(at) {
+            numbers.promise_read(row.promised);
+            numbers.assigned = numbers.assigned.max(row.high);
+        }
+        self.shared.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Makes many new groups at once.
+    pub fn add_groups(&mut self, rows: &[GroupRow]) {
+        let groups = rows.iter().map(|row| self.new_group(row)).collect();
+        self.shared.groups.replace(groups, &[]);
+        self.shared.generation.fetch_add(1, Ordering::Release);
+    }
+
+    fn new_group(&mut self, row: &GroupRow) -> Arc<Group> {
+        let at = row.id as usize;
+        if self.numbers.len() <= at {
+            self.numbers.resize(at + 1, GroupNumbers::default());
+        }
+        if let Some(numbers) = self.numbers.get_mut(at) {
+            *numbers = GroupNumbers::new(row, self.rules.group_bits(&row.name));
+        }
+        self.retired.remove(&row.name);
+        let new = NewGroup {
+            name: row.name.clone(),
+            flag: row.flag.clone(),
+            description: row.description.clone(),
+            creator: row.creator.clone(),
+            created: row.created,
+            high: row.high,
+        };
+        Arc::new(Group::new(GroupId(row.id), &new))
+    }
+
+    /// Takes a group away; its articles stay readable by Message-ID.
+    pub fn group_removed(&mut self, name: &str, high: u64) {
+        let table = self.shared.groups.snapshot();
+        self.retired.insert(name.to_owned(), high);
+        let Some(id) = table.id(name.as_bytes()) else { return };
+        if let Some(group) = table.get(id) {
+            let mut state = group.state();
+            state.overview.clear();
+            state.live = crate::groups::LiveSet::default();
+        }
+        self.shared.groups.replace(Vec::new(), &[id]);
+        self.shared.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// A group's row as of now.
+    pub fn group_row(&self, group: &Group) -> GroupRow {
+        let state = group.state();
+        GroupRow {
+            id: group.id.0,
+            name: group.name.to_string(),
+            flag: state.flag.clone(),
+            description: state.description.clone(),
+            creator: group.creator.to_string(),
+            created: group.created,
+            high: state.high,
+            promised: self.numbers.get(group.id.0 as usize).map_or(state.high, GroupNumbers::promised),
+        }
+    }
+
+    /// After a power cut: all groups go on behind what was promised.
+    pub fn power_lost(&mut self) {
+        for numbers in &mut self.numbers {
+            numbers.assigned = numbers.assigned.max(numbers.promised());
+        }
+    }
+
+    /// Applies one row of the journal (replay).
+    pub fn apply(&mut self, row: &Row<'_>) -> io::Result<()> {
+        self.closed = matches!(row, Row::Closed);
+        match row {
+            Row::Article(a) => self.apply_article(a)?,
+            Row::Remember { key, arrived } => self.remember(*key, *arrived),
+            Row::Cancel { key, token, numbers } => self.cancel(*key, *token, numbers),
+            Row::Group(g) => self.group(g),
+            Row::GroupRemoved { name, high } => self.group_removed(name, *high),
+            Row::Promise(list) => {
+                for (group, upto) in list {
+                    if let Some(numbers) = self.numbers.get_mut(group.0 as usize) {
+                        numbers.promise_read(*upto);
+                    }
+                }
+            }
+            Row::Skip { volume, head } => {
+                if let Some(index) = self.shared.volumes.index(*volume) {
+                    self.displace(index, *head)?;
+                }
+            }
+            Row::PowerLost => self.power_lost(),
+            Row::Opened { boot_id } => self.boot_id = *boot_id,
+            Row::Identity(name) => self.identity.clone_from(name),
+            Row::Volume(_) | Row::Synced { .. } | Row::Closed | Row::Probe => {}
+        }
+        Ok(())
+    }
+
+    fn apply_article(&mut self, a: &ArticleRow<'_>) -> io::Result<()> {
+        let mut numbers = std::mem::take(&mut self.scratch);
+        let mut xref = std::mem::take(&mut self.xref);
+        if !a.numbers(&mut numbers) {
+            return Err(io::Error::other("an article row names no groups"));
+        }
+        if let Some(index) = self.shared.volumes.index(a.token.volume) {
+            self.displace(index, a.token.place + a.stored_bytes)?;
+        }
+        for (group, number) in &numbers {
+            if let Some(n) = self.numbers.get_mut(group.0 as usize) {
+                n.assigned = n.assigned.max(*number);
+            }
+        }
+        self.put_xref(&numbers, &mut xref);
+        let fields = a.fields;
+        let (key, token, arrived) = (a.key, a.token, a.arrived);
+        self.publish(&Published { key, token, arrived, numbers: &numbers, xref: &xref, fields });
+        self.next_sequence = self.next_sequence.max(a.sequence + 1);
+        self.scratch = numbers;
+        self.xref = xref;
+        self.shared.generation.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes an Xref value (RFC 5536 3.2.14).
+    pub fn put_xref(&self, numbers: &[(GroupId, u64)], out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(self.identity.as_bytes());
+        let table = self.shared.groups.table();
+        for (id, number) in numbers {
+            if let Some(group) = table.get(*id) {
+                out.push(b' ');
+                out.extend_from_slice(group.name.as_bytes());
+                out.push(b':');
+                append_decimal(*number, out);
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Groups: names, flags, water marks, and per group which numbers live and where their overview rows are.
+//!
+//! [`Groups`] is the table (replaced as a whole when a group comes or goes); each [`Group`] guards its own
+//! [`GroupState`] with a short lock, so that a reader of one group never waits for a feed into another.
+
+mod live;
+
+pub(crate) use live::LiveSet;
+
+use crate::overview::GroupOverview;
+use arc_swap::ArcSwap;
+use hashbrown::HashMap;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+
+/// Number of a group within the spool; never given to another group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupId(pub u32);
+
+/// What may be done in a group (RFC 3977 7.6.3, RFC 6048 3.1).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Flag {
+    /// `y`: posting is allowed.
+    #[default]
+    Open,
+    /// `n`: no local posting; articles from peers are filed.
+    Closed,
+    /// `m`: articles need an Approved header.
+    Moderated,
+    /// `j`: articles from peers are filed in junk.
+    Junk,
+    /// `x`: neither posting nor articles from peers.
+    Refused,
+    /// `=name`: articles are filed in the named group.
+    Alias(String),
+}
+
+impl Flag {
+    /// Reads the active file's form.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "y" => Self::Open,
+            "n" => Self::Closed,
+            "m" => Self::Moderated,
+            "j" => Self::Junk,
+            "x" => Self::Refused,
+            _ => Self::Alias(text.strip_prefix('=').filter(|n| !n.is_empty())?.to_owned()),
+        })
+    }
+}
+
+impl std::fmt::Display for Flag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Open => f.write_str("y"),
+            Self::Closed => f.write_str("n"),
+            Self::Moderated => f.write_str("m"),
+            Self::Junk => f.write_str("j"),
+            Self::Refused => f.write_str("x"),
+            Self::Alias(name) => write!(f, "={name}"),
+        }
+    }
+}
+
+/// A group to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NewGroup {
+    /// Its name; must pass `netnews::newsgroups::valid_name`.
+    pub name: String,
+    /// Its flag.
+    pub flag: Flag,
+    /// One line for LIST NEWSGROUPS.
+    pub description: String,
+    /// Who made it, for LIST ACTIVE.TIMES.
+    pub creator: String,
+    /// Unix seconds.
+    pub created: u64,
+    /// Numbers up to this one are taken as used (importing another server's active file); 0 for none.
+    pub high: u64,
+}
+
+/// A change to an existing group; `None` leaves a thing as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupChange {
+    /// New flag.
+    pub flag: Option<Flag>,
+    /// New description.
+    pub description: Option<String>,
+}
+
+/// Water marks and the exact number of living articles, all of one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Marks {
+    /// Lowest living number; `high + 1` in an empty group.
+    pub low: u64,
+    /// Highest number ever shown.
+    pub high: u64,
+    /// Number of living articles.
+    pub count: u64,
+}
+
+/// The changing part of a group.
+#[derive(Debug, Default)]
+pub(crate) struct GroupState {
+    pub flag: Flag,
+    pub description: String,
+    /// Highest number ever shown.
+    pub high: u64,
+    pub live: LiveSet,
+    pub overview: GroupOverview,
+}
+
+impl GroupState {
+    pub fn marks(&self) -> Marks {
+        Marks { low: self.live.low().unwrap_or(self.high + 1), high: self.high, count: self.live.count() }
+    }
+}
+
+/// A group.
+#[derive(Debug)]
+pub struct Group {
+    /// Its number.
+    pub id: GroupId,
+    /// Its name.
+    pub name: Box<str>,
+    /// When it was made, Unix seconds.
+    pub created: u64,
+    /// Who made it.
+    pub creator: Box<str>,
+    state: Mutex<GroupState>,
+}
+
+impl Group {
+    pub(crate) fn new(id: GroupId, new: &NewGroup) -> Self {
+        let state = GroupState {
+            flag: new.flag.clone(),
+            description: new.description.clone(),
+            high: new.high,
+            ..GroupState::default()
+        };
+        Self {
+            id,
+            name: new.name.as_str().into(),
+            created: new.created,
+            creator: new.creator.as_str().into(),
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, GroupState> {
+        self.state.lock()
+    }
+
+    /// What may be done in it.
+    pub fn flag(&self) -> Flag {
+        self.state().flag.clone()
+    }
+
+    /// One line about it.
+    pub fn description(&self) -> String {
+        self.state().description.clone()
+    }
+
+    /// Its marks at this moment.
+    pub fn marks(&self) -> Marks {
+        self.state().marks()
+    }
+}
+
+/// The table of all groups.
+#[derive(Debug, Default)]
+pub(crate) struct GroupTable {
+    by_name: HashMap<Box<str>, GroupId>,
+    /// Indexed by [`GroupId`]; `None` where a group was removed.
+    by_id: Vec<Option<Arc<Group>>>,
+    sorted: Arc<[Arc<Group>]>,
+}
+
+impl GroupTable {
+    pub fn get(&self, id: GroupId) -> Option<&Arc<Group>> {
+        self.by_id.get(id.0 as usize)?.as_ref()
+    }
+
+    pub fn id(&self, name: &[u8]) -> Option<GroupId> {
+        self.by_name.get(std::str::from_utf8(name).ok()?).copied()
+    }
+
+    pub fn sorted(&self) -> &Arc<[Arc<Group>]> {
+        &self.sorted
+    }
+}
+
+/// The table, and how it is replaced.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    table: ArcSwap<GroupTable>,
+}
+
+impl Groups {
+    pub fn table(&self) -> arc_swap::Guard<Arc<GroupTable>> {
+        self.table.load()
+    }
+
+    pub fn snapshot(&self) -> Arc<GroupTable> {
+        self.table.load_full()
+    }
+
+    /// Puts groups in and takes groups out. Called by the one writer only.
+    pub fn replace(&self, add: Vec<Arc<Group>>, remove: &[GroupId]) {
+        let old = self.table.load();
+        let mut by_id = old.by_id.clone();
+        let mut by_name = old.by_name.clone();
+        for id in remove {
+            if let Some(group) = by_id.get_mut(id.0 as usize).and_then(Option::take) {
+                by_name.remove(&group.name);
+            }
+        }
+        for group in add {
+            let at = group.id.0 as usize;
+            if by_id.len() <= at {
+                by_id.resize(at + 1, None);
+            }
+            by_name.insert(group.name.clone(), group.id);
+            by_id[at] = Some(group);
+        }
+        let mut sorted: Vec<_> = by_id.iter().flatten().cloned().collect();
+        sorted.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        self.table.store(Arc::new(GroupTable { by_name, by_id, sorted: sorted.into() }));
+    }
+}

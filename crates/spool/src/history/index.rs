@@ -1,0 +1,308 @@
+//! The index of the history log: shards in mapped files, one file per level; layout in `docs/formats/history.md`.
+//!
+//! Nothing here is ever synced: after a boot it is built again (`rebuild`). Readers take no lock; all that changes goes
+//! through a [`Growth`], which the history keeps behind its writer lock.
+//! Invariant: a shard's bit in a file is set only when the shard there is complete.
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arc_swap::ArcSwap;
+
+use super::invalid_data;
+use super::shard::{BUCKET_SLOTS, BUCKET_WORDS, Shard, TAG_BITS};
+use crate::disk::{Disk, Mapping, Open};
+use crate::key::Key;
+
+const PREFIX: &str = "index-";
+const MAGIC: u64 = u64::from_le_bytes(*b"NRHISIX1");
+const HEADER_WORDS: usize = 512;
+const MAGIC_WORD: usize = 0;
+const BOOT_ID_WORDS: [usize; 2] = [1, 2];
+const SHAPE_WORD: usize = 3;
+const BITS_WORD: usize = 8;
+/// log2 of the most shards that the header has bits for.
+pub(super) const SHARD_BITS_MAX: u32 = 14;
+
+/// A shard grows when counting finds at least this share of its slots used.
+const GROW_PERCENT: usize = 75;
+/// A shard is counted before more than this share of its slots can be used. Between two counts of a shard, then, lie
+/// inserts into at least a twentieth of its slots.
+const COUNT_PERCENT: usize = 80;
+/// A rebuild chooses the level so that at most this share of the slots is used.
+const REBUILD_PERCENT: u64 = 60;
+
+/// The index as readers see it.
+#[derive(Debug)]
+pub(super) struct Index {
+    shard_bits: u32,
+    shards: Box<[ArcSwap<Shard>]>,
+}
+
+/// What the writer needs for making shards larger.
+#[derive(Debug)]
+pub(super) struct Growth {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    shard_bits: u32,
+    files: Vec<LevelFile>,
+    /// For each shard: how many inserts it surely has room for.
+    room: Box<[usize]>,
+}
+
+/// One index file.
+#[derive(Debug)]
+struct LevelFile {
+    level: u32,
+    map: Arc<dyn Mapping>,
+}
+
+impl Index {
+    /// The shard of a key, its tag there.
+    pub fn place(&self, key: &Key) -> (usize, u32) {
+        let tag = (key.0 << self.shard_bits >> (u128::BITS - TAG_BITS)) as u32;
+        (self.shard_number(key), tag)
+    }
+
+    fn shard_number(&self, key: &Key) -> usize {
+        // No shift by all 128 bits where there is one shard only.
+        (key.0 >> 1 >> (u128::BITS - 1 - self.shard_bits)) as usize
+    }
+
+    /// As [`Shard::find`].
+    pub fn find<T>(
+        &self,
+        key: &Key,
+        living: &Range<u64>,
+        matches: impl FnMut(u64) -> Option<T>,
+    ) -> Option<T> {
+        let (shard, tag) = self.place(key);
+        self.shards.get(shard)?.load().find(tag, living, matches)
+    }
+
+    /// As [`Shard::insert`]; there is always room after [`Growth::make_room`].
+    pub fn insert(&self, key: &Key, number: u64, living: &Range<u64>) -> bool {
+        let (shard, tag) = self.place(key);
+        self.shards.get(shard).is_some_and(|shard| shard.load().insert(tag, number, living))
+    }
+}
+
+impl Growth {
+    /// Takes over the index files of this boot. `None` if some shard is in none of them.
+    pub fn load(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32) -> io::Result<Option<(Index, Self)>> {
+        let mut growth = Self::new(disk, dir, shard_bits);
+        for level in growth.levels_present()? {
+            match growth.open_file(level)? {
+                Some(file) => growth.files.push(file),
+                None => disk.remove(&growth.path(level))?,
+            }
+        }
+        let mut shards = Vec::with_capacity(1 << shard_bits);
+        for number in 0..1 << shard_bits {
+            let newest = growth.files.iter().rev().find(|file| file.has(number));
+            let Some(file) = newest else { return Ok(None) };
+            shards.push(ArcSwap::from_pointee(file.shard(number)));
+        }
+        let index = Index { shard_bits, shards: shards.into() };
+        growth.remove_empty_files(&index)?;
+        Ok(Some((index, growth)))
+    }
+
+    /// Removes all index files and makes an empty index with room for `living` records. It is not to be trusted by a
+    /// later [`Growth::load`] before [`Growth::complete`].
+    pub fn make(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32, living: u64) -> io::Result<(Index, Self)> {
+        let mut growth = Self::new(disk, dir, shard_bits);
+        for level in growth.levels_present()? {
+            disk.remove(&growth.path(level))?;
+        }
+        let slots_at_level_0 = (BUCKET_SLOTS as u64) << shard_bits;
+        let wanted = living.saturating_mul(100) / REBUILD_PERCENT;
+        let level = (0..TAG_BITS).find(|level| slots_at_level_0 << level >= wanted).unwrap_or(TAG_BITS);
+        let file = growth.make_file(level.max(LEVEL_MIN))?;
+        let shards = (0..1 << shard_bits).map(|number| ArcSwap::from_pointee(file.shard(number))).collect();
+        growth.files.push(file);
+        Ok((Index { shard_bits, shards }, growth))
+    }
+
+    /// Says that an index from [`Growth::make`] holds all it has to.
+    pub fn complete(&mut self) {
+        let boot_id = self.disk.boot_id();
+        for file in &self.files {
+            (0..1 << self.shard_bits).for_each(|number| file.set(number));
+            file.set_boot_id(boot_id);
+        }
+    }
+
+    fn new(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32) -> Self {
+        let room = vec![0; 1 << shard_bits].into();
+        Self { disk: disk.clone(), dir: dir.to_path_buf(), shard_bits, files: Vec::new(), room }
+    }
+
+    fn path(&self, level: u32) -> PathBuf {
+        self.dir.join(format!("{PREFIX}{level:02}"))
+    }
+
+    fn levels_present(&self) -> io::Result<Vec<u32>> {
+        let names = self.disk.list(&self.dir)?;
+        let mut levels: Vec<u32> =
+            names.iter().filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect();
+        levels.retain(|&level| level <= TAG_BITS);
+        levels.sort_unstable();
+        Ok(levels)
+    }
+
+    fn file_words(&self, level: u32) -> usize {
+        HEADER_WORDS + (BUCKET_WORDS << (self.shard_bits + level))
+    }
+
+    /// An index file of this boot and shape.
+    fn open_file(&self, level: u32) -> io::Result<Option<LevelFile>> {
+        let file = self.disk.open(&self.path(level), Open::Existing)?;
+        let words = self.file_words(level);
+        if file.len()? != words as u64 * 8 {
+            return Ok(None);
+        }
+        let file = LevelFile { level, map: file.map_words(0, words)? };
+        let ours = file.header(MAGIC_WORD) == MAGIC
+            && file.header(SHAPE_WORD) == shape(level, self.shard_bits)
+            && file.boot_id() == self.disk.boot_id();
+        Ok(ours.then_some(file))
+    }
+
+    /// A new index file without shards and without boot id.
+    fn make_file(&self, level: u32) -> io::Result<LevelFile> {
+        let path = self.path(level);
+        match self.disk.remove(&path) {
+            // Left by an attempt for which there was no space.
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        let file = self.disk.open(&path, Open::CreateNew)?;
+        let words = self.file_words(level);
+        file.allocate(words as u64 * 8)?;
+        let file = LevelFile { level, map: file.map_words(0, words)? };
+        file.set_header(SHAPE_WORD, shape(level, self.shard_bits));
+        file.set_header(MAGIC_WORD, MAGIC);
+        Ok(file)
+    }
+
+    /// Makes sure that one more record with this key has a slot; moves its shard to the next level if need be.
+    pub fn make_room(&mut self, index: &Index, key: &Key, living: &Range<u64>) -> io::Result<()> {
+        let number = index.shard_number(key);
+        let (Some(room), Some(shard)) = (self.room.get_mut(number), index.shards.get(number)) else {
+            return Err(invalid_data("no such history shard"));
+        };
+        if *room > 0 {
+            *room -= 1;
+            return Ok(());
+        }
+        let mut current = shard.load_full();
+        let mut used = current.count_used(living.start);
+        while used * 100 >= current.slots() * GROW_PERCENT {
+            current = Arc::new(self.move_up(&current, number, living)?);
+            shard.store(current.clone());
+            used = current.count_used(living.start);
+        }
+        if let Some(room) = self.room.get_mut(number) {
+            *room = (current.slots() * COUNT_PERCENT / 100).saturating_sub(used + 1);
+        }
+        self.remove_empty_files(index)
+    }
+
+    /// Copies a shard into the file of the next level. The caller shows it to the readers.
+    fn move_up(&mut self, shard: &Shard, number: usize, living: &Range<u64>) -> io::Result<Shard> {
+        let level = shard.level() + 1;
+        if level > TAG_BITS {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "the history index cannot grow further"));
+        }
+        let held = self.files.iter().position(|file| file.level == level);
+        let at = match held {
+            Some(at) => at,
+            None => {
+                let file = self.make_file(level)?;
+                file.set_boot_id(self.disk.boot_id());
+                self.files.push(file);
+                self.files.len() - 1
+            }
+        };
+        let file = self.files.get(at).ok_or_else(|| invalid_data("no such history index file"))?;
+        let larger = file.shard(number);
+        larger.clear();
+        if !shard.copy_into(&larger, living) {
+            return Err(invalid_data("a history shard does not fit into twice its size"));
+        }
+        file.set(number);
+        Ok(larger)
+    }
+
+    fn remove_empty_files(&mut self, index: &Index) -> io::Result<()> {
+        if self.files.len() < 2 {
+            return Ok(());
+        }
+        let mut used = [false; TAG_BITS as usize + 1];
+        for shard in &index.shards {
+            if let Some(used) = used.get_mut(shard.load().level() as usize) {
+                *used = true;
+            }
+        }
+        let empty = |file: &LevelFile| !used.get(file.level as usize).copied().unwrap_or(true);
+        let paths: Vec<PathBuf> =
+            self.files.iter().filter(|file| empty(file)).map(|file| self.path(file.level)).collect();
+        self.files.retain(|file| !empty(file));
+        paths.iter().try_for_each(|path| self.disk.remove(path))
+    }
+
+    /// Bytes of all index files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.map.words().len() as u64 * 8).sum()
+    }
+}
+
+/// A new index begins at this level: 1 MiB with 1,024 shards, room for some 86,000 records.
+const LEVEL_MIN: u32 = 4;
+
+fn shape(level: u32, shard_bits: u32) -> u64 {
+    u64::from(level) | u64::from(shard_bits) << 32
+}
+
+impl LevelFile {
+    fn header(&self, word: usize) -> u64 {
+        self.map.words().get(word).map_or(0, |w| u64::from_le(w.load(Ordering::Acquire)))
+    }
+
+    fn set_header(&self, word: usize, value: u64) {
+        if let Some(w) = self.map.words().get(word) {
+            w.store(value.to_le(), Ordering::Release);
+        }
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        let [low, high] = BOOT_ID_WORDS.map(|word| self.header(word));
+        (u128::from(low) | u128::from(high) << 64).to_le_bytes()
+    }
+
+    fn set_boot_id(&self, boot_id: [u8; 16]) {
+        let id = u128::from_le_bytes(boot_id);
+        for (word, half) in BOOT_ID_WORDS.into_iter().zip([id as u64, (id >> 64) as u64]) {
+            self.set_header(word, half);
+        }
+    }
+
+    fn has(&self, shard: usize) -> bool {
+        self.header(BITS_WORD + shard / 64) >> (shard % 64) & 1 == 1
+    }
+
+    fn set(&self, shard: usize) {
+        let word = BITS_WORD + shard / 64;
+        self.set_header(word, self.header(word) | 1 << (shard % 64));
+    }
+
+    fn shard(&self, number: usize) -> Shard {
+        let first_word = HEADER_WORDS + number * (BUCKET_WORDS << self.level);
+        Shard::new(self.map.clone(), first_word, self.level)
+    }
+}

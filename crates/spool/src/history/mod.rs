@@ -1,0 +1,310 @@
+//! History: which Message-IDs have been seen, and where their articles are.
+//!
+//! A log of fixed records in arrival order and an index of it, both mapped: see `docs/formats/history.md`. A fold of
+//! the journal. Look-ups take no lock and run beside the one writer. Invariants: a number below `next_record` has a
+//! whole record (but for damage); a slot of the index is believed only if its record says the same.
+//! Called by the commit road, by readers that look for a Message-ID, and by recovery.
+
+mod index;
+mod log;
+mod rebuild;
+mod record;
+mod reservation;
+mod shard;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::disk::Disk;
+use crate::key::Key;
+use crate::progress::Progress;
+use crate::token::Token;
+use index::{Growth, Index};
+use log::Log;
+pub use record::Record;
+pub use reservation::{Reservation, Reservations};
+
+/// Records that can ever be numbered.
+const RECORDS_MAX: u64 = (1 << shard::NUMBER_BITS) - 1;
+
+/// Which records there are: those from `first_record` up to, without, `next_record`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Checkpoint {
+    /// The oldest living record.
+    pub first_record: u64,
+    /// The number of the record that will be written next.
+    pub next_record: u64,
+}
+
+/// What history knows of a Message-ID. Arrival times are Unix seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing.
+    None,
+    /// It was seen, but has no article: rejected, cancelled, or remembered on order.
+    Remembered {
+        /// When it was seen.
+        arrived: u32,
+    },
+    /// Its article was stored here; it may have been overwritten since.
+    At(Token, u32),
+}
+
+/// Sizes of files and shards.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// log2 of the records in a segment of the log.
+    pub segment_bits: u32,
+    /// log2 of the number of shards of the index.
+    pub shard_bits: u32,
+}
+
+/// What is used outside of tests; the format page tells these numbers.
+pub(crate) const SHAPE: Shape = Shape { segment_bits: 20, shard_bits: 10 };
+const _: () = assert!(SHAPE.shard_bits <= index::SHARD_BITS_MAX);
+
+/// The history. One writer at a time (a lock inside sees to it), any number of readers.
+#[derive(Debug)]
+pub struct History {
+    log: Log,
+    index: Index,
+    first_record: AtomicU64,
+    next_record: AtomicU64,
+    writer: Mutex<Growth>,
+    /// Held while a record is written over, so that a reader that met it half-written can wait.
+    replacing: Mutex<()>,
+    disk: Arc<dyn Disk>,
+}
+
+impl History {
+    /// Opens the history in `dir`, making what is missing. Records from `from.next_record` on are forgotten: the replay
+    /// of the journal inserts them again.
+    ///
+    /// # Errors
+    /// `InvalidData` if part of the log is missing: then the caller empties the directory and builds the history
+    /// again. Else what the disk says.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        from: Checkpoint,
+        progress: &dyn Progress,
+    ) -> io::Result<Self> {
+        Self::open_shaped(disk, dir, from, progress, SHAPE)
+    }
+
+    /// As [`History::open`], with other sizes: small ones let tests meet growth and expiry soon.
+    pub(crate) fn open_shaped(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        from: Checkpoint,
+        progress: &dyn Progress,
+        shape: Shape,
+    ) -> io::Result<Self> {
+        if from.first_record > from.next_record || from.next_record > RECORDS_MAX {
+            return Err(invalid_data("the history's checkpoint is not possible"));
+        }
+        disk.create_dir(dir)?;
+        let (log, first_record) = Log::open(disk.clone(), dir, shape.segment_bits, from)?;
+        let living = first_record..from.next_record;
+        let loaded = Growth::load(&disk, dir, shape.shard_bits)?;
+        // For an empty history an old index would only be full of forgotten records.
+        let loaded =
+            loaded.filter(|(index, _)| !living.is_empty() && rebuild::goes_with(index, &log, &living));
+        let (index, growth) = match loaded {
+            Some(loaded) => loaded,
+            None => {
+                let (index, mut growth) =
+                    Growth::make(&disk, dir, shape.shard_bits, living.end - living.start)?;
+                if !rebuild::fill(&index, &log, &living, progress) {
+                    return Err(invalid_data("the history log does not fit into its index"));
+                }
+                growth.complete();
+                (index, growth)
+            }
+        };
+        Ok(Self {
+            log,
+            index,
+            first_record: AtomicU64::new(living.start),
+            next_record: AtomicU64::new(living.end),
+            writer: Mutex::new(growth),
+            replacing: Mutex::new(()),
+            disk,
+        })
+    }
+
+    fn living(&self) -> Range<u64> {
+        self.first_record.load(Ordering::Acquire)..self.next_record.load(Ordering::Acquire)
+    }
+
+    /// What is known of a Message-ID.
+    pub fn lookup(&self, key: &Key) -> Found {
+        let found = self.index.find(key, &self.living(), |number| self.record_of(key, number));
+        match found {
+            None => Found::None,
+            Some(Record { token: None, arrived, .. }) => Found::Remembered { arrived },
+            Some(Record { token: Some(token), arrived, .. }) => Found::At(token, arrived),
+        }
+    }
+
+    /// The record at `number`, if it is one of `key` and whole.
+    fn record_of(&self, key: &Key, number: u64) -> Option<Record> {
+        let words =
+            self.log.read(number).filter(|words| record::raw_key_bits(words) == record::key_bits(key))?;
+        record::decode(&words, number).or_else(|| {
+            // Damaged, or being written over just now.
+            let _whole = self.replacing.lock();
+            record::decode(&self.log.read(number)?, number)
+        })
+    }
+
+    /// Enters a Message-ID that is not in the history, with its token or, without, as remembered. Gives the record's number.
+    ///
+    /// # Errors
+    /// What the disk said as a file had to grow; then nothing was entered.
+    pub fn insert(&self, key: Key, token: Option<Token>, arrived: u32) -> io::Result<u64> {
+        let mut growth = self.writer.lock();
+        let living = self.living();
+        let number = living.end;
+        if number >= RECORDS_MAX {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the history has used up its record numbers",
+            ));
+        }
+        self.log.make_room(number)?;
+        growth.make_room(&self.index, &key, &living)?;
+        if !self.log.write(number, &record::encode(&key, token, arrived, number)) {
+            return Err(invalid_data("the history log has no place for its next record"));
+        }
+        // A stale slot may name this number already: the record comes first, then the bound, then the slot.
+        self.next_record.store(number + 1, Ordering::Release);
+        if !self.index.insert(&key, number, &living) {
+            return Err(invalid_data("a shard of the history index is full"));
+        }
+        Ok(number)
+    }
+
+    /// Writes a new token (or none: remembered) over the entry of a Message-ID, which keeps its arrival time. False if it is unknown.
+    pub fn replace(&self, key: &Key, token: Option<Token>) -> bool {
+        let _writer = self.writer.lock();
+        let bits = record::key_bits(key);
+        let found = self.index.find(key, &self.living(), |number| {
+            let words = self.log.read(number).filter(|words| record::raw_key_bits(words) == bits)?;
+            Some((number, record::raw_arrived(&words)))
+        });
+        let Some((number, arrived)) = found else { return false };
+        let _replacing = self.replacing.lock();
+        self.log.write(number, &record::encode(key, token, arrived, number))
+    }
+
+    /// Which records there are now. For a durable checkpoint: take it, then [`History::sync`], then store it.
+    pub fn checkpoint(&self) -> Checkpoint {
+        // Without the lock, a record could be counted whose slot is not there yet.
+        let _writer = self.writer.lock();
+        let living = self.living();
+        Checkpoint { first_record: living.start, next_record: living.end }
+    }
+
+    /// Makes all that was inserted and replaced before the call durable, without holding up the writer. Also makes
+    /// the next file of the log when the present one is nearly full, so that no insert has to.
+    ///
+    /// # Errors
+    /// What the disk says; what was not synced stays marked so.
+    pub fn sync(&self) -> io::Result<()> {
+        if let Some(segment) = self.log.make_next(self.living().end)? {
+            let _writer = self.writer.lock();
+            self.log.add(segment);
+        }
+        self.log.sync()
+    }
+
+    /// Forgets all records below `first_live_record` and removes the files of the log that hold no others. Not beyond the
+    /// `next_record` of the checkpoint stored last: files that a checkpoint's newest records are in must not go.
+    ///
+    /// # Errors
+    /// What the disk says as a file is removed; the records are forgotten all the same.
+    pub fn expire_before(&self, first_live_record: u64) -> io::Result<()> {
+        let old = {
+            let _writer = self.writer.lock();
+            let living = self.living();
+            let first = first_live_record.clamp(living.start, living.end);
+            self.first_record.store(first, Ordering::Release);
+            self.log.drop_before(first)
+        };
+        old.iter().try_for_each(|path| self.disk.remove(path))
+    }
+
+    /// The first record that arrived at or after `arrived`; arrivals are taken to ascend. The next record's number if there is none.
+    pub fn first_since(&self, arrived: u32) -> u64 {
+        let Range { mut start, mut end } = self.living();
+        while start < end {
+            let middle = start + (end - start) / 2;
+            if self.log.read(middle).is_some_and(|words| record::raw_arrived(&words) < arrived) {
+                start = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        start
+    }
+
+    /// The first record below `before` whose article `is_alive` says yes to; `before` if there is none.
+    pub fn first_living(&self, before: u64, is_alive: &dyn Fn(&Token) -> bool) -> u64 {
+        let living = self.living();
+        let segments = self.log.snapshot();
+        let alive = |number: &u64| {
+            let record = segments.read(*number).and_then(|words| record::decode(&words, *number));
+            record.and_then(|record| record.token).is_some_and(|token| is_alive(&token))
+        };
+        (living.start..before.min(living.end)).find(alive).unwrap_or(before)
+    }
+
+    /// When the oldest living entry arrived, in Unix seconds.
+    pub fn oldest(&self) -> Option<u32> {
+        let living = self.living();
+        let first = living.start;
+        if living.is_empty() { None } else { Some(record::raw_arrived(&self.log.read(first)?)) }
+    }
+
+    /// Number of living entries.
+    pub fn entries(&self) -> u64 {
+        let living = self.living();
+        living.end - living.start
+    }
+
+    /// Visits all living records from number `from` on, in order: number, and the record or `None` if it is damaged.
+    pub fn for_each(&self, from: u64, visit: &mut dyn FnMut(u64, Option<Record>)) {
+        let living = self.living();
+        let segments = self.log.snapshot();
+        for number in from.max(living.start)..living.end {
+            visit(number, segments.read(number).and_then(|words| record::decode(&words, number)));
+        }
+    }
+
+    /// True if a look-up of this record's key finds it, or another of the same key. For verify.
+    pub fn is_indexed(&self, record: &Record) -> bool {
+        self.lookup(&Key(record.key_bits)) != Found::None
+    }
+
+    /// Bytes of the log's files.
+    pub fn log_bytes(&self) -> u64 {
+        self.log.bytes()
+    }
+
+    /// Bytes of the index's files. They are mapped: this is what should be in memory for quick look-ups.
+    pub fn index_bytes(&self) -> u64 {
+        self.writer.lock().bytes()
+    }
+}
+
+fn invalid_data(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}

@@ -1,0 +1,43 @@
+//! The journal: one row for every event, in order (`docs/formats/journal.md`).
+//!
+//! Files `<start position, hex>.journal`, each with a short head and then framed rows. A position is a byte count over
+//! all files; a file's name is the position of its first byte. Opening cuts off what follows the last whole row, so
+//! that leftovers of an earlier life can never be read as rows.
+
+mod reader;
+mod row;
+mod writer;
+
+pub(crate) use reader::JournalReader;
+pub(crate) use row::{
+    ArticleRow, GroupRow, Row, VolumeRow, put_group, put_volume, read_group, read_volume,
+};
+pub(crate) use writer::{JournalWriter, SyncSet};
+
+/// Head of a file: magic and start position.
+const FILE_HEAD_BYTES: u64 = 16;
+const FILE_MAGIC: &[u8; 8] = b"NJournl1";
+/// Length and checksum before each row.
+const FRAME_BYTES: usize = 8;
+/// Longest payload: an article row has a bounded header block.
+const ROW_BYTES_MAX: usize = 1 << 20;
+
+fn file_name(start: u64) -> String {
+    format!("{start:016x}.journal")
+}
+
+fn start_of(name: &str) -> Option<u64> {
+    u64::from_str_radix(name.strip_suffix(".journal")?, 16).ok()
+}
+
+/// The checksum of a row covers its position, so that a row is only valid where it was written.
+fn checksum(position: u64, payload: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&position.to_le_bytes()), payload)
+}
+
+/// Starts of the files in a directory, ascending.
+fn starts(disk: &dyn crate::disk::Disk, dir: &std::path::Path) -> std::io::Result<Vec<u64>> {
+    let mut starts: Vec<u64> = disk.list(dir)?.iter().filter_map(|n| start_of(n)).collect();
+    starts.sort_unstable();
+    Ok(starts)
+}

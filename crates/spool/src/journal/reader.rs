@@ -1,0 +1,115 @@
+//! Reads journal rows from a position on, up to the last whole one.
+
+use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, ROW_BYTES_MAX, checksum, file_name, starts};
+use crate::disk::{Disk, DiskFile, Open};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes read at a time.
+const READ_BYTES: usize = 1 << 20;
+
+/// A cursor in the journal.
+#[derive(Debug)]
+pub(crate) struct JournalReader {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    starts: Vec<u64>,
+    file: Option<(u64, Arc<dyn DiskFile>)>,
+    /// Position of the next row.
+    position: u64,
+    buf: Vec<u8>,
+    at: usize,
+}
+
+impl JournalReader {
+    /// A cursor at `position`; `None` starts at the oldest row kept.
+    pub fn open(disk: &Arc<dyn Disk>, dir: &Path, position: Option<u64>) -> io::Result<Self> {
+        let starts = starts(&**disk, dir)?;
+        let position = position.or(starts.first().copied()).unwrap_or(0);
+        let mut new =
+            Self { disk: disk.clone(), dir: dir.into(), starts, file: None, position, buf: Vec::new(), at: 0 };
+        new.enter(position)?;
+        Ok(new)
+    }
+
+    /// Position of the oldest row kept.
+    pub fn oldest(&self) -> Option<u64> {
+        self.starts.first().copied()
+    }
+
+    /// Position behind the last row returned.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Opens the file that holds `position`, skipping its head.
+    fn enter(&mut self, position: u64) -> io::Result<bool> {
+        self.buf.clear();
+        self.at = 0;
+        self.file = None;
+        let Some(start) = self.starts.iter().rev().find(|s| **s <= position).copied() else { return Ok(false) };
+        let file = self.disk.open(&self.dir.join(file_name(start)), Open::ReadOnly)?;
+        let mut head = [0; FILE_HEAD_BYTES as usize];
+        let n = file.read_at(&mut head, 0)?;
+        let ok = n == head.len() && head.starts_with(FILE_MAGIC) && head[8..] == start.to_le_bytes();
+        if !ok || position > start + file.len()? {
+            return Ok(false);
+        }
+        self.position = position.max(start + FILE_HEAD_BYTES);
+        self.file = Some((start, file));
+        Ok(true)
+    }
+
+    /// Bytes available at the cursor, at least `want` if the file has them.
+    fn fill(&mut self, want: usize) -> io::Result<usize> {
+        if self.buf.len() - self.at < want
+            && let Some((start, file)) = &self.file
+        {
+            self.buf.drain(..self.at);
+            self.at = 0;
+            let have = self.buf.len();
+            self.buf.resize(have + want.max(READ_BYTES), 0);
+            let n = file.read_at(&mut self.buf[have..], self.position + have as u64 - start);
+            self.buf.truncate(have + n.as_ref().map_or(0, |n| *n));
+            n?;
+        }
+        Ok(self.buf.len() - self.at)
+    }
+
+    /// The next whole row's position and payload; `None` at the end of what is valid.
+    pub fn next(&mut self) -> io::Result<Option<(u64, &[u8])>> {
+        if self.file.is_none() {
+            return Ok(None);
+        }
+        loop {
+            let have = self.fill(FRAME_BYTES)?;
+            if have > 0 {
+                return self.take(have);
+            }
+            // The file ends here: its successor starts at this very position, or there is none.
+            if !self.starts.contains(&self.position) || !self.enter(self.position)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn take(&mut self, have: usize) -> io::Result<Option<(u64, &[u8])>> {
+        let frame: Option<[u8; FRAME_BYTES]> =
+            self.buf.get(self.at..self.at + FRAME_BYTES).and_then(|f| f.try_into().ok());
+        let Some([a, b, c, d, crc @ ..]) = frame.filter(|_| have >= FRAME_BYTES) else { return Ok(None) };
+        let len = u32::from_le_bytes([a, b, c, d]) as usize;
+        if len == 0 || len > ROW_BYTES_MAX || self.fill(FRAME_BYTES + len)? < FRAME_BYTES + len {
+            return Ok(None);
+        }
+        let start = self.at + FRAME_BYTES;
+        let payload = &self.buf[start..start + len];
+        if checksum(self.position, payload) != u32::from_le_bytes(crc) {
+            return Ok(None);
+        }
+        let position = self.position;
+        self.position += (FRAME_BYTES + len) as u64;
+        self.at = start + len;
+        Ok(Some((position, payload)))
+    }
+}

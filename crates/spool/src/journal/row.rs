@@ -1,0 +1,317 @@
+//! Journal rows: the events that everything else is folded from (`docs/formats/journal.md`).
+
+use crate::codec::{Reader, put_bytes, put_u64, put_varint};
+use crate::groups::{Flag, GroupId};
+use crate::key::Key;
+use crate::token::Token;
+
+/// A group as the journal tells it; applying it again changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct GroupRow {
+    pub id: u32,
+    pub name: String,
+    pub flag: Flag,
+    pub description: String,
+    pub creator: String,
+    pub created: u64,
+    pub high: u64,
+    pub promised: u64,
+}
+
+/// A volume as the journal tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VolumeRow {
+    pub id: u16,
+    pub method: u8,
+    pub name: String,
+    pub head: u64,
+}
+
+/// An accepted article.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ArticleRow<'a> {
+    pub sequence: u64,
+    pub key: Key,
+    pub token: Token,
+    /// Length of the record on its volume, padding included.
+    pub stored_bytes: u64,
+    /// Unix seconds.
+    pub arrived: u32,
+    /// Unix seconds, 0 for none.
+    pub expires: u32,
+    pub message_id: &'a [u8],
+    /// Overview fields from the subject to the line count, in wire form.
+    pub fields: &'a [u8],
+    /// Encoded group:number pairs; see [`ArticleRow::numbers`].
+    pub numbers: &'a [u8],
+}
+
+impl ArticleRow<'_> {
+    /// The groups it was filed in, in the order of its Xref, with its numbers there.
+    pub fn numbers(&self, out: &mut Vec<(GroupId, u64)>) -> bool {
+        read_numbers(self.numbers, out)
+    }
+}
+
+/// Appends group:number pairs.
+pub(crate) fn put_numbers(numbers: &[(GroupId, u64)], out: &mut Vec<u8>) {
+    for (group, number) in numbers {
+        put_varint(u64::from(group.0), out);
+        put_varint(*number, out);
+    }
+}
+
+/// Reads group:number pairs to the end of `bytes`; false if they make no sense.
+pub(crate) fn read_numbers(bytes: &[u8], out: &mut Vec<(GroupId, u64)>) -> bool {
+    out.clear();
+    let mut r = Reader(bytes);
+    while !r.is_empty() {
+        match (r.varint().and_then(|g| u32::try_from(g).ok()), r.varint()) {
+            (Some(group), Some(number)) => out.push((GroupId(group), number)),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Row<'a> {
+    /// An article was accepted.
+    Article(ArticleRow<'a>),
+    /// A Message-ID is remembered without an article.
+    Remember { key: Key, arrived: u32 },
+    /// An article was cancelled.
+    Cancel { key: Key, token: Token, numbers: Vec<(GroupId, u64)> },
+    /// A group as it now is.
+    Group(GroupRow),
+    /// A group is gone; a group of this name made later goes on behind `high`.
+    GroupRemoved { name: String, high: u64 },
+    /// Numbers up to these may have been given out.
+    Promise(Vec<(GroupId, u64)>),
+    /// A volume as it now is.
+    Volume(VolumeRow),
+    /// The write position of a volume moved on without an article.
+    Skip { volume: u16, head: u64 },
+    /// Everything up to this journal position, articles included, is durable.
+    Synced { upto: u64 },
+    /// The machine went down: every group's numbers go on behind what was promised.
+    PowerLost,
+    /// The spool was opened, during this boot of the machine.
+    Opened { boot_id: [u8; 16] },
+    /// The spool was closed in order.
+    Closed,
+    /// Our name in Xref from here on.
+    Identity(String),
+    /// Nothing: proves that the journal can be written.
+    Probe,
+}
+
+mod kind {
+    pub const ARTICLE: u8 = 1;
+    pub const REMEMBER: u8 = 2;
+    pub const CANCEL: u8 = 3;
+    pub const GROUP: u8 = 4;
+    pub const GROUP_REMOVED: u8 = 5;
+    pub const PROMISE: u8 = 6;
+    pub const VOLUME: u8 = 7;
+    pub const SKIP: u8 = 8;
+    pub const SYNCED: u8 = 9;
+    pub const POWER_LOST: u8 = 10;
+    pub const IDENTITY: u8 = 11;
+    pub const PROBE: u8 = 12;
+    pub const OPENED: u8 = 13;
+    pub const CLOSED: u8 = 14;
+}
+
+impl<'a> Row<'a> {
+    /// Appends the row's payload (without frame).
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Article(a) => {
+                out.push(kind::ARTICLE);
+                put_u64(a.sequence, out);
+                out.extend_from_slice(&a.key.0.to_le_bytes());
+                out.extend_from_slice(&a.token.to_bytes());
+                put_varint(a.stored_bytes, out);
+                out.extend_from_slice(&a.arrived.to_le_bytes());
+                out.extend_from_slice(&a.expires.to_le_bytes());
+                put_bytes(a.message_id, out);
+                put_bytes(a.fields, out);
+                out.extend_from_slice(a.numbers);
+            }
+            Self::Remember { key, arrived } => {
+                out.push(kind::REMEMBER);
+                out.extend_from_slice(&key.0.to_le_bytes());
+                out.extend_from_slice(&arrived.to_le_bytes());
+            }
+            Self::Cancel { key, token, numbers } => {
+                out.push(kind::CANCEL);
+                out.extend_from_slice(&key.0.to_le_bytes());
+                out.extend_from_slice(&token.to_bytes());
+                put_numbers(numbers, out);
+            }
+            Self::Group(g) => {
+                out.push(kind::GROUP);
+                put_group(g, out);
+            }
+            Self::GroupRemoved { name, high } => {
+                out.push(kind::GROUP_REMOVED);
+                put_bytes(name.as_bytes(), out);
+                put_varint(*high, out);
+            }
+            Self::Promise(numbers) => {
+                out.push(kind::PROMISE);
+                put_numbers(numbers, out);
+            }
+            Self::Volume(v) => {
+                out.push(kind::VOLUME);
+                put_volume(v, out);
+            }
+            Self::Skip { volume, head } => {
+                out.push(kind::SKIP);
+                out.extend_from_slice(&volume.to_le_bytes());
+                put_u64(*head, out);
+            }
+            Self::Synced { upto } => {
+                out.push(kind::SYNCED);
+                put_u64(*upto, out);
+            }
+            Self::PowerLost => out.push(kind::POWER_LOST),
+            Self::Opened { boot_id } => {
+                out.push(kind::OPENED);
+                out.extend_from_slice(boot_id);
+            }
+            Self::Closed => out.push(kind::CLOSED),
+            Self::Identity(name) => {
+                out.push(kind::IDENTITY);
+                put_bytes(name.as_bytes(), out);
+            }
+            Self::Probe => out.push(kind::PROBE),
+        }
+    }
+
+    /// Reads a payload; `None` if it makes no sense.
+    pub fn decode(payload: &'a [u8]) -> Option<Self> {
+        let mut r = Reader(payload);
+        let r = &mut r;
+        let mut numbers = Vec::new();
+        Some(match r.u8()? {
+            kind::ARTICLE => Self::Article(ArticleRow {
+                sequence: r.u64()?,
+                key: Key(r.u128()?),
+                token: Token::from_bytes(&r.array()?)?,
+                stored_bytes: r.varint()?,
+                arrived: r.u32()?,
+                expires: r.u32()?,
+                message_id: r.bytes()?,
+                fields: r.bytes()?,
+                numbers: r.0,
+            }),
+            kind::REMEMBER => Self::Remember { key: Key(r.u128()?), arrived: r.u32()? },
+            kind::CANCEL => {
+                let (key, token) = (Key(r.u128()?), Token::from_bytes(&r.array()?)?);
+                read_numbers(r.0, &mut numbers).then_some(Self::Cancel { key, token, numbers })?
+            }
+            kind::GROUP => Self::Group(read_group(r)?),
+            kind::GROUP_REMOVED => Self::GroupRemoved { name: r.text()?, high: r.varint()? },
+            kind::PROMISE => read_numbers(r.0, &mut numbers).then_some(Self::Promise(numbers))?,
+            kind::VOLUME => Self::Volume(read_volume(r)?),
+            kind::SKIP => Self::Skip { volume: u16::from_le_bytes(r.array()?), head: r.u64()? },
+            kind::SYNCED => Self::Synced { upto: r.u64()? },
+            kind::POWER_LOST => Self::PowerLost,
+            kind::OPENED => Self::Opened { boot_id: r.array()? },
+            kind::CLOSED => Self::Closed,
+            kind::IDENTITY => Self::Identity(r.text()?),
+            kind::PROBE => Self::Probe,
+            _ => return None,
+        })
+    }
+}
+
+/// Appends a group's fields; also used by the checkpoint.
+pub(crate) fn put_group(g: &GroupRow, out: &mut Vec<u8>) {
+    put_varint(u64::from(g.id), out);
+    put_bytes(g.name.as_bytes(), out);
+    put_bytes(g.flag.to_string().as_bytes(), out);
+    put_bytes(g.description.as_bytes(), out);
+    put_bytes(g.creator.as_bytes(), out);
+    put_varint(g.created, out);
+    put_varint(g.high, out);
+    put_varint(g.promised, out);
+}
+
+/// Reads what [`put_group`] wrote.
+pub(crate) fn read_group(r: &mut Reader<'_>) -> Option<GroupRow> {
+    Some(GroupRow {
+        id: u32::try_from(r.varint()?).ok()?,
+        name: r.text()?,
+        flag: Flag::parse(&r.text()?)?,
+        description: r.text()?,
+        creator: r.text()?,
+        created: r.varint()?,
+        high: r.varint()?,
+        promised: r.varint()?,
+    })
+}
+
+/// Appends a volume's fields; also used by the checkpoint.
+pub(crate) fn put_volume(v: &VolumeRow, out: &mut Vec<u8>) {
+    out.extend_from_slice(&v.id.to_le_bytes());
+    out.push(v.method);
+    put_bytes(v.name.as_bytes(), out);
+    put_u64(v.head, out);
+}
+
+/// Reads what [`put_volume`] wrote.
+pub(crate) fn read_volume(r: &mut Reader<'_>) -> Option<VolumeRow> {
+    Some(VolumeRow { id: u16::from_le_bytes(r.array()?), method: r.u8()?, name: r.text()?, head: r.u64()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::MethodKind;
+
+    #[test]
+    fn every_kind_round_trips_and_no_prefix_passes_as_whole() {
+        let token = Token { method: MethodKind::Cnfs, class: 1, volume: 2, place: 99 << 32 };
+        let mut numbers = Vec::new();
+        put_numbers(&[(GroupId(7), 1 << 40), (GroupId(300), 2)], &mut numbers);
+        let group = GroupRow { id: 4, name: "a.b".into(), high: 9, promised: 300, ..GroupRow::default() };
+        let rows = [
+            Row::Article(ArticleRow {
+                sequence: 5,
+                key: Key(77 << 90),
+                token,
+                stored_bytes: 2560,
+                arrived: 1_795_000_000,
+                expires: 0,
+                message_id: b"<a@b>",
+                fields: b"s\tf\td\t<a@b>\t\t5\t1",
+                numbers: &numbers,
+            }),
+            Row::Remember { key: Key(3), arrived: 5 },
+            Row::Cancel { key: Key(4), token, numbers: vec![(GroupId(1), 2)] },
+            Row::Group(group),
+            Row::GroupRemoved { name: "old.group".into(), high: 3 },
+            Row::Promise(vec![(GroupId(1), 256)]),
+            Row::Volume(VolumeRow { id: 2, method: 1, name: "text0".into(), head: 4096 }),
+            Row::Skip { volume: 2, head: 8192 },
+            Row::Synced { upto: 1 << 33 },
+            Row::PowerLost,
+            Row::Opened { boot_id: [9; 16] },
+            Row::Closed,
+            Row::Identity("news.example.org".into()),
+            Row::Probe,
+        ];
+        for row in &rows {
+            let mut bytes = Vec::new();
+            row.encode(&mut bytes);
+            assert_eq!(Row::decode(&bytes).as_ref(), Some(row));
+            for cut in 0..bytes.len() {
+                assert_ne!(Row::decode(&bytes[..cut]).as_ref(), Some(row));
+            }
+        }
+    }
+}

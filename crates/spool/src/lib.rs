@@ -1,0 +1,52 @@
+//! newsreel's article storage.
+//!
+//! The spool is the log; everything else is an index. Accepting an article makes two writes: its bytes in a
+//! buffer and one row in the journal; history, overview and active are folds of the journal. See
+//! `ARCHITECTURE.md`, `docs/states.md` and `docs/formats/`.
+//!
+//! Everything here blocks and touches the machine only through [`Disk`].
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod checkpoint;
+mod clock;
+mod codec;
+mod commit;
+pub mod config;
+mod disk;
+mod error;
+pub mod explain;
+mod fold;
+mod groups;
+mod history;
+mod journal;
+mod key;
+mod manager;
+mod method;
+mod overview;
+mod progress;
+mod promise;
+mod reading;
+mod rebuild;
+mod recovery;
+mod residents;
+mod rules;
+mod spool;
+mod status;
+mod syncer;
+mod token;
+pub mod verify;
+
+pub use commit::{Entry, Filed, Filing, Outcome, Ticket};
+pub use config::{BufferConfig, ClassConfig, Durability, Order, RuleConfig, SpoolConfig};
+pub use disk::{CrashKind, Disk, DiskFile, Mapping, Open, RealDisk, SimDisk};
+pub use error::{ReadError, SpoolError, Trouble, TroubleKind};
+pub use groups::{Flag, Group, GroupChange, GroupId, Marks, NewGroup};
+pub use history::{Reservation, Reservations};
+pub use key::{Key, KeyHasher};
+pub use progress::Progress;
+pub use reading::{ArticleBuf, Lookup, Part, Patience};
+pub use rebuild::{RebuildReport, rebuild};
+pub use recovery::Recovery;
+pub use spool::{Offer, Spool};
+pub use status::{BufferStatus, Status};
+pub use token::{MethodKind, Token};

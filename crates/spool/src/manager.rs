@@ -1,0 +1,69 @@
+//! The storage manager's second half: which volume of its class an article goes to (the first half is [`crate::rules`]).
+
+use crate::config::{ClassConfig, Order};
+use crate::method::Volumes;
+use crate::token::MethodKind;
+
+/// A storage class: a method and the volumes it writes to (a "metacycbuff").
+#[derive(Debug)]
+pub(crate) struct Class {
+    pub method: MethodKind,
+    /// Indexes into [`Volumes`].
+    pub volumes: Vec<usize>,
+    order: Order,
+    /// Position in `volumes` of the one to write to next.
+    pub turn: usize,
+}
+
+/// A choice made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Index into [`Volumes`].
+    pub volume: usize,
+    pub place: u64,
+    pub turn: usize,
+    /// A volume declared full, and its new write position.
+    pub leaves: Option<(usize, u64)>,
+}
+
+impl Class {
+    /// A class that goes on where its volumes stand: in sequential order the one in the middle of a cycle is at turn,
+    /// else the one that has wrapped the fewest times.
+    pub fn new(config: &ClassConfig, indexes: Vec<usize>, volumes: &Volumes) -> Self {
+        let head = |i: &usize| volumes.all().get(*i).map_or((0, 1), |v| (v.head(), v.area()));
+        let middle = indexes.iter().position(|i| head(i).0 % head(i).1 != 0);
+        let lowest = || (0..indexes.len()).min_by_key(|at| indexes.get(*at).map(|i| head(i).0 / head(i).1));
+        let turn = match config.order {
+            Order::Interleave => 0,
+            Order::Sequential => middle.or_else(lowest).unwrap_or(0),
+        };
+        Self { method: config.method, volumes: indexes, order: config.order, turn }
+    }
+
+    /// Where a record of `len` bytes goes; `heads` are the write positions planned so far in this batch.
+    pub fn choose(&self, volumes: &Volumes, heads: &[Option<u64>], len: usize) -> Option<Choice> {
+        let plan = |turn: usize| {
+            let volume = *self.volumes.get(turn % self.volumes.len().max(1))?;
+            let v = volumes.all().get(volume)?;
+            let head = heads.get(volume).copied().flatten().unwrap_or_else(|| v.head());
+            Some((volume, head, v.plan(head, len)?))
+        };
+        let (volume, head, place) = plan(self.turn)?;
+        if self.order == Order::Interleave {
+            return Some(Choice { volume, place, turn: self.turn + 1, leaves: None });
+        }
+        if place == head || self.volumes.len() == 1 {
+            return Some(Choice { volume, place, turn: self.turn, leaves: None });
+        }
+        // It would wrap: it is full, and the next volume begins its next cycle.
+        let (next, _, next_place) = plan(self.turn + 1)?;
+        Some(Choice { volume: next, place: next_place, turn: self.turn + 1, leaves: Some((volume, place)) })
+    }
+
+    /// Told of a record's end: a volume filled to the last byte is left in sequential order.
+    pub fn stored(&mut self, head: u64, area: u64) {
+        if self.order == Order::Sequential && head % area == 0 {
+            self.turn += 1;
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The buffer's state header: two copies, written in turn, each with a checksum (CNFS-07).
+//!
+//! Lines of ASCII in a slot of 4096 bytes, so that `head -c 4096 FILE` tells what a file is, on any machine (CNFS-06).
+//! The journal is the truth about the write position; the header lets a rebuild start and a foreign file be told.
+
+use std::fmt::Write;
+
+/// Length of one slot.
+pub(crate) const SLOT_BYTES: u64 = 4096;
+/// Both slots.
+pub(crate) const HEADERS_BYTES: u64 = 2 * SLOT_BYTES;
+const MAGIC: &str = "newsreel cycbuff 1";
+
+/// What a header says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BufferHeader {
+    pub name: String,
+    pub path: String,
+    /// Number of the volume in tokens.
+    pub volume: u16,
+    /// Size of the whole file.
+    pub len: u64,
+    pub block: u32,
+    /// Absolute write position.
+    pub head: u64,
+    /// Offset of the write position in the article area, as in the paper.
+    pub free: u64,
+    /// Times wrapped, from 1.
+    pub cycle: u64,
+    /// Counts header writes; the greater of the two slots is valid.
+    pub written: u64,
+    /// Unix seconds.
+    pub updated: u64,
+    /// Secret of the Message-ID hash, hexadecimal.
+    pub secret: String,
+}
+
+impl BufferHeader {
+    /// One slot.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut t = format!("{MAGIC}\n");
+        let _ = writeln!(t, "name {}\npath {}", self.name, self.path);
+        let _ = writeln!(t, "volume {}\nlen {}\nblock {}", self.volume, self.len, self.block);
+        let _ = writeln!(t, "head {:x}\nfree {:x}\ncyclenum {:x}", self.head, self.free, self.cycle);
+        let _ = writeln!(t, "written {}\nupdated {}\nsecret {}", self.written, self.updated, self.secret);
+        let crc = crc32c::crc32c(t.as_bytes());
+        let _ = writeln!(t, "crc32c {crc:08x}");
+        let mut slot = t.into_bytes();
+        slot.resize(SLOT_BYTES as usize, 0);
+        slot
+    }
+
+    /// Reads one slot; `None` if it is damaged or something else.
+    pub fn decode(slot: &[u8]) -> Option<Self> {
+        let end = memchr::memchr(0, slot).unwrap_or(slot.len());
+        let text = std::str::from_utf8(slot.get(..end)?).ok()?;
+        let (body, crc) = text.split_once("crc32c ")?;
+        if u32::from_str_radix(crc.trim_end(), 16).ok()? != crc32c::crc32c(body.as_bytes()) {
+            return None;
+        }
+        let mut lines = body.lines();
+        if lines.next()? != MAGIC {
+            return None;
+        }
+        let mut value = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ').map(str::to_owned);
+        let hex = |text: String| u64::from_str_radix(&text, 16).ok();
+        Some(Self {
+            name: value("name")?,
+            path: value("path")?,
+            volume: value("volume")?.parse().ok()?,
+            len: value("len")?.parse().ok()?,
+            block: value("block")?.parse().ok()?,
+            head: hex(value("head")?)?,
+            free: hex(value("free")?)?,
+            cycle: hex(value("cyclenum")?)?,
+            written: value("written")?.parse().ok()?,
+            updated: value("updated")?.parse().ok()?,
+            secret: value("secret")?,
+        })
+    }
+
+    /// Whether a slot claims to be a newsreel buffer's, damaged or not.
+    pub fn claims(slot: &[u8]) -> bool {
+        slot.starts_with(MAGIC.as_bytes())
+    }
+
+    /// The newer valid one of the two slots.
+    pub fn newest(slots: &[u8]) -> Option<Self> {
+        let (a, b) = slots.split_at_checked(SLOT_BYTES as usize)?;
+        [a, b].into_iter().filter_map(Self::decode).max_by_key(|h| h.written)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn survives_the_loss_of_either_copy() {
+        let mut old = BufferHeader {
+            name: "text0".into(),
+            path: "spool/text 0.cyc".into(),
+            volume: 3,
+            len: 1 << 31,
+            block: 512,
+            head: 0x1e_024d_a800,
+            free: 0x24d_a800,
+            cycle: 0x1e,
+            written: 8,
+            updated: 1_795_000_000,
+            secret: "00".repeat(16),
+        };
+        let first = old.encode();
+        old.written = 9;
+        let second = old.encode();
+        let both = [first.clone(), second.clone()].concat();
+        assert_eq!(BufferHeader::newest(&both).unwrap().written, 9);
+        for at in 0..400 {
+            let mut bad = both.clone();
+            bad[4096 + at] ^= 0x20;
+            assert!(BufferHeader::newest(&bad).unwrap().written >= 8);
+        }
+        let mut bad = both;
+        bad[4096..].fill(0xff);
+        assert_eq!(BufferHeader::newest(&bad).unwrap().written, 8);
+    }
+}

@@ -1,0 +1,105 @@
+//! The record: one stored article (`docs/formats/cnfs.md`).
+//!
+//! 64 bytes of header, then the Xref line, the article in wire format and the final `.`-line; padded to whole blocks.
+//! The checksum covers everything but the magic word, which a cancel overwrites (CNFS-12).
+
+use crate::codec::Reader;
+use crate::key::Key;
+
+/// Length of the header.
+pub(crate) const HEADER_BYTES: usize = 64;
+/// Magic word of a record.
+pub(crate) const MAGIC_LIVE: &[u8; 4] = b"NRec";
+/// Magic word of a cancelled record.
+pub(crate) const MAGIC_CANCELLED: &[u8; 4] = b"NCan";
+/// What ends a stored article.
+pub(crate) const END: &[u8] = b".\r\n";
+const VERSION: u8 = 1;
+
+/// A record's header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecordHeader {
+    /// Bytes after the header, padding not counted.
+    pub data_bytes: u32,
+    /// Of them, Xref line and headers with the blank line.
+    pub header_bytes: u32,
+    /// Its absolute position in the volume.
+    pub place: u64,
+    /// Its place in the order of all articles of the spool.
+    pub sequence: u64,
+    /// Keyed hash of its Message-ID.
+    pub key: Key,
+    /// Unix seconds.
+    pub arrived: u32,
+    /// Unix seconds, 0 for none.
+    pub expires: u32,
+    /// Where in the data the Message-ID stands.
+    pub message_id_at: u32,
+    /// Length of the Message-ID.
+    pub message_id_bytes: u16,
+    /// Storage class.
+    pub class: u8,
+}
+
+impl RecordHeader {
+    /// Appends the header with room for magic and checksum; [`seal`] fills them in.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let mut h = [0u8; HEADER_BYTES];
+        h[8..12].copy_from_slice(&self.data_bytes.to_le_bytes());
+        h[12..16].copy_from_slice(&self.header_bytes.to_le_bytes());
+        h[16..24].copy_from_slice(&self.place.to_le_bytes());
+        h[24..32].copy_from_slice(&self.sequence.to_le_bytes());
+        h[32..48].copy_from_slice(&self.key.0.to_le_bytes());
+        h[48..52].copy_from_slice(&self.arrived.to_le_bytes());
+        h[52..56].copy_from_slice(&self.expires.to_le_bytes());
+        h[56..60].copy_from_slice(&self.message_id_at.to_le_bytes());
+        h[60..62].copy_from_slice(&self.message_id_bytes.to_le_bytes());
+        h[62] = self.class;
+        h[63] = VERSION;
+        out.extend_from_slice(&h);
+    }
+
+    /// Reads a header; the checksum is not looked at. Returns whether it is a living record's.
+    pub fn parse(bytes: &[u8]) -> Option<(Self, bool)> {
+        let mut r = Reader(bytes.get(..HEADER_BYTES)?);
+        let magic: [u8; 4] = r.array()?;
+        r.u32()?;
+        let header = Self {
+            data_bytes: r.u32()?,
+            header_bytes: r.u32()?,
+            place: r.u64()?,
+            sequence: r.u64()?,
+            key: Key(r.u128()?),
+            arrived: r.u32()?,
+            expires: r.u32()?,
+            message_id_at: r.u32()?,
+            message_id_bytes: u16::from_le_bytes(r.array()?),
+            class: r.u8()?,
+        };
+        let sane = r.u8()? == VERSION
+            && header.header_bytes <= header.data_bytes
+            && header.data_bytes >= END.len() as u32
+            && u64::from(header.message_id_at) + u64::from(header.message_id_bytes) <= u64::from(header.header_bytes);
+        (sane && (&magic == MAGIC_LIVE || &magic == MAGIC_CANCELLED)).then_some((header, &magic == MAGIC_LIVE))
+    }
+
+    /// Length of header and data.
+    pub fn record_bytes(&self) -> usize {
+        HEADER_BYTES + self.data_bytes as usize
+    }
+}
+
+/// Fills in magic and checksum of a whole record.
+pub(crate) fn seal(record: &mut [u8]) {
+    let crc = crc32c::crc32c(&record[8..]);
+    record[..4].copy_from_slice(MAGIC_LIVE);
+    record[4..8].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Whether a whole record (header and data, no padding) is as it was written.
+pub(crate) fn is_whole(record: &[u8]) -> bool {
+    match (record.get(4..8), record.get(8..)) {
+        (Some(crc), Some(rest)) => crc == crc32c::crc32c(rest).to_le_bytes(),
+        _ => false,
+    }
+}

@@ -1,0 +1,110 @@
+//! `memory`: a bounded cyclic buffer in memory, empty after a restart.
+//!
+//! The null-cost twin of `cnfs` (same places, same displacement), for tests, for groups whose articles need not
+//! survive, and as the model the other methods are compared with.
+
+use super::Volume;
+use crate::reading::Patience;
+use crate::token::MethodKind;
+use parking_lot::RwLock;
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A volume in memory.
+#[derive(Debug)]
+pub(crate) struct MemoryVolume {
+    id: u16,
+    name: String,
+    head: AtomicU64,
+    bytes: RwLock<Vec<u8>>,
+    live: RwLock<BTreeSet<u64>>,
+}
+
+/// Unit in which records start.
+const BLOCK_BYTES: u64 = 64;
+
+impl MemoryVolume {
+    /// An empty volume whose write position is `head` (places of an earlier life stay dead).
+    pub fn new(id: u16, name: &str, size_bytes: u64, head: Option<u64>) -> Self {
+        let area = size_bytes.next_multiple_of(BLOCK_BYTES).max(1 << 16);
+        let head = head.map_or(area, |h| (h / area + 2) * area);
+        let bytes = RwLock::new(vec![0; area as usize]);
+        Self { id, name: name.into(), head: AtomicU64::new(head), bytes, live: RwLock::default() }
+    }
+}
+
+impl Volume for MemoryVolume {
+    fn id(&self) -> u16 {
+        self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn method(&self) -> MethodKind {
+        MethodKind::Memory
+    }
+
+    fn area(&self) -> u64 {
+        self.bytes.read().len() as u64
+    }
+
+    fn block(&self) -> u64 {
+        BLOCK_BYTES
+    }
+
+    fn head(&self) -> u64 {
+        self.head.load(Ordering::Acquire)
+    }
+
+    fn advance(&self, head: u64) {
+        self.head.fetch_max(head, Ordering::AcqRel);
+        let tail = self.tail();
+        let mut live = self.live.write();
+        while live.first().is_some_and(|p| *p < tail) {
+            live.pop_first();
+        }
+    }
+
+    fn reset_head(&self, head: u64) {
+        self.head.store(head, Ordering::Release);
+    }
+
+    fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut all = self.bytes.write();
+        let at = (place % all.len() as u64) as usize;
+        let room = all.get_mut(at..at + bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+        room.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn is_alive(&self, place: u64) -> bool {
+        place >= self.tail() && self.live.read().contains(&place)
+    }
+
+    fn mark_alive(&self, place: u64) {
+        self.live.write().insert(place);
+    }
+
+    fn cancel(&self, place: u64) -> io::Result<()> {
+        self.live.write().remove(&place);
+        Ok(())
+    }
+
+    fn read_at(&self, place: u64, _patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
+        let all = self.bytes.read();
+        let rest = all.get((place % all.len() as u64) as usize..).unwrap_or_default();
+        let mut rest = rest;
+        io::Read::read(&mut rest, buf)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write_header(&self, _now: u64) -> io::Result<()> {
+        Ok(())
+    }
+}

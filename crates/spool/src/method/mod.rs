@@ -1,0 +1,154 @@
+//! Storage methods: how article bytes are kept.
+//!
+//! `cnfs` and `memory` keep them in *volumes*: containers with ever-growing places that displace their oldest articles
+//! when they are full. `trash` keeps nothing. Which class and volume an article goes to is the storage manager's choice.
+
+pub(crate) mod cnfs;
+mod memory;
+
+pub(crate) use memory::MemoryVolume;
+
+use crate::error::ReadError;
+use crate::reading::Patience;
+use crate::token::{MethodKind, Token};
+use cnfs::record::RecordHeader;
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+/// A container of records. The writer alone plans, advances and writes; any thread reads.
+///
+/// Order of one filing: `plan` places, `advance` (from here on the displaced are dead for every reader), `write`,
+/// and only after the journal row the new places become known to anybody.
+pub(crate) trait Volume: Send + Sync + Debug {
+    /// Its number in tokens.
+    fn id(&self) -> u16;
+    /// Its name in tokens' text form.
+    fn name(&self) -> &str;
+    /// The method it serves.
+    fn method(&self) -> MethodKind;
+    /// Room for records, in bytes.
+    fn area(&self) -> u64;
+    /// Unit in which records start.
+    fn block(&self) -> u64;
+    /// The write position: places below are taken.
+    fn head(&self) -> u64;
+    /// Moves the write position; what lies an area behind it is dead at once (CNFS-11).
+    fn advance(&self, head: u64);
+    /// Sets the write position as found by a rebuild; nothing is displaced.
+    fn reset_head(&self, head: u64);
+    /// Writes records that lie one behind the other.
+    fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Whether a record at this place lives; no I/O (CNFS-11, CNFS-12).
+    fn is_alive(&self, place: u64) -> bool;
+    /// Says that a record written here lives.
+    fn mark_alive(&self, place: u64);
+    /// Marks a record as cancelled (CNFS-12).
+    fn cancel(&self, place: u64) -> io::Result<()>;
+    /// Reads up to `buf.len()` bytes from a place on, not past the end of the area.
+    fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize>;
+    /// Makes what was written durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Writes the state header, where there is one.
+    fn write_header(&self, now: u64) -> io::Result<()>;
+
+    /// The oldest place that may live.
+    fn tail(&self) -> u64 {
+        self.head().saturating_sub(self.area())
+    }
+
+    /// Length of a record on the volume: whole blocks.
+    fn padded(&self, len: usize) -> u64 {
+        (len as u64).next_multiple_of(self.block())
+    }
+
+    /// Where a record of `len` bytes goes when the write position is `head`; an article is never split (CNFS-02).
+    /// `None` if it can never fit.
+    fn plan(&self, head: u64, len: usize) -> Option<u64> {
+        let len = self.padded(len);
+        if len > self.area() {
+            return None;
+        }
+        let free = head % self.area();
+        Some(if free + len > self.area() { head - free + self.area() } else { head })
+    }
+}
+
+/// Bytes read in the first go: most text articles fit.
+const FIRST_READ_BYTES: usize = 4096;
+
+/// Reads a whole living record into `buf` and checks it: place, checksum, and that it was not displaced meanwhile.
+/// `None`: no such article (any more). With `verify` false dead records are read too.
+pub(crate) fn read_record(
+    volume: &dyn Volume, place: u64, patience: Patience, buf: &mut Vec<u8>,
+) -> Result<Option<RecordHeader>, ReadError> {
+    if !volume.is_alive(place) {
+        return Ok(None);
+    }
+    let header = match read_bytes(volume, place, patience, buf)? {
+        Some((header, true)) => header,
+        _ => return Ok(None),
+    };
+    // The bytes may have been overwritten while they were read; then the place is dead by now.
+    Ok((volume.is_alive(place) && cnfs::record::is_whole(buf)).then_some(header))
+}
+
+/// Reads header and data at a place into `buf`, whether they live or not; the flag says whether they are cancelled.
+pub(crate) fn read_bytes(
+    volume: &dyn Volume, place: u64, patience: Patience, buf: &mut Vec<u8>,
+) -> Result<Option<(RecordHeader, bool)>, ReadError> {
+    buf.resize(FIRST_READ_BYTES, 0);
+    let mut have = volume.read_at(place, patience, buf)?;
+    let Some((header, live)) = RecordHeader::parse(buf.get(..have).unwrap_or_default()) else { return Ok(None) };
+    let len = header.record_bytes();
+    if header.place != place || place % volume.area() + len as u64 > volume.area() {
+        return Ok(None);
+    }
+    buf.resize(len, 0);
+    if have < len {
+        have += volume.read_at(place + have as u64, patience, buf.get_mut(have..).unwrap_or_default())?;
+    }
+    Ok((have >= len).then_some((header, live)))
+}
+
+/// All volumes by number; shared by writer and readers.
+#[derive(Debug, Default)]
+pub(crate) struct Volumes {
+    all: Vec<Arc<dyn Volume>>,
+    /// Index in `all` by volume number.
+    by_id: Vec<Option<usize>>,
+}
+
+impl Volumes {
+    pub fn new(all: Vec<Arc<dyn Volume>>) -> Self {
+        let mut by_id = Vec::new();
+        for (i, volume) in all.iter().enumerate() {
+            let id = usize::from(volume.id());
+            if by_id.len() <= id {
+                by_id.resize(id + 1, None);
+            }
+            by_id[id] = Some(i);
+        }
+        Self { all, by_id }
+    }
+
+    pub fn all(&self) -> &[Arc<dyn Volume>] {
+        &self.all
+    }
+
+    pub fn index(&self, id: u16) -> Option<usize> {
+        self.by_id.get(usize::from(id)).copied().flatten()
+    }
+
+    pub fn get(&self, id: u16) -> Option<&dyn Volume> {
+        self.all.get(self.index(id)?).map(|v| &**v)
+    }
+
+    pub fn named(&self, name: &str) -> Option<&dyn Volume> {
+        self.all.iter().map(|v| &**v).find(|v| v.name() == name)
+    }
+
+    pub fn is_alive(&self, token: &Token) -> bool {
+        self.get(token.volume).is_some_and(|v| v.method() == token.method && v.is_alive(token.place))
+    }
+}

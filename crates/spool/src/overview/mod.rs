@@ -1,0 +1,142 @@
+//! Overview: per group the rows of OVER, in blocks (`docs/formats/overview.md`).
+//!
+//! A new row goes into the group's open block in memory; at 16 KiB of text the block is closed, that is written to
+//! the current segment. Which rows are alive is not decided here but by the group's [`crate::groups::LiveSet`].
+
+mod block;
+mod segment;
+
+pub(crate) use block::{RowEntry, Rows};
+pub(crate) use segment::{Segment, SegmentState, Segments};
+
+use crate::disk::DiskFile;
+use crate::error::ReadError;
+use crate::groups::{GroupId, LiveSet};
+use crate::reading::Patience;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A closed block: where it lies and how much of it lives.
+#[derive(Debug, Clone)]
+pub(crate) struct BlockRef {
+    pub first: u64,
+    pub last: u64,
+    pub segment: Arc<Segment>,
+    pub offset: u64,
+    pub len: u32,
+    pub count: u32,
+    /// Rows whose article lives.
+    pub live: u32,
+    /// Latest arrival in it, Unix seconds.
+    pub arrived_max: u32,
+}
+
+impl BlockRef {
+    /// Reads and checks the whole block.
+    pub fn read(&self, group: GroupId, patience: Patience, rows: &mut Rows, raw: &mut Vec<u8>) -> Result<(), ReadError> {
+        self.read_bytes(self.len as usize, patience, raw)?;
+        if rows.decode(group, raw) { Ok(()) } else { Err(self.damaged(group)) }
+    }
+
+    /// Reads and checks the entries, without the text.
+    pub fn read_entries(
+        &self, group: GroupId, patience: Patience, rows: &mut Rows, raw: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        self.read_bytes(block::head_bytes(self.count as usize), patience, raw)?;
+        rows.decode_entries(group, raw).map(|_| ()).ok_or_else(|| self.damaged(group))
+    }
+
+    fn read_bytes(&self, len: usize, patience: Patience, raw: &mut Vec<u8>) -> Result<(), ReadError> {
+        raw.resize(len, 0);
+        let file: &dyn DiskFile = &*self.segment.file;
+        let n = match patience {
+            Patience::CacheOnly => file.read_at_cached(raw, self.offset)?,
+            Patience::Wait => file.read_at(raw, self.offset)?,
+        };
+        raw.truncate(n);
+        Ok(())
+    }
+
+    fn damaged(&self, group: GroupId) -> ReadError {
+        ReadError::Failed(format!(
+            "overview block of group {} at {} in segment {:08} is damaged; `newsreel rebuild` makes the overview anew",
+            group.0, self.offset, self.segment.number
+        ))
+    }
+}
+
+/// The overview of one group.
+#[derive(Debug, Default)]
+pub(crate) struct GroupOverview {
+    /// Closed blocks, in number order.
+    pub blocks: VecDeque<BlockRef>,
+    /// Rows not yet in a segment.
+    pub open: Rows,
+}
+
+impl GroupOverview {
+    /// Adds a row; `text` appends it in wire form. Numbers must ascend.
+    pub fn push(&mut self, entry: RowEntry, text: impl FnOnce(&mut Vec<u8>)) {
+        text(&mut self.open.text);
+        self.open.entries.push(RowEntry { end: self.open.text.len() as u32, ..entry });
+    }
+
+    /// Whether the open block should be closed before a row with this number joins it.
+    pub fn is_full(&self, number: u64) -> bool {
+        self.open.text.len() >= block::BLOCK_TEXT_BYTES
+            || self.open.entries.first().is_some_and(|e| !block::fits(e.number, number))
+    }
+
+    /// Writes the open block to a segment, without rows whose article is gone if all are.
+    pub fn close(&mut self, group: GroupId, live: &LiveSet, segments: &mut Segments) -> io::Result<()> {
+        let living = self.open.entries.iter().filter(|e| live.contains(e.number)).count();
+        let (Some(first), Some(last)) = (self.open.entries.first(), self.open.entries.last()) else {
+            return Ok(());
+        };
+        if living > 0 {
+            let (segment, offset, len) = segments.append(|out| self.open.encode(group, out))?;
+            self.blocks.push_back(BlockRef {
+                first: first.number,
+                last: last.number,
+                segment,
+                offset,
+                len,
+                count: self.open.entries.len() as u32,
+                live: living as u32,
+                arrived_max: self.open.entries.iter().map(|e| e.arrived).max().unwrap_or(0),
+            });
+        }
+        self.open.entries.clear();
+        self.open.text.clear();
+        Ok(())
+    }
+
+    /// Accounts for the death of a number; the live set is told by the caller.
+    pub fn died(&mut self, number: u64) {
+        let at = self.blocks.partition_point(|b| b.last < number);
+        let Some(block) = self.blocks.get_mut(at).filter(|b| b.first <= number && b.live > 0) else { return };
+        block.live -= 1;
+        if block.live == 0 {
+            block.segment.live_blocks.fetch_sub(1, Ordering::Relaxed);
+        }
+        while self.blocks.front().is_some_and(|b| b.live == 0) {
+            self.blocks.pop_front();
+        }
+    }
+
+    /// The closed block that holds a number.
+    pub fn block_of(&self, number: u64) -> Option<&BlockRef> {
+        let at = self.blocks.partition_point(|b| b.last < number);
+        self.blocks.get(at).filter(|b| b.first <= number && b.live > 0)
+    }
+
+    /// Drops everything (the group is removed).
+    pub fn clear(&mut self) {
+        for block in self.blocks.drain(..).filter(|b| b.live > 0) {
+            block.segment.live_blocks.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.open = Rows::default();
+    }
+}

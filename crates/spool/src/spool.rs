@@ -1,0 +1,360 @@
+//! [`Spool`]: the one handle that the server holds.
+
+use crate::commit::{Entry, Outcome, Ticket, Writer};
+use crate::config::{Durability, SpoolConfig};
+use crate::disk::Disk;
+use crate::error::{ReadError, SpoolError, Trouble, TroubleKind};
+use crate::fold::Shared;
+use crate::groups::{Group, GroupChange, GroupId, Marks, NewGroup};
+use crate::history::{Reservation, Reservations};
+use crate::journal::{GroupRow, Row};
+use crate::key::Key;
+use crate::progress::Progress;
+use crate::promise::MARGIN_MIN;
+use crate::reading::{ArticleBuf, Lookup, Patience};
+use crate::recovery::{self, Recovery};
+use crate::status::{BufferStatus, Status};
+use crate::syncer::SyncState;
+use crate::token::Token;
+use parking_lot::Mutex;
+use std::io;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long an offered Message-ID is kept for the peer that was told to send it.
+const RESERVATION_TTL: Duration = Duration::from_secs(60);
+
+/// Message-IDs on offer at once; beyond it peers are told to try later.
+const RESERVATIONS_MAX: usize = 1 << 20;
+
+/// The answer to an offer (CHECK, IHAVE).
+#[derive(Debug)]
+pub enum Offer {
+    /// Send it; nobody else is told so while the reservation lives.
+    Wanted(Reservation),
+    /// Known already.
+    Have,
+    /// Somebody else was told to send it just now.
+    InFlight,
+}
+
+/// An open spool.
+pub struct Spool {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) writer: Mutex<Writer>,
+    sync: Arc<SyncState>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    reservations: Arc<Reservations>,
+    _lock: Box<dyn Send + Sync>,
+}
+
+impl std::fmt::Debug for Spool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Spool").field("dir", &self.shared.config.dir).finish()
+    }
+}
+
+impl Spool {
+    /// Opens a spool, making what is missing on a new one and replaying what a crash left open.
+    pub fn open(
+        disk: Arc<dyn Disk>, config: SpoolConfig, progress: &dyn Progress,
+    ) -> Result<(Self, Recovery), SpoolError> {
+        let lock = recovery::lock(&*disk, &config.dir)?;
+        let (mut writer, recovery) = recovery::recover(disk, config, progress)?;
+        if recovery.new || recovery.power_lost || recovery.rebuilt.is_some() {
+            let dir = writer.folds.shared.config.dir.clone();
+            writer.checkpoint().map_err(SpoolError::io("take a checkpoint in", dir))?;
+        }
+        let shared = writer.folds.shared.clone();
+        let sync = writer.sync.clone();
+        let thread = {
+            let (sync, shared) = (sync.clone(), shared.clone());
+            std::thread::Builder::new().name("spool-sync".into()).spawn(move || sync.run(&shared))
+        };
+        let thread = thread.map_err(SpoolError::io("start the syncing thread for", &shared.config.dir))?;
+        let spool = Self {
+            shared,
+            writer: Mutex::new(writer),
+            sync,
+            thread: Mutex::new(Some(thread)),
+            reservations: Reservations::new(RESERVATIONS_MAX),
+            _lock: lock,
+        };
+        Ok((spool, recovery))
+    }
+
+    /// Hash of a Message-ID.
+    pub fn key(&self, message_id: &[u8]) -> Key {
+        self.shared.hasher.key(message_id)
+    }
+
+    /// What history knows of a Message-ID.
+    pub fn lookup(&self, key: &Key) -> Lookup {
+        self.shared.lookup(key)
+    }
+
+    /// Whether history knows a Message-ID, with or without an article.
+    pub fn is_known(&self, key: &Key) -> bool {
+        !matches!(self.shared.history.lookup(key), crate::history::Found::None)
+    }
+
+    /// Answers an offer.
+    pub fn reserve(&self, key: Key) -> Offer {
+        if self.is_known(&key) {
+            return Offer::Have;
+        }
+        self.reservations.reserve(key, RESERVATION_TTL).map_or(Offer::InFlight, Offer::Wanted)
+    }
+
+    /// Commits a batch; blocks for microseconds, or while the disk is slow. On `Err` the outcomes so far stand and the
+    /// other entries were not accepted.
+    pub fn commit(&self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<Ticket, Trouble> {
+        self.writer.lock().commit(batch, outcomes)
+    }
+
+    /// As [`Spool::commit`], but `None` if another thread is committing.
+    pub fn try_commit(&self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Option<Result<Ticket, Trouble>> {
+        Some(self.writer.try_lock()?.commit(batch, outcomes))
+    }
+
+    /// Whether an acknowledgement of what was committed with this ticket keeps the configured promise (G1).
+    pub fn is_durable(&self, ticket: Ticket) -> bool {
+        self.shared.config.durability != Durability::Always || self.sync.durable() >= ticket.0
+    }
+
+    /// Why nothing is accepted at the moment, if so.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.sync.trouble()
+    }
+
+    /// Adds a function called after every sync, and when accepting stops.
+    pub fn on_durable(&self, callback: Box<dyn Fn() + Send + Sync>) {
+        self.sync.on_durable(callback);
+    }
+
+    /// Cancels an article (CNFS-12); false if there is none.
+    pub fn cancel(&self, message_id: &[u8]) -> Result<bool, Trouble> {
+        let key = self.key(message_id);
+        let mut writer = self.writer.lock();
+        let Lookup::Present(token) = self.lookup(&key) else { return Ok(false) };
+        let mut buf = ArticleBuf::default();
+        match self.shared.read(&token, Some(&key), Patience::Wait, &mut buf) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(e) => return Err(Trouble { kind: TroubleKind::Io, text: format!("cannot read what is cancelled: {e}") }),
+        }
+        let numbers = crate::rebuild::xref_numbers(&self.shared, buf.head());
+        writer.commit_now(&Row::Cancel { key, token, numbers: numbers.clone() })?;
+        writer.folds.cancel(key, token, &numbers);
+        Ok(true)
+    }
+
+    /// A group's number.
+    pub fn group_id(&self, name: &[u8]) -> Option<GroupId> {
+        self.shared.groups.table().id(name)
+    }
+
+    /// A group.
+    pub fn group(&self, id: GroupId) -> Option<Arc<Group>> {
+        self.shared.groups.table().get(id).cloned()
+    }
+
+    /// All groups, by name.
+    pub fn groups(&self) -> Arc<[Arc<Group>]> {
+        self.shared.groups.table().sorted().clone()
+    }
+
+    /// A group's marks, exact at this moment.
+    pub fn marks(&self, id: GroupId) -> Option<Marks> {
+        self.shared.groups.table().get(id).map(|g| g.marks())
+    }
+
+    /// LIST ACTIVE's whole text.
+    pub fn list_active(&self) -> Arc<Vec<u8>> {
+        self.shared.list_active()
+    }
+
+    /// Makes groups; those that exist are left as they are. Returns how many were made.
+    pub fn add_groups(&self, new: &[NewGroup]) -> Result<usize, Trouble> {
+        let mut writer = self.writer.lock();
+        let mut rows: Vec<GroupRow> = Vec::new();
+        let mut names = std::collections::HashSet::new();
+        for group in new {
+            if self.group_id(group.name.as_bytes()).is_some() || !names.insert(group.name.as_str()) {
+                continue;
+            }
+            if !netnews::newsgroups::valid_name(group.name.as_bytes()) {
+                let text = format!("\"{}\" is not a valid group name", group.name);
+                return Err(Trouble { kind: TroubleKind::Stopped, text });
+            }
+            let high = group.high.max(writer.folds.retired.get(&group.name).copied().unwrap_or(0));
+            rows.push(GroupRow {
+                id: (writer.folds.numbers.len() + rows.len()) as u32,
+                name: group.name.clone(),
+                flag: group.flag.clone(),
+                description: group.description.clone(),
+                creator: group.creator.clone(),
+                created: group.created,
+                high,
+                promised: high + MARGIN_MIN,
+            });
+        }
+        rows.iter().for_each(|row| writer.journal.push(&Row::Group(row.clone())));
+        writer.write_now()?;
+        writer.folds.add_groups(&rows);
+        Ok(rows.len())
+    }
+
+    /// Changes a group's flag or description; false if there is no such group.
+    pub fn change_group(&self, name: &str, change: &GroupChange) -> Result<bool, Trouble> {
+        let mut writer = self.writer.lock();
+        let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else { return Ok(false) };
+        let mut row = writer.folds.group_row(&group);
+        if let Some(flag) = &change.flag {
+            row.flag = flag.clone();
+        }
+        if let Some(description) = &change.description {
+            row.description.clone_from(description);
+        }
+        writer.commit_now(&Row::Group(row.clone()))?;
+        writer.folds.group(&row);
+        Ok(true)
+    }
+
+    /// Removes a group; false if there is none. Its articles stay readable by Message-ID, and should it come back its
+    /// numbers go on where they ended.
+    pub fn remove_group(&self, name: &str) -> Result<bool, Trouble> {
+        let mut writer = self.writer.lock();
+        let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else { return Ok(false) };
+        let high = writer.folds.group_row(&group).promised;
+        writer.commit_now(&Row::GroupRemoved { name: name.into(), high })?;
+        writer.folds.group_removed(name, high);
+        Ok(true)
+    }
+
+    /// Reads an article; false if there is none (any more). With `expect`, only the article of that Message-ID.
+    pub fn read(
+        &self, token: &Token, expect: Option<&Key>, patience: Patience, out: &mut ArticleBuf,
+    ) -> Result<bool, ReadError> {
+        self.shared.read(token, expect, patience, out)
+    }
+
+    /// Where the article with this number is.
+    pub fn token_of(&self, group: GroupId, number: u64, patience: Patience) -> Result<Option<Token>, ReadError> {
+        self.shared.token_of(group, number, patience)
+    }
+
+    /// Appends living numbers of a range, at most `max` of them.
+    pub fn numbers(&self, group: GroupId, range: RangeInclusive<u64>, max: usize, out: &mut Vec<u64>) {
+        if let Some(group) = self.shared.groups.table().get(group) {
+            out.extend(group.state().live.range(range).take(max));
+        }
+    }
+
+    /// Whether an article with this number lives.
+    pub fn exists(&self, group: GroupId, number: u64) -> bool {
+        self.shared.groups.table().get(group).is_some_and(|g| g.state().live.contains(number))
+    }
+
+    /// The first living number after this one.
+    pub fn next_number(&self, group: GroupId, after: u64) -> Option<u64> {
+        self.shared.groups.table().get(group)?.state().live.at_or_after(after.checked_add(1)?)
+    }
+
+    /// The last living number before this one.
+    pub fn previous_number(&self, group: GroupId, before: u64) -> Option<u64> {
+        self.shared.groups.table().get(group)?.state().live.at_or_before(before.checked_sub(1)?)
+    }
+
+    /// Appends overview rows in wire form until `limit_bytes` are exceeded; `Some(n)`: go on at `n`.
+    pub fn over(
+        &self, group: GroupId, range: RangeInclusive<u64>, limit_bytes: usize, patience: Patience, out: &mut Vec<u8>,
+    ) -> Result<Option<u64>, ReadError> {
+        self.shared.over(group, range, limit_bytes, patience, out)
+    }
+
+    /// Appends one overview row; false if there is no such article.
+    pub fn row(&self, group: GroupId, number: u64, patience: Patience, out: &mut Vec<u8>) -> Result<bool, ReadError> {
+        let start = out.len();
+        self.shared.over(group, number..=number, usize::MAX, patience, out)?;
+        Ok(out.len() > start)
+    }
+
+    /// Calls `visit` with the Message-IDs of a group's living articles that arrived at `since` (Unix seconds) or later.
+    pub fn arrived_since(
+        &self, group: GroupId, since: u64, visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), ReadError> {
+        self.shared.arrived_since(group, since, visit)
+    }
+
+    /// The state in numbers.
+    pub fn status(&self) -> io::Result<Status> {
+        let mut writer = self.writer.lock();
+        let writer = &mut *writer;
+        let mut buffers = Vec::new();
+        for (volume, residents) in self.shared.volumes.all().iter().zip(&mut writer.folds.residents) {
+            let front = residents.front()?;
+            buffers.push(BufferStatus {
+                name: volume.name().to_owned(),
+                method: volume.method().name(),
+                area_bytes: volume.area(),
+                used_bytes: front.map_or(0, |r| volume.head() - r.place),
+                cycle: volume.head() / volume.area(),
+                free: volume.head() % volume.area(),
+                oldest_arrival: front.map(|r| u64::from(r.arrived)),
+            });
+        }
+        Ok(Status {
+            buffers,
+            groups: self.groups().len() as u64,
+            articles: self.shared.articles.load(std::sync::atomic::Ordering::Relaxed),
+            history_entries: self.shared.history.entries(),
+            history_bytes: self.shared.history.log_bytes() + self.shared.history.index_bytes(),
+            overview_bytes: writer.folds.segments.bytes(),
+            residents_bytes: writer.folds.residents.iter().map(|r| r.bytes()).sum(),
+            journal_bytes: writer.journal.bytes()?,
+            rows_to_replay: writer.rows,
+            trouble: self.trouble(),
+        })
+    }
+
+    /// Name of a volume, for a token's text form.
+    pub fn volume_name(&self, volume: u16) -> Option<&str> {
+        self.shared.volumes.get(volume).map(|v| v.name())
+    }
+
+    /// The configuration it was opened with.
+    pub fn config(&self) -> &SpoolConfig {
+        &self.shared.config
+    }
+
+    /// Closes in order: what is in memory is written, everything is synced, and the next start replays nothing.
+    pub fn close(&self) -> Result<(), SpoolError> {
+        let Some(thread) = self.thread.lock().take() else { return Ok(()) };
+        let dir = self.shared.config.dir.clone();
+        let mut writer = self.writer.lock();
+        let result = writer.close().map_err(SpoolError::io("close", &dir));
+        self.sync.end();
+        let stopped = Trouble { kind: TroubleKind::Io, text: "the spool is closed".into() };
+        if thread.join().is_err() {
+            return Err(SpoolError::Unfit("the syncing thread has failed".into()));
+        }
+        if let Some(trouble) = self.sync.trouble() {
+            return result.and(Err(SpoolError::Unfit(format!("closed after trouble: {trouble}"))));
+        }
+        self.sync.stop(stopped);
+        result
+    }
+}
+
+impl Drop for Spool {
+    /// Without [`Spool::close`] this is like a crash of the process: nothing is lost, the next start replays.
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.lock().take() {
+            self.sync.abandon();
+            let _ = thread.join();
+        }
+    }
+}

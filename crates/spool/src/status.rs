@@ -1,0 +1,47 @@
+//! The state of the spool in numbers, for `newsreel status` and metrics.
+
+use crate::error::Trouble;
+
+/// One volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BufferStatus {
+    /// Its name.
+    pub name: String,
+    /// Its method's name.
+    pub method: &'static str,
+    /// Room for records, in bytes.
+    pub area_bytes: u64,
+    /// Bytes between the oldest living record and the write position.
+    pub used_bytes: u64,
+    /// Times wrapped, from 1 (CNFS cycle number).
+    pub cycle: u64,
+    /// Offset of the write position in the area.
+    pub free: u64,
+    /// Arrival of the oldest living article, Unix seconds.
+    pub oldest_arrival: Option<u64>,
+}
+
+/// The whole spool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Volumes, in the order of the configuration.
+    pub buffers: Vec<BufferStatus>,
+    /// Groups carried.
+    pub groups: u64,
+    /// Living articles.
+    pub articles: u64,
+    /// Message-IDs known.
+    pub history_entries: u64,
+    /// Bytes of history files.
+    pub history_bytes: u64,
+    /// Bytes of overview segments.
+    pub overview_bytes: u64,
+    /// Bytes of residents files.
+    pub residents_bytes: u64,
+    /// Bytes of journal kept.
+    pub journal_bytes: u64,
+    /// Journal rows that a crash now would replay.
+    pub rows_to_replay: u64,
+    /// Why nothing is accepted at the moment.
+    pub trouble: Option<Trouble>,
+}

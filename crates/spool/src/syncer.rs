@@ -1,0 +1,256 @@
+//! The syncing thread: makes what was written durable, shared by all who wait (group commit), and writes checkpoints.
+//!
+//! Order of a sync: note how far the journal is written, sync the buffers, sync the journal; only then is that position
+//! durable. A failed sync stops accepting for good (the kernel may have dropped the pages): see [`SyncState::stop`].
+
+use crate::checkpoint::Taken;
+use crate::config::Durability;
+use crate::error::{Trouble, TroubleKind};
+use crate::fold::Shared;
+use crate::journal::SyncSet;
+use parking_lot::{Condvar, Mutex};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Stored bytes not yet synced at which a sync is begun whatever the durability.
+const UNSYNCED_BYTES_SOFT: u64 = 64 << 20;
+/// Stored bytes not yet synced at which the writer waits; bounds what a start after a power cut must look at.
+pub(crate) const UNSYNCED_BYTES_MAX: u64 = 256 << 20;
+/// With `durability = "process"` a sync happens this often.
+const PROCESS_INTERVAL: Duration = Duration::from_secs(5);
+/// After a full disk, time between two tries.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A checkpoint on its way to the disk, and what may go once it is there.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    pub taken: Taken,
+    pub dead_journals: Vec<PathBuf>,
+    /// History records below this number may be forgotten.
+    pub forget_before: u64,
+}
+
+type Callback = Box<dyn Fn() + Send + Sync>;
+
+#[derive(Default)]
+struct Wanted {
+    sync: bool,
+    stop: bool,
+    checkpoint: Option<Handover>,
+}
+
+/// What writer, sessions and the syncing thread share.
+pub(crate) struct SyncState {
+    journal: Arc<SyncSet>,
+    durability: Durability,
+    wanted: Mutex<Wanted>,
+    wake: Condvar,
+    room: Condvar,
+    durable: AtomicU64,
+    unsynced: AtomicU64,
+    checkpointing: AtomicBool,
+    stopped: AtomicBool,
+    trouble: Mutex<Option<(Trouble, Instant)>>,
+    on_durable: Mutex<Vec<Callback>>,
+}
+
+impl fmt::Debug for SyncState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncState").field("durable", &self.durable).field("stopped", &self.stopped).finish()
+    }
+}
+
+impl SyncState {
+    pub fn new(journal: Arc<SyncSet>, durability: Durability) -> Self {
+        let durable = AtomicU64::new(journal.synced());
+        Self {
+            journal,
+            durability,
+            wanted: Mutex::default(),
+            wake: Condvar::new(),
+            room: Condvar::new(),
+            durable,
+            unsynced: AtomicU64::new(0),
+            checkpointing: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            trouble: Mutex::default(),
+            on_durable: Mutex::default(),
+        }
+    }
+
+    /// Journal position up to which rows and their articles are durable.
+    pub fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Stops accepting; returns the trouble for the caller.
+    pub fn stop(&self, trouble: Trouble) -> Trouble {
+        let mut now = self.trouble.lock();
+        // A broken disk stays broken, whatever else happens.
+        if now.as_ref().is_none_or(|(old, _)| old.kind == TroubleKind::Full) {
+            *now = Some((trouble.clone(), Instant::now()));
+        }
+        self.stopped.store(true, Ordering::Release);
+        self.room.notify_all();
+        self.tell();
+        trouble
+    }
+
+    /// Accepts again after a full disk.
+    pub fn go_on(&self) {
+        *self.trouble.lock() = None;
+        self.stopped.store(false, Ordering::Release);
+    }
+
+    /// Why accepting is stopped, if it is.
+    pub fn trouble(&self) -> Option<Trouble> {
+        if !self.stopped.load(Ordering::Acquire) {
+            return None;
+        }
+        self.trouble.lock().as_ref().map(|(t, _)| t.clone())
+    }
+
+    /// Whether it is time to try again after a full disk.
+    pub fn may_probe(&self) -> bool {
+        let mut trouble = self.trouble.lock();
+        let Some((_, since)) = trouble.as_mut().filter(|(_, since)| since.elapsed() >= PROBE_INTERVAL) else {
+            return false;
+        };
+        *since = Instant::now();
+        true
+    }
+
+    /// Called by the writer after it wrote `bytes` into buffers.
+    pub fn wrote(&self, bytes: u64) {
+        let unsynced = self.unsynced.fetch_add(bytes, Ordering::AcqRel) + bytes;
+        if self.durability == Durability::Always || unsynced >= UNSYNCED_BYTES_SOFT {
+            self.ask();
+        }
+    }
+
+    /// Asks for a sync soon.
+    pub fn ask(&self) {
+        let mut wanted = self.wanted.lock();
+        if !wanted.sync {
+            wanted.sync = true;
+            self.wake.notify_one();
+        }
+    }
+
+    /// Waits while too much is unsynced.
+    pub fn wait_for_room(&self) {
+        if self.unsynced.load(Ordering::Acquire) < UNSYNCED_BYTES_MAX {
+            return;
+        }
+        let mut wanted = self.wanted.lock();
+        wanted.sync = true;
+        self.wake.notify_one();
+        while self.unsynced.load(Ordering::Acquire) >= UNSYNCED_BYTES_MAX && !self.stopped.load(Ordering::Acquire) {
+            self.room.wait_for(&mut wanted, Duration::from_millis(100));
+        }
+    }
+
+    /// Adds a function to be called after each sync.
+    pub fn on_durable(&self, callback: Callback) {
+        self.on_durable.lock().push(callback);
+    }
+
+    fn tell(&self) {
+        self.on_durable.lock().iter().for_each(|callback| callback());
+    }
+
+    pub fn is_checkpoint_pending(&self) -> bool {
+        self.checkpointing.load(Ordering::Acquire)
+    }
+
+    /// Gives a checkpoint to the syncing thread.
+    pub fn hand_over(&self, checkpoint: Handover) {
+        self.checkpointing.store(true, Ordering::Release);
+        let mut wanted = self.wanted.lock();
+        wanted.checkpoint = Some(checkpoint);
+        self.wake.notify_one();
+    }
+
+    /// Syncs buffers and journal now, in the calling thread.
+    pub fn sync_now(&self, shared: &Shared) -> io::Result<()> {
+        let upto = self.journal.written();
+        let bytes = self.unsynced.load(Ordering::Acquire);
+        if upto > self.durable() {
+            shared.volumes.all().iter().try_for_each(|v| v.sync())?;
+            self.journal.sync()?;
+            self.durable.fetch_max(upto, Ordering::AcqRel);
+        }
+        self.unsynced.fetch_sub(bytes, Ordering::AcqRel);
+        self.room.notify_all();
+        self.tell();
+        Ok(())
+    }
+
+    /// Writes a checkpoint that was handed over.
+    fn write_checkpoint(&self, shared: &Shared, checkpoint: &Handover) -> io::Result<()> {
+        // Headers and bitmaps were changed by taking it, even if no article came since the last sync.
+        shared.volumes.all().iter().try_for_each(|v| v.sync())?;
+        shared.history.sync()?;
+        checkpoint.taken.write(&*shared.disk)?;
+        shared.history.expire_before(checkpoint.forget_before)?;
+        checkpoint.dead_journals.iter().try_for_each(|path| match shared.disk.remove(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        })
+    }
+
+    /// Asks the thread to end after a last sync.
+    pub fn end(&self) {
+        self.wanted.lock().stop = true;
+        self.wake.notify_one();
+    }
+
+    /// Ends the thread without a sync, as a crash would.
+    pub fn abandon(&self) {
+        let text = "the spool is gone".to_owned();
+        self.stop(Trouble { kind: TroubleKind::Io, text });
+        self.end();
+    }
+
+    /// The syncing thread's loop.
+    pub fn run(&self, shared: &Shared) {
+        let interval = match self.durability {
+            Durability::Interval(interval) => interval,
+            Durability::Process | Durability::Always => PROCESS_INTERVAL,
+        };
+        loop {
+            let (checkpoint, stop) = {
+                let mut wanted = self.wanted.lock();
+                let deadline = Instant::now() + interval;
+                while !wanted.sync && !wanted.stop && wanted.checkpoint.is_none() {
+                    if self.wake.wait_until(&mut wanted, deadline).timed_out() {
+                        break;
+                    }
+                }
+                wanted.sync = false;
+                (wanted.checkpoint.take(), wanted.stop)
+            };
+            let broken = self.trouble().is_some_and(|t| t.kind == TroubleKind::Io);
+            let result = if broken { Ok(()) } else { self.sync_now(shared) };
+            let result = result.and_then(|()| match &checkpoint {
+                Some(checkpoint) if !broken => self.write_checkpoint(shared, checkpoint),
+                _ => Ok(()),
+            });
+            if checkpoint.is_some() {
+                self.checkpointing.store(false, Ordering::Release);
+                self.tell();
+            }
+            if let Err(e) = result {
+                let text = format!("a sync failed: {e}; nothing more is accepted until a restart has looked at the disk");
+                self.stop(Trouble { kind: TroubleKind::Io, text });
+            }
+            if stop {
+                return;
+            }
+        }
+    }
+}

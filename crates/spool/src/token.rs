@@ -1,0 +1,100 @@
+//! Tokens: opaque locators of stored articles (CNFS-10).
+//!
+//! A token is 12 bytes: method, class, volume and a 64-bit place that only the method understands. For cyclic
+//! buffers the place is the *absolute position*: cycle number x area size + offset, so that tokens of one volume
+//! grow with time and "is it still alive" is one comparison (CNFS-11). See `docs/formats/token.md`.
+
+use std::fmt;
+
+/// How an article is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum MethodKind {
+    /// Nothing is kept.
+    Trash = 0,
+    /// Cyclic buffers (CNFS).
+    Cnfs = 1,
+    /// A bounded buffer in memory, empty after a restart.
+    Memory = 2,
+}
+
+impl MethodKind {
+    /// The kind with this number.
+    pub fn from_u8(n: u8) -> Option<Self> {
+        match n {
+            0 => Some(Self::Trash),
+            1 => Some(Self::Cnfs),
+            2 => Some(Self::Memory),
+            _ => None,
+        }
+    }
+
+    /// The word for it in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trash => "trash",
+            Self::Cnfs => "cnfs",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// Where an article is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token {
+    /// The storage method.
+    pub method: MethodKind,
+    /// Number of the storage class, as in the configuration's order when it was stored.
+    pub class: u8,
+    /// Number of the buffer (or other container) within the spool.
+    pub volume: u16,
+    /// The place within the volume; absolute byte position for `cnfs` and `memory`.
+    pub place: u64,
+}
+
+impl Token {
+    /// Length of the binary form.
+    pub const BYTES: usize = 12;
+
+    /// Binary form: method, class, volume (u16 LE), place (u64 LE).
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut b = [0; Self::BYTES];
+        b[0] = self.method as u8;
+        b[1] = self.class;
+        b[2..4].copy_from_slice(&self.volume.to_le_bytes());
+        b[4..].copy_from_slice(&self.place.to_le_bytes());
+        b
+    }
+
+    /// Reads the binary form; `None` for an unknown method.
+    pub fn from_bytes(b: &[u8; Self::BYTES]) -> Option<Self> {
+        let [method, class, v0, v1, p @ ..] = *b;
+        Some(Self {
+            method: MethodKind::from_u8(method)?,
+            class,
+            volume: u16::from_le_bytes([v0, v1]),
+            place: u64::from_le_bytes(p),
+        })
+    }
+}
+
+/// The form for logs where no volume names are at hand: `cnfs/2/1:24da800`.
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}:{:x}", self.method.name(), self.class, self.volume, self.place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binary_form_round_trips() {
+        let t = Token { method: MethodKind::Cnfs, class: 7, volume: 300, place: 0x1e_024d_a800 };
+        assert_eq!(Token::from_bytes(&t.to_bytes()), Some(t));
+        let mut b = t.to_bytes();
+        b[0] = 99;
+        assert_eq!(Token::from_bytes(&b), None);
+    }
+}

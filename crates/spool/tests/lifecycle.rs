@@ -1,0 +1,250 @@
+//! A spool from its making over wraps, restarts, cancels and lost index files to its rebuilding.
+
+use crate::news::*;
+use spool::*;
+use std::path::Path;
+use std::sync::Arc;
+
+fn disk() -> (SimDisk, Arc<dyn Disk>) {
+    let sim = SimDisk::new();
+    (sim.clone(), Arc::new(sim))
+}
+
+#[test]
+fn wraps_many_times_and_stays_exact() {
+    let (_, disk) = disk();
+    let config = SpoolConfig { durability: Durability::Process, checkpoint_rows: 300, ..config("/s", &[("a", 120_000), ("b", 200_000)]) };
+    let (spool, recovery) = open(&disk, &config);
+    assert!(recovery.new);
+    add_groups(&spool, 7);
+    let mut last = 0;
+    for batch in 0..60u64 {
+        let news: Vec<News> = (batch * 25..batch * 25 + 25).map(|n| News::new(n, 7, 1500)).collect();
+        let (_, outcomes) = commit(&spool, &news).unwrap();
+        assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_))));
+        let (_, again) = commit(&spool, &news[..3]).unwrap();
+        assert_eq!(again, [Outcome::Duplicate; 3]);
+        last = agree(&spool).len();
+    }
+    // Two buffers of some 310 KB of room, records of 1 to 3 KB.
+    assert!((100..320).contains(&last), "{last}");
+    let status = spool.status().unwrap();
+    assert!(status.buffers.iter().all(|b| b.cycle > 3 && b.used_bytes <= b.area_bytes));
+    assert_eq!(status.history_entries, 1500);
+    let before = agree(&spool);
+    spool.close().unwrap();
+    drop(spool);
+    let (spool, recovery) = open(&disk, &config);
+    assert!(!recovery.crashed && recovery.rows == 0, "{recovery}");
+    assert_eq!(agree(&spool), before);
+}
+
+#[test]
+fn a_killed_process_loses_nothing() {
+    let (_, disk) = disk();
+    let config = SpoolConfig { durability: Durability::Process, checkpoint_rows: 200, ..config("/s", &[("a", 400_000)]) };
+    let mut named = Vec::new();
+    for life in 0..6u64 {
+        let (spool, recovery) = open(&disk, &config);
+        assert_eq!(recovery.crashed, life > 0);
+        assert!(!recovery.power_lost);
+        add_groups(&spool, 5);
+        assert_eq!(agree(&spool), named, "life {life}");
+        for batch in 0..5 {
+            let from = life * 100 + batch * 20;
+            commit(&spool, &(from..from + 20).map(|n| News::new(n, 5, 1500)).collect::<Vec<_>>()).unwrap();
+        }
+        named = agree(&spool);
+        // Dropped without closing: as if killed.
+    }
+}
+
+#[test]
+fn a_cancelled_article_is_gone_everywhere_and_stays_known() {
+    let (_, disk) = disk();
+    let config = config("/s", &[("a", 400_000)]);
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, 3);
+    let news: Vec<News> = (0..40).map(|n| News::new(n, 3, 900)).collect();
+    commit(&spool, &news).unwrap();
+    assert_eq!(spool.cancel(news[7].id.as_bytes()), Ok(true));
+    assert_eq!(spool.cancel(news[7].id.as_bytes()), Ok(false));
+    assert_eq!(spool.cancel(b"<never@seen>"), Ok(false));
+    let check = |spool: &Spool| {
+        assert_eq!(spool.lookup(&spool.key(news[7].id.as_bytes())), Lookup::Remembered);
+        assert_eq!(fetch(spool, &news[7].id), None);
+        assert!(agree(spool).iter().all(|(_, _, id)| *id != news[7].id));
+        assert_eq!(commit(spool, &news[7..8]).unwrap().1, [Outcome::Duplicate]);
+    };
+    check(&spool);
+    drop(spool);
+    let (spool, _) = open(&disk, &config);
+    check(&spool);
+    spool.close().unwrap();
+    drop(spool);
+    rebuild(disk.clone(), config.clone(), &()).unwrap();
+    let (spool, _) = open(&disk, &config);
+    check(&spool);
+}
+
+/// Guarantee G8, and G2 through every loss.
+#[test]
+fn every_index_file_may_be_deleted() {
+    let (_, disk) = disk();
+    let config = SpoolConfig { checkpoint_rows: 150, ..config("/s", &[("a", 300_000), ("b", 300_000)]) };
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, 4);
+    for batch in 0..20u64 {
+        commit(&spool, &(batch * 30..batch * 30 + 30).map(|n| News::new(n, 4, 1500)).collect::<Vec<_>>()).unwrap();
+    }
+    spool.cancel(News::new(599, 4, 1500).id.as_bytes()).unwrap();
+    let before = agree(&spool);
+    let high: Vec<u64> = spool.groups().iter().map(|g| g.marks().high).collect();
+    spool.close().unwrap();
+    drop(spool);
+    let mut files = Vec::new();
+    for dir in ["/s/index", "/s/index/history", "/s/index/overview", "/s/index/residents/00000", "/s/journal"] {
+        files.extend(disk.list(Path::new(dir)).unwrap().into_iter().map(|n| Path::new(dir).join(n)));
+    }
+    assert!(files.len() > 5, "{files:?}");
+    for file in files {
+        disk.remove(&file).unwrap();
+        let (spool, recovery) = open(&disk, &config);
+        assert_eq!(agree(&spool), before, "without {} ({recovery})", file.display());
+        let now: Vec<u64> = spool.groups().iter().map(|g| g.marks().high).collect();
+        assert!(now.iter().zip(&high).all(|(now, high)| now >= high), "{now:?} {high:?}");
+        spool.close().unwrap();
+    }
+}
+
+#[test]
+fn verify_finds_a_flipped_bit_and_nothing_else() {
+    let (_, disk) = disk();
+    let config = config("/s", &[("a", 400_000)]);
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, 3);
+    let news: Vec<News> = (0..50).map(|n| News::new(n, 3, 900)).collect();
+    let (_, outcomes) = commit(&spool, &news).unwrap();
+    assert_eq!(spool.verify(&()).findings, []);
+    let Outcome::Filed(filed) = outcomes[11] else { panic!() };
+    let file = disk.open(Path::new("/s/a.cyc"), Open::Existing).unwrap();
+    let area = spool.status().unwrap().buffers[0].area_bytes;
+    let at = 400_000 / 512 * 512 - area + filed.token.place % area + 300;
+    let at = at.min(400_000 - 1);
+    let mut byte = [0];
+    file.read_at(&mut byte, at).unwrap();
+    file.write_all_at(&[std::io::IoSlice::new(&[byte[0] ^ 4])], at).unwrap();
+    assert_eq!(fetch(&spool, &news[11].id), None);
+    let report = spool.verify(&());
+    assert!((1..=4).contains(&report.findings.len()), "{:?}", report.findings);
+    assert!(news.iter().enumerate().all(|(i, n)| i == 11 || fetch(&spool, &n.id).as_ref() == Some(&n.wire)));
+}
+
+#[test]
+fn a_removed_group_that_comes_back_goes_on_behind_its_numbers() {
+    let (_, disk) = disk();
+    let config = config("/s", &[("a", 400_000)]);
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, 1);
+    commit(&spool, &(0..10).map(|n| News::new(n, 1, 900)).collect::<Vec<_>>()).unwrap();
+    assert_eq!(spool.remove_group("test.g0"), Ok(true));
+    assert_eq!(spool.remove_group("test.g0"), Ok(false));
+    assert!(fetch(&spool, &News::new(3, 1, 900).id).is_some());
+    drop(spool);
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, 1);
+    commit(&spool, &[News::new(10, 1, 900)]).unwrap();
+    let marks = spool.groups()[0].marks();
+    assert!(marks.low > 10 && marks.count == 1, "{marks:?}");
+}
+
+#[test]
+fn groups_change_and_survive() {
+    let (_, disk) = disk();
+    let config = config("/s", &[("a", 400_000)]);
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, 2);
+    let change = GroupChange { flag: Some(Flag::Moderated), description: Some("two words".into()) };
+    assert_eq!(spool.change_group("test.g1", &change), Ok(true));
+    assert_eq!(spool.change_group("test.g9", &change), Ok(false));
+    let bad = NewGroup { name: "../../etc".into(), ..NewGroup::default() };
+    assert!(spool.add_groups(&[bad]).is_err());
+    drop(spool);
+    let (spool, _) = open(&disk, &config);
+    let group = spool.group(spool.group_id(b"test.g1").unwrap()).unwrap();
+    assert_eq!((group.flag(), group.description()), (Flag::Moderated, "two words".to_owned()));
+    assert_eq!(spool.groups().len(), 2);
+}
+
+#[test]
+fn classes_by_rule_order_and_method() {
+    let (_, disk) = disk();
+    let mut config = config("/s", &[("a", 100_000), ("b", 100_000), ("c", 100_000)]);
+    config.classes[0].buffers = vec!["a".into(), "b".into()];
+    config.classes[0].order = Order::Sequential;
+    let class = |name: &str, method, buffers: &[&str], size_bytes| ClassConfig {
+        name: name.into(),
+        method,
+        buffers: buffers.iter().map(|b| (*b).to_owned()).collect(),
+        order: Order::Interleave,
+        size_bytes,
+    };
+    config.classes.push(class("ram", MethodKind::Memory, &[], 1 << 16));
+    config.classes.push(class("none", MethodKind::Trash, &[], 0));
+    config.classes.push(class("own", MethodKind::Cnfs, &["c"], 0));
+    let rule = |class: &str, groups: &str| RuleConfig {
+        class: class.into(),
+        groups: Some(groups.into()),
+        ..RuleConfig::default()
+    };
+    config.rules = vec![rule("ram", "test.g0"), rule("none", "test.g1"), rule("own", "test.g2"), rule("all", "*")];
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, 5);
+    let mut first = Vec::new();
+    for n in 0..200 {
+        let (_, outcomes) = commit(&spool, &[News::new(n, 5, 1500)]).unwrap();
+        let Outcome::Filed(filed) = outcomes[0] else { panic!("{outcomes:?}") };
+        first.push(filed.token);
+    }
+    agree(&spool);
+    let names: Vec<&str> = first.iter().filter(|t| t.class == 0).map(|t| spool.volume_name(t.volume).unwrap()).collect();
+    let changes = names.windows(2).filter(|w| w[0] != w[1]).count();
+    assert!(names[0] == "a" && names.contains(&"b") && (1..=6).contains(&changes), "{names:?}");
+    let news = |group: &str| (0..200).map(|n| News::new(n, 5, 1500)).filter(|n| n.groups[0] == group).collect::<Vec<_>>();
+    assert!(news("test.g1").iter().all(|n| fetch(&spool, &n.id).is_none() && spool.is_known(&spool.key(n.id.as_bytes()))));
+    assert!(fetch(&spool, &news("test.g0").last().unwrap().id).is_some());
+    drop(spool);
+    let (spool, _) = open(&disk, &config);
+    agree(&spool);
+    assert!(news("test.g0").iter().all(|n| fetch(&spool, &n.id).is_none()), "memory is empty after a restart");
+    commit(&spool, &[News::new(777, 5, 1500)]).unwrap();
+    agree(&spool);
+}
+
+#[test]
+fn unfit_buffers_are_told_apart() {
+    let (_, disk) = disk();
+    let good = config("/s", &[("a", 200_000)]);
+    let (spool, _) = open(&disk, &good);
+    add_groups(&spool, 1);
+    commit(&spool, &[News::new(1, 1, 900)]).unwrap();
+    assert!(matches!(Spool::open(disk.clone(), good.clone(), &()), Err(SpoolError::Locked(_))));
+    spool.close().unwrap();
+    drop(spool);
+    let error = |config: &SpoolConfig| Spool::open(disk.clone(), config.clone(), &()).unwrap_err().to_string();
+    let mut bad = good.clone();
+    bad.buffers[0].size_bytes = 300_000;
+    assert!(error(&bad).contains("set size = 200000"), "{}", error(&bad));
+    let mut bad = good.clone();
+    bad.buffers[0].name = "other".into();
+    bad.classes[0].buffers = vec!["other".into()];
+    assert!(error(&bad).contains("is buffer \"a\""), "{}", error(&bad));
+    let mut bad = good.clone();
+    bad.buffers[0].path = "/s/elsewhere".into();
+    assert!(error(&bad).contains("is missing"), "{}", error(&bad));
+    let file = disk.open(Path::new("/s/foreign"), Open::Create).unwrap();
+    file.write_all_at(&[std::io::IoSlice::new(b"precious data")], 0).unwrap();
+    bad.buffers[0].path = "/s/foreign".into();
+    assert!(error(&bad).contains("left alone"), "{}", error(&bad));
+    open(&disk, &good);
+}

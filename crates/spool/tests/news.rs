@@ -1,0 +1,167 @@
+//! Small made-up articles, and a spool to put them in.
+
+use spool::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub const NOW: u64 = 1_795_000_000;
+
+/// An article with its wire form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News {
+    pub id: String,
+    pub groups: Vec<String>,
+    pub wire: Vec<u8>,
+}
+
+impl News {
+    /// Article `n`: its size and groups follow from the number; `scale` is the typical body size.
+    pub fn new(n: u64, groups: u64, scale: u64) -> Self {
+        let mix = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let id = format!("<{n}.{:x}@test.example>", mix & 0xffff);
+        let mut names = vec![format!("test.g{}", mix % groups)];
+        if mix % 5 == 0 && groups > 1 {
+            names.push(format!("test.g{}", (mix + 1) % groups));
+        }
+        let mut wire = format!(
+            "Path: other!not-for-mail\r\nFrom: A <a{n}@x.example>\r\nNewsgroups: {}\r\nSubject: number {n}\r\n\
+             Message-ID: {id}\r\nDate: Sat, 21 Nov 2026 10:00:00 +0000\r\n\r\n",
+            names.join(",")
+        )
+        .into_bytes();
+        let body = scale / 2 + mix % scale;
+        while (wire.len() as u64) < body {
+            wire.extend_from_slice(format!("line {} of {n}\r\n", wire.len()).as_bytes());
+        }
+        Self { id, groups: names, wire }
+    }
+
+    pub fn header_bytes(&self) -> usize {
+        self.wire.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4
+    }
+}
+
+pub fn config(dir: &str, buffers: &[(&str, u64)]) -> SpoolConfig {
+    let dir = PathBuf::from(dir);
+    let buffer = |(name, size_bytes): &(&str, u64)| BufferConfig {
+        name: (*name).into(),
+        path: dir.join(format!("{name}.cyc")),
+        size_bytes: *size_bytes,
+        block_bytes: 512,
+    };
+    let mut config = SpoolConfig::new(&dir);
+    config.path_identity = "news.test.example".into();
+    config.buffers = buffers.iter().map(buffer).collect();
+    config.classes = vec![ClassConfig {
+        name: "all".into(),
+        method: MethodKind::Cnfs,
+        buffers: buffers.iter().map(|b| b.0.to_owned()).collect(),
+        order: Order::Interleave,
+        size_bytes: 0,
+    }];
+    config.rules = vec![RuleConfig { class: "all".into(), ..RuleConfig::default() }];
+    config.durability = Durability::Always;
+    config.article_bytes_max = 64 << 10;
+    config
+}
+
+pub fn open(disk: &Arc<dyn Disk>, config: &SpoolConfig) -> (Spool, Recovery) {
+    Spool::open(disk.clone(), config.clone(), &()).unwrap()
+}
+
+pub fn add_groups(spool: &Spool, n: u64) {
+    let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
+    spool.add_groups(&(0..n).map(new).collect::<Vec<_>>()).unwrap();
+}
+
+/// Commits articles as one batch.
+pub fn commit(spool: &Spool, news: &[News]) -> Result<(Ticket, Vec<Outcome>), Trouble> {
+    let groups: Vec<Vec<GroupId>> = news
+        .iter()
+        .map(|n| n.groups.iter().map(|g| spool.group_id(g.as_bytes()).unwrap()).collect())
+        .collect();
+    let pieces: Vec<[&[u8]; 1]> = news.iter().map(|n| [n.wire.as_slice()]).collect();
+    let entries: Vec<Entry<'_>> = news
+        .iter()
+        .zip(&groups)
+        .zip(&pieces)
+        .map(|((n, groups), pieces)| {
+            let article = netnews::article::Article::parse(&n.wire).unwrap();
+            let value = |k| article.header(k).unwrap_or_default();
+            use netnews::article::Known;
+            Entry::Article(Filing {
+                key: spool.key(n.id.as_bytes()),
+                message_id: n.id.as_bytes(),
+                pieces,
+                header_bytes: n.header_bytes(),
+                message_id_at: n.wire.windows(n.id.len()).position(|w| w == n.id.as_bytes()).unwrap(),
+                groups,
+                fields: netnews::overview_row::Fields {
+                    subject: value(Known::Subject),
+                    from: value(Known::From),
+                    date: value(Known::Date),
+                    message_id: value(Known::MessageId),
+                    references: value(Known::References),
+                    bytes: article.bytes(),
+                    lines: article.lines(),
+                },
+                arrived: NOW,
+                expires: None,
+                from: value(Known::From),
+            })
+        })
+        .collect();
+    let mut outcomes = Vec::new();
+    let ticket = spool.commit(&entries, &mut outcomes)?;
+    Ok((ticket, outcomes))
+}
+
+/// The stored article under a Message-ID, without Xref line and final `.`-line.
+pub fn fetch(spool: &Spool, id: &str) -> Option<Vec<u8>> {
+    let key = spool.key(id.as_bytes());
+    let Lookup::Present(token) = spool.lookup(&key) else { return None };
+    let mut buf = ArticleBuf::default();
+    if !spool.read(&token, Some(&key), Patience::Wait, &mut buf).unwrap() {
+        return None;
+    }
+    assert_eq!(buf.message_id(), id.as_bytes());
+    let article = buf.article().strip_suffix(b".\r\n").unwrap();
+    let xref = article.windows(2).position(|w| w == b"\r\n").unwrap() + 2;
+    Some(article[xref..].to_vec())
+}
+
+/// GROUP, LISTGROUP, OVER and ARTICLE agree in every group (guarantee G4); returns (group, number, Message-ID).
+pub fn agree(spool: &Spool) -> Vec<(String, u64, String)> {
+    let mut all = Vec::new();
+    let mut buf = ArticleBuf::default();
+    for group in spool.groups().iter() {
+        let marks = group.marks();
+        let mut numbers = Vec::new();
+        spool.numbers(group.id, 0..=u64::MAX, usize::MAX, &mut numbers);
+        assert_eq!(numbers.len() as u64, marks.count, "{}: LISTGROUP and GROUP", group.name);
+        assert_eq!(marks.low, numbers.first().copied().unwrap_or(marks.high + 1));
+        assert!(numbers.last().is_none_or(|n| *n <= marks.high));
+        let mut rows = Vec::new();
+        let rest = spool.over(group.id, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut rows).unwrap();
+        assert_eq!(rest, None);
+        let text = String::from_utf8(rows).unwrap();
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows.len(), numbers.len(), "{}: OVER and LISTGROUP", group.name);
+        for (row, number) in rows.iter().zip(&numbers) {
+            let fields: Vec<&str> = row.split('\t').collect();
+            assert_eq!(fields[0], number.to_string());
+            let token = spool.token_of(group.id, *number, Patience::Wait).unwrap().unwrap();
+            assert!(
+                spool.read(&token, None, Patience::Wait, &mut buf).unwrap(),
+                "{}:{number} is named, but cannot be read",
+                group.name
+            );
+            assert_eq!(buf.message_id(), fields[4].as_bytes());
+            let xref = format!(" {}:{number}", group.name);
+            assert!(String::from_utf8_lossy(buf.head()).lines().next().unwrap().contains(&xref));
+            assert_eq!(spool.lookup(&spool.key(fields[4].as_bytes())), Lookup::Present(token));
+            all.push((group.name.to_string(), *number, fields[4].to_owned()));
+        }
+    }
+    all
+}
