@@ -77,7 +77,10 @@ pub(crate) struct Taken {
 }
 
 /// Takes a checkpoint of the folds at journal position `position`.
-pub(crate) fn take(folds: &mut Folds, dir: &Path, position: u64, now: u64) -> io::Result<Taken> {
+/// History records below `kept_from` are given up with it.
+pub(crate) fn take(
+    folds: &mut Folds, dir: &Path, position: u64, kept_from: u64, now: u64,
+) -> io::Result<Taken> {
     close_big_blocks(folds)?;
     let shared = folds.shared.clone();
     let mut out = Vec::with_capacity(1 << 20);
@@ -88,7 +91,7 @@ pub(crate) fn take(folds: &mut Folds, dir: &Path, position: u64, now: u64) -> io
     out.push(u8::from(folds.closed));
     put_bytes(folds.identity.as_bytes(), &mut out);
     let history = shared.history.checkpoint();
-    put_u64(history.first_record, &mut out);
+    put_u64(history.first_record.max(kept_from).min(history.next_record), &mut out);
     put_u64(history.next_record, &mut out);
     let mut taken = Taken {
         bytes: Vec::new(),
@@ -137,8 +140,12 @@ pub(crate) fn take(folds: &mut Folds, dir: &Path, position: u64, now: u64) -> io
 /// Keeps the text in open blocks within bounds, closing the biggest.
 fn close_big_blocks(folds: &mut Folds) -> io::Result<()> {
     let table = folds.shared.groups.snapshot();
-    let mut sizes: Vec<(usize, &Arc<Group>)> =
-        table.sorted().iter().map(|g| (g.state().overview.open.text.len(), g)).filter(|(n, _)| *n > 0).collect();
+    let mut sizes: Vec<(usize, &Arc<Group>)> = table
+        .sorted()
+        .iter()
+        .map(|g| (g.state().overview.open.text.len(), g))
+        .filter(|(n, _)| *n > 0)
+        .collect();
     let mut total: usize = sizes.iter().map(|(n, _)| n).sum();
     if total <= OPEN_TEXT_BYTES_MAX {
         return Ok(());

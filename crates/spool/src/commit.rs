@@ -3,17 +3,17 @@
 //! Order, per part of a batch: give out numbers and places, displace what the places were taken by, write the bytes,
 //! write the journal rows (the commit point), make the articles known. One thread at a time is in here.
 
+use crate::checkpoint;
+use crate::clock::unix_now;
 use crate::codec::put_varint;
 use crate::error::{Trouble, TroubleKind};
 use crate::fold::{Folds, Published};
 use crate::groups::GroupId;
 use crate::history::Found;
-use crate::checkpoint;
-use crate::clock::unix_now;
 use crate::journal::{ArticleRow, JournalWriter, Row, VolumeRow};
 use crate::key::Key;
-use crate::method::cnfs::record::{self, RecordHeader};
 use crate::manager::Class;
+use crate::method::cnfs::record::{self, RecordHeader};
 use crate::rules::Traits;
 use crate::syncer::{Handover, SyncState};
 use crate::token::{MethodKind, Token};
@@ -167,7 +167,16 @@ impl Writer {
     pub fn new(folds: Folds, journal: JournalWriter, classes: Vec<Class>, sync: Arc<SyncState>) -> Self {
         let synced_told = journal.end();
         let checkpointed = (journal.end(), 0);
-        Self { folds, journal, classes, sync, rows: 0, checkpointed, synced_told, scratch: Scratch::default() }
+        Self {
+            folds,
+            journal,
+            classes,
+            sync,
+            rows: 0,
+            checkpointed,
+            synced_told,
+            scratch: Scratch::default(),
+        }
     }
 
     /// Commits a batch, part by part. On `Err` the outcomes so far stand; the other entries were not accepted.
@@ -305,10 +314,16 @@ impl Writer {
         let traits = Traits { size_bytes: size, groups: f.groups.len(), from: f.from, expires_in_secs };
         let Some(number) = self.folds.rules.class(bits, &traits) else { return Place::Nowhere };
         // An upper bound: the Xref line's length depends on the numbers.
-        let xref_bytes_max = self.folds.identity.len() + 16 + self.names_bytes(f.groups) + f.groups.len() * 24;
+        let xref_bytes_max =
+            self.folds.identity.len() + 16 + self.names_bytes(f.groups) + f.groups.len() * 24;
         let Some(class) = self.classes.get_mut(number) else { return Place::Nowhere };
         if class.method == MethodKind::Trash {
-            return Place::Trash(Token { method: class.method, class: number as u8, volume: u16::MAX, place: 0 });
+            return Place::Trash(Token {
+                method: class.method,
+                class: number as u8,
+                volume: u16::MAX,
+                place: 0,
+            });
         }
         let len = record::HEADER_BYTES + xref_bytes_max + size as usize + record::END.len();
         let volumes = &self.folds.shared.volumes;
@@ -369,7 +384,8 @@ impl Writer {
         if let Some(record) = stage.get_mut(start..) {
             record::seal(record);
         }
-        let (block, area) = self.folds.shared.volumes.all().get(volume).map_or((1, 1), |v| (v.block(), v.area()));
+        let (block, area) =
+            self.folds.shared.volumes.all().get(volume).map_or((1, 1), |v| (v.block(), v.area()));
         let padded = ((stage.len() - start) as u64).next_multiple_of(block);
         stage.resize(start + padded as usize, 0);
 
@@ -450,7 +466,9 @@ impl Writer {
     /// Housekeeping between parts: the next journal file, the next checkpoint.
     fn after_part(&mut self, rows: u64) {
         self.rows += rows;
-        if self.journal.is_file_full() && let Err(e) = self.next_journal_file() {
+        if self.journal.is_file_full()
+            && let Err(e) = self.next_journal_file()
+        {
             self.sync.stop(trouble("begin a journal file", &e));
         }
         let (position, bytes) = self.checkpointed;
@@ -466,7 +484,7 @@ impl Writer {
     pub fn checkpoint(&mut self) -> io::Result<()> {
         let dir = self.folds.shared.config.dir.join("index");
         let forget_before = self.first_kept_record();
-        let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), unix_now())?;
+        let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), forget_before, unix_now())?;
         let keep = self.folds.shared.config.journal_keep_bytes;
         let dead_journals = self.journal.files_before(taken.position.saturating_sub(keep))?;
         self.checkpointed = (taken.position, taken.bytes());
@@ -497,6 +515,11 @@ impl Writer {
         if self.sync.trouble().is_some() {
             return Ok(());
         }
+        // The row promises that all before it is durable.
+        self.sync.sync_now(&self.folds.shared)?;
+        while self.sync.is_checkpoint_pending() && self.sync.trouble().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         self.folds.closed = true;
         self.journal.push(&Row::Closed);
         self.journal.write()?;
@@ -524,7 +547,8 @@ impl Writer {
         self.journal.push(&Row::Identity(self.folds.identity.clone()));
         self.journal.push(&Row::Opened { boot_id: self.folds.boot_id });
         for v in shared.volumes.all() {
-            let row = VolumeRow { id: v.id(), method: v.method() as u8, name: v.name().to_owned(), head: v.head() };
+            let row =
+                VolumeRow { id: v.id(), method: v.method() as u8, name: v.name().to_owned(), head: v.head() };
             self.journal.push(&Row::Volume(row));
         }
         for (name, high) in &self.folds.retired {

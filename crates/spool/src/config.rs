@@ -74,6 +74,20 @@ pub enum Durability {
     Always,
 }
 
+/// Sizes of history's files and shards (`docs/formats/history.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryShape {
+    /// log2 of the records in a segment of the log.
+    pub segment_bits: u32,
+    /// log2 of the number of shards of the index.
+    pub shard_bits: u32,
+}
+
+impl HistoryShape {
+    /// What is used outside of tests.
+    pub const USUAL: Self = Self { segment_bits: 20, shard_bits: 10 };
+}
+
 /// The whole configuration of a spool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpoolConfig {
@@ -95,6 +109,8 @@ pub struct SpoolConfig {
     pub journal_keep_bytes: u64,
     /// Longest article that will ever be committed, in bytes; bounds what a start after a crash must look at.
     pub article_bytes_max: u64,
+    /// Sizes of history's files; small ones are for tests.
+    pub history: HistoryShape,
     /// Journal rows between two checkpoints of the indexes, at least.
     pub checkpoint_rows: u64,
 }
@@ -112,6 +128,7 @@ impl SpoolConfig {
             remember_secs: 11 * 86_400,
             journal_keep_bytes: 0,
             article_bytes_max: 4 << 20,
+            history: HistoryShape::USUAL,
             checkpoint_rows: 1 << 18,
         }
     }

@@ -35,7 +35,8 @@ impl Spool {
         let cycle = u64::from_str_radix(parts.next()?, 16).ok()?;
         let offset = u64::from_str_radix(parts.next()?, 16).ok()?;
         let volume = self.shared.volumes.named(parts.next()?)?;
-        let place = cycle.checked_mul(volume.area())?.checked_add(offset).filter(|_| offset < volume.area())?;
+        let place =
+            cycle.checked_mul(volume.area())?.checked_add(offset).filter(|_| offset < volume.area())?;
         Some(Token { method: volume.method(), class: 0, volume: volume.id(), place })
     }
 
@@ -52,7 +53,8 @@ impl Spool {
 
     /// What is at a token.
     pub fn explain_token(&self, token: &Token, expect: Option<&Key>) -> Explanation {
-        let mut e = Explanation { token: self.token_text(token), message_id: None, alive: false, lines: Vec::new() };
+        let mut e =
+            Explanation { token: self.token_text(token), message_id: None, alive: false, lines: Vec::new() };
         let Some(volume) = self.shared.volumes.get(token.volume) else {
             e.lines.push(("volume", format!("number {} is not in the configuration", token.volume)));
             return e;
@@ -67,8 +69,12 @@ impl Spool {
                 let whole = record::is_whole(&buf);
                 e.alive = volume.is_alive(token.place) && live && whole;
                 e.message_id = Some(String::from_utf8_lossy(id).into_owned());
-                e.lines.push(("record", format!("{} bytes, sequence {}", header.record_bytes(), header.sequence)));
-                e.lines.push(("checksum", if whole { "right" } else { "WRONG: the record is damaged" }.into()));
+                e.lines.push((
+                    "record",
+                    format!("{} bytes, sequence {}", header.record_bytes(), header.sequence),
+                ));
+                e.lines
+                    .push(("checksum", if whole { "right" } else { "WRONG: the record is damaged" }.into()));
                 e.lines.push(("cancelled", if live { "no" } else { "yes" }.into()));
                 e.lines.push(("arrived", header.arrived.to_string()));
                 if expect.is_some_and(|key| *key != header.key) {
@@ -87,7 +93,12 @@ impl Spool {
         let (head, area) = (volume.head(), volume.area());
         let mut where_ = format!("offset {} of {area} in cycle {}", token.place % area, token.place / area);
         let _ = match head.checked_sub(token.place) {
-            None => write!(where_, "; not written yet (the write position is {} in cycle {})", head % area, head / area),
+            None => write!(
+                where_,
+                "; not written yet (the write position is {} in cycle {})",
+                head % area,
+                head / area
+            ),
             Some(0) => write!(where_, "; the write position"),
             Some(behind) if behind > area => write!(where_, "; overwritten {} bytes ago", behind - area),
             Some(behind) => write!(where_, "; {} bytes until it is overwritten", area - behind),

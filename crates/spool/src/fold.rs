@@ -106,7 +106,8 @@ impl Folds {
     /// Moves a volume's write position; the articles displaced stop being named in the same moment (CNFS-11, CNFS-33).
     pub fn displace(&mut self, volume: usize, head: u64) -> io::Result<()> {
         let shared = self.shared.clone();
-        let (Some(v), Some(residents)) = (shared.volumes.all().get(volume), self.residents.get_mut(volume)) else {
+        let (Some(v), Some(residents)) = (shared.volumes.all().get(volume), self.residents.get_mut(volume))
+        else {
             return Ok(());
         };
         let tail = head.max(v.head()).saturating_sub(v.area());
@@ -312,14 +313,14 @@ impl Folds {
             Row::PowerLost => self.power_lost(),
             Row::Opened { boot_id } => self.boot_id = *boot_id,
             Row::Identity(name) => self.identity.clone_from(name),
-            Row::Volume(_) | Row::Synced { .. } | Row::Closed | Row::Probe => {}
+            Row::Volume(_) | Row::Synced { .. } | Row::Closed | Row::Probe | Row::Void(_) => {}
         }
         Ok(())
     }
 
-    fn apply_article(&mut self, a: &ArticleRow<'_>) -> io::Result<()> {
+    /// An article row that does not count: its numbers and its place are used up all the same.
+    pub fn apply_void(&mut self, a: &ArticleRow<'_>) -> io::Result<()> {
         let mut numbers = std::mem::take(&mut self.scratch);
-        let mut xref = std::mem::take(&mut self.xref);
         if !a.numbers(&mut numbers) {
             return Err(io::Error::other("an article row names no groups"));
         }
@@ -331,11 +332,20 @@ impl Folds {
                 n.assigned = n.assigned.max(*number);
             }
         }
+        self.next_sequence = self.next_sequence.max(a.sequence + 1);
+        self.scratch = numbers;
+        Ok(())
+    }
+
+    fn apply_article(&mut self, a: &ArticleRow<'_>) -> io::Result<()> {
+        self.apply_void(a)?;
+        let mut numbers = std::mem::take(&mut self.scratch);
+        let mut xref = std::mem::take(&mut self.xref);
+        a.numbers(&mut numbers);
         self.put_xref(&numbers, &mut xref);
         let fields = a.fields;
         let (key, token, arrived) = (a.key, a.token, a.arrived);
         self.publish(&Published { key, token, arrived, numbers: &numbers, xref: &xref, fields });
-        self.next_sequence = self.next_sequence.max(a.sequence + 1);
         self.scratch = numbers;
         self.xref = xref;
         self.shared.generation.fetch_add(1, Ordering::Release);

@@ -1,7 +1,8 @@
 //! Keys: 128-bit keyed hashes that stand for Message-IDs in history and in stored records.
 //!
-//! SipHash-1-3 with 128 bits of output and a secret per site (one per cluster): without the secret nobody can make two
-//! Message-IDs with one key. The secret belongs to the spool: with another one, no stored key is found again.
+//! SipHash-1-3 with 128 bits of output and a secret per site (one per cluster): without the secret nobody can
+//! make two Message-IDs with one key. The secret belongs to the spool: with another one, no stored key is
+//! found again.
 
 use std::hash::Hasher;
 

@@ -37,7 +37,7 @@ mod token;
 pub mod verify;
 
 pub use commit::{Entry, Filed, Filing, Outcome, Ticket};
-pub use config::{BufferConfig, ClassConfig, Durability, Order, RuleConfig, SpoolConfig};
+pub use config::{BufferConfig, ClassConfig, Durability, HistoryShape, Order, RuleConfig, SpoolConfig};
 pub use disk::{CrashKind, Disk, DiskFile, Mapping, Open, RealDisk, SimDisk};
 pub use error::{ReadError, SpoolError, Trouble, TroubleKind};
 pub use groups::{Flag, Group, GroupChange, GroupId, Marks, NewGroup};

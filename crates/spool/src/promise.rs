@@ -39,7 +39,14 @@ pub(crate) struct Given {
 
 impl GroupNumbers {
     pub fn new(row: &GroupRow, rule_bits: u64) -> Self {
-        Self { assigned: row.high, promised: row.promised, pending: None, margin: MARGIN_MIN, hurried: false, rule_bits }
+        Self {
+            assigned: row.high,
+            promised: row.promised,
+            pending: None,
+            margin: MARGIN_MIN,
+            hurried: false,
+            rule_bits,
+        }
     }
 
     /// Everything ever promised, durable or not.
@@ -66,7 +73,8 @@ impl GroupNumbers {
         let mut promise = None;
         if number + self.margin / 2 > ahead {
             let hurried = self.hurried || self.pending.is_some();
-            self.margin = if hurried { self.margin * 4 } else { self.margin / 2 }.clamp(MARGIN_MIN, MARGIN_MAX);
+            self.margin =
+                if hurried { self.margin * 4 } else { self.margin / 2 }.clamp(MARGIN_MIN, MARGIN_MAX);
             self.hurried = false;
             promise = Some(number + self.margin);
             self.pending = Some((end, number + self.margin));

@@ -135,7 +135,11 @@ impl Shared {
     }
 
     pub fn read(
-        &self, token: &Token, expect: Option<&Key>, patience: Patience, out: &mut ArticleBuf,
+        &self,
+        token: &Token,
+        expect: Option<&Key>,
+        patience: Patience,
+        out: &mut ArticleBuf,
     ) -> Result<bool, ReadError> {
         out.header = None;
         let Some(volume) = self.volumes.get(token.volume).filter(|v| v.method() == token.method) else {
@@ -143,7 +147,8 @@ impl Shared {
         };
         let header = read_record(volume, token.place, patience, &mut out.bytes)?;
         // Never another article's bytes under a Message-ID (guarantee G3).
-        out.header = header.filter(|h| expect.is_none_or(|key| h.key == *key)).filter(|_| out.bytes.ends_with(END));
+        out.header =
+            header.filter(|h| expect.is_none_or(|key| h.key == *key)).filter(|_| out.bytes.ends_with(END));
         Ok(out.header.is_some())
     }
 
@@ -152,7 +157,9 @@ impl Shared {
     }
 
     pub fn token_of(&self, id: GroupId, number: u64, patience: Patience) -> Result<Option<Token>, ReadError> {
-        let Some(found) = self.with_group(id, |group| group.locate(number)).flatten() else { return Ok(None) };
+        let Some(found) = self.with_group(id, |group| group.locate(number)).flatten() else {
+            return Ok(None);
+        };
         match found {
             Located::Open(token) => Ok(Some(token)),
             Located::Block(block) => with_block(|rows, raw| {
@@ -164,7 +171,12 @@ impl Shared {
 
     /// Appends the rows of living articles in a range, until `limit_bytes` are exceeded; returns where to go on.
     pub fn over(
-        &self, id: GroupId, range: RangeInclusive<u64>, limit_bytes: usize, patience: Patience, out: &mut Vec<u8>,
+        &self,
+        id: GroupId,
+        range: RangeInclusive<u64>,
+        limit_bytes: usize,
+        patience: Patience,
+        out: &mut Vec<u8>,
     ) -> Result<Option<u64>, ReadError> {
         let end = *range.end();
         let mut from = *range.start();
@@ -194,7 +206,12 @@ impl Shared {
         Ok(None)
     }
 
-    pub fn arrived_since(&self, id: GroupId, since: u64, visit: &mut dyn FnMut(&[u8])) -> Result<(), ReadError> {
+    pub fn arrived_since(
+        &self,
+        id: GroupId,
+        since: u64,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), ReadError> {
         let since = u32::try_from(since).unwrap_or(u32::MAX);
         let Some(group) = self.groups.table().get(id).cloned() else { return Ok(()) };
         let (blocks, open, live) = {

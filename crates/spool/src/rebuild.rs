@@ -38,7 +38,9 @@ pub struct RebuildReport {
 
 /// Makes all indexes anew from the buffers. The spool must not be open.
 pub fn rebuild(
-    disk: Arc<dyn Disk>, config: SpoolConfig, progress: &dyn Progress,
+    disk: Arc<dyn Disk>,
+    config: SpoolConfig,
+    progress: &dyn Progress,
 ) -> Result<RebuildReport, SpoolError> {
     let paths = Paths::new(&config.dir);
     let _lock = recovery::lock(&*disk, &config.dir)?;
@@ -76,7 +78,9 @@ fn xref_pairs(head: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
 
 /// Fills empty folds from the buffers; returns the number of living articles and the journal's end.
 pub(crate) fn from_buffers(
-    folds: &mut Folds, journal: &Path, progress: &dyn Progress,
+    folds: &mut Folds,
+    journal: &Path,
+    progress: &dyn Progress,
 ) -> Result<(u64, u64), SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, journal);
     let shared = folds.shared.clone();
@@ -150,9 +154,14 @@ impl Leftovers {
                 Row::Volume(v) => self.head(v.id, v.head),
                 Row::Remember { key, arrived } => self.remembered.push((*key, *arrived)),
                 Row::Cancel { key, .. } => self.remembered.push((*key, 0)),
-                Row::Group(_) | Row::GroupRemoved { .. } | Row::Promise(_) | Row::PowerLost | Row::Identity(_)
-                | Row::Opened { .. } | Row::Closed => folds.apply(&row)?,
-                Row::Synced { .. } | Row::Probe => {}
+                Row::Group(_)
+                | Row::GroupRemoved { .. }
+                | Row::Promise(_)
+                | Row::PowerLost
+                | Row::Identity(_)
+                | Row::Opened { .. }
+                | Row::Closed => folds.apply(&row)?,
+                Row::Synced { .. } | Row::Probe | Row::Void(_) => {}
             }
         }
         Ok(reader.position())
@@ -267,7 +276,9 @@ fn publish_record(folds: &mut Folds, header: &RecordHeader, scan: &Scan) -> bool
         }
         return false;
     }
-    let Some(article) = data.strip_suffix(END).and_then(|wire| Article::parse(wire).ok()) else { return false };
+    let Some(article) = data.strip_suffix(END).and_then(|wire| Article::parse(wire).ok()) else {
+        return false;
+    };
     let value = |known| article.header(known).unwrap_or_default();
     let fields = Fields {
         subject: value(Known::Subject),
@@ -280,8 +291,12 @@ fn publish_record(folds: &mut Folds, header: &RecordHeader, scan: &Scan) -> bool
     };
     let mut text = Vec::new();
     append_fields(&fields, &mut text);
-    let token =
-        Token { method: MethodKind::Cnfs, class: header.class, volume: scan.volume.id(), place: header.place };
+    let token = Token {
+        method: MethodKind::Cnfs,
+        class: header.class,
+        volume: scan.volume.id(),
+        place: header.place,
+    };
     let xref = value(Known::Xref);
     folds.publish(&Published {
         key: header.key,
@@ -304,7 +319,13 @@ fn group_named(folds: &mut Folds, name: &[u8]) -> Option<GroupId> {
         return None;
     }
     let id = folds.numbers.len() as u32;
-    let row = GroupRow { id, name: name.into(), flag: Flag::Open, creator: "rebuild".into(), ..GroupRow::default() };
+    let row = GroupRow {
+        id,
+        name: name.into(),
+        flag: Flag::Open,
+        creator: "rebuild".into(),
+        ..GroupRow::default()
+    };
     folds.add_groups(&[row]);
     Some(GroupId(id))
 }

@@ -2,8 +2,8 @@
 //!
 //! 1. Read the checkpoint; without a usable one and without the whole journal, rebuild from the buffers.
 //! 2. Look over the journal from the checkpoint on: where it ends, what is known to be durable, how the last run ended.
-//! 3. Replay. If the machine went down since, articles behind the last durable position are checked, and the journal
-//!    ends before the first one that is not whole.
+//! 3. Replay. If the machine went down since, articles behind the last durable position are checked; rows of those that
+//!    are not whole are declared void. All other rows stand.
 //! 4. Buffers may hold bytes that no row speaks of; old articles damaged by them are given up (the write position moves
 //!    past them), so that nothing names an article that cannot be read.
 
@@ -15,7 +15,7 @@ use crate::error::{ReadError, SpoolError};
 use crate::fold::{Folds, Shared};
 use crate::groups::Groups;
 use crate::history::History;
-use crate::journal::{JournalReader, JournalWriter, Row};
+use crate::journal::{ArticleRow, JournalReader, JournalWriter, Row};
 use crate::key::KeyHasher;
 use crate::manager::Class;
 use crate::method::cnfs::{Cycbuff, Found, record};
@@ -29,7 +29,7 @@ use crate::rules::Rules;
 use crate::syncer::{SyncState, UNSYNCED_BYTES_MAX};
 use crate::token::MethodKind;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -100,29 +100,39 @@ struct Survey {
     closed: bool,
     /// Last write positions by volume.
     heads: BTreeMap<u16, u64>,
+    /// Positions of article rows that do not count.
+    voids: HashSet<u64>,
 }
 
 /// Opens everything and brings it up to date.
 pub(crate) fn recover(
-    disk: Arc<dyn Disk>, config: SpoolConfig, progress: &dyn Progress,
+    disk: Arc<dyn Disk>,
+    config: SpoolConfig,
+    progress: &dyn Progress,
 ) -> Result<(Writer, Recovery), SpoolError> {
     open(disk, config, false, progress)
 }
 
 /// Opens everything with indexes made anew from the buffers.
 pub(crate) fn recover_from_buffers(
-    disk: Arc<dyn Disk>, config: SpoolConfig, progress: &dyn Progress,
+    disk: Arc<dyn Disk>,
+    config: SpoolConfig,
+    progress: &dyn Progress,
 ) -> Result<(Writer, Recovery), SpoolError> {
     open(disk, config, true, progress)
 }
 
 fn open(
-    disk: Arc<dyn Disk>, config: SpoolConfig, from_buffers: bool, progress: &dyn Progress,
+    disk: Arc<dyn Disk>,
+    config: SpoolConfig,
+    from_buffers: bool,
+    progress: &dyn Progress,
 ) -> Result<(Writer, Recovery), SpoolError> {
     let paths = Paths::new(&config.dir);
     let io = |doing: &'static str| SpoolError::io(doing, paths.dir.clone());
     let mut recovery = Recovery::default();
-    let journal_oldest = JournalReader::open(&disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
+    let journal_oldest =
+        JournalReader::open(&disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
     let mut checkpoint = Checkpoint::read(&*disk, &paths.index).map_err(io("read checkpoint in"))?;
     // A checkpoint is of use only if the journal still has what follows it.
     checkpoint = checkpoint.filter(|c| journal_oldest.is_some_and(|oldest| oldest <= c.position));
@@ -142,7 +152,10 @@ fn open(
     }
     wipe_indexes(&*disk, &paths).map_err(io("clear indexes in"))?;
     let Some(mut folds) = start(&disk, &config, &found, None, progress)? else {
-        return Err(SpoolError::Unfit(format!("fresh indexes in {} cannot be opened", paths.index.display())));
+        return Err(SpoolError::Unfit(format!(
+            "fresh indexes in {} cannot be opened",
+            paths.index.display()
+        )));
     };
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
         return go_on(folds, config, &paths, 0, 0, recovery, progress);
@@ -196,14 +209,17 @@ pub(crate) fn wipe_indexes(disk: &dyn Disk, paths: &Paths) -> io::Result<()> {
 
 /// Opens volumes and folds, as of a checkpoint or empty; `None` if an index file the checkpoint needs is unfit.
 fn start(
-    disk: &Arc<dyn Disk>, config: &SpoolConfig, found: &[Option<Found>], checkpoint: Option<&Checkpoint>,
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
+    found: &[Option<Found>],
+    checkpoint: Option<&Checkpoint>,
     progress: &dyn Progress,
 ) -> Result<Option<Folds>, SpoolError> {
     let paths = Paths::new(&config.dir);
     let secret = secret(&**disk, config, found)?;
     let volumes = open_volumes(&**disk, config, found, checkpoint, &secret)?;
     let from = checkpoint.map(|c| c.history).unwrap_or_default();
-    let history = match History::open(disk.clone(), &paths.history, from, progress) {
+    let history = match History::open(disk.clone(), &paths.history, from, progress, config.history) {
         Ok(history) => history,
         Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(None),
         Err(e) => return Err(SpoolError::io("open history in", &paths.history)(e)),
@@ -219,7 +235,8 @@ fn start(
         let saved = checkpoint.and_then(|c| c.volumes.iter().find(|(v, _)| v.id == volume.id()));
         let state = saved.map_or(ResidentsState::default(), |(_, state)| *state);
         let dir = paths.residents.join(format!("{:05}", volume.id()));
-        let mut stream = Residents::open(disk, dir, state).map_err(SpoolError::io("open residents in", &paths.residents))?;
+        let mut stream = Residents::open(disk, dir, state)
+            .map_err(SpoolError::io("open residents in", &paths.residents))?;
         if state.written > state.read && stream.front().is_err() {
             return Ok(None);
         }
@@ -289,7 +306,9 @@ fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Res
     let known = found.iter().flatten().find_map(|f| parse(&f.header.as_ref()?.secret));
     let secret = known.unwrap_or_else(|| random_secret());
     let text = format!("{}\n", hex(&secret));
-    file.write_all_at(&[io::IoSlice::new(text.as_bytes())], 0).and_then(|()| file.sync()).map_err(io("write"))?;
+    file.write_all_at(&[io::IoSlice::new(text.as_bytes())], 0)
+        .and_then(|()| file.sync())
+        .map_err(io("write"))?;
     disk.sync_dir(&config.dir).map_err(io("sync"))?;
     Ok(secret)
 }
@@ -306,7 +325,11 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Opens or makes the volumes: buffers by the configuration, and one for each `memory` class.
 fn open_volumes(
-    disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>], checkpoint: Option<&Checkpoint>, secret: &[u8; 16],
+    disk: &dyn Disk,
+    config: &SpoolConfig,
+    found: &[Option<Found>],
+    checkpoint: Option<&Checkpoint>,
+    secret: &[u8; 16],
 ) -> Result<Vec<Arc<dyn Volume>>, SpoolError> {
     let saved = checkpoint.map(|c| c.volumes.as_slice()).unwrap_or_default();
     let on_disk = found.iter().flatten().filter_map(|f| f.header.as_ref()).map(|h| h.volume);
@@ -336,9 +359,16 @@ fn open_volumes(
     for class in config.classes.iter().filter(|c| c.method == MethodKind::Memory) {
         let known = saved.iter().find(|(v, _)| v.name == class.name && v.method == MethodKind::Memory as u8);
         let id = known.map_or_else(&mut fresh, |(v, _)| v.id);
-        volumes.push(Arc::new(MemoryVolume::new(id, &class.name, class.size_bytes, known.map(|(v, _)| v.head))));
+        volumes.push(Arc::new(MemoryVolume::new(
+            id,
+            &class.name,
+            class.size_bytes,
+            known.map(|(v, _)| v.head),
+        )));
     }
-    if let Some((gone, _)) = saved.iter().find(|(v, _)| !volumes.iter().any(|new| new.id() == v.id) && used(saved, v.id)) {
+    if let Some((gone, _)) =
+        saved.iter().find(|(v, _)| !volumes.iter().any(|new| new.id() == v.id) && used(saved, v.id))
+    {
         return Err(SpoolError::Unfit(format!(
             "buffer \"{}\" holds articles but is not in the configuration; put it back, or run `newsreel rebuild` to go on without its articles",
             gone.name
@@ -347,7 +377,9 @@ fn open_volumes(
     let mut ids: Vec<u16> = volumes.iter().map(|v| v.id()).collect();
     ids.sort_unstable();
     if ids.windows(2).any(|w| w[0] == w[1]) {
-        return Err(SpoolError::Unfit("two buffers have the same volume number: one is a copy of the other".into()));
+        return Err(SpoolError::Unfit(
+            "two buffers have the same volume number: one is a copy of the other".into(),
+        ));
     }
     Ok(volumes)
 }
@@ -359,7 +391,12 @@ fn used(saved: &[(crate::journal::VolumeRow, ResidentsState)], id: u16) -> bool 
 
 /// Replays the journal from `from` on and makes the writer.
 fn go_on(
-    mut folds: Folds, config: SpoolConfig, paths: &Paths, from: u64, checkpoint_bytes: u64, mut recovery: Recovery,
+    mut folds: Folds,
+    config: SpoolConfig,
+    paths: &Paths,
+    from: u64,
+    checkpoint_bytes: u64,
+    mut recovery: Recovery,
     progress: &dyn Progress,
 ) -> Result<(Writer, Recovery), SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, paths.journal.clone());
@@ -370,10 +407,12 @@ fn go_on(
     recovery.crashed = !recovery.new && !survey.closed;
     recovery.power_lost = recovery.crashed && survey.boot_id != boot_id;
     let check_from = if recovery.power_lost { survey.durable } else { u64::MAX };
-    let end = replay(&mut folds, paths, from, &survey, check_from, &mut recovery, progress).map_err(io("replay journal in"))?;
+    let (end, torn) = replay(&mut folds, paths, from, &survey, check_from, &mut recovery, progress)
+        .map_err(io("replay journal in"))?;
 
     let mut journal = JournalWriter::open(&disk, &paths.journal, end).map_err(io("open journal in"))?;
     if recovery.power_lost {
+        journal.push(&Row::Void(torn));
         journal.push(&Row::PowerLost);
         folds.power_lost();
     }
@@ -381,7 +420,9 @@ fn go_on(
         let suspect = if recovery.power_lost { UNSYNCED_BYTES_MAX } else { 0 };
         recovery.given_up = give_up_damaged(&mut folds, &mut journal, suspect)?;
     }
-    for (index, volume) in shared.volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Memory) {
+    for (index, volume) in
+        shared.volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Memory)
+    {
         let head = volume.head().next_multiple_of(volume.area()) + volume.area();
         journal.push(&Row::Skip { volume: volume.id(), head });
         folds.displace(index, head).map_err(io("replay journal in"))?;
@@ -389,7 +430,8 @@ fn go_on(
     folds.boot_id = boot_id;
     folds.closed = false;
     folds.identity.clone_from(&config.path_identity);
-    let classes = config.classes.iter().map(|c| Class::new(c, indexes(c, &shared.volumes), &shared.volumes)).collect();
+    let classes =
+        config.classes.iter().map(|c| Class::new(c, indexes(c, &shared.volumes), &shared.volumes)).collect();
     let sync = Arc::new(SyncState::new(journal.sync_set().clone(), config.durability));
     let mut writer = Writer::new(folds, journal, classes, sync);
     writer.push_state();
@@ -400,7 +442,8 @@ fn go_on(
 }
 
 fn indexes(class: &ClassConfig, volumes: &Volumes) -> Vec<usize> {
-    let index = |name: &str, method| volumes.all().iter().position(|v| v.name() == name && v.method() == method);
+    let index =
+        |name: &str, method| volumes.all().iter().position(|v| v.name() == name && v.method() == method);
     match class.method {
         MethodKind::Cnfs => class.buffers.iter().filter_map(|b| index(b, MethodKind::Cnfs)).collect(),
         MethodKind::Memory => index(&class.name, MethodKind::Memory).into_iter().collect(),
@@ -410,7 +453,8 @@ fn indexes(class: &ClassConfig, volumes: &Volumes) -> Vec<usize> {
 
 fn survey(disk: &Arc<dyn Disk>, paths: &Paths, from: u64, folds: &Folds) -> io::Result<Survey> {
     let mut reader = JournalReader::open(disk, &paths.journal, Some(from))?;
-    let mut survey = Survey { durable: from, boot_id: folds.boot_id, closed: folds.closed, ..Survey::default() };
+    let mut survey =
+        Survey { durable: from, boot_id: folds.boot_id, closed: folds.closed, ..Survey::default() };
     while let Some((_, payload)) = reader.next()? {
         survey.rows += 1;
         survey.closed = false;
@@ -418,6 +462,7 @@ fn survey(disk: &Arc<dyn Disk>, paths: &Paths, from: u64, folds: &Folds) -> io::
             Some(Row::Synced { upto }) => survey.durable = survey.durable.max(upto),
             Some(Row::Opened { boot_id }) => survey.boot_id = boot_id,
             Some(Row::Closed) => survey.closed = true,
+            Some(Row::Void(positions)) => survey.voids.extend(positions),
             Some(Row::Article(a)) => {
                 survey.heads.insert(a.token.volume, a.token.place + a.stored_bytes);
             }
@@ -431,11 +476,16 @@ fn survey(disk: &Arc<dyn Disk>, paths: &Paths, from: u64, folds: &Folds) -> io::
     Ok(survey)
 }
 
-/// Applies the rows; returns where the journal ends for us.
+/// Applies the rows; returns where the journal ends, and the positions of article rows whose articles are not whole.
 fn replay(
-    folds: &mut Folds, paths: &Paths, from: u64, survey: &Survey, check_from: u64, recovery: &mut Recovery,
+    folds: &mut Folds,
+    paths: &Paths,
+    from: u64,
+    survey: &Survey,
+    check_from: u64,
+    recovery: &mut Recovery,
     progress: &dyn Progress,
-) -> io::Result<u64> {
+) -> io::Result<(u64, Vec<u64>)> {
     let disk = folds.shared.disk.clone();
     let mut reader = JournalReader::open(&disk, &paths.journal, Some(from))?;
     let shown = survey.rows > 100_000;
@@ -443,13 +493,17 @@ fn replay(
         progress.start("replaying the journal", survey.rows);
     }
     let mut buf = Vec::new();
+    let mut torn = Vec::new();
     while let Some((position, payload)) = reader.next()? {
         let Some(row) = Row::decode(payload) else { return Err(io::ErrorKind::InvalidData.into()) };
-        if position >= check_from && !is_whole(&folds.shared, &survey.heads, &row, &mut buf)? {
-            recovery.torn = 1 + count_articles(&mut reader)?;
-            return Ok(position);
+        match &row {
+            Row::Article(a) if survey.voids.contains(&position) => folds.apply_void(a)?,
+            Row::Article(a) if position >= check_from && !is_whole(&folds.shared, &survey.heads, a, &mut buf)? => {
+                folds.apply_void(a)?;
+                torn.push(position);
+            }
+            row => folds.apply(row)?,
         }
-        folds.apply(&row)?;
         recovery.rows += 1;
         if shown && recovery.rows % 65_536 == 0 {
             progress.step(recovery.rows);
@@ -458,20 +512,17 @@ fn replay(
     if shown {
         progress.finish();
     }
-    Ok(reader.position())
-}
-
-fn count_articles(reader: &mut JournalReader) -> io::Result<u64> {
-    let mut n = 0;
-    while let Some((_, payload)) = reader.next()? {
-        n += u64::from(matches!(Row::decode(payload), Some(Row::Article(_))));
-    }
-    Ok(n)
+    recovery.torn = torn.len() as u64;
+    Ok((reader.position(), torn))
 }
 
 /// Whether an article's bytes are on the disk as they were written, or have been displaced by later ones.
-fn is_whole(shared: &Shared, heads: &BTreeMap<u16, u64>, row: &Row<'_>, buf: &mut Vec<u8>) -> io::Result<bool> {
-    let Row::Article(a) = row else { return Ok(true) };
+fn is_whole(
+    shared: &Shared,
+    heads: &BTreeMap<u16, u64>,
+    a: &ArticleRow<'_>,
+    buf: &mut Vec<u8>,
+) -> io::Result<bool> {
     let Some(volume) = shared.volumes.get(a.token.volume).filter(|v| v.method() == MethodKind::Cnfs) else {
         return Ok(true);
     };
@@ -491,7 +542,9 @@ fn is_whole(shared: &Shared, heads: &BTreeMap<u16, u64>, row: &Row<'_>, buf: &mu
 fn give_up_damaged(folds: &mut Folds, journal: &mut JournalWriter, suspect: u64) -> Result<u64, SpoolError> {
     let shared = folds.shared.clone();
     let mut given_up = 0;
-    for (index, volume) in shared.volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Cnfs) {
+    for (index, volume) in
+        shared.volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Cnfs)
+    {
         let io = || SpoolError::io("read buffer", volume.name());
         let (mut damaged, mut buf) = (None, Vec::new());
         // Places are those of the last cycle; a wrap may have skipped up to one article's length.
@@ -512,7 +565,8 @@ fn give_up_damaged(folds: &mut Folds, journal: &mut JournalWriter, suspect: u64)
             }
         }
         let Some(last) = damaged else { continue };
-        let behind = places.get(last + 1).copied().unwrap_or_else(|| places.last().map_or(0, |p| p + volume.block()));
+        let behind =
+            places.get(last + 1).copied().unwrap_or_else(|| places.last().map_or(0, |p| p + volume.block()));
         let head = (behind + volume.area()).max(volume.head());
         given_up += last as u64 + 1;
         journal.push(&Row::Skip { volume: volume.id(), head });

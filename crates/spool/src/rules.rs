@@ -39,18 +39,23 @@ impl Rules {
     /// Compiles the rules; `class` gives the number of a class by name.
     pub fn new(config: &[RuleConfig], class: impl Fn(&str) -> Option<usize>) -> Result<Self, SpoolError> {
         if config.len() > RULES_MAX {
-            return Err(SpoolError::Unfit(format!("{} storage rules; at most {RULES_MAX} are possible", config.len())));
+            return Err(SpoolError::Unfit(format!(
+                "{} storage rules; at most {RULES_MAX} are possible",
+                config.len()
+            )));
         }
         let wildmat = |text: &Option<String>| {
             let parse = |t: &String| {
-                Wildmat::parse(t.as_bytes()).map_err(|e| SpoolError::Unfit(format!("storage rule pattern \"{t}\": {e}")))
+                Wildmat::parse(t.as_bytes())
+                    .map_err(|e| SpoolError::Unfit(format!("storage rule pattern \"{t}\": {e}")))
             };
             text.as_ref().map(parse).transpose()
         };
         let mut new = Self { rules: Vec::new(), groups: Vec::new() };
         for c in config {
-            let class = class(&c.class)
-                .ok_or_else(|| SpoolError::Unfit(format!("a storage rule names the unknown class \"{}\"", c.class)))?;
+            let class = class(&c.class).ok_or_else(|| {
+                SpoolError::Unfit(format!("a storage rule names the unknown class \"{}\"", c.class))
+            })?;
             new.groups.push(wildmat(&c.groups)?);
             new.rules.push(Rule {
                 class,

@@ -59,7 +59,9 @@ impl std::fmt::Debug for Spool {
 impl Spool {
     /// Opens a spool, making what is missing on a new one and replaying what a crash left open.
     pub fn open(
-        disk: Arc<dyn Disk>, config: SpoolConfig, progress: &dyn Progress,
+        disk: Arc<dyn Disk>,
+        config: SpoolConfig,
+        progress: &dyn Progress,
     ) -> Result<(Self, Recovery), SpoolError> {
         let lock = recovery::lock(&*disk, &config.dir)?;
         let (mut writer, recovery) = recovery::recover(disk, config, progress)?;
@@ -115,7 +117,11 @@ impl Spool {
     }
 
     /// As [`Spool::commit`], but `None` if another thread is committing.
-    pub fn try_commit(&self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Option<Result<Ticket, Trouble>> {
+    pub fn try_commit(
+        &self,
+        batch: &[Entry<'_>],
+        outcomes: &mut Vec<Outcome>,
+    ) -> Option<Result<Ticket, Trouble>> {
         Some(self.writer.try_lock()?.commit(batch, outcomes))
     }
 
@@ -143,7 +149,12 @@ impl Spool {
         match self.shared.read(&token, Some(&key), Patience::Wait, &mut buf) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
-            Err(e) => return Err(Trouble { kind: TroubleKind::Io, text: format!("cannot read what is cancelled: {e}") }),
+            Err(e) => {
+                return Err(Trouble {
+                    kind: TroubleKind::Io,
+                    text: format!("cannot read what is cancelled: {e}"),
+                });
+            }
         }
         let numbers = crate::rebuild::xref_numbers(&self.shared, buf.head());
         writer.commit_now(&Row::Cancel { key, token, numbers: numbers.clone() })?;
@@ -210,7 +221,9 @@ impl Spool {
     /// Changes a group's flag or description; false if there is no such group.
     pub fn change_group(&self, name: &str, change: &GroupChange) -> Result<bool, Trouble> {
         let mut writer = self.writer.lock();
-        let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else { return Ok(false) };
+        let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else {
+            return Ok(false);
+        };
         let mut row = writer.folds.group_row(&group);
         if let Some(flag) = &change.flag {
             row.flag = flag.clone();
@@ -227,7 +240,9 @@ impl Spool {
     /// numbers go on where they ended.
     pub fn remove_group(&self, name: &str) -> Result<bool, Trouble> {
         let mut writer = self.writer.lock();
-        let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else { return Ok(false) };
+        let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else {
+            return Ok(false);
+        };
         let high = writer.folds.group_row(&group).promised;
         writer.commit_now(&Row::GroupRemoved { name: name.into(), high })?;
         writer.folds.group_removed(name, high);
@@ -236,13 +251,22 @@ impl Spool {
 
     /// Reads an article; false if there is none (any more). With `expect`, only the article of that Message-ID.
     pub fn read(
-        &self, token: &Token, expect: Option<&Key>, patience: Patience, out: &mut ArticleBuf,
+        &self,
+        token: &Token,
+        expect: Option<&Key>,
+        patience: Patience,
+        out: &mut ArticleBuf,
     ) -> Result<bool, ReadError> {
         self.shared.read(token, expect, patience, out)
     }
 
     /// Where the article with this number is.
-    pub fn token_of(&self, group: GroupId, number: u64, patience: Patience) -> Result<Option<Token>, ReadError> {
+    pub fn token_of(
+        &self,
+        group: GroupId,
+        number: u64,
+        patience: Patience,
+    ) -> Result<Option<Token>, ReadError> {
         self.shared.token_of(group, number, patience)
     }
 
@@ -270,13 +294,24 @@ impl Spool {
 
     /// Appends overview rows in wire form until `limit_bytes` are exceeded; `Some(n)`: go on at `n`.
     pub fn over(
-        &self, group: GroupId, range: RangeInclusive<u64>, limit_bytes: usize, patience: Patience, out: &mut Vec<u8>,
+        &self,
+        group: GroupId,
+        range: RangeInclusive<u64>,
+        limit_bytes: usize,
+        patience: Patience,
+        out: &mut Vec<u8>,
     ) -> Result<Option<u64>, ReadError> {
         self.shared.over(group, range, limit_bytes, patience, out)
     }
 
     /// Appends one overview row; false if there is no such article.
-    pub fn row(&self, group: GroupId, number: u64, patience: Patience, out: &mut Vec<u8>) -> Result<bool, ReadError> {
+    pub fn row(
+        &self,
+        group: GroupId,
+        number: u64,
+        patience: Patience,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, ReadError> {
         let start = out.len();
         self.shared.over(group, number..=number, usize::MAX, patience, out)?;
         Ok(out.len() > start)
@@ -284,7 +319,10 @@ impl Spool {
 
     /// Calls `visit` with the Message-IDs of a group's living articles that arrived at `since` (Unix seconds) or later.
     pub fn arrived_since(
-        &self, group: GroupId, since: u64, visit: &mut dyn FnMut(&[u8]),
+        &self,
+        group: GroupId,
+        since: u64,
+        visit: &mut dyn FnMut(&[u8]),
     ) -> Result<(), ReadError> {
         self.shared.arrived_since(group, since, visit)
     }

@@ -149,7 +149,9 @@ impl SyncState {
         let mut wanted = self.wanted.lock();
         wanted.sync = true;
         self.wake.notify_one();
-        while self.unsynced.load(Ordering::Acquire) >= UNSYNCED_BYTES_MAX && !self.stopped.load(Ordering::Acquire) {
+        while self.unsynced.load(Ordering::Acquire) >= UNSYNCED_BYTES_MAX
+            && !self.stopped.load(Ordering::Acquire)
+        {
             self.room.wait_for(&mut wanted, Duration::from_millis(100));
         }
     }
@@ -245,7 +247,9 @@ impl SyncState {
                 self.tell();
             }
             if let Err(e) = result {
-                let text = format!("a sync failed: {e}; nothing more is accepted until a restart has looked at the disk");
+                let text = format!(
+                    "a sync failed: {e}; nothing more is accepted until a restart has looked at the disk"
+                );
                 self.stop(Trouble { kind: TroubleKind::Io, text });
             }
             if stop {

@@ -68,14 +68,22 @@ impl Spool {
         for block in blocks.iter().filter(|b| b.live > 0) {
             match block.read(group.id, Patience::Wait, &mut rows, &mut raw) {
                 Ok(()) => seen += self.verify_rows(group, &rows, buf, report),
-                Err(e) => report.found(format!("{}:{}-{}", group.name, block.first, block.last), e.to_string()),
+                Err(e) => {
+                    report.found(format!("{}:{}-{}", group.name, block.first, block.last), e.to_string())
+                }
             }
         }
         seen += self.verify_rows(group, &open, buf, report);
         report.numbers += seen;
     }
 
-    fn verify_rows(&self, group: &Group, rows: &Rows, buf: &mut ArticleBuf, report: &mut VerifyReport) -> u64 {
+    fn verify_rows(
+        &self,
+        group: &Group,
+        rows: &Rows,
+        buf: &mut ArticleBuf,
+        report: &mut VerifyReport,
+    ) -> u64 {
         let mut seen = 0;
         for (i, entry) in rows.entries.iter().enumerate() {
             let lives = || group.state().live.contains(entry.number);
@@ -94,7 +102,9 @@ impl Spool {
                     }
                 }
                 // It may have been overwritten while we looked.
-                Ok(false) if lives() => report.found(place(), "its article cannot be read: damaged or missing"),
+                Ok(false) if lives() => {
+                    report.found(place(), "its article cannot be read: damaged or missing")
+                }
                 Ok(false) => continue,
                 Err(e) => report.found(place(), e.to_string()),
             }

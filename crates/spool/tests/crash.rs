@@ -1,1 +1,226 @@
+//! Crash at every write and sync of a workload that wraps the buffers twice, then look at what the next start finds
+//! (guarantees G1 to G4, G7, CNFS-B1).
+//!
+//! Pass 1 runs the workload and counts the disk's steps. Then, for each step and each kind of crash, the workload runs
+//! up to there, the disk's image after the crash is opened, and everything that was acknowledged or shown is checked;
+//! then feeding goes on, and everything is checked again.
 
+use crate::news::*;
+use spool::*;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const GROUPS: u64 = 3;
+const BATCHES: u64 = 14;
+const PER_BATCH: u64 = 9;
+
+fn test_config(durability: Durability) -> SpoolConfig {
+    let mut config = config("/s", &[("a", 8192 + 4096 + 48 * 512), ("b", 8192 + 4096 + 40 * 512)]);
+    config.durability = durability;
+    config.checkpoint_rows = 40;
+    config.article_bytes_max = 4096;
+    config
+}
+
+fn batch(n: u64) -> Vec<News> {
+    (n * PER_BATCH..(n + 1) * PER_BATCH).map(|i| News::new(i, GROUPS, 700)).collect()
+}
+
+/// What was told to anybody before the crash.
+#[derive(Default)]
+struct Told {
+    /// Ids acknowledged, in the order of acceptance.
+    acknowledged: Vec<u64>,
+    /// Which Message-ID each group and number named.
+    named: HashMap<(String, u64), String>,
+    high: HashMap<String, u64>,
+    cancelled: Vec<String>,
+}
+
+impl Told {
+    fn note(&mut self, spool: &Spool) {
+        for (group, number, id) in agree(spool) {
+            let old = self.named.insert((group.clone(), number), id.clone());
+            assert!(old.is_none_or(|old| old == id), "{group}:{number} named two articles");
+        }
+        for group in spool.groups().iter() {
+            let high = self.high.entry(group.name.to_string()).or_default();
+            let now = group.marks().high;
+            assert!(now >= *high, "{}: high mark went from {high} to {now}", group.name);
+            *high = now;
+        }
+    }
+
+    /// Numbers shown may be missing after a power cut, but never name another article.
+    fn check_names(&self, spool: &Spool) {
+        for (group, number, id) in agree(spool) {
+            if let Some(old) = self.named.get(&(group.clone(), number)) {
+                assert_eq!(*old, id, "{group}:{number} names another article now");
+            }
+        }
+    }
+}
+
+/// Runs the workload until it is through or the disk fails.
+fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), String> {
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (spool, _) = Spool::open(disk.clone(), config.clone(), &()).map_err(|e| e.to_string())?;
+    let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    for n in 0..BATCHES {
+        let (ticket, outcomes) = commit(&spool, &batch(n)).map_err(|e| e.to_string())?;
+        assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_))));
+        // Readers see the articles from here on, whether the sender is answered yet or not.
+        // A reader on a machine that ends just now learns nothing.
+        let noted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| told.note(&spool)));
+        if let Err(panic) = noted {
+            if sim.crashed() {
+                return Err("the machine has ended".into());
+            }
+            std::panic::resume_unwind(panic);
+        }
+        while !spool.is_durable(ticket) {
+            if let Some(trouble) = spool.trouble() {
+                return Err(trouble.to_string());
+            }
+            std::thread::yield_now();
+        }
+        told.acknowledged.extend(n * PER_BATCH..(n + 1) * PER_BATCH);
+        if n == 5 {
+            let id = batch(n)[2].id.clone();
+            spool.cancel(id.as_bytes()).map_err(|e| e.to_string())?;
+            told.cancelled.push(id);
+        }
+    }
+    spool.close().map_err(|e| e.to_string())
+}
+
+/// Opens a crash image and checks all promises.
+fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, what: &str) {
+    let disk: Arc<dyn Disk> = Arc::new(image);
+    let (spool, recovery) =
+        Spool::open(disk.clone(), config.clone(), &()).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let known = |spool: &Spool, i: u64| spool.is_known(&spool.key(News::new(i, GROUPS, 700).id.as_bytes()));
+    told.check_names(&spool);
+    for i in &told.acknowledged {
+        let news = News::new(*i, GROUPS, 700);
+        if keeps_all {
+            assert!(known(&spool, *i), "{what}: {} was acknowledged and is forgotten ({recovery})", news.id);
+        }
+        if let Some(wire) = fetch(&spool, &news.id) {
+            assert!(wire == news.wire, "{what}: {} has other bytes", news.id);
+        }
+    }
+    for id in &told.cancelled {
+        assert_eq!(fetch(&spool, id), None, "{what}: {id} was cancelled");
+    }
+    if keeps_all && let Some(last) = told.acknowledged.last() {
+        // The buffers hold some twenty articles each: the last acknowledged ones cannot have been displaced.
+        for i in last.saturating_sub(PER_BATCH / 2)..=*last {
+            let news = News::new(i, GROUPS, 700);
+            assert!(
+                told.cancelled.contains(&news.id) || fetch(&spool, &news.id).is_some(),
+                "{what}: {i} is lost ({recovery})"
+            );
+        }
+    }
+    // Feeding goes on over two more wraps: no id is ever answered with another article's bytes.
+    let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).unwrap();
+    for n in 0..BATCHES + 4 {
+        commit(&spool, &batch(n)).unwrap_or_else(|e| panic!("{what}: {e}"));
+    }
+    told.check_names(&spool);
+    for i in 0..(BATCHES + 4) * PER_BATCH {
+        let news = News::new(i, GROUPS, 700);
+        assert!(
+            fetch(&spool, &news.id).is_none_or(|wire| wire == news.wire),
+            "{what}: {} has other bytes",
+            news.id
+        );
+        assert!(known(&spool, i), "{what}: {i}");
+    }
+    let report = spool.verify(&());
+    assert!(report.findings.is_empty(), "{what}: {:?}", report.findings);
+}
+
+fn steps(durability: Durability) -> u64 {
+    let sim = SimDisk::new();
+    let mut told = Told::default();
+    run(&sim, &test_config(durability), &mut told).unwrap();
+    assert_eq!(told.acknowledged.len() as u64, BATCHES * PER_BATCH);
+    sim.steps()
+}
+
+fn crash_everywhere(durability: Durability, kind: CrashKind, every: u64) {
+    let config = test_config(durability);
+    let steps = steps(durability);
+    assert!(steps > 100, "{steps}");
+    let keeps_all = matches!(kind, CrashKind::Kill) || durability == Durability::Always;
+    let mut tried = 0;
+    for step in (0..steps + 5).step_by(every as usize) {
+        let sim = SimDisk::new();
+        sim.crash_at(step, kind, step * 7919);
+        let mut told = Told::default();
+        let _ = run(&sim, &config, &mut told);
+        check(
+            sim.image().unwrap(),
+            &config,
+            &told,
+            keeps_all,
+            &format!("{durability:?} {kind:?} at step {step}"),
+        );
+        tried += 1;
+    }
+    assert!(tried * every >= steps);
+}
+
+/// `NEWSREEL_CRASH_EVERY=1` tries every single step of the slower kinds; the default thins them out.
+fn every() -> u64 {
+    std::env::var("NEWSREEL_CRASH_EVERY").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
+}
+
+#[test]
+fn killed_at_every_step() {
+    crash_everywhere(Durability::Process, CrashKind::Kill, every());
+}
+
+#[test]
+fn power_cut_at_every_step_keeps_what_was_acknowledged() {
+    crash_everywhere(Durability::Always, CrashKind::Power, every());
+}
+
+#[test]
+fn power_cut_that_loses_all_unsynced_keeps_what_was_acknowledged() {
+    crash_everywhere(Durability::Always, CrashKind::Lost, every());
+}
+
+#[test]
+fn power_cut_without_syncs_tears_nothing_and_uses_no_number_twice() {
+    crash_everywhere(Durability::Process, CrashKind::Power, every());
+}
+
+/// G7: a call that fails stops accepting with a clear trouble, and corrupts nothing.
+#[test]
+fn every_call_may_fail() {
+    let config = test_config(Durability::Always);
+    let steps = steps(Durability::Always);
+    for step in (0..steps).step_by(every() as usize) {
+        for errno in [SimDisk::ENOSPC, SimDisk::EIO] {
+            let sim = SimDisk::new();
+            sim.fail_at(step, errno, false);
+            let mut told = Told::default();
+            let result = run(&sim, &config, &mut told);
+            if let Err(text) = &result {
+                assert!(!text.is_empty());
+            }
+            check(
+                sim.image().unwrap(),
+                &config,
+                &told,
+                true,
+                &format!("errno {errno} at step {step} ({result:?})"),
+            );
+        }
+    }
+}

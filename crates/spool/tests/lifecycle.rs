@@ -13,7 +13,11 @@ fn disk() -> (SimDisk, Arc<dyn Disk>) {
 #[test]
 fn wraps_many_times_and_stays_exact() {
     let (_, disk) = disk();
-    let config = SpoolConfig { durability: Durability::Process, checkpoint_rows: 300, ..config("/s", &[("a", 120_000), ("b", 200_000)]) };
+    let config = SpoolConfig {
+        durability: Durability::Process,
+        checkpoint_rows: 300,
+        ..config("/s", &[("a", 120_000), ("b", 200_000)])
+    };
     let (spool, recovery) = open(&disk, &config);
     assert!(recovery.new);
     add_groups(&spool, 7);
@@ -42,7 +46,11 @@ fn wraps_many_times_and_stays_exact() {
 #[test]
 fn a_killed_process_loses_nothing() {
     let (_, disk) = disk();
-    let config = SpoolConfig { durability: Durability::Process, checkpoint_rows: 200, ..config("/s", &[("a", 400_000)]) };
+    let config = SpoolConfig {
+        durability: Durability::Process,
+        checkpoint_rows: 200,
+        ..config("/s", &[("a", 400_000)])
+    };
     let mut named = Vec::new();
     for life in 0..6u64 {
         let (spool, recovery) = open(&disk, &config);
@@ -95,7 +103,8 @@ fn every_index_file_may_be_deleted() {
     let (spool, _) = open(&disk, &config);
     add_groups(&spool, 4);
     for batch in 0..20u64 {
-        commit(&spool, &(batch * 30..batch * 30 + 30).map(|n| News::new(n, 4, 1500)).collect::<Vec<_>>()).unwrap();
+        commit(&spool, &(batch * 30..batch * 30 + 30).map(|n| News::new(n, 4, 1500)).collect::<Vec<_>>())
+            .unwrap();
     }
     spool.cancel(News::new(599, 4, 1500).id.as_bytes()).unwrap();
     let before = agree(&spool);
@@ -103,7 +112,8 @@ fn every_index_file_may_be_deleted() {
     spool.close().unwrap();
     drop(spool);
     let mut files = Vec::new();
-    for dir in ["/s/index", "/s/index/history", "/s/index/overview", "/s/index/residents/00000", "/s/journal"] {
+    for dir in ["/s/index", "/s/index/history", "/s/index/overview", "/s/index/residents/00000", "/s/journal"]
+    {
         files.extend(disk.list(Path::new(dir)).unwrap().into_iter().map(|n| Path::new(dir).join(n)));
     }
     assert!(files.len() > 5, "{files:?}");
@@ -197,7 +207,8 @@ fn classes_by_rule_order_and_method() {
         groups: Some(groups.into()),
         ..RuleConfig::default()
     };
-    config.rules = vec![rule("ram", "test.g0"), rule("none", "test.g1"), rule("own", "test.g2"), rule("all", "*")];
+    config.rules =
+        vec![rule("ram", "test.g0"), rule("none", "test.g1"), rule("own", "test.g2"), rule("all", "*")];
     let (spool, _) = open(&disk, &config);
     add_groups(&spool, 5);
     let mut first = Vec::new();
@@ -207,16 +218,26 @@ fn classes_by_rule_order_and_method() {
         first.push(filed.token);
     }
     agree(&spool);
-    let names: Vec<&str> = first.iter().filter(|t| t.class == 0).map(|t| spool.volume_name(t.volume).unwrap()).collect();
+    let names: Vec<&str> =
+        first.iter().filter(|t| t.class == 0).map(|t| spool.volume_name(t.volume).unwrap()).collect();
     let changes = names.windows(2).filter(|w| w[0] != w[1]).count();
     assert!(names[0] == "a" && names.contains(&"b") && (1..=6).contains(&changes), "{names:?}");
-    let news = |group: &str| (0..200).map(|n| News::new(n, 5, 1500)).filter(|n| n.groups[0] == group).collect::<Vec<_>>();
-    assert!(news("test.g1").iter().all(|n| fetch(&spool, &n.id).is_none() && spool.is_known(&spool.key(n.id.as_bytes()))));
+    let news = |group: &str| {
+        (0..200).map(|n| News::new(n, 5, 1500)).filter(|n| n.groups[0] == group).collect::<Vec<_>>()
+    };
+    assert!(
+        news("test.g1")
+            .iter()
+            .all(|n| fetch(&spool, &n.id).is_none() && spool.is_known(&spool.key(n.id.as_bytes())))
+    );
     assert!(fetch(&spool, &news("test.g0").last().unwrap().id).is_some());
     drop(spool);
     let (spool, _) = open(&disk, &config);
     agree(&spool);
-    assert!(news("test.g0").iter().all(|n| fetch(&spool, &n.id).is_none()), "memory is empty after a restart");
+    assert!(
+        news("test.g0").iter().all(|n| fetch(&spool, &n.id).is_none()),
+        "memory is empty after a restart"
+    );
     commit(&spool, &[News::new(777, 5, 1500)]).unwrap();
     agree(&spool);
 }
@@ -231,7 +252,8 @@ fn unfit_buffers_are_told_apart() {
     assert!(matches!(Spool::open(disk.clone(), good.clone(), &()), Err(SpoolError::Locked(_))));
     spool.close().unwrap();
     drop(spool);
-    let error = |config: &SpoolConfig| Spool::open(disk.clone(), config.clone(), &()).unwrap_err().to_string();
+    let error =
+        |config: &SpoolConfig| Spool::open(disk.clone(), config.clone(), &()).unwrap_err().to_string();
     let mut bad = good.clone();
     bad.buffers[0].size_bytes = 300_000;
     assert!(error(&bad).contains("set size = 200000"), "{}", error(&bad));

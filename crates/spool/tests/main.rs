@@ -1,7 +1,6 @@
 //! All integration tests of the spool in one binary.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod bench;
 mod crash;
 mod figure4;
 mod lifecycle;

@@ -62,6 +62,7 @@ pub fn config(dir: &str, buffers: &[(&str, u64)]) -> SpoolConfig {
     config.rules = vec![RuleConfig { class: "all".into(), ..RuleConfig::default() }];
     config.durability = Durability::Always;
     config.article_bytes_max = 64 << 10;
+    config.history = HistoryShape { segment_bits: 8, shard_bits: 3 };
     config
 }
 
@@ -153,8 +154,9 @@ pub fn agree(spool: &Spool) -> Vec<(String, u64, String)> {
             let token = spool.token_of(group.id, *number, Patience::Wait).unwrap().unwrap();
             assert!(
                 spool.read(&token, None, Patience::Wait, &mut buf).unwrap(),
-                "{}:{number} is named, but cannot be read",
-                group.name
+                "{}:{number} is named, but cannot be read: {:?}",
+                group.name,
+                spool.explain_token(&token, None).lines
             );
             assert_eq!(buf.message_id(), fields[4].as_bytes());
             let xref = format!(" {}:{number}", group.name);

@@ -1,7 +1,8 @@
 //! Shared mappings as slices of atomics: the only `unsafe` of this crate.
 //!
-//! Called by [`super::real`] for files and by [`super::sim`] for plain memory. Invariants: a mapping never reaches past the end of its file at the time it is
-//! made, and no module cuts a file that it has mapped (a touch beyond the end is SIGBUS, not an error).
+//! Called by [`super::real`] for files and by [`super::sim`] for plain memory. Invariants: a mapping never
+//! reaches past the end of its file at the time it is made, and no module cuts a file that it has mapped (a
+//! touch beyond the end is SIGBUS, not an error).
 
 use std::fs::File;
 use std::io;
@@ -46,12 +47,13 @@ impl SharedMap {
 impl Mapping for SharedMap {
     #[allow(unsafe_code)]
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `map` is a live mapping of `words * 8` bytes (`new` asked for exactly that, and MmapRaw has no call
-        // that shrinks it through a shared reference), readable and writable, page-aligned and so aligned for AtomicU64, and it is
-        // unmapped only when `self` is dropped, which the returned lifetime forbids. Any bit pattern is a valid
-        // u64. The memory is reached by this process only through these atomics; what other processes or file
-        // writes do to it counts as concurrent relaxed stores. Pages exist: `new` checked the length, and the spool's lock keeps the
-        // file from being cut by another newsreel.
+        // SAFETY: `map` is a live mapping of `words * 8` bytes (`new` asked for exactly that, and MmapRaw has
+        // no call that shrinks it through a shared reference), readable and writable, page-aligned and so
+        // aligned for AtomicU64, and it is unmapped only when `self` is dropped, which the returned lifetime
+        // forbids. Any bit pattern is a valid u64. The memory is reached by this process only through these
+        // atomics; what other processes or file writes do to it counts as concurrent relaxed stores. Pages
+        // exist: `new` checked the length, and the spool's lock keeps the file from being cut by another
+        // newsreel.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr().cast::<AtomicU64>(), self.words) }
     }
 }

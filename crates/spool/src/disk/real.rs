@@ -1,7 +1,7 @@
 //! [`RealDisk`]: the machine's files, block devices and page cache (Linux).
 //!
-//! Every call retries EINTR and finishes short reads and writes, so that callers see all or an error. Files are opened
-//! with O_CLOEXEC (std does so). Called by everything through the traits in [`super`].
+//! Every call retries EINTR and finishes short reads and writes, so that callers see all or an error. Files
+//! are opened with O_CLOEXEC (std does so). Called by everything through the traits in [`super`].
 
 use std::fmt::{self, Debug};
 use std::fs::{self, File, OpenOptions};
@@ -128,7 +128,8 @@ impl Disk for RealDisk {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        // EWOULDBLOCK, which std calls WouldBlock, if somebody holds it. The lock ends with the last descriptor.
+        // EWOULDBLOCK, which std calls WouldBlock, if somebody holds it. The lock ends with the last
+        // descriptor.
         again(|| flock(&file, FlockOperation::NonBlockingLockExclusive))?;
         file.set_len(0)?;
         writeln!(file, "{}", std::process::id())?;
@@ -149,7 +150,8 @@ impl Debug for RealFile {
 }
 
 impl RealFile {
-    /// For file systems without fallocate: real zeroes from the present end on. What lies below it stays as it is.
+    /// For file systems without fallocate: real zeroes from the present end on. What lies below it stays as
+    /// it is.
     fn fill_with_zeroes(&self, len: u64) -> io::Result<()> {
         let zeroes = vec![0; ZERO_CHUNK_BYTES];
         let mut at = self.len()?;
@@ -249,7 +251,8 @@ impl DiskFile for RealFile {
 }
 
 impl RealFile {
-    /// Writes what a short pwritev of `group` at `offset` left, part by part. Rare: a signal, or the disk fills up.
+    /// Writes what a short pwritev of `group` at `offset` left, part by part. Rare: a signal, or the disk
+    /// fills up.
     fn finish_write(&self, group: &[IoSlice<'_>], written: u64, offset: u64) -> io::Result<()> {
         let mut start = 0_u64;
         for part in group {

@@ -1,9 +1,9 @@
 //! [`SimDisk`]: a disk in memory that counts, fails and crashes, for tests.
 //!
-//! Each `write_all_at`, `set_len`, `allocate`, `sync`, `rename`, `remove` and `sync_dir` is a *step*, counted from 0. A step can
-//! be told to fail, or to be where the process dies or the power goes; [`SimDisk::image`] is then the disk as the
-//! next start finds it. Files hold one content for calls and mappings. Invariant: what a mapping is given
-//! after a crash never gets into the image, which is made at the crash.
+//! Each `write_all_at`, `set_len`, `allocate`, `sync`, `rename`, `remove` and `sync_dir` is a *step*, counted
+//! from 0. A step can be told to fail, or to be where the process dies or the power goes; [`SimDisk::image`]
+//! is then the disk as the next start finds it. Files hold one content for calls and mappings. Invariant:
+//! what a mapping is given after a crash never gets into the image, which is made at the crash.
 
 mod memory;
 mod names;
@@ -29,10 +29,11 @@ use random::Random;
 /// How a simulated machine ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashKind {
-    /// The process dies, the machine runs on: all that was written is there, of the interrupted write a part. The boot id stays.
+    /// The process dies, the machine runs on: all that was written is there, of the interrupted write a part.
+    /// The boot id stays.
     Kill,
-    /// The power goes: what was synced is there, and any part of the rest, torn at sectors and pages; of names and
-    /// lengths too.
+    /// The power goes: what was synced is there, and any part of the rest, torn at sectors and pages; of
+    /// names and lengths too.
     Power,
     /// The power goes and nothing is there but what was synced.
     Lost,
@@ -108,7 +109,8 @@ impl SimDisk {
         self.state.lock().steps
     }
 
-    /// Lets step `step` fail with this error, and, if `sticky`, all later ones. A write that fails may have written a part.
+    /// Lets step `step` fail with this error, and, if `sticky`, all later ones. A write that fails may have
+    /// written a part.
     pub fn fail_at(&self, step: u64, raw_os_error: i32, sticky: bool) {
         self.state.lock().failure = Some(Failure { step, raw_os_error, sticky });
     }
@@ -118,8 +120,8 @@ impl SimDisk {
         self.state.lock().failure = None;
     }
 
-    /// Ends the machine at step `step`: that one and every later call fail, and [`SimDisk::image`] is what is left. Chance
-    /// follows from `seed`.
+    /// Ends the machine at step `step`: that one and every later call fail, and [`SimDisk::image`] is what is
+    /// left. Chance follows from `seed`.
     pub fn crash_at(&self, step: u64, kind: CrashKind, seed: u64) {
         self.state.lock().crash = Some(Crash { step, kind, seed });
     }
@@ -129,8 +131,8 @@ impl SimDisk {
         self.state.lock().image.is_some()
     }
 
-    /// The disk as the next start finds it, without failures and crashes to come. Where no crash has happened yet, as after a
-    /// kill now.
+    /// The disk as the next start finds it, without failures and crashes to come. Where no crash has happened
+    /// yet, as after a kill now.
     ///
     /// # Errors
     /// If there is no memory for it.

@@ -1,8 +1,9 @@
-//! The index of the history log: shards in mapped files, one file per level; layout in `docs/formats/history.md`.
+//! The index of the history log: shards in mapped files, one file per level; layout in
+//! `docs/formats/history.md`.
 //!
-//! Nothing here is ever synced: after a boot it is built again (`rebuild`). Readers take no lock; all that changes goes
-//! through a [`Growth`], which the history keeps behind its writer lock.
-//! Invariant: a shard's bit in a file is set only when the shard there is complete.
+//! Nothing here is ever synced: after a boot it is built again (`rebuild`). Readers take no lock; all that
+//! changes goes through a [`Growth`], which the history keeps behind its writer lock. Invariant: a shard's
+//! bit in a file is set only when the shard there is complete.
 
 use std::io;
 use std::ops::Range;
@@ -29,8 +30,8 @@ pub(super) const SHARD_BITS_MAX: u32 = 14;
 
 /// A shard grows when counting finds at least this share of its slots used.
 const GROW_PERCENT: usize = 75;
-/// A shard is counted before more than this share of its slots can be used. Between two counts of a shard, then, lie
-/// inserts into at least a twentieth of its slots.
+/// A shard is counted before more than this share of its slots can be used. Between two counts of a shard,
+/// then, lie inserts into at least a twentieth of its slots.
 const COUNT_PERCENT: usize = 80;
 /// A rebuild chooses the level so that at most this share of the slots is used.
 const REBUILD_PERCENT: u64 = 60;
@@ -72,6 +73,12 @@ impl Index {
         (key.0 >> 1 >> (u128::BITS - 1 - self.shard_bits)) as usize
     }
 
+    /// As [`Shard::touch`].
+    pub fn touch(&self, key: &Key) -> u64 {
+        let (shard, tag) = self.place(key);
+        self.shards.get(shard).map_or(0, |shard| shard.load().touch(tag))
+    }
+
     /// As [`Shard::find`].
     pub fn find<T>(
         &self,
@@ -111,8 +118,8 @@ impl Growth {
         Ok(Some((index, growth)))
     }
 
-    /// Removes all index files and makes an empty index with room for `living` records. It is not to be trusted by a
-    /// later [`Growth::load`] before [`Growth::complete`].
+    /// Removes all index files and makes an empty index with room for `living` records. It is not to be
+    /// trusted by a later [`Growth::load`] before [`Growth::complete`].
     pub fn make(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32, living: u64) -> io::Result<(Index, Self)> {
         let mut growth = Self::new(disk, dir, shard_bits);
         for level in growth.levels_present()? {
@@ -190,7 +197,8 @@ impl Growth {
         Ok(file)
     }
 
-    /// Makes sure that one more record with this key has a slot; moves its shard to the next level if need be.
+    /// Makes sure that one more record with this key has a slot; moves its shard to the next level if need
+    /// be.
     pub fn make_room(&mut self, index: &Index, key: &Key, living: &Range<u64>) -> io::Result<()> {
         let number = index.shard_number(key);
         let (Some(room), Some(shard)) = (self.room.get_mut(number), index.shards.get(number)) else {

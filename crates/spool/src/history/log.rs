@@ -1,7 +1,7 @@
 //! The history log: fixed records in segment files, mapped; layout in `docs/formats/history.md`.
 //!
-//! Readers take no lock. Writing, adding and dropping segments is done under the history's writer lock; syncing is
-//! not. Invariant: the segments held follow each other without a gap.
+//! Readers take no lock. Writing, adding and dropping segments is done under the history's writer lock;
+//! syncing is not. Invariant: the segments held follow each other without a gap.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -45,13 +45,13 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Opens the segments that hold records of `from` and removes older ones. Also gives the first record there is.
+    /// Opens the segments that hold records of `from` and removes older ones.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
         segment_bits: u32,
         from: Checkpoint,
-    ) -> io::Result<(Self, u64)> {
+    ) -> io::Result<Self> {
         let mut present: Vec<u64> = disk.list(dir)?.iter().filter_map(|name| segment_number(name)).collect();
         present.sort_unstable();
         let log = Self {
@@ -68,9 +68,8 @@ impl Log {
         let end_wanted = from.next_record.div_ceil(1 << segment_bits);
         let wanted: Vec<u64> =
             present.into_iter().filter(|s| (first_wanted..end_wanted).contains(s)).collect();
-        let first_there = wanted.first().copied().unwrap_or(first_wanted);
-        if from.first_record < from.next_record && !(first_there..end_wanted).eq(wanted.iter().copied()) {
-            let missing = (first_there..end_wanted).find(|s| !wanted.contains(s)).unwrap_or(first_there);
+        if from.first_record < from.next_record && !(first_wanted..end_wanted).eq(wanted.iter().copied()) {
+            let missing = (first_wanted..end_wanted).find(|s| !wanted.contains(s)).unwrap_or(first_wanted);
             return Err(log.damaged(missing, "is missing"));
         }
         let mut list = Vec::with_capacity(wanted.len());
@@ -78,7 +77,7 @@ impl Log {
             list.push(Arc::new(log.open_segment(number, from.next_record)?));
         }
         log.segments.store(Arc::new(Segments { list, segment_bits }));
-        Ok((log, from.first_record.max(first_there << segment_bits)))
+        Ok(log)
     }
 
     fn path(&self, segment: u64) -> PathBuf {
@@ -103,7 +102,8 @@ impl Log {
     }
 
     fn map_segment(&self, number: u64, file: Arc<dyn DiskFile>) -> io::Result<Segment> {
-        // Also where the file is there already: it may come from a crash between its making and its allocation.
+        // Also where the file is there already: it may come from a crash between its making and its
+        // allocation.
         file.allocate(self.segment_bytes())?;
         let map = file.map_words(0, RECORD_WORDS << self.segment_bits)?;
         Ok(Segment { number, file, map, unsynced: AtomicBool::new(true) })
@@ -143,7 +143,8 @@ impl Log {
         }
     }
 
-    /// Lets go of all segments that end at or before `first_record`. Under the writer lock. Gives their paths, for removal after it.
+    /// Lets go of all segments that end at or before `first_record`. Under the writer lock. Gives their
+    /// paths, for removal after it.
     pub fn drop_before(&self, first_record: u64) -> Vec<PathBuf> {
         let held = self.segments.load();
         let (old, list): (Vec<_>, Vec<_>) =

@@ -1,9 +1,9 @@
 //! History: which Message-IDs have been seen, and where their articles are.
 //!
-//! A log of fixed records in arrival order and an index of it, both mapped: see `docs/formats/history.md`. A fold of
-//! the journal. Look-ups take no lock and run beside the one writer. Invariants: a number below `next_record` has a
-//! whole record (but for damage); a slot of the index is believed only if its record says the same.
-//! Called by the commit road, by readers that look for a Message-ID, and by recovery.
+//! A log of fixed records in arrival order and an index of it, both mapped: see `docs/formats/history.md`. A
+//! fold of the journal. Look-ups take no lock and run beside the one writer. Invariants: a number below
+//! `next_record` has a whole record (but for damage); a slot of the index is believed only if its record says
+//! the same. Called by the commit road, by readers that look for a Message-ID, and by recovery.
 
 mod index;
 mod log;
@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::config::HistoryShape as Shape;
 use crate::disk::Disk;
 use crate::key::Key;
 use crate::progress::Progress;
@@ -57,18 +58,7 @@ pub enum Found {
     At(Token, u32),
 }
 
-/// Sizes of files and shards.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
-    /// log2 of the records in a segment of the log.
-    pub segment_bits: u32,
-    /// log2 of the number of shards of the index.
-    pub shard_bits: u32,
-}
-
-/// What is used outside of tests; the format page tells these numbers.
-pub(crate) const SHAPE: Shape = Shape { segment_bits: 20, shard_bits: 10 };
-const _: () = assert!(SHAPE.shard_bits <= index::SHARD_BITS_MAX);
+const _: () = assert!(Shape::USUAL.shard_bits <= index::SHARD_BITS_MAX);
 
 /// The history. One writer at a time (a lock inside sees to it), any number of readers.
 #[derive(Debug)]
@@ -84,23 +74,13 @@ pub struct History {
 }
 
 impl History {
-    /// Opens the history in `dir`, making what is missing. Records from `from.next_record` on are forgotten: the replay
-    /// of the journal inserts them again.
+    /// Opens the history in `dir`, making what is missing. Records from `from.next_record` on are forgotten:
+    /// the replay of the journal inserts them again.
     ///
     /// # Errors
-    /// `InvalidData` if part of the log is missing: then the caller empties the directory and builds the history
-    /// again. Else what the disk says.
+    /// `InvalidData` if part of the log is missing: then the caller empties the directory and builds the
+    /// history again. Else what the disk says.
     pub fn open(
-        disk: Arc<dyn Disk>,
-        dir: &Path,
-        from: Checkpoint,
-        progress: &dyn Progress,
-    ) -> io::Result<Self> {
-        Self::open_shaped(disk, dir, from, progress, SHAPE)
-    }
-
-    /// As [`History::open`], with other sizes: small ones let tests meet growth and expiry soon.
-    pub(crate) fn open_shaped(
         disk: Arc<dyn Disk>,
         dir: &Path,
         from: Checkpoint,
@@ -111,8 +91,8 @@ impl History {
             return Err(invalid_data("the history's checkpoint is not possible"));
         }
         disk.create_dir(dir)?;
-        let (log, first_record) = Log::open(disk.clone(), dir, shape.segment_bits, from)?;
-        let living = first_record..from.next_record;
+        let log = Log::open(disk.clone(), dir, shape.segment_bits, from)?;
+        let living = from.first_record..from.next_record;
         let loaded = Growth::load(&disk, dir, shape.shard_bits)?;
         // For an empty history an old index would only be full of forgotten records.
         let loaded =
@@ -165,7 +145,8 @@ impl History {
         })
     }
 
-    /// Enters a Message-ID that is not in the history, with its token or, without, as remembered. Gives the record's number.
+    /// Enters a Message-ID that is not in the history, with its token or, without, as remembered. Gives the
+    /// record's number.
     ///
     /// # Errors
     /// What the disk said as a file had to grow; then nothing was entered.
@@ -192,7 +173,8 @@ impl History {
         Ok(number)
     }
 
-    /// Writes a new token (or none: remembered) over the entry of a Message-ID, which keeps its arrival time. False if it is unknown.
+    /// Writes a new token (or none: remembered) over the entry of a Message-ID, which keeps its arrival time.
+    /// False if it is unknown.
     pub fn replace(&self, key: &Key, token: Option<Token>) -> bool {
         let _writer = self.writer.lock();
         let bits = record::key_bits(key);
@@ -213,8 +195,8 @@ impl History {
         Checkpoint { first_record: living.start, next_record: living.end }
     }
 
-    /// Makes all that was inserted and replaced before the call durable, without holding up the writer. Also makes
-    /// the next file of the log when the present one is nearly full, so that no insert has to.
+    /// Makes all that was inserted and replaced before the call durable, without holding up the writer. Also
+    /// makes the next file of the log when the present one is nearly full, so that no insert has to.
     ///
     /// # Errors
     /// What the disk says; what was not synced stays marked so.
@@ -226,8 +208,9 @@ impl History {
         self.log.sync()
     }
 
-    /// Forgets all records below `first_live_record` and removes the files of the log that hold no others. Not beyond the
-    /// `next_record` of the checkpoint stored last: files that a checkpoint's newest records are in must not go.
+    /// Forgets all records below `first_live_record` and removes the files of the log that hold no others.
+    /// Not beyond the `next_record` of the checkpoint stored last: files that a checkpoint's newest records
+    /// are in must not go.
     ///
     /// # Errors
     /// What the disk says as a file is removed; the records are forgotten all the same.
@@ -242,7 +225,8 @@ impl History {
         old.iter().try_for_each(|path| self.disk.remove(path))
     }
 
-    /// The first record that arrived at or after `arrived`; arrivals are taken to ascend. The next record's number if there is none.
+    /// The first record that arrived at or after `arrived`; arrivals are taken to ascend. The next record's
+    /// number if there is none.
     pub fn first_since(&self, arrived: u32) -> u64 {
         let Range { mut start, mut end } = self.living();
         while start < end {
@@ -267,20 +251,14 @@ impl History {
         (living.start..before.min(living.end)).find(alive).unwrap_or(before)
     }
 
-    /// When the oldest living entry arrived, in Unix seconds.
-    pub fn oldest(&self) -> Option<u32> {
-        let living = self.living();
-        let first = living.start;
-        if living.is_empty() { None } else { Some(record::raw_arrived(&self.log.read(first)?)) }
-    }
-
     /// Number of living entries.
     pub fn entries(&self) -> u64 {
         let living = self.living();
         living.end - living.start
     }
 
-    /// Visits all living records from number `from` on, in order: number, and the record or `None` if it is damaged.
+    /// Visits all living records from number `from` on, in order: number, and the record or `None` if it is
+    /// damaged.
     pub fn for_each(&self, from: u64, visit: &mut dyn FnMut(u64, Option<Record>)) {
         let living = self.living();
         let segments = self.log.snapshot();

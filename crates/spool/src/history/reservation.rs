@@ -1,8 +1,8 @@
 //! Message-IDs on offer: somebody was told to send the article and it has not arrived yet.
 //!
-//! Held by sessions from CHECK, IHAVE or POST until the commit; others are told to try later. Only in memory. Invariants:
-//! a key has at most one holder whose time has not run out; a reservation that outlived its time and was taken over
-//! by another does not release the other's.
+//! Held by sessions from CHECK, IHAVE or POST until the commit; others are told to try later. Only in memory.
+//! Invariants: a key has at most one holder whose time has not run out; a reservation that outlived its time
+//! and was taken over by another does not release the other's.
 
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -55,7 +55,8 @@ pub struct Reservations {
     reservations_max: usize,
 }
 
-/// The right to bring the article of one Message-ID. Ends when dropped, or when its time has run out and somebody else asks.
+/// The right to bring the article of one Message-ID. Ends when dropped, or when its time has run out and
+/// somebody else asks.
 #[derive(Debug)]
 #[must_use = "dropping a reservation releases it"]
 pub struct Reservation {

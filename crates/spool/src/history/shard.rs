@@ -1,7 +1,8 @@
 //! One shard of the index: 2^level buckets of one cache line each; layout in `docs/formats/history.md`.
 //!
-//! Readers take no lock; one writer at a time (the history's writer lock). Invariant: a record that is not in the
-//! bucket where its look-up begins is named, or followed by a later one, in word 0 of each bucket before its own.
+//! Readers take no lock; one writer at a time (the history's writer lock). Invariant: a record that is not in
+//! the bucket where its look-up begins is named, or followed by a later one, in word 0 of each bucket before
+//! its own.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -57,6 +58,11 @@ impl Shard {
         after.iter().chain(before)
     }
 
+    /// Brings the first bucket of a look-up into the processor's cache. The value means nothing.
+    pub fn touch(&self, tag: u32) -> u64 {
+        self.chain(tag).next().map_or(0, |[passed_over, ..]| passed_over.load(Ordering::Relaxed))
+    }
+
     /// Gives the numbers of living records with this tag to `matches`, until it answers.
     pub fn find<T>(
         &self,
@@ -83,7 +89,8 @@ impl Shard {
         None
     }
 
-    /// Puts a record into the first slot that is empty or not living. False if there is none in the whole shard.
+    /// Puts a record into the first slot that is empty or not living. False if there is none in the whole
+    /// shard.
     pub fn insert(&self, tag: u32, number: u64, living: &Range<u64>) -> bool {
         for [passed_over, slots @ ..] in self.chain(tag) {
             let free = slots.iter().find(|slot| number_of(load(slot)).is_none_or(|n| !living.contains(&n)));
@@ -100,8 +107,8 @@ impl Shard {
         false
     }
 
-    /// Counts the slots that are in use or may come into use without an insert: those of living records and those that a crash
-    /// left of records to come. So this grows by at most one with each insert.
+    /// Counts the slots that are in use or may come into use without an insert: those of living records and
+    /// those that a crash left of records to come. So this grows by at most one with each insert.
     pub fn count_used(&self, first_living: u64) -> usize {
         self.slots_within(&(first_living..u64::MAX)).count()
     }

@@ -27,8 +27,15 @@ impl JournalReader {
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path, position: Option<u64>) -> io::Result<Self> {
         let starts = starts(&**disk, dir)?;
         let position = position.or(starts.first().copied()).unwrap_or(0);
-        let mut new =
-            Self { disk: disk.clone(), dir: dir.into(), starts, file: None, position, buf: Vec::new(), at: 0 };
+        let mut new = Self {
+            disk: disk.clone(),
+            dir: dir.into(),
+            starts,
+            file: None,
+            position,
+            buf: Vec::new(),
+            at: 0,
+        };
         new.enter(position)?;
         Ok(new)
     }
@@ -48,7 +55,9 @@ impl JournalReader {
         self.buf.clear();
         self.at = 0;
         self.file = None;
-        let Some(start) = self.starts.iter().rev().find(|s| **s <= position).copied() else { return Ok(false) };
+        let Some(start) = self.starts.iter().rev().find(|s| **s <= position).copied() else {
+            return Ok(false);
+        };
         let file = self.disk.open(&self.dir.join(file_name(start)), Open::ReadOnly)?;
         let mut head = [0; FILE_HEAD_BYTES as usize];
         let n = file.read_at(&mut head, 0)?;

@@ -105,6 +105,8 @@ pub(crate) enum Row<'a> {
     Identity(String),
     /// Nothing: proves that the journal can be written.
     Probe,
+    /// The article rows at these positions do not count: a power cut kept their articles from the disk.
+    Void(Vec<u64>),
 }
 
 mod kind {
@@ -122,6 +124,7 @@ mod kind {
     pub const PROBE: u8 = 12;
     pub const OPENED: u8 = 13;
     pub const CLOSED: u8 = 14;
+    pub const VOID: u8 = 15;
 }
 
 impl<'a> Row<'a> {
@@ -188,6 +191,10 @@ impl<'a> Row<'a> {
                 put_bytes(name.as_bytes(), out);
             }
             Self::Probe => out.push(kind::PROBE),
+            Self::Void(positions) => {
+                out.push(kind::VOID);
+                positions.iter().for_each(|p| put_varint(*p, out));
+            }
         }
     }
 
@@ -224,6 +231,13 @@ impl<'a> Row<'a> {
             kind::CLOSED => Self::Closed,
             kind::IDENTITY => Self::Identity(r.text()?),
             kind::PROBE => Self::Probe,
+            kind::VOID => {
+                let mut positions = Vec::new();
+                while !r.is_empty() {
+                    positions.push(r.varint()?);
+                }
+                Self::Void(positions)
+            }
             _ => return None,
         })
     }
@@ -304,6 +318,7 @@ mod tests {
             Row::Closed,
             Row::Identity("news.example.org".into()),
             Row::Probe,
+            Row::Void(vec![16, 1 << 40]),
         ];
         for row in &rows {
             let mut bytes = Vec::new();

@@ -80,7 +80,10 @@ const FIRST_READ_BYTES: usize = 4096;
 /// Reads a whole living record into `buf` and checks it: place, checksum, and that it was not displaced meanwhile.
 /// `None`: no such article (any more). With `verify` false dead records are read too.
 pub(crate) fn read_record(
-    volume: &dyn Volume, place: u64, patience: Patience, buf: &mut Vec<u8>,
+    volume: &dyn Volume,
+    place: u64,
+    patience: Patience,
+    buf: &mut Vec<u8>,
 ) -> Result<Option<RecordHeader>, ReadError> {
     if !volume.is_alive(place) {
         return Ok(None);
@@ -95,11 +98,16 @@ pub(crate) fn read_record(
 
 /// Reads header and data at a place into `buf`, whether they live or not; the flag says whether they are cancelled.
 pub(crate) fn read_bytes(
-    volume: &dyn Volume, place: u64, patience: Patience, buf: &mut Vec<u8>,
+    volume: &dyn Volume,
+    place: u64,
+    patience: Patience,
+    buf: &mut Vec<u8>,
 ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
     buf.resize(FIRST_READ_BYTES, 0);
     let mut have = volume.read_at(place, patience, buf)?;
-    let Some((header, live)) = RecordHeader::parse(buf.get(..have).unwrap_or_default()) else { return Ok(None) };
+    let Some((header, live)) = RecordHeader::parse(buf.get(..have).unwrap_or_default()) else {
+        return Ok(None);
+    };
     let len = header.record_bytes();
     if header.place != place || place % volume.area() + len as u64 > volume.area() {
         return Ok(None);

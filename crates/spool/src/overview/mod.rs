@@ -35,14 +35,24 @@ pub(crate) struct BlockRef {
 
 impl BlockRef {
     /// Reads and checks the whole block.
-    pub fn read(&self, group: GroupId, patience: Patience, rows: &mut Rows, raw: &mut Vec<u8>) -> Result<(), ReadError> {
+    pub fn read(
+        &self,
+        group: GroupId,
+        patience: Patience,
+        rows: &mut Rows,
+        raw: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
         self.read_bytes(self.len as usize, patience, raw)?;
         if rows.decode(group, raw) { Ok(()) } else { Err(self.damaged(group)) }
     }
 
     /// Reads and checks the entries, without the text.
     pub fn read_entries(
-        &self, group: GroupId, patience: Patience, rows: &mut Rows, raw: &mut Vec<u8>,
+        &self,
+        group: GroupId,
+        patience: Patience,
+        rows: &mut Rows,
+        raw: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         self.read_bytes(block::head_bytes(self.count as usize), patience, raw)?;
         rows.decode_entries(group, raw).map(|_| ()).ok_or_else(|| self.damaged(group))

@@ -89,8 +89,8 @@ impl Segments {
         let Some((segment, len)) = self.all.last_mut() else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        segment.dirty.store(true, Ordering::Release);
         segment.file.write_all_at(&[IoSlice::new(&self.scratch)], *len)?;
+        segment.dirty.store(true, Ordering::Release);
         let at = *len;
         *len += self.scratch.len() as u64;
         segment.live_blocks.fetch_add(1, Ordering::Relaxed);
@@ -102,8 +102,7 @@ impl Segments {
         let file = self.disk.open(&self.dir.join(file_name(number)), Open::Create)?;
         file.set_len(0)?;
         self.next += 1;
-        let segment =
-            Segment { number, file, live_blocks: AtomicU32::new(0), dirty: AtomicBool::new(true) };
+        let segment = Segment { number, file, live_blocks: AtomicU32::new(0), dirty: AtomicBool::new(true) };
         self.all.push((Arc::new(segment), 0));
         Ok(())
     }

@@ -3,10 +3,16 @@
 //! Space and TAB separate, any number of them, and they do not count at the end of the line. Called by `parse` and
 //! `list`. Source: RFC 3977 section 3.1.
 
+/// CR is no separator: a line that holds one is not of this protocol.
+fn separates(b: u8) -> bool {
+    b == b' ' || b == b'\t'
+}
+
 /// Takes the first word off `text`: (word, rest). The word is empty if there is none.
 pub(super) fn cut(text: &[u8]) -> (&[u8], &[u8]) {
-    let text = text.trim_ascii_start();
-    let end = text.iter().position(|&b| b == b' ' || b == b'\t').unwrap_or(text.len());
+    let start = text.iter().position(|&b| !separates(b)).unwrap_or(text.len());
+    let text = text.get(start..).unwrap_or_default();
+    let end = text.iter().position(|&b| separates(b)).unwrap_or(text.len());
     text.split_at(end)
 }
 
@@ -29,8 +35,9 @@ impl<'a> Arguments<'a> {
 
     /// Everything left, trimmed; `None` if that is nothing.
     pub(super) fn rest(self) -> Option<&'a [u8]> {
-        let rest = self.0.trim_ascii();
-        (!rest.is_empty()).then_some(rest)
+        let start = self.0.iter().position(|&b| !separates(b))?;
+        let end = self.0.iter().rposition(|&b| !separates(b))? + 1;
+        self.0.get(start..end)
     }
 
     /// `value` if there is no further argument.

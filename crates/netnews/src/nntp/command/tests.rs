@@ -230,6 +230,9 @@ fn separators() {
     for line in ["GROUP a.b", "group\ta.b", "  GROUP a.b", "GrOuP   \t a.b \t "] {
         assert_eq!(ok(line), Command::Group(b"a.b"), "{line:?}");
     }
+    // A bare CR once passed for a space at the start of a line, where nothing else let it through.
+    assert_eq!(parse(b"\r XPAT x"), Err(Syntax::UnknownCommand));
+    assert_eq!(parse(b"\rQUIT"), Err(Syntax::UnknownCommand));
     assert_eq!(ok("QUIT  \t"), Command::Quit);
 }
 

@@ -1,7 +1,7 @@
 //! The bytes of a simulated file, as words that mappings and calls share.
 //!
-//! Every file has room for [`FILE_BYTES_MAX`] from the start (untouched pages cost nothing), so that its words never
-//! move while they are mapped.
+//! Every file has room for [`FILE_BYTES_MAX`] from the start (untouched pages cost nothing), so that its
+//! words never move while they are mapped.
 
 use std::io;
 use std::sync::Arc;

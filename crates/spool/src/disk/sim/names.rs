@@ -1,4 +1,5 @@
-//! The directories of a simulated disk: names as processes see them, as they surely are after a power cut, and the changes between.
+//! The directories of a simulated disk: names as processes see them, as they surely are after a power cut,
+//! and the changes between.
 //!
 //! Simpler than a real machine in one point: directories themselves are durable as soon as they are made.
 

@@ -133,8 +133,8 @@ impl Node {
         Ok(copy)
     }
 
-    /// As it was at the last sync, with some of what came later: each sector has seen any number of its writes, in their
-    /// order; each page changed through a mapping is old or new; the length too.
+    /// As it was at the last sync, with some of what came later: each sector has seen any number of its
+    /// writes, in their order; each page changed through a mapping is old or new; the length too.
     pub fn after_power_cut(&self, random: &mut Random) -> io::Result<Self> {
         let mut node = self.as_synced()?;
         let survival = random.survival();

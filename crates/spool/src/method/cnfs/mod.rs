@@ -13,6 +13,7 @@ use crate::error::SpoolError;
 use crate::reading::Patience;
 use crate::token::MethodKind;
 use header::{BufferHeader, HEADERS_BYTES, SLOT_BYTES};
+use record::RecordHeader;
 use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
@@ -68,7 +69,8 @@ impl Found {
         slots.truncate(n);
         let header = BufferHeader::newest(&slots);
         let blank = slots.iter().all(|b| *b == 0);
-        let ours = BufferHeader::claims(&slots) || slots.get(SLOT_BYTES as usize..).is_some_and(BufferHeader::claims);
+        let ours = BufferHeader::claims(&slots)
+            || slots.get(SLOT_BYTES as usize..).is_some_and(BufferHeader::claims);
         if header.is_none() && !blank && !ours {
             return Err(SpoolError::Unfit(format!(
                 "{} holds something that is not a newsreel buffer and is left alone; name another path, or empty it first",
@@ -82,10 +84,15 @@ impl Found {
     pub fn check(&self, config: &BufferConfig) -> Result<(), SpoolError> {
         let path = config.path.display();
         let Some(h) = &self.header else {
-            return Err(SpoolError::Unfit(format!("both headers of {path} are damaged; `newsreel rebuild` makes them anew")));
+            return Err(SpoolError::Unfit(format!(
+                "both headers of {path} are damaged; `newsreel rebuild` makes them anew"
+            )));
         };
         if h.name != config.name {
-            return Err(SpoolError::Unfit(format!("{path} is buffer \"{}\", not \"{}\"", h.name, config.name)));
+            return Err(SpoolError::Unfit(format!(
+                "{path} is buffer \"{}\", not \"{}\"",
+                h.name, config.name
+            )));
         }
         if h.len != config.size_bytes || h.block != config.block_bytes {
             return Err(SpoolError::Unfit(format!(
@@ -109,7 +116,8 @@ impl Cycbuff {
         file.allocate(config.size_bytes).map_err(SpoolError::io("reserve space for buffer", path))?;
         let buffer = Self::with_file(file, config, id, secret, None)?;
         buffer.bitmap.words().iter().for_each(|w| w.store(0, Ordering::Relaxed));
-        let made = buffer.write_header(0).and_then(|()| buffer.write_header(0)).and_then(|()| buffer.file.sync());
+        let made =
+            buffer.write_header(0).and_then(|()| buffer.write_header(0)).and_then(|()| buffer.file.sync());
         made.map_err(SpoolError::io("write header of buffer", path))?;
         if let Some(parent) = path.parent() {
             disk.sync_dir(parent).map_err(SpoolError::io("sync directory", parent))?;
@@ -123,7 +131,8 @@ impl Cycbuff {
         let Some(header) = &found.header else {
             return Err(SpoolError::Unfit(format!("{} has no header", config.path.display())));
         };
-        let buffer = Self::with_file(found.file.clone(), config, header.volume, &header.secret, Some(header))?;
+        let buffer =
+            Self::with_file(found.file.clone(), config, header.volume, &header.secret, Some(header))?;
         if let Some(head) = head {
             buffer.head.store(head, Ordering::Release);
         }
@@ -131,14 +140,19 @@ impl Cycbuff {
     }
 
     fn with_file(
-        file: Arc<dyn DiskFile>, config: &BufferConfig, id: u16, secret: &str, header: Option<&BufferHeader>,
+        file: Arc<dyn DiskFile>,
+        config: &BufferConfig,
+        id: u16,
+        secret: &str,
+        header: Option<&BufferHeader>,
     ) -> Result<Self, SpoolError> {
         let block = u64::from(config.block_bytes);
         let (area_start, area) = geometry(config.size_bytes, block).ok_or_else(|| {
             SpoolError::Unfit(format!("buffer \"{}\" is too small: {} bytes", config.name, config.size_bytes))
         })?;
         let words = ((area_start - HEADERS_BYTES) / 8) as usize;
-        let bitmap = file.map_words(HEADERS_BYTES, words).map_err(SpoolError::io("map buffer", &config.path))?;
+        let bitmap =
+            file.map_words(HEADERS_BYTES, words).map_err(SpoolError::io("map buffer", &config.path))?;
         Ok(Self {
             id,
             name: config.name.clone(),
@@ -224,8 +238,10 @@ impl Volume for Cycbuff {
     }
 
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
+        let written = self.file.write_all_at(&[IoSlice::new(bytes)], self.area_start + place % self.area);
+        // After the write: a sync going on meanwhile may have missed it.
         self.dirty.store(true, Ordering::Release);
-        self.file.write_all_at(&[IoSlice::new(bytes)], self.area_start + place % self.area)
+        written
     }
 
     fn is_alive(&self, place: u64) -> bool {
@@ -245,11 +261,19 @@ impl Volume for Cycbuff {
         if !self.is_alive(place) {
             return Ok(());
         }
+        // A replay may come here when later articles lie over this one already.
+        let mut raw = [0; record::HEADER_BYTES];
+        let n = self.read_at(place, Patience::Wait, &mut raw)?;
+        if !RecordHeader::parse(raw.get(..n).unwrap_or_default()).is_some_and(|(h, _)| h.place == place) {
+            return Ok(());
+        }
         if let Some((word, mask)) = self.bit(place) {
             word.fetch_and(!mask.to_le(), Ordering::AcqRel);
         }
+        let written =
+            self.file.write_all_at(&[IoSlice::new(record::MAGIC_CANCELLED)], self.area_start + place % self.area);
         self.dirty.store(true, Ordering::Release);
-        self.file.write_all_at(&[IoSlice::new(record::MAGIC_CANCELLED)], self.area_start + place % self.area)
+        written
     }
 
     fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
@@ -285,7 +309,8 @@ impl Volume for Cycbuff {
             updated: now,
             secret: self.secret.clone(),
         };
+        let done = self.file.write_all_at(&[IoSlice::new(&header.encode())], (written % 2) * SLOT_BYTES);
         self.dirty.store(true, Ordering::Release);
-        self.file.write_all_at(&[IoSlice::new(&header.encode())], (written % 2) * SLOT_BYTES)
+        done
     }
 }

@@ -79,8 +79,10 @@ impl RecordHeader {
         let sane = r.u8()? == VERSION
             && header.header_bytes <= header.data_bytes
             && header.data_bytes >= END.len() as u32
-            && u64::from(header.message_id_at) + u64::from(header.message_id_bytes) <= u64::from(header.header_bytes);
-        (sane && (&magic == MAGIC_LIVE || &magic == MAGIC_CANCELLED)).then_some((header, &magic == MAGIC_LIVE))
+            && u64::from(header.message_id_at) + u64::from(header.message_id_bytes)
+                <= u64::from(header.header_bytes);
+        (sane && (&magic == MAGIC_LIVE || &magic == MAGIC_CANCELLED))
+            .then_some((header, &magic == MAGIC_LIVE))
     }
 
     /// Length of header and data.
