@@ -1,0 +1,58 @@
+# make run      build and serve a site in ./run (readers and peers: 127.0.0.1:1119)
+# make test     every test
+# make check    format, lints, tidy, stale pages: what must hold before a commit
+# make soak     the long tests, which `make test` passes over
+# make bench    the speed table, INN beside us (QUICK=1: one short run of each row)
+# make fuzz     every fuzz target for FUZZ_SECONDS each (needs the nightly toolchain)
+# make docs     make docs/config.md anew from the table of keys
+# make install  put the binary, and on Linux the systemd unit, below PREFIX
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+RUN_DIR ?= run
+NNTPLOAD ?= ../shared/bench/nntpload
+INN ?= ../shared/peers/inn
+FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+  -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
+
+.PHONY: run build test check soak fuzz bench docs install
+
+run: build
+	@exec $(or $(CARGO_TARGET_DIR),target)/release/newsreel up --dir $(RUN_DIR)
+
+build:
+	$(CARGO) build --release --locked -p newsreel
+
+test:
+	$(CARGO) test --workspace --locked
+
+check:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) run --quiet --locked -p lab --bin tidy
+	$(CARGO) run --quiet --locked -p newsreel -- docs | diff docs/config.md - || { echo 'docs/config.md is stale: run make docs'; exit 1; }
+
+soak:
+	$(CARGO) test --workspace --release --locked -- --ignored --nocapture
+
+fuzz:
+	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) +nightly build --release --target $(FUZZ_HOST)
+	cd fuzz && for target in fuzz_targets/*.rs; do \
+	  name=$$(basename $$target .rs); mkdir -p corpus/$$name artifacts/$$name; \
+	  echo "== $$name"; \
+	  target/$(FUZZ_HOST)/release/$$name -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=artifacts/$$name/ corpus/$$name || exit 1; \
+	done
+
+bench:
+	NNTPLOAD=$(NNTPLOAD) INN=$(INN) crates/lab/bench/bench.sh
+
+docs:
+	$(CARGO) run --quiet -p newsreel -- docs > docs/config.md.new
+	mv docs/config.md.new docs/config.md
+
+install: build
+	install -D -m 755 $(or $(CARGO_TARGET_DIR),target)/release/newsreel $(DESTDIR)$(PREFIX)/bin/newsreel
+	[ "$$(uname)" != Linux ] || \
+	  { install -d $(DESTDIR)/etc/systemd/system && sed 's|/usr/bin/newsreel|$(PREFIX)/bin/newsreel|' packaging/newsreel.service > $(DESTDIR)/etc/systemd/system/newsreel.service; }

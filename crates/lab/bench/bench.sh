@@ -1,0 +1,232 @@
+#!/bin/bash
+# The speed table: INN and newsreel under the same load, alternating, in one run. `make bench` runs it.
+#
+# NNTPLOAD   source of the load generator            CORPUS  a folder of articles, or one holding a .tar.xz of them
+# INN        folder of the script that runs private INN instances (needs root); INN is left out, aloud, where it is not installed
+# NEWSREEL   a server binary to measure; without it, one is built     BENCH_DIR  working folder, emptied afterwards
+# QUICK=1    one run of a second each; otherwise medians of three     RUNS, SECONDS_EACH, PORT: as named
+#
+# Each server keeps its default durability. Every run is one JSON line in bench-results/. A row is MISSED where the ratio of
+# the medians is below its bar. INN's figures for GROUP, OVER, LIST ACTIVE, connect and many-connection ARTICLE are the better of two
+# clients: an ordinary one, and one that acknowledges every segment at once (which spares INN the delayed-ACK stall).
+set -u -o pipefail
+cd "$(dirname "$0")/../../.." || exit 1
+die() { echo "bench: $*" >&2; exit 1; }
+say() { echo "bench: $*" >&2; }
+
+NNTPLOAD=$(realpath -m "${NNTPLOAD:-../shared/bench/nntpload}")
+INN=$(realpath -m "${INN:-../shared/peers/inn}")
+CORPUS=$(realpath -m "${CORPUS:-../shared/corpus}")
+BENCH_DIR=${BENCH_DIR:-/tmp/newsreel-bench}
+PORT=${PORT:-11500}
+if [ -n "${QUICK:-}" ]; then RUNS=${RUNS:-1} SECONDS_EACH=${SECONDS_EACH:-1}; else RUNS=${RUNS:-3} SECONDS_EACH=${SECONDS_EACH:-3}; fi
+ARTICLES=100000 IHAVE_ARTICLES=20000 BIG_ARTICLES=2800 BIG_BYTES=750000 GROUPS_COUNT=3000
+CHECK_STALLED_ARTICLES=10000   # INN answers 2,000/s in this row
+BUFFER_MB=2048                 # two of them, in both servers
+TICKS=$(getconf CLK_TCK)
+
+SERVER_PID=
+INN_RUNNING=
+cleanup() {
+    [ -n "$SERVER_PID" ] && kill "$SERVER_PID" 2>/dev/null && wait "$SERVER_PID" 2>/dev/null
+    [ -n "$INN_RUNNING" ] && "$INN/inn.sh" stop "$BENCH_DIR/inn"
+    rm -rf "${BENCH_DIR:?}/newsreel" "$BENCH_DIR/inn" "$BENCH_DIR"/corpus*
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# --- tools and corpora ---------------------------------------------------------------------------------------------
+prepare() {
+    [ -f "$NNTPLOAD/Cargo.toml" ] || die "no load generator at $NNTPLOAD: set NNTPLOAD to the folder that has it"
+    local target=${CARGO_TARGET_DIR:-target}
+    target=$(realpath -m "$target")
+    say "building nntpload and newsreel"
+    (cd "$NNTPLOAD" && CARGO_TARGET_DIR="$target/nntpload" cargo build --release --quiet) || die "nntpload does not build"
+    LOAD=$target/nntpload/release/nntpload
+    if [ -z "${NEWSREEL:-}" ]; then
+        cargo build --release --locked --quiet -p newsreel || die "newsreel does not build"
+        NEWSREEL=$target/release/newsreel
+    fi
+    mkdir -p "$BENCH_DIR" bench-results
+    BENCH_DIR=$(realpath "$BENCH_DIR")
+    RESULTS=$PWD/bench-results/$(date +%Y%m%d-%H%M%S).jsonl
+    local from=$CORPUS tar
+    for tar in "$CORPUS"/*.tar.xz; do
+        [ -f "$tar" ] || continue
+        mkdir -p "$BENCH_DIR/corpus.d" && tar -xJf "$tar" -C "$BENCH_DIR/corpus.d" || die "cannot unpack $tar"
+        from=$BENCH_DIR/corpus.d
+    done
+    say "making corpora"
+    corpus t100k 1 $ARTICLES
+    corpus ihave 2 $IHAVE_ARTICLES
+    corpus big 3 $BIG_ARTICLES --size $BIG_BYTES
+}
+corpus() {
+    local name=$1 seed=$2 count=$3
+    shift 3
+    "$LOAD" gen --from "$from" --count "$count" --groups $GROUPS_COUNT --seed "$seed" --out "$BENCH_DIR/corpus.$name" "$@" >/dev/null ||
+        die "the corpus $name could not be made from $CORPUS"
+}
+have_inn() {
+    [ -x /usr/lib/news/bin/innd ] || { say "INN IS LEFT OUT: it is not installed ($INN/inn.sh install)"; return 1; }
+    [ -x "$INN/inn.sh" ] || { say "INN IS LEFT OUT: no inn.sh in $INN; set INN to its folder"; return 1; }
+    [ "$(id -u)" = 0 ] || { say "INN IS LEFT OUT: its script needs root"; return 1; }
+}
+
+# --- servers: fresh NAME starts an empty one and sets ADDR, READ_ADDR, SERVER_PIDS ----------------------------------
+fresh() {
+    "stop_$1"
+    sync
+    "fresh_$1"
+}
+fresh_newsreel() {
+    local dir=$BENCH_DIR/newsreel
+    rm -rf "$dir"
+    "$NEWSREEL" init --dir "$dir" --listen "127.0.0.1:$PORT" --groups "$BENCH_DIR/corpus.t100k.active" --buffer "$BUFFER_MB MiB" \
+        --peer 127.0.0.1 --reader 127.0.0.1 >/dev/null || die "newsreel init failed"
+    "$NEWSREEL" serve --dir "$dir" >"$dir/log" 2>&1 &
+    SERVER_PID=$!
+    wait_port "$PORT" || { cat "$dir/log" >&2; die "newsreel did not start"; }
+    ADDR=127.0.0.1:$PORT READ_ADDR=127.0.0.1:$PORT SERVER_PIDS=$SERVER_PID
+}
+stop_newsreel() {
+    [ -n "$SERVER_PID" ] || return 0
+    kill "$SERVER_PID" && wait "$SERVER_PID"
+    SERVER_PID=
+}
+fresh_inn() {
+    local dir=$BENCH_DIR/inn
+    if [ ! -d "$dir" ]; then
+        "$INN/inn.sh" setup "$dir" --storage cnfs --overview tradindexed --active "$BENCH_DIR/corpus.t100k.active" --cnfs-mb $BUFFER_MB \
+            --port $((PORT + 10)) --reader-port $((PORT + 11)) || die "INN could not be set up"
+    else
+        "$INN/inn.sh" reset "$dir" || die "INN could not be emptied"
+    fi
+    INN_RUNNING=1
+    "$INN/inn.sh" start "$dir" >/dev/null || die "INN did not start"
+    ADDR=127.0.0.1:$((PORT + 10)) READ_ADDR=127.0.0.1:$((PORT + 11)) SERVER_PIDS=$("$INN/inn.sh" pids "$dir" | tr '\n' ' ')
+}
+stop_inn() {
+    [ -n "$INN_RUNNING" ] && "$INN/inn.sh" stop "$BENCH_DIR/inn"
+    INN_RUNNING=
+}
+wait_port() {
+    local i
+    for i in $(seq 200); do (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null && return 0; sleep 0.05; done
+    return 1
+}
+
+# --- measuring -----------------------------------------------------------------------------------------------------
+cpu_ticks() { # of all threads of the processes named
+    local pid sum=0 line
+    for pid in "$@"; do
+        read -r line <"/proc/$pid/stat" || continue
+        set -- ${line##*) }
+        sum=$((sum + ${12} + ${13}))
+    done
+    echo $sum
+}
+number() { sed -n "s/.*\"$1\":\\([0-9.]*\\).*/\\1/p" <<<"$2"; }
+# result ROW SERVER VALUE JSON: keeps VALUE for the table and the JSON line in the results.
+result() {
+    [ -n "$3" ] || die "$1 of $2 gave nothing: $4"
+    echo "$1 $2 $3" >>"$TABLE"
+    echo "{\"row\":\"$1\",\"server\":\"$2\",\"run\":$RUN,\"value\":$3,\"load\":${4:-null}}" >>"$RESULTS"
+    printf '%-18s %-9s run %d  %s\n' "$1" "$2" "$RUN" "$3" >&2
+}
+# feed ROW SERVER CORPUS EXPECTED OPTIONS...: articles/s; leaves CPU microseconds for each article in CPU_US.
+feed() {
+    local row=$1 server=$2 corpus=$3 expected=$4 before after json
+    shift 4
+    sync
+    before=$(cpu_ticks $SERVER_PIDS)
+    json=$("$LOAD" feed --addr "$ADDR" --corpus "$BENCH_DIR/corpus.$corpus" "$@") || die "$row of $server failed: $json"
+    after=$(cpu_ticks $SERVER_PIDS)
+    [ "$(number articles "$json")" = "$expected" ] || die "$row of $server: not all $expected were answered: $json"
+    case $row in check*) ;; *) [ "$(number accepted "$json")" = "$expected" ] || die "$row of $server: not all were accepted: $json" ;; esac
+    CPU_US=$(awk "BEGIN { printf \"%.2f\", ($after - $before) / $TICKS * 1e6 / $expected }")
+    JSON=$json
+    case $row in
+    big) result "$row" "$server" "$(number mb_per_s "$json")" "$json" ;;
+    *) result "$row" "$server" "$(number articles_per_s "$json")" "$json" ;;
+    esac
+}
+# reads ROW SERVER WHICH OPTIONS...: WHICH is the field that counts.
+reads() {
+    local row=$1 server=$2 which=$3 json value other
+    shift 3
+    json=$("$LOAD" read --addr "$READ_ADDR" --corpus "$BENCH_DIR/corpus.t100k" --seconds "$SECONDS_EACH" "$@") || die "$row of $server failed: $json"
+    value=$(number "$which" "$json")
+    if [ "$server" = inn ] && [ "$row" != article-1x1 ]; then
+        other=$("$LOAD" read --addr "$READ_ADDR" --corpus "$BENCH_DIR/corpus.t100k" --seconds "$SECONDS_EACH" --quickack "$@") || die "$row of $server failed"
+        if awk "BEGIN { exit !($(number "$which" "$other") > $value) }"; then json=$other value=$(number "$which" "$other"); fi
+    fi
+    result "$row" "$server" "$value" "$json"
+}
+measure() {
+    local s=$1
+    fresh "$s"
+    feed takethis-1 "$s" t100k $ARTICLES --conns 1 --window 100
+    result takethis-1-cpu "$s" "$CPU_US" "$JSON"
+    fresh "$s"
+    feed takethis-4 "$s" t100k $ARTICLES --conns 4 --window 100
+    result takethis-4-cpu "$s" "$CPU_US" "$JSON"
+    feed check "$s" t100k $ARTICLES --check-only --window 100 --refill 1
+    feed check-refill-25 "$s" t100k $CHECK_STALLED_ARTICLES --check-only --window 100 --refill 25 --limit $CHECK_STALLED_ARTICLES
+    reads article-64x16 "$s" ops_per_s --op article --by number --conns 64 --pipeline 16
+    reads article-1x1 "$s" ops_per_s --op article --by number --conns 1 --pipeline 1
+    reads over "$s" rows_per_s --op over --group biggest --conns 1
+    reads group "$s" ops_per_s --op group --conns 1
+    reads list-active "$s" ops_per_s --op listactive --conns 1
+    reads connect "$s" ops_per_s --op connect --conns 1
+    feed ihave "$s" ihave $IHAVE_ARTICLES --ihave
+    fresh "$s"
+    feed big "$s" big $BIG_ARTICLES --window 8
+    "stop_$s"
+}
+
+# --- the table -----------------------------------------------------------------------------------------------------
+ROWS='takethis-1|TAKETHIS, 1 connection, articles/s|8|more
+takethis-1-cpu|  server CPU, us/article|8|less
+takethis-4|TAKETHIS, 4 connections, articles/s|8|more
+takethis-4-cpu|  server CPU, us/article|8|less
+check|CHECK, known ids, window 100, refill 1, /s|4|more
+check-refill-25|CHECK, known ids, window 100, refill 25, /s|4|more
+ihave|IHAVE, lock-step, articles/s|2|more
+big|TAKETHIS, 750 KB, window 8, MB/s|3|more
+article-64x16|ARTICLE by number, 64 x 16, /s|3|more
+article-1x1|ARTICLE by number, 1 x 1, ordinary client, /s|500|more
+over|OVER, whole biggest group, rows/s|3|more
+group|GROUP, 1 x 1, /s|2|more
+list-active|LIST ACTIVE, 3,000 groups, /s|10|more
+connect|connect, MODE READER, QUIT, /s||more'
+median() { awk -v r="$1" -v s="$2" '$1 == r && $2 == s { print $3 }' "$TABLE" | sort -n | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'; }
+table() {
+    local row text bar better inn ours
+    echo
+    echo "medians of $RUNS; $ARTICLES articles in $GROUPS_COUNT groups; each server in its default durability"
+    printf '%-46s %12s %12s %8s %5s\n' '' INN newsreel ratio bar
+    while IFS='|' read -r row text bar better; do
+        inn=$(median "$row" inn) ours=$(median "$row" newsreel)
+        awk -v text="$text" -v inn="$inn" -v ours="$ours" -v bar="$bar" -v better="$better" 'BEGIN {
+            ratio = inn == "" ? "" : better == "less" ? inn / (ours > 0 ? ours : 0.01) : ours / inn
+            shown = inn == "" ? "-" : sprintf("%.1f", inn)
+            verdict = ratio == "" || bar == "" ? "" : ratio >= bar ? "ok" : "MISSED"
+            printf "%-46s %12s %12.1f %8s %5s %s\n", text, shown, ours, ratio == "" ? "-" : sprintf("%.2f", ratio), bar == "" ? "-" : bar, verdict
+        }'
+    done <<<"$ROWS"
+    awk -v a="$(median check newsreel)" -v b="$(median check-refill-25 newsreel)" \
+        'BEGIN { printf "%-46s %12s %12s %8.2f %5s %s\n", "CHECK not stalled: refill 25 to refill 1", "", "", b / a, "0.5", (b / a >= 0.5 ? "ok" : "MISSED") }'
+    echo "runs: ${RESULTS#"$PWD"/}"
+}
+
+prepare
+TABLE=$BENCH_DIR/table
+: >"$TABLE"
+SERVERS=newsreel
+have_inn && SERVERS='inn newsreel'
+for RUN in $(seq "$RUNS"); do
+    for server in $SERVERS; do measure "$server"; done
+done
+table | tee "${RESULTS%.jsonl}.txt"
+! grep -q MISSED "${RESULTS%.jsonl}.txt"

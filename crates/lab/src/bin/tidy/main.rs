@@ -1,0 +1,30 @@
+//! tidy: checks the rules of this tree that neither rustc nor clippy knows, and prints what breaks them.
+//!
+//! Run by `make check` from the tree's root. `source` reads files, `rules` holds one function for each rule; what the
+//! rules are for is said in CONTRIBUTING.md.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod rules;
+mod source;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use source::Tree;
+
+fn main() -> ExitCode {
+    let root = std::env::args().nth(1).unwrap_or_else(|| ".".into());
+    let tree = match Tree::read(Path::new(&root)) {
+        Ok(tree) => tree,
+        Err(error) => {
+            eprintln!("tidy: cannot read {root}: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let found = rules::all(&tree);
+    for finding in &found {
+        println!("{finding}");
+    }
+    println!("tidy: {} files, {} findings", tree.files.len(), found.len());
+    if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

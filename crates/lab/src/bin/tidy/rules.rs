@@ -1,0 +1,320 @@
+//! The rules, one function each; [`all`] runs them.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use crate::source::{File, Tree, functions};
+
+/// Lines that a Rust file may have.
+const FILE_LINES_MAX: usize = 800;
+/// Lines that a function should have at most.
+const FUNCTION_LINES_MAX: usize = 70;
+/// Functions longer than that which the tree may hold, tests apart: a ratchet, to be lowered.
+const LONG_FUNCTIONS_MAX: usize = 4;
+
+/// Crates and the crates of ours that each may depend on.
+const MAY_DEPEND_ON: &[(&str, &[&str])] =
+    &[("netnews", &[]), ("spool", &["netnews"]), ("newsreel", &["netnews", "spool"])];
+
+/// The three duties of RFC 5537, which meet only in `ingest` and the spool.
+const DUTIES: &[&str] = &["relay", "inject", "serve"];
+
+/// Words for which the field has another one; each with that one.
+const OTHER_WORDS: &[(&str, &str)] = &[
+    ("frontend", "serving or injecting agent"),
+    ("backend", "upstream, or storage method"),
+    ("guid", "Message-ID"),
+    ("evict", "replacement"),
+    ("eviction", "replacement"),
+    ("wal", "journal"),
+    ("tier", "class"),
+    ("subscription", "newsfeed"),
+];
+
+/// Names of files and modules that say nothing.
+const DRAWERS: &[&str] = &["utils", "util", "common", "helpers", "misc"];
+
+/// Something that breaks a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    path: String,
+    line: usize,
+    what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.what)
+    }
+}
+
+fn finding(file: &File, line: usize, what: impl Into<String>) -> Finding {
+    Finding { path: file.path.clone(), line, what: what.into() }
+}
+
+/// Everything in the tree that breaks a rule.
+pub fn all(tree: &Tree) -> Vec<Finding> {
+    [
+        crate_dependencies(tree),
+        duties_apart(tree),
+        file_lengths(tree),
+        function_lengths(tree),
+        file_heads(tree),
+        other_words(tree),
+        drawers(tree),
+        tests_assert(tree),
+        one_commit_point(tree),
+        machine_paths(tree),
+    ]
+    .concat()
+}
+
+fn crate_dependencies(tree: &Tree) -> Vec<Finding> {
+    let ours: Vec<&str> = MAY_DEPEND_ON.iter().map(|(name, _)| *name).chain(["lab"]).collect();
+    let mut found = Vec::new();
+    for (name, allowed) in MAY_DEPEND_ON {
+        let path = format!("crates/{name}/Cargo.toml");
+        let Some(file) = tree.files.iter().find(|file| file.path == path) else { continue };
+        for (at, line) in file.text.lines().enumerate() {
+            let word = line.split(['.', '=', ' ']).next().unwrap_or_default();
+            if word != "name" && ours.contains(&word) && !allowed.contains(&word) {
+                found.push(finding(file, at + 1, format!("{name} must not depend on {word}")));
+            }
+        }
+    }
+    found
+}
+
+fn duties_apart(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for duty in DUTIES {
+        let own = |file: &&File| {
+            let base = format!("crates/newsreel/src/{duty}");
+            file.path == format!("{base}.rs") || file.path.starts_with(&format!("{base}/"))
+        };
+        for file in tree.rust().filter(own) {
+            for (at, line) in file.code.lines().enumerate() {
+                let other = DUTIES.iter().find(|other| *other != duty && names_module(line, other));
+                found.extend(
+                    other.map(|other| finding(file, at + 1, format!("{duty} must not name {other}"))),
+                );
+            }
+        }
+    }
+    found
+}
+
+/// Whether a line of code names the module `crate::module` or `super::module`.
+fn names_module(line: &str, module: &str) -> bool {
+    ["crate::", "super::"].iter().any(|start| {
+        line.match_indices(&format!("{start}{module}")).any(|(at, found)| {
+            let next = line.get(at + found.len()..).unwrap_or_default();
+            !next.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+        })
+    })
+}
+
+fn file_lengths(tree: &Tree) -> Vec<Finding> {
+    let too_long = |file: &&File| file.text.lines().count() > FILE_LINES_MAX;
+    tree.rust()
+        .filter(too_long)
+        .map(|file| finding(file, FILE_LINES_MAX, format!("a file of more than {FILE_LINES_MAX} lines")))
+        .collect()
+}
+
+fn function_lengths(tree: &Tree) -> Vec<Finding> {
+    let mut long = Vec::new();
+    for file in tree.rust() {
+        for function in functions(&file.code) {
+            if function.lines > FUNCTION_LINES_MAX && !function.is_test {
+                let what =
+                    format!("{} has {} lines; the tree has too many so long", function.name, function.lines);
+                long.push(finding(file, function.line, what));
+            }
+        }
+    }
+    if long.len() > LONG_FUNCTIONS_MAX { long } else { Vec::new() }
+}
+
+fn file_heads(tree: &Tree) -> Vec<Finding> {
+    let headless = |file: &&File| !file.text.starts_with("//!") && !file.text.starts_with("#!");
+    tree.rust()
+        .filter(headless)
+        .map(|file| finding(file, 1, "begin with `//!` lines: what it is, invariants, who calls it, source"))
+        .collect()
+}
+
+fn other_words(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let spoken = |file: &&File| file.is_rust() || file.path.ends_with(".md");
+    for file in tree.files.iter().filter(spoken).filter(|file| !file.path.ends_with("tidy/rules.rs")) {
+        for (at, line) in file.text.lines().enumerate() {
+            for word in words(line) {
+                let other = OTHER_WORDS.iter().find(|(bad, _)| *bad == word);
+                found.extend(
+                    other.map(|(bad, good)| finding(file, at + 1, format!("not `{bad}` but {good}"))),
+                );
+            }
+        }
+    }
+    found
+}
+
+/// The words of a line in lower case; names are taken apart at `_` and at capitals.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut after_small = false;
+    for c in line.chars() {
+        if !c.is_alphabetic() || (after_small && c.is_uppercase()) {
+            words.push(String::new());
+        }
+        after_small = c.is_lowercase();
+        if let Some(word) = words.last_mut().filter(|_| c.is_alphabetic()) {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words
+}
+
+fn drawers(tree: &Tree) -> Vec<Finding> {
+    let stem =
+        |file: &File| file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs").to_owned();
+    let folder = |file: &File| file.path.rsplit('/').nth(1).unwrap_or_default().to_owned();
+    tree.rust()
+        .filter(|file| DRAWERS.contains(&stem(file).as_str()) || DRAWERS.contains(&folder(file).as_str()))
+        .map(|file| finding(file, 1, "a drawer; put each thing where its user is"))
+        .collect()
+}
+
+/// Tests that cannot fail: without an assertion, their own or in a function they call.
+fn tests_assert(tree: &Tree) -> Vec<Finding> {
+    let asserts = |body: &str| {
+        ["assert", "panic!", "unwrap_err(", "expect_err("].iter().any(|sign| body.contains(sign))
+    };
+    let mut checking: HashSet<String> = HashSet::new();
+    for file in tree.rust() {
+        let helpers = functions(&file.code).into_iter().filter(|f| !f.is_test && asserts(&f.body));
+        checking.extend(helpers.map(|f| f.name));
+    }
+    let mut found = Vec::new();
+    for file in tree.rust() {
+        for test in functions(&file.code).into_iter().filter(|f| f.is_test) {
+            let calls = || {
+                let names = test.body.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+                names.skip(2).any(|name| checking.contains(name))
+            };
+            if !asserts(&test.body) && !calls() {
+                found.push(finding(file, test.line, format!("the test {} asserts nothing", test.name)));
+            }
+        }
+    }
+    found
+}
+
+fn one_commit_point(tree: &Tree) -> Vec<Finding> {
+    let mark = concat!("// COMMIT ", "POINT");
+    let marked = |file: &File| file.text.lines().position(|line| line.contains(mark)).map(|at| at + 1);
+    let all: Vec<Finding> = tree
+        .rust()
+        .filter_map(|file| marked(file).map(|line| finding(file, line, "a second commit point")))
+        .collect();
+    all.into_iter().skip(1).collect()
+}
+
+fn machine_paths(tree: &Tree) -> Vec<Finding> {
+    let signs = [concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/ro", "ot/")];
+    let mut found = Vec::new();
+    for file in &tree.files {
+        for (at, line) in file.text.lines().enumerate() {
+            if let Some(sign) = signs.iter().find(|sign| line.contains(*sign)) {
+                found.push(finding(file, at + 1, format!("names a directory of one machine: {sign}")));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(files: &[(&str, &str)]) -> Vec<String> {
+        let files = files.iter().map(|(path, text)| File::new(path, text)).collect();
+        all(&Tree { files }).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_clean_file_is_not_told() {
+        let text = "//! Fine.\n#[test]\nfn t() { assert!(true); }\n";
+        assert_eq!(told(&[("crates/spool/src/a.rs", text)]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn crates_depend_downwards_only() {
+        let told = told(&[
+            (
+                "crates/spool/Cargo.toml",
+                "[package]\nname = \"spool\"\n[dependencies]\nnewsreel.workspace = true\n",
+            ),
+            (
+                "crates/newsreel/Cargo.toml",
+                "[dependencies]\nspool.workspace = true\nlab = { path = \"../lab\" }\n",
+            ),
+        ]);
+        assert_eq!(
+            told,
+            [
+                "crates/spool/Cargo.toml:4: spool must not depend on newsreel",
+                "crates/newsreel/Cargo.toml:3: newsreel must not depend on lab"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_three_duties_do_not_name_each_other() {
+        let told = told(&[
+            (
+                "crates/newsreel/src/serve/over.rs",
+                "//! Head.\nuse crate::relay::offers;\nuse crate::server::run;\n",
+            ),
+            ("crates/newsreel/src/session.rs", "//! Head.\nuse crate::relay::offers;\n"),
+        ]);
+        assert_eq!(told, ["crates/newsreel/src/serve/over.rs:2: serve must not name relay"]);
+    }
+
+    #[test]
+    fn a_test_without_assertion_is_told_unless_it_calls_one_that_has() {
+        let text = "//! Head.\nfn check(x: u8) { assert!(x > 0); }\n#[test]\nfn good() { check(1); }\n\
+                    #[test]\nfn bad() { let s = \"assert\"; }\n";
+        assert_eq!(
+            told(&[("crates/spool/src/a.rs", text)]),
+            ["crates/spool/src/a.rs:6: the test bad asserts nothing"]
+        );
+    }
+
+    #[test]
+    fn words_of_other_fields_are_told_in_names_too() {
+        let text = "//! Head.\nfn evict_one() {}\nstruct StorageBackend;\nfn walk() {}\n";
+        assert_eq!(
+            told(&[("crates/spool/src/a.rs", text)]),
+            [
+                "crates/spool/src/a.rs:2: not `evict` but replacement",
+                "crates/spool/src/a.rs:3: not `backend` but upstream, or storage method"
+            ]
+        );
+    }
+
+    #[test]
+    fn long_files_headless_files_drawers_and_machine_paths_are_told() {
+        let long = format!("//! Head.\n{}", "\n".repeat(FILE_LINES_MAX));
+        let path = concat!("/wo", "rk/x");
+        let told = told(&[
+            ("crates/spool/src/long.rs", &long),
+            ("crates/spool/src/utils.rs", "fn f() {}\n"),
+            ("README.md", path),
+        ]);
+        assert_eq!(told.len(), 4, "{told:?}");
+        assert!(told[0].starts_with("crates/spool/src/long.rs:800: "), "{told:?}");
+        assert!(told[3].starts_with("README.md:1: names a directory of one machine"), "{told:?}");
+    }
+}

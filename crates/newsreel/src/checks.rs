@@ -1,0 +1,98 @@
+//! What an article must be like to be taken, as flat lists of guards: one reason and one `return` each.
+//!
+//! Pure: article, policy and clock in, verdict out. Called by `ingest`. Sources: RFC 5537 section 3.6, RFC 5536
+//! section 3.1.
+
+use crate::config::Config;
+use crate::ingest::Reject;
+use netnews::{Article, Known, Malformed, date, path};
+
+/// How far ahead a date may be, in seconds (RFC 5537 section 3.6: 24 hours).
+pub(crate) const FUTURE_SECS_MAX: i64 = 86_400;
+const DAY_SECS: i64 = 86_400;
+
+/// What the configuration says of articles.
+#[derive(Debug, Clone)]
+pub(crate) struct Policy {
+    pub path_identity: Box<[u8]>,
+    pub article_bytes_max: u64,
+    /// `None`: any age.
+    pub age_secs_max: Option<i64>,
+}
+
+impl Policy {
+    pub fn of(config: &Config) -> Self {
+        Self {
+            path_identity: config.site.path_identity.as_bytes().into(),
+            article_bytes_max: config.site.article_bytes_max,
+            age_secs_max: config.site.max_age_days.map(|days| i64::from(days) * DAY_SECS),
+        }
+    }
+}
+
+/// Damage that parsing lets through.
+pub(crate) fn framing(article: &Article<'_>) -> Result<(), Reject> {
+    if article.count(Known::Xref) > 1 {
+        return Err(Reject::Malformed(Malformed::Repeated(Known::Xref)));
+    }
+    Ok(())
+}
+
+/// Whether the article may go on its way through here; `been_here`: our name in its Path says that it was here before.
+pub(crate) fn relayable(article: &Article<'_>, policy: &Policy, been_here: bool, now: i64) -> Result<(), Reject> {
+    if article.wire().len() as u64 > policy.article_bytes_max {
+        return Err(Reject::TooLarge);
+    }
+    let path = article.header(Known::Path).unwrap_or_default();
+    if been_here && path::contains_identity(path, &policy.path_identity) {
+        return Err(Reject::Loop);
+    }
+    let dated = article.header(Known::InjectionDate).or_else(|| article.header(Known::Date)).unwrap_or_default();
+    let Some(dated) = date::parse(dated) else {
+        return Err(Reject::BadDate);
+    };
+    if dated > now + FUTURE_SECS_MAX {
+        return Err(Reject::FutureDate);
+    }
+    if policy.age_secs_max.is_some_and(|age_secs_max| dated < now - age_secs_max) {
+        return Err(Reject::TooOld);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_780_000_000;
+
+    fn verdict(head: &str, age_secs_max: Option<i64>) -> Result<(), Reject> {
+        let wire = format!("{head}\r\n\r\nbody\r\n");
+        let policy = Policy { path_identity: b"me.example"[..].into(), article_bytes_max: 200, age_secs_max };
+        relayable(&Article::parse(wire.as_bytes()).unwrap(), &policy, true, NOW)
+    }
+
+    #[test]
+    fn one_guard_after_the_other() {
+        let date = |secs: i64| {
+            let mut text = Vec::new();
+            date::format_rfc5322(NOW + secs, &mut text);
+            String::from_utf8(text).unwrap()
+        };
+        let long = format!("Path: a!b\r\nDate: {}\r\nSubject: {}", date(0), "x".repeat(200));
+        for (head, age_secs_max, expected) in [
+            (format!("Path: a!b\r\nDate: {}", date(0)), None, Ok(())),
+            (format!("Path: a!b\r\nDate: {}", date(FUTURE_SECS_MAX)), None, Ok(())),
+            (format!("Path: a!b\r\nDate: {}", date(FUTURE_SECS_MAX + 1)), None, Err(Reject::FutureDate)),
+            (format!("Path: a!b\r\nDate: {}", date(-4 * DAY_SECS)), None, Ok(())),
+            (format!("Path: a!b\r\nDate: {}", date(-4 * DAY_SECS)), Some(3 * DAY_SECS), Err(Reject::TooOld)),
+            (format!("Path: a!b\r\nDate: {}\r\nInjection-Date: {}", date(-4 * DAY_SECS), date(0)), Some(DAY_SECS), Ok(())),
+            (format!("Path: a!Me.Example!b\r\nDate: {}", date(0)), None, Err(Reject::Loop)),
+            (format!("Path: a!me.example\r\nDate: {}", date(0)), None, Ok(())),
+            ("Path: a!b\r\nDate: yesterday".to_owned(), None, Err(Reject::BadDate)),
+            (long, None, Err(Reject::TooLarge)),
+        ] {
+            assert_eq!(verdict(&head, age_secs_max), expected, "{head}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! What may be typed, and its help.
+//!
+//! Only declarations: the texts are what `newsreel help COMMAND` prints.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::Failure;
+use crate::config::{Cidr, Config, Durability, check_host_port, is_path_identity, units};
+
+/// A Usenet server: relays, injects, stores and serves news
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true, after_help = "Start with: newsreel up")]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Make a site if there is none, and serve it
+    #[command(long_about = "Make a site if there is none, and serve it.\n\n\
+        In a new DIR this writes a configuration, two cyclic buffers of 512 MiB and a few groups; in an existing one it \
+        serves what is there. Readers and peers connect to 127.0.0.1:1119. Stop it with Ctrl-C.")]
+    #[command(after_long_help = "Example:\n  newsreel up --dir ./news\n  tin -r -g 127.0.0.1 -p 1119")]
+    Up {
+        /// The site's directory
+        #[arg(long, value_name = "DIR", default_value = "newsreel-data")]
+        dir: PathBuf,
+    },
+
+    /// Make a site without serving it
+    #[command(
+        long_about = "Make a site without serving it: a directory with newsreel.toml, two cyclic buffers and groups.\n\n\
+        The configuration is written with comments, to be edited; see newsreel explain-config and newsreel check."
+    )]
+    #[command(after_long_help = "Examples:\n  \
+        newsreel init --dir /srv/news --listen 0.0.0.0:119 --buffer \"20 GiB\" --reader 192.0.2.0/24\n  \
+        newsreel init --dir ./test --groups active --peer 127.0.0.1 --max-age none")]
+    Init(InitOptions),
+
+    /// Serve a site
+    #[command(long_about = "Serve a site until SIGTERM or SIGINT, then finish what was begun and stop.\n\n\
+        Under systemd this reports when it is ready; packaging/newsreel.service is a unit for it.")]
+    Serve {
+        #[command(flatten)]
+        at: Where,
+    },
+
+    /// Check a configuration and say what it would serve
+    #[command(
+        long_about = "Check a configuration: all of its errors with line and advice, or a few lines that say what it \
+        would serve. Exit code 2 if it has errors."
+    )]
+    Check {
+        #[command(flatten)]
+        at: Where,
+    },
+
+    /// Print the configuration in effect, defaults included
+    Show {
+        #[command(flatten)]
+        at: Where,
+    },
+
+    /// Explain a key of the configuration
+    #[command(
+        after_long_help = "Examples:\n  newsreel explain-config durability\n  newsreel explain-config class.order\n  \
+        newsreel explain-config buffer"
+    )]
+    ExplainConfig {
+        /// A key (durability, class.order) or a section; without it, all keys are listed
+        key: Option<String>,
+    },
+
+    /// Add, change, remove, list, import or export groups
+    Group {
+        #[command(subcommand)]
+        command: GroupCommand,
+        #[command(flatten)]
+        at: Where,
+    },
+
+    /// Say how the server and its spool are
+    Status {
+        #[command(flatten)]
+        at: Where,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Say everything known of an article
+    #[command(
+        long_about = "Say everything known of an article: where it lies, whether it can be read, its history.\n\n\
+        Exit code 1 if it cannot be read."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel explain '<1993Apr5.012345@example.org>'\n  \
+        newsreel explain text0:24da800:1e\n  newsreel explain ./article.txt")]
+    Explain {
+        /// A token, a <message-id>, or a file that holds an article
+        #[arg(value_name = "TOKEN|<MESSAGE-ID>|FILE")]
+        subject: String,
+        #[command(flatten)]
+        at: Where,
+    },
+
+    /// Check every article and index
+    #[command(
+        long_about = "Check every article and index: bytes against checksums, overview rows and history against \
+        articles. Exit code 1 if anything is wrong."
+    )]
+    Verify {
+        #[command(flatten)]
+        at: Where,
+        /// If anything is wrong, make all indexes anew and check again (the server must be stopped)
+        #[arg(long)]
+        repair: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+
+    /// Make all indexes anew from the stored articles (the server must be stopped)
+    Rebuild {
+        #[command(flatten)]
+        at: Where,
+    },
+
+    /// File a batch of articles
+    #[command(
+        long_about = "File a batch of articles: \"#! rnews N\" lines with an article each, or a single article.\n\n\
+        Works with and without a running server. Exit code 1 if the batch is broken or an article must be tried again \
+        later; rejected articles, such as duplicates, are told but are no failure."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel rnews batch.1\n  zcat batch.gz | newsreel rnews")]
+    Rnews {
+        /// The batch; standard input if absent
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        at: Where,
+    },
+
+    /// Print docs/config.md
+    #[command(hide = true)]
+    Docs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum GroupCommand {
+    /// Add groups; those that exist stay as they are
+    Add {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+        /// y: readers may post; m: moderated; n: no posting; j: into junk; x: refused; =NAME: into that group
+        #[arg(long, default_value = "y")]
+        flag: String,
+        /// One line about them
+        #[arg(long, default_value = "", hide_default_value = true)]
+        description: String,
+    },
+    /// Change a group's flag or description
+    Set {
+        /// Its name
+        name: String,
+        /// Its new flag: y, m, n, j, x or =NAME
+        #[arg(long, required_unless_present = "description")]
+        flag: Option<String>,
+        /// Its new description
+        #[arg(long)]
+        description: Option<String>,
+    },
+    /// Remove groups; their articles stay readable by Message-ID
+    Remove {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// List groups with their marks and counts
+    List {
+        /// A wildmat, such as comp.*,!comp.os.*
+        wildmat: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add the groups of a file: lines of "name [flag [description]]", or another server's active file
+    #[command(
+        long_about = "Add the groups of a file: lines of \"name [flag [description]]\", or the active file of another \
+        server (\"name high low flag\"), whose numbers then go on here. Groups that exist stay as they are."
+    )]
+    Import {
+        /// The file; - is standard input
+        file: PathBuf,
+    },
+    /// Print the groups in the form that import reads
+    Export {
+        /// In the form of an active file, with numbers
+        #[arg(long)]
+        active: bool,
+    },
+}
+
+/// Which site.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct Where {
+    /// The configuration [default: newsreel.toml here, in ./newsreel-data or in /etc/newsreel]
+    #[arg(short, long, value_name = "FILE", global = true, env = "NEWSREEL_CONFIG")]
+    pub(super) config: Option<PathBuf>,
+    /// The site's directory, as given to up or init
+    #[arg(long, value_name = "DIR", global = true, conflicts_with = "config")]
+    pub(super) dir: Option<PathBuf>,
+}
+
+/// What `init` is told.
+#[derive(Debug, Clone, Args)]
+pub(super) struct InitOptions {
+    /// The site's directory; made if missing
+    #[arg(long, value_name = "DIR")]
+    pub(super) dir: PathBuf,
+    /// Where to listen (repeatable) [default: 127.0.0.1:1119]
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub(super) listen: Vec<String>,
+    /// Groups to begin with: lines of "name [flag [description]]", or an active file
+    #[arg(long, value_name = "FILE")]
+    pub(super) groups: Option<PathBuf>,
+    /// Size of each of the two cyclic buffers
+    #[arg(long, value_name = "SIZE", default_value = "512 MiB", value_parser = units::parse_size)]
+    pub(super) buffer: u64,
+    /// An address or network that may feed articles (repeatable)
+    #[arg(long, value_name = "ADDR", value_parser = network)]
+    pub(super) peer: Vec<Cidr>,
+    /// An address or network that may read and post (repeatable) [default: this machine]
+    #[arg(long, value_name = "ADDR", value_parser = network)]
+    pub(super) reader: Vec<Cidr>,
+    /// Reject articles older than so many days
+    #[arg(long, value_name = "DAYS|none", default_value = "10", value_parser = age)]
+    pub(super) max_age: Age,
+    /// When an article counts as stored: process, interval(TIME) or always
+    #[arg(long, value_name = "HOW", default_value = "interval(100ms)", value_parser = Durability::from_text)]
+    pub(super) durability: Durability,
+    /// The server's name in Path [default: the machine's host name]
+    #[arg(long, value_name = "NAME", value_parser = path_identity)]
+    pub(super) path_identity: Option<String>,
+}
+
+/// A number of days, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Age(pub(super) Option<u32>);
+
+fn age(text: &str) -> Result<Age, String> {
+    if text == "none" {
+        return Ok(Age(None));
+    }
+    let days = text.parse().ok().filter(|days| (1..=36_500).contains(days));
+    days.map(|days| Age(Some(days)))
+        .ok_or_else(|| "not a number of days from 1 to 36500, and not \"none\"".into())
+}
+
+fn host_port(text: &str) -> Result<String, String> {
+    check_host_port(text).map(|()| text.to_owned())
+}
+
+fn network(text: &str) -> Result<Cidr, String> {
+    text.parse()
+}
+
+fn path_identity(text: &str) -> Result<String, String> {
+    if is_path_identity(text) { Ok(text.to_owned()) } else { Err("not a path identity".into()) }
+}
+
+/// Name of the configuration in a site's directory.
+pub(super) const CONFIG_FILE_NAME: &str = "newsreel.toml";
+
+impl Where {
+    /// The configuration's file: the one named, or the first of the usual ones that exists.
+    pub(super) fn file(&self) -> Result<PathBuf, Failure> {
+        if let Some(file) = &self.config {
+            return Ok(file.clone());
+        }
+        if let Some(dir) = &self.dir {
+            return Ok(dir.join(CONFIG_FILE_NAME));
+        }
+        let usual =
+            ["", "newsreel-data", "/etc/newsreel"].map(|dir| PathBuf::from(dir).join(CONFIG_FILE_NAME));
+        usual.iter().find(|file| file.is_file()).cloned().ok_or_else(|| {
+            let tried: Vec<String> = usual.iter().map(|file| file.display().to_string()).collect();
+            Failure::Usage(format!(
+                "no configuration found ({}); name one with --config FILE or --dir DIR, or make a site with: newsreel up",
+                tried.join(", ")
+            ))
+        })
+    }
+
+    /// The configuration.
+    pub(super) fn load(&self) -> Result<Config, Failure> {
+        Ok(crate::config::load(&self.file()?)?)
+    }
+}

@@ -1,0 +1,88 @@
+//! How long work shows: a bar on a terminal, now and then a plain line elsewhere; both on standard error.
+//!
+//! Work that is done at once shows nothing.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::Mutex;
+use spool::Progress;
+
+/// Time between two plain lines.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The progress of one command.
+pub(super) struct Bar {
+    state: Mutex<State>,
+}
+
+struct State {
+    terminal: bool,
+    what: String,
+    total: u64,
+    bar: Option<ProgressBar>,
+    /// When the last plain line was printed, or the work began.
+    told: Instant,
+}
+
+impl Bar {
+    /// For standard error as it is.
+    pub(super) fn new() -> Self {
+        let state = State {
+            terminal: std::io::stderr().is_terminal(),
+            what: String::new(),
+            total: 0,
+            bar: None,
+            told: Instant::now(),
+        };
+        Self { state: Mutex::new(state) }
+    }
+
+    /// Shows what a server tells of its work, which carries its name each time.
+    pub(super) fn show(&self, what: &str, done: u64, total: u64) {
+        let begins = { self.state.lock().what != what };
+        if begins {
+            self.start(what, total);
+        }
+        if done >= total { self.finish() } else { self.step(done) }
+    }
+}
+
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} % {eta:>4}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+impl Progress for Bar {
+    fn start(&self, what: &str, total: u64) {
+        let mut state = self.state.lock();
+        state.what = what.to_owned();
+        state.total = total;
+        state.told = Instant::now();
+        if state.terminal {
+            let bar =
+                ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_style(style());
+            bar.set_message(what.to_owned());
+            state.bar = Some(bar);
+        }
+    }
+
+    fn step(&self, done: u64) {
+        let mut state = self.state.lock();
+        if let Some(bar) = &state.bar {
+            bar.set_position(done);
+        } else if state.told.elapsed() >= LINE_INTERVAL {
+            state.told = Instant::now();
+            eprintln!("{}: {} %", state.what, u128::from(done) * 100 / u128::from(state.total.max(1)));
+        }
+    }
+
+    fn finish(&self) {
+        let mut state = self.state.lock();
+        state.what.clear();
+        if let Some(bar) = state.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `verify`, `rebuild`, `explain`.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use netnews::article::{Article, Known};
+use serde::Serialize;
+use spool::RealDisk;
+
+use super::args::Where;
+use super::bar::Bar;
+use super::control::Control;
+use super::table::grouped;
+use super::{Failure, reach, say};
+use crate::config::{Config, units};
+use crate::control_socket::protocol::{Reply, Request};
+
+/// How much of a file is read to find an article's Message-ID, in bytes.
+const HEAD_BYTES_MAX: u64 = 1 << 20;
+
+/// What `verify --json` prints.
+#[derive(Debug, Default, Serialize)]
+struct Findings {
+    ok: bool,
+    problems: Vec<String>,
+    summary: String,
+    repaired: bool,
+}
+
+pub(super) fn verify(at: &Where, repair: bool, json: bool) -> Result<(), Failure> {
+    let config = at.load()?;
+    if repair {
+        stopped(&config, "verify --repair")?;
+    }
+    let mut findings = look(&config, json)?;
+    if repair && !findings.ok {
+        renew(&config)?;
+        findings = look(&config, json)?;
+        findings.repaired = true;
+    }
+    if json {
+        say(serde_json::to_string_pretty(&findings).map_err(|error| Failure::Problem(error.to_string()))?)?;
+    }
+    if findings.ok { Ok(()) } else { Err(Failure::Told) }
+}
+
+fn look(config: &Config, json: bool) -> Result<Findings, Failure> {
+    let mut findings = Findings::default();
+    findings.ok = reach::ask(config, &Request::Verify, &mut |reply| match reply {
+        Reply::Problem(text) => findings.problems.push(text),
+        Reply::Text(text) => findings.summary = text,
+        _ => {}
+    })?;
+    if !json {
+        findings.problems.iter().try_for_each(say)?;
+        say(&findings.summary)?;
+    }
+    Ok(findings)
+}
+
+pub(super) fn rebuild(at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    stopped(&config, "rebuild")?;
+    say(renew(&config)?)
+}
+
+fn renew(config: &Config) -> Result<String, Failure> {
+    let report = spool::rebuild(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new())?;
+    let (articles, groups) = (grouped(report.articles), grouped(report.groups));
+    Ok(format!("indexes made anew: {articles} articles, {groups} groups"))
+}
+
+fn stopped(config: &Config, command: &str) -> Result<(), Failure> {
+    match Control::connect(&config.site.data) {
+        None => Ok(()),
+        Some(_) => Err(Failure::Problem(format!("the server runs; stop it before {command}"))),
+    }
+}
+
+pub(super) fn explain(subject: &str, at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    let file = Path::new(subject);
+    let mut said = Ok(());
+    let mut ask = |subject: String| -> Result<bool, Failure> {
+        reach::ask(&config, &Request::Explain { subject }, &mut |reply| {
+            if let (Reply::Text(text), Ok(())) = (reply, &said) {
+                said = say(text);
+            }
+        })
+    };
+    let ok = if subject.starts_with('<') || !file.is_file() {
+        ask(subject.to_owned())?
+    } else if let Some(text) = buffer_file(&config, file)? {
+        say(text)?;
+        true
+    } else {
+        ask(message_id_of(file)?)?
+    };
+    said?;
+    if ok { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// What there is to say of a file that is a buffer of the configuration.
+fn buffer_file(config: &Config, file: &Path) -> Result<Option<String>, Failure> {
+    let same =
+        |path: &Path| matches!((fs::canonicalize(path), fs::canonicalize(file)), (Ok(a), Ok(b)) if a == b);
+    let Some(buffer) = config.buffers.iter().find(|buffer| same(&buffer.path)) else { return Ok(None) };
+    let mut text = None;
+    reach::ask(config, &Request::Status, &mut |reply| {
+        if let Reply::Status(report) = reply {
+            text = report.spool.buffers.into_iter().find(|found| found.name == buffer.name).map(|found| {
+                format!(
+                    "cyclic buffer {}: {} for articles, {} used, cycle {}, blocks of {} bytes",
+                    found.name,
+                    units::about_size(found.size_bytes),
+                    units::about_size(found.used_bytes),
+                    found.cycle,
+                    buffer.block
+                )
+            });
+        }
+    })?;
+    Ok(text)
+}
+
+fn message_id_of(file: &Path) -> Result<String, Failure> {
+    let cannot = |error: std::io::Error| Failure::Usage(format!("cannot read {}: {error}", file.display()));
+    let mut text = Vec::new();
+    fs::File::open(file).map_err(cannot)?.take(HEAD_BYTES_MAX).read_to_end(&mut text).map_err(cannot)?;
+    let mut wire = Vec::new();
+    netnews::nntp::wire::dot_stuff(&text, &mut wire);
+    let article = Article::parse(&wire).ok();
+    let value = article.as_ref().and_then(|article| article.header(Known::MessageId));
+    let message_id = value.and_then(netnews::message_id::MessageId::from_header);
+    match message_id {
+        Some(id) => Ok(String::from_utf8_lossy(id.as_bytes()).into_owned()),
+        None => {
+            Err(Failure::Problem(format!("{} is neither an article nor a file of the spool", file.display())))
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! `group add|set|remove|list|import|export`.
+
+use super::args::{GroupCommand, Where};
+use super::table::{Side, grouped, table};
+use super::{Failure, groups_file, init, reach, say};
+use crate::config::Config;
+use crate::control_socket::protocol::{GroupEntry, GroupRow, Reply, Request};
+
+pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    match command {
+        GroupCommand::Add { names, flag, description } => {
+            let entry =
+                |name| GroupEntry { name, flag: flag.clone(), description: description.clone(), high: 0 };
+            change(
+                &config,
+                &Request::GroupAdd { groups: names.into_iter().map(entry).collect() },
+                "added",
+                true,
+            )
+        }
+        GroupCommand::Set { name, flag, description } => {
+            change(&config, &Request::GroupSet { name, flag, description }, "changed", true)
+        }
+        GroupCommand::Remove { names } => change(&config, &Request::GroupRemove { names }, "removed", true),
+        GroupCommand::List { wildmat, json } => list(&config, wildmat, json),
+        GroupCommand::Import { file } => {
+            let groups = groups_file::parse(&init::read_groups(&file)?)
+                .map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+            change(&config, &Request::GroupAdd { groups }, "added", false)
+        }
+        GroupCommand::Export { active } => {
+            let line = if active { groups_file::active_text } else { groups_file::list_text };
+            rows(&config, None)?.iter().try_for_each(|group| say(line(group)))
+        }
+    }
+}
+
+/// Carries out a change and tells each group's fate, or with `each` off only failures and the count.
+fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<(), Failure> {
+    let (mut changed_count, mut same_count) = (0, 0);
+    let mut said = Ok(());
+    let ok = reach::ask(config, request, &mut |reply| match reply {
+        Reply::Changed { name, error: Some(error), .. } => eprintln!("newsreel: {name}: {error}"),
+        Reply::Changed { name, changed, .. } => {
+            let word = if changed { done } else { "is there already" };
+            *if changed { &mut changed_count } else { &mut same_count } += 1;
+            if each && said.is_ok() {
+                said = say(format_args!("{name} {word}"));
+            }
+        }
+        _ => {}
+    })?;
+    said?;
+    if !each {
+        let (changed, same) = (grouped(changed_count), grouped(same_count));
+        say(format_args!("{changed} groups {done}, {same} were there already"))?;
+    }
+    if ok { Ok(()) } else { Err(Failure::Told) }
+}
+
+fn rows(config: &Config, wildmat: Option<String>) -> Result<Vec<GroupRow>, Failure> {
+    let mut rows = Vec::new();
+    let ok = reach::ask(config, &Request::GroupList { wildmat }, &mut |reply| {
+        if let Reply::Group(row) = reply {
+            rows.push(row);
+        }
+    })?;
+    if ok { Ok(rows) } else { Err(Failure::Told) }
+}
+
+fn list(config: &Config, wildmat: Option<String>, json: bool) -> Result<(), Failure> {
+    let rows = rows(config, wildmat)?;
+    if json {
+        return say(serde_json::to_string_pretty(&rows).map_err(|error| Failure::Problem(error.to_string()))?);
+    }
+    let heads = [
+        ("group", Side::Left),
+        ("flag", Side::Left),
+        ("articles", Side::Right),
+        ("low", Side::Right),
+        ("high", Side::Right),
+        ("description", Side::Left),
+    ];
+    let cells = |row: &GroupRow| {
+        vec![
+            row.name.clone(),
+            row.flag.clone(),
+            row.count.to_string(),
+            row.low.to_string(),
+            row.high.to_string(),
+            row.description.clone(),
+        ]
+    };
+    say(table(&heads, &rows.iter().map(cells).collect::<Vec<_>>()))
+}

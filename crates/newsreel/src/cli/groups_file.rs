@@ -1,0 +1,124 @@
+//! Files of groups: `name [flag [description]]` lines, or another server's active file (`name high low flag`).
+//!
+//! Which one it is, is seen from the whole file: an active file has exactly four words in each line, the second and third
+//! numbers. Empty lines and lines that begin with `#` are passed over. Used by `init` and `group import`.
+
+use crate::control_socket::protocol::{GroupEntry, GroupRow};
+
+/// Longest file that is read, in bytes.
+pub(super) const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// The groups of a file; the error names the line.
+pub(super) fn parse(text: &str) -> Result<Vec<GroupEntry>, String> {
+    let lines: Vec<(usize, &str)> = text
+        .lines()
+        .enumerate()
+        .map(|(at, line)| (at + 1, line.trim()))
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        .collect();
+    let active: Option<Vec<GroupEntry>> = lines.iter().map(|(_, line)| active_line(line)).collect();
+    if let Some(groups) = active {
+        return Ok(groups);
+    }
+    lines.iter().map(|(at, line)| list_line(line).map_err(|error| format!("line {at}: {error}"))).collect()
+}
+
+fn active_line(line: &str) -> Option<GroupEntry> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [name, high, low, flag] = words.as_slice() else { return None };
+    low.parse::<u64>().ok()?;
+    is_flag(flag).then_some(())?;
+    Some(GroupEntry {
+        name: (*name).to_owned(),
+        flag: (*flag).to_owned(),
+        description: String::new(),
+        high: high.parse().ok()?,
+    })
+}
+
+fn list_line(line: &str) -> Result<GroupEntry, String> {
+    let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let (flag, description) = match rest.trim().split_once(char::is_whitespace) {
+        Some((flag, description)) => (flag, description.trim()),
+        None => (rest.trim(), ""),
+    };
+    if !netnews::newsgroups::valid_name(name.as_bytes()) {
+        return Err(format!("`{name}` is not a valid group name"));
+    }
+    if !flag.is_empty() && !is_flag(flag) {
+        return Err(format!("`{flag}` is not a flag (y, n, m, j, x or =other.name), as in: {name} y {rest}"));
+    }
+    let flag = if flag.is_empty() { "y" } else { flag };
+    Ok(GroupEntry { name: name.into(), flag: flag.into(), description: description.into(), high: 0 })
+}
+
+fn is_flag(word: &str) -> bool {
+    spool::Flag::parse(word).is_some()
+}
+
+/// A line that [`parse`] reads back.
+pub(super) fn list_text(group: &GroupRow) -> String {
+    format!("{} {} {}", group.name, group.flag, group.description).trim_end().to_owned()
+}
+
+/// A line of an active file, numbers padded to ten digits as is usual there.
+pub(super) fn active_text(group: &GroupRow) -> String {
+    format!("{} {:010} {:010} {}", group.name, group.high, group.low, group.flag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, flag: &str, description: &str, high: u64) -> GroupEntry {
+        GroupEntry { name: name.into(), flag: flag.into(), description: description.into(), high }
+    }
+
+    #[test]
+    fn lines_of_names_flags_and_descriptions_are_read() {
+        let text = "# ours\nlocal.test\n\nlocal.ann m Announcements of the site\nlocal.old =local.test\n";
+        assert_eq!(
+            parse(text).unwrap(),
+            [
+                entry("local.test", "y", "", 0),
+                entry("local.ann", "m", "Announcements of the site", 0),
+                entry("local.old", "=local.test", "", 0)
+            ]
+        );
+    }
+
+    #[test]
+    fn an_active_file_is_recognised_and_its_numbers_are_kept() {
+        let text = "control 0000000000 0000000001 n\ncomp.lang.c 0000012345 0000000100 y\n";
+        assert_eq!(
+            parse(text).unwrap(),
+            [entry("control", "n", "", 0), entry("comp.lang.c", "y", "", 12_345)]
+        );
+    }
+
+    #[test]
+    fn a_bad_line_is_told_by_number() {
+        assert_eq!(
+            parse("local.test y\nlocal.ann Announcements here\n").unwrap_err(),
+            "line 2: `Announcements` is not a flag (y, n, m, j, x or =other.name), as in: local.ann y Announcements here"
+        );
+        assert_eq!(parse("a..b\n").unwrap_err(), "line 1: `a..b` is not a valid group name");
+    }
+
+    #[test]
+    fn what_is_exported_is_read_back() {
+        let group = GroupRow {
+            name: "local.test".into(),
+            flag: "m".into(),
+            low: 3,
+            high: 9,
+            count: 7,
+            description: "Tests and trials".into(),
+            created: 0,
+            creator: "newsreel".into(),
+        };
+        assert_eq!(parse(&list_text(&group)).unwrap(), [entry("local.test", "m", "Tests and trials", 0)]);
+        assert_eq!(active_text(&group), "local.test 0000000009 0000000003 m");
+        assert_eq!(parse(&active_text(&group)).unwrap(), [entry("local.test", "m", "", 9)]);
+    }
+}

@@ -1,0 +1,112 @@
+//! The command line: `newsreel COMMAND`.
+//!
+//! `args` is what may be typed, with its help; each command has a module. Commands that need the spool go through
+//! `reach`: to the running server over its control socket, or to the spool itself if none runs. Exit codes: 0 done, 1
+//! a problem was found, 2 wrong usage or configuration.
+
+mod args;
+mod bar;
+mod care;
+mod check;
+mod control;
+mod group;
+mod groups_file;
+mod init;
+mod listeners;
+mod reach;
+mod rnews;
+mod serve;
+mod status;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::config::ConfigError;
+use args::{Cli, Command};
+
+/// Why a command did not end well.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The configuration is wrong: exit code 2.
+    Config(Box<ConfigError>),
+    /// The command was given what it cannot take: exit code 2.
+    Usage(String),
+    /// It could not be done, or something is wrong: exit code 1.
+    Problem(String),
+    /// As `Problem`, and everything was said already.
+    Told,
+}
+
+impl Failure {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Config(_) | Self::Usage(_) => 2,
+            Self::Problem(_) | Self::Told => 1,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => f.write_str(error.report(std::io::stderr().is_terminal()).trim_end()),
+            Self::Usage(text) | Self::Problem(text) => write!(f, "newsreel: {text}"),
+            Self::Told => Ok(()),
+        }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(Box::new(error))
+    }
+}
+
+impl From<spool::SpoolError> for Failure {
+    fn from(error: spool::SpoolError) -> Self {
+        Self::Problem(error.to_string())
+    }
+}
+
+/// Runs the command that was typed.
+pub fn main() -> ExitCode {
+    let failure = match run(Cli::parse().command) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(failure) => failure,
+    };
+    let text = failure.to_string();
+    if !text.is_empty() {
+        eprintln!("{text}");
+    }
+    ExitCode::from(failure.code())
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Up { dir } => serve::up(&dir),
+        Command::Init(options) => init::init(&options),
+        Command::Serve { at } => serve::serve(&at.load()?),
+        Command::Check { at } => check::check(&at),
+        Command::Show { at } => check::show(&at),
+        Command::ExplainConfig { key } => check::explain(key.as_deref().unwrap_or_default()),
+        Command::Group { command, at } => group::run(command, &at),
+        Command::Status { at, json } => status::status(&at, json),
+        Command::Explain { subject, at } => care::explain(&subject, &at),
+        Command::Verify { at, repair, json } => care::verify(&at, repair, json),
+        Command::Rebuild { at } => care::rebuild(&at),
+        Command::Rnews { file, at } => rnews::rnews(file.as_deref(), &at),
+        Command::Docs => check::docs(),
+    }
+}
+
+/// Prints a line to standard output; an output that is closed ends the command quietly.
+pub(crate) fn say(line: impl fmt::Display) -> Result<(), Failure> {
+    use std::io::Write as _;
+    writeln!(std::io::stdout().lock(), "{line}").map_err(|_| Failure::Told)
+}

@@ -1,0 +1,96 @@
+//! `up` and `serve`: open the spool, listen, serve until told to stop.
+
+use std::future::Future;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+
+use spool::{RealDisk, Spool, SpoolError};
+
+use super::bar::Bar;
+use super::{Failure, init, listeners, say};
+use crate::config::{self, Config, UnknownGroups, units};
+
+pub(super) fn up(dir: &Path) -> Result<(), Failure> {
+    let file = init::config_file(dir);
+    let config = if file.is_file() { config::load(&file)? } else { init::make_default(dir)? };
+    run(&config, true)
+}
+
+pub(super) fn serve(config: &Config) -> Result<(), Failure> {
+    run(config, false)
+}
+
+fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
+    crate::log::init(config.site.log_level, config.site.log_format);
+    let spool_config = config.spool_config();
+    let (spool, recovery) = match Spool::open(Arc::new(RealDisk::new()), spool_config, &Bar::new()) {
+        Ok(opened) => opened,
+        Err(error @ SpoolError::Unfit(_)) => return Err(Failure::Usage(error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
+    tracing::info!("spool {}: {recovery}", config.site.data.display());
+    if config.site.unknown_groups == UnknownGroups::Junk && spool.group_id(b"junk").is_none() {
+        tracing::warn!(
+            "unknown_groups is \"junk\", but there is no group junk; make it with: newsreel group add junk"
+        );
+    }
+    let listeners = listeners::bind(&config.site.listen)?;
+    let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
+    let shutdown = {
+        let _inside = runtime.enter();
+        stop_signal().map_err(|error| Failure::Problem(format!("cannot wait for signals: {error}")))?
+    };
+    if inviting {
+        say(invitation(config, &spool, &listeners))?;
+    }
+    let served =
+        runtime.block_on(crate::server::run(Arc::new(config.clone()), Arc::new(spool), listeners, shutdown));
+    served.map_err(|error| Failure::Problem(format!("the server stopped: {error}")))
+}
+
+/// Ends at the first SIGTERM or SIGINT. From now on they no longer end the process by themselves.
+fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+    })
+}
+
+/// What `up` says when it listens: where, and what to try next.
+fn invitation(config: &Config, spool: &Spool, listeners: &[TcpListener]) -> String {
+    let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    let listening: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let bytes = config.buffers.iter().map(|buffer| buffer.size).sum();
+    let (host, port) = addresses.first().map_or(("127.0.0.1".into(), 119), |address| {
+        let host = if address.ip().is_unspecified() { "127.0.0.1".into() } else { address.ip().to_string() };
+        (host, address.port())
+    });
+    let dir = config.site.data.display();
+    let articles = spool.status().map_or(0, |status| status.articles);
+    let count = super::table::grouped;
+    format!(
+        "newsreel {version} serves {identity} on {listening}\n\
+         spool in {dir}: {groups} groups, {articles} articles, room for {room}\n\n\
+         Try, in another terminal:\n  \
+         tin -r -g {host} -p {port}\n  \
+         slrn -h {host} -p {port} -f ~/.jnewsrc-newsreel --create\n  \
+         {command} group add misc.test --dir {dir}\n  \
+         {command} status --dir {dir}\n\
+         Stop with Ctrl-C. Settings: {file}",
+        version = env!("CARGO_PKG_VERSION"),
+        command = std::env::args().next().unwrap_or_else(|| "newsreel".into()),
+        identity = config.site.path_identity,
+        listening = listening.join(", "),
+        groups = count(spool.groups().len() as u64),
+        articles = count(articles),
+        room = units::about_size(bytes),
+        file = config.file.display(),
+    )
+}

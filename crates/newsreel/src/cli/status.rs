@@ -1,0 +1,173 @@
+//! `status`: how the server and its spool are.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::args::Where;
+use super::table::{Side, grouped, table};
+use super::{Failure, reach, say};
+use crate::config::units::{about_size, about_span};
+use crate::control_socket::protocol::{Reply, Request, ServerStatus, SpoolStatus, StatusReport};
+
+pub(super) fn status(at: &Where, json: bool) -> Result<(), Failure> {
+    let config = at.load()?;
+    let mut report = None;
+    reach::ask(&config, &Request::Status, &mut |reply| {
+        if let Reply::Status(told) = reply {
+            report = Some(told);
+        }
+    })?;
+    let report = report.ok_or_else(|| Failure::Problem("the server told no status".into()))?;
+    if json {
+        say(serde_json::to_string_pretty(&report).map_err(|error| Failure::Problem(error.to_string()))?)?;
+    } else {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        say(text(&report, now))?;
+    }
+    if report.spool.stopped.is_some() { Err(Failure::Told) } else { Ok(()) }
+}
+
+fn text(report: &StatusReport, now: u64) -> String {
+    let mut parts = match &report.server {
+        Some(server) => server_parts(report, server),
+        None => vec![format!("{}: no server runs", report.path_identity)],
+    };
+    parts.push(spool_text(&report.spool));
+    parts.push(buffers_text(&report.spool, now));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n\n")
+}
+
+fn server_parts(report: &StatusReport, server: &ServerStatus) -> Vec<String> {
+    let head = format!(
+        "{}: newsreel {}, process {}, up {}\n  listens on   {}\n  connections  {} now, {} readers served\n  \
+         articles     {} accepted, {} rejected, {} to be tried later",
+        report.path_identity,
+        report.version,
+        server.pid,
+        about_span(server.uptime_secs),
+        server.listen.join(", "),
+        grouped(server.connections),
+        grouped(server.readers_served),
+        grouped(server.accepted),
+        grouped(server.rejected),
+        grouped(server.try_later),
+    );
+    if server.peers.is_empty() {
+        return vec![head];
+    }
+    let heads = [
+        ("peer", Side::Left),
+        ("connections", Side::Right),
+        ("offered", Side::Right),
+        ("accepted", Side::Right),
+        ("rejected", Side::Right),
+    ];
+    let rows = server.peers.iter().map(|peer| {
+        let counts = [peer.connections, peer.offered, peer.accepted, peer.rejected];
+        std::iter::once(peer.name.clone()).chain(counts.map(grouped)).collect()
+    });
+    vec![head, table(&heads, &rows.collect::<Vec<_>>())]
+}
+
+fn spool_text(spool: &SpoolStatus) -> String {
+    let mut text = format!(
+        "spool {}, durability {}\n  {} articles in {} groups; history {} Message-IDs; journal {}",
+        spool.dir,
+        spool.durability,
+        grouped(spool.articles),
+        grouped(spool.groups),
+        grouped(spool.history_entries),
+        about_size(spool.journal_bytes),
+    );
+    if let Some(reason) = &spool.stopped {
+        text.push_str(&format!("\n  ACCEPTS NOTHING: {reason}"));
+    }
+    text
+}
+
+fn buffers_text(spool: &SpoolStatus, now: u64) -> String {
+    let heads = [
+        ("buffer", Side::Left),
+        ("size", Side::Right),
+        ("used", Side::Right),
+        ("%", Side::Right),
+        ("cycle", Side::Right),
+        ("oldest article", Side::Right),
+    ];
+    let rows: Vec<Vec<String>> = spool
+        .buffers
+        .iter()
+        .map(|buffer| {
+            let percent = u128::from(buffer.used_bytes) * 100 / u128::from(buffer.size_bytes.max(1));
+            let oldest = buffer.oldest_arrival.map_or("none".into(), |at| about_span(now.saturating_sub(at)));
+            vec![
+                buffer.name.clone(),
+                about_size(buffer.size_bytes),
+                about_size(buffer.used_bytes),
+                percent.to_string(),
+                buffer.cycle.to_string(),
+                oldest,
+            ]
+        })
+        .collect();
+    if rows.is_empty() { String::new() } else { table(&heads, &rows) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control_socket::protocol::{BufferStatus, PeerStatus};
+
+    fn report(server: Option<ServerStatus>) -> StatusReport {
+        StatusReport {
+            version: "1.0".into(),
+            path_identity: "news.example.org".into(),
+            server,
+            spool: SpoolStatus {
+                dir: "data".into(),
+                durability: "always".into(),
+                stopped: None,
+                articles: 1_234,
+                groups: 7,
+                history_entries: 5_000,
+                journal_bytes: 1 << 20,
+                buffers: vec![BufferStatus {
+                    name: "text0".into(),
+                    size_bytes: 2 << 30,
+                    used_bytes: 1 << 30,
+                    cycle: 2,
+                    oldest_arrival: Some(1_000),
+                }],
+            },
+        }
+    }
+
+    #[test]
+    fn a_stopped_site_is_told() {
+        let expected = "news.example.org: no server runs\n\n\
+                        spool data, durability always\n  \
+                        1,234 articles in 7 groups; history 5,000 Message-IDs; journal 1.00 MiB\n\n\
+                        buffer      size      used   %  cycle  oldest article\n\
+                        text0   2.00 GiB  1.00 GiB  50      2             2 h";
+        assert_eq!(text(&report(None), 8_205), expected);
+    }
+
+    #[test]
+    fn a_running_server_tells_its_peers_and_its_trouble() {
+        let peer =
+            PeerStatus { name: "upstream".into(), connections: 4, offered: 10_000, accepted: 9, rejected: 1 };
+        let server = ServerStatus {
+            pid: 7,
+            uptime_secs: 65,
+            listen: vec!["127.0.0.1:1119".into()],
+            peers: vec![peer],
+            ..ServerStatus::default()
+        };
+        let mut report = report(Some(server));
+        report.spool.stopped = Some("no space left".into());
+        let shown = text(&report, 8_205);
+        assert!(shown.starts_with("news.example.org: newsreel 1.0, process 7, up 1 min 5 s\n"), "{shown}");
+        assert!(shown.contains("\nupstream            4   10,000         9         1\n"), "{shown}");
+        assert!(shown.contains("\n  ACCEPTS NOTHING: no space left\n"), "{shown}");
+    }
+}

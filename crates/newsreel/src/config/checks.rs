@@ -1,0 +1,254 @@
+//! What only shows between keys and between sections.
+//!
+//! Each function is one question about the whole draft; faulty values are absent there and are passed over, so that
+//! nothing is reported twice. Called by `read` after every key was read.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use super::Method;
+use super::draft::{At, ClassDraft, Draft};
+use super::faults::{Fault, nearest};
+
+/// Least size of a buffer, in bytes.
+const BUFFER_BYTES_MIN: u64 = 64 << 10;
+/// Least and greatest block of a buffer, in bytes.
+const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 64..=16_384;
+/// Least and greatest `article_bytes_max`.
+const ARTICLE_BYTES_MAX: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 30;
+/// Least of all timeouts.
+const TIMEOUT_MIN: Duration = Duration::from_millis(100);
+
+/// Checks a draft; `end` is where something may be missing altogether.
+pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
+    let mut checker = Checker { draft, faults };
+    checker.site();
+    checker.timeouts();
+    checker.buffer_sizes();
+    checker.unique("buffer", "name", draft.buffers.iter().map(|buffer| &buffer.name));
+    checker.unique("buffer", "path", draft.buffers.iter().map(|buffer| &buffer.path));
+    checker.unique("class", "name", draft.classes.iter().map(|class| &class.name));
+    checker.unique("peer", "name", draft.peers.iter().map(|peer| &peer.name));
+    draft.classes.iter().for_each(|class| checker.class(class));
+    checker.buffers_shared();
+    checker.rules(end);
+    checker.peer_addresses();
+}
+
+struct Checker<'a> {
+    draft: &'a Draft,
+    faults: &'a mut Vec<Fault>,
+}
+
+impl<'a> Checker<'a> {
+    fn fault(&mut self, span: &Range<usize>, label: &str, message: String, advice: &str) {
+        self.faults.push(Fault {
+            message,
+            span: span.clone(),
+            label: label.into(),
+            advice: (!advice.is_empty()).then(|| advice.to_owned()),
+        });
+    }
+
+    fn site(&mut self) {
+        let site = &self.draft.site;
+        if site.listen.value.as_ref().is_some_and(Vec::is_empty) {
+            let advice = "name at least one address, for example: listen = [\"127.0.0.1:1119\"]";
+            self.fault(&site.listen.span, "empty", "site.listen names no address".into(), advice);
+        }
+        if let Some(bytes) = site.article_bytes_max.value
+            && !ARTICLE_BYTES_MAX.contains(&bytes)
+        {
+            let message = "site.article_bytes_max must lie between 1 KiB and 1 GiB".to_owned();
+            self.fault(&site.article_bytes_max.span, "this value", message, "the default is \"4 MiB\"");
+        }
+        if let (Some(Some(age)), Some(remember)) = (site.max_age_days.value, site.remember_days.value)
+            && u64::from(age) >= remember
+        {
+            let message = format!(
+                "articles of {age} days are taken, but Message-IDs are remembered for {remember} days"
+            );
+            let advice =
+                "make remember_days larger than max_age_days, or an article that is gone is taken again";
+            self.fault(&site.remember_days.span, "too few", message, advice);
+        }
+    }
+
+    fn timeouts(&mut self) {
+        let limits = &self.draft.limits;
+        for (name, at) in [
+            ("idle_timeout", &limits.idle_timeout),
+            ("command_timeout", &limits.command_timeout),
+            ("write_timeout", &limits.write_timeout),
+        ] {
+            if at.value.is_some_and(|timeout| timeout < TIMEOUT_MIN) {
+                let message = format!("limits.{name} would close every connection at once");
+                self.fault(&at.span, "too short", message, "write at least \"100ms\"");
+            }
+        }
+    }
+
+    fn buffer_sizes(&mut self) {
+        for buffer in &self.draft.buffers {
+            if buffer.size.value.is_some_and(|size| size < BUFFER_BYTES_MIN) {
+                let message = "a buffer must have at least 64 KiB".to_owned();
+                self.fault(&buffer.size.span, "too small", message, "for example: size = \"2 GiB\"");
+            }
+            if let Some(block) = buffer.block.value
+                && !(block.is_power_of_two() && BLOCK_BYTES.contains(&block))
+            {
+                let message = "a block must be a power of two from 64 to 16384 bytes".to_owned();
+                self.fault(&buffer.block.span, "this value", message, "the default, \"512\", suits text");
+            }
+        }
+    }
+
+    fn unique<'b>(&mut self, section: &str, key: &str, values: impl Iterator<Item = &'b At<String>>) {
+        let mut seen: HashMap<&str, ()> = HashMap::new();
+        for at in values {
+            let Some(value) = at.value.as_deref() else { continue };
+            if seen.insert(value.trim_start_matches("./"), ()).is_some() {
+                let message = format!("two sections [[{section}]] have the {key} `{value}`");
+                let advice = format!("give each [[{section}]] a {key} of its own");
+                self.fault(&at.span, "the second one", message, &advice);
+            }
+        }
+    }
+
+    fn class(&mut self, class: &ClassDraft) {
+        let (Some(method), Some(buffers)) = (class.method.value, class.buffers.value.as_ref()) else {
+            return;
+        };
+        match method {
+            Method::Cnfs if buffers.is_empty() => {
+                let message = "a class of method \"cnfs\" needs buffers".to_owned();
+                self.fault(&class.head, "in this section", message, "for example: buffers = [\"text0\"]");
+            }
+            Method::Memory | Method::Trash if !buffers.is_empty() => {
+                let message = "only a class of method \"cnfs\" has buffers".to_owned();
+                self.fault(
+                    &class.buffers.span,
+                    "of no use",
+                    message,
+                    "remove the key, or set method = \"cnfs\"",
+                );
+            }
+            _ => {}
+        }
+        match (method, class.size.value) {
+            (Method::Memory, Some(size)) if size < BUFFER_BYTES_MIN => {
+                let message = "a class of method \"memory\" needs a size of at least 64 KiB".to_owned();
+                self.fault(&class.size.span, "here", message, "for example: size = \"64 MiB\"");
+            }
+            (Method::Cnfs | Method::Trash, Some(size)) if size > 0 => {
+                let message = "only a class of method \"memory\" has a size".to_owned();
+                self.fault(
+                    &class.size.span,
+                    "of no use",
+                    message,
+                    "a buffer's size stands in its [[buffer]]",
+                );
+            }
+            _ => {}
+        }
+        for name in buffers {
+            let known = || self.draft.buffers.iter().filter_map(|buffer| buffer.name.value.as_deref());
+            if !known().any(|buffer| buffer == name) {
+                let advice = known_or_near("buffer", name, &known().collect::<Vec<_>>());
+                let message = format!("there is no buffer `{name}`");
+                self.fault(&class.buffers.span, "named here", message, &advice);
+            }
+        }
+    }
+
+    fn buffers_shared(&mut self) {
+        let mut owner: HashMap<&str, &str> = HashMap::new();
+        for class in &self.draft.classes {
+            for buffer in class.buffers.value.iter().flatten() {
+                let name = class.name.value.as_deref().unwrap_or("?");
+                if let Some(first) = owner.insert(buffer, name) {
+                    let message = match first == name {
+                        true => format!("buffer `{buffer}` is named twice"),
+                        false => format!("buffer `{buffer}` belongs to class `{first}` already"),
+                    };
+                    self.fault(&class.buffers.span, "again here", message, "a buffer belongs to one class");
+                }
+            }
+        }
+    }
+
+    fn rules(&mut self, end: Range<usize>) {
+        let draft = self.draft;
+        for rule in &draft.rules {
+            let Some(class) = rule.class.value.as_deref() else { continue };
+            let known: Vec<&str> =
+                draft.classes.iter().filter_map(|class| class.name.value.as_deref()).collect();
+            if !known.contains(&class) {
+                let advice = known_or_near("class", class, &known);
+                self.fault(&rule.class.span, "named here", format!("there is no class `{class}`"), &advice);
+            }
+        }
+        let catch_all = draft.rules.iter().position(super::draft::RuleDraft::matches_everything);
+        match (catch_all, draft.rules.last()) {
+            (None, None) => {
+                let advice =
+                    "add [[buffer]], [[class]] and [[rule]]; `newsreel init` writes a file to start from";
+                self.fault(
+                    &end,
+                    "end of file",
+                    "there is no rule, so no article would have a class".into(),
+                    advice,
+                );
+            }
+            (None, Some(last)) => {
+                let message = "an article that meets no rule would have no class".to_owned();
+                let advice = "end with a [[rule]] that has only a class";
+                self.fault(&last.head, "the last rule has conditions", message, advice);
+            }
+            (Some(at), Some(_)) if at + 1 < draft.rules.len() => {
+                if let Some(next) = draft.rules.get(at + 1) {
+                    let message =
+                        "this rule is never reached: the one before it matches every article".to_owned();
+                    self.fault(
+                        &next.head,
+                        "never reached",
+                        message,
+                        "move the rule without conditions to the end",
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn peer_addresses(&mut self) {
+        let mut owner: Vec<(super::Cidr, &str)> = Vec::new();
+        for peer in &self.draft.peers {
+            let name = peer.name.value.as_deref().unwrap_or("?");
+            for cidr in peer.addresses.value.iter().flatten() {
+                if let Some((_, first)) = owner.iter().find(|(known, _)| known == cidr) {
+                    let message = format!("`{cidr}` is an address of peer `{first}` already");
+                    self.fault(
+                        &peer.addresses.span,
+                        "again here",
+                        message,
+                        "the first peer would always be taken",
+                    );
+                }
+                owner.push((*cidr, name));
+            }
+            if peer.addresses.value.as_ref().is_some_and(Vec::is_empty) {
+                self.fault(&peer.addresses.span, "empty", format!("peer `{name}` has no address"), "");
+            }
+        }
+    }
+}
+
+fn known_or_near(what: &str, name: &str, known: &[&str]) -> String {
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if known.is_empty() => format!("add a [[{what}]] with name = \"{name}\""),
+        None => format!("there are: {}; or add a [[{what}]] with name = \"{name}\"", known.join(", ")),
+    }
+}

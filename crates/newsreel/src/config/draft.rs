@@ -1,0 +1,239 @@
+//! A configuration as it is being read: every value with its place in the file, absent where it was faulty.
+//!
+//! `read` fills it, `checks` looks at it as a whole, so that one fault does not hide the others; only a draft without
+//! faults becomes a [`Config`](super::Config).
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{
+    Access, Buffer, Cidr, Class, Config, Durability, Groups, Limits, LogFormat, LogLevel, Method, Order,
+    Peer, Rule, Site, UnknownGroups,
+};
+
+/// A value and its place; for a default, the place of its section's head.
+#[derive(Debug)]
+pub(super) struct At<T> {
+    pub(super) value: Option<T>,
+    pub(super) span: Range<usize>,
+}
+
+#[derive(Debug)]
+pub(super) struct SiteDraft {
+    pub(super) path_identity: At<String>,
+    pub(super) organization: At<Option<String>>,
+    pub(super) listen: At<Vec<String>>,
+    pub(super) data: At<String>,
+    pub(super) durability: At<Durability>,
+    pub(super) max_age_days: At<Option<u32>>,
+    pub(super) article_bytes_max: At<u64>,
+    pub(super) remember_days: At<u64>,
+    pub(super) unknown_groups: At<UnknownGroups>,
+    pub(super) journal_keep_bytes: At<u64>,
+    pub(super) log_level: At<LogLevel>,
+    pub(super) log_format: At<LogFormat>,
+}
+
+#[derive(Debug)]
+pub(super) struct LimitsDraft {
+    pub(super) connections_max: At<u64>,
+    pub(super) connections_per_address_max: At<u64>,
+    pub(super) idle_timeout: At<Duration>,
+    pub(super) command_timeout: At<Duration>,
+    pub(super) write_timeout: At<Duration>,
+}
+
+#[derive(Debug)]
+pub(super) struct BufferDraft {
+    pub(super) name: At<String>,
+    pub(super) path: At<String>,
+    pub(super) size: At<u64>,
+    pub(super) block: At<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct ClassDraft {
+    pub(super) head: Range<usize>,
+    pub(super) name: At<String>,
+    pub(super) method: At<Method>,
+    pub(super) buffers: At<Vec<String>>,
+    pub(super) order: At<Order>,
+    pub(super) size: At<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct RuleDraft {
+    pub(super) head: Range<usize>,
+    pub(super) class: At<String>,
+    pub(super) groups: At<Option<Groups>>,
+    pub(super) larger_than: At<Option<u64>>,
+    pub(super) smaller_than: At<Option<u64>>,
+    pub(super) crossposts_at_least: At<Option<u64>>,
+    pub(super) from: At<Option<Groups>>,
+    pub(super) expires_within: At<Option<Duration>>,
+    pub(super) expires_beyond: At<Option<Duration>>,
+}
+
+#[derive(Debug)]
+pub(super) struct PeerDraft {
+    pub(super) name: At<String>,
+    pub(super) addresses: At<Vec<Cidr>>,
+    pub(super) accept: At<Groups>,
+    pub(super) max_connections: At<u64>,
+    pub(super) streaming: At<bool>,
+}
+
+#[derive(Debug)]
+pub(super) struct AccessDraft {
+    pub(super) from: At<Vec<Cidr>>,
+    pub(super) read: At<Groups>,
+    pub(super) post: At<Groups>,
+}
+
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) site: SiteDraft,
+    pub(super) limits: LimitsDraft,
+    pub(super) buffers: Vec<BufferDraft>,
+    pub(super) classes: Vec<ClassDraft>,
+    pub(super) rules: Vec<RuleDraft>,
+    pub(super) peers: Vec<PeerDraft>,
+    pub(super) access: Vec<AccessDraft>,
+}
+
+impl RuleDraft {
+    /// Whether every article meets it.
+    pub(super) fn matches_everything(&self) -> bool {
+        fn none<T>(condition: &At<Option<T>>) -> bool {
+            matches!(condition.value, Some(None))
+        }
+        let every_group = match &self.groups.value {
+            Some(None) => true,
+            Some(Some(groups)) => groups.as_str() == "*",
+            None => false,
+        };
+        every_group
+            && none(&self.larger_than)
+            && none(&self.smaller_than)
+            && none(&self.crossposts_at_least)
+            && none(&self.from)
+            && none(&self.expires_within)
+            && none(&self.expires_beyond)
+    }
+}
+
+impl Draft {
+    /// The configuration; `None` if a value is absent, which then was reported as a fault.
+    pub(super) fn finish(self, file: &Path) -> Option<Config> {
+        let site = self.site.finish(file)?;
+        let data = site.data.clone();
+        Some(Config {
+            file: file.to_owned(),
+            site,
+            limits: self.limits.finish()?,
+            buffers: self.buffers.into_iter().map(|draft| draft.finish(&data)).collect::<Option<_>>()?,
+            classes: self.classes.into_iter().map(ClassDraft::finish).collect::<Option<_>>()?,
+            rules: self.rules.into_iter().map(RuleDraft::finish).collect::<Option<_>>()?,
+            peers: self.peers.into_iter().map(PeerDraft::finish).collect::<Option<_>>()?,
+            access: self.access.into_iter().map(AccessDraft::finish).collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// The directory that `data` names in a configuration file; the current directory's part stays out of it.
+pub(super) fn data_dir(file: &Path, data: &str) -> PathBuf {
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if data == "." { dir.to_owned() } else { dir.join(data) }
+}
+
+impl SiteDraft {
+    fn finish(self, file: &Path) -> Option<Site> {
+        Some(Site {
+            path_identity: self.path_identity.value?,
+            organization: self.organization.value?,
+            listen: self.listen.value?,
+            data: data_dir(file, &self.data.value?),
+            durability: self.durability.value?,
+            max_age_days: self.max_age_days.value?,
+            article_bytes_max: self.article_bytes_max.value?,
+            remember_days: u32::try_from(self.remember_days.value?).ok()?,
+            unknown_groups: self.unknown_groups.value?,
+            journal_keep_bytes: self.journal_keep_bytes.value?,
+            log_level: self.log_level.value?,
+            log_format: self.log_format.value?,
+        })
+    }
+}
+
+impl LimitsDraft {
+    fn finish(self) -> Option<Limits> {
+        Some(Limits {
+            connections_max: usize::try_from(self.connections_max.value?).ok()?,
+            connections_per_address_max: usize::try_from(self.connections_per_address_max.value?).ok()?,
+            idle_timeout: self.idle_timeout.value?,
+            command_timeout: self.command_timeout.value?,
+            write_timeout: self.write_timeout.value?,
+        })
+    }
+}
+
+impl BufferDraft {
+    fn finish(self, data: &Path) -> Option<Buffer> {
+        Some(Buffer {
+            name: self.name.value?,
+            path: data.join(self.path.value?),
+            size: self.size.value?,
+            block: u32::try_from(self.block.value?).ok()?,
+        })
+    }
+}
+
+impl ClassDraft {
+    fn finish(self) -> Option<Class> {
+        Some(Class {
+            name: self.name.value?,
+            method: self.method.value?,
+            buffers: self.buffers.value?,
+            order: self.order.value?,
+            size: self.size.value?,
+        })
+    }
+}
+
+impl RuleDraft {
+    fn finish(self) -> Option<Rule> {
+        let crossposts_at_least = match self.crossposts_at_least.value? {
+            Some(groups) => Some(usize::try_from(groups).ok()?),
+            None => None,
+        };
+        Some(Rule {
+            class: self.class.value?,
+            groups: self.groups.value?,
+            larger_than: self.larger_than.value?,
+            smaller_than: self.smaller_than.value?,
+            crossposts_at_least,
+            from: self.from.value?,
+            expires_within: self.expires_within.value?,
+            expires_beyond: self.expires_beyond.value?,
+        })
+    }
+}
+
+impl PeerDraft {
+    fn finish(self) -> Option<Peer> {
+        Some(Peer {
+            name: self.name.value?,
+            addresses: self.addresses.value?,
+            accept: self.accept.value?,
+            max_connections: usize::try_from(self.max_connections.value?).ok()?,
+            streaming: self.streaming.value?,
+        })
+    }
+}
+
+impl AccessDraft {
+    fn finish(self) -> Option<Access> {
+        Some(Access { from: self.from.value?, read: self.read.value?, post: self.post.value? })
+    }
+}

@@ -1,0 +1,138 @@
+//! What is wrong with a configuration file: all of it at once, each with line, caret and advice.
+//!
+//! Made by `read` and `checks`; printed by the command line.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// What is wrong, in one sentence without a full stop.
+    pub message: String,
+    /// The bytes of the file it is about.
+    pub span: Range<usize>,
+    /// Said at the caret.
+    pub label: String,
+    /// What to do about it.
+    pub advice: Option<String>,
+}
+
+/// Why a file is no configuration.
+#[derive(Debug)]
+pub enum ConfigError {
+    /// It cannot be read.
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// It is wrong.
+    Faulty {
+        /// The file.
+        file: PathBuf,
+        /// Its text.
+        text: String,
+        /// What is wrong, in the order of the file; at least one.
+        faults: Vec<Fault>,
+    },
+}
+
+impl ConfigError {
+    /// The faults; none if the file could not be read.
+    pub fn faults(&self) -> &[Fault] {
+        match self {
+            Self::Unreadable { .. } => &[],
+            Self::Faulty { faults, .. } => faults,
+        }
+    }
+
+    /// The report for people: every fault with the lines around it; `colour` for a terminal.
+    pub fn report(&self, colour: bool) -> String {
+        let Self::Faulty { file, text, faults } = self else { return format!("{self}\n") };
+        let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
+        let handler = GraphicalReportHandler::new_themed(theme).with_width(110).with_context_lines(1);
+        let source = NamedSource::new(file.display().to_string(), text.clone());
+        let mut out = String::new();
+        for fault in faults {
+            let shown = Shown { fault, source: &source };
+            if handler.render_report(&mut out, &shown).is_err() {
+                out.push_str(&fault.message);
+            }
+            out.push('\n');
+        }
+        out.push_str(&format!("{self}\n"));
+        out
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { file, error } => write!(f, "cannot read {}: {error}", file.display()),
+            Self::Faulty { file, faults, .. } if faults.len() == 1 => {
+                write!(f, "{}: 1 error", file.display())
+            }
+            Self::Faulty { file, faults, .. } => write!(f, "{}: {} errors", file.display(), faults.len()),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+#[derive(Debug)]
+struct Shown<'a> {
+    fault: &'a Fault,
+    source: &'a NamedSource<String>,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.fault.message)
+    }
+}
+
+impl std::error::Error for Shown<'_> {}
+
+impl Diagnostic for Shown<'_> {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.fault.advice.as_ref().map(|advice| Box::new(advice) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        Some(self.source)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let label = LabeledSpan::new_with_span(Some(self.fault.label.clone()), self.fault.span.clone());
+        Some(Box::new(std::iter::once(label)))
+    }
+}
+
+/// The word among `known` that `word` is a slip of, if one is near enough.
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let slips_max = 1 + word.len() / 4;
+    known
+        .into_iter()
+        .map(|candidate| (strsim::osa_distance(&word.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .filter(|(slips, _)| *slips <= slips_max)
+        .min_by_key(|(slips, _)| *slips)
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_recognised_and_other_words_are_not() {
+        let known = ["listen", "data", "durability"];
+        assert_eq!(nearest("lisen", known), Some("listen"));
+        assert_eq!(nearest("Durabilty", known), Some("durability"));
+        assert_eq!(nearest("colour", known), None);
+    }
+}

@@ -1,0 +1,556 @@
+//! The one table of configuration keys.
+//!
+//! Each row says where a key stands, what it takes, what holds without it and what it is for. Made from it: which
+//! keys are known (`read`), defaults, the advice of error reports, `newsreel explain-config`, `docs/config.md`.
+//! Invariant: a key stands here if and only if it is a field of the structs in `config` (a test compares them).
+
+/// What a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A text.
+    Text,
+    /// A name: 1 to 15 letters, digits, `_`, `.`, `-`.
+    Name,
+    /// A list of names.
+    Names,
+    /// A path, relative to the place the key's text says.
+    Path,
+    /// A list of `HOST:PORT`.
+    HostPorts,
+    /// An IP address or network, or a list of them, or `"all"`.
+    Networks,
+    /// A wildmat.
+    Wildmat,
+    /// A size: `"512"`, `"64 KiB"`, `"2 GiB"`, `"1 MB"`, or a number of bytes.
+    Size,
+    /// A time: `"100ms"`, `"90 s"`, `"10 min"`, `"2 h"`, `"14 days"`.
+    Span,
+    /// A whole number within bounds.
+    Integer {
+        /// Least value.
+        min: u64,
+        /// Greatest value.
+        max: u64,
+    },
+    /// A whole number of days, or `"none"`.
+    DaysOrNone,
+    /// `true` or `false`.
+    Switch,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// `"process"`, `"interval(TIME)"` or `"always"`.
+    Durability,
+}
+
+/// What holds when a key is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Absent {
+    /// It must be there.
+    Refused,
+    /// There is no such value: no condition, no header.
+    Nothing,
+    /// This value, written in TOML.
+    Value(&'static str),
+    /// The machine's host name.
+    HostName,
+}
+
+/// One key.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// Its section's name.
+    pub section: &'static str,
+    /// Its own name.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// What holds without it.
+    pub absent: Absent,
+    /// What it is for, in one paragraph.
+    pub doc: &'static str,
+    /// A line as it may stand in the file.
+    pub example: &'static str,
+}
+
+/// One section.
+#[derive(Debug, Clone, Copy)]
+pub struct Section {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it stands in double brackets and may be repeated.
+    pub repeated: bool,
+    /// What it is for, in one paragraph.
+    pub doc: &'static str,
+}
+
+/// Every section, in the order of the documentation.
+pub const SECTIONS: &[Section] = &[
+    Section {
+        name: "site",
+        repeated: false,
+        doc: "The server itself: its name, where it listens, what it promises.",
+    },
+    Section {
+        name: "limits",
+        repeated: false,
+        doc: "What one client, and all of them together, may take. Whoever exceeds a limit loses the connection; nobody \
+              else notices.",
+    },
+    Section {
+        name: "buffer",
+        repeated: true,
+        doc: "A cyclic buffer: a file or block device of fixed size in which the newest article overwrites the oldest. \
+              Overwriting is expiry; nothing else removes articles. At least one is needed by each class of method cnfs.",
+    },
+    Section {
+        name: "class",
+        repeated: true,
+        doc: "A storage class: articles that are stored in the same way and so live equally long. A class of method \
+              cnfs uses one or more buffers that no other class uses.",
+    },
+    Section {
+        name: "rule",
+        repeated: true,
+        doc: "Which article goes to which class. An article must meet every condition of a rule; the first rule it \
+              meets decides. The last rule has no condition, so that every article has a class.",
+    },
+    Section {
+        name: "peer",
+        repeated: true,
+        doc: "A neighbour that feeds this server. Who connects from one of its addresses may offer articles with IHAVE, \
+              CHECK and TAKETHIS.",
+    },
+    Section {
+        name: "access",
+        repeated: true,
+        doc: "Who may read and post. The first section that names the reader's address decides; an address that none \
+              names may do neither.",
+    },
+];
+
+/// Every key, by section, in the order of the documentation.
+pub const KEYS: &[Key] = &[
+    Key {
+        section: "site",
+        name: "path_identity",
+        kind: Kind::Text,
+        absent: Absent::HostName,
+        doc: "The name that this server puts in front of Path and by which its peers know it (RFC 5536 section 3.1.5). \
+              It should be a domain name of yours and never change: an article whose Path already holds it is refused \
+              as one that has been here.",
+        example: "path_identity = \"news.example.org\"",
+    },
+    Key {
+        section: "site",
+        name: "organization",
+        kind: Kind::Text,
+        absent: Absent::Nothing,
+        doc: "Put as Organization into articles that are posted here without one.",
+        example: "organization = \"Example News\"",
+    },
+    Key {
+        section: "site",
+        name: "listen",
+        kind: Kind::HostPorts,
+        absent: Absent::Value("[\"127.0.0.1:1119\"]"),
+        doc: "Where to listen, for peers and readers alike; what a client may do follows from its address. The port of \
+              news is 119; a port below 1024 needs a privilege, which the systemd unit in packaging/ gives.",
+        example: "listen = [\"0.0.0.0:119\", \"[::]:119\"]",
+    },
+    Key {
+        section: "site",
+        name: "data",
+        kind: Kind::Path,
+        absent: Absent::Value("\".\""),
+        doc: "The directory of journal, indexes and control socket, relative to the directory of this file.",
+        example: "data = \"/var/lib/newsreel\"",
+    },
+    Key {
+        section: "site",
+        name: "durability",
+        kind: Kind::Durability,
+        absent: Absent::Value("\"interval(100ms)\""),
+        doc: "When an article counts as stored and is acknowledged. \"process\": once the operating system has it, so \
+              that it survives the end of the process; \"interval(TIME)\": the same, and a power cut takes at most what \
+              arrived within TIME; \"always\": once the disk has it (all who wait share one sync).",
+        example: "durability = \"always\"",
+    },
+    Key {
+        section: "site",
+        name: "max_age_days",
+        kind: Kind::DaysOrNone,
+        absent: Absent::Value("10"),
+        doc: "An article whose Date is older than so many days is rejected; \"none\" takes articles of any age, as one \
+              wants when filling a server from an archive. Must be less than remember_days.",
+        example: "max_age_days = \"none\"",
+    },
+    Key {
+        section: "site",
+        name: "article_bytes_max",
+        kind: Kind::Size,
+        absent: Absent::Value("\"4 MiB\""),
+        doc: "A longer article is rejected (1 KiB to 1 GiB), as is one that does not fit into its buffer.",
+        example: "article_bytes_max = \"1 MB\"",
+    },
+    Key {
+        section: "site",
+        name: "remember_days",
+        kind: Kind::Integer { min: 1, max: 36_500 },
+        absent: Absent::Value("11"),
+        doc: "How long the Message-ID of an article that was rejected or overwritten is remembered, so that it is not \
+              taken again. Costs 32 bytes of history for each.",
+        example: "remember_days = 30",
+    },
+    Key {
+        section: "site",
+        name: "unknown_groups",
+        kind: Kind::Choice(&["reject", "junk"]),
+        absent: Absent::Value("\"reject\""),
+        doc: "What becomes of an article none of whose groups is carried here: \"reject\" it, or file it in the group \
+              \"junk\", which then must exist.",
+        example: "unknown_groups = \"junk\"",
+    },
+    Key {
+        section: "site",
+        name: "journal_keep_bytes",
+        kind: Kind::Size,
+        absent: Absent::Value("\"64 MiB\""),
+        doc: "How much of the journal is kept beyond what the indexes need after a crash.",
+        example: "journal_keep_bytes = \"1 GiB\"",
+    },
+    Key {
+        section: "site",
+        name: "log_level",
+        kind: Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
+        absent: Absent::Value("\"info\""),
+        doc: "The least severe events that are logged, to standard error. \"info\": starts, stops and peers; \"debug\": \
+              every connection and rejected article; \"trace\": every command.",
+        example: "log_level = \"debug\"",
+    },
+    Key {
+        section: "site",
+        name: "log_format",
+        kind: Kind::Choice(&["plain", "json"]),
+        absent: Absent::Value("\"plain\""),
+        doc: "\"plain\": a line of text for each event; \"json\": a JSON object.",
+        example: "log_format = \"json\"",
+    },
+    Key {
+        section: "limits",
+        name: "connections_max",
+        kind: Kind::Integer { min: 1, max: 1_000_000 },
+        absent: Absent::Value("20000"),
+        doc: "Connections at once. The next one is answered 400 and closed.",
+        example: "connections_max = 5000",
+    },
+    Key {
+        section: "limits",
+        name: "connections_per_address_max",
+        kind: Kind::Integer { min: 1, max: 1_000_000 },
+        absent: Absent::Value("10000"),
+        doc: "Connections at once from one address. Peers have their own limit, max_connections.",
+        example: "connections_per_address_max = 50",
+    },
+    Key {
+        section: "limits",
+        name: "idle_timeout",
+        kind: Kind::Span,
+        absent: Absent::Value("\"10 min\""),
+        doc: "A connection without a command for so long is closed. RFC 3977 section 3.1 asks for at least 3 minutes.",
+        example: "idle_timeout = \"30 min\"",
+    },
+    Key {
+        section: "limits",
+        name: "command_timeout",
+        kind: Kind::Span,
+        absent: Absent::Value("\"1 min\""),
+        doc: "A client that falls silent for so long within a command line or an article is disconnected.",
+        example: "command_timeout = \"20 s\"",
+    },
+    Key {
+        section: "limits",
+        name: "write_timeout",
+        kind: Kind::Span,
+        absent: Absent::Value("\"2 min\""),
+        doc: "A client that takes nothing of its answer for so long is disconnected.",
+        example: "write_timeout = \"30 s\"",
+    },
+    Key {
+        section: "buffer",
+        name: "name",
+        kind: Kind::Name,
+        absent: Absent::Refused,
+        doc: "The buffer's name, by which classes and tokens name it: 1 to 15 letters, digits, \"_\", \".\" or \"-\". \
+              It is written into the buffer and cannot be changed later.",
+        example: "name = \"text0\"",
+    },
+    Key {
+        section: "buffer",
+        name: "path",
+        kind: Kind::Path,
+        absent: Absent::Refused,
+        doc: "The file or block device, relative to the directory in data. A missing file is made.",
+        example: "path = \"text0.cyc\"",
+    },
+    Key {
+        section: "buffer",
+        name: "size",
+        kind: Kind::Size,
+        absent: Absent::Refused,
+        doc: "Its size, from 64 KiB. Together the buffers are the spool's size: an article lives until so many bytes \
+              have arrived after it.",
+        example: "size = \"20 GiB\"",
+    },
+    Key {
+        section: "buffer",
+        name: "block",
+        kind: Kind::Size,
+        absent: Absent::Value("\"512\""),
+        doc: "Articles begin at multiples of this: a power of two from 64 to 16384 bytes. Small blocks waste less \
+              behind each article, large ones need a smaller usage bitmap.",
+        example: "block = \"4 KiB\"",
+    },
+    Key {
+        section: "class",
+        name: "name",
+        kind: Kind::Name,
+        absent: Absent::Refused,
+        doc: "The class's name, by which rules name it.",
+        example: "name = \"text\"",
+    },
+    Key {
+        section: "class",
+        name: "method",
+        kind: Kind::Choice(&["cnfs", "memory", "trash"]),
+        absent: Absent::Value("\"cnfs\""),
+        doc: "\"cnfs\": in cyclic buffers on disk; \"memory\": in a cyclic buffer in memory, empty after a restart; \
+              \"trash\": nothing is kept, the Message-ID is remembered.",
+        example: "method = \"cnfs\"",
+    },
+    Key {
+        section: "class",
+        name: "buffers",
+        kind: Kind::Names,
+        absent: Absent::Value("[]"),
+        doc: "The buffers of a class of method cnfs, by name, in the order of use.",
+        example: "buffers = [\"text0\", \"text1\"]",
+    },
+    Key {
+        section: "class",
+        name: "order",
+        kind: Kind::Choice(&["interleave", "sequential"]),
+        absent: Absent::Value("\"interleave\""),
+        doc: "\"interleave\": one article to each buffer in turn, which spreads the load over disks; \"sequential\": one \
+              buffer is filled to its end before the next.",
+        example: "order = \"sequential\"",
+    },
+    Key {
+        section: "class",
+        name: "size",
+        kind: Kind::Size,
+        absent: Absent::Value("\"0\""),
+        doc: "Size of a class of method memory, from 64 KiB; the others have none.",
+        example: "size = \"64 MiB\"",
+    },
+    Key {
+        section: "rule",
+        name: "class",
+        kind: Kind::Name,
+        absent: Absent::Refused,
+        doc: "The class of the articles that meet the rule.",
+        example: "class = \"binaries\"",
+    },
+    Key {
+        section: "rule",
+        name: "groups",
+        kind: Kind::Wildmat,
+        absent: Absent::Nothing,
+        doc: "Condition: the first group of the article that is carried here matches.",
+        example: "groups = \"*.binaries.*,*warez*\"",
+    },
+    Key {
+        section: "rule",
+        name: "larger_than",
+        kind: Kind::Size,
+        absent: Absent::Nothing,
+        doc: "Condition: the article is longer than this.",
+        example: "larger_than = \"64 KiB\"",
+    },
+    Key {
+        section: "rule",
+        name: "smaller_than",
+        kind: Kind::Size,
+        absent: Absent::Nothing,
+        doc: "Condition: the article is shorter than this.",
+        example: "smaller_than = \"1 KiB\"",
+    },
+    Key {
+        section: "rule",
+        name: "crossposts_at_least",
+        kind: Kind::Integer { min: 1, max: 10_000 },
+        absent: Absent::Nothing,
+        doc: "Condition: the article is filed in at least so many groups.",
+        example: "crossposts_at_least = 10",
+    },
+    Key {
+        section: "rule",
+        name: "from",
+        kind: Kind::Wildmat,
+        absent: Absent::Nothing,
+        doc: "Condition: the From header matches.",
+        example: "from = \"*robot@example.net*\"",
+    },
+    Key {
+        section: "rule",
+        name: "expires_within",
+        kind: Kind::Span,
+        absent: Absent::Nothing,
+        doc: "Condition: the article has an Expires date, at most this far away.",
+        example: "expires_within = \"3 days\"",
+    },
+    Key {
+        section: "rule",
+        name: "expires_beyond",
+        kind: Kind::Span,
+        absent: Absent::Nothing,
+        doc: "Condition: the article has an Expires date, farther away than this.",
+        example: "expires_beyond = \"90 days\"",
+    },
+    Key {
+        section: "peer",
+        name: "name",
+        kind: Kind::Text,
+        absent: Absent::Refused,
+        doc: "The peer's name in logs and in newsreel status; best its path identity.",
+        example: "name = \"news.example.net\"",
+    },
+    Key {
+        section: "peer",
+        name: "addresses",
+        kind: Kind::Networks,
+        absent: Absent::Refused,
+        doc: "The addresses and networks it connects from. Addresses, not host names: whoever controls a name could \
+              otherwise feed you.",
+        example: "addresses = [\"198.51.100.7\", \"2001:db8:7::/48\"]",
+    },
+    Key {
+        section: "peer",
+        name: "accept",
+        kind: Kind::Wildmat,
+        absent: Absent::Value("\"*\""),
+        doc: "The groups it may send. An article none of whose groups matches is rejected.",
+        example: "accept = \"*,!local.*\"",
+    },
+    Key {
+        section: "peer",
+        name: "max_connections",
+        kind: Kind::Integer { min: 1, max: 1_000_000 },
+        absent: Absent::Value("10000"),
+        doc: "Connections it may hold at once. The next one is answered 400 and closed.",
+        example: "max_connections = 20",
+    },
+    Key {
+        section: "peer",
+        name: "streaming",
+        kind: Kind::Switch,
+        absent: Absent::Value("true"),
+        doc: "Whether it may stream (RFC 4644: MODE STREAM, CHECK, TAKETHIS). Without, it offers articles one by one \
+              with IHAVE.",
+        example: "streaming = false",
+    },
+    Key {
+        section: "access",
+        name: "from",
+        kind: Kind::Networks,
+        absent: Absent::Refused,
+        doc: "The addresses and networks of the readers; \"all\" is everyone.",
+        example: "from = [\"127.0.0.1\", \"192.0.2.0/24\"]",
+    },
+    Key {
+        section: "access",
+        name: "read",
+        kind: Kind::Wildmat,
+        absent: Absent::Value("\"*\""),
+        doc: "The groups they may read. Others do not exist for them. The empty wildmat is none.",
+        example: "read = \"*,!internal.*\"",
+    },
+    Key {
+        section: "access",
+        name: "post",
+        kind: Kind::Wildmat,
+        absent: Absent::Value("\"\""),
+        doc: "The groups they may post to, of those they may read. The empty wildmat is none.",
+        example: "post = \"*,!announce.*\"",
+    },
+];
+
+impl Key {
+    /// `section.name`.
+    pub fn path(&self) -> String {
+        format!("{}.{}", self.section, self.name)
+    }
+}
+
+/// The key `section.name`.
+pub fn key(section: &str, name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.section == section && key.name == name)
+}
+
+/// The section of that name.
+pub fn section(name: &str) -> Option<&'static Section> {
+    SECTIONS.iter().find(|section| section.name == name)
+}
+
+/// The keys of a section.
+pub fn keys_of(section: &str) -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(move |key| key.section == section)
+}
+
+impl Kind {
+    /// What it takes, in words.
+    pub fn words(self) -> String {
+        match self {
+            Self::Text => "a text".into(),
+            Self::Name => "a name".into(),
+            Self::Names => "a list of names".into(),
+            Self::Path => "a path".into(),
+            Self::HostPorts => "a list of \"HOST:PORT\"".into(),
+            Self::Networks => "an IP address or network, or a list of them".into(),
+            Self::Wildmat => "a wildmat".into(),
+            Self::Size => "a size".into(),
+            Self::Span => "a time".into(),
+            Self::Integer { min, max } => format!("a whole number from {min} to {max}"),
+            Self::DaysOrNone => "a whole number of days, or \"none\"".into(),
+            Self::Switch => "true or false".into(),
+            Self::Choice(words) => {
+                let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                match quoted.split_last() {
+                    Some((last, [])) => last.clone(),
+                    Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+                    None => String::new(),
+                }
+            }
+            Self::Durability => "\"process\", \"interval(TIME)\" or \"always\"".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_has_a_section_and_an_example_that_sets_it() {
+        for row in KEYS {
+            assert!(section(row.section).is_some(), "{}", row.path());
+            assert!(row.example.starts_with(&format!("{} = ", row.name)), "{}", row.path());
+            assert!(row.doc.ends_with('.'), "{}", row.path());
+        }
+    }
+
+    #[test]
+    fn choices_read_as_a_sentence() {
+        assert_eq!(Kind::Choice(&["cnfs", "memory", "trash"]).words(), "\"cnfs\", \"memory\" or \"trash\"");
+        assert_eq!(Kind::Choice(&["reject", "junk"]).words(), "\"reject\" or \"junk\"");
+    }
+}

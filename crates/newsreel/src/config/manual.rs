@@ -1,0 +1,133 @@
+//! The manual of the configuration, made from the table of keys: `newsreel explain-config` and `docs/config.md`.
+
+use std::fmt::Write as _;
+
+use super::keys::{Absent, KEYS, Key, SECTIONS, keys_of};
+
+/// `docs/config.md`.
+pub fn markdown() -> String {
+    let mut out = String::from(
+        "# Configuration\n\n\
+         One TOML file, by default `newsreel.toml`. Unknown keys are errors; `newsreel check` lists all errors of a file\n\
+         with line and advice, `newsreel show` prints every key with the value that holds, `newsreel explain-config KEY`\n\
+         prints a paragraph of this page. Sizes are written `\"512\"`, `\"64 KiB\"`, `\"2 GiB\"` or `\"1 MB\"`, times\n\
+         `\"100ms\"`, `\"90 s\"`, `\"10 min\"`, `\"2 h\"` or `\"14 days\"`, wildmats as in RFC 3977 section 4.\n\n\
+         This page is made from the table in `crates/newsreel/src/config/keys.rs` by `make docs`.\n",
+    );
+    for section in SECTIONS {
+        let head =
+            if section.repeated { format!("[[{}]]", section.name) } else { format!("[{}]", section.name) };
+        let _ = write!(out, "\n## {head}\n\n{}\n", section.doc);
+        for key in keys_of(section.name) {
+            let _ = write!(
+                out,
+                "\n### {}\n\n{}\n\n- takes: {}\n- without it: {}\n- example: `{}`\n",
+                key.path(),
+                key.doc,
+                key.kind.words(),
+                absent_text(key),
+                key.example
+            );
+        }
+    }
+    out
+}
+
+fn absent_text(key: &Key) -> String {
+    match key.absent {
+        Absent::Refused => "an error".into(),
+        Absent::Nothing => "nothing".into(),
+        Absent::Value(value) => format!("`{value}`"),
+        Absent::HostName => "the machine's host name".into(),
+    }
+}
+
+/// The paragraphs on what `word` names: a key (`site.listen` or `listen`), a section, or, if it is empty, everything
+/// in one line each. `None`: there is no such thing; [`suggestion`] may know what was meant.
+pub fn explain(word: &str) -> Option<String> {
+    if word.is_empty() {
+        return Some(overview(|_| true));
+    }
+    let bare = word.trim_matches(|c| c == '[' || c == ']');
+    if let Some(section) = super::keys::section(bare) {
+        return Some(format!("{}\n\n{}", wrapped(section.doc), overview(|key| key.section == bare)));
+    }
+    let found: Vec<String> =
+        KEYS.iter().filter(|key| key.path() == bare || key.name == bare).map(paragraph).collect();
+    (!found.is_empty()).then(|| found.join("\n"))
+}
+
+/// The key or section that `word` is a slip of.
+pub fn suggestion(word: &str) -> Option<String> {
+    let paths: Vec<String> = KEYS.iter().map(Key::path).collect();
+    let names = KEYS.iter().map(|key| key.name).chain(SECTIONS.iter().map(|section| section.name));
+    super::faults::nearest(word, paths.iter().map(String::as_str).chain(names)).map(str::to_owned)
+}
+
+fn overview(wanted: impl Fn(&Key) -> bool) -> String {
+    let rows: Vec<&Key> = KEYS.iter().filter(|key| wanted(key)).collect();
+    let width = rows.iter().map(|key| key.path().len()).max().unwrap_or(0);
+    rows.iter().map(|key| format!("{:width$}  {}\n", key.path(), key.kind.words())).collect()
+}
+
+fn paragraph(key: &Key) -> String {
+    format!(
+        "{}\n\n{}\n\n  takes       {}\n  without it  {}\n  example     {}\n",
+        key.path(),
+        wrapped(key.doc),
+        key.kind.words(),
+        absent_text(key).trim_matches('`'),
+        key.example
+    )
+}
+
+/// Longest line of a paragraph, in characters.
+const LINE_CHARS_MAX: usize = 78;
+
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > LINE_CHARS_MAX {
+            out.push('\n');
+            column = 0;
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += width;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_explained_by_its_path_or_its_name() {
+        let text = explain("site.durability").unwrap();
+        assert!(text.starts_with("site.durability\n\nWhen an article counts as stored"), "{text}");
+        assert!(text.contains("without it  \"interval(100ms)\"\n"), "{text}");
+        assert_eq!(explain("durability").unwrap(), text);
+        assert_eq!(explain("name").unwrap().matches("takes").count(), 3);
+        assert!(explain("[[buffer]]").unwrap().contains("buffer.block"));
+        assert!(explain("").unwrap().lines().count() == KEYS.len());
+        assert_eq!(explain("durabilty"), None);
+        assert_eq!(suggestion("durabilty").unwrap(), "durability");
+    }
+
+    #[test]
+    fn paragraphs_are_wrapped_without_losing_a_word() {
+        for key in KEYS {
+            let lines = wrapped(key.doc);
+            assert!(lines.lines().all(|line| line.chars().count() <= LINE_CHARS_MAX), "{lines}");
+            assert_eq!(
+                lines.split_whitespace().collect::<Vec<_>>(),
+                key.doc.split_whitespace().collect::<Vec<_>>()
+            );
+        }
+    }
+}

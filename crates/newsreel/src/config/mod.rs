@@ -1,0 +1,248 @@
+//! The configuration: one TOML file, read completely or not at all.
+//!
+//! `keys` is the one table of keys, from which defaults, error advice, `newsreel explain-config` and
+//! `docs/config.md` come; `read` turns a file into a [`Config`] or into *all* that is wrong with it; `checks` looks
+//! at what only shows between sections. Everything below is plain data: whoever holds a [`Config`] needs no file.
+
+mod checks;
+mod cidr;
+mod draft;
+mod faults;
+mod groups;
+pub mod keys;
+pub mod manual;
+mod read;
+mod spool_config;
+#[cfg(test)]
+mod tests;
+pub mod units;
+mod values;
+mod words;
+pub(crate) mod write;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use cidr::Cidr;
+pub use faults::{ConfigError, Fault};
+pub use groups::Groups;
+pub use read::{host_name, load, parse};
+pub use values::{check_host_port, is_path_identity};
+pub use words::Word;
+
+/// A complete, checked configuration, with every default filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// The file it was read from.
+    pub file: PathBuf,
+    /// The server itself.
+    pub site: Site,
+    /// What one client, and all of them together, may take.
+    pub limits: Limits,
+    /// Cyclic buffers.
+    pub buffers: Vec<Buffer>,
+    /// Storage classes.
+    pub classes: Vec<Class>,
+    /// Which article goes to which class; the first match decides, the last one matches everything.
+    pub rules: Vec<Rule>,
+    /// Neighbours that feed us.
+    pub peers: Vec<Peer>,
+    /// Who may read and post; the first match decides; no match: no access.
+    pub access: Vec<Access>,
+}
+
+/// `[site]`: the server itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Site {
+    /// Our name in Path (RFC 5536 section 3.1.5); never empty.
+    pub path_identity: String,
+    /// Value for Organization in articles injected here that have none.
+    pub organization: Option<String>,
+    /// `HOST:PORT` of each listener, for readers and peers alike; HOST may be a name; port 0 lets the system choose.
+    pub listen: Vec<String>,
+    /// The spool's directory, already joined to the configuration file's directory.
+    pub data: PathBuf,
+    /// When an article counts as safely stored.
+    pub durability: Durability,
+    /// Articles with a Date older than this are rejected and remembered; `None`: any age is taken.
+    pub max_age_days: Option<u32>,
+    /// Longest article taken, wire format, in bytes.
+    pub article_bytes_max: u64,
+    /// How long the Message-ID of an article that is no longer (or never was) in the spool is remembered.
+    pub remember_days: u32,
+    /// What becomes of an article none of whose groups is carried here.
+    pub unknown_groups: UnknownGroups,
+    /// How much journal is kept beyond what the indexes need, in bytes.
+    pub journal_keep_bytes: u64,
+    /// Least severe event that is logged.
+    pub log_level: LogLevel,
+    /// Shape of a log line.
+    pub log_format: LogFormat,
+}
+
+/// `[limits]`: what one client, and all of them together, may take.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Connections served at once; more are answered 400 and closed.
+    pub connections_max: usize,
+    /// Connections served at once from one address; more are answered 400 and closed.
+    pub connections_per_address_max: usize,
+    /// A connection without a command for so long is closed (RFC 3977 section 3.1: at least three minutes).
+    pub idle_timeout: Duration,
+    /// Once a command line or an article has begun, so long a silence within it closes the connection.
+    pub command_timeout: Duration,
+    /// A client that takes none of its answer for so long is disconnected.
+    pub write_timeout: Duration,
+}
+
+/// `[[buffer]]`: a cyclic buffer (CNFS: cycbuff).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Buffer {
+    /// Name, as in tokens and classes.
+    pub name: String,
+    /// File or block device, already joined to the spool's directory.
+    pub path: PathBuf,
+    /// Size in bytes.
+    pub size: u64,
+    /// Unit of allocation in bytes: a power of two, 64 to 16,384.
+    pub block: u32,
+}
+
+/// `[[class]]`: a storage class (CNFS: metacycbuff).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Class {
+    /// Name, as in rules.
+    pub name: String,
+    /// How its articles are stored.
+    pub method: Method,
+    /// Names of its buffers, for `cnfs`; empty for the others.
+    pub buffers: Vec<String>,
+    /// How the buffers are taken in turn.
+    pub order: Order,
+    /// Size in bytes, for `memory`; 0 for the others.
+    pub size: u64,
+}
+
+/// `[[rule]]`: an article that meets every condition given goes to `class`; the first rule that matches decides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    /// Name of the class.
+    pub class: String,
+    /// The first of the article's carried groups matches.
+    pub groups: Option<Groups>,
+    /// The article is longer than so many bytes.
+    pub larger_than: Option<u64>,
+    /// The article is shorter than so many bytes.
+    pub smaller_than: Option<u64>,
+    /// The article is in at least so many groups.
+    pub crossposts_at_least: Option<usize>,
+    /// The From header matches.
+    pub from: Option<Groups>,
+    /// The article has an Expires date no later than this from now.
+    pub expires_within: Option<Duration>,
+    /// The article has an Expires date later than this from now.
+    pub expires_beyond: Option<Duration>,
+}
+
+/// `[[peer]]`: a neighbour that may offer articles to us.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Peer {
+    /// Name, as in logs and `status`.
+    pub name: String,
+    /// Where it connects from.
+    pub addresses: Vec<Cidr>,
+    /// Groups it may send; an article in none of them is rejected.
+    pub accept: Groups,
+    /// Connections it may hold at once.
+    pub max_connections: usize,
+    /// Whether it is offered streaming (RFC 4644: MODE STREAM, CHECK, TAKETHIS).
+    pub streaming: bool,
+}
+
+/// `[[access]]`: what readers from some addresses may do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Access {
+    /// Where they connect from.
+    pub from: Vec<Cidr>,
+    /// Groups they may read; all others do not exist for them.
+    pub read: Groups,
+    /// Groups they may post to (within `read`); empty wildmat: no posting.
+    pub post: Groups,
+}
+
+/// When an article counts as safely stored (guarantee G1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Once the operating system has it: survives the end of the process, not of the machine.
+    Process,
+    /// As `Process`, and at most this much is lost by a power cut.
+    Interval(Duration),
+    /// Once the disk has it (group commit).
+    Always,
+}
+
+/// What becomes of an article none of whose groups is carried here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownGroups {
+    /// It is rejected and remembered.
+    Reject,
+    /// It is filed in `junk`.
+    Junk,
+}
+
+/// Storage method of a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Cyclic buffers on disk.
+    Cnfs,
+    /// A cyclic buffer in memory, empty after a restart.
+    Memory,
+    /// Nothing is kept.
+    Trash,
+}
+
+/// How the buffers of a class are taken in turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// One article here, the next one there.
+    Interleave,
+    /// One buffer is filled to its end, then the next one.
+    Sequential,
+}
+
+/// Least severe event that is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLevel {
+    /// Our own failures.
+    Error,
+    /// What an operator should look into.
+    Warn,
+    /// Starts, stops, connections of peers.
+    Info,
+    /// Every connection and every rejected article.
+    Debug,
+    /// Every command.
+    Trace,
+}
+
+/// Shape of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text for people.
+    Plain,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Config {
+    /// The peer that connects from `address`: the first one that names it.
+    pub fn peer_at(&self, address: IpAddr) -> Option<&Peer> {
+        self.peers.iter().find(|peer| peer.addresses.iter().any(|cidr| cidr.contains(address)))
+    }
+
+    /// The access that readers from `address` have: the first section that names it.
+    pub fn access_at(&self, address: IpAddr) -> Option<&Access> {
+        self.access.iter().find(|access| access.from.iter().any(|cidr| cidr.contains(address)))
+    }
+}

@@ -1,0 +1,67 @@
+//! What the spool needs of the configuration, in the spool's own types.
+
+use std::time::Duration;
+
+use super::{Config, Durability, Groups, Method, Order};
+
+const DAY_SECS: u64 = 86_400;
+
+impl Config {
+    /// The spool's part of the configuration.
+    pub fn spool_config(&self) -> spool::SpoolConfig {
+        let mut config = spool::SpoolConfig::new(&self.site.data);
+        config.path_identity.clone_from(&self.site.path_identity);
+        config.buffers = self.buffers.iter().map(buffer).collect();
+        config.classes = self.classes.iter().map(class).collect();
+        config.rules = self.rules.iter().map(rule).collect();
+        config.durability = match self.site.durability {
+            Durability::Process => spool::Durability::Process,
+            Durability::Interval(span) => spool::Durability::Interval(span),
+            Durability::Always => spool::Durability::Always,
+        };
+        config.remember_secs = u64::from(self.site.remember_days) * DAY_SECS;
+        config.journal_keep_bytes = self.site.journal_keep_bytes;
+        config
+    }
+}
+
+fn buffer(buffer: &super::Buffer) -> spool::BufferConfig {
+    spool::BufferConfig {
+        name: buffer.name.clone(),
+        path: buffer.path.clone(),
+        size_bytes: buffer.size,
+        block_bytes: buffer.block,
+    }
+}
+
+fn class(class: &super::Class) -> spool::ClassConfig {
+    spool::ClassConfig {
+        name: class.name.clone(),
+        method: match class.method {
+            Method::Cnfs => spool::MethodKind::Cnfs,
+            Method::Memory => spool::MethodKind::Memory,
+            Method::Trash => spool::MethodKind::Trash,
+        },
+        buffers: class.buffers.clone(),
+        order: match class.order {
+            Order::Interleave => spool::Order::Interleave,
+            Order::Sequential => spool::Order::Sequential,
+        },
+        size_bytes: class.size,
+    }
+}
+
+fn rule(rule: &super::Rule) -> spool::RuleConfig {
+    let text = |groups: &Option<Groups>| groups.as_ref().map(|groups| groups.as_str().to_owned());
+    let secs = |span: &Option<Duration>| span.map(|span| span.as_secs());
+    spool::RuleConfig {
+        class: rule.class.clone(),
+        groups: text(&rule.groups),
+        larger_than: rule.larger_than,
+        smaller_than: rule.smaller_than,
+        crossposts_at_least: rule.crossposts_at_least,
+        from: text(&rule.from),
+        expires_within_secs: secs(&rule.expires_within),
+        expires_beyond_secs: secs(&rule.expires_beyond),
+    }
+}

@@ -1,0 +1,379 @@
+//! Whole files: what they become, and the exact reports of faulty ones.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::keys::{Absent, KEYS};
+use super::*;
+
+const GOOD: &str = r#"
+[site]
+path_identity = "news.example.org"
+organization = "Example"
+max_age_days = "none"
+
+[[buffer]]
+name = "text0"
+path = "text0.cyc"
+size = "2 GiB"
+
+[[buffer]]
+name = "big0"
+path = "/dev/sdz"
+size = "1 TB"
+block = "4 KiB"
+
+[[class]]
+name = "text"
+buffers = ["text0"]
+
+[[class]]
+name = "big"
+buffers = ["big0"]
+order = "sequential"
+
+[[class]]
+name = "ram"
+method = "memory"
+size = "1 MiB"
+
+[[rule]]
+class = "big"
+groups = "*.binaries.*"
+larger_than = "64 KiB"
+smaller_than = "1 GiB"
+crossposts_at_least = 2
+from = "*@example.net*"
+expires_within = "3 days"
+expires_beyond = "1 h"
+
+[[rule]]
+class = "text"
+
+[[peer]]
+name = "upstream"
+addresses = ["192.0.2.0/24", "2001:db8::7"]
+
+[[access]]
+from = "127.0.0.1"
+post = "*"
+
+[[access]]
+from = "all"
+read = "*,!internal.*"
+"#;
+
+fn read(text: &str) -> Result<Config, ConfigError> {
+    parse(text, Path::new("etc/newsreel.toml"))
+}
+
+/// Message, line number, text under the caret and advice of each fault.
+fn faults(text: &str) -> Vec<(String, usize, String, String)> {
+    let error = read(text).expect_err("the file is faulty");
+    let told = |fault: &Fault| {
+        let line = 1 + text[..fault.span.start].matches('\n').count();
+        let caret = text[fault.span.clone()].to_owned();
+        (fault.message.clone(), line, caret, fault.advice.clone().unwrap_or_default())
+    };
+    error.faults().iter().map(told).collect()
+}
+
+fn only_fault(text: &str) -> (String, String, String) {
+    let mut all = faults(text);
+    assert_eq!(all.len(), 1, "{all:#?}");
+    let (message, _, caret, advice) = all.remove(0);
+    (message, caret, advice)
+}
+
+fn with(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "{from}");
+    GOOD.replacen(from, to, 1)
+}
+
+#[test]
+fn a_good_file_becomes_a_configuration() {
+    let config = read(GOOD).unwrap();
+    assert_eq!(config.site.path_identity, "news.example.org");
+    assert_eq!(config.site.listen, ["127.0.0.1:1119"]);
+    assert_eq!(config.site.data, PathBuf::from("etc"));
+    assert_eq!(config.site.durability, Durability::Interval(Duration::from_millis(100)));
+    assert_eq!(config.site.max_age_days, None);
+    assert_eq!(config.site.article_bytes_max, 4 << 20);
+    assert_eq!(config.limits.connections_max, 20_000);
+    assert_eq!(config.buffers[0].path, PathBuf::from("etc/text0.cyc"));
+    assert_eq!(config.buffers[1].path, PathBuf::from("/dev/sdz"));
+    assert_eq!((config.buffers[0].block, config.buffers[1].block), (512, 4096));
+    assert_eq!(config.rules[0].larger_than, Some(65_536));
+    assert_eq!(config.rules[1].groups, None);
+    assert!(config.peers[0].streaming);
+    assert_eq!(config.peer_at("192.0.2.77".parse().unwrap()).unwrap().name, "upstream");
+    assert!(config.peer_at("192.0.3.1".parse().unwrap()).is_none());
+    assert!(config.access_at("127.0.0.1".parse().unwrap()).unwrap().post.matches(b"local.test"));
+    assert!(config.access_at("203.0.113.1".parse().unwrap()).unwrap().post.is_empty());
+}
+
+#[test]
+fn what_show_prints_reads_back_the_same() {
+    let config = read(GOOD).unwrap();
+    let again = parse(&config.to_toml(), &config.file).unwrap();
+    assert_eq!(again.to_toml(), config.to_toml());
+    assert_eq!(again.rules, config.rules);
+    assert_eq!(again.classes, config.classes);
+    assert_eq!(again.access, config.access);
+}
+
+#[test]
+fn the_table_of_keys_and_the_structs_name_the_same_keys() {
+    let config = read(GOOD).unwrap();
+    let written: BTreeSet<String> = config
+        .sections()
+        .into_iter()
+        .flat_map(|(section, lines)| lines.into_iter().map(move |(name, _)| format!("{section}.{name}")))
+        .collect();
+    let table: BTreeSet<String> = KEYS.iter().map(keys::Key::path).collect();
+    assert_eq!(written, table);
+}
+
+#[test]
+fn every_default_of_the_table_is_what_holds() {
+    let minimal = "[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
+    let shown = read(minimal).unwrap().to_toml();
+    for key in KEYS.iter().filter(|key| ["site", "limits"].contains(&key.section) && key.name != "data") {
+        match key.absent {
+            Absent::Value(value) => {
+                assert!(shown.contains(&format!("\n{} = {value}\n", key.name)), "{}", key.path())
+            }
+            Absent::Nothing => assert!(!shown.contains(key.name), "{}", key.path()),
+            Absent::HostName => assert!(shown.contains(&host_name()), "{}", key.path()),
+            Absent::Refused => panic!("{} cannot be required", key.path()),
+        }
+    }
+}
+
+#[test]
+fn every_example_of_the_table_is_accepted() {
+    for key in KEYS {
+        let head = format!("[{}]\n{}\n", key.section, key.example);
+        let head = if keys::section(key.section).unwrap().repeated {
+            format!("[{}", head.replace("]\n", "]]\n"))
+        } else {
+            head
+        };
+        let Err(error) = read(&head) else { continue };
+        let about =
+            |fault: &&Fault| fault.message.contains(&key.path()) || fault.message.contains("has no key");
+        let refused = error.faults().iter().find(about);
+        assert!(refused.is_none(), "{}: {refused:?}", key.path());
+    }
+}
+
+#[test]
+fn the_report_shows_line_caret_and_advice_of_every_fault() {
+    let text = "[site]\nlisen = [\"127.0.0.1:1119\"]\n\n[[buffer]]\nname = \"b\"\npath = \"b\"\nsize = \"2 Gib/s\"\n\n\
+                [[class]]\nname = \"text\"\nbuffers = [\"b\"]\n\n[[rule]]\nclass = \"txt\"\n";
+    let report = read(text).unwrap_err().report(false);
+    let expected = "  × [site] has no key `lisen`
+   ╭─[etc/newsreel.toml:2:1]
+ 1 │ [site]
+ 2 │ lisen = [\"127.0.0.1:1119\"]
+   · ──┬──
+   ·   ╰── unknown key
+ 3 │ 
+   ╰────
+  help: did you mean `listen`?
+
+  × buffer.size: `Gib/s` is not a unit of size; use KiB, MiB, GiB, TiB (or kB, MB, GB, TB)
+   ╭─[etc/newsreel.toml:7:8]
+ 6 │ path = \"b\"
+ 7 │ size = \"2 Gib/s\"
+   ·        ────┬────
+   ·            ╰── this value
+ 8 │ 
+   ╰────
+  help: for example: size = \"20 GiB\"
+
+  × there is no class `txt`
+    ╭─[etc/newsreel.toml:14:9]
+ 13 │ [[rule]]
+ 14 │ class = \"txt\"
+    ·         ──┬──
+    ·           ╰── named here
+    ╰────
+  help: did you mean `text`?
+
+etc/newsreel.toml: 3 errors
+";
+    assert_eq!(report, expected, "{report}");
+}
+
+#[test]
+fn faults_between_sections_are_found() {
+    for (text, message, caret, advice) in [
+        (
+            with("buffers = [\"text0\"]", "buffers = [\"text1\"]"),
+            "there is no buffer `text1`",
+            "[\"text1\"]",
+            "did you mean `text0`?",
+        ),
+        (
+            with("buffers = [\"big0\"]", "buffers = [\"text0\"]"),
+            "buffer `text0` belongs to class `text` already",
+            "[\"text0\"]",
+            "a buffer belongs to one class",
+        ),
+        (
+            with("path = \"/dev/sdz\"", "path = \"./text0.cyc\""),
+            "two sections [[buffer]] have the path `./text0.cyc`",
+            "\"./text0.cyc\"",
+            "give each [[buffer]] a path of its own",
+        ),
+        (
+            with("[[rule]]\nclass = \"text\"\n", ""),
+            "an article that meets no rule would have no class",
+            "[[rule]]",
+            "end with a [[rule]] that has only a class",
+        ),
+        (
+            with("[[peer]]", "[[rule]]\nclass = \"ram\"\n\n[[peer]]"),
+            "this rule is never reached: the one before it matches every article",
+            "[[rule]]",
+            "move the rule without conditions to the end",
+        ),
+        (
+            with("name = \"upstream\"\n", ""),
+            "[[peer]] lacks `name`",
+            "[[peer]]",
+            "add it, for example: name = \"news.example.net\"",
+        ),
+        (
+            with("buffers = [\"text0\"]\n", ""),
+            "a class of method \"cnfs\" needs buffers",
+            "[[class]]",
+            "for example: buffers = [\"text0\"]",
+        ),
+        (
+            with("max_age_days = \"none\"", "max_age_days = 20"),
+            "articles of 20 days are taken, but Message-IDs are remembered for 11 days",
+            "[site]",
+            "make remember_days larger than max_age_days, or an article that is gone is taken again",
+        ),
+        (
+            with("block = \"4 KiB\"", "block = 1000"),
+            "a block must be a power of two from 64 to 16384 bytes",
+            "1000",
+            "the default, \"512\", suits text",
+        ),
+    ] {
+        assert_eq!(only_fault(&text), (message.into(), caret.into(), advice.into()));
+    }
+}
+
+#[test]
+fn faults_of_values_name_the_key_and_what_it_takes() {
+    for (from, to, message, caret) in [
+        (
+            "organization = \"Example\"",
+            "organization = 7",
+            "site.organization takes a text, not a whole number",
+            "7",
+        ),
+        (
+            "order = \"sequential\"",
+            "order = \"sequentially\"",
+            "class.order takes \"interleave\" or \"sequential\", not \"sequentially\"",
+            "\"sequentially\"",
+        ),
+        (
+            "from = \"127.0.0.1\"",
+            "from = [\"127.0.0.1\", \"localhost\"]",
+            "access.from: `localhost` is not an IP address or a network",
+            "\"localhost\"",
+        ),
+        (
+            "expires_within = \"3 days\"",
+            "expires_within = 3",
+            "rule.expires_within: `3` lacks a unit; write a text such as \"3 s\"",
+            "3",
+        ),
+        (
+            "crossposts_at_least = 2",
+            "crossposts_at_least = 0",
+            "rule.crossposts_at_least: the number must lie between 1 and 10000",
+            "0",
+        ),
+        (
+            "path_identity = \"news.example.org\"",
+            "path_identity = \"news example\"",
+            "site.path_identity: `news example` is not a path identity: letters, digits, `.`, `-`, `_`, no spaces",
+            "\"news example\"",
+        ),
+    ] {
+        let (told, at, _) = only_fault(&with(from, to));
+        assert_eq!((told.as_str(), at.as_str()), (message, caret));
+    }
+    let (message, caret, _) = only_fault(&with("groups = \"*.binaries.*\"", "groups = \"a,,b\""));
+    assert!(message.starts_with("rule.groups: `a,,b` is not a wildmat: "), "{message}");
+    assert_eq!(caret, "\"a,,b\"");
+}
+
+#[test]
+fn what_stands_in_the_wrong_place_is_told_where_it_belongs() {
+    assert_eq!(
+        only_fault(&format!("listen = [\"127.0.0.1:1119\"]\n{GOOD}")),
+        (
+            "`listen` stands outside of any section".into(),
+            "listen".into(),
+            "`listen` belongs into [site]".into()
+        )
+    );
+    assert_eq!(
+        only_fault(&with("[[peer]]\n", "[[peer]]\nidle_timeout = \"1 h\"\n")),
+        (
+            "[[peer]] has no key `idle_timeout`".into(),
+            "idle_timeout".into(),
+            "`idle_timeout` belongs into [limits]".into()
+        )
+    );
+    assert_eq!(
+        only_fault(&with("[[peer]]", "[peer]")),
+        (
+            "the section `peer` is not written so".into(),
+            "[peer]".into(),
+            "write [[peer]] on a line of its own".into()
+        )
+    );
+    assert_eq!(
+        only_fault(&with("[[peer]]", "[[peers]]")),
+        ("there is no section `peers`".into(), "peers".into(), "did you mean [[peer]]?".into())
+    );
+}
+
+#[test]
+fn broken_toml_is_told_with_its_line() {
+    let all = faults(&with("size = \"1 TB\"", "size = 1 TB"));
+    assert_eq!(all[0].1, 15, "{all:?}");
+    assert!(all[0].0.starts_with("not TOML: "), "{all:?}");
+    let all = faults(&with("block = \"4 KiB\"", "size = \"2 TB\""));
+    assert_eq!((all[0].0.as_str(), all[0].1), ("not TOML: duplicate key", 16));
+}
+
+#[test]
+fn an_empty_file_is_told_what_to_add() {
+    let (message, _, advice) = only_fault("");
+    assert_eq!(message, "there is no rule, so no article would have a class");
+    assert!(advice.contains("newsreel init"), "{advice}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_told_by_name() {
+    let error = load(Path::new("/nonexistent/newsreel.toml")).unwrap_err();
+    assert!(error.report(false).starts_with("cannot read /nonexistent/newsreel.toml: "), "{error}");
+}
+
+#[test]
+fn the_page_in_docs_is_the_table() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.md");
+    let text = std::fs::read_to_string(&page).unwrap_or_default();
+    assert!(text == manual::markdown(), "docs/config.md is stale: run `make docs`");
+}

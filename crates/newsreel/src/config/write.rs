@@ -1,0 +1,178 @@
+//! A configuration as TOML, every key written out, defaults included: `newsreel show`.
+//!
+//! What is written reads back as the same configuration. Each struct is taken apart without `..`, so that a new field
+//! does not compile until it is written too.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::words::Word;
+use super::{Access, Buffer, Cidr, Class, Config, Groups, Limits, Method, Peer, Rule, Site, units};
+
+/// The keys of one section, in order; the value is TOML.
+pub(super) type Lines = Vec<(&'static str, String)>;
+
+impl Config {
+    /// The whole configuration as TOML.
+    pub fn to_toml(&self) -> String {
+        let mut out = String::new();
+        for (section, lines) in self.sections() {
+            let repeated = super::keys::section(section).is_some_and(|row| row.repeated);
+            let head = if repeated { format!("[[{section}]]") } else { format!("[{section}]") };
+            let gap = if out.is_empty() { "" } else { "\n" };
+            let _ = writeln!(out, "{gap}{head}");
+            for (name, value) in lines {
+                let _ = writeln!(out, "{name} = {value}");
+            }
+        }
+        out
+    }
+
+    /// Every section with its keys and values.
+    pub(super) fn sections(&self) -> Vec<(&'static str, Lines)> {
+        let Self { file: _, site, limits, buffers, classes, rules, peers, access } = self;
+        let mut sections = vec![("site", site_lines(site)), ("limits", limits_lines(limits))];
+        sections.extend(buffers.iter().map(|buffer| ("buffer", buffer_lines(buffer))));
+        sections.extend(classes.iter().map(|class| ("class", class_lines(class))));
+        sections.extend(rules.iter().map(|rule| ("rule", rule_lines(rule))));
+        sections.extend(peers.iter().map(|peer| ("peer", peer_lines(peer))));
+        sections.extend(access.iter().map(|access| ("access", access_lines(access))));
+        sections
+    }
+}
+
+/// A text as a TOML string.
+pub(crate) fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn path(path: &Path) -> String {
+    quoted(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy())
+}
+
+fn size(bytes: u64) -> String {
+    quoted(&units::size_text(bytes))
+}
+
+fn span(span: std::time::Duration) -> String {
+    quoted(&units::span_text(span))
+}
+
+/// Texts as a TOML list.
+pub(crate) fn list(texts: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let quoted: Vec<String> = texts.into_iter().map(|text| quoted(text.as_ref())).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+fn networks(cidrs: &[Cidr]) -> String {
+    list(cidrs.iter().map(Cidr::to_string))
+}
+
+fn optional<T>(lines: &mut Lines, name: &'static str, value: Option<T>, text: impl Fn(T) -> String) {
+    lines.extend(value.map(|value| (name, text(value))));
+}
+
+fn site_lines(site: &Site) -> Lines {
+    let Site {
+        path_identity,
+        organization,
+        listen,
+        data,
+        durability,
+        max_age_days,
+        article_bytes_max,
+        remember_days,
+        unknown_groups,
+        journal_keep_bytes,
+        log_level,
+        log_format,
+    } = site;
+    let mut lines = vec![("path_identity", quoted(path_identity))];
+    optional(&mut lines, "organization", organization.as_deref(), quoted);
+    lines.extend([
+        ("listen", list(listen)),
+        ("data", path(data)),
+        ("durability", quoted(&durability.text())),
+        ("max_age_days", max_age_days.map_or_else(|| quoted("none"), |days| days.to_string())),
+        ("article_bytes_max", size(*article_bytes_max)),
+        ("remember_days", remember_days.to_string()),
+        ("unknown_groups", quoted(unknown_groups.word())),
+        ("journal_keep_bytes", size(*journal_keep_bytes)),
+        ("log_level", quoted(log_level.word())),
+        ("log_format", quoted(log_format.word())),
+    ]);
+    lines
+}
+
+fn limits_lines(limits: &Limits) -> Lines {
+    let Limits { connections_max, connections_per_address_max, idle_timeout, command_timeout, write_timeout } =
+        limits;
+    vec![
+        ("connections_max", connections_max.to_string()),
+        ("connections_per_address_max", connections_per_address_max.to_string()),
+        ("idle_timeout", span(*idle_timeout)),
+        ("command_timeout", span(*command_timeout)),
+        ("write_timeout", span(*write_timeout)),
+    ]
+}
+
+fn buffer_lines(buffer: &Buffer) -> Lines {
+    let Buffer { name, path: file, size: bytes, block } = buffer;
+    vec![
+        ("name", quoted(name)),
+        ("path", path(file)),
+        ("size", size(*bytes)),
+        ("block", quoted(&block.to_string())),
+    ]
+}
+
+fn class_lines(class: &Class) -> Lines {
+    let Class { name, method, buffers, order, size: bytes } = class;
+    let mut lines = vec![("name", quoted(name)), ("method", quoted(method.word()))];
+    if *method == Method::Cnfs {
+        lines.push(("buffers", list(buffers)));
+        lines.push(("order", quoted(order.word())));
+    }
+    if *method == Method::Memory {
+        lines.push(("size", size(*bytes)));
+    }
+    lines
+}
+
+fn rule_lines(rule: &Rule) -> Lines {
+    let Rule {
+        class,
+        groups,
+        larger_than,
+        smaller_than,
+        crossposts_at_least,
+        from,
+        expires_within,
+        expires_beyond,
+    } = rule;
+    let mut lines = vec![("class", quoted(class))];
+    optional(&mut lines, "groups", groups.as_ref().map(Groups::as_str), quoted);
+    optional(&mut lines, "larger_than", *larger_than, size);
+    optional(&mut lines, "smaller_than", *smaller_than, size);
+    optional(&mut lines, "crossposts_at_least", *crossposts_at_least, |groups| groups.to_string());
+    optional(&mut lines, "from", from.as_ref().map(Groups::as_str), quoted);
+    optional(&mut lines, "expires_within", *expires_within, span);
+    optional(&mut lines, "expires_beyond", *expires_beyond, span);
+    lines
+}
+
+fn peer_lines(peer: &Peer) -> Lines {
+    let Peer { name, addresses, accept, max_connections, streaming } = peer;
+    vec![
+        ("name", quoted(name)),
+        ("addresses", networks(addresses)),
+        ("accept", quoted(accept.as_str())),
+        ("max_connections", max_connections.to_string()),
+        ("streaming", streaming.to_string()),
+    ]
+}
+
+fn access_lines(access: &Access) -> Lines {
+    let Access { from, read, post } = access;
+    vec![("from", networks(from)), ("read", quoted(read.as_str())), ("post", quoted(post.as_str()))]
+}

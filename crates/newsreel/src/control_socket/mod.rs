@@ -1,0 +1,191 @@
+//! The control socket: how a running server takes orders from `newsreel status`, `group`, `rnews` and the like.
+//!
+//! A Unix socket in the spool's directory that only the server's user can open. Requests are carried out by
+//! `operations` and, for articles, by `ingest`, each on a thread that may block. Called by `server`.
+
+pub mod protocol;
+
+use crate::operations;
+use crate::site::{Site, read};
+use protocol::{LINE_BYTES_MAX, PeerStatus, Reply, Request, SOCKET_FILE_NAME, ServerStatus, StatusReport};
+use std::fs;
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+/// Control connections served at once; more wait.
+const CONNECTIONS_MAX: usize = 16;
+/// How long a control connection may be silent.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The listening control socket; its file is removed when dropped.
+pub(crate) struct Listener {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Binds the socket in the spool's directory. The spool is open, so no other server uses a socket that is there.
+    pub fn bind(site: &Site) -> io::Result<Self> {
+        let path = site.config.site.data.join(SOCKET_FILE_NAME);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+        Ok(Self { listener, path })
+    }
+
+    /// Serves connections until the server stops.
+    pub async fn serve(self, site: Arc<Site>) {
+        let mut stopping = std::pin::pin!(site.stopping());
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                () = &mut stopping => break,
+                accepted = self.listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
+                    Ok((stream, _)) => {
+                        let site = site.clone();
+                        connections.spawn_blocking(move || {
+                            if let Err(error) = converse(&site, stream) {
+                                debug!(%error, "control connection ended");
+                            }
+                        });
+                    }
+                    Err(error) => {
+                        warn!(%error, "cannot accept a control connection");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                },
+                Some(_) = connections.join_next() => {}
+            }
+        }
+        // What is running goes on to its end, or until the server has waited long enough.
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Gone already is fine.
+        let _gone = fs::remove_file(&self.path);
+    }
+}
+
+/// Answers the requests of one connection, to its end.
+fn converse(site: &Site, stream: UnixStream) -> io::Result<()> {
+    let stream: BlockingStream = stream.into_std()?;
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(SILENCE_TIMEOUT))?;
+    stream.set_write_timeout(Some(SILENCE_TIMEOUT))?;
+    let mut requests = BufReader::new(stream.try_clone()?);
+    let mut replies = BufWriter::new(stream);
+    let mut line = Vec::new();
+    while !site.is_stopping() {
+        line.clear();
+        requests.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line)?;
+        if line.is_empty() {
+            break;
+        }
+        let ok = match serde_json::from_slice::<Request>(&line) {
+            Err(error) => {
+                say(&mut replies, &Reply::Error(error.to_string()))?;
+                false
+            }
+            Ok(request) => answer(site, &request, &mut requests, &mut replies)?,
+        };
+        say(&mut replies, &Reply::Done { ok })?;
+        replies.flush()?;
+    }
+    Ok(())
+}
+
+fn answer(
+    site: &Site,
+    request: &Request,
+    requests: &mut impl Read,
+    replies: &mut (impl Write + Send),
+) -> io::Result<bool> {
+    match request {
+        Request::Status => {
+            let report = StatusReport {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                path_identity: site.config.site.path_identity.clone(),
+                server: Some(server_status(site)),
+                spool: operations::spool_status(&site.spool, &site.config)?,
+            };
+            say(replies, &Reply::Status(Box::new(report)))?;
+            Ok(true)
+        }
+        Request::Rnews => file_articles(site, requests, replies),
+        other => {
+            let mut failure = None;
+            let mut sink = |reply: Reply| {
+                if failure.is_none() {
+                    failure = say(replies, &reply).and_then(|()| replies.flush()).err();
+                }
+            };
+            let ok = operations::execute(other, &site.spool, &mut sink);
+            failure.map_or(Ok(ok), Err)
+        }
+    }
+}
+
+/// Files the articles that follow a [`Request::Rnews`].
+fn file_articles(site: &Site, requests: &mut impl Read, replies: &mut impl Write) -> io::Result<bool> {
+    let mut wire = Vec::new();
+    let mut ok = true;
+    loop {
+        let mut length = [0; 4];
+        requests.read_exact(&mut length)?;
+        let length = u32::from_be_bytes(length);
+        if length == 0 {
+            return Ok(ok);
+        }
+        wire.clear();
+        if requests.by_ref().take(u64::from(length)).read_to_end(&mut wire)? < length as usize {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let (disposition, reason) = site.filer.file(&wire);
+        ok &= disposition != protocol::Disposition::TryLater;
+        let id = netnews::Article::parse(&wire).ok().and_then(|article| article.message_id());
+        let message_id = id.map(|id| id.as_str().to_owned()).unwrap_or_default();
+        say(replies, &Reply::Article { message_id, disposition, reason })?;
+    }
+}
+
+fn server_status(site: &Site) -> ServerStatus {
+    let counters = &site.counters;
+    let peers = site.config.peers.iter().zip(&counters.peers).enumerate();
+    ServerStatus {
+        pid: std::process::id(),
+        uptime_secs: site.started.elapsed().as_secs(),
+        listen: site.listen.iter().map(ToString::to_string).collect(),
+        connections: site.seats.all() as u64,
+        readers_served: read(&counters.readers_served),
+        peers: peers
+            .map(|(number, (peer, counters))| PeerStatus {
+                name: peer.name.clone(),
+                connections: site.seats.of_peer(number) as u64,
+                offered: read(&counters.offered),
+                accepted: read(&counters.accepted),
+                rejected: read(&counters.rejected),
+            })
+            .collect(),
+        accepted: read(&counters.accepted),
+        rejected: read(&counters.rejected),
+        try_later: read(&counters.try_later),
+    }
+}
+
+fn say(replies: &mut impl Write, reply: &Reply) -> io::Result<()> {
+    serde_json::to_writer(&mut *replies, reply)?;
+    replies.write_all(b"\n")
+}

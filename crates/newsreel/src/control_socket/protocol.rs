@@ -1,0 +1,239 @@
+//! What is said on the control socket: the unix socket `control` in the spool's directory.
+//!
+//! A client sends one [`Request`] as a line of JSON; after [`Request::Rnews`] follow the articles, each as a
+//! four-byte big-endian length and so many bytes of wire format (CRLF, dot-stuffed, without the final `.` line),
+//! ended by a length of 0. The server answers with [`Reply`] lines, of which the last is [`Reply::Done`]. One
+//! connection may carry many requests, one after the other. Spoken by `control_socket` and `cli::control`.
+
+use serde::{Deserialize, Serialize};
+
+/// File name of the socket in the spool's directory.
+pub const SOCKET_FILE_NAME: &str = "control";
+/// Longest request or reply line, in bytes.
+pub const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// How the server is; answered by one [`Reply::Status`].
+    Status,
+    /// Add groups; those that exist already are counted as unchanged. Answered by [`Reply::Changed`] each.
+    GroupAdd {
+        /// The groups.
+        groups: Vec<GroupEntry>,
+    },
+    /// Remove groups; answered by [`Reply::Changed`] each.
+    GroupRemove {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// Change flag or description of a group; answered by [`Reply::Changed`].
+    GroupSet {
+        /// Its name.
+        name: String,
+        /// New flag, as in [`GroupEntry::flag`]; absent: as before.
+        flag: Option<String>,
+        /// New description; absent: as before.
+        description: Option<String>,
+    },
+    /// The groups whose names match; answered by [`Reply::Group`] each, in order of name.
+    GroupList {
+        /// A wildmat; absent: all.
+        wildmat: Option<String>,
+    },
+    /// What is known of a token, Message-ID (`<...>`) or file; answered by [`Reply::Text`] lines.
+    Explain {
+        /// The token, Message-ID or path of a file.
+        subject: String,
+    },
+    /// Check every record, row and number; answered by [`Reply::Progress`] and one [`Reply::Problem`] each.
+    Verify,
+    /// File articles, which follow; answered by one [`Reply::Article`] each, in order.
+    Rnews,
+}
+
+/// A group, as it is added or listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupEntry {
+    /// Its name.
+    pub name: String,
+    /// `y`, `n`, `m`, `j`, `x` or `=other.name`.
+    pub flag: String,
+    /// One line; empty: none.
+    #[serde(default)]
+    pub description: String,
+    /// The number its first article comes after; 0 unless the group comes from another server with its numbers.
+    #[serde(default)]
+    pub high: u64,
+}
+
+/// One reply line; `{"kind": {...}}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// The answer to [`Request::Status`].
+    Status(Box<StatusReport>),
+    /// A group.
+    Group(GroupRow),
+    /// What became of a change to a group.
+    Changed {
+        /// The group.
+        name: String,
+        /// Whether anything changed (adding a group that exists changes nothing).
+        changed: bool,
+        /// Why it could not be done.
+        error: Option<String>,
+    },
+    /// A line of explanation.
+    Text(String),
+    /// How far long work is.
+    Progress {
+        /// What is being done.
+        what: String,
+        /// Steps done.
+        done: u64,
+        /// Steps in all.
+        total: u64,
+    },
+    /// Something wrong that `verify` found.
+    Problem(String),
+    /// What became of an article of [`Request::Rnews`].
+    Article {
+        /// Its Message-ID, if it has one.
+        message_id: String,
+        /// What became of it.
+        disposition: Disposition,
+        /// Why, in words; empty if accepted.
+        reason: String,
+    },
+    /// The request was not understood or could not be carried out.
+    Error(String),
+    /// The last line of an answer.
+    Done {
+        /// Whether all that was asked was done and nothing wrong was found.
+        ok: bool,
+    },
+}
+
+/// The three dispositions of an article.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Disposition {
+    /// It is stored.
+    Accepted,
+    /// It is not wanted; do not send it again.
+    Rejected,
+    /// We are in trouble; send it again later.
+    TryLater,
+}
+
+/// A group with its counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupRow {
+    /// Its name.
+    pub name: String,
+    /// `y`, `n`, `m`, `j`, `x` or `=other.name`.
+    pub flag: String,
+    /// Low water mark.
+    pub low: u64,
+    /// High water mark.
+    pub high: u64,
+    /// Articles it holds now.
+    pub count: u64,
+    /// One line; empty: none.
+    pub description: String,
+    /// Unix seconds of its creation.
+    pub created: u64,
+    /// Who created it.
+    pub creator: String,
+}
+
+/// How the server is. Fields that only a running server knows are absent when `newsreel status` reads the spool
+/// itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatusReport {
+    /// newsreel's version.
+    pub version: String,
+    /// Our name in Path.
+    pub path_identity: String,
+    /// The running server; absent: none runs.
+    pub server: Option<ServerStatus>,
+    /// The spool.
+    pub spool: SpoolStatus,
+}
+
+/// What a running server knows of itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// Its process number.
+    pub pid: u32,
+    /// Seconds since it began to listen.
+    pub uptime_secs: u64,
+    /// The addresses it listens on, ports resolved.
+    pub listen: Vec<String>,
+    /// Connections open now.
+    pub connections: u64,
+    /// Connections of readers served since the start.
+    pub readers_served: u64,
+    /// The peers of the configuration, in its order.
+    pub peers: Vec<PeerStatus>,
+    /// Articles accepted since the start, from anyone.
+    pub accepted: u64,
+    /// Articles rejected since the start, from anyone.
+    pub rejected: u64,
+    /// Answers "try later" since the start.
+    pub try_later: u64,
+}
+
+/// What one peer did since the start.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// Its name.
+    pub name: String,
+    /// Its connections now.
+    pub connections: u64,
+    /// Message-IDs it offered (IHAVE, CHECK, and TAKETHIS without CHECK).
+    pub offered: u64,
+    /// Articles accepted from it.
+    pub accepted: u64,
+    /// Articles it sent that were rejected.
+    pub rejected: u64,
+}
+
+/// How the spool is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpoolStatus {
+    /// Its directory.
+    pub dir: String,
+    /// When an article counts as safely stored, as the configuration writes it.
+    pub durability: String,
+    /// Why it stopped accepting articles; absent: it accepts.
+    pub stopped: Option<String>,
+    /// Articles that can be read now.
+    pub articles: u64,
+    /// Groups.
+    pub groups: u64,
+    /// Message-IDs in history.
+    pub history_entries: u64,
+    /// Bytes of journal.
+    pub journal_bytes: u64,
+    /// The buffers.
+    pub buffers: Vec<BufferStatus>,
+}
+
+/// How a buffer is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BufferStatus {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Bytes of it that hold articles.
+    pub used_bytes: u64,
+    /// Its cycle number: 1 until it wraps for the first time.
+    pub cycle: u64,
+    /// Unix seconds of the arrival of its oldest article; absent: it is empty.
+    pub oldest_arrival: Option<u64>,
+}

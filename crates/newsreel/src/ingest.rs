@@ -1,0 +1,273 @@
+//! The one road of an article: IHAVE, TAKETHIS, POST and rnews all come through [`Filer::ingest`].
+//!
+//! A batch goes: each article is identified and judged (no side effects), then all are committed in one call of the
+//! spool, whose journal rows are the commit point; only then is anyone told. What was rejected by policy is remembered in
+//! the same commit, damage in transit and our own trouble are not. Called by `relay`, `inject`, the control socket.
+//! Sources: DESIGN.md section 3, RFC 5537 section 3.6.
+
+mod choose;
+mod drafts;
+mod origin;
+mod reject;
+
+pub(crate) use origin::Origin;
+pub(crate) use reject::Reject;
+
+use crate::checks::{self, Policy};
+use crate::config::Config;
+use crate::control_socket::protocol;
+use crate::site::{Counters, add, unix_now};
+use drafts::{Draft, Drafts};
+use netnews::article::Headers;
+use netnews::nntp::wire;
+use netnews::{Article, Known, MessageId};
+use spool::{GroupId, Key, Lookup, Outcome, Spool, Ticket, Token, Trouble};
+use std::sync::Arc;
+use tracing::{debug, error};
+
+/// Headers looked at in an article that is too large to be taken.
+const HEADERS_MAX: usize = 200;
+
+/// An article as it came in: wire format without the final `.` line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Incoming<'a> {
+    pub wire: &'a [u8],
+    /// The Message-ID it was announced with; the article must have the same.
+    pub claimed_id: Option<&'a [u8]>,
+}
+
+/// What became of an article.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Disposition {
+    /// It is stored.
+    Accepted(Token),
+    /// It is not wanted.
+    Rejected(Reject),
+    /// We are in trouble; see [`Receipt::trouble`].
+    TryLater,
+}
+
+/// What became of a batch as a whole.
+#[derive(Debug, Default)]
+pub(crate) struct Receipt {
+    /// Answers may be given when this is durable.
+    pub ticket: Option<Ticket>,
+    /// Why some dispositions are `TryLater`.
+    pub trouble: Option<Trouble>,
+}
+
+/// Files articles in the spool.
+pub struct Filer {
+    config: Arc<Config>,
+    spool: Arc<Spool>,
+    policy: Policy,
+    counters: Arc<Counters>,
+}
+
+impl Filer {
+    /// A filer for `spool` by the rules of `config`.
+    pub fn new(config: Arc<Config>, spool: Arc<Spool>) -> Self {
+        let policy = Policy::of(&config);
+        Self { config, spool, policy, counters: Arc::new(Counters::default()) }
+    }
+
+    /// The same, counting into `counters`.
+    pub(crate) fn counted_by(self, counters: Arc<Counters>) -> Self {
+        Self { counters, ..self }
+    }
+
+    /// Files one article that a batch brought, in wire format without the final `.` line; blocking. Gives what became of
+    /// it and why.
+    pub fn file(&self, wire: &[u8]) -> (protocol::Disposition, String) {
+        let origin = Origin::batch(&self.config.site.path_identity);
+        let mut dispositions = Vec::new();
+        let receipt = self.ingest(&origin, &[Incoming { wire, claimed_id: None }], &mut dispositions);
+        match dispositions.first() {
+            Some(Disposition::Accepted(_)) => (protocol::Disposition::Accepted, String::new()),
+            Some(Disposition::Rejected(reject)) => (protocol::Disposition::Rejected, reject.to_string()),
+            Some(Disposition::TryLater) | None => {
+                let text = receipt.trouble.map_or_else(String::new, |trouble| trouble.to_string());
+                (protocol::Disposition::TryLater, text)
+            }
+        }
+    }
+
+    /// Files a batch; appends one disposition for each article, in order. May wait for the spool's writer.
+    pub(crate) fn ingest(
+        &self,
+        origin: &Origin,
+        batch: &[Incoming<'_>],
+        dispositions: &mut Vec<Disposition>,
+    ) -> Receipt {
+        let now = unix_now();
+        let first = dispositions.len();
+        let mut drafts = Drafts::new(batch.len());
+        for incoming in batch {
+            let verdict = self.consider(origin, incoming, now, &mut drafts);
+            dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
+        }
+        let receipt = self.commit(&drafts, now, first, dispositions);
+        self.count(origin, batch, dispositions.get(first..).unwrap_or_default());
+        receipt
+    }
+
+    /// Identifies and judges one article; what is to be committed goes into `drafts`.
+    fn consider<'a>(
+        &self,
+        origin: &'a Origin,
+        incoming: &Incoming<'a>,
+        now: i64,
+        drafts: &mut Drafts<'a>,
+    ) -> Result<(), Reject> {
+        let claimed = self.claimed(incoming)?;
+        let article = Article::parse(incoming.wire)?;
+        article.required()?;
+        checks::framing(&article)?;
+        let (id, key) = self.identify(&article, claimed)?;
+        let groups_start = drafts.groups.len();
+        match self.judge(origin, &article, now, &mut drafts.groups) {
+            Ok(()) => {
+                drafts.push(Draft::of(&article, id, key, origin, groups_start..drafts.groups.len()));
+                Ok(())
+            }
+            Err(reject) => {
+                drafts.groups.truncate(groups_start);
+                if reject.remember() {
+                    drafts.remember(key);
+                }
+                Err(reject)
+            }
+        }
+    }
+
+    /// Remembers the Message-ID of an article of which only this much was taken, as it is too large, so that it is not
+    /// asked for again; only if the article has the announced one.
+    pub(crate) fn remember_too_large(&self, announced: &[u8], begun: &[u8]) {
+        let mut headers = Headers::of(begun).take(HEADERS_MAX);
+        let own = headers.find(|(name, _)| name.eq_ignore_ascii_case(b"Message-ID"));
+        let own = own.and_then(|(_, value)| MessageId::from_header(value));
+        if own.is_none_or(|own| own.as_bytes() != announced) {
+            return;
+        }
+        let mut drafts = Drafts::new(1);
+        drafts.remember(self.spool.key(announced));
+        self.commit(&drafts, unix_now(), 0, &mut []);
+    }
+
+    /// The announced Message-ID and its key, if there is one; a known one is rejected before the article is looked at.
+    fn claimed<'a>(&self, incoming: &Incoming<'a>) -> Result<Option<(MessageId<'a>, Key)>, Reject> {
+        let Some(text) = incoming.claimed_id else { return Ok(None) };
+        let id = MessageId::parse(text).ok_or(Reject::BadMessageId)?;
+        let key = self.spool.key(id.as_bytes());
+        match self.spool.lookup(&key) {
+            Lookup::Unknown => Ok(Some((id, key))),
+            _ => Err(Reject::Duplicate),
+        }
+    }
+
+    /// The article's Message-ID, which must be the announced one, and its key.
+    fn identify<'a>(
+        &self,
+        article: &Article<'a>,
+        claimed: Option<(MessageId<'a>, Key)>,
+    ) -> Result<(MessageId<'a>, Key), Reject> {
+        let id = article.message_id().ok_or(Reject::BadMessageId)?;
+        match claimed {
+            Some((claimed, _)) if claimed != id => Err(Reject::OtherMessageId),
+            Some((_, key)) => Ok((id, key)),
+            None => {
+                let key = self.spool.key(id.as_bytes());
+                match self.spool.lookup(&key) {
+                    Lookup::Unknown => Ok((id, key)),
+                    _ => Err(Reject::Duplicate),
+                }
+            }
+        }
+    }
+
+    /// Whether the article is taken, and the groups it is filed in.
+    fn judge(
+        &self,
+        origin: &Origin,
+        article: &Article<'_>,
+        now: i64,
+        groups: &mut Vec<GroupId>,
+    ) -> Result<(), Reject> {
+        checks::relayable(article, &self.policy, origin.checks_path(), now)?;
+        choose::groups(&self.spool, self.config.site.unknown_groups, origin, article, groups)
+    }
+
+    /// Commits what was drafted and turns the provisional `TryLater` from `first` on into what became of the articles.
+    fn commit(
+        &self,
+        drafts: &Drafts<'_>,
+        now: i64,
+        first: usize,
+        dispositions: &mut [Disposition],
+    ) -> Receipt {
+        if drafts.is_empty() {
+            return Receipt::default();
+        }
+        let mut outcomes = Vec::new();
+        let result = drafts.with_entries(now, |entries| match self.spool.try_commit(entries, &mut outcomes) {
+            Some(result) => result,
+            None => patiently(|| self.spool.commit(entries, &mut outcomes)),
+        });
+        let waiting = dispositions.iter_mut().skip(first).filter(|d| **d == Disposition::TryLater);
+        for (disposition, outcome) in waiting.zip(&outcomes) {
+            *disposition = match outcome {
+                Outcome::Filed(filed) => Disposition::Accepted(filed.token),
+                Outcome::Duplicate | Outcome::Remembered => Disposition::Rejected(Reject::Duplicate),
+                Outcome::Unfit => Disposition::Rejected(Reject::NoPlace),
+            };
+        }
+        match result {
+            Ok(ticket) => Receipt { ticket: Some(ticket), trouble: None },
+            Err(trouble) => {
+                error!(%trouble, "the spool takes no articles");
+                Receipt { ticket: None, trouble: Some(trouble) }
+            }
+        }
+    }
+
+    fn count(&self, origin: &Origin, batch: &[Incoming<'_>], dispositions: &[Disposition]) {
+        let (mut accepted, mut rejected) = (0, 0);
+        for (incoming, disposition) in batch.iter().zip(dispositions) {
+            match disposition {
+                Disposition::Accepted(_) => accepted += 1,
+                Disposition::TryLater => {}
+                Disposition::Rejected(reject) => {
+                    rejected += 1;
+                    if tracing::enabled!(tracing::Level::DEBUG) {
+                        debug!(from = origin.name(), id = %shown_id(incoming), reason = %reject, "rejected");
+                    }
+                }
+            }
+        }
+        add(&self.counters.accepted, accepted);
+        add(&self.counters.rejected, rejected);
+        add(&self.counters.try_later, dispositions.len() - accepted - rejected);
+        if let Some(peer) = origin.peer_number().and_then(|peer| self.counters.peers.get(peer)) {
+            add(&peer.accepted, accepted);
+            add(&peer.rejected, rejected);
+        }
+    }
+}
+
+/// Runs what may wait for the spool's writer without holding up other sessions of this thread.
+fn patiently<T>(work: impl FnOnce() -> T) -> T {
+    match tokio::runtime::Handle::try_current() {
+        Ok(_) => tokio::task::block_in_place(work),
+        Err(_) => work(),
+    }
+}
+
+/// The Message-ID to show in the log, as far as there is one.
+fn shown_id(incoming: &Incoming<'_>) -> String {
+    let header = || Article::parse(incoming.wire).ok().and_then(|article| article.header(Known::MessageId));
+    let id = incoming.claimed_id.or_else(header).unwrap_or_default();
+    String::from_utf8_lossy(id.get(..wire::LINE_BYTES_MAX).unwrap_or(id)).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

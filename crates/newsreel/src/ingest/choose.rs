@@ -1,0 +1,114 @@
+//! The groups an article is filed in.
+//!
+//! Of the Newsgroups header those that are carried and that the sender may send to, each once, aliases followed;
+//! control messages go to the group of their kind instead. Called by `ingest`. Sources: RFC 5537 section 3.6 and
+//! 5.3, RFC 6048 section 3.1, INN's handling of `control` and `junk`.
+
+use super::{Origin, Reject};
+use crate::config::UnknownGroups;
+use netnews::{Article, Known, newsgroups};
+use spool::{Flag, GroupId, Spool};
+
+/// Where articles without a carried group go, if `unknown_groups = "junk"`, and those of groups with flag `j`.
+const JUNK: &[u8] = b"junk";
+/// Where control messages go that have no `control.KIND`.
+const CONTROL: &[u8] = b"control";
+/// The longest kind of control message looked at, in bytes.
+const CONTROL_KIND_BYTES_MAX: usize = 32;
+/// Most groups one article is filed in.
+pub(super) const GROUPS_PER_ARTICLE_MAX: usize = 250;
+
+/// What a walk through Newsgroups found besides groups to file in.
+#[derive(Default)]
+struct Seen {
+    not_accepted: bool,
+    refused: bool,
+    junk: bool,
+}
+
+/// Appends the groups that `article` is filed in.
+pub(super) fn groups(
+    spool: &Spool,
+    unknown: UnknownGroups,
+    origin: &Origin,
+    article: &Article<'_>,
+    out: &mut Vec<GroupId>,
+) -> Result<(), Reject> {
+    let start = out.len();
+    let mut seen = Seen::default();
+    for name in newsgroups::split(article.header(Known::Newsgroups).unwrap_or_default()) {
+        one(spool, origin, article, name, start, &mut seen, out)?;
+    }
+    if let Some(control) = control_group(spool, article) {
+        out.truncate(start);
+        out.push(control);
+        return Ok(());
+    }
+    if out.len() > start {
+        return Ok(());
+    }
+    if seen.not_accepted {
+        return Err(Reject::NotAccepted);
+    }
+    if seen.refused {
+        return Err(Reject::RefusedGroups);
+    }
+    if !seen.junk && unknown == UnknownGroups::Reject {
+        return Err(Reject::UnknownGroups);
+    }
+    out.push(spool.group_id(JUNK).ok_or(Reject::UnknownGroups)?);
+    Ok(())
+}
+
+fn one(
+    spool: &Spool,
+    origin: &Origin,
+    article: &Article<'_>,
+    name: &[u8],
+    start: usize,
+    seen: &mut Seen,
+    out: &mut Vec<GroupId>,
+) -> Result<(), Reject> {
+    if !origin.accepts(name) {
+        seen.not_accepted = true;
+        return Ok(());
+    }
+    let Some(mut id) = spool.group_id(name) else { return Ok(()) };
+    match spool.group(id).map(|group| group.flag()) {
+        Some(Flag::Open | Flag::Closed) => {}
+        Some(Flag::Moderated) if article.count(Known::Approved) == 0 => return Err(Reject::Unapproved),
+        Some(Flag::Moderated) => {}
+        Some(Flag::Alias(real)) => match spool.group_id(real.as_bytes()) {
+            Some(real) => id = real,
+            None => return Ok(()),
+        },
+        Some(Flag::Junk) => {
+            seen.junk = true;
+            return Ok(());
+        }
+        Some(Flag::Refused) => {
+            seen.refused = true;
+            return Ok(());
+        }
+        None => return Ok(()),
+    }
+    if out.get(start..).is_some_and(|chosen| chosen.contains(&id)) {
+        return Ok(());
+    }
+    if out.len() - start >= GROUPS_PER_ARTICLE_MAX {
+        return Err(Reject::TooManyGroups);
+    }
+    out.push(id);
+    Ok(())
+}
+
+/// For a control message `control.KIND` or else `control`, if there is such a group.
+fn control_group(spool: &Spool, article: &Article<'_>) -> Option<GroupId> {
+    let value = article.header(Known::Control)?;
+    let kind = value.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
+    let mut name = Vec::with_capacity(CONTROL.len() + 1 + CONTROL_KIND_BYTES_MAX);
+    name.extend_from_slice(CONTROL);
+    name.push(b'.');
+    name.extend(kind.iter().take(CONTROL_KIND_BYTES_MAX).map(u8::to_ascii_lowercase));
+    spool.group_id(&name).or_else(|| spool.group_id(CONTROL))
+}

@@ -1,0 +1,174 @@
+//! What a batch will commit, before it is committed.
+//!
+//! Articles are lists of pieces of the receive buffer: the old Xref is left out and our name put before the Path without
+//! copying a byte. Flat vectors for the whole batch, so nothing is allocated per article. Called by `ingest` only.
+
+use super::Origin;
+use netnews::overview_row::Fields;
+use netnews::{Article, Known, MessageId, date};
+use spool::{Entry, Filing, GroupId, Key};
+use std::ops::Range;
+
+/// Pieces of one article at most: before, between and after two cuts, and what is put in.
+const PIECES_MAX: usize = 4;
+
+/// An article to be filed.
+#[derive(Debug)]
+pub(super) struct Draft<'a> {
+    key: Key,
+    message_id: &'a [u8],
+    pieces: [&'a [u8]; PIECES_MAX],
+    header_bytes: usize,
+    message_id_at: usize,
+    groups: Range<usize>,
+    fields: Fields<'a>,
+    expires: Option<u64>,
+    from: &'a [u8],
+}
+
+/// What a batch will commit.
+#[derive(Debug)]
+pub(super) struct Drafts<'a> {
+    articles: Vec<Draft<'a>>,
+    remembered: Vec<Key>,
+    /// The groups of all articles, one after the other.
+    pub groups: Vec<GroupId>,
+}
+
+impl<'a> Drafts<'a> {
+    pub fn new(articles: usize) -> Self {
+        Self {
+            articles: Vec::with_capacity(articles),
+            remembered: Vec::new(),
+            groups: Vec::with_capacity(articles + articles / 4),
+        }
+    }
+
+    pub fn push(&mut self, draft: Draft<'a>) {
+        self.articles.push(draft);
+    }
+
+    pub fn remember(&mut self, key: Key) {
+        self.remembered.push(key);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.articles.is_empty() && self.remembered.is_empty()
+    }
+
+    /// Calls `commit` with the entries: first the articles in the order they were pushed, then what is remembered.
+    pub fn with_entries<T>(&self, now: i64, commit: impl FnOnce(&[Entry<'_>]) -> T) -> T {
+        let arrived = u64::try_from(now).unwrap_or_default();
+        let mut entries = Vec::with_capacity(self.articles.len() + self.remembered.len());
+        entries.extend(self.articles.iter().map(|draft| Entry::Article(self.filing(draft, arrived))));
+        entries.extend(self.remembered.iter().map(|key| Entry::Remember { key: *key, arrived }));
+        commit(&entries)
+    }
+
+    fn filing<'s>(&'s self, draft: &'s Draft<'a>, arrived: u64) -> Filing<'s> {
+        Filing {
+            key: draft.key,
+            message_id: draft.message_id,
+            pieces: &draft.pieces,
+            header_bytes: draft.header_bytes,
+            message_id_at: draft.message_id_at,
+            groups: self.groups.get(draft.groups.clone()).unwrap_or_default(),
+            fields: draft.fields,
+            arrived,
+            expires: draft.expires,
+            from: draft.from,
+        }
+    }
+}
+
+impl<'a> Draft<'a> {
+    /// Makes the pieces and notes what the spool wants to know.
+    pub fn of(
+        article: &Article<'a>,
+        id: MessageId<'a>,
+        key: Key,
+        origin: &'a Origin,
+        groups: Range<usize>,
+    ) -> Self {
+        let value = |known| article.header(known).unwrap_or_default();
+        let path_at = value_at(article, Known::Path);
+        let prefix = origin.before_path(value(Known::Path));
+        let xref = article.header_lines(Known::Xref).unwrap_or(0..0);
+        let id_at = value_at(article, Known::MessageId) + leading_blanks(value(Known::MessageId));
+        let moved = |at: usize| {
+            let put_in = if at >= path_at { prefix.len() } else { 0 };
+            let left_out = if at >= xref.end { xref.len() } else { 0 };
+            at + put_in - left_out
+        };
+        Self {
+            key,
+            message_id: id.as_bytes(),
+            pieces: pieces(article.wire(), path_at, prefix, &xref),
+            header_bytes: moved(article.body_offset()),
+            message_id_at: moved(id_at),
+            groups,
+            fields: Fields {
+                subject: value(Known::Subject),
+                from: value(Known::From),
+                date: value(Known::Date),
+                message_id: id.as_bytes(),
+                references: value(Known::References),
+                bytes: article.bytes() + prefix.len() as u64 - xref.len() as u64,
+                lines: article.lines(),
+            },
+            expires: article.header(Known::Expires).and_then(date::parse).and_then(|at| u64::try_from(at).ok()),
+            from: value(Known::From),
+        }
+    }
+}
+
+/// `wire` with `prefix` put in at `path_at` and `xref` left out.
+fn pieces<'a>(wire: &'a [u8], path_at: usize, prefix: &'a [u8], xref: &Range<usize>) -> [&'a [u8]; PIECES_MAX] {
+    let part = |range: Range<usize>| wire.get(range).unwrap_or_default();
+    if xref.is_empty() {
+        [part(0..path_at), prefix, part(path_at..wire.len()), &[]]
+    } else if xref.start >= path_at {
+        [part(0..path_at), prefix, part(path_at..xref.start), part(xref.end..wire.len())]
+    } else {
+        [part(0..xref.start), part(xref.end..path_at), prefix, part(path_at..wire.len())]
+    }
+}
+
+/// Where the value of a header starts.
+fn value_at(article: &Article<'_>, known: Known) -> usize {
+    let value_bytes = article.header(known).unwrap_or_default().len();
+    article.header_lines(known).map_or(0, |lines| lines.end.saturating_sub(value_bytes + b"\r\n".len()))
+}
+
+fn leading_blanks(value: &[u8]) -> usize {
+    value.len() - value.trim_ascii_start().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft_of(head: &str) -> (String, String, usize) {
+        let wire = format!("{head}\r\nbody\r\n");
+        let article = Article::parse(wire.as_bytes()).unwrap();
+        let origin = Origin::batch("me");
+        let draft = Draft::of(&article, article.message_id().unwrap(), Key(0), &origin, 0..0);
+        let whole = draft.pieces.concat();
+        assert_eq!(draft.fields.bytes, whole.len() as u64);
+        assert!(whole[draft.message_id_at..].starts_with(b"<a@b>"));
+        let head = String::from_utf8(whole[..draft.header_bytes].to_vec()).unwrap();
+        (head, String::from_utf8(whole[draft.header_bytes..].to_vec()).unwrap(), draft.message_id_at)
+    }
+
+    #[test]
+    fn the_path_gets_our_name_and_xref_goes_wherever_they_stand() {
+        let (path, id, xref) = ("Path: x!t\r\n", "Message-ID: \r\n <a@b>\r\n", "Xref: h a:1\r\n b:2\r\n");
+        for order in [[path, id, xref], [path, xref, id], [id, path, xref], [id, xref, path], [xref, path, id], [xref, id, path]] {
+            let expected = order.concat().replace(xref, "").replace("x!t", "me!x!t") + "\r\n";
+            let (head, body, _) = draft_of(&order.concat());
+            assert_eq!((head, body), (expected, "body\r\n".to_owned()));
+        }
+        let (head, _, _) = draft_of(&[path, id].concat());
+        assert_eq!(head, "Path: me!x!t\r\nMessage-ID: \r\n <a@b>\r\n\r\n");
+    }
+}

@@ -1,0 +1,124 @@
+//! Where an article comes from: what the sender may send, and what is put before its Path.
+//!
+//! Made once per connection. Called by `relay`, `inject`, the control socket; read by `ingest`. Source: RFC 5537
+//! section 3.2.1.
+
+use crate::config::Groups;
+use netnews::path::{self, Diagnostic};
+
+/// Where articles come from.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    name: Box<str>,
+    peer: Option<usize>,
+    /// `None`: all groups.
+    accept: Option<Groups>,
+    /// `None`: the Path is complete already.
+    prefix: Option<PathPrefix>,
+}
+
+/// What is put before the Path of a relayed article.
+#[derive(Debug)]
+pub(crate) struct PathPrefix {
+    /// The path identity expected of the sender.
+    expected: Box<[u8]>,
+    /// When the leftmost path identity is that one: `identity!!`.
+    matched: Vec<u8>,
+    /// When it is not.
+    other: Vec<u8>,
+}
+
+impl PathPrefix {
+    /// For articles from a peer called `name` at `address`. A peer's name in the configuration may, but need not be
+    /// its path identity; so another one is no mismatch, only not verified.
+    fn of_peer(identity: &str, name: &str, address: &str) -> Self {
+        let (mut matched, mut other) = (Vec::new(), Vec::new());
+        path::prefix(identity.as_bytes(), Diagnostic::Match, &mut matched);
+        path::prefix(identity.as_bytes(), Diagnostic::Seen(address.as_bytes()), &mut other);
+        Self { expected: name.as_bytes().into(), matched, other }
+    }
+
+    /// For articles whose last station is not known.
+    fn plain(identity: &str) -> Self {
+        let mut other = Vec::new();
+        path::prefix(identity.as_bytes(), Diagnostic::None, &mut other);
+        Self { expected: Box::default(), matched: other.clone(), other }
+    }
+
+    /// What goes before `path`.
+    pub fn before(&self, path: &[u8]) -> &[u8] {
+        let leftmost = path.get(..self.expected.len()).unwrap_or_default();
+        let whole = path.get(self.expected.len()) == Some(&b'!');
+        if whole && leftmost.eq_ignore_ascii_case(&self.expected) { &self.matched } else { &self.other }
+    }
+}
+
+impl Origin {
+    /// A peer: its number and name in the configuration, where it connects from, what it may send.
+    pub fn peer(identity: &str, number: usize, name: &str, address: &str, accept: &Groups) -> Self {
+        Self {
+            name: name.into(),
+            peer: Some(number),
+            accept: (accept.as_str() != "*").then(|| accept.clone()),
+            prefix: Some(PathPrefix::of_peer(identity, name, address)),
+        }
+    }
+
+    /// A batch handed in on this machine.
+    pub fn batch(identity: &str) -> Self {
+        let prefix = Some(PathPrefix::plain(identity));
+        Self { name: "batch".into(), peer: None, accept: None, prefix }
+    }
+
+    /// A reader who posts; the injecting agent has completed the article, its Path too.
+    pub fn injected(address: &str) -> Self {
+        Self { name: address.into(), peer: None, accept: None, prefix: None }
+    }
+
+    /// For the log.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The peer's number in the configuration.
+    pub fn peer_number(&self) -> Option<usize> {
+        self.peer
+    }
+
+    /// Whether the sender may send to `group`.
+    pub fn accepts(&self, group: &[u8]) -> bool {
+        self.accept.as_ref().is_none_or(|accept| accept.matches(group))
+    }
+
+    /// Whether an article with our path identity in its Path has been here.
+    pub fn checks_path(&self) -> bool {
+        self.prefix.is_some()
+    }
+
+    /// What goes before `path`.
+    pub fn before_path(&self, path: &[u8]) -> &[u8] {
+        self.prefix.as_ref().map_or(&[], |prefix| prefix.before(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verified_sender_gives_a_double_bang() {
+        let accept = Groups::parse("*").unwrap();
+        let origin = Origin::peer("me.example", 0, "Peer.example", "192.0.2.1", &accept);
+        for (path, before) in [
+            (&b"peer.example!x!tail"[..], &b"me.example!!"[..]),
+            (b"peer.example.net!x!tail", b"me.example!.SEEN.192.0.2.1!"),
+            (b"x!peer.example!tail", b"me.example!.SEEN.192.0.2.1!"),
+            (b"peer.example", b"me.example!.SEEN.192.0.2.1!"),
+            (b"", b"me.example!.SEEN.192.0.2.1!"),
+        ] {
+            assert_eq!(origin.before_path(path), before);
+        }
+        assert_eq!(Origin::batch("me.example").before_path(b"x!tail"), b"me.example!");
+        assert_eq!(Origin::injected("192.0.2.1").before_path(b"x!tail"), b"");
+    }
+}

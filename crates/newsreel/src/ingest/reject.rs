@@ -1,0 +1,92 @@
+//! Why an article is not wanted.
+//!
+//! Each reason knows its text and whether the Message-ID is remembered: policy that any copy of the article would meet
+//! is; damage in transit, and what only this sender or this copy did wrong, is not, since another peer may bring a good
+//! copy. Called by `ingest` and `checks`. Source: DESIGN.md section 3.
+
+use netnews::Malformed;
+use std::fmt;
+
+/// Why an article is not wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reject {
+    /// It is not an article.
+    Malformed(Malformed),
+    /// Its Message-ID, or the announced one, is none.
+    BadMessageId,
+    /// It has another Message-ID than announced.
+    OtherMessageId,
+    /// It was seen before.
+    Duplicate,
+    /// It has been here: our path identity is in its Path.
+    Loop,
+    /// Its date cannot be read.
+    BadDate,
+    /// Its date is more than a day ahead.
+    FutureDate,
+    /// Its date is older than `site.max_age_days`.
+    TooOld,
+    /// It is longer than `site.article_bytes_max`.
+    TooLarge,
+    /// No group of it is carried.
+    UnknownGroups,
+    /// The peer may send none of its groups.
+    NotAccepted,
+    /// Its groups take no articles.
+    RefusedGroups,
+    /// It is for a moderated group and has no Approved header.
+    Unapproved,
+    /// It is for more groups than one article may be filed in.
+    TooManyGroups,
+    /// No storage rule or buffer takes it.
+    NoPlace,
+}
+
+impl Reject {
+    /// Whether its Message-ID goes into history, so that no copy of it is asked for again.
+    pub fn remember(self) -> bool {
+        match self {
+            Self::Malformed(_) | Self::BadMessageId | Self::OtherMessageId => false,
+            Self::BadDate | Self::FutureDate => false,
+            Self::Duplicate | Self::Loop | Self::NotAccepted | Self::NoPlace => false,
+            Self::TooOld | Self::TooLarge | Self::TooManyGroups => true,
+            Self::UnknownGroups | Self::RefusedGroups | Self::Unapproved => true,
+        }
+    }
+
+    /// The reason in words, without details.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Malformed(_) => "malformed article",
+            Self::BadMessageId => "bad Message-ID",
+            Self::OtherMessageId => "Message-ID is not the announced one",
+            Self::Duplicate => "duplicate",
+            Self::Loop => "path loop",
+            Self::BadDate => "bad date",
+            Self::FutureDate => "date in the future",
+            Self::TooOld => "too old",
+            Self::TooLarge => "too large",
+            Self::UnknownGroups => "no group carried here",
+            Self::NotAccepted => "no group accepted from you",
+            Self::RefusedGroups => "groups take no articles",
+            Self::Unapproved => "no Approved header for moderated group",
+            Self::TooManyGroups => "too many groups",
+            Self::NoPlace => "no storage for such an article",
+        }
+    }
+}
+
+impl fmt::Display for Reject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(malformed) => malformed.fmt(f),
+            other => f.write_str(other.text()),
+        }
+    }
+}
+
+impl From<Malformed> for Reject {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}

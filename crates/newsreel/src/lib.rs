@@ -1,0 +1,20 @@
+//! newsreel: a Usenet server.
+//!
+//! Three duties (RFC 5537): `relay` takes articles from peers, `inject` from readers who post, `serve` gives them to
+//! readers. They never name each other: they meet in [`ingest`], the one road of an article, and in the spool below it.
+//! `session` is a connection, `server` what listens; `control_socket` and `cli` are how operators talk to it.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod checks;
+pub mod cli;
+pub mod config;
+pub mod control_socket;
+pub mod ingest;
+mod inject;
+pub mod log;
+pub mod operations;
+mod relay;
+mod serve;
+pub mod server;
+mod session;
+mod site;

@@ -1,0 +1,121 @@
+//! What operators ask for, carried out on an open spool.
+//!
+//! The same for a running server (`control_socket` calls it) and for a command that opened the spool itself (`cli`), so
+//! that both answer alike. Filing articles is not here: that is `ingest`. Everything blocks.
+
+mod groups;
+mod sink;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use spool::{Lookup, Spool};
+
+use crate::config::Config;
+use crate::control_socket::protocol::{BufferStatus, Reply, Request, SpoolStatus};
+
+pub use sink::Sink;
+
+/// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The caller sends
+/// the final [`Reply::Done`]. [`Request::Status`] and [`Request::Rnews`] are the caller's own.
+pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
+    match request {
+        Request::GroupAdd { groups } => groups::add(spool, groups, sink),
+        Request::GroupRemove { names } => groups::remove(spool, names, sink),
+        Request::GroupSet { name, flag, description } => {
+            groups::set(spool, name, flag.as_deref(), description.clone(), sink)
+        }
+        Request::GroupList { wildmat } => groups::list(spool, wildmat.as_deref(), sink),
+        Request::Explain { subject } => explain(spool, subject, sink),
+        Request::Verify => verify(spool, sink),
+        Request::Status | Request::Rnews => {
+            sink(Reply::Error("this request is not carried out on the spool alone".into()));
+            false
+        }
+    }
+}
+
+/// The spool's part of `newsreel status`.
+pub fn spool_status(spool: &Spool, config: &Config) -> std::io::Result<SpoolStatus> {
+    let status = spool.status()?;
+    Ok(SpoolStatus {
+        dir: config.site.data.display().to_string(),
+        durability: config.site.durability.text(),
+        stopped: status.trouble.map(|trouble| trouble.text),
+        articles: status.articles,
+        groups: status.groups,
+        history_entries: status.history_entries,
+        journal_bytes: status.journal_bytes,
+        buffers: status
+            .buffers
+            .into_iter()
+            .map(|buffer| BufferStatus {
+                name: buffer.name,
+                size_bytes: buffer.area_bytes,
+                used_bytes: buffer.used_bytes,
+                cycle: buffer.cycle,
+                oldest_arrival: buffer.oldest_arrival,
+            })
+            .collect(),
+    })
+}
+
+fn explain(spool: &Spool, subject: &str, sink: &mut Sink<'_>) -> bool {
+    let mut say = |label: &str, text: &str| sink(Reply::Text(format!("{label:<14} {text}")));
+    let explanation = if subject.starts_with('<') {
+        let (found, explanation) = spool.explain_message_id(subject.as_bytes());
+        say("Message-ID", subject);
+        say(
+            "history",
+            match found {
+                Lookup::Unknown => "unknown: it would be taken if it were offered",
+                Lookup::Remembered => "remembered without an article: it was rejected or cancelled",
+                Lookup::Gone => "remembered; its article has been overwritten",
+                Lookup::Present(_) => "present",
+            },
+        );
+        explanation
+    } else if let Some(token) = spool.parse_token(subject) {
+        Some(spool.explain_token(&token, None))
+    } else {
+        let message = format!("`{subject}` is neither a token (buffer:offset:cycle) nor a <message-id>");
+        sink(Reply::Error(message));
+        return false;
+    };
+    let Some(explanation) = explanation else { return false };
+    say("token", &explanation.token);
+    say("article", if explanation.alive { "can be read" } else { "cannot be read" });
+    if let Some(message_id) = explanation.message_id.as_deref().filter(|_| !subject.starts_with('<')) {
+        say("Message-ID", message_id);
+    }
+    for (label, text) in &explanation.lines {
+        say(label, text);
+    }
+    explanation.alive
+}
+
+fn verify(spool: &Spool, sink: &mut Sink<'_>) -> bool {
+    let report = spool.verify(&sink::Relay::new(sink));
+    for finding in &report.findings {
+        sink(Reply::Problem(format!("{}: {}", finding.place, finding.what)));
+    }
+    sink(Reply::Text(format!(
+        "checked {} groups, {} article numbers and {} history entries: {}",
+        report.groups,
+        report.numbers,
+        report.history,
+        match report.findings.len() {
+            0 => "all is well".to_owned(),
+            1 => "1 problem".to_owned(),
+            n if n >= spool::verify::FINDINGS_MAX => format!("{n} problems or more"),
+            n => format!("{n} problems"),
+        }
+    )));
+    report.findings.is_empty()
+}
+
+/// The path of the control socket of a spool's directory.
+pub fn socket_path(data: &Path) -> std::path::PathBuf {
+    data.join(crate::control_socket::protocol::SOCKET_FILE_NAME)
+}

@@ -1,0 +1,116 @@
+//! Every request on a spool in a temporary directory.
+
+use std::sync::Arc;
+
+use spool::{RealDisk, Spool};
+
+use super::execute;
+use crate::control_socket::protocol::{GroupEntry, Reply, Request};
+
+fn spool() -> (tempfile::TempDir, Spool) {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "[[buffer]]\nname = \"b\"\npath = \"b.cyc\"\nsize = \"1 MiB\"\n\
+                [[class]]\nname = \"c\"\nbuffers = [\"b\"]\n[[rule]]\nclass = \"c\"\n";
+    let config = crate::config::parse(text, &dir.path().join("newsreel.toml")).unwrap();
+    let (spool, _) = Spool::open(Arc::new(RealDisk::default()), config.spool_config(), &()).unwrap();
+    (dir, spool)
+}
+
+fn run(spool: &Spool, request: &Request) -> (bool, Vec<Reply>) {
+    let mut replies = Vec::new();
+    let ok = execute(request, spool, &mut |reply| replies.push(reply));
+    (ok, replies)
+}
+
+fn entry(name: &str, flag: &str, description: &str) -> GroupEntry {
+    GroupEntry { name: name.into(), flag: flag.into(), description: description.into(), high: 0 }
+}
+
+fn changed(name: &str, changed: bool, error: Option<&str>) -> Reply {
+    Reply::Changed { name: name.into(), changed, error: error.map(str::to_owned) }
+}
+
+#[test]
+fn groups_are_added_once_and_bad_ones_hinder_no_other() {
+    let (_dir, spool) = spool();
+    let groups = vec![
+        entry("local.test", "y", "For\ttrying\n things out"),
+        entry("bad..name", "y", ""),
+        entry("local.odd", "q", ""),
+        entry("local.test", "n", ""),
+        entry("local.ann", "m", ""),
+    ];
+    let (ok, replies) = run(&spool, &Request::GroupAdd { groups });
+    assert!(!ok);
+    assert_eq!(
+        replies,
+        [
+            changed("bad..name", false, Some("not a valid group name")),
+            changed(
+                "local.odd",
+                false,
+                Some("`q` is not a flag; the flags are y, n, m, j, x and =other.name")
+            ),
+            changed("local.test", false, None),
+            changed("local.test", true, None),
+            changed("local.ann", true, None),
+        ]
+    );
+    let (ok, replies) = run(&spool, &Request::GroupList { wildmat: Some("*.test".into()) });
+    assert!(ok);
+    let [Reply::Group(row)] = replies.as_slice() else { panic!("{replies:?}") };
+    assert_eq!((row.name.as_str(), row.flag.as_str(), row.count), ("local.test", "y", 0));
+    assert_eq!(row.description, "For trying things out");
+}
+
+#[test]
+fn groups_are_changed_and_removed() {
+    let (_dir, spool) = spool();
+    run(&spool, &Request::GroupAdd { groups: vec![entry("local.test", "y", "Tests")] });
+    let set = |name: &str, flag: &str| Request::GroupSet {
+        name: name.into(),
+        flag: Some(flag.into()),
+        description: None,
+    };
+    assert_eq!(run(&spool, &set("local.test", "m")), (true, vec![changed("local.test", true, None)]));
+    assert_eq!(
+        run(&spool, &set("local.none", "m")),
+        (false, vec![changed("local.none", false, Some("no such group"))])
+    );
+    let (_, replies) = run(&spool, &Request::GroupList { wildmat: None });
+    let [Reply::Group(row)] = replies.as_slice() else { panic!("{replies:?}") };
+    assert_eq!((row.flag.as_str(), row.description.as_str()), ("m", "Tests"));
+    let remove = Request::GroupRemove { names: vec!["local.test".into(), "local.none".into()] };
+    let (ok, replies) = run(&spool, &remove);
+    assert!(!ok);
+    assert_eq!(
+        replies,
+        [changed("local.test", true, None), changed("local.none", false, Some("no such group"))]
+    );
+    assert_eq!(run(&spool, &Request::GroupList { wildmat: None }), (true, vec![]));
+}
+
+#[test]
+fn what_is_unknown_is_explained_as_unknown() {
+    let (_dir, spool) = spool();
+    let (ok, replies) = run(&spool, &Request::Explain { subject: "<a@example.org>".into() });
+    assert!(!ok);
+    assert_eq!(
+        replies.last(),
+        Some(&Reply::Text("history        unknown: it would be taken if it were offered".into()))
+    );
+    let (ok, replies) = run(&spool, &Request::Explain { subject: "nonsense".into() });
+    assert!(!ok);
+    assert!(matches!(replies.as_slice(), [Reply::Error(_)]), "{replies:?}");
+}
+
+#[test]
+fn an_empty_spool_verifies() {
+    let (_dir, spool) = spool();
+    let (ok, replies) = run(&spool, &Request::Verify);
+    assert!(ok);
+    assert!(
+        matches!(replies.last(), Some(Reply::Text(text)) if text.ends_with("all is well")),
+        "{replies:?}"
+    );
+}

@@ -1,0 +1,186 @@
+//! The relaying agent (RFC 5537 section 3.6): takes articles from peers by CHECK, TAKETHIS and IHAVE.
+//!
+//! A [`Feed`] is one peer's connection. Every article goes through `ingest`; a 2xx is sent only when the receipt's ticket
+//! is durable. Called by `session`; never by `inject` or `serve`. Sources: RFC 4644, RFC 3977 section 6.3.2.
+
+mod offers;
+
+use crate::ingest::{Disposition, Incoming, Origin, Receipt};
+use crate::site::{Site, add};
+use netnews::MessageId;
+use netnews::nntp::response::{append, append_bytes, append_standard, code};
+use offers::Offers;
+use spool::{Offer, Reservation};
+use std::fmt::Display;
+use std::io::Write;
+use std::sync::Arc;
+
+/// Reasons and Message-IDs of the peer are given back up to this many bytes, so that no answer is longer than a
+/// response line may be (RFC 3977 section 3.1).
+const ECHO_BYTES_MAX: usize = 400;
+
+/// Whether the connection goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Outlook {
+    /// It does.
+    Good,
+    /// A 400 was sent: the peer should come back later.
+    Trouble,
+}
+
+/// A peer's connection.
+pub(crate) struct Feed {
+    site: Arc<Site>,
+    origin: Origin,
+    peer: usize,
+    offers: Offers,
+    ihave: Option<Announced>,
+    dispositions: Vec<Disposition>,
+}
+
+/// What IHAVE has announced and 335 has asked for.
+struct Announced {
+    id: Box<[u8]>,
+    _reservation: Reservation,
+}
+
+impl Feed {
+    /// A feed of the peer with this number in the configuration, from `address`.
+    pub fn new(site: Arc<Site>, peer: usize, address: &str) -> Option<Self> {
+        let config = site.config.peers.get(peer)?;
+        let origin =
+            Origin::peer(&site.config.site.path_identity, peer, &config.name, address, &config.accept);
+        Some(Self {
+            site,
+            origin,
+            peer,
+            offers: Offers::default(),
+            ihave: None,
+            dispositions: Vec::new(),
+        })
+    }
+
+    /// CHECK. Its argument is given back as it came, even if it is no Message-ID (RFC 4644 section 2.4).
+    pub fn check(&mut self, argument: &[u8], out: &mut Vec<u8>) {
+        self.count_offer();
+        let code = match MessageId::parse(argument) {
+            None => code::CHECK_NOT_WANTED,
+            Some(id) => self.offers.answer(&self.site.spool, self.site.spool.key(id.as_bytes())),
+        };
+        append_bytes(out, code, echo(argument));
+    }
+
+    /// IHAVE. True if the article is to be sent.
+    pub fn offer(&mut self, id: MessageId<'_>, out: &mut Vec<u8>) -> bool {
+        self.count_offer();
+        let key = self.site.spool.key(id.as_bytes());
+        self.offers.settle(&key);
+        match self.site.spool.reserve(key) {
+            Offer::Have => append_standard(out, code::NOT_WANTED),
+            Offer::InFlight => append_standard(out, code::TRANSFER_LATER),
+            Offer::Wanted(reservation) => {
+                self.ihave = Some(Announced { id: id.as_bytes().into(), _reservation: reservation });
+                append_standard(out, code::SEND_IT);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The article that IHAVE announced. Our own trouble is 436 and no reason to part.
+    pub async fn receive(&mut self, wire: &[u8], out: &mut Vec<u8>) {
+        let announced = self.ihave.take();
+        let claimed_id = announced.as_ref().map(|announced| &*announced.id);
+        self.dispositions.clear();
+        let receipt =
+            self.site.filer.ingest(&self.origin, &[Incoming { wire, claimed_id }], &mut self.dispositions);
+        let trouble = self.settled(&receipt).await;
+        match self.dispositions.first() {
+            Some(Disposition::Accepted(_)) if trouble.is_none() => append_standard(out, code::TRANSFERRED),
+            Some(Disposition::Rejected(reject)) => append_reason(out, code::TRANSFER_REJECTED, reject),
+            _ => append_standard(out, code::TRANSFER_LATER),
+        }
+    }
+
+    /// The article at hand is larger than may be; this is what came of it so far. Of TAKETHIS the `id` is given.
+    pub fn begun_too_large(&mut self, id: &[u8], begun: &[u8]) {
+        let announced = self.ihave.as_ref().map_or(id, |announced| &announced.id);
+        self.site.filer.remember_too_large(announced, begun);
+    }
+
+    /// The article that IHAVE announced was larger than may be.
+    pub fn receive_too_large(&mut self, out: &mut Vec<u8>) {
+        self.ihave = None;
+        append(out, code::TRANSFER_REJECTED, "too large");
+    }
+
+    /// A batch of TAKETHIS articles.
+    pub async fn take(&mut self, batch: &[Incoming<'_>], out: &mut Vec<u8>) -> Outlook {
+        let settled = self.settle_offers(batch);
+        if let Some(peer) = self.site.counters.peers.get(self.peer) {
+            add(&peer.offered, batch.len() - settled);
+        }
+        self.dispositions.clear();
+        let receipt = self.site.filer.ingest(&self.origin, batch, &mut self.dispositions);
+        let trouble = self.settled(&receipt).await;
+        for (incoming, disposition) in batch.iter().zip(&self.dispositions) {
+            let id = echo(incoming.claimed_id.unwrap_or_default());
+            match disposition {
+                Disposition::Accepted(_) if trouble.is_none() => append_bytes(out, code::TAKETHIS_ACCEPTED, id),
+                Disposition::Rejected(reject) => append_refusal(out, id, reject),
+                _ => {
+                    append(out, code::UNAVAILABLE, "Cannot store articles now, try again later");
+                    return Outlook::Trouble;
+                }
+            }
+        }
+        Outlook::Good
+    }
+
+    /// A TAKETHIS article that was larger than may be.
+    pub fn take_too_large(&mut self, id: &[u8], out: &mut Vec<u8>) {
+        append_refusal(out, echo(id), &"too large");
+    }
+
+    /// Gives up the reservations of what has come now; how many there were.
+    fn settle_offers(&mut self, batch: &[Incoming<'_>]) -> usize {
+        if self.offers.is_empty() {
+            return 0;
+        }
+        let ids = batch.iter().map(|incoming| incoming.claimed_id.unwrap_or_default());
+        ids.filter(|id| self.offers.settle(&self.site.spool.key(id))).count()
+    }
+
+    /// Waits until answers may be given; gives the trouble that keeps us from it.
+    async fn settled(&self, receipt: &Receipt) -> Option<spool::Trouble> {
+        match receipt.ticket {
+            Some(ticket) => self.site.durable(ticket).await.err(),
+            None => None,
+        }
+    }
+
+    fn count_offer(&self) {
+        if let Some(peer) = self.site.counters.peers.get(self.peer) {
+            add(&peer.offered, 1);
+        }
+    }
+}
+
+/// As much of what the peer sent as is given back.
+fn echo(argument: &[u8]) -> &[u8] {
+    argument.get(..ECHO_BYTES_MAX).unwrap_or(argument)
+}
+
+/// Appends `439 message-id reason`.
+fn append_refusal(out: &mut Vec<u8>, id: &[u8], reason: &impl Display) {
+    out.extend_from_slice(b"439 ");
+    out.extend_from_slice(id);
+    // Writing to a vector does not fail.
+    let _infallible = write!(out, " {reason}\r\n");
+}
+
+/// Appends `code reason`.
+fn append_reason(out: &mut Vec<u8>, code: u16, reason: &impl Display) {
+    let _infallible = write!(out, "{code} {reason}\r\n");
+}

@@ -1,0 +1,60 @@
+//! The Message-IDs that a peer was told to send by CHECK, until it does.
+//!
+//! Each is a reservation in the spool, so that no other peer is asked for the same article meanwhile. They end with the
+//! TAKETHIS, after a time (the spool's), or with the connection. Called by `Feed`.
+
+use hashbrown::HashMap;
+use netnews::nntp::response::code;
+use spool::{Key, Offer, Reservation, Spool};
+use std::collections::VecDeque;
+
+/// Reservations per connection at most; the oldest is given up for a new one.
+const OFFERS_MAX: usize = 10_000;
+
+/// The offers of one connection that wait for their articles.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    waiting: HashMap<Key, Reservation>,
+    /// Keys by age; some may have been settled already.
+    order: VecDeque<Key>,
+}
+
+impl Offers {
+    /// Answers an offer: 238, 431 or 438.
+    pub fn answer(&mut self, spool: &Spool, key: Key) -> u16 {
+        match spool.reserve(key) {
+            Offer::Have => code::CHECK_NOT_WANTED,
+            // Who asks again for what it was told to send is told so again.
+            Offer::InFlight if self.waiting.contains_key(&key) => code::CHECK_SEND,
+            Offer::InFlight => code::CHECK_LATER,
+            Offer::Wanted(reservation) => {
+                self.keep(key, reservation);
+                code::CHECK_SEND
+            }
+        }
+    }
+
+    /// Whether nothing is waited for.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The article has come. True if it was offered before.
+    pub fn settle(&mut self, key: &Key) -> bool {
+        let settled = self.waiting.remove(key).is_some();
+        if self.waiting.is_empty() {
+            self.order.clear();
+        }
+        settled
+    }
+
+    fn keep(&mut self, key: Key, reservation: Reservation) {
+        while self.order.len() >= OFFERS_MAX {
+            if let Some(oldest) = self.order.pop_front() {
+                self.waiting.remove(&oldest);
+            }
+        }
+        self.order.push_back(key);
+        self.waiting.insert(key, reservation);
+    }
+}

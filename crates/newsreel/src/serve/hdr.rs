@@ -1,0 +1,310 @@
+//! HDR, XHDR and XPAT: one header of many articles.
+//!
+//! What the overview holds is taken from there; any other header is read from each article. Source: RFC 3977 section
+//! 8.5, RFC 2980 sections 2.6 and 2.9.
+
+use super::source::{Found, NewsSource, Place};
+use super::{Reader, Span, failed, spare};
+use crate::session::Output;
+use netnews::article::Headers;
+use netnews::decimal::append_decimal;
+use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range, Select, words};
+use netnews::nntp::response::{append, append_standard, code};
+use netnews::overview_row::{append_value, field, index};
+use netnews::{Article, MessageId, Wildmat};
+use spool::GroupId;
+use std::io;
+
+/// Bytes of overview rows that are looked at at once.
+const ROWS_BYTES_AT_ONCE: usize = 64 << 10;
+/// Articles that are read for one header before the client is served.
+const ARTICLES_AT_ONCE: usize = 64;
+/// The longest header name, in bytes; the same as for a whole command line.
+const NAME_BYTES_MAX: usize = 512;
+
+/// Which command asks; they differ in codes and in what stands for a header that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Hdr,
+    Xhdr,
+    Xpat,
+}
+
+/// Where a header's value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column<'a> {
+    /// From this field of the overview row.
+    Overview(usize),
+    /// From the article.
+    Article(&'a [u8]),
+}
+
+/// What is asked for.
+struct Request<'a> {
+    form: Form,
+    column: Column<'a>,
+    filter: Option<Wildmat>,
+}
+
+impl Form {
+    fn follows(self) -> u16 {
+        if self == Self::Hdr { code::HDR_FOLLOWS } else { code::HEAD_FOLLOWS }
+    }
+
+    /// The code for a range with no article in it.
+    fn empty(self) -> u16 {
+        if self == Self::Hdr { code::NO_SUCH_NUMBER } else { code::NO_CURRENT_ARTICLE }
+    }
+}
+
+impl<'a> Column<'a> {
+    /// `None` for a metadata item that there is not.
+    fn of(name: &'a [u8]) -> Option<Self> {
+        const FROM_OVERVIEW: &[(&[u8], usize)] = &[
+            (b"Subject", index::SUBJECT),
+            (b"From", index::FROM),
+            (b"Date", index::DATE),
+            (b"Message-ID", index::MESSAGE_ID),
+            (b"References", index::REFERENCES),
+            (b":bytes", index::BYTES),
+            (b":lines", index::LINES),
+            (b"Bytes", index::BYTES),
+            (b"Xref", index::XREF),
+        ];
+        let known = FROM_OVERVIEW.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        match known {
+            Some((_, index)) => Some(Self::Overview(*index)),
+            None if name.starts_with(b":") || name.len() > NAME_BYTES_MAX => None,
+            None => Some(Self::Article(name)),
+        }
+    }
+
+    /// The value in an overview row.
+    fn in_row(self, row: &[u8]) -> Option<&[u8]> {
+        match self {
+            Self::Overview(index::XREF) => field(row, index::XREF).and_then(|text| text.strip_prefix(b"Xref: ")),
+            Self::Overview(index) => field(row, index).filter(|value| !value.is_empty()),
+            Self::Article(_) => None,
+        }
+    }
+}
+
+impl Request<'_> {
+    /// Appends `label value`, if the filter lets it through.
+    fn append(&self, label: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(label);
+        out.push(b' ');
+        let value_at = out.len();
+        match value {
+            Some(value) => append_value(value, out),
+            None if self.form == Form::Hdr => {}
+            None => out.extend_from_slice(b"(none)"),
+        }
+        let shown = out.get(value_at..).unwrap_or_default();
+        if self.filter.as_ref().is_some_and(|filter| value.is_none() || !filter.matches(shown)) {
+            out.truncate(start);
+        } else {
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+impl<S: NewsSource> Reader<S> {
+    pub(super) async fn hdr(
+        &mut self,
+        form: Form,
+        name: &[u8],
+        select: Select<'_>,
+        out: &mut Output,
+    ) -> io::Result<()> {
+        let Some(column) = Column::of(name) else {
+            append(out.text(), code::NOT_SUPPORTED, "No such metadata item");
+            return Ok(());
+        };
+        self.send_headers(&Request { form, column, filter: None }, select, out).await
+    }
+
+    pub(super) async fn xpat(
+        &mut self,
+        name: &[u8],
+        select: Select<'_>,
+        patterns: &[u8],
+        out: &mut Output,
+    ) -> io::Result<()> {
+        // Several words are one pattern with single spaces (RFC 2980 section 2.9).
+        let pattern = words(patterns).collect::<Vec<_>>().join(&b' ');
+        let (Some(column), Ok(filter)) = (Column::of(name), Wildmat::parse_lenient(&pattern)) else {
+            append_standard(out.text(), code::SYNTAX_ERROR);
+            return Ok(());
+        };
+        self.send_headers(&Request { form: Form::Xpat, column, filter: Some(filter) }, select, out).await
+    }
+
+    async fn send_headers(&self, request: &Request<'_>, select: Select<'_>, out: &mut Output) -> io::Result<()> {
+        let result = match self.span(select) {
+            Ok(Span::One(id)) => self.append_header_of(request, id, out).await,
+            Ok(Span::Numbers(group, range)) => {
+                let current = matches!(select, Select::Current);
+                let empty = if current { code::NO_CURRENT_ARTICLE } else { request.form.empty() };
+                return self.send_range(request, group, range, empty, out).await;
+            }
+            Err(code) => Err(code),
+        };
+        if let Err(code) = result {
+            append_standard(out.text(), code);
+        }
+        Ok(())
+    }
+
+    async fn send_range(
+        &self,
+        request: &Request<'_>,
+        group: GroupId,
+        range: Range,
+        empty: u16,
+        out: &mut Output,
+    ) -> io::Result<()> {
+        let start = out.text().len();
+        append_standard(out.text(), request.form.follows());
+        let mut next = (!range.is_empty()).then_some(range.low);
+        let (mut any, mut first) = (false, true);
+        while let Some(from) = next {
+            let step = match request.column {
+                Column::Overview(_) => self.step_by_overview(request, group, from, range, out.text()).await,
+                Column::Article(name) => self.step_by_articles(request, name, group, from, range, out.text()).await,
+            };
+            match step {
+                Ok(step) => {
+                    any |= step.any;
+                    next = step.next;
+                }
+                Err(error) if first => {
+                    out.text().truncate(start);
+                    append_standard(out.text(), failed(&error));
+                    return Ok(());
+                }
+                Err(error) => {
+                    failed(&error);
+                    return Err(io::ErrorKind::Other.into());
+                }
+            }
+            if any || next.is_some() {
+                first = false;
+                out.relieve().await?;
+            }
+        }
+        if first {
+            out.text().truncate(start);
+            append_standard(out.text(), empty);
+            return Ok(());
+        }
+        out.text().extend_from_slice(b".\r\n");
+        Ok(())
+    }
+
+    async fn step_by_overview(
+        &self,
+        request: &Request<'_>,
+        group: GroupId,
+        from: u64,
+        range: Range,
+        out: &mut Vec<u8>,
+    ) -> Found<Step> {
+        let mut rows = Vec::new();
+        let next = self.source.over(group, from..=range.last(), ROWS_BYTES_AT_ONCE, &mut rows).await?;
+        for row in rows.split_inclusive(|&b| b == b'\n') {
+            request.append(field(row, index::NUMBER).unwrap_or_default(), request.column.in_row(row), out);
+        }
+        Ok(Step { any: !rows.is_empty(), next })
+    }
+
+    async fn step_by_articles(
+        &self,
+        request: &Request<'_>,
+        name: &[u8],
+        group: GroupId,
+        from: u64,
+        range: Range,
+        out: &mut Vec<u8>,
+    ) -> Found<Step> {
+        let mut numbers = Vec::new();
+        self.source.numbers(group, from..=range.last(), ARTICLES_AT_ONCE, &mut numbers).await?;
+        let mut article = spare::take();
+        let (mut any, mut label) = (false, Vec::new());
+        for number in &numbers {
+            if self.source.article(Place::Number(group, *number), &mut article).await? {
+                any = true;
+                label.clear();
+                append_decimal(*number, &mut label);
+                request.append(&label, header(article.head(), name), out);
+            }
+        }
+        spare::give(article);
+        let last = numbers.last().filter(|last| numbers.len() == ARTICLES_AT_ONCE && **last < ARTICLE_NUMBER_MAX);
+        Ok(Step { any, next: last.map(|last| last + 1) })
+    }
+
+    async fn append_header_of(
+        &self,
+        request: &Request<'_>,
+        id: MessageId<'_>,
+        out: &mut Output,
+    ) -> Result<(), u16> {
+        let mut article = spare::take();
+        let found = self.source.article(Place::MessageId(id), &mut article).await;
+        let result = match found {
+            Ok(true) if self.view.shows_article(article.head()) => {
+                let (name, counted) = match request.column {
+                    Column::Article(name) => (name, None),
+                    Column::Overview(at) => (overview_name(at), counted(article.article(), at)),
+                };
+                let value = counted.as_deref().or_else(|| header(article.head(), name));
+                append_standard(out.text(), request.form.follows());
+                // RFC 3977 shows 0 for an article found by Message-ID, RFC 2980 the Message-ID.
+                let label = if request.form == Form::Hdr { b"0" } else { id.as_bytes() };
+                request.append(label, value, out.text());
+                out.text().extend_from_slice(b".\r\n");
+                Ok(())
+            }
+            Ok(_) => Err(code::NO_SUCH_ARTICLE),
+            Err(error) => Err(failed(&error)),
+        };
+        spare::give(article);
+        result
+    }
+}
+
+/// How far a range is done.
+struct Step {
+    /// Whether there was an article.
+    any: bool,
+    /// Where to go on.
+    next: Option<u64>,
+}
+
+fn header<'h>(head: &'h [u8], name: &[u8]) -> Option<&'h [u8]> {
+    Headers::of(head).find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+}
+
+fn overview_name(at: usize) -> &'static [u8] {
+    match at {
+        index::SUBJECT => b"Subject",
+        index::FROM => b"From",
+        index::DATE => b"Date",
+        index::MESSAGE_ID => b"Message-ID",
+        index::REFERENCES => b"References",
+        _ => b"Xref",
+    }
+}
+
+/// `:bytes` or `:lines` of an article, if that is what is asked for.
+fn counted(stored: &[u8], at: usize) -> Option<Vec<u8>> {
+    if !matches!(at, index::BYTES | index::LINES) {
+        return None;
+    }
+    let article = Article::parse(stored.strip_suffix(b".\r\n").unwrap_or(stored)).ok()?;
+    let mut text = Vec::new();
+    append_decimal(if at == index::BYTES { article.bytes() } else { article.lines() }, &mut text);
+    Some(text)
+}

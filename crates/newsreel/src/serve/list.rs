@@ -1,0 +1,156 @@
+//! LIST and XGTITLE.
+//!
+//! LIST ACTIVE of everything is a text the spool keeps ready; it goes out in one write. All others are made group by
+//! group. Sources: RFC 3977 sections 7.6 and 8.4, RFC 6048 section 2, RFC 2980 section 2.5 (XGTITLE).
+
+use super::source::NewsSource;
+use super::{Reader, failed};
+use crate::session::Output;
+use netnews::Wildmat;
+use netnews::decimal::append_decimal;
+use netnews::nntp::command::ListKind;
+use netnews::nntp::response::{append, append_standard, code};
+use netnews::overview_row::OVERVIEW_FMT;
+use spool::Group;
+use std::io;
+
+/// What one group adds to a list; nothing if it is not in it.
+type Row = fn(&Group, &mut Vec<u8>);
+
+impl<S: NewsSource> Reader<S> {
+    pub(super) async fn list(&mut self, kind: ListKind<'_>, out: &mut Output) -> io::Result<()> {
+        match kind {
+            ListKind::Active(None) if self.view.is_everything() => self.list_active(out).await,
+            ListKind::Active(wildmat) => self.list_groups(code::LIST_FOLLOWS, wildmat, append_active, out).await,
+            ListKind::Newsgroups(wildmat) => {
+                self.list_groups(code::LIST_FOLLOWS, wildmat, append_description, out).await
+            }
+            ListKind::ActiveTimes(wildmat) => {
+                self.list_groups(code::LIST_FOLLOWS, wildmat, append_times, out).await
+            }
+            ListKind::Counts(wildmat) => self.list_groups(code::LIST_FOLLOWS, wildmat, append_counts, out).await,
+            ListKind::OverviewFmt => {
+                append(out.text(), code::LIST_FOLLOWS, "Order of fields in overview");
+                append_lines(OVERVIEW_FMT, out.text());
+                Ok(())
+            }
+            ListKind::Headers(_) => {
+                append(out.text(), code::LIST_FOLLOWS, "Headers and metadata items supported");
+                append_lines(&[":", ":bytes", ":lines"], out.text());
+                Ok(())
+            }
+            ListKind::DistribPats
+            | ListKind::Distributions
+            | ListKind::Moderators
+            | ListKind::Motd
+            | ListKind::Subscriptions(_) => {
+                append(out.text(), code::NOT_SUPPORTED, "List not kept");
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) async fn group_titles(&mut self, wildmat: Option<&[u8]>, out: &mut Output) -> io::Result<()> {
+        self.list_groups(code::GROUP_TITLES_FOLLOW, wildmat, append_description, out).await
+    }
+
+    async fn list_active(&self, out: &mut Output) -> io::Result<()> {
+        let list = match self.source.list_active().await {
+            Ok(list) => list,
+            Err(error) => {
+                append_standard(out.text(), failed(&error));
+                return Ok(());
+            }
+        };
+        append_standard(out.text(), code::LIST_FOLLOWS);
+        out.send(&list, b".\r\n").await
+    }
+
+    async fn list_groups(
+        &self,
+        follows: u16,
+        wildmat: Option<&[u8]>,
+        row: Row,
+        out: &mut Output,
+    ) -> io::Result<()> {
+        let wildmat = match wildmat.map(Wildmat::parse_lenient).transpose() {
+            Ok(wildmat) => wildmat,
+            Err(_) => {
+                append(out.text(), code::SYNTAX_ERROR, "Not a wildmat");
+                return Ok(());
+            }
+        };
+        let groups = match self.source.groups().await {
+            Ok(groups) => groups,
+            Err(error) => {
+                append_standard(out.text(), failed(&error));
+                return Ok(());
+            }
+        };
+        append_standard(out.text(), follows);
+        for group in groups.iter() {
+            let name = group.name.as_bytes();
+            if self.view.shows(name) && wildmat.as_ref().is_none_or(|wildmat| wildmat.matches(name)) {
+                row(group, out.text());
+                out.relieve().await?;
+            }
+        }
+        out.text().extend_from_slice(b".\r\n");
+        Ok(())
+    }
+}
+
+/// `name high low flag` (RFC 3977 section 7.6.3).
+pub(super) fn append_active(group: &Group, out: &mut Vec<u8>) {
+    let marks = group.marks();
+    out.extend_from_slice(group.name.as_bytes());
+    append_numbers(&[marks.high, marks.low], out);
+    append_flag(group, out);
+}
+
+/// `name high low count flag` (RFC 6048 section 2.2).
+fn append_counts(group: &Group, out: &mut Vec<u8>) {
+    let marks = group.marks();
+    out.extend_from_slice(group.name.as_bytes());
+    append_numbers(&[marks.high, marks.low, marks.count], out);
+    append_flag(group, out);
+}
+
+/// `name TAB description` (RFC 3977 section 7.6.6).
+fn append_description(group: &Group, out: &mut Vec<u8>) {
+    out.extend_from_slice(group.name.as_bytes());
+    out.push(b'\t');
+    out.extend(group.description().bytes().map(|b| if b.is_ascii_control() { b' ' } else { b }));
+    out.extend_from_slice(b"\r\n");
+}
+
+/// `name created creator` (RFC 3977 section 7.6.4).
+fn append_times(group: &Group, out: &mut Vec<u8>) {
+    out.extend_from_slice(group.name.as_bytes());
+    append_numbers(&[group.created], out);
+    out.push(b' ');
+    let creator = if group.creator.is_empty() { "unknown" } else { &group.creator };
+    out.extend(creator.bytes().map(|b| if b.is_ascii_control() { b' ' } else { b }));
+    out.extend_from_slice(b"\r\n");
+}
+
+fn append_numbers(numbers: &[u64], out: &mut Vec<u8>) {
+    for number in numbers {
+        out.push(b' ');
+        append_decimal(*number, out);
+    }
+}
+
+fn append_flag(group: &Group, out: &mut Vec<u8>) {
+    out.push(b' ');
+    out.extend_from_slice(group.flag().to_string().as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn append_lines(lines: &[&str], out: &mut Vec<u8>) {
+    for line in lines {
+        out.extend_from_slice(line.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b".\r\n");
+}

@@ -1,0 +1,67 @@
+//! Which groups a reader may see; all others do not exist for it.
+//!
+//! Called by all of `serve`. Source: the `read` key of `[[access]]`.
+
+use crate::config::{Config, Groups};
+use std::sync::Arc;
+
+/// A reader's right to see groups.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    config: Arc<Config>,
+    /// Number of the `[[access]]` section; `None`: no group.
+    access: Option<usize>,
+    everything: bool,
+}
+
+impl View {
+    /// What the `[[access]]` section with this number allows.
+    pub fn new(config: Arc<Config>, access: Option<usize>) -> Self {
+        let everything =
+            access.and_then(|i| config.access.get(i)).is_some_and(|access| access.read.as_str() == "*");
+        Self { config, access, everything }
+    }
+
+    /// Whether it is all groups.
+    pub fn is_everything(&self) -> bool {
+        self.everything
+    }
+
+    /// Whether the reader may see `group`.
+    pub fn shows(&self, group: &[u8]) -> bool {
+        self.everything || self.groups().is_some_and(|groups| groups.matches(group))
+    }
+
+    /// Whether the reader may see an article with these header lines: one of the groups in its Xref.
+    pub fn shows_article(&self, head: &[u8]) -> bool {
+        self.everything || xref_places(head).any(|(group, _)| self.shows(group))
+    }
+
+    fn groups(&self) -> Option<&Groups> {
+        self.config.access.get(self.access?).map(|access| &access.read)
+    }
+}
+
+/// The (group, number) pairs of the Xref header in these header lines.
+pub(super) fn xref_places(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let value = netnews::article::Headers::of(head)
+        .find(|(name, _)| name.eq_ignore_ascii_case(b"Xref"))
+        .map_or(&[][..], |(_, value)| value);
+    value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).skip(1).filter_map(|word| {
+        let colon = memchr::memrchr(b':', word)?;
+        Some((word.get(..colon)?, word.get(colon + 1..)?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_an_xref() {
+        let head = b"Xref: news.example a.b:1\r\n c:d:22 junk\r\nPath: x!y\r\n";
+        let places: Vec<_> = xref_places(head).collect();
+        assert_eq!(places, [(&b"a.b"[..], &b"1"[..]), (b"c:d", b"22")]);
+        assert_eq!(xref_places(b"Path: x!y\r\n").count(), 0);
+    }
+}

@@ -1,0 +1,170 @@
+//! One connection: what arrives is cut into commands and articles, each is given to the duty it belongs to, and the
+//! answers of a whole round go out in one write.
+//!
+//! A round handles everything complete in the receive buffer, so pipelined commands cost no system calls of their own.
+//! An idle session holds no buffers. While answers cannot be sent nothing more is read. Called by `server`. Sources: RFC
+//! 3977 sections 3.1, 3.2 and 3.5.
+
+mod budget;
+mod capabilities;
+mod client;
+mod dispatch;
+mod hover;
+mod input;
+mod output;
+mod pace;
+mod pool;
+mod rounds;
+
+pub(crate) use budget::Budget;
+pub(crate) use client::Client;
+pub(crate) use output::Output;
+
+use crate::relay::Feed;
+use crate::serve::{LocalSpool, Reader, View};
+use crate::site::{Seat, Site, add};
+use hover::Hover;
+use input::{Event, Input, Interrupts};
+use netnews::nntp::response::{append, code};
+use pace::Pace;
+use rounds::Expecting;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tracing::{debug, info};
+
+/// How long a client that was told goodbye may take to go.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an article under way may still take when the server stops.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// Whether the session goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+enum Flow {
+    Continue,
+    Close,
+}
+
+/// One connection.
+pub(crate) struct Session {
+    site: Arc<Site>,
+    client: Client,
+    input: Input,
+    out: Output,
+    reader: Reader<LocalSpool>,
+    /// Made when the first command of a peer comes.
+    feed: Option<Box<Feed>>,
+    expecting: Expecting,
+    pace: Pace,
+    hover: Hover,
+    /// Commands and articles handled in the last round.
+    steps: u32,
+    _seat: Seat,
+}
+
+impl Session {
+    pub fn new(site: Arc<Site>, client: Client, stream: TcpStream, seat: Seat) -> Self {
+        let (read, write) = stream.into_split();
+        let view = View::new(site.config.clone(), client.access_number());
+        Self {
+            input: Input::new(read),
+            out: Output::new(write, site.config.limits.write_timeout),
+            reader: Reader::new(LocalSpool(site.spool.clone()), view),
+            feed: None,
+            expecting: Expecting::Command,
+            pace: Pace::new(&site.config.limits),
+            hover: Hover::default(),
+            steps: 0,
+            site,
+            client,
+            _seat: seat,
+        }
+    }
+
+    /// Serves the connection to its end.
+    pub async fn run(mut self) {
+        let begun = Instant::now();
+        if self.client.peer_number().is_some() {
+            info!(client = self.client.name(), address = self.client.address_text(), "peer connected");
+        } else {
+            debug!(address = self.client.address_text(), "reader connected");
+            add(&self.site.counters.readers_served, 1);
+        }
+        let end = self.serve().await;
+        let seconds = begun.elapsed().as_secs();
+        let why = end.as_ref().err().map_or_else(String::new, ToString::to_string);
+        if self.client.peer_number().is_some() {
+            info!(client = self.client.name(), address = self.client.address_text(), seconds, why, "peer gone");
+        } else {
+            debug!(address = self.client.address_text(), seconds, why, "reader gone");
+        }
+    }
+
+    async fn serve(&mut self) -> io::Result<()> {
+        capabilities::greeting(&self.site.config, &self.client, self.out.text());
+        self.out.flush().await?;
+        self.out.release();
+        let mut interrupts = Interrupts::new(self.site.stopping(), self.pace.deadline(&self.expecting, 0));
+        loop {
+            if self.input.len() > 0 {
+                let room = timeout(self.site.config.limits.command_timeout, self.input.make_room(&self.site.budget));
+                if room.await.is_err() {
+                    return self.part("Not enough memory, try again later").await;
+                }
+            }
+            self.hover.wait(self.input.readable()).await;
+            let until = self.pace.until(&self.expecting, self.input.len());
+            let out = &mut self.out;
+            let event = self.input.fill(&self.site.budget, &mut interrupts, until, || out.release()).await?;
+            self.hover.heard();
+            match event {
+                Event::Bytes => {}
+                Event::End => return Ok(()),
+                Event::Late => return self.part("Timeout").await,
+                Event::Stop if self.expecting.is_article() => {
+                    self.pace.hurry(STOP_GRACE);
+                    continue;
+                }
+                Event::Stop => return self.part("Server is stopping, try again later").await,
+            }
+            if self.round().await? == Flow::Close {
+                return self.linger().await;
+            }
+            if self.site.is_stopping() && !self.expecting.is_article() {
+                return self.part("Server is stopping, try again later").await;
+            }
+        }
+    }
+
+    /// Handles everything complete in the receive buffer and sends the answers.
+    async fn round(&mut self) -> io::Result<Flow> {
+        let buffer = self.input.take();
+        let arrived = buffer.len();
+        let mut consumed = 0;
+        let flow = self.handle(&buffer, &mut consumed).await;
+        self.pace.heard(&self.expecting, arrived, consumed);
+        self.input.put_back(buffer, consumed);
+        let flow = flow?;
+        self.out.flush().await?;
+        self.hover.answered(self.steps == 1);
+        Ok(flow)
+    }
+
+    /// Ends the session with a 400.
+    async fn part(&mut self, text: &str) -> io::Result<()> {
+        append(self.out.text(), code::UNAVAILABLE, text);
+        self.out.flush().await?;
+        self.linger().await
+    }
+
+    /// Ends our side and waits a little for the client to end its own: a connection closed with bytes unread is reset,
+    /// and the last answer might be lost with it.
+    async fn linger(&mut self) -> io::Result<()> {
+        self.out.shutdown().await?;
+        let _late_is_fine = timeout(LINGER_TIMEOUT, self.input.drain()).await;
+        Ok(())
+    }
+}

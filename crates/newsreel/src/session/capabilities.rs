@@ -1,0 +1,80 @@
+//! What the server says of itself: greeting, CAPABILITIES, HELP.
+//!
+//! All three depend on what the client may do. Source: RFC 3977 sections 5.1 to 5.3 and 7.2, RFC 4644 section 2.1.
+
+use super::Client;
+use crate::config::Config;
+use crate::inject;
+use netnews::nntp::command;
+use netnews::nntp::response::{append_bytes, append_standard, code};
+
+/// Name and version, as CAPABILITIES and the greeting give them.
+const IMPLEMENTATION: &str = concat!("newsreel ", env!("CARGO_PKG_VERSION"));
+
+/// Lists that LIST offers, for CAPABILITIES.
+const LISTS: &str = "LIST ACTIVE ACTIVE.TIMES COUNTS HEADERS NEWSGROUPS OVERVIEW.FMT";
+
+/// The greeting. For a peer that reads nothing 200 says that it is welcome, as peers expect.
+pub(super) fn greeting(config: &Config, client: &Client, out: &mut Vec<u8>) {
+    let welcome = client.may_feed() && !client.may_read();
+    say_posting(config, welcome || inject::may_post(client.access()), out);
+}
+
+/// The answer to MODE READER.
+pub(super) fn posting(config: &Config, client: &Client, out: &mut Vec<u8>) {
+    say_posting(config, inject::may_post(client.access()), out);
+}
+
+fn say_posting(config: &Config, may_post: bool, out: &mut Vec<u8>) {
+    let (code, text) = if may_post {
+        (code::POSTING_ALLOWED, "posting allowed")
+    } else {
+        (code::POSTING_PROHIBITED, "no posting")
+    };
+    let text = format!("{} {IMPLEMENTATION} ready, {text}", config.site.path_identity);
+    append_bytes(out, code, text.as_bytes());
+}
+
+/// The answer to CAPABILITIES.
+pub(super) fn list(client: &Client, out: &mut Vec<u8>) {
+    append_standard(out, code::CAPABILITIES_FOLLOW);
+    let mut line = |text: &str| {
+        out.extend_from_slice(text.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    };
+    line("VERSION 2");
+    line(concat!("IMPLEMENTATION newsreel ", env!("CARGO_PKG_VERSION")));
+    if client.may_read() {
+        line("READER");
+        if inject::may_post(client.access()) {
+            line("POST");
+        }
+        line("NEWNEWS");
+        line("HDR");
+        line("OVER MSGID");
+        line(LISTS);
+    }
+    if client.may_feed() {
+        line("IHAVE");
+    }
+    if client.may_stream() {
+        line("STREAMING");
+    }
+    line(".");
+}
+
+/// The answer to HELP: the verbs that this client can use.
+pub(super) fn help(client: &Client, out: &mut Vec<u8>) {
+    append_standard(out, code::HELP_FOLLOWS);
+    let offered = |verb: &command::Verb| match verb.text {
+        "STARTTLS" | "AUTHINFO" | "COMPRESS" => false,
+        "CHECK" | "TAKETHIS" => client.may_stream(),
+        "IHAVE" => client.may_feed(),
+        "POST" => inject::may_post(client.access()),
+        "HEAD" | "STAT" => client.may_read() || client.may_feed(),
+        "CAPABILITIES" | "DATE" | "HELP" | "MODE" | "QUIT" | "SLAVE" => true,
+        _ => client.may_read(),
+    };
+    command::help(offered, out);
+    out.extend_from_slice(b".\r\n");
+}

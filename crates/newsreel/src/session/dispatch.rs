@@ -1,0 +1,147 @@
+//! Which duty a command belongs to, and whether the client may use it.
+//!
+//! Called by `rounds` for every command but TAKETHIS, which is handled there.
+
+use super::rounds::Way;
+use super::{Output, Session, capabilities};
+use crate::inject;
+use crate::relay::Feed;
+use crate::site::unix_now;
+use netnews::date::format_nntp;
+use netnews::nntp::command::{Command, Syntax, Which};
+use netnews::nntp::response::{append, append_standard, code};
+use std::io;
+use tracing::trace;
+
+/// What comes after a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The next command.
+    Done,
+    /// The article it announced.
+    Expect(Way),
+    /// The end of the session.
+    Close,
+}
+
+impl Session {
+    pub(super) async fn dispatch(&mut self, command: Result<Command<'_>, Syntax>) -> io::Result<Verdict> {
+        let command = match command {
+            Ok(command) => command,
+            Err(Syntax::Empty) => return Ok(Verdict::Done),
+            Err(syntax) => {
+                syntax.append(self.out.text());
+                return Ok(Verdict::Done);
+            }
+        };
+        trace!(client = self.client.address_text(), ?command, "command");
+        match command {
+            Command::Check(_) | Command::Takethis(_) | Command::Ihave(_) | Command::ModeStream => {
+                Ok(self.relay(&command))
+            }
+            Command::Post => Ok(self.post()),
+            Command::Head(Which::MessageId(_)) | Command::Stat(Which::MessageId(_)) if self.client.may_feed() => {
+                self.reader.answer(&command, &mut self.out).await.map(|()| Verdict::Done)
+            }
+            command if is_reading(&command) => {
+                if self.client.may_read() {
+                    self.reader.answer(&command, &mut self.out).await?;
+                } else {
+                    append(self.out.text(), code::NOT_PERMITTED, "You may not read here");
+                }
+                Ok(Verdict::Done)
+            }
+            command => Ok(self.plain(&command)),
+        }
+    }
+
+    /// The feed, made when it is first needed; `None` if the client is no peer.
+    pub(super) fn feed(&mut self) -> Option<(&mut Feed, &mut Output)> {
+        if self.feed.is_none() {
+            let peer = self.client.peer_number()?;
+            self.feed = Feed::new(self.site.clone(), peer, self.client.address_text()).map(Box::new);
+        }
+        self.feed.as_deref_mut().map(|feed| (feed, &mut self.out))
+    }
+
+    fn relay(&mut self, command: &Command<'_>) -> Verdict {
+        let may = match command {
+            Command::Ihave(_) => self.client.may_feed(),
+            _ => self.client.may_stream(),
+        };
+        if !may {
+            append(self.out.text(), code::NOT_PERMITTED, "You may not send articles here");
+            return Verdict::Done;
+        }
+        let Some((feed, out)) = self.feed() else { return Verdict::Done };
+        match command {
+            Command::Check(argument) => feed.check(argument, out.text()),
+            Command::Ihave(id) if feed.offer(*id, out.text()) => return Verdict::Expect(Way::Ihave),
+            Command::ModeStream => append_standard(out.text(), code::STREAMING_OK),
+            _ => {}
+        }
+        Verdict::Done
+    }
+
+    fn post(&mut self) -> Verdict {
+        if inject::offer(self.client.access(), self.out.text()) {
+            Verdict::Expect(Way::Post)
+        } else {
+            Verdict::Done
+        }
+    }
+
+    /// Commands that concern the connection itself.
+    fn plain(&mut self, command: &Command<'_>) -> Verdict {
+        let out = self.out.text();
+        match command {
+            Command::Quit => {
+                append_standard(out, code::CLOSING);
+                return Verdict::Close;
+            }
+            Command::ModeReader if self.client.may_read() => {
+                capabilities::posting(&self.site.config, &self.client, out);
+            }
+            Command::ModeReader => {
+                append(out, code::NOT_PERMITTED, "You may not read here");
+                return Verdict::Close;
+            }
+            Command::Mode(_) => append(out, code::SYNTAX_ERROR, "Unknown MODE variant"),
+            Command::Capabilities { .. } => capabilities::list(&self.client, out),
+            Command::Help => capabilities::help(&self.client, out),
+            Command::Date => {
+                out.extend_from_slice(b"111 ");
+                out.extend_from_slice(format_nntp(unix_now()).as_ref());
+                out.extend_from_slice(b"\r\n");
+            }
+            Command::Slave => append_standard(out, code::SLAVE_NOTED),
+            _ => append_standard(out, code::NOT_SUPPORTED),
+        }
+        Verdict::Done
+    }
+}
+
+/// Whether a command is the serving agent's.
+fn is_reading(command: &Command<'_>) -> bool {
+    matches!(
+        command,
+        Command::Article(_)
+            | Command::Head(_)
+            | Command::Body(_)
+            | Command::Stat(_)
+            | Command::Over(_)
+            | Command::Xover(_)
+            | Command::Hdr { .. }
+            | Command::Xhdr { .. }
+            | Command::Xpat { .. }
+            | Command::Group(_)
+            | Command::ListGroup { .. }
+            | Command::Last
+            | Command::Next
+            | Command::List(_)
+            | Command::NewGroups { .. }
+            | Command::NewNews { .. }
+            | Command::Xgtitle { .. }
+            | Command::Xpath(_)
+    )
+}

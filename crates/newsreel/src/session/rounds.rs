@@ -1,0 +1,258 @@
+//! Cutting what arrives into commands and articles.
+//!
+//! TAKETHIS articles that lie in the buffer together are filed together, as slices of the buffer; any other command
+//! ends such a batch first, so that answers keep the order of commands. An article that is not whole stays in the buffer
+//! with its command line, and its end is searched for from where the search stopped. Called once per round by the session.
+
+use super::dispatch::Verdict;
+use super::{Flow, Session};
+use crate::ingest::Incoming;
+use crate::inject;
+use crate::relay::Outlook;
+use memchr::memchr;
+use netnews::nntp::command::{self, Command};
+use netnews::nntp::response::{append, append_standard, code};
+use netnews::nntp::wire::{End, NextLine, find_end, next_line};
+use std::io;
+
+/// Articles filed together at most.
+const BATCH_ARTICLES_MAX: usize = 256;
+/// What a search for an article's end must see of what was thrown away before, in bytes.
+const END_OVERLAP_BYTES: usize = 5;
+
+/// What the next bytes are.
+#[derive(Debug)]
+pub(super) enum Expecting {
+    /// A command line.
+    Command,
+    /// The rest of a command line that was too long.
+    LineEnd,
+    /// An article.
+    Article {
+        way: Way,
+        /// How far behind the start of its command line, which is kept in the buffer, it starts; 0 if that is gone.
+        head: usize,
+        /// Where in it to go on looking for its end.
+        resume_from: usize,
+    },
+    /// The rest of an article that is too large or not wanted.
+    ArticleEnd { way: Way, id: Box<[u8]> },
+}
+
+/// Which command brings an article.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Takethis,
+    Ihave,
+    Post,
+}
+
+impl Expecting {
+    /// An article that starts so far behind the start of its command line.
+    pub fn article_behind(head: usize) -> Self {
+        Self::Article { way: Way::Takethis, head, resume_from: 0 }
+    }
+
+    /// Whether an article is under way.
+    pub fn is_article(&self) -> bool {
+        matches!(self, Self::Article { .. } | Self::ArticleEnd { .. })
+    }
+
+    /// Whether bytes are thrown away.
+    pub fn is_skipping(&self) -> bool {
+        matches!(self, Self::LineEnd | Self::ArticleEnd { .. })
+    }
+}
+
+/// How far a step came.
+enum Step {
+    /// The next thing starts here.
+    To(usize),
+    /// More must arrive; what is done with ends here.
+    More(usize),
+    /// The session ends.
+    Close,
+}
+
+impl Session {
+    /// Handles everything complete in `buffer`; says in `consumed` how many bytes of it are done with.
+    pub(super) async fn handle(&mut self, buffer: &[u8], consumed: &mut usize) -> io::Result<Flow> {
+        let mut batch = Vec::new();
+        let mut at = 0;
+        let mut flow = Flow::Continue;
+        self.steps = 0;
+        loop {
+            let step = match self.expecting {
+                Expecting::Command => self.command(buffer, at, &mut batch).await?,
+                Expecting::Article { way, head, resume_from } => {
+                    self.article(buffer, at, (way, head, resume_from), &mut batch).await?
+                }
+                Expecting::LineEnd => self.line_end(buffer, at),
+                Expecting::ArticleEnd { .. } => self.article_end(buffer, at),
+            };
+            match step {
+                Step::To(next) => {
+                    at = next;
+                    self.steps += 1;
+                }
+                Step::More(done) => {
+                    at = done;
+                    break;
+                }
+                Step::Close => {
+                    flow = Flow::Close;
+                    break;
+                }
+            }
+        }
+        *consumed = at;
+        if self.file(&mut batch).await == Flow::Close { Ok(Flow::Close) } else { Ok(flow) }
+    }
+
+    /// The command at `at`.
+    async fn command<'b>(
+        &mut self,
+        buffer: &'b [u8],
+        at: usize,
+        batch: &mut Vec<Incoming<'b>>,
+    ) -> io::Result<Step> {
+        let (line, next) = match next_line(buffer, at) {
+            NextLine::More => return Ok(Step::More(at)),
+            NextLine::Line { line, next } => (line, next),
+            NextLine::TooLong { next } => {
+                if self.file(batch).await == Flow::Close {
+                    return Ok(Step::Close);
+                }
+                append(self.out.text(), code::SYNTAX_ERROR, "Line too long");
+                return Ok(match next {
+                    Some(next) => Step::To(next),
+                    None => {
+                        self.expecting = Expecting::LineEnd;
+                        Step::More(buffer.len())
+                    }
+                });
+            }
+        };
+        let command = command::parse(line);
+        if let Ok(Command::Takethis(_)) = command {
+            self.expecting = Expecting::article_behind(next - at);
+            return Ok(Step::To(at));
+        }
+        if self.file(batch).await == Flow::Close {
+            return Ok(Step::Close);
+        }
+        let verdict = self.dispatch(command).await?;
+        self.out.relieve().await?;
+        Ok(match verdict {
+            Verdict::Done => Step::To(next),
+            Verdict::Close => Step::Close,
+            Verdict::Expect(way) => {
+                self.expecting = Expecting::Article { way, head: 0, resume_from: 0 };
+                // The client waits for this answer before it sends the article.
+                Step::To(next)
+            }
+        })
+    }
+
+    /// The article whose command line is at `at`.
+    async fn article<'b>(
+        &mut self,
+        buffer: &'b [u8],
+        at: usize,
+        (way, head, resume_from): (Way, usize, usize),
+        batch: &mut Vec<Incoming<'b>>,
+    ) -> io::Result<Step> {
+        let wire = buffer.get(at + head..).unwrap_or_default();
+        let (article_len, next) = match find_end(wire, resume_from) {
+            End::Found { article_len, next } => (article_len, next),
+            End::More { resume_from } if wire.len() as u64 <= self.site.config.site.article_bytes_max => {
+                self.expecting = Expecting::Article { way, head, resume_from };
+                return Ok(Step::More(at));
+            }
+            End::More { .. } => {
+                let id = takethis_id(buffer, at, head);
+                if way != Way::Post && let Some((feed, _)) = self.feed() {
+                    feed.begun_too_large(id, wire);
+                }
+                self.expecting = Expecting::ArticleEnd { way, id: id.into() };
+                return Ok(Step::To(buffer.len().saturating_sub(END_OVERLAP_BYTES)));
+            }
+        };
+        self.expecting = Expecting::Command;
+        let wire = wire.get(..article_len).unwrap_or_default();
+        let next = at + head + next;
+        match way {
+            Way::Takethis if !self.client.may_stream() => append_standard(self.out.text(), code::NOT_PERMITTED),
+            Way::Takethis => {
+                batch.push(Incoming { wire, claimed_id: Some(takethis_id(buffer, at, head)) });
+                if batch.len() >= BATCH_ARTICLES_MAX && self.file(batch).await == Flow::Close {
+                    return Ok(Step::Close);
+                }
+            }
+            Way::Ihave => {
+                if let Some(feed) = &mut self.feed {
+                    feed.receive(wire, self.out.text()).await;
+                }
+            }
+            Way::Post => {
+                let (access, address) = (self.client.access(), self.client.address_text());
+                inject::post(&self.site, access, address, wire, self.out.text()).await;
+            }
+        }
+        Ok(Step::To(next))
+    }
+
+    /// The rest of an article that is thrown away.
+    fn article_end(&mut self, buffer: &[u8], at: usize) -> Step {
+        // From 1: what is left at 0 is the middle of a line.
+        let next = match find_end(buffer.get(at..).unwrap_or_default(), 1) {
+            End::More { .. } => return Step::More(buffer.len().saturating_sub(END_OVERLAP_BYTES).max(at)),
+            End::Found { next, .. } => at + next,
+        };
+        let expecting = std::mem::replace(&mut self.expecting, Expecting::Command);
+        let Expecting::ArticleEnd { way, id } = expecting else { return Step::To(next) };
+        let may_stream = self.client.may_stream();
+        match (way, self.feed()) {
+            (Way::Post, _) => inject::post_too_large(self.out.text()),
+            (Way::Takethis, Some((feed, out))) if may_stream => feed.take_too_large(&id, out.text()),
+            (Way::Ihave, Some((feed, out))) => feed.receive_too_large(out.text()),
+            _ => append_standard(self.out.text(), code::NOT_PERMITTED),
+        }
+        Step::To(next)
+    }
+
+    /// The rest of a command line that is thrown away.
+    fn line_end(&mut self, buffer: &[u8], at: usize) -> Step {
+        match memchr(b'\n', buffer.get(at..).unwrap_or_default()) {
+            None => Step::More(buffer.len()),
+            Some(lf) => {
+                self.expecting = Expecting::Command;
+                Step::To(at + lf + 1)
+            }
+        }
+    }
+
+    /// Files the TAKETHIS articles gathered so far.
+    async fn file(&mut self, batch: &mut Vec<Incoming<'_>>) -> Flow {
+        if batch.is_empty() {
+            return Flow::Continue;
+        }
+        let outlook = match self.feed() {
+            Some((feed, out)) => feed.take(batch, out.text()).await,
+            None => Outlook::Good,
+        };
+        batch.clear();
+        if outlook == Outlook::Good { Flow::Continue } else { Flow::Close }
+    }
+}
+
+/// The argument of the TAKETHIS whose line is the `head` bytes at `at`; empty for other commands.
+fn takethis_id(buffer: &[u8], at: usize, head: usize) -> &[u8] {
+    match next_line(buffer.get(..at + head).unwrap_or_default(), at) {
+        NextLine::Line { line, .. } => match command::parse(line) {
+            Ok(Command::Takethis(id)) => id,
+            _ => &[],
+        },
+        _ => &[],
+    }
+}

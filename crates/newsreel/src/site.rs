@@ -1,0 +1,101 @@
+//! What all sessions of a server share: configuration, spool, limits, counters, and the word to stop.
+//!
+//! Made once by `server::run` and handed out as `Arc<Site>`. Guards ([`Seat`]) count connections down when dropped.
+
+mod counters;
+mod seats;
+
+pub(crate) use counters::{Counters, add, read};
+pub(crate) use seats::{Seat, Seats};
+
+use crate::config::{Config, Durability};
+use crate::ingest::Filer;
+use crate::session::Budget;
+use spool::{Spool, Ticket, Trouble, TroubleKind};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+/// How long an answer waits for the disk in `durability = "always"` before it is "try later".
+const DURABLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What all sessions share.
+pub(crate) struct Site {
+    pub config: Arc<Config>,
+    pub spool: Arc<Spool>,
+    /// The one road of an article.
+    pub filer: Filer,
+    pub counters: Arc<Counters>,
+    pub seats: Seats,
+    pub budget: Budget,
+    /// Where we listen, ports resolved.
+    pub listen: Vec<SocketAddr>,
+    pub started: Instant,
+    durable: Arc<Notify>,
+    stopping: watch::Sender<bool>,
+}
+
+impl Site {
+    pub fn new(config: Arc<Config>, spool: Arc<Spool>, listen: Vec<SocketAddr>) -> Arc<Self> {
+        let durable = Arc::new(Notify::new());
+        if config.site.durability == Durability::Always {
+            let durable = durable.clone();
+            spool.on_durable(Box::new(move || durable.notify_waiters()));
+        }
+        let counters = Arc::new(Counters::new(config.peers.len()));
+        Arc::new(Self {
+            filer: Filer::new(config.clone(), spool.clone()).counted_by(counters.clone()),
+            seats: Seats::new(&config),
+            budget: Budget::new(config.site.article_bytes_max),
+            counters,
+            config,
+            spool,
+            listen,
+            started: Instant::now(),
+            durable,
+            stopping: watch::Sender::new(false),
+        })
+    }
+
+    /// Tells every session to end after its running command.
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Whether the server is stopping.
+    pub fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Resolves when the server stops.
+    pub fn stopping(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut stopping = self.stopping.subscribe();
+        async move {
+            // The sender lives as long as the site; without it there is nothing left to serve either.
+            let _sender_gone = stopping.wait_for(|stop| *stop).await;
+        }
+    }
+
+    /// Waits until what `ticket` stands for survives a power cut; at once unless `durability = "always"`.
+    pub async fn durable(&self, ticket: Ticket) -> Result<(), Trouble> {
+        while !self.spool.is_durable(ticket) {
+            let mut synced = pin!(self.durable.notified());
+            synced.as_mut().enable();
+            if self.spool.is_durable(ticket) {
+                break;
+            }
+            if timeout(DURABLE_TIMEOUT, synced).await.is_err() {
+                return Err(Trouble { kind: TroubleKind::Io, text: "the disk does not answer".to_owned() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Unix seconds.
+pub(crate) fn unix_now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+}

@@ -1,0 +1,147 @@
+//! A server on a free port, with a spool in a temporary directory, that stops when dropped.
+
+use newsreel::{config, server};
+use spool::{Disk, Flag, NewGroup, RealDisk, Spool};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use crate::client::Client;
+
+/// Groups of the test site: name, flag, description.
+const GROUPS: &[(&str, &str, &str)] = &[
+    ("alias.test", "=misc.test", ""),
+    ("control", "n", "Control messages"),
+    ("junk", "n", "Articles without a carried group"),
+    ("local.closed", "n", "No local posting"),
+    ("local.empty", "y", "Nothing in it"),
+    ("local.hidden", "y", "Not for readers of the restricted view"),
+    ("local.moderated", "m", "Approved articles only"),
+    ("local.refused", "x", "No articles"),
+    ("misc.test", "y", "For trying things out"),
+];
+
+/// The configuration of the test site; `{DATA}` is its directory.
+const CONFIG: &str = r#"
+[site]
+path_identity = "site.example"
+organization = "Example Site"
+listen = ["127.0.0.1:0"]
+data = "{DATA}"
+durability = "process"
+max_age_days = "none"
+article_bytes_max = "128 KiB"
+
+[limits]
+idle_timeout = "3 min"
+command_timeout = "1 s"
+connections_max = 12000
+connections_per_address_max = 12000
+
+[[buffer]]
+name = "text0"
+path = "text0.cyc"
+size = "32 MiB"
+
+[[class]]
+name = "text"
+buffers = ["text0"]
+
+[[rule]]
+class = "text"
+
+[[peer]]
+name = "peer.example"
+addresses = ["127.0.0.1"]
+accept = "*,!local.hidden"
+max_connections = 8000
+
+[[access]]
+from = ["127.0.0.1"]
+read = "*"
+post = "*,!control"
+"#;
+
+/// A running server.
+pub struct Server {
+    pub address: SocketAddr,
+    _dir: TempDir,
+    /// Whether the server may end with an error, as after a failed disk.
+    pub may_fail: bool,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<std::io::Result<()>>>,
+}
+
+impl Server {
+    /// The test site.
+    pub fn start() -> Self {
+        Self::start_with(|text| text)
+    }
+
+    /// The test site with a changed configuration.
+    pub fn start_with(change: impl FnOnce(String) -> String) -> Self {
+        Self::start_on(Arc::new(RealDisk::new()), change)
+    }
+
+    /// The same on another disk.
+    pub fn start_on(disk: Arc<dyn Disk>, change: impl FnOnce(String) -> String) -> Self {
+        let dir = TempDir::new().unwrap();
+        let text = change(CONFIG.replace("{DATA}", dir.path().join("data").to_str().unwrap()));
+        let config =
+            config::parse(&text, &dir.path().join("newsreel.toml")).map_err(|e| e.to_string()).unwrap();
+        std::fs::create_dir_all(&config.site.data).unwrap();
+        let (spool, _) = Spool::open(disk, config.spool_config(), &()).unwrap();
+        let groups: Vec<_> = GROUPS
+            .iter()
+            .map(|(name, flag, description)| NewGroup {
+                name: (*name).into(),
+                flag: Flag::parse(flag).unwrap(),
+                description: (*description).into(),
+                creator: "admin@site.example".into(),
+                created: 1_000_000_000,
+                high: 0,
+            })
+            .collect();
+        spool.add_groups(&groups).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            let shutdown = async {
+                let _dropped = stopped.await;
+            };
+            let run = server::run(Arc::new(config), Arc::new(spool), vec![listener], shutdown);
+            server::runtime().unwrap().block_on(run)
+        });
+        Self { address, _dir: dir, may_fail: false, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// A connection, past the greeting.
+    pub fn client(&self) -> Client {
+        Client::greeted(self.address)
+    }
+
+    /// Tells the server to stop, without waiting for it.
+    pub fn tell_to_stop(&mut self) {
+        self.stop.take();
+    }
+
+    /// Waits for the server's end.
+    pub fn join(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join().unwrap();
+            assert!(ended.is_ok() || self.may_fail, "{ended:?}");
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.join();
+        }
+    }
+}

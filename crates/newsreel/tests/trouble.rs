@@ -1,0 +1,66 @@
+//! Trouble with our disk: nothing is accepted, everyone is told to come back, readers go on reading (guarantees G1, G7).
+
+use crate::client::article;
+use crate::running::Server;
+use spool::{CrashKind, SimDisk};
+use std::sync::Arc;
+
+fn takethis(id: &str) -> String {
+    format!("TAKETHIS {id}\r\n{}", article(id, "misc.test", "b"))
+}
+
+#[test]
+fn a_full_disk_is_try_later_for_everyone() {
+    let disk = SimDisk::new();
+    let mut server = Server::start_on(Arc::new(disk.clone()), |text| text);
+    server.may_fail = true;
+    let mut reader = server.client();
+    let mut feed = server.client();
+    feed.send(takethis("<1@x.example>"));
+    assert_eq!(feed.line(), "239 <1@x.example>");
+
+    disk.fail_at(disk.steps(), SimDisk::ENOSPC, true);
+    // RFC 4644 section 2.5.2: 400 and the end of the connection. Nothing of the batch is answered 239.
+    feed.send(takethis("<2@x.example>") + &takethis("<3@x.example>"));
+    assert!(feed.line().starts_with("400 "));
+    assert_eq!(feed.line_or_end(), None);
+    let mut feed = server.client();
+    assert!(feed.ask("IHAVE <2@x.example>").starts_with("335 "));
+    feed.send(article("<2@x.example>", "misc.test", "b"));
+    assert!(feed.line().starts_with("436 "));
+    assert!(feed.ask("POST").starts_with("340 "));
+    feed.send(article("<4@x.example>", "misc.test", "b").replace("Path: peer.example!not-for-mail\r\n", ""));
+    assert!(feed.line().starts_with("441 "));
+
+    assert_eq!(reader.ask("GROUP misc.test"), "211 1 1 1 misc.test");
+    assert!(reader.ask("ARTICLE 1").starts_with("220 1 <1@x.example>"));
+    assert_eq!(reader.block().last().unwrap(), "b");
+}
+
+#[test]
+fn with_durability_always_answers_come_after_the_sync() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let configured = |text: String| {
+        let data = format!("data = \"{}\"", dir.path().display());
+        let lines = text.lines().map(|line| if line.starts_with("data = ") { &data } else { line });
+        lines.collect::<Vec<_>>().join("\n").replace("\"process\"", "\"always\"")
+    };
+    let disk = SimDisk::new();
+    let server = Server::start_on(Arc::new(disk.clone()), configured);
+    let mut feed = server.client();
+    for i in 1..=20 {
+        let id = format!("<a{i}@x.example>");
+        feed.send(takethis(&id));
+        assert_eq!(feed.line(), format!("239 {id}"));
+    }
+    // Of what was not synced a power cut leaves nothing.
+    let image = disk.image_after(CrashKind::Lost, 1).unwrap();
+    drop(feed);
+    drop(server);
+    let server = Server::start_on(Arc::new(image), configured);
+    let mut reader = server.client();
+    assert!(reader.ask("GROUP misc.test").starts_with("211 20 1 "));
+    for i in 1..=20 {
+        assert_eq!(reader.ask(&format!("STAT <a{i}@x.example>")), format!("223 0 <a{i}@x.example>"));
+    }
+}
