@@ -39,7 +39,12 @@ pub(crate) fn framing(article: &Article<'_>) -> Result<(), Reject> {
 }
 
 /// Whether the article may go on its way through here; `been_here`: our name in its Path says that it was here before.
-pub(crate) fn relayable(article: &Article<'_>, policy: &Policy, been_here: bool, now: i64) -> Result<(), Reject> {
+pub(crate) fn relayable(
+    article: &Article<'_>,
+    policy: &Policy,
+    been_here: bool,
+    now: i64,
+) -> Result<(), Reject> {
     if article.wire().len() as u64 > policy.article_bytes_max {
         return Err(Reject::TooLarge);
     }
@@ -47,7 +52,8 @@ pub(crate) fn relayable(article: &Article<'_>, policy: &Policy, been_here: bool,
     if been_here && path::contains_identity(path, &policy.path_identity) {
         return Err(Reject::Loop);
     }
-    let dated = article.header(Known::InjectionDate).or_else(|| article.header(Known::Date)).unwrap_or_default();
+    let dated =
+        article.header(Known::InjectionDate).or_else(|| article.header(Known::Date)).unwrap_or_default();
     let Some(dated) = date::parse(dated) else {
         return Err(Reject::BadDate);
     };
@@ -86,7 +92,11 @@ mod tests {
             (format!("Path: a!b\r\nDate: {}", date(FUTURE_SECS_MAX + 1)), None, Err(Reject::FutureDate)),
             (format!("Path: a!b\r\nDate: {}", date(-4 * DAY_SECS)), None, Ok(())),
             (format!("Path: a!b\r\nDate: {}", date(-4 * DAY_SECS)), Some(3 * DAY_SECS), Err(Reject::TooOld)),
-            (format!("Path: a!b\r\nDate: {}\r\nInjection-Date: {}", date(-4 * DAY_SECS), date(0)), Some(DAY_SECS), Ok(())),
+            (
+                format!("Path: a!b\r\nDate: {}\r\nInjection-Date: {}", date(-4 * DAY_SECS), date(0)),
+                Some(DAY_SECS),
+                Ok(()),
+            ),
             (format!("Path: a!Me.Example!b\r\nDate: {}", date(0)), None, Err(Reject::Loop)),
             (format!("Path: a!me.example\r\nDate: {}", date(0)), None, Ok(())),
             ("Path: a!b\r\nDate: yesterday".to_owned(), None, Err(Reject::BadDate)),

@@ -10,6 +10,7 @@ mod drafts;
 mod origin;
 mod reject;
 
+pub(crate) use choose::carried;
 pub(crate) use origin::Origin;
 pub(crate) use reject::Reject;
 
@@ -23,7 +24,8 @@ use netnews::nntp::wire;
 use netnews::{Article, Known, MessageId};
 use spool::{GroupId, Key, Lookup, Outcome, Spool, Ticket, Token, Trouble};
 use std::sync::Arc;
-use tracing::{debug, error};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tracing::{debug, error, info};
 
 /// Headers looked at in an article that is too large to be taken.
 const HEADERS_MAX: usize = 200;
@@ -62,13 +64,21 @@ pub struct Filer {
     spool: Arc<Spool>,
     policy: Policy,
     counters: Arc<Counters>,
+    /// Whether the last commit failed; so that trouble is logged when it comes and goes, not for every article.
+    in_trouble: AtomicBool,
 }
 
 impl Filer {
     /// A filer for `spool` by the rules of `config`.
     pub fn new(config: Arc<Config>, spool: Arc<Spool>) -> Self {
         let policy = Policy::of(&config);
-        Self { config, spool, policy, counters: Arc::new(Counters::default()) }
+        Self {
+            config,
+            spool,
+            policy,
+            counters: Arc::new(Counters::default()),
+            in_trouble: AtomicBool::new(false),
+        }
     }
 
     /// The same, counting into `counters`.
@@ -102,8 +112,11 @@ impl Filer {
         let now = unix_now();
         let first = dispositions.len();
         let mut drafts = Drafts::new(batch.len());
-        for incoming in batch {
-            let verdict = self.consider(origin, incoming, now, &mut drafts);
+        let keys: Vec<Key> =
+            batch.iter().map(|incoming| self.spool.key(incoming.claimed_id.unwrap_or_default())).collect();
+        self.spool.touch(&keys);
+        for (incoming, key) in batch.iter().zip(keys) {
+            let verdict = self.consider(origin, incoming, key, now, &mut drafts);
             dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
         }
         let receipt = self.commit(&drafts, now, first, dispositions);
@@ -116,10 +129,11 @@ impl Filer {
         &self,
         origin: &'a Origin,
         incoming: &Incoming<'a>,
+        claimed_key: Key,
         now: i64,
         drafts: &mut Drafts<'a>,
     ) -> Result<(), Reject> {
-        let claimed = self.claimed(incoming)?;
+        let claimed = self.claimed(incoming, claimed_key)?;
         let article = Article::parse(incoming.wire)?;
         article.required()?;
         checks::framing(&article)?;
@@ -155,10 +169,9 @@ impl Filer {
     }
 
     /// The announced Message-ID and its key, if there is one; a known one is rejected before the article is looked at.
-    fn claimed<'a>(&self, incoming: &Incoming<'a>) -> Result<Option<(MessageId<'a>, Key)>, Reject> {
+    fn claimed<'a>(&self, incoming: &Incoming<'a>, key: Key) -> Result<Option<(MessageId<'a>, Key)>, Reject> {
         let Some(text) = incoming.claimed_id else { return Ok(None) };
         let id = MessageId::parse(text).ok_or(Reject::BadMessageId)?;
-        let key = self.spool.key(id.as_bytes());
         match self.spool.lookup(&key) {
             Lookup::Unknown => Ok(Some((id, key))),
             _ => Err(Reject::Duplicate),
@@ -209,10 +222,11 @@ impl Filer {
             return Receipt::default();
         }
         let mut outcomes = Vec::new();
-        let result = drafts.with_entries(now, |entries| match self.spool.try_commit(entries, &mut outcomes) {
-            Some(result) => result,
-            None => patiently(|| self.spool.commit(entries, &mut outcomes)),
-        });
+        let result =
+            drafts.with_entries(now, |entries| match self.spool.try_commit(entries, &mut outcomes) {
+                Some(result) => result,
+                None => patiently(|| self.spool.commit(entries, &mut outcomes)),
+            });
         let waiting = dispositions.iter_mut().skip(first).filter(|d| **d == Disposition::TryLater);
         for (disposition, outcome) in waiting.zip(&outcomes) {
             *disposition = match outcome {
@@ -222,9 +236,16 @@ impl Filer {
             };
         }
         match result {
-            Ok(ticket) => Receipt { ticket: Some(ticket), trouble: None },
+            Ok(ticket) => {
+                if self.in_trouble.load(Ordering::Relaxed) && self.in_trouble.swap(false, Ordering::Relaxed) {
+                    info!("the spool takes articles again");
+                }
+                Receipt { ticket: Some(ticket), trouble: None }
+            }
             Err(trouble) => {
-                error!(%trouble, "the spool takes no articles");
+                if !self.in_trouble.swap(true, Ordering::Relaxed) {
+                    error!(%trouble, "the spool takes no articles");
+                }
                 Receipt { ticket: None, trouble: Some(trouble) }
             }
         }

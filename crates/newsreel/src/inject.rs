@@ -18,7 +18,13 @@ use std::io::Write;
 use tracing::info;
 
 /// Files a proto-article that came by POST from `address`, and appends the answer.
-pub(crate) async fn post(site: &Site, access: Option<&Access>, address: &str, wire: &[u8], out: &mut Vec<u8>) {
+pub(crate) async fn post(
+    site: &Site,
+    access: Option<&Access>,
+    address: &str,
+    wire: &[u8],
+    out: &mut Vec<u8>,
+) {
     match inject(site, access, address, wire).await {
         Ok(id) => {
             info!(%address, %id, "posted");
@@ -47,7 +53,12 @@ pub(crate) fn offer(access: Option<&Access>, out: &mut Vec<u8>) -> bool {
     may
 }
 
-async fn inject(site: &Site, access: Option<&Access>, address: &str, wire: &[u8]) -> Result<String, Objection> {
+async fn inject(
+    site: &Site,
+    access: Option<&Access>,
+    address: &str,
+    wire: &[u8],
+) -> Result<String, Objection> {
     let access = access.ok_or(Objection::NotPermitted)?;
     let now = unix_now();
     let article = Article::parse(wire)?;

@@ -10,7 +10,7 @@ use crate::site::{Site, add};
 use netnews::MessageId;
 use netnews::nntp::response::{append, append_bytes, append_standard, code};
 use offers::Offers;
-use spool::{Offer, Reservation};
+use spool::{Key, Offer, Reservation};
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub(crate) struct Feed {
     offers: Offers,
     ihave: Option<Announced>,
     dispositions: Vec<Disposition>,
+    /// Memory for the keys of a batch of offers.
+    keys: Vec<Key>,
 }
 
 /// What IHAVE has announced and 335 has asked for.
@@ -58,22 +60,30 @@ impl Feed {
             offers: Offers::default(),
             ihave: None,
             dispositions: Vec::new(),
+            keys: Vec::new(),
         })
     }
 
-    /// CHECK. Its argument is given back as it came, even if it is no Message-ID (RFC 4644 section 2.4).
-    pub fn check(&mut self, argument: &[u8], out: &mut Vec<u8>) {
-        self.count_offer();
-        let code = match MessageId::parse(argument) {
-            None => code::CHECK_NOT_WANTED,
-            Some(id) => self.offers.answer(&self.site.spool, self.site.spool.key(id.as_bytes())),
-        };
-        append_bytes(out, code, echo(argument));
+    /// CHECKs. Their arguments are given back as they came, even if they are no Message-IDs (RFC 4644 section 2.4).
+    pub fn check(&mut self, arguments: &[&[u8]], out: &mut Vec<u8>) {
+        self.count_offers(arguments.len());
+        let mut keys = std::mem::take(&mut self.keys);
+        keys.clear();
+        keys.extend(arguments.iter().map(|argument| self.site.spool.key(argument)));
+        self.site.spool.touch(&keys);
+        for (argument, key) in arguments.iter().zip(&keys) {
+            let code = match MessageId::parse(argument) {
+                None => code::CHECK_NOT_WANTED,
+                Some(_) => self.offers.answer(&self.site.spool, *key),
+            };
+            append_bytes(out, code, echo(argument));
+        }
+        self.keys = keys;
     }
 
     /// IHAVE. True if the article is to be sent.
     pub fn offer(&mut self, id: MessageId<'_>, out: &mut Vec<u8>) -> bool {
-        self.count_offer();
+        self.count_offers(1);
         let key = self.site.spool.key(id.as_bytes());
         self.offers.settle(&key);
         match self.site.spool.reserve(key) {
@@ -160,9 +170,9 @@ impl Feed {
         }
     }
 
-    fn count_offer(&self) {
+    fn count_offers(&self, n: usize) {
         if let Some(peer) = self.site.counters.peers.get(self.peer) {
-            add(&peer.offered, 1);
+            add(&peer.offered, n);
         }
     }
 }

@@ -392,7 +392,7 @@ impl Writer {
         let expires = header.expires;
         match s.runs.iter_mut().rev().find(|r| r.volume == volume) {
             // The area's end cuts a run, even if the record before filled it to the last byte.
-            Some(run) if run.place + run.bytes.len() as u64 == token.place && token.place % area != 0 => {
+            Some(run) if run.place + run.bytes.len() as u64 == token.place && !token.place.is_multiple_of(area) => {
                 run.bytes.end = stage.len();
             }
             _ => s.runs.push(Run { volume, place: token.place, bytes: start..stage.len() }),

@@ -62,7 +62,7 @@ impl Class {
 
     /// Told of a record's end: a volume filled to the last byte is left in sequential order.
     pub fn stored(&mut self, head: u64, area: u64) {
-        if self.order == Order::Sequential && head % area == 0 {
+        if self.order == Order::Sequential && head.is_multiple_of(area) {
             self.turn += 1;
         }
     }

@@ -110,7 +110,7 @@ pub(crate) fn from_buffers(
         let (Some(scan), Some(Some(header))) = (scans.get_mut(i), fronts.get(i).copied()) else { break };
         articles += u64::from(publish_record(folds, &header, scan));
         taken += 1;
-        if taken % 16_384 == 0 {
+        if taken.is_multiple_of(16_384) {
             progress.step(total - scans.iter().map(|s| s.end - s.at).sum::<u64>());
         }
         if let (Some(front), Some(scan)) = (fronts.get_mut(i), scans.get_mut(i)) {

@@ -141,13 +141,9 @@ fn open(
     recovery.new = checkpoint.is_none() && journal_oldest.is_none() && !used;
 
     if let Some(c) = checkpoint.take() {
-        match start(&disk, &config, &found, Some(&c), progress)? {
-            Some(folds) => {
-                let from = c.position;
-                return go_on(folds, config, &paths, from, c.bytes, recovery, progress);
-            }
-            // An index file is missing or damaged: as if there were no checkpoint.
-            None => {}
+        // An index file may be missing or damaged: then it is as if there were no checkpoint.
+        if let Some(folds) = start(&disk, &config, &found, Some(&c), progress)? {
+            return go_on(folds, config, &paths, c.position, c.bytes, recovery, progress);
         }
     }
     wipe_indexes(&*disk, &paths).map_err(io("clear indexes in"))?;
@@ -304,7 +300,7 @@ fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Res
         return Ok(secret);
     }
     let known = found.iter().flatten().find_map(|f| parse(&f.header.as_ref()?.secret));
-    let secret = known.unwrap_or_else(|| random_secret());
+    let secret = known.unwrap_or_else(random_secret);
     let text = format!("{}\n", hex(&secret));
     file.write_all_at(&[io::IoSlice::new(text.as_bytes())], 0)
         .and_then(|()| file.sync())
@@ -505,7 +501,7 @@ fn replay(
             row => folds.apply(row)?,
         }
         recovery.rows += 1;
-        if shown && recovery.rows % 65_536 == 0 {
+        if shown && recovery.rows.is_multiple_of(65_536) {
             progress.step(recovery.rows);
         }
     }

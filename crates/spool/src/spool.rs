@@ -97,6 +97,11 @@ impl Spool {
         self.shared.lookup(key)
     }
 
+    /// To be called before look-ups of many keys: brings what they will read into the processor's cache.
+    pub fn touch(&self, keys: &[Key]) {
+        std::hint::black_box(self.shared.history.touch(keys));
+    }
+
     /// Whether history knows a Message-ID, with or without an article.
     pub fn is_known(&self, key: &Key) -> bool {
         !matches!(self.shared.history.lookup(key), crate::history::Found::None)

@@ -20,7 +20,7 @@ impl News {
         let mix = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         let id = format!("<{n}.{:x}@test.example>", mix & 0xffff);
         let mut names = vec![format!("test.g{}", mix % groups)];
-        if mix % 5 == 0 && groups > 1 {
+        if mix.is_multiple_of(5) && groups > 1 {
             names.push(format!("test.g{}", (mix + 1) % groups));
         }
         let mut wire = format!(

@@ -73,24 +73,21 @@ fn one(
         seen.not_accepted = true;
         return Ok(());
     }
-    let Some(mut id) = spool.group_id(name) else { return Ok(()) };
-    match spool.group(id).map(|group| group.flag()) {
-        Some(Flag::Open | Flag::Closed) => {}
-        Some(Flag::Moderated) if article.count(Known::Approved) == 0 => return Err(Reject::Unapproved),
-        Some(Flag::Moderated) => {}
-        Some(Flag::Alias(real)) => match spool.group_id(real.as_bytes()) {
-            Some(real) => id = real,
-            None => return Ok(()),
-        },
-        Some(Flag::Junk) => {
+    let Some((id, flag)) = carried(spool, name) else { return Ok(()) };
+    match flag {
+        Flag::Open | Flag::Closed => {}
+        Flag::Moderated if article.count(Known::Approved) == 0 => return Err(Reject::Unapproved),
+        Flag::Moderated => {}
+        Flag::Junk => {
             seen.junk = true;
             return Ok(());
         }
-        Some(Flag::Refused) => {
+        Flag::Refused => {
             seen.refused = true;
             return Ok(());
         }
-        None => return Ok(()),
+        // An alias of an alias leads nowhere.
+        Flag::Alias(_) => return Ok(()),
     }
     if out.get(start..).is_some_and(|chosen| chosen.contains(&id)) {
         return Ok(());
@@ -100,6 +97,18 @@ fn one(
     }
     out.push(id);
     Ok(())
+}
+
+/// The group that articles for `name` are filed in, one alias followed, and its flag.
+pub(crate) fn carried(spool: &Spool, name: &[u8]) -> Option<(GroupId, Flag)> {
+    let id = spool.group_id(name)?;
+    match spool.group(id)?.flag() {
+        Flag::Alias(real) => {
+            let id = spool.group_id(real.as_bytes())?;
+            Some((id, spool.group(id)?.flag()))
+        }
+        flag => Some((id, flag)),
+    }
 }
 
 /// For a control message `control.KIND` or else `control`, if there is such a group.

@@ -116,14 +116,22 @@ impl<'a> Draft<'a> {
                 bytes: article.bytes() + prefix.len() as u64 - xref.len() as u64,
                 lines: article.lines(),
             },
-            expires: article.header(Known::Expires).and_then(date::parse).and_then(|at| u64::try_from(at).ok()),
+            expires: article
+                .header(Known::Expires)
+                .and_then(date::parse)
+                .and_then(|at| u64::try_from(at).ok()),
             from: value(Known::From),
         }
     }
 }
 
 /// `wire` with `prefix` put in at `path_at` and `xref` left out.
-fn pieces<'a>(wire: &'a [u8], path_at: usize, prefix: &'a [u8], xref: &Range<usize>) -> [&'a [u8]; PIECES_MAX] {
+fn pieces<'a>(
+    wire: &'a [u8],
+    path_at: usize,
+    prefix: &'a [u8],
+    xref: &Range<usize>,
+) -> [&'a [u8]; PIECES_MAX] {
     let part = |range: Range<usize>| wire.get(range).unwrap_or_default();
     if xref.is_empty() {
         [part(0..path_at), prefix, part(path_at..wire.len()), &[]]
@@ -163,7 +171,14 @@ mod tests {
     #[test]
     fn the_path_gets_our_name_and_xref_goes_wherever_they_stand() {
         let (path, id, xref) = ("Path: x!t\r\n", "Message-ID: \r\n <a@b>\r\n", "Xref: h a:1\r\n b:2\r\n");
-        for order in [[path, id, xref], [path, xref, id], [id, path, xref], [id, xref, path], [xref, path, id], [xref, id, path]] {
+        for order in [
+            [path, id, xref],
+            [path, xref, id],
+            [id, path, xref],
+            [id, xref, path],
+            [xref, path, id],
+            [xref, id, path],
+        ] {
             let expected = order.concat().replace(xref, "").replace("x!t", "me!x!t") + "\r\n";
             let (head, body, _) = draft_of(&order.concat());
             assert_eq!((head, body), (expected, "body\r\n".to_owned()));

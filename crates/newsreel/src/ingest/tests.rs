@@ -36,6 +36,8 @@ fn filer(disk: &SimDisk, unknown_groups: &str) -> Filer {
     let groups = [
         group("misc.test", Flag::Open),
         group("old.test", alias),
+        group("to.moderated", Flag::Alias("local.moderated".into())),
+        group("to.alias", Flag::Alias("old.test".into())),
         group("local.moderated", Flag::Moderated),
         group("local.junked", Flag::Junk),
         group("junk", Flag::Closed),
@@ -105,12 +107,22 @@ fn a_batch_keeps_its_order_whatever_becomes_of_each() {
     ];
     assert_eq!(told, expected);
     let known = |id: &str| filer.spool.is_known(&filer.spool.key(id.as_bytes()));
-    for (id, remembered) in [("<1@x>", true), ("<2@x>", true), ("<3@x>", false), ("<4@x>", false), ("<5@x>", false), ("<6@x>", true)] {
+    for (id, remembered) in [
+        ("<1@x>", true),
+        ("<2@x>", true),
+        ("<3@x>", false),
+        ("<4@x>", false),
+        ("<5@x>", false),
+        ("<6@x>", true),
+    ] {
         assert_eq!(known(id), remembered, "{id}");
     }
     assert_eq!(
         stored(&filer, "<6@x>"),
-        format!("Xref: site.example misc.test:2\r\n{}.\r\n", wire("<6@x>", "misc.test", "").replace("x.example!y", "site.example!x.example!y"))
+        format!(
+            "Xref: site.example misc.test:2\r\n{}.\r\n",
+            wire("<6@x>", "misc.test", "").replace("x.example!y", "site.example!x.example!y")
+        )
     );
 }
 
@@ -128,9 +140,11 @@ fn groups_are_chosen() {
         ("local.moderated", "", "", ""),
         ("misc.test,local.moderated", "", "", ""),
         ("local.moderated", "Approved: m@x\r\n", "local.moderated:1", "local.moderated:1"),
+        ("to.moderated", "", "", ""),
+        ("to.alias", "", "", "junk:3"),
         ("misc.test", "Control: cancel <a@b>\r\n", "control.cancel:1", "control.cancel:1"),
         ("misc.test", "Control: nonsense\r\n", "misc.test:5", "misc.test:5"),
-        ("../../etc/passwd", "", "", "junk:3"),
+        ("../../etc/passwd", "", "", "junk:4"),
     ]
     .into_iter()
     .enumerate()
@@ -151,7 +165,10 @@ fn our_trouble_is_nobodys_fault_and_not_remembered() {
     let filer = filer(&disk, "reject");
     disk.fail_at(disk.steps(), SimDisk::ENOSPC, true);
     assert_eq!(ingest(&filer, &[(wire("<1@x>", "misc.test", ""), "<1@x>")]), [Disposition::TryLater]);
-    assert_eq!(ingest(&filer, &[(wire("<2@x>", "no.such", ""), "<2@x>")]), [Disposition::Rejected(Reject::UnknownGroups)]);
+    assert_eq!(
+        ingest(&filer, &[(wire("<2@x>", "no.such", ""), "<2@x>")]),
+        [Disposition::Rejected(Reject::UnknownGroups)]
+    );
     let (disposition, reason) = filer.file(wire("<1@x>", "misc.test", "").as_bytes());
     assert_eq!(disposition, protocol::Disposition::TryLater);
     assert!(!reason.is_empty());

@@ -52,7 +52,9 @@ impl Additions {
         }
         let info = format!("{identity}; posting-host=\"{address}\"");
         append_header(&mut headers, Known::InjectionInfo, info.as_bytes());
-        if let Some(organization) = config.site.organization.as_deref().filter(|_| missing(Known::Organization)) {
+        if let Some(organization) =
+            config.site.organization.as_deref().filter(|_| missing(Known::Organization))
+        {
             append_header(&mut headers, Known::Organization, organization.as_bytes());
         }
         Self { path_prefix, headers, message_id }

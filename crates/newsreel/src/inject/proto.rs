@@ -4,7 +4,7 @@
 //! names).
 
 use crate::config::{Access, Config};
-use crate::ingest::Reject;
+use crate::ingest::{Reject, carried};
 use netnews::article::REQUIRED;
 use netnews::{Article, Known, Malformed, MessageId, date, newsgroups};
 use spool::{Flag, Spool};
@@ -145,17 +145,16 @@ pub(super) fn check_groups(article: &Article<'_>, access: &Access, spool: &Spool
     if newsgroups::split(value).count() > GROUPS_PER_POST_MAX {
         return Err(Objection::TooManyGroups);
     }
-    let mut carried = false;
+    let mut any = false;
     for name in newsgroups::split(value) {
         if !newsgroups::valid_name(name) {
             return Err(Objection::BadGroupName(shown(name)));
         }
-        let Some(group) = spool.group_id(name).and_then(|id| spool.group(id)) else { continue };
+        let Some((_, flag)) = carried(spool, name) else { continue };
         if !access.read.matches(name) {
             continue;
         }
-        carried = true;
-        let flag = group.flag();
+        any = true;
         if !access.post.matches(name) || matches!(flag, Flag::Closed | Flag::Refused | Flag::Junk) {
             return Err(Objection::PostingProhibited(shown(name)));
         }
@@ -163,7 +162,7 @@ pub(super) fn check_groups(article: &Article<'_>, access: &Access, spool: &Spool
             return Err(Objection::Moderated(shown(name)));
         }
     }
-    if carried { Ok(()) } else { Err(Objection::NoSuchGroup(shown(value))) }
+    if any { Ok(()) } else { Err(Objection::NoSuchGroup(shown(value))) }
 }
 
 /// Text of the poster as it may stand in an answer.

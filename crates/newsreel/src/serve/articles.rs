@@ -136,7 +136,8 @@ impl<S: NewsSource> Reader<S> {
             Ok(_) => {
                 let text = out.text();
                 text.extend_from_slice(b"223");
-                for (group, number) in xref_places(article.head()).filter(|(group, _)| self.view.shows(group)) {
+                for (group, number) in xref_places(article.head()).filter(|(group, _)| self.view.shows(group))
+                {
                     text.push(b' ');
                     text.extend(group.iter().map(|&b| if b == b'.' { b'/' } else { b }));
                     text.push(b'/');

@@ -87,7 +87,9 @@ impl<S: NewsSource> Reader<S> {
             }
             out.relieve().await?;
             match numbers.last() {
-                Some(last) if numbers.len() == NUMBERS_AT_ONCE && *last < ARTICLE_NUMBER_MAX => from = last + 1,
+                Some(last) if numbers.len() == NUMBERS_AT_ONCE && *last < ARTICLE_NUMBER_MAX => {
+                    from = last + 1
+                }
                 _ => break,
             }
         }

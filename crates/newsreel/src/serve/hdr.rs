@@ -82,7 +82,9 @@ impl<'a> Column<'a> {
     /// The value in an overview row.
     fn in_row(self, row: &[u8]) -> Option<&[u8]> {
         match self {
-            Self::Overview(index::XREF) => field(row, index::XREF).and_then(|text| text.strip_prefix(b"Xref: ")),
+            Self::Overview(index::XREF) => {
+                field(row, index::XREF).and_then(|text| text.strip_prefix(b"Xref: "))
+            }
             Self::Overview(index) => field(row, index).filter(|value| !value.is_empty()),
             Self::Article(_) => None,
         }
@@ -141,7 +143,12 @@ impl<S: NewsSource> Reader<S> {
         self.send_headers(&Request { form: Form::Xpat, column, filter: Some(filter) }, select, out).await
     }
 
-    async fn send_headers(&self, request: &Request<'_>, select: Select<'_>, out: &mut Output) -> io::Result<()> {
+    async fn send_headers(
+        &self,
+        request: &Request<'_>,
+        select: Select<'_>,
+        out: &mut Output,
+    ) -> io::Result<()> {
         let result = match self.span(select) {
             Ok(Span::One(id)) => self.append_header_of(request, id, out).await,
             Ok(Span::Numbers(group, range)) => {
@@ -172,7 +179,9 @@ impl<S: NewsSource> Reader<S> {
         while let Some(from) = next {
             let step = match request.column {
                 Column::Overview(_) => self.step_by_overview(request, group, from, range, out.text()).await,
-                Column::Article(name) => self.step_by_articles(request, name, group, from, range, out.text()).await,
+                Column::Article(name) => {
+                    self.step_by_articles(request, name, group, from, range, out.text()).await
+                }
             };
             match step {
                 Ok(step) => {
@@ -241,7 +250,8 @@ impl<S: NewsSource> Reader<S> {
             }
         }
         spare::give(article);
-        let last = numbers.last().filter(|last| numbers.len() == ARTICLES_AT_ONCE && **last < ARTICLE_NUMBER_MAX);
+        let last =
+            numbers.last().filter(|last| numbers.len() == ARTICLES_AT_ONCE && **last < ARTICLE_NUMBER_MAX);
         Ok(Step { any, next: last.map(|last| last + 1) })
     }
 

@@ -21,14 +21,18 @@ impl<S: NewsSource> Reader<S> {
     pub(super) async fn list(&mut self, kind: ListKind<'_>, out: &mut Output) -> io::Result<()> {
         match kind {
             ListKind::Active(None) if self.view.is_everything() => self.list_active(out).await,
-            ListKind::Active(wildmat) => self.list_groups(code::LIST_FOLLOWS, wildmat, append_active, out).await,
+            ListKind::Active(wildmat) => {
+                self.list_groups(code::LIST_FOLLOWS, wildmat, append_active, out).await
+            }
             ListKind::Newsgroups(wildmat) => {
                 self.list_groups(code::LIST_FOLLOWS, wildmat, append_description, out).await
             }
             ListKind::ActiveTimes(wildmat) => {
                 self.list_groups(code::LIST_FOLLOWS, wildmat, append_times, out).await
             }
-            ListKind::Counts(wildmat) => self.list_groups(code::LIST_FOLLOWS, wildmat, append_counts, out).await,
+            ListKind::Counts(wildmat) => {
+                self.list_groups(code::LIST_FOLLOWS, wildmat, append_counts, out).await
+            }
             ListKind::OverviewFmt => {
                 append(out.text(), code::LIST_FOLLOWS, "Order of fields in overview");
                 append_lines(OVERVIEW_FMT, out.text());

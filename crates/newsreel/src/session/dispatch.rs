@@ -75,7 +75,7 @@ impl Session {
         }
         let Some((feed, out)) = self.feed() else { return Verdict::Done };
         match command {
-            Command::Check(argument) => feed.check(argument, out.text()),
+            Command::Check(argument) => feed.check(&[argument], out.text()),
             Command::Ihave(id) if feed.offer(*id, out.text()) => return Verdict::Expect(Way::Ihave),
             Command::ModeStream => append_standard(out.text(), code::STREAMING_OK),
             _ => {}

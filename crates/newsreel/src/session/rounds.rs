@@ -1,7 +1,7 @@
 //! Cutting what arrives into commands and articles.
 //!
-//! TAKETHIS articles that lie in the buffer together are filed together, as slices of the buffer; any other command
-//! ends such a batch first, so that answers keep the order of commands. An article that is not whole stays in the buffer
+//! TAKETHIS articles that lie in the buffer together are filed together, as slices of the buffer, and CHECKs are
+//! answered together; any other command ends such a batch first, so that answers keep the order of commands. An article that is not whole stays in the buffer
 //! with its command line, and its end is searched for from where the search stopped. Called once per round by the session.
 
 use super::dispatch::Verdict;
@@ -15,8 +15,11 @@ use netnews::nntp::response::{append, append_standard, code};
 use netnews::nntp::wire::{End, NextLine, find_end, next_line};
 use std::io;
 
-/// Articles filed together at most.
-const BATCH_ARTICLES_MAX: usize = 256;
+/// Articles filed together at most. They are answered at once: a peer that waits for answers before it sends more
+/// works on while we do.
+const BATCH_ARTICLES_MAX: usize = 48;
+/// Offers answered together at most, at once as well.
+const OFFERS_MAX: usize = 48;
 /// What a search for an article's end must see of what was thrown away before, in bytes.
 const END_OVERLAP_BYTES: usize = 5;
 
@@ -64,6 +67,14 @@ impl Expecting {
     }
 }
 
+/// Commands that are handled together: articles of TAKETHIS, or offers of CHECK, never both.
+#[derive(Debug, Default)]
+struct Gathered<'b> {
+    articles: Vec<Incoming<'b>>,
+    /// The arguments.
+    offers: Vec<&'b [u8]>,
+}
+
 /// How far a step came.
 enum Step {
     /// The next thing starts here.
@@ -77,7 +88,7 @@ enum Step {
 impl Session {
     /// Handles everything complete in `buffer`; says in `consumed` how many bytes of it are done with.
     pub(super) async fn handle(&mut self, buffer: &[u8], consumed: &mut usize) -> io::Result<Flow> {
-        let mut batch = Vec::new();
+        let mut batch = Gathered::default();
         let mut at = 0;
         let mut flow = Flow::Continue;
         self.steps = 0;
@@ -114,7 +125,7 @@ impl Session {
         &mut self,
         buffer: &'b [u8],
         at: usize,
-        batch: &mut Vec<Incoming<'b>>,
+        batch: &mut Gathered<'b>,
     ) -> io::Result<Step> {
         let (line, next) = match next_line(buffer, at) {
             NextLine::More => return Ok(Step::More(at)),
@@ -134,9 +145,21 @@ impl Session {
             }
         };
         let command = command::parse(line);
-        if let Ok(Command::Takethis(_)) = command {
-            self.expecting = Expecting::article_behind(next - at);
-            return Ok(Step::To(at));
+        match command {
+            Ok(Command::Takethis(_)) => {
+                self.answer_offers(&mut batch.offers);
+                self.expecting = Expecting::article_behind(next - at);
+                return Ok(Step::To(at));
+            }
+            Ok(Command::Check(id)) if self.client.may_stream() && batch.articles.is_empty() => {
+                batch.offers.push(id);
+                if batch.offers.len() >= OFFERS_MAX {
+                    self.answer_offers(&mut batch.offers);
+                    self.out.flush().await?;
+                }
+                return Ok(Step::To(next));
+            }
+            _ => {}
         }
         if self.file(batch).await == Flow::Close {
             return Ok(Step::Close);
@@ -160,7 +183,7 @@ impl Session {
         buffer: &'b [u8],
         at: usize,
         (way, head, resume_from): (Way, usize, usize),
-        batch: &mut Vec<Incoming<'b>>,
+        batch: &mut Gathered<'b>,
     ) -> io::Result<Step> {
         let wire = buffer.get(at + head..).unwrap_or_default();
         let (article_len, next) = match find_end(wire, resume_from) {
@@ -184,9 +207,12 @@ impl Session {
         match way {
             Way::Takethis if !self.client.may_stream() => append_standard(self.out.text(), code::NOT_PERMITTED),
             Way::Takethis => {
-                batch.push(Incoming { wire, claimed_id: Some(takethis_id(buffer, at, head)) });
-                if batch.len() >= BATCH_ARTICLES_MAX && self.file(batch).await == Flow::Close {
-                    return Ok(Step::Close);
+                batch.articles.push(Incoming { wire, claimed_id: Some(takethis_id(buffer, at, head)) });
+                if batch.articles.len() >= BATCH_ARTICLES_MAX {
+                    if self.file(batch).await == Flow::Close {
+                        return Ok(Step::Close);
+                    }
+                    self.out.flush().await?;
                 }
             }
             Way::Ihave => {
@@ -232,17 +258,29 @@ impl Session {
         }
     }
 
-    /// Files the TAKETHIS articles gathered so far.
-    async fn file(&mut self, batch: &mut Vec<Incoming<'_>>) -> Flow {
-        if batch.is_empty() {
+    /// Handles what was gathered so far.
+    async fn file(&mut self, batch: &mut Gathered<'_>) -> Flow {
+        self.answer_offers(&mut batch.offers);
+        if batch.articles.is_empty() {
             return Flow::Continue;
         }
         let outlook = match self.feed() {
-            Some((feed, out)) => feed.take(batch, out.text()).await,
+            Some((feed, out)) => feed.take(&batch.articles, out.text()).await,
             None => Outlook::Good,
         };
-        batch.clear();
+        batch.articles.clear();
         if outlook == Outlook::Good { Flow::Continue } else { Flow::Close }
+    }
+
+    /// Answers the CHECKs gathered so far.
+    fn answer_offers(&mut self, offers: &mut Vec<&[u8]>) {
+        if offers.is_empty() {
+            return;
+        }
+        if let Some((feed, out)) = self.feed() {
+            feed.check(offers, out.text());
+        }
+        offers.clear();
     }
 }
 

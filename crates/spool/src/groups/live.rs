@@ -155,7 +155,7 @@ impl LiveSet {
     pub fn load(&mut self, first: u64, words: [u64; WORDS]) -> bool {
         let index = first / BITS;
         let chunk = Chunk { index, words: Box::new(words) };
-        if first % BITS != 0 || chunk.is_empty() || self.chunks.back().is_some_and(|c| c.index >= index) {
+        if !first.is_multiple_of(BITS) || chunk.is_empty() || self.chunks.back().is_some_and(|c| c.index >= index) {
             return false;
         }
         self.count += chunk.words.iter().map(|w| u64::from(w.count_ones())).sum::<u64>();
@@ -182,7 +182,7 @@ mod tests {
             seed >> 33
         };
         for step in 0..60_000 {
-            let number = if random() % 50 == 0 { 1 << 40 | random() % 5000 } else { random() % 5000 };
+            let number = if random() % 50 == 0 { (1 << 40) | (random() % 5000) } else { random() % 5000 };
             if random() % 3 == 0 {
                 assert_eq!(set.remove(number), model.remove(&number));
             } else {

@@ -134,6 +134,15 @@ impl History {
         }
     }
 
+    /// Brings what look-ups of these keys will read into the processor's cache, waiting for memory for all at once
+    /// instead of one after the other. The value means nothing.
+    pub fn touch(&self, keys: &[Key]) -> u64 {
+        let buckets = keys.iter().fold(0, |sum, key| sum ^ self.index.touch(key));
+        let living = self.living();
+        let first_word = |number| self.log.read(number).map(|words| words[0]);
+        keys.iter().fold(buckets, |sum, key| sum ^ self.index.find(key, &living, first_word).unwrap_or(0))
+    }
+
     /// The record at `number`, if it is one of `key` and whole.
     fn record_of(&self, key: &Key, number: u64) -> Option<Record> {
         let words =

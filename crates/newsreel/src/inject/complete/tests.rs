@@ -50,7 +50,8 @@ fn injection_date_is_left_out_where_the_article_may_be_injected_elsewhere_too() 
 
 #[test]
 fn a_path_of_the_poster_stays_behind_ours() {
-    let complete = completed("Path: \r\n reader!me\r\nFrom: a@b\r\nNewsgroups: c.d\r\nSubject: s\r\n\r\n..b\r\n");
+    let complete =
+        completed("Path: \r\n reader!me\r\nFrom: a@b\r\nNewsgroups: c.d\r\nSubject: s\r\n\r\n..b\r\n");
     assert!(complete.starts_with("Path: me.example!.POSTED.192.0.2.1!\r\n reader!me\r\nFrom"), "{complete}");
     assert!(complete.ends_with("\r\n\r\n..b\r\n"));
 }

@@ -264,7 +264,7 @@ impl Volume for Cycbuff {
         // A replay may come here when later articles lie over this one already.
         let mut raw = [0; record::HEADER_BYTES];
         let n = self.read_at(place, Patience::Wait, &mut raw)?;
-        if !RecordHeader::parse(raw.get(..n).unwrap_or_default()).is_some_and(|(h, _)| h.place == place) {
+        if RecordHeader::parse(raw.get(..n).unwrap_or_default()).is_none_or(|(h, _)| h.place != place) {
             return Ok(());
         }
         if let Some((word, mask)) = self.bit(place) {

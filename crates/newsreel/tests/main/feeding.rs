@@ -89,10 +89,40 @@ fn article_bytes_max_is_exact() {
 }
 
 #[test]
+fn more_large_articles_at_once_than_there_is_memory_for() {
+    // 128 MiB for large articles are room for 8 sessions here; the others wait for them and none for ever.
+    let server = Server::start_with(|text| {
+        text.replace("128 KiB", "16 MiB").replace("\"1 s\"", "\"20 s\"").replace("32 MiB", "64 MiB")
+    });
+    let body = ("x".repeat(62) + "\r\n").repeat(20_000);
+    std::thread::scope(|scope| {
+        for feed in 0..20 {
+            let (mut client, body) = (server.client(), &body);
+            scope.spawn(move || {
+                for i in 0..2 {
+                    let id = format!("<l{feed}.{i}@x.example>");
+                    let wire = takethis(&id, "misc.test", body);
+                    let (first, second) = wire.split_at(800_000);
+                    client.send(first);
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    client.send(second);
+                    assert_eq!(client.line(), format!("239 {id}"));
+                }
+            });
+        }
+    });
+    let mut client = server.client();
+    assert_eq!(client.ask("GROUP misc.test"), "211 40 1 40 misc.test");
+    assert!(client.ask("BODY 40").starts_with("222 40 "));
+    assert_eq!(client.block().len(), 20_001);
+}
+
+#[test]
 fn what_is_too_large_is_not_asked_for_again() {
     let server = Server::start();
     let mut client = server.client();
-    let body = "0123456789\r\n".repeat(40_000);
+    // More than a receive buffer with read-ahead holds.
+    let body = "0123456789\r\n".repeat(60_000);
     client.send(takethis("<big@x.example>", "misc.test", &body));
     assert_eq!(client.line(), "439 <big@x.example> too large");
     assert_eq!(client.ask("CHECK <big@x.example>"), "438 <big@x.example>");

@@ -1,0 +1,226 @@
+//! Articles whose every byte follows from a seed and an index, so that what a server gives back can be compared without
+//! keeping anything.
+//!
+//! Bodies are slices of a pool of random lines: 8-bit, dot-stuffed, some empty. Called by the feeder, which sends them,
+//! and by whoever reads them back.
+
+use crate::rng::Rng;
+use memchr::memmem;
+use std::fmt::Write as _;
+
+/// Bodies begin somewhere in the first so many bytes of the pool.
+const POOL_START_BYTES: usize = 1 << 20;
+/// Longest line of a body, in bytes.
+const LINE_BYTES_MAX: u64 = 120;
+/// What every article's Path is before the server puts its name to it.
+const PATH: &str = "feeder.lab.example!not-for-mail";
+
+/// How long the bodies are.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Shortest and longest ordinary body, in bytes.
+    pub bytes: (usize, usize),
+    /// One body of so many is large (0: none) ...
+    pub large_every: u64,
+    /// ... and then between so many bytes.
+    pub large_bytes: (usize, usize),
+}
+
+/// Makes articles.
+#[derive(Debug)]
+pub struct Generator {
+    seed: u64,
+    groups: u64,
+    shape: Shape,
+    date: String,
+    pool: Vec<u8>,
+    /// Where the pool's lines begin.
+    lines: Vec<usize>,
+}
+
+/// An article as it was found in the answer to ARTICLE.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Numbered {
+    /// Group and article number, from Xref.
+    pub numbers: Vec<(String, u64)>,
+}
+
+impl Generator {
+    /// A generator of articles in `groups` groups, dated now.
+    pub fn new(seed: u64, groups: u64, shape: Shape) -> Self {
+        let mut rng = Rng::new(seed, 0);
+        let mut pool = Vec::new();
+        let mut lines = Vec::new();
+        let bytes = POOL_START_BYTES + shape.bytes.1.max(shape.large_bytes.1) + 2 * LINE_BYTES_MAX as usize;
+        while pool.len() < bytes {
+            lines.push(pool.len());
+            put_line(&mut rng, &mut pool);
+        }
+        let mut date = Vec::new();
+        netnews::date::format_rfc5322(unix_now(), &mut date);
+        Self { seed, groups, shape, date: String::from_utf8_lossy(&date).into_owned(), pool, lines }
+    }
+
+    /// The names of all groups.
+    pub fn groups(&self) -> impl Iterator<Item = String> {
+        (0..self.groups).map(group_name)
+    }
+
+    /// Appends the Message-ID of an article.
+    pub fn put_message_id(&self, index: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.message_id(index).as_bytes());
+    }
+
+    /// The Message-ID of an article.
+    pub fn message_id(&self, index: u64) -> String {
+        format!("<{index}.{:x}@lab.example>", self.seed)
+    }
+
+    /// Which article has this Message-ID.
+    pub fn index_of(&self, message_id: &[u8]) -> Option<u64> {
+        let text = std::str::from_utf8(message_id).ok()?;
+        let (index, rest) = text.strip_prefix('<')?.split_once('.')?;
+        let index = index.parse().ok()?;
+        (rest.strip_suffix("@lab.example>") == Some(&format!("{:x}", self.seed))).then_some(index)
+    }
+
+    /// Appends an article in wire format, without the final `.`-line.
+    pub fn put(&self, index: u64, out: &mut Vec<u8>) {
+        let mut rng = Rng::new(self.seed, index + 1);
+        let mut head = String::with_capacity(300);
+        let _ = write!(head, "Path: {PATH}\r\nFrom: Lab <lab@lab.example>\r\nNewsgroups: ");
+        let first = rng.below(self.groups);
+        let crossposts = if rng.below(8) == 0 { rng.between(1, 3).min(self.groups - 1) } else { 0 };
+        for n in 0..=crossposts {
+            let _ = write!(head, "{}{}", if n == 0 { "" } else { "," }, group_name((first + n * 7) % self.groups));
+        }
+        let _ = write!(head, "\r\nSubject: article {index} of {:x}\r\nDate: {}\r\n", self.seed, self.date);
+        let _ = write!(head, "Message-ID: {}\r\n\r\n", self.message_id(index));
+        out.extend_from_slice(head.as_bytes());
+        out.extend_from_slice(self.body(&mut rng));
+    }
+
+    fn body(&self, rng: &mut Rng) -> &[u8] {
+        let large = self.shape.large_every > 0 && rng.below(self.shape.large_every) == 0;
+        let (low, high) = if large { self.shape.large_bytes } else { self.shape.bytes };
+        let bytes = rng.between(low as u64, high as u64) as usize;
+        let start_lines = self.lines.partition_point(|at| *at < POOL_START_BYTES);
+        let start = self.lines.get(rng.below(start_lines as u64) as usize).copied().unwrap_or_default();
+        let end = self.lines.partition_point(|at| *at < start + bytes);
+        let end = self.lines.get(end).copied().unwrap_or(self.pool.len());
+        self.pool.get(start..end).unwrap_or_default()
+    }
+
+    /// Compares an article that a server gave (wire format, without the final `.`-line) with what was sent: the same but for
+    /// Xref as first line and for `identity` and whatever diagnostic before Path.
+    pub fn compare(&self, index: u64, identity: &str, got: &[u8]) -> Result<Numbered, String> {
+        let mut sent = Vec::with_capacity(got.len() + 64);
+        self.put(index, &mut sent);
+        let (xref, got) = first_line(got).ok_or("no lines")?;
+        let numbers = numbers_of(xref, identity).ok_or_else(|| "the first line is no Xref of ours".to_owned())?;
+        let (path, got) = first_line(got).ok_or("no Path")?;
+        let path = path.strip_prefix(b"Path: ").ok_or("the second line is no Path")?;
+        let ours = path.strip_suffix(PATH.as_bytes()).ok_or("another Path")?;
+        if !ours.starts_with(identity.as_bytes()) || !ours.ends_with(b"!") {
+            return Err("our name is not before Path".into());
+        }
+        let (_, sent) = first_line(&sent).ok_or("nothing sent")?;
+        match got.iter().zip(sent).position(|(a, b)| a != b) {
+            Some(at) => Err(format!("other bytes from {at} on, of {} sent and {} got", sent.len(), got.len())),
+            None if got.len() != sent.len() => Err(format!("{} bytes sent, {} got", sent.len(), got.len())),
+            None => Ok(Numbered { numbers }),
+        }
+    }
+}
+
+/// The name of a group.
+pub fn group_name(number: u64) -> String {
+    format!("lab.g{number}")
+}
+
+/// Unix seconds.
+pub fn unix_now() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    now.as_secs() as i64
+}
+
+fn put_line(rng: &mut Rng, pool: &mut Vec<u8>) {
+    let length = if rng.below(10) == 0 { 0 } else { rng.below(LINE_BYTES_MAX) };
+    let dots = if rng.below(20) == 0 { rng.between(2, 4) } else { 0 };
+    pool.resize(pool.len() + dots as usize, b'.');
+    for n in 0..length {
+        let b = match rng.below(16) {
+            0 => rng.between(0xa0, 0xff),
+            _ => rng.between(0x20, 0x7e),
+        } as u8;
+        pool.push(if n == 0 && b == b'.' { b'x' } else { b });
+    }
+    pool.extend_from_slice(b"\r\n");
+}
+
+fn first_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = memmem::find(bytes, b"\r\n")?;
+    Some((bytes.get(..end)?, bytes.get(end + 2..)?))
+}
+
+/// The numbers of an Xref line (`Xref: identity group:number ...`).
+fn numbers_of(line: &[u8], identity: &str) -> Option<Vec<(String, u64)>> {
+    let text = std::str::from_utf8(line.strip_prefix(b"Xref: ")?).ok()?;
+    let places = text.strip_prefix(identity)?.strip_prefix(' ')?;
+    let number = |place: &str| {
+        let (group, number) = place.split_once(':')?;
+        Some((group.to_owned(), number.parse().ok()?))
+    };
+    places.split(' ').map(number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netnews::Article;
+
+    fn generator() -> Generator {
+        let shape = Shape { bytes: (100, 3000), large_every: 10, large_bytes: (20_000, 40_000) };
+        Generator::new(7, 20, shape)
+    }
+
+    fn article(index: u64) -> Vec<u8> {
+        let mut out = Vec::new();
+        generator().put(index, &mut out);
+        out
+    }
+
+    #[test]
+    fn articles_are_well_formed_and_all_different() {
+        let generator = generator();
+        for index in 0..200 {
+            let wire = article(index);
+            let parsed = Article::parse(&wire).unwrap();
+            parsed.required().unwrap();
+            assert_eq!(generator.index_of(parsed.message_id().unwrap().as_bytes()), Some(index));
+            assert_eq!(wire, article(index));
+        }
+        assert_ne!(article(1), article(2));
+    }
+
+    #[test]
+    fn only_what_was_sent_compares_equal() {
+        let sent = String::from_utf8_lossy(&article(3)).into_owned();
+        let raw = article(3);
+        let with = |xref: &str, path: &str| {
+            let mut got = format!("{xref}\r\nPath: {path}").into_bytes();
+            got.extend_from_slice(&raw[6..]);
+            got
+        };
+        let good = with("Xref: me lab.g1:5 lab.g2:7", "me!");
+        let numbers = vec![("lab.g1".to_owned(), 5), ("lab.g2".to_owned(), 7)];
+        assert_eq!(generator().compare(3, "me", &good), Ok(Numbered { numbers }), "{sent}");
+        generator().compare(4, "me", &good).unwrap_err();
+        generator().compare(3, "me", &good[..good.len() - 2]).unwrap_err();
+        generator().compare(3, "me", &with("Xref: you lab.g1:5", "me!")).unwrap_err();
+        generator().compare(3, "me", &with("Xref: me lab.g1:5", "you!")).unwrap_err();
+        let mut torn = good.clone();
+        *torn.last_mut().unwrap() ^= 1;
+        assert!(generator().compare(3, "me", &torn).unwrap_err().contains("other bytes"));
+    }
+}

@@ -1,0 +1,153 @@
+//! Feeds generated articles by TAKETHIS, several connections at once, at full speed, and notes what was answered when.
+//!
+//! Every sending and every answer gets a stamp of one clock, so that it can be told which articles may have been stored
+//! after which. A connection that breaks is drained: what the server answered before it died counts.
+
+use crate::articles::Generator;
+use crate::client::{Client, unexpected};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Sent at once, in bytes, unless one article is longer.
+const SEND_BYTES: usize = 64 << 10;
+/// An article that was not answered, as its stamp.
+pub const UNANSWERED: u64 = u64::MAX;
+
+/// An article that was sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent {
+    /// Which.
+    pub index: u64,
+    /// When it was sent.
+    pub sent: u64,
+    /// When the answer was read, or [`UNANSWERED`].
+    pub answered: u64,
+    /// The answer: 239, 439 ...; 0 if there was none.
+    pub code: u16,
+    /// Its length in wire format.
+    pub bytes: u32,
+}
+
+/// What is fed.
+#[derive(Debug)]
+pub struct Feed<'a> {
+    /// To whom.
+    pub address: String,
+    /// Makes the articles.
+    pub generator: &'a Generator,
+    /// Sent before the others.
+    pub first: Mutex<Vec<u64>>,
+    /// Index of the next article to be made.
+    pub next: &'a AtomicU64,
+    /// The clock of stamps.
+    pub clock: &'a AtomicU64,
+    /// Articles to send.
+    pub budget: AtomicU64,
+    /// Ends the feed early.
+    pub stop: AtomicBool,
+    /// Connections.
+    pub connections: usize,
+    /// Unanswered articles of a connection at most.
+    pub window: usize,
+}
+
+impl Feed<'_> {
+    /// Feeds until the budget is spent, or the server breaks off.
+    pub fn run(&self) -> io::Result<Vec<Sent>> {
+        let parts: Vec<io::Result<Vec<Sent>>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.connections).map(|_| scope.spawn(|| self.connection())).collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined.map(|part| part.unwrap_or_else(|_| Err(io::Error::other("a feeder failed")))).collect()
+        });
+        let mut all = Vec::new();
+        for part in parts {
+            all.extend(part?);
+        }
+        Ok(all)
+    }
+
+    fn take(&self) -> Option<u64> {
+        let spent = |left: u64| left.checked_sub(1);
+        if self.stop.load(Ordering::Relaxed)
+            || self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent).is_err()
+        {
+            return None;
+        }
+        let first = self.first.lock().ok().and_then(|mut first| first.pop());
+        Some(first.unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn connection(&self) -> io::Result<Vec<Sent>> {
+        let mut sent = Vec::new();
+        let Ok(mut client) = Client::connect(&self.address) else { return Ok(sent) };
+        if client.expect("MODE STREAM", "203").is_err() {
+            return Ok(sent);
+        }
+        let mut open: VecDeque<usize> = VecDeque::new();
+        let mut out = Vec::new();
+        loop {
+            out.clear();
+            while open.len() < self.window && out.len() < SEND_BYTES {
+                let Some(index) = self.take() else { break };
+                open.push_back(sent.len());
+                sent.push(self.put(index, &mut out));
+            }
+            let broken = !out.is_empty() && client.send(&out).is_err();
+            if open.is_empty() {
+                return Ok(sent);
+            }
+            if !self.answers(&mut client, &mut sent, &mut open)? {
+                return Ok(sent);
+            }
+            if broken {
+                while self.answers(&mut client, &mut sent, &mut open)? {}
+                return Ok(sent);
+            }
+        }
+    }
+
+    fn put(&self, index: u64, out: &mut Vec<u8>) -> Sent {
+        out.extend_from_slice(b"TAKETHIS ");
+        self.generator.put_message_id(index, out);
+        out.extend_from_slice(b"\r\n");
+        let start = out.len();
+        self.generator.put(index, out);
+        let bytes = (out.len() - start) as u32;
+        out.extend_from_slice(b".\r\n");
+        let sent = self.clock.fetch_add(1, Ordering::SeqCst);
+        Sent { index, sent, answered: UNANSWERED, code: 0, bytes }
+    }
+
+    /// Reads at least one answer, and all that have come; false if the connection broke.
+    fn answers(&self, client: &mut Client, sent: &mut [Sent], open: &mut VecDeque<usize>) -> io::Result<bool> {
+        let mut read = false;
+        while !open.is_empty() {
+            let Some(line) = client.line_at_hand() else {
+                if read {
+                    break;
+                }
+                if client.fill().is_err() {
+                    return Ok(false);
+                }
+                continue;
+            };
+            read = true;
+            let text = String::from_utf8_lossy(line);
+            let Some(article) = open.pop_front().and_then(|at| sent.get_mut(at)) else { break };
+            let mut words = text.split(' ');
+            article.code = words.next().and_then(|code| code.parse().ok()).unwrap_or_default();
+            let id = words.next().unwrap_or_default();
+            if article.code == 400 {
+                article.code = 0;
+                return Ok(false);
+            }
+            if self.generator.index_of(id.as_bytes()) != Some(article.index) {
+                return Err(unexpected(&format!("TAKETHIS {}", self.generator.message_id(article.index)), &text));
+            }
+            article.answered = self.clock.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(true)
+    }
+}

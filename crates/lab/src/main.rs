@@ -1,0 +1,77 @@
+//! lab: proves on the real binary what no unit test can.
+//!
+//! `crash` kills the server under a feed and checks what it promised; `scale` opens thousands of connections and weighs
+//! them; `recover` times the start of a big spool after a crash; `flat` compares a huge spool with an empty one. Each
+//! makes its own site below `--dir`, prints what it saw, and exits with 1 if something did not hold. The speed table
+//! beside INN is `bench/bench.sh`.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod articles;
+mod client;
+mod crash;
+mod feeder;
+//mod filling;
+//mod flat;
+//mod memory;
+//mod rates;
+//mod recover;
+mod rng;
+//mod scale;
+mod site;
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What a part of the lab ends with: whether everything held, or why it could not be told.
+type Verdict = Result<bool, Box<dyn std::error::Error + Send + Sync>>;
+
+/// Proves guarantees and limits on the real binary
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// kill -9 under full feed, again and again: nothing lost, torn or renumbered
+    Crash(crash::Options),
+    /// Thousands of connections at once, and what each costs
+    //    Scale(scale::Options),
+    /// Time from exec to the first answer, after kill -9 on a big spool
+    //    Recover(recover::Options),
+    /// The same figures on an empty and on a huge server
+    //    Flat(flat::Options),
+}
+
+/// Where the servers of the lab run.
+#[derive(Debug, Clone, Args)]
+struct Place {
+    /// The server's binary [default: newsreel beside this one]
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// A directory to work in; emptied before and after
+    #[arg(long, default_value = "/tmp/newsreel-lab")]
+    dir: PathBuf,
+    /// Port of the (first) server, on 127.0.0.1
+    #[arg(long, default_value_t = 11_700)]
+    port: u16,
+}
+
+fn main() -> ExitCode {
+    let verdict = match Cli::parse().command {
+        Command::Crash(options) => crash::run(&options),
+        //        Command::Scale(options) => scale::run(&options),
+        //        Command::Recover(options) => recover::run(&options),
+        //        Command::Flat(options) => flat::run(&options),
+    };
+    match verdict {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("lab: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

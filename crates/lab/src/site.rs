@@ -1,0 +1,168 @@
+//! A newsreel site of the lab's own, and the process that serves it.
+//!
+//! Invariant: a process that was started is dead when its [`Site`] is dropped.
+
+use crate::Place;
+use crate::client::Client;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The server's name in Path and Xref.
+pub const IDENTITY: &str = "server.lab.example";
+/// How long a start may take at most.
+const START_MAX: Duration = Duration::from_secs(120);
+/// How long a graceful stop may take.
+const STOP_MAX: Duration = Duration::from_secs(60);
+/// Between two tries to connect.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// What a site is made with.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// Its groups.
+    pub groups: &'a mut dyn Iterator<Item = String>,
+    /// Size of each of its two buffers.
+    pub buffer_bytes: u64,
+    /// As in the configuration; `None`: the default.
+    pub durability: Option<&'a str>,
+}
+
+impl std::fmt::Debug for dyn Iterator<Item = String> + '_ {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("groups")
+    }
+}
+
+/// A site.
+#[derive(Debug)]
+pub struct Site {
+    binary: PathBuf,
+    dir: PathBuf,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Site {
+    /// Makes a new site in `place.dir/name`; what is there is deleted.
+    pub fn make(place: &Place, name: &str, port: u16, plan: Plan<'_>) -> io::Result<Self> {
+        let binary = match &place.binary {
+            Some(binary) => binary.clone(),
+            None => std::env::current_exe()?.with_file_name("newsreel"),
+        };
+        let dir = place.dir.join(name);
+        if dir.exists() {
+            fs::remove_dir_all(&dir)?;
+        }
+        fs::create_dir_all(&place.dir)?;
+        let groups = place.dir.join(format!("{name}.groups"));
+        fs::write(&groups, plan.groups.map(|group| group + "\n").collect::<String>())?;
+        let mut init = Command::new(&binary);
+        init.arg("init").arg("--dir").arg(&dir).arg("--groups").arg(&groups);
+        init.args(["--listen", &format!("127.0.0.1:{port}"), "--buffer", &plan.buffer_bytes.to_string()]);
+        init.args(["--max-age", "none", "--peer", "127.0.0.1", "--reader", "127.0.0.1", "--path-identity", IDENTITY]);
+        init.args(plan.durability.map(|durability| format!("--durability={durability}")));
+        let made = init.output().map_err(|error| {
+            io::Error::other(format!("cannot run {}: {error}; build it first, or name one with --binary", binary.display()))
+        })?;
+        if !made.status.success() {
+            return Err(io::Error::other(format!("newsreel init: {}", String::from_utf8_lossy(&made.stderr))));
+        }
+        let config = dir.join("newsreel.toml");
+        let text = fs::read_to_string(&config)?;
+        fs::write(&config, text.replace("[[peer]]", "[[peer]]\nmax_connections = 20000"))?;
+        Ok(Self { binary, dir, port, child: None })
+    }
+
+    /// Its configuration file.
+    pub fn config(&self) -> PathBuf {
+        self.dir.join("newsreel.toml")
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The server's process.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().map(Child::id).unwrap_or_default()
+    }
+
+    /// Starts the process without waiting for anything.
+    pub fn spawn(&mut self) -> io::Result<()> {
+        let log = File::options().create(true).append(true).open(self.dir.join("log"))?;
+        let mut command = Command::new(&self.binary);
+        command.arg("serve").arg("--config").arg(self.config());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        self.child = Some(command.spawn()?);
+        Ok(())
+    }
+
+    /// Starts it; how long it took from exec to the answer to GROUP.
+    pub fn start(&mut self, group: &str) -> io::Result<Duration> {
+        let began = Instant::now();
+        self.spawn()?;
+        loop {
+            match Client::connect(&self.address()) {
+                Ok(mut client) => {
+                    client.group(group)?;
+                    return Ok(began.elapsed());
+                }
+                Err(error) if began.elapsed() > START_MAX => return Err(error),
+                Err(_) => std::thread::sleep(RETRY),
+            }
+            if let Some(child) = &mut self.child
+                && let Some(status) = child.try_wait()?
+            {
+                return Err(io::Error::other(format!("the server ended with {status}: {}", self.log_end())));
+            }
+        }
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) -> io::Result<()> {
+        if let Some(mut child) = self.child.take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// SIGTERM; waits for the end.
+    pub fn stop(&mut self) -> io::Result<()> {
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        }
+        let began = Instant::now();
+        while child.try_wait()?.is_none() {
+            if began.elapsed() > STOP_MAX {
+                child.kill()?;
+                child.wait()?;
+                return Err(io::Error::other("the server did not stop"));
+            }
+            std::thread::sleep(RETRY);
+        }
+        Ok(())
+    }
+
+    fn log_end(&self) -> String {
+        let text = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().rev().take(5).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
