@@ -71,7 +71,7 @@ pub fn run(options: &Options) -> Verdict {
     println!("seed {seed}: {} rounds, {} connections, 2 buffers of {} MiB", options.rounds, options.connections, options.buffer_mib);
     let generator = Generator::new(seed, GROUPS, SHAPE);
     let buffer_bytes = options.buffer_mib << 20;
-    let plan = Plan { groups: &mut generator.groups(), buffer_bytes, durability: Some("process") };
+    let plan = Plan { groups: GROUPS, buffer_bytes, durability: Some("process") };
     let mut site = Site::make(&options.place, "crash", options.place.port, plan)?;
     site.start(&group_name(0))?;
     let mut trial = Trial {
@@ -118,13 +118,13 @@ impl Trial {
             kills += 1;
         }
         let start = self.site.start(&group_name(0))?;
-        self.again = self.audit.all(&self.site.address(), &self.generator, &mut self.ledger, &mut found)?;
+        self.again = self.audit(&mut found)?;
         let after_crash = found.violations();
         let again = self.again.len();
         let budget = self.ledger.articles_of_wraps(2) + self.again.len() as u64;
         let sent = self.feed(budget, None, &mut found)?;
         self.note(&sent, &mut found);
-        self.audit.all(&self.site.address(), &self.generator, &mut self.ledger, &mut found)?;
+        self.audit(&mut found)?;
         println!(
             "round {round:3}: killed after {:3} ms ({kills}x), {acknowledged:6} acknowledged, {in_flight:4} in flight ({again:4} not there), up in {:4} ms, \
              {:6} read exactly, {:6} overwritten, {after_crash} + {} violations",
@@ -167,6 +167,11 @@ impl Trial {
             self.audit.number(&group, number, index, found);
         }
         Ok(sent)
+    }
+
+    fn audit(&mut self, found: &mut Findings) -> std::io::Result<Vec<u64>> {
+        let stamp = self.clock.fetch_add(1, Ordering::SeqCst);
+        self.audit.all(&self.site.address(), &self.generator, &mut self.ledger, stamp, found)
     }
 
     fn note(&mut self, sent: &[Sent], found: &mut Findings) {

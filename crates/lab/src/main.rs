@@ -37,12 +37,6 @@ struct Cli {
 enum Command {
     /// kill -9 under full feed, again and again: nothing lost, torn or renumbered
     Crash(crash::Options),
-    /// Thousands of connections at once, and what each costs
-    //    Scale(scale::Options),
-    /// Time from exec to the first answer, after kill -9 on a big spool
-    //    Recover(recover::Options),
-    /// The same figures on an empty and on a huge server
-    //    Flat(flat::Options),
 }
 
 /// Where the servers of the lab run.

@@ -3,6 +3,7 @@
 //! Invariant: a process that was started is dead when its [`Site`] is dropped.
 
 use crate::Place;
+use crate::articles::group_name;
 use crate::client::Client;
 use std::fs::{self, File};
 use std::io;
@@ -22,18 +23,12 @@ const RETRY: Duration = Duration::from_millis(1);
 /// What a site is made with.
 #[derive(Debug)]
 pub struct Plan<'a> {
-    /// Its groups.
-    pub groups: &'a mut dyn Iterator<Item = String>,
+    /// How many groups it has; see [`group_name`].
+    pub groups: u64,
     /// Size of each of its two buffers.
     pub buffer_bytes: u64,
     /// As in the configuration; `None`: the default.
     pub durability: Option<&'a str>,
-}
-
-impl std::fmt::Debug for dyn Iterator<Item = String> + '_ {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("groups")
-    }
 }
 
 /// A site.
@@ -58,7 +53,7 @@ impl Site {
         }
         fs::create_dir_all(&place.dir)?;
         let groups = place.dir.join(format!("{name}.groups"));
-        fs::write(&groups, plan.groups.map(|group| group + "\n").collect::<String>())?;
+        fs::write(&groups, (0..plan.groups).map(|n| group_name(n) + "\n").collect::<String>())?;
         let mut init = Command::new(&binary);
         init.arg("init").arg("--dir").arg(&dir).arg("--groups").arg(&groups);
         init.args(["--listen", &format!("127.0.0.1:{port}"), "--buffer", &plan.buffer_bytes.to_string()]);

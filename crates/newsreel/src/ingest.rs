@@ -22,7 +22,7 @@ use drafts::{Draft, Drafts};
 use netnews::article::Headers;
 use netnews::nntp::wire;
 use netnews::{Article, Known, MessageId};
-use spool::{GroupId, Key, Lookup, Outcome, Spool, Ticket, Token, Trouble};
+use spool::{GroupId, GroupTable, Key, Lookup, Outcome, Spool, Ticket, Token, Trouble};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::{debug, error, info};
@@ -115,8 +115,9 @@ impl Filer {
         let keys: Vec<Key> =
             batch.iter().map(|incoming| self.spool.key(incoming.claimed_id.unwrap_or_default())).collect();
         self.spool.touch(&keys);
+        let table = self.spool.group_table();
         for (incoming, key) in batch.iter().zip(keys) {
-            let verdict = self.consider(origin, incoming, key, now, &mut drafts);
+            let verdict = self.consider(origin, incoming, (key, &table), now, &mut drafts);
             dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
         }
         let receipt = self.commit(&drafts, now, first, dispositions);
@@ -129,7 +130,7 @@ impl Filer {
         &self,
         origin: &'a Origin,
         incoming: &Incoming<'a>,
-        claimed_key: Key,
+        (claimed_key, table): (Key, &GroupTable),
         now: i64,
         drafts: &mut Drafts<'a>,
     ) -> Result<(), Reject> {
@@ -139,7 +140,7 @@ impl Filer {
         checks::framing(&article)?;
         let (id, key) = self.identify(&article, claimed)?;
         let groups_start = drafts.groups.len();
-        match self.judge(origin, &article, now, &mut drafts.groups) {
+        match self.judge(origin, &article, table, now, &mut drafts.groups) {
             Ok(()) => {
                 drafts.push(Draft::of(&article, id, key, origin, groups_start..drafts.groups.len()));
                 Ok(())
@@ -203,11 +204,12 @@ impl Filer {
         &self,
         origin: &Origin,
         article: &Article<'_>,
+        table: &GroupTable,
         now: i64,
         groups: &mut Vec<GroupId>,
     ) -> Result<(), Reject> {
         checks::relayable(article, &self.policy, origin.checks_path(), now)?;
-        choose::groups(&self.spool, self.config.site.unknown_groups, origin, article, groups)
+        choose::groups(table, self.config.site.unknown_groups, origin, article, groups)
     }
 
     /// Commits what was drafted and turns the provisional `TryLater` from `first` on into what became of the articles.

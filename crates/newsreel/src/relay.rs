@@ -137,7 +137,9 @@ impl Feed {
         for (incoming, disposition) in batch.iter().zip(&self.dispositions) {
             let id = echo(incoming.claimed_id.unwrap_or_default());
             match disposition {
-                Disposition::Accepted(_) if trouble.is_none() => append_bytes(out, code::TAKETHIS_ACCEPTED, id),
+                Disposition::Accepted(_) if trouble.is_none() => {
+                    append_bytes(out, code::TAKETHIS_ACCEPTED, id)
+                }
                 Disposition::Rejected(reject) => append_refusal(out, id, reject),
                 _ => {
                     append(out, code::UNAVAILABLE, "Cannot store articles now, try again later");

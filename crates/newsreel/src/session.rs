@@ -97,7 +97,13 @@ impl Session {
         let seconds = begun.elapsed().as_secs();
         let why = end.as_ref().err().map_or_else(String::new, ToString::to_string);
         if self.client.peer_number().is_some() {
-            info!(client = self.client.name(), address = self.client.address_text(), seconds, why, "peer gone");
+            info!(
+                client = self.client.name(),
+                address = self.client.address_text(),
+                seconds,
+                why,
+                "peer gone"
+            );
         } else {
             debug!(address = self.client.address_text(), seconds, why, "reader gone");
         }
@@ -110,7 +116,8 @@ impl Session {
         let mut interrupts = Interrupts::new(self.site.stopping(), self.pace.deadline(&self.expecting, 0));
         loop {
             if self.input.len() > 0 {
-                let room = timeout(self.site.config.limits.command_timeout, self.input.make_room(&self.site.budget));
+                let room =
+                    timeout(self.site.config.limits.command_timeout, self.input.make_room(&self.site.budget));
                 if room.await.is_err() {
                     return self.part("Not enough memory, try again later").await;
                 }

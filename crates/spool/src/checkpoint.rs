@@ -79,7 +79,11 @@ pub(crate) struct Taken {
 /// Takes a checkpoint of the folds at journal position `position`.
 /// History records below `kept_from` are given up with it.
 pub(crate) fn take(
-    folds: &mut Folds, dir: &Path, position: u64, kept_from: u64, now: u64,
+    folds: &mut Folds,
+    dir: &Path,
+    position: u64,
+    kept_from: u64,
+    now: u64,
 ) -> io::Result<Taken> {
     close_big_blocks(folds)?;
     let shared = folds.shared.clone();

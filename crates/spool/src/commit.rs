@@ -8,7 +8,7 @@ use crate::clock::unix_now;
 use crate::codec::put_varint;
 use crate::error::{Trouble, TroubleKind};
 use crate::fold::{Folds, Published};
-use crate::groups::GroupId;
+use crate::groups::{GroupId, GroupTable};
 use crate::history::Found;
 use crate::journal::{ArticleRow, JournalWriter, Row, VolumeRow};
 use crate::key::Key;
@@ -44,7 +44,7 @@ pub struct Filing<'a> {
     pub message_id_at: usize,
     /// The groups to file it in; at least one, none twice.
     pub groups: &'a [GroupId],
-    /// What OVER tells of it.
+    /// What OVER tells of it; its size without the Xref line, which is added here.
     pub fields: Fields<'a>,
     /// Unix seconds.
     pub arrived: u64,
@@ -197,15 +197,16 @@ impl Writer {
         let mut s = std::mem::take(&mut self.scratch);
         s.clear(self.folds.shared.volumes.all().len());
         let told = outcomes.len();
+        let table = self.folds.shared.groups.snapshot();
         let mut n = 0;
         for entry in batch {
-            match self.prepare(entry, &mut s) {
+            match self.prepare(entry, &table, &mut s) {
                 Some(outcome) => outcomes.push(outcome),
                 None => break,
             }
             n += 1;
         }
-        let result = self.store_and_publish(&mut s);
+        let result = self.store_and_publish(&table, &mut s);
         self.scratch = s;
         match result {
             Ok(()) => Ok(n),
@@ -217,7 +218,7 @@ impl Writer {
         }
     }
 
-    fn store_and_publish(&mut self, s: &mut Scratch) -> Result<(), Trouble> {
+    fn store_and_publish(&mut self, table: &GroupTable, s: &mut Scratch) -> Result<(), Trouble> {
         if s.prepared.is_empty() {
             return Ok(());
         }
@@ -248,14 +249,17 @@ impl Writer {
         for p in &s.prepared {
             match p.token {
                 None => self.folds.remember(p.key, p.arrived),
-                Some(token) => self.folds.publish(&Published {
-                    key: p.key,
-                    token,
-                    arrived: p.arrived,
-                    numbers: s.numbers.get(p.numbers.clone()).unwrap_or_default(),
-                    xref: s.text.get(p.xref.clone()).unwrap_or_default(),
-                    fields: s.text.get(p.fields.clone()).unwrap_or_default(),
-                }),
+                Some(token) => self.folds.publish(
+                    table,
+                    &Published {
+                        key: p.key,
+                        token,
+                        arrived: p.arrived,
+                        numbers: s.numbers.get(p.numbers.clone()).unwrap_or_default(),
+                        xref: s.text.get(p.xref.clone()).unwrap_or_default(),
+                        fields: s.text.get(p.fields.clone()).unwrap_or_default(),
+                    },
+                ),
             }
         }
         shared.generation.fetch_add(1, Ordering::Release);
@@ -264,7 +268,7 @@ impl Writer {
     }
 
     /// Gives an entry its numbers and place and makes its record and row; `None` if it must wait for the next part.
-    fn prepare(&mut self, entry: &Entry<'_>, s: &mut Scratch) -> Option<Outcome> {
+    fn prepare(&mut self, entry: &Entry<'_>, table: &GroupTable, s: &mut Scratch) -> Option<Outcome> {
         let (key, arrived) = match entry {
             Entry::Article(f) => (f.key, f.arrived),
             Entry::Remember { key, arrived } => (*key, *arrived),
@@ -275,7 +279,7 @@ impl Writer {
         }
         let token = match entry {
             Entry::Remember { .. } => None,
-            Entry::Article(f) => match self.place(f, s) {
+            Entry::Article(f) => match self.place(f, table, s) {
                 Place::Later => return None,
                 Place::Nowhere => return Some(Outcome::Unfit),
                 Place::Trash(token) => {
@@ -283,7 +287,7 @@ impl Writer {
                     return Some(Outcome::Filed(Filed { token }));
                 }
                 Place::At(token, volume) => {
-                    self.put_article(f, token, volume, arrived, s);
+                    self.put_article(f, table, (token, volume), arrived, s);
                     Some(token)
                 }
             },
@@ -304,7 +308,7 @@ impl Writer {
     }
 
     /// Chooses class, volume and place.
-    fn place(&mut self, f: &Filing<'_>, s: &mut Scratch) -> Place {
+    fn place(&mut self, f: &Filing<'_>, table: &GroupTable, s: &mut Scratch) -> Place {
         let size = f.pieces.iter().map(|p| p.len() as u64).sum::<u64>();
         let first = f.groups.first().and_then(|g| self.folds.numbers.get(g.0 as usize));
         let Some(bits) = first.map(|n| n.rule_bits).filter(|_| f.groups.len() <= GROUPS_MAX) else {
@@ -315,7 +319,7 @@ impl Writer {
         let Some(number) = self.folds.rules.class(bits, &traits) else { return Place::Nowhere };
         // An upper bound: the Xref line's length depends on the numbers.
         let xref_bytes_max =
-            self.folds.identity.len() + 16 + self.names_bytes(f.groups) + f.groups.len() * 24;
+            self.folds.identity.len() + 16 + names_bytes(table, f.groups) + f.groups.len() * 24;
         let Some(class) = self.classes.get_mut(number) else { return Place::Nowhere };
         if class.method == MethodKind::Trash {
             return Place::Trash(Token {
@@ -344,24 +348,26 @@ impl Writer {
         Place::At(token, choice.volume)
     }
 
-    fn names_bytes(&self, groups: &[GroupId]) -> usize {
-        let table = self.folds.shared.groups.table();
-        groups.iter().map(|g| table.get(*g).map_or(0, |g| g.name.len())).sum()
-    }
-
     /// Builds the record in the stage and the journal row, and gives out the numbers.
-    fn put_article(&mut self, f: &Filing<'_>, token: Token, volume: usize, arrived: u32, s: &mut Scratch) {
+    fn put_article(
+        &mut self,
+        f: &Filing<'_>,
+        table: &GroupTable,
+        (token, volume): (Token, usize),
+        arrived: u32,
+        s: &mut Scratch,
+    ) {
         let numbers = self.give_numbers(f.groups, s);
-        self.folds.put_xref(s.numbers.get(numbers.clone()).unwrap_or_default(), &mut s.xref);
+        self.folds.put_xref(table, s.numbers.get(numbers.clone()).unwrap_or_default(), &mut s.xref);
         let xref = append(&mut s.text, &s.xref);
+        const NAME: &[u8] = b"Xref: ";
+        let xref_line_bytes = NAME.len() + s.xref.len() + 2;
         let fields_start = s.text.len();
-        append_fields(&f.fields, &mut s.text);
+        append_fields(&Fields { bytes: f.fields.bytes + xref_line_bytes as u64, ..f.fields }, &mut s.text);
         let fields = fields_start..s.text.len();
 
         let Some(stage) = s.stage.get_mut(volume) else { return };
         let start = stage.len();
-        const NAME: &[u8] = b"Xref: ";
-        let xref_line_bytes = NAME.len() + s.xref.len() + 2;
         let article_bytes: usize = f.pieces.iter().map(|p| p.len()).sum();
         let header = RecordHeader {
             data_bytes: (xref_line_bytes + article_bytes + record::END.len()) as u32,
@@ -392,7 +398,9 @@ impl Writer {
         let expires = header.expires;
         match s.runs.iter_mut().rev().find(|r| r.volume == volume) {
             // The area's end cuts a run, even if the record before filled it to the last byte.
-            Some(run) if run.place + run.bytes.len() as u64 == token.place && !token.place.is_multiple_of(area) => {
+            Some(run)
+                if run.place + run.bytes.len() as u64 == token.place && !token.place.is_multiple_of(area) =>
+            {
                 run.bytes.end = stage.len();
             }
             _ => s.runs.push(Run { volume, place: token.place, bytes: start..stage.len() }),
@@ -566,6 +574,10 @@ enum Place {
     /// In the next part.
     Later,
     Nowhere,
+}
+
+fn names_bytes(table: &GroupTable, groups: &[GroupId]) -> usize {
+    groups.iter().map(|g| table.get(*g).map_or(0, |g| g.name.len())).sum()
 }
 
 fn append(text: &mut Vec<u8>, bytes: &[u8]) -> Range<usize> {

@@ -7,7 +7,7 @@
 
 use crate::config::SpoolConfig;
 use crate::disk::Disk;
-use crate::groups::{Group, GroupId, Groups, NewGroup};
+use crate::groups::{Group, GroupId, GroupTable, Groups, NewGroup};
 use crate::history::History;
 use crate::journal::{ArticleRow, GroupRow, Row};
 use crate::key::{Key, KeyHasher};
@@ -136,7 +136,7 @@ impl Folds {
     }
 
     /// Makes an accepted article known: history, residents, numbers, overview.
-    pub fn publish(&mut self, a: &Published<'_>) {
+    pub fn publish(&mut self, table: &GroupTable, a: &Published<'_>) {
         let shared = self.shared.clone();
         let inserted = shared.history.insert(a.key, Some(a.token), a.arrived).map(|_| ());
         self.note("history", inserted);
@@ -148,7 +148,6 @@ impl Folds {
             let pushed = residents.push(a.token.place, a.arrived, a.numbers);
             self.note("residents", pushed);
         }
-        let table = shared.groups.table();
         for (id, number) in a.numbers {
             let Some(group) = table.get(*id) else { continue };
             let mut state = group.state();
@@ -212,8 +211,8 @@ impl Folds {
         let old = self.shared.groups.table().get(id).cloned();
         match old {
             Some(group) => {
+                group.set_flag(&row.flag);
                 let mut state = group.state();
-                state.flag = row.flag.clone();
                 state.description.clone_from(&row.description);
                 state.high = state.high.max(row.high);
             }
@@ -342,10 +341,11 @@ impl Folds {
         let mut numbers = std::mem::take(&mut self.scratch);
         let mut xref = std::mem::take(&mut self.xref);
         a.numbers(&mut numbers);
-        self.put_xref(&numbers, &mut xref);
+        let table = self.shared.groups.snapshot();
+        self.put_xref(&table, &numbers, &mut xref);
         let fields = a.fields;
         let (key, token, arrived) = (a.key, a.token, a.arrived);
-        self.publish(&Published { key, token, arrived, numbers: &numbers, xref: &xref, fields });
+        self.publish(&table, &Published { key, token, arrived, numbers: &numbers, xref: &xref, fields });
         self.scratch = numbers;
         self.xref = xref;
         self.shared.generation.fetch_add(1, Ordering::Release);
@@ -353,10 +353,9 @@ impl Folds {
     }
 
     /// Makes an Xref value (RFC 5536 3.2.14).
-    pub fn put_xref(&self, numbers: &[(GroupId, u64)], out: &mut Vec<u8>) {
+    pub fn put_xref(&self, table: &GroupTable, numbers: &[(GroupId, u64)], out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(self.identity.as_bytes());
-        let table = self.shared.groups.table();
         for (id, number) in numbers {
             if let Some(group) = table.get(*id) {
                 out.push(b' ');

@@ -40,7 +40,7 @@ pub use commit::{Entry, Filed, Filing, Outcome, Ticket};
 pub use config::{BufferConfig, ClassConfig, Durability, HistoryShape, Order, RuleConfig, SpoolConfig};
 pub use disk::{CrashKind, Disk, DiskFile, Mapping, Open, RealDisk, SimDisk};
 pub use error::{ReadError, SpoolError, Trouble, TroubleKind};
-pub use groups::{Flag, Group, GroupChange, GroupId, Marks, NewGroup};
+pub use groups::{Flag, Group, GroupChange, GroupId, GroupTable, Marks, NewGroup};
 pub use history::{Reservation, Reservations};
 pub use key::{Key, KeyHasher};
 pub use progress::Progress;

@@ -298,14 +298,18 @@ fn publish_record(folds: &mut Folds, header: &RecordHeader, scan: &Scan) -> bool
         place: header.place,
     };
     let xref = value(Known::Xref);
-    folds.publish(&Published {
-        key: header.key,
-        token,
-        arrived: header.arrived,
-        numbers: &numbers,
-        xref,
-        fields: &text,
-    });
+    let table = folds.shared.groups.snapshot();
+    folds.publish(
+        &table,
+        &Published {
+            key: header.key,
+            token,
+            arrived: header.arrived,
+            numbers: &numbers,
+            xref,
+            fields: &text,
+        },
+    );
     true
 }
 

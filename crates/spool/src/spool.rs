@@ -5,7 +5,7 @@ use crate::config::{Durability, SpoolConfig};
 use crate::disk::Disk;
 use crate::error::{ReadError, SpoolError, Trouble, TroubleKind};
 use crate::fold::Shared;
-use crate::groups::{Group, GroupChange, GroupId, Marks, NewGroup};
+use crate::groups::{Group, GroupChange, GroupId, GroupTable, Marks, NewGroup};
 use crate::history::{Reservation, Reservations};
 use crate::journal::{GroupRow, Row};
 use crate::key::Key;
@@ -165,6 +165,11 @@ impl Spool {
         writer.commit_now(&Row::Cancel { key, token, numbers: numbers.clone() })?;
         writer.folds.cancel(key, token, &numbers);
         Ok(true)
+    }
+
+    /// The groups as they are now, for looking up many.
+    pub fn group_table(&self) -> Arc<GroupTable> {
+        self.shared.groups.snapshot()
     }
 
     /// A group's number.

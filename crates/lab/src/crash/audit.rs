@@ -130,12 +130,13 @@ impl Audit {
         }
     }
 
-    /// Audits everything; returns which of the articles that were in flight are not there.
+    /// Audits everything at the time `stamp`; returns which of the articles that were in flight are not there.
     pub fn all(
         &mut self,
         address: &str,
         generator: &Generator,
         ledger: &mut Ledger,
+        stamp: u64,
         found: &mut Findings,
     ) -> io::Result<Vec<u64>> {
         let mut client = Client::connect(address)?;
@@ -144,20 +145,18 @@ impl Audit {
         let recent = ledger.recent();
         let ids: Vec<u64> = recent.iter().map(|(entry, _)| entry.index).collect();
         let answers = fetch(&mut client, generator, &ids, &mut present, found)?;
-        // An article sent twice, because it was not there after a crash, has two entries; the later one counts.
-        let latest: HashMap<u64, u64> = ids.iter().zip(0..).map(|(index, at)| (*index, at)).collect();
-        for (at, ((entry, may_be_gone), there)) in (0..).zip(recent.iter().zip(answers)) {
+        for ((entry, may_be_gone), there) in recent.iter().zip(answers) {
             let Entry { index, standing, .. } = *entry;
             match standing {
                 Standing::Vanished => {}
                 Standing::Unknown => {
-                    ledger.settle(index, there);
+                    ledger.settle(index, there, stamp);
                     if !there {
                         vanished.push(index);
                     }
                 }
                 Standing::Accepted if there => {}
-                Standing::Accepted if *may_be_gone || latest.get(&index) != Some(&at) => found.overwritten += 1,
+                Standing::Accepted if *may_be_gone => found.overwritten += 1,
                 Standing::Accepted => found.lost(generator.message_id(index)),
             }
         }

@@ -70,11 +70,12 @@ impl Ledger {
         self.recent.iter().copied().zip(self.bytes_after()).map(|(entry, after)| (entry, after >= limit)).collect()
     }
 
-    /// Tells what became of an article that was in flight.
-    pub fn settle(&mut self, index: u64, found: bool) {
+    /// Tells what became of an article that was in flight; whatever it was, it was before `stamp`.
+    pub fn settle(&mut self, index: u64, found: bool, stamp: u64) {
         let unknown = |entry: &&mut Entry| entry.index == index && entry.standing == Standing::Unknown;
         if let Some(entry) = self.recent.iter_mut().rev().find(unknown) {
             entry.standing = if found { Standing::Accepted } else { Standing::Vanished };
+            entry.answered = stamp;
         }
     }
 
@@ -135,7 +136,7 @@ mod tests {
         assert_eq!(ledger.bytes_after(), [4000, 4000, 2000, 1000, 1000]);
         let may_be_gone: Vec<bool> = ledger.recent().iter().map(|(_, may)| *may).collect();
         assert_eq!(may_be_gone, [true, true, false, false, false]);
-        ledger.settle(4, false);
+        ledger.settle(4, false, 15);
         assert_eq!(ledger.bytes_after(), [4000, 4000, 2000, 1000, 1000]);
         ledger.space = 2000;
         ledger.forget();

@@ -38,8 +38,8 @@ fn read(feed: &Feed<'_>, client: &mut Client, rng: &mut Rng, seen: &mut Seen) ->
     }
     for _ in 0..READS {
         // Now and then among the oldest, which are being overwritten.
-        let low_end = low + (high - low) / 50;
-        let number = rng.between(low, if rng.below(2) == 0 { low_end } else { high });
+        let last = if rng.below(2) == 0 { low + (high - low) / 50 } else { high };
+        let number = rng.between(low, last);
         let answer = client.command(&format!("ARTICLE {number}"))?;
         if !answer.starts_with("220") {
             continue;

@@ -7,7 +7,7 @@
 use super::{Origin, Reject};
 use crate::config::UnknownGroups;
 use netnews::{Article, Known, newsgroups};
-use spool::{Flag, GroupId, Spool};
+use spool::{Flag, GroupId, GroupTable};
 
 /// Where articles without a carried group go, if `unknown_groups = "junk"`, and those of groups with flag `j`.
 const JUNK: &[u8] = b"junk";
@@ -28,7 +28,7 @@ struct Seen {
 
 /// Appends the groups that `article` is filed in.
 pub(super) fn groups(
-    spool: &Spool,
+    table: &GroupTable,
     unknown: UnknownGroups,
     origin: &Origin,
     article: &Article<'_>,
@@ -37,9 +37,9 @@ pub(super) fn groups(
     let start = out.len();
     let mut seen = Seen::default();
     for name in newsgroups::split(article.header(Known::Newsgroups).unwrap_or_default()) {
-        one(spool, origin, article, name, start, &mut seen, out)?;
+        one(table, origin, article, name, start, &mut seen, out)?;
     }
-    if let Some(control) = control_group(spool, article) {
+    if let Some(control) = control_group(table, article) {
         out.truncate(start);
         out.push(control);
         return Ok(());
@@ -56,12 +56,12 @@ pub(super) fn groups(
     if !seen.junk && unknown == UnknownGroups::Reject {
         return Err(Reject::UnknownGroups);
     }
-    out.push(spool.group_id(JUNK).ok_or(Reject::UnknownGroups)?);
+    out.push(table.id(JUNK).ok_or(Reject::UnknownGroups)?);
     Ok(())
 }
 
 fn one(
-    spool: &Spool,
+    table: &GroupTable,
     origin: &Origin,
     article: &Article<'_>,
     name: &[u8],
@@ -73,7 +73,7 @@ fn one(
         seen.not_accepted = true;
         return Ok(());
     }
-    let Some((id, flag)) = carried(spool, name) else { return Ok(()) };
+    let Some((id, flag)) = carried(table, name) else { return Ok(()) };
     match flag {
         Flag::Open | Flag::Closed => {}
         Flag::Moderated if article.count(Known::Approved) == 0 => return Err(Reject::Unapproved),
@@ -100,24 +100,24 @@ fn one(
 }
 
 /// The group that articles for `name` are filed in, one alias followed, and its flag.
-pub(crate) fn carried(spool: &Spool, name: &[u8]) -> Option<(GroupId, Flag)> {
-    let id = spool.group_id(name)?;
-    match spool.group(id)?.flag() {
+pub(crate) fn carried(table: &GroupTable, name: &[u8]) -> Option<(GroupId, Flag)> {
+    let id = table.id(name)?;
+    match table.get(id)?.flag() {
         Flag::Alias(real) => {
-            let id = spool.group_id(real.as_bytes())?;
-            Some((id, spool.group(id)?.flag()))
+            let id = table.id(real.as_bytes())?;
+            Some((id, table.get(id)?.flag()))
         }
         flag => Some((id, flag)),
     }
 }
 
 /// For a control message `control.KIND` or else `control`, if there is such a group.
-fn control_group(spool: &Spool, article: &Article<'_>) -> Option<GroupId> {
+fn control_group(table: &GroupTable, article: &Article<'_>) -> Option<GroupId> {
     let value = article.header(Known::Control)?;
     let kind = value.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
     let mut name = Vec::with_capacity(CONTROL.len() + 1 + CONTROL_KIND_BYTES_MAX);
     name.extend_from_slice(CONTROL);
     name.push(b'.');
     name.extend(kind.iter().take(CONTROL_KIND_BYTES_MAX).map(u8::to_ascii_lowercase));
-    spool.group_id(&name).or_else(|| spool.group_id(CONTROL))
+    table.id(&name).or_else(|| table.id(CONTROL))
 }

@@ -150,7 +150,7 @@ pub(super) fn check_groups(article: &Article<'_>, access: &Access, spool: &Spool
         if !newsgroups::valid_name(name) {
             return Err(Objection::BadGroupName(shown(name)));
         }
-        let Some((_, flag)) = carried(spool, name) else { continue };
+        let Some((_, flag)) = carried(&spool.group_table(), name) else { continue };
         if !access.read.matches(name) {
             continue;
         }

@@ -40,7 +40,9 @@ impl Session {
                 Ok(self.relay(&command))
             }
             Command::Post => Ok(self.post()),
-            Command::Head(Which::MessageId(_)) | Command::Stat(Which::MessageId(_)) if self.client.may_feed() => {
+            Command::Head(Which::MessageId(_)) | Command::Stat(Which::MessageId(_))
+                if self.client.may_feed() =>
+            {
                 self.reader.answer(&command, &mut self.out).await.map(|()| Verdict::Done)
             }
             command if is_reading(&command) => {

@@ -194,7 +194,9 @@ impl Session {
             }
             End::More { .. } => {
                 let id = takethis_id(buffer, at, head);
-                if way != Way::Post && let Some((feed, _)) = self.feed() {
+                if way != Way::Post
+                    && let Some((feed, _)) = self.feed()
+                {
                     feed.begun_too_large(id, wire);
                 }
                 self.expecting = Expecting::ArticleEnd { way, id: id.into() };
@@ -205,7 +207,9 @@ impl Session {
         let wire = wire.get(..article_len).unwrap_or_default();
         let next = at + head + next;
         match way {
-            Way::Takethis if !self.client.may_stream() => append_standard(self.out.text(), code::NOT_PERMITTED),
+            Way::Takethis if !self.client.may_stream() => {
+                append_standard(self.out.text(), code::NOT_PERMITTED)
+            }
             Way::Takethis => {
                 batch.articles.push(Incoming { wire, claimed_id: Some(takethis_id(buffer, at, head)) });
                 if batch.articles.len() >= BATCH_ARTICLES_MAX {

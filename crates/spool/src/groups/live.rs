@@ -155,7 +155,10 @@ impl LiveSet {
     pub fn load(&mut self, first: u64, words: [u64; WORDS]) -> bool {
         let index = first / BITS;
         let chunk = Chunk { index, words: Box::new(words) };
-        if !first.is_multiple_of(BITS) || chunk.is_empty() || self.chunks.back().is_some_and(|c| c.index >= index) {
+        if !first.is_multiple_of(BITS)
+            || chunk.is_empty()
+            || self.chunks.back().is_some_and(|c| c.index >= index)
+        {
             return false;
         }
         self.count += chunk.words.iter().map(|w| u64::from(w.count_ones())).sum::<u64>();

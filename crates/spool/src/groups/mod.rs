@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Number of a group within the spool; never given to another group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -127,6 +128,8 @@ pub struct Group {
     pub created: u64,
     /// Who made it.
     pub creator: Box<str>,
+    /// Whether its flag is `y`: asked for every article.
+    open: AtomicBool,
     state: Mutex<GroupState>,
 }
 
@@ -143,6 +146,7 @@ impl Group {
             name: new.name.as_str().into(),
             created: new.created,
             creator: new.creator.as_str().into(),
+            open: AtomicBool::new(new.flag == Flag::Open),
             state: Mutex::new(state),
         }
     }
@@ -153,7 +157,12 @@ impl Group {
 
     /// What may be done in it.
     pub fn flag(&self) -> Flag {
-        self.state().flag.clone()
+        if self.open.load(Ordering::Acquire) { Flag::Open } else { self.state().flag.clone() }
+    }
+
+    pub(crate) fn set_flag(&self, flag: &Flag) {
+        self.state().flag = flag.clone();
+        self.open.store(*flag == Flag::Open, Ordering::Release);
     }
 
     /// One line about it.
@@ -167,9 +176,9 @@ impl Group {
     }
 }
 
-/// The table of all groups.
+/// The table of all groups, as of one moment.
 #[derive(Debug, Default)]
-pub(crate) struct GroupTable {
+pub struct GroupTable {
     by_name: HashMap<Box<str>, GroupId>,
     /// Indexed by [`GroupId`]; `None` where a group was removed.
     by_id: Vec<Option<Arc<Group>>>,
@@ -177,14 +186,17 @@ pub(crate) struct GroupTable {
 }
 
 impl GroupTable {
+    /// A group by number.
     pub fn get(&self, id: GroupId) -> Option<&Arc<Group>> {
         self.by_id.get(id.0 as usize)?.as_ref()
     }
 
+    /// A group's number.
     pub fn id(&self, name: &[u8]) -> Option<GroupId> {
         self.by_name.get(std::str::from_utf8(name).ok()?).copied()
     }
 
+    /// All groups, by name.
     pub fn sorted(&self) -> &Arc<[Arc<Group>]> {
         &self.sorted
     }

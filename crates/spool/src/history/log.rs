@@ -46,12 +46,7 @@ pub(super) struct Log {
 
 impl Log {
     /// Opens the segments that hold records of `from` and removes older ones.
-    pub fn open(
-        disk: Arc<dyn Disk>,
-        dir: &Path,
-        segment_bits: u32,
-        from: Checkpoint,
-    ) -> io::Result<Self> {
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, segment_bits: u32, from: Checkpoint) -> io::Result<Self> {
         let mut present: Vec<u64> = disk.list(dir)?.iter().filter_map(|name| segment_number(name)).collect();
         present.sort_unstable();
         let log = Self {

@@ -456,8 +456,7 @@ fn pace() {
 
 /// What a start after a crash does: opens at the stored checkpoint, replays the journal.
 fn recover(disk: &SimDisk, checkpoint: Checkpoint, rows: &[Row]) -> History {
-    let history =
-        History::open(Arc::new(disk.clone()), Path::new("/h"), checkpoint, &(), SMALL).unwrap();
+    let history = History::open(Arc::new(disk.clone()), Path::new("/h"), checkpoint, &(), SMALL).unwrap();
     for &row in rows {
         match row {
             Row::Replace(id, token) => {
@@ -473,8 +472,7 @@ fn recover(disk: &SimDisk, checkpoint: Checkpoint, rows: &[Row]) -> History {
 fn run_until_crash(disk: &SimDisk, seed: u64) -> (Model, Checkpoint, Vec<Row>) {
     let mut random = Random(seed);
     let (mut model, mut rows, mut checkpoint) = (Model::default(), Vec::new(), Checkpoint::default());
-    let Ok(history) = History::open(Arc::new(disk.clone()), Path::new("/h"), checkpoint, &(), SMALL)
-    else {
+    let Ok(history) = History::open(Arc::new(disk.clone()), Path::new("/h"), checkpoint, &(), SMALL) else {
         return (model, checkpoint, rows);
     };
     while !disk.crashed() && model.next < 1500 {
@@ -533,8 +531,7 @@ fn any_crash_leaves_what_the_replay_makes_whole() {
 fn a_full_disk_fails_inserts_and_nothing_else() {
     let disk = SimDisk::new();
     let history =
-        History::open(Arc::new(disk.clone()), Path::new("/h"), Checkpoint::default(), &(), SMALL)
-            .unwrap();
+        History::open(Arc::new(disk.clone()), Path::new("/h"), Checkpoint::default(), &(), SMALL).unwrap();
     let mut failures = 0;
     for n in 0..3000 {
         if n % 10 == 0 {

@@ -270,8 +270,9 @@ impl Volume for Cycbuff {
         if let Some((word, mask)) = self.bit(place) {
             word.fetch_and(!mask.to_le(), Ordering::AcqRel);
         }
-        let written =
-            self.file.write_all_at(&[IoSlice::new(record::MAGIC_CANCELLED)], self.area_start + place % self.area);
+        let written = self
+            .file
+            .write_all_at(&[IoSlice::new(record::MAGIC_CANCELLED)], self.area_start + place % self.area);
         self.dirty.store(true, Ordering::Release);
         written
     }
