@@ -32,6 +32,13 @@ impl Client {
         if greeting.starts_with("20") { Ok(client) } else { Err(unexpected("the greeting", &greeting)) }
     }
 
+    /// Gives back the memory of what was read.
+    pub fn settle(&mut self) {
+        self.buf.drain(..self.at);
+        self.buf.shrink_to_fit();
+        self.at = 0;
+    }
+
     /// Sends bytes.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)

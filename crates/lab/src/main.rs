@@ -12,11 +12,11 @@ mod crash;
 mod feeder;
 //mod filling;
 //mod flat;
-//mod memory;
+mod memory;
 //mod rates;
 //mod recover;
 mod rng;
-//mod scale;
+mod scale;
 mod site;
 
 use clap::{Args, Parser, Subcommand};
@@ -37,6 +37,8 @@ struct Cli {
 enum Command {
     /// kill -9 under full feed, again and again: nothing lost, torn or renumbered
     Crash(crash::Options),
+    /// Thousands of connections at once, and what each costs
+    Scale(scale::Options),
 }
 
 /// Where the servers of the lab run.
@@ -56,7 +58,7 @@ struct Place {
 fn main() -> ExitCode {
     let verdict = match Cli::parse().command {
         Command::Crash(options) => crash::run(&options),
-        //        Command::Scale(options) => scale::run(&options),
+        Command::Scale(options) => scale::run(&options),
         //        Command::Recover(options) => recover::run(&options),
         //        Command::Flat(options) => flat::run(&options),
     };

@@ -1,10 +1,10 @@
 //! What an article must be like to be taken, as flat lists of guards: one reason and one `return` each.
 //!
-//! Pure: article, policy and clock in, verdict out. Called by `ingest`. Sources: RFC 5537 section 3.6, RFC 5536
-//! section 3.1.
+//! Pure: article, policy, origin and clock in, verdict out. Called by `ingest`. Sources: RFC 5537 section 3.6, RFC 5536
+//! sections 3.1 and 3.2.4.
 
-use crate::config::Config;
-use crate::ingest::Reject;
+use crate::config::{Config, Distributions};
+use crate::ingest::{Origin, Reject};
 use netnews::{Article, Known, Malformed, date, path};
 
 /// How far ahead a date may be, in seconds (RFC 5537 section 3.6: 24 hours).
@@ -18,6 +18,7 @@ pub(crate) struct Policy {
     pub article_bytes_max: u64,
     /// `None`: any age.
     pub age_secs_max: Option<i64>,
+    pub distributions: Distributions,
 }
 
 impl Policy {
@@ -26,6 +27,7 @@ impl Policy {
             path_identity: config.site.path_identity.as_bytes().into(),
             article_bytes_max: config.site.article_bytes_max,
             age_secs_max: config.site.max_age_days.map(|days| i64::from(days) * DAY_SECS),
+            distributions: config.site.distributions.clone(),
         }
     }
 }
@@ -38,18 +40,23 @@ pub(crate) fn framing(article: &Article<'_>) -> Result<(), Reject> {
     Ok(())
 }
 
-/// Whether the article may go on its way through here; `been_here`: our name in its Path says that it was here before.
+/// Whether one of the article's distributions is accepted, if it has any.
+pub(crate) fn distributed(article: &Article<'_>, accepted: &Distributions) -> bool {
+    article.header(Known::Distribution).is_none_or(|value| accepted.accept(value))
+}
+
+/// Whether the article may go on its way through here.
 pub(crate) fn relayable(
     article: &Article<'_>,
     policy: &Policy,
-    been_here: bool,
+    origin: &Origin,
     now: i64,
 ) -> Result<(), Reject> {
     if article.wire().len() as u64 > policy.article_bytes_max {
         return Err(Reject::TooLarge);
     }
     let path = article.header(Known::Path).unwrap_or_default();
-    if been_here && path::contains_identity(path, &policy.path_identity) {
+    if origin.checks_path() && path::contains_identity(path, &policy.path_identity) {
         return Err(Reject::Loop);
     }
     let dated =
@@ -63,28 +70,79 @@ pub(crate) fn relayable(
     if policy.age_secs_max.is_some_and(|age_secs_max| dated < now - age_secs_max) {
         return Err(Reject::TooOld);
     }
+    if !distributed(article, &policy.distributions) {
+        return Err(Reject::UnwantedDistribution);
+    }
+    if origin.distributions().is_some_and(|accepted| !distributed(article, accepted)) {
+        return Err(Reject::DistributionNotAccepted);
+    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Groups, Peer};
 
     const NOW: i64 = 1_780_000_000;
 
-    fn verdict(head: &str, age_secs_max: Option<i64>) -> Result<(), Reject> {
+    fn judged(head: &str, origin: &Origin, age_secs_max: Option<i64>, here: &str) -> Result<(), Reject> {
         let wire = format!("{head}\r\n\r\nbody\r\n");
-        let policy = Policy { path_identity: b"me.example"[..].into(), article_bytes_max: 200, age_secs_max };
-        relayable(&Article::parse(wire.as_bytes()).unwrap(), &policy, true, NOW)
+        let policy = Policy {
+            path_identity: b"me.example"[..].into(),
+            article_bytes_max: 200,
+            age_secs_max,
+            distributions: Distributions::parse(here).unwrap(),
+        };
+        relayable(&Article::parse(wire.as_bytes()).unwrap(), &policy, origin, NOW)
+    }
+
+    fn verdict(head: &str, age_secs_max: Option<i64>) -> Result<(), Reject> {
+        judged(head, &Origin::batch("me.example"), age_secs_max, "*")
+    }
+
+    fn date(secs: i64) -> String {
+        let mut text = Vec::new();
+        date::format_rfc5322(NOW + secs, &mut text);
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn distributions_must_suit_the_site_and_the_peer() {
+        let peer = |distributions: &str| Peer {
+            name: "peer.example".into(),
+            addresses: Vec::new(),
+            accept: Groups::parse("*").unwrap(),
+            distributions: Distributions::parse(distributions).unwrap(),
+            max_connections: 1,
+            streaming: true,
+        };
+        let (here, peers) = (Err(Reject::UnwantedDistribution), Err(Reject::DistributionNotAccepted));
+        for (header, site, from_peer, expected, expected_of_batch) in [
+            ("", "", "", Ok(()), Ok(())),
+            ("Distribution: world\r\n", "", "", Ok(()), Ok(())),
+            ("Distribution: usa\r\n", "*", "*", Ok(()), Ok(())),
+            ("Distribution: usa\r\n", "*", "uk,na", peers, Ok(())),
+            ("Distribution: usa\r\n", "!usa", "*", here, here),
+            ("Distribution: usa\r\n", "!usa", "!usa", here, here),
+            ("Distribution: usa\r\n", "!usa", "usa", here, here),
+            ("Distribution: Local\r\n", "*,!local", "*", here, here),
+            ("Distribution: local,\r\n NA\r\n", "!local", "na", Ok(()), Ok(())),
+            ("Distribution: local,na\r\n", "!local", "!na", Ok(()), Ok(())),
+            ("Distribution: na\r\n", "!local", "!na", peers, Ok(())),
+            ("Distribution: \r\n", "usa", "usa", Ok(()), Ok(())),
+        ] {
+            let head = format!("Path: a!b\r\n{header}Date: {}", date(0));
+            let origin = Origin::peer("me.example", 0, &peer(from_peer), "192.0.2.1");
+            assert_eq!(judged(&head, &origin, None, site), expected, "{header} {site} {from_peer}");
+            for origin in [Origin::batch("me.example"), Origin::injected("192.0.2.1")] {
+                assert_eq!(judged(&head, &origin, None, site), expected_of_batch, "{header} {site}");
+            }
+        }
     }
 
     #[test]
     fn one_guard_after_the_other() {
-        let date = |secs: i64| {
-            let mut text = Vec::new();
-            date::format_rfc5322(NOW + secs, &mut text);
-            String::from_utf8(text).unwrap()
-        };
         let long = format!("Path: a!b\r\nDate: {}\r\nSubject: {}", date(0), "x".repeat(200));
         for (head, age_secs_max, expected) in [
             (format!("Path: a!b\r\nDate: {}", date(0)), None, Ok(())),

@@ -208,7 +208,7 @@ impl Filer {
         now: i64,
         groups: &mut Vec<GroupId>,
     ) -> Result<(), Reject> {
-        checks::relayable(article, &self.policy, origin.checks_path(), now)?;
+        checks::relayable(article, &self.policy, origin, now)?;
         choose::groups(table, self.config.site.unknown_groups, origin, article, groups)
     }
 
@@ -248,7 +248,8 @@ impl Filer {
                 if !self.in_trouble.swap(true, Ordering::Relaxed) {
                     error!(%trouble, "the spool takes no articles");
                 }
-                Receipt { ticket: None, trouble: Some(trouble) }
+                // What was committed before the trouble stands, and is to be durable before it is answered.
+                Receipt { ticket: Some(self.spool.ticket()), trouble: Some(trouble) }
             }
         }
     }

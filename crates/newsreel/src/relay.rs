@@ -51,8 +51,7 @@ impl Feed {
     /// A feed of the peer with this number in the configuration, from `address`.
     pub fn new(site: Arc<Site>, peer: usize, address: &str) -> Option<Self> {
         let config = site.config.peers.get(peer)?;
-        let origin =
-            Origin::peer(&site.config.site.path_identity, peer, &config.name, address, &config.accept);
+        let origin = Origin::peer(&site.config.site.path_identity, peer, config, address);
         Some(Self {
             site,
             origin,

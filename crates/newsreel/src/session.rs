@@ -38,7 +38,7 @@ use tracing::{debug, info};
 /// How long a client that was told goodbye may take to go.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an article under way may still take when the server stops.
-const STOP_GRACE: Duration = Duration::from_secs(5);
+const STOP_GRACE: Duration = Duration::from_secs(3);
 
 /// Whether the session goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -87,6 +87,10 @@ impl Site {
             if self.spool.is_durable(ticket) {
                 break;
             }
+            // A failed sync wakes us too, and nothing will be durable any more.
+            if let Some(trouble) = self.spool.trouble().filter(|t| t.kind == TroubleKind::Io) {
+                return Err(trouble);
+            }
             if timeout(DURABLE_TIMEOUT, synced).await.is_err() {
                 return Err(Trouble { kind: TroubleKind::Io, text: "the disk does not answer".to_owned() });
             }

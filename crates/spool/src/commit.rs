@@ -182,14 +182,16 @@ impl Writer {
     /// Commits a batch, part by part. On `Err` the outcomes so far stand; the other entries were not accepted.
     pub fn commit(&mut self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<Ticket, Trouble> {
         let mut done = 0;
+        let mut ticket = Ticket(self.journal.end());
         while done < batch.len() {
-            self.accepting()?;
             self.sync.wait_for_room();
+            self.accepting()?;
             let n = self.commit_part(batch.get(done..).unwrap_or_default(), outcomes)?;
             done += n;
+            ticket = Ticket(self.journal.end());
             self.after_part(n as u64);
         }
-        Ok(Ticket(self.journal.end()))
+        Ok(ticket)
     }
 
     /// Commits as many entries as make one part; returns how many.
@@ -213,6 +215,7 @@ impl Writer {
             Err(trouble) => {
                 self.journal.discard();
                 outcomes.truncate(told);
+                self.forget_promises();
                 Err(self.sync.stop(trouble))
             }
         }
@@ -244,7 +247,7 @@ impl Writer {
         }
         self.journal.write().map_err(|e| trouble("write journal", &e))?; // COMMIT POINT
         if s.sync_first {
-            self.journal.sync_set().sync().map_err(|e| trouble("sync journal", &e))?;
+            self.journal.sync_set().sync().map_err(|e| failed_sync(&e))?;
         }
         for p in &s.prepared {
             match p.token {
@@ -451,7 +454,7 @@ impl Writer {
 
 impl Writer {
     /// Whether the spool accepts at the moment. After a full disk it tries once a second whether there is room again.
-    fn accepting(&mut self) -> Result<(), Trouble> {
+    pub fn accepting(&mut self) -> Result<(), Trouble> {
         if let Some(text) = self.folds.failed.clone() {
             let text = format!("{text}; a restart makes the index whole again from the journal");
             return Err(self.sync.stop(Trouble { kind: TroubleKind::Io, text }));
@@ -460,9 +463,10 @@ impl Writer {
         if trouble.kind != TroubleKind::Full || !self.sync.may_probe() {
             return Err(trouble);
         }
-        self.journal.discard();
         self.journal.push(&Row::Probe);
-        match self.journal.write() {
+        let full = self.journal.is_file_full();
+        let probed = self.journal.write().and_then(|()| if full { self.next_journal_file() } else { Ok(()) });
+        match probed {
             Ok(()) => {
                 self.sync.go_on();
                 Ok(())
@@ -480,16 +484,23 @@ impl Writer {
             self.sync.stop(trouble("begin a journal file", &e));
         }
         let (position, bytes) = self.checkpointed;
-        let due = self.rows >= self.folds.shared.config.checkpoint_rows
+        let due = self.folds.failed.is_none()
+            && self.rows >= self.folds.shared.config.checkpoint_rows
             && self.journal.end().saturating_sub(position) >= 4 * bytes
             && !self.sync.is_checkpoint_pending();
         if due && let Err(e) = self.checkpoint() {
-            self.sync.stop(trouble("take a checkpoint", &e));
+            // Half of it may be taken: only a start from the last one puts that right.
+            let text = format!("cannot take a checkpoint: {e}; free space if the disk is full, and start again");
+            self.sync.stop(Trouble { kind: TroubleKind::Io, text });
         }
     }
 
     /// Takes a checkpoint and hands it to the syncing thread.
     pub fn checkpoint(&mut self) -> io::Result<()> {
+        if let Some(text) = &self.folds.failed {
+            // An index that lacks something must not become the one a start begins with.
+            return Err(io::Error::other(text.clone()));
+        }
         let dir = self.folds.shared.config.dir.join("index");
         let forget_before = self.first_kept_record();
         let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), forget_before, unix_now())?;
@@ -503,19 +514,27 @@ impl Writer {
 
     /// Commits one row and makes it durable before it is applied: for rows whose application changes bytes in place.
     pub fn commit_now(&mut self, row: &Row<'_>) -> Result<(), Trouble> {
+        self.accepting()?;
         self.journal.push(row);
         self.write_now()
     }
 
-    /// Writes the rows pushed and syncs the journal.
+    /// Writes the rows pushed and syncs the journal. The caller has asked [`Writer::accepting`] before it pushed them.
     pub fn write_now(&mut self) -> Result<(), Trouble> {
-        if let Err(trouble) = self.accepting() {
-            self.journal.discard();
-            return Err(trouble);
-        }
-        let written = self.journal.write().and_then(|()| self.journal.sync_set().sync().map(|_| ()));
         self.rows += 1;
-        written.map_err(|e| self.sync.stop(trouble("write journal", &e)))
+        self.journal.write().map_err(|e| self.sync.stop(trouble("write journal", &e)))?;
+        self.journal.sync_set().sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
+        Ok(())
+    }
+
+    /// Promises of rows that were not written do not count.
+    fn forget_promises(&mut self) {
+        let end = self.journal.end();
+        for (group, _) in &self.scratch.numbers {
+            if let Some(numbers) = self.folds.numbers.get_mut(group.0 as usize) {
+                numbers.forget_promise_from(end);
+            }
+        }
     }
 
     /// The last row and a last checkpoint.
@@ -546,7 +565,9 @@ impl Writer {
     fn next_journal_file(&mut self) -> io::Result<()> {
         self.journal.next_file()?;
         self.push_state();
-        self.journal.write()
+        self.journal.write()?;
+        self.sync.ask();
+        Ok(())
     }
 
     /// Pushes rows that tell identity, boot, volumes and groups as they are.
@@ -586,8 +607,13 @@ fn append(text: &mut Vec<u8>, bytes: &[u8]) -> Range<usize> {
     start..text.len()
 }
 
+/// A failed sync: what was written may be lost, and trying again would not tell.
+fn failed_sync(e: &io::Error) -> Trouble {
+    Trouble { kind: TroubleKind::Io, text: format!("cannot sync journal: {e}") }
+}
+
 fn trouble(doing: &str, e: &io::Error) -> Trouble {
-    let full = e.kind() == io::ErrorKind::StorageFull;
+    let full = matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
     let kind = if full { TroubleKind::Full } else { TroubleKind::Io };
     Trouble { kind, text: format!("cannot {doing}: {e}") }
 }

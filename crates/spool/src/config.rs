@@ -109,6 +109,8 @@ pub struct SpoolConfig {
     pub journal_keep_bytes: u64,
     /// Longest article that will ever be committed, in bytes; bounds what a start after a crash must look at.
     pub article_bytes_max: u64,
+    /// Length of a journal file, in bytes; its space is reserved when it is made.
+    pub journal_file_bytes: u64,
     /// Sizes of history's files; small ones are for tests.
     pub history: HistoryShape,
     /// Journal rows between two checkpoints of the indexes, at least.
@@ -128,6 +130,7 @@ impl SpoolConfig {
             remember_secs: 11 * 86_400,
             journal_keep_bytes: 0,
             article_bytes_max: 4 << 20,
+            journal_file_bytes: 64 << 20,
             history: HistoryShape::USUAL,
             checkpoint_rows: 1 << 18,
         }

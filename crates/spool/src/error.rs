@@ -51,8 +51,8 @@ pub enum TroubleKind {
     Full,
     /// A write or sync failed.
     Io,
-    /// Accepting was stopped by an earlier failure, or the spool is closing.
-    Stopped,
+    /// What was asked for is impossible; nothing is wrong with the spool.
+    Refused,
 }
 
 /// Our own trouble: the article was neither accepted nor rejected; the sender should try later.

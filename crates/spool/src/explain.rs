@@ -5,6 +5,7 @@ use crate::method::{Volume, cnfs::record, read_bytes};
 use crate::reading::{Lookup, Patience};
 use crate::spool::Spool;
 use crate::token::Token;
+use netnews::date;
 use std::fmt::Write;
 
 /// What is known of one article.
@@ -76,7 +77,7 @@ impl Spool {
                 e.lines
                     .push(("checksum", if whole { "right" } else { "WRONG: the record is damaged" }.into()));
                 e.lines.push(("cancelled", if live { "no" } else { "yes" }.into()));
-                e.lines.push(("arrived", header.arrived.to_string()));
+                e.lines.push(("arrived", time_text(header.arrived)));
                 if expect.is_some_and(|key| *key != header.key) {
                     e.lines.push(("belongs to", "another Message-ID: history and buffer disagree".into()));
                 }
@@ -107,4 +108,11 @@ impl Spool {
         e.lines.push(("buffer", volume.name().into()));
         e.lines.push(("place", where_));
     }
+}
+
+/// A time as a date and in Unix seconds.
+fn time_text(unix_secs: u64) -> String {
+    let mut text = Vec::new();
+    date::format_rfc5322(i64::try_from(unix_secs).unwrap_or(i64::MAX), &mut text);
+    format!("{} ({unix_secs})", String::from_utf8_lossy(&text))
 }

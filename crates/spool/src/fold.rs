@@ -114,17 +114,16 @@ impl Folds {
         let table = shared.groups.table();
         let mut gone = 0;
         while let Some(resident) = residents.pop_before(tail)? {
-            let mut lived = false;
+            // Not so if it was cancelled.
+            gone += u64::from(v.is_alive(resident.place));
             for (group, number) in &resident.numbers {
                 if let Some(group) = table.get(*group) {
                     let mut state = group.state();
                     if state.live.remove(*number) {
                         state.overview.died(*number);
-                        lived = true;
                     }
                 }
             }
-            gone += u64::from(lived);
             residents.recycle(resident);
         }
         v.advance(head);
@@ -140,14 +139,17 @@ impl Folds {
         let shared = self.shared.clone();
         let inserted = shared.history.insert(a.key, Some(a.token), a.arrived).map(|_| ());
         self.note("history", inserted);
-        if let Some(index) = shared.volumes.index(a.token.volume)
-            && let (Some(volume), Some(residents)) =
-                (shared.volumes.all().get(index), self.residents.get_mut(index))
-        {
-            volume.mark_alive(a.token.place);
-            let pushed = residents.push(a.token.place, a.arrived, a.numbers);
-            self.note("residents", pushed);
-        }
+        let index = shared.volumes.index(a.token.volume);
+        let (Some(volume), Some(residents)) = (
+            index.and_then(|i| shared.volumes.all().get(i)),
+            index.and_then(|i| self.residents.get_mut(i)),
+        ) else {
+            // Replay of what lay in a volume that is no longer there: known, but gone.
+            return;
+        };
+        volume.mark_alive(a.token.place);
+        let pushed = residents.push(a.token.place, a.arrived, a.numbers);
+        self.note("residents", pushed);
         for (id, number) in a.numbers {
             let Some(group) = table.get(*id) else { continue };
             let mut state = group.state();
@@ -183,13 +185,12 @@ impl Folds {
     pub fn cancel(&mut self, key: Key, token: Token, numbers: &[(GroupId, u64)]) {
         let shared = self.shared.clone();
         let table = shared.groups.table();
-        let mut lived = false;
+        let lived = shared.volumes.is_alive(&token);
         for (id, number) in numbers {
             let Some(group) = table.get(*id) else { continue };
             let mut state = group.state();
             if state.live.remove(*number) {
                 state.overview.died(*number);
-                lived = true;
             }
         }
         shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);

@@ -54,6 +54,11 @@ impl GroupNumbers {
         self.pending.map_or(self.promised, |(_, upto)| upto).max(self.promised).max(self.assigned)
     }
 
+    /// Forgets a promise whose row was to be written at this journal position or behind.
+    pub fn forget_promise_from(&mut self, position: u64) {
+        self.pending = self.pending.filter(|(at, _)| *at < position);
+    }
+
     /// A promise read from the journal.
     pub fn promise_read(&mut self, upto: u64) {
         self.promised = self.promised.max(upto);

@@ -406,7 +406,7 @@ fn go_on(
     let (end, torn) = replay(&mut folds, paths, from, &survey, check_from, &mut recovery, progress)
         .map_err(io("replay journal in"))?;
 
-    let mut journal = JournalWriter::open(&disk, &paths.journal, end).map_err(io("open journal in"))?;
+    let mut journal = JournalWriter::open(&disk, &paths.journal, end, config.journal_file_bytes).map_err(io("open journal in"))?;
     if recovery.power_lost {
         journal.push(&Row::Void(torn));
         journal.push(&Row::PowerLost);

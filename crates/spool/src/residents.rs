@@ -79,6 +79,12 @@ impl Residents {
                 new.disk.remove(&new.dir.join(name))?;
             }
         }
+        for number in first..end {
+            let end = (state.written - number * FILE_BYTES).min(FILE_BYTES);
+            if new.disk.open(&new.dir.join(file_name(number)), Open::Existing)?.len()? < end {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "a residents file is too short"));
+            }
+        }
         Ok(new)
     }
 
@@ -104,19 +110,18 @@ impl Residents {
     }
 
     fn write_out(&mut self) -> io::Result<()> {
-        let mut done = 0;
-        while done < self.unwritten.len() {
+        while !self.unwritten.is_empty() {
             let (number, offset) = (self.written / FILE_BYTES, self.written % FILE_BYTES);
-            let n = (self.unwritten.len() - done).min((FILE_BYTES - offset) as usize);
+            let n = self.unwritten.len().min((FILE_BYTES - offset) as usize);
             let file = self.file(number, Open::Create)?;
-            file.write_all_at(&[IoSlice::new(&self.unwritten[done..done + n])], offset)?;
+            let part = self.unwritten.get(..n).unwrap_or_default();
+            file.write_all_at(&[IoSlice::new(part)], offset)?;
             if let Some(entry) = self.files.get_mut(&number) {
                 entry.1 = true;
             }
             self.written += n as u64;
-            done += n;
+            self.unwritten.drain(..n);
         }
-        self.unwritten.clear();
         Ok(())
     }
 
@@ -130,6 +135,9 @@ impl Residents {
                     break;
                 }
                 if !self.read_on()? {
+                    if self.ahead.len() > self.taken {
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, "a residents file is damaged"));
+                    }
                     break;
                 }
             }

@@ -29,6 +29,9 @@ const RESERVATION_TTL: Duration = Duration::from_secs(60);
 /// Message-IDs on offer at once; beyond it peers are told to try later.
 const RESERVATIONS_MAX: usize = 1 << 20;
 
+/// Longest description or creator of a group, in bytes.
+const DESCRIPTION_BYTES_MAX: usize = 1024;
+
 /// The answer to an offer (CHECK, IHAVE).
 #[derive(Debug)]
 pub enum Offer {
@@ -135,6 +138,11 @@ impl Spool {
         self.shared.config.durability != Durability::Always || self.sync.durable() >= ticket.0
     }
 
+    /// Stands for everything committed so far.
+    pub fn ticket(&self) -> Ticket {
+        Ticket(self.sync.written())
+    }
+
     /// Why nothing is accepted at the moment, if so.
     pub fn trouble(&self) -> Option<Trouble> {
         self.sync.trouble()
@@ -200,6 +208,7 @@ impl Spool {
     /// Makes groups; those that exist are left as they are. Returns how many were made.
     pub fn add_groups(&self, new: &[NewGroup]) -> Result<usize, Trouble> {
         let mut writer = self.writer.lock();
+        writer.accepting()?;
         let mut rows: Vec<GroupRow> = Vec::new();
         let mut names = std::collections::HashSet::new();
         for group in new {
@@ -208,8 +217,9 @@ impl Spool {
             }
             if !netnews::newsgroups::valid_name(group.name.as_bytes()) {
                 let text = format!("\"{}\" is not a valid group name", group.name);
-                return Err(Trouble { kind: TroubleKind::Stopped, text });
+                return Err(Trouble { kind: TroubleKind::Refused, text });
             }
+            too_long(&group.description).or(too_long(&group.creator)).map_or(Ok(()), Err)?;
             let high = group.high.max(writer.folds.retired.get(&group.name).copied().unwrap_or(0));
             rows.push(GroupRow {
                 id: (writer.folds.numbers.len() + rows.len()) as u32,
@@ -219,7 +229,7 @@ impl Spool {
                 creator: group.creator.clone(),
                 created: group.created,
                 high,
-                promised: high + MARGIN_MIN,
+                promised: high.saturating_add(MARGIN_MIN),
             });
         }
         rows.iter().for_each(|row| writer.journal.push(&Row::Group(row.clone())));
@@ -239,6 +249,7 @@ impl Spool {
             row.flag = flag.clone();
         }
         if let Some(description) = &change.description {
+            too_long(description).map_or(Ok(()), Err)?;
             row.description.clone_from(description);
         }
         writer.commit_now(&Row::Group(row.clone()))?;
@@ -395,6 +406,13 @@ impl Spool {
         self.sync.stop(stopped);
         result
     }
+}
+
+/// Refuses a text that no line of LIST could hold.
+fn too_long(text: &str) -> Option<Trouble> {
+    let text = (text.len() > DESCRIPTION_BYTES_MAX)
+        .then(|| format!("a description of {} bytes; at most {DESCRIPTION_BYTES_MAX} are possible", text.len()))?;
+    Some(Trouble { kind: TroubleKind::Refused, text })
 }
 
 impl Drop for Spool {

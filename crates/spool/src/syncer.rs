@@ -22,6 +22,8 @@ const UNSYNCED_BYTES_SOFT: u64 = 64 << 20;
 pub(crate) const UNSYNCED_BYTES_MAX: u64 = 256 << 20;
 /// With `durability = "process"` a sync happens this often.
 const PROCESS_INTERVAL: Duration = Duration::from_secs(5);
+/// Shortest interval between two syncs by time.
+const INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// After a full disk, time between two tries.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -87,14 +89,21 @@ impl SyncState {
         self.durable.load(Ordering::Acquire)
     }
 
+    /// Journal position up to which rows are written.
+    pub fn written(&self) -> u64 {
+        self.journal.written()
+    }
+
     /// Stops accepting; returns the trouble for the caller.
     pub fn stop(&self, trouble: Trouble) -> Trouble {
-        let mut now = self.trouble.lock();
-        // A broken disk stays broken, whatever else happens.
-        if now.as_ref().is_none_or(|(old, _)| old.kind == TroubleKind::Full) {
-            *now = Some((trouble.clone(), Instant::now()));
+        {
+            let mut now = self.trouble.lock();
+            // A broken disk stays broken, whatever else happens.
+            if now.as_ref().is_none_or(|(old, _)| old.kind == TroubleKind::Full) {
+                *now = Some((trouble.clone(), Instant::now()));
+            }
+            self.stopped.store(true, Ordering::Release);
         }
-        self.stopped.store(true, Ordering::Release);
         self.room.notify_all();
         self.tell();
         trouble
@@ -102,8 +111,11 @@ impl SyncState {
 
     /// Accepts again after a full disk.
     pub fn go_on(&self) {
-        *self.trouble.lock() = None;
-        self.stopped.store(false, Ordering::Release);
+        let mut now = self.trouble.lock();
+        if now.as_ref().is_some_and(|(trouble, _)| trouble.kind == TroubleKind::Full) {
+            *now = None;
+            self.stopped.store(false, Ordering::Release);
+        }
     }
 
     /// Why accepting is stopped, if it is.
@@ -221,7 +233,7 @@ impl SyncState {
     /// The syncing thread's loop.
     pub fn run(&self, shared: &Shared) {
         let interval = match self.durability {
-            Durability::Interval(interval) => interval,
+            Durability::Interval(interval) => interval.max(INTERVAL_MIN),
             Durability::Process | Durability::Always => PROCESS_INTERVAL,
         };
         loop {

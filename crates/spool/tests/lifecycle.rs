@@ -118,7 +118,10 @@ fn every_index_file_may_be_deleted() {
     }
     assert!(files.len() > 5, "{files:?}");
     for file in files {
-        disk.remove(&file).unwrap();
+        // A rebuild on the way may have made other files.
+        if disk.remove(&file).is_err() {
+            continue;
+        }
         let (spool, recovery) = open(&disk, &config);
         assert_eq!(agree(&spool), before, "without {} ({recovery})", file.display());
         let now: Vec<u64> = spool.groups().iter().map(|g| g.marks().high).collect();

@@ -62,6 +62,7 @@ pub fn config(dir: &str, buffers: &[(&str, u64)]) -> SpoolConfig {
     config.rules = vec![RuleConfig { class: "all".into(), ..RuleConfig::default() }];
     config.durability = Durability::Always;
     config.article_bytes_max = 64 << 10;
+    config.journal_file_bytes = 64 << 10;
     config.history = HistoryShape { segment_bits: 8, shard_bits: 3 };
     config
 }

@@ -3,7 +3,7 @@
 //!
 //! Over all rounds it remembers which article a number was given to (G2) and how high the marks were.
 
-use super::ledger::{Entry, Ledger, Standing};
+use super::ledger::{Entry, GONE_AFTER_TURNS, Ledger, Standing};
 use crate::articles::{Generator, group_name};
 use crate::client::Client;
 use crate::site::IDENTITY;
@@ -19,12 +19,14 @@ const GONE_SAMPLE: usize = 500;
 const TEXTS_MAX: usize = 20;
 
 /// What was found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Findings {
     /// Read back exactly as sent.
     pub exact: u64,
     /// Gone, and may be.
     pub overwritten: u64,
+    /// The earliest of these, in turns of the buffers since it was stored.
+    pub earliest_turns: f64,
     lost: u64,
     torn: u64,
     renumbered: u64,
@@ -32,6 +34,22 @@ pub struct Findings {
     refused: u64,
     /// Descriptions of the first violations.
     pub texts: Vec<String>,
+}
+
+impl Default for Findings {
+    fn default() -> Self {
+        Self {
+            exact: 0,
+            overwritten: 0,
+            earliest_turns: f64::INFINITY,
+            lost: 0,
+            torn: 0,
+            renumbered: 0,
+            disagreements: 0,
+            refused: 0,
+            texts: Vec::new(),
+        }
+    }
 }
 
 impl Findings {
@@ -44,6 +62,7 @@ impl Findings {
     pub fn add(&mut self, other: &Self) {
         self.exact += other.exact;
         self.overwritten += other.overwritten;
+        self.earliest_turns = self.earliest_turns.min(other.earliest_turns);
         self.lost += other.lost;
         self.torn += other.torn;
         self.renumbered += other.renumbered;
@@ -89,9 +108,9 @@ impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} articles read exactly, {} rightly overwritten; violations: {} lost, {} with other bytes, {} numbers given twice or marks lowered, \
+            "{} articles read exactly, {} rightly overwritten (the earliest after {:.2} turns of the buffers); violations: {} lost, {} with other bytes, {} numbers given twice or marks lowered, \
              {} disagreements of GROUP, LISTGROUP, OVER, LIST, {} refused",
-            self.exact, self.overwritten, self.lost, self.torn, self.renumbered, self.disagreements, self.refused
+            self.exact, self.overwritten, self.earliest_turns, self.lost, self.torn, self.renumbered, self.disagreements, self.refused
         )
     }
 }
@@ -145,7 +164,7 @@ impl Audit {
         let recent = ledger.recent();
         let ids: Vec<u64> = recent.iter().map(|(entry, _)| entry.index).collect();
         let answers = fetch(&mut client, generator, &ids, &mut present, found)?;
-        for ((entry, may_be_gone), there) in recent.iter().zip(answers) {
+        for ((entry, turns), there) in recent.iter().zip(answers) {
             let Entry { index, standing, .. } = *entry;
             match standing {
                 Standing::Vanished => {}
@@ -156,8 +175,13 @@ impl Audit {
                     }
                 }
                 Standing::Accepted if there => {}
-                Standing::Accepted if *may_be_gone => found.overwritten += 1,
-                Standing::Accepted => found.lost(generator.message_id(index)),
+                Standing::Accepted if *turns >= GONE_AFTER_TURNS => {
+                    found.overwritten += 1;
+                    found.earliest_turns = found.earliest_turns.min(*turns);
+                }
+                Standing::Accepted => {
+                    found.lost(format!("{} after {turns:.2} turns of the buffers", generator.message_id(index)));
+                }
             }
         }
         let step = (ledger.gone.len() / GONE_SAMPLE).max(1);

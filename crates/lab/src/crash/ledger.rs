@@ -9,9 +9,9 @@ use crate::feeder::{Sent, UNANSWERED};
 const RECORD_BYTES: u64 = 64 + 60 + 25 + 256;
 /// Buffers are filled to within this part of each other, and some room is lost where they wrap: an article may be gone when
 /// nine tenths of the space were written after it.
-const TOLERANCE: (u64, u64) = (9, 10);
+pub const GONE_AFTER_TURNS: f64 = 0.9;
 /// After so many times the space an article is surely gone and no longer asked for one by one.
-const FORGET_AFTER: (u64, u64) = (16, 10);
+const FORGET_AFTER_TURNS: f64 = 1.6;
 
 /// What is known of an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,10 +64,10 @@ impl Ledger {
         }
     }
 
-    /// The articles that may be there, each with whether it may be overwritten.
-    pub fn recent(&self) -> Vec<(Entry, bool)> {
-        let limit = self.space * TOLERANCE.0 / TOLERANCE.1;
-        self.recent.iter().copied().zip(self.bytes_after()).map(|(entry, after)| (entry, after >= limit)).collect()
+    /// The articles that may be there, each with how many times the space may have been written over since.
+    pub fn recent(&self) -> Vec<(Entry, f64)> {
+        let turns = |after: u64| after as f64 / self.space as f64;
+        self.recent.iter().copied().zip(self.bytes_after().into_iter().map(turns)).collect()
     }
 
     /// Tells what became of an article that was in flight; whatever it was, it was before `stamp`.
@@ -81,7 +81,7 @@ impl Ledger {
 
     /// Moves what is surely gone to `gone`.
     pub fn forget(&mut self) {
-        let limit = self.space * FORGET_AFTER.0 / FORGET_AFTER.1;
+        let limit = (self.space as f64 * FORGET_AFTER_TURNS) as u64;
         let after = self.bytes_after();
         let mut after = after.iter();
         let gone = &mut self.gone;
@@ -134,8 +134,8 @@ mod tests {
         let mut ledger = Ledger::new(3000);
         ledger.add(&[sent(0, 1, 10), sent(1, 2, 3), sent(2, 11, 12), sent(3, 13, 20), sent(4, 14, UNANSWERED)]);
         assert_eq!(ledger.bytes_after(), [4000, 4000, 2000, 1000, 1000]);
-        let may_be_gone: Vec<bool> = ledger.recent().iter().map(|(_, may)| *may).collect();
-        assert_eq!(may_be_gone, [true, true, false, false, false]);
+        let may_be_gone = ledger.recent().iter().filter(|(_, turns)| *turns >= GONE_AFTER_TURNS).count();
+        assert_eq!(may_be_gone, 2);
         ledger.settle(4, false, 15);
         assert_eq!(ledger.bytes_after(), [4000, 4000, 2000, 1000, 1000]);
         ledger.space = 2000;

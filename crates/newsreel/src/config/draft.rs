@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{
-    Access, Buffer, Cidr, Class, Config, Durability, Groups, Limits, LogFormat, LogLevel, Method, Order,
+    Access, Buffer, Cidr, Class, Config, Distributions, Durability, Groups, Limits, LogFormat, LogLevel, Method, Order,
     Peer, Rule, Site, UnknownGroups,
 };
 
@@ -30,6 +30,7 @@ pub(super) struct SiteDraft {
     pub(super) article_bytes_max: At<u64>,
     pub(super) remember_days: At<u64>,
     pub(super) unknown_groups: At<UnknownGroups>,
+    pub(super) distributions: At<Distributions>,
     pub(super) journal_keep_bytes: At<u64>,
     pub(super) log_level: At<LogLevel>,
     pub(super) log_format: At<LogFormat>,
@@ -80,6 +81,7 @@ pub(super) struct PeerDraft {
     pub(super) name: At<String>,
     pub(super) addresses: At<Vec<Cidr>>,
     pub(super) accept: At<Groups>,
+    pub(super) distributions: At<Distributions>,
     pub(super) max_connections: At<u64>,
     pub(super) streaming: At<bool>,
 }
@@ -159,6 +161,7 @@ impl SiteDraft {
             article_bytes_max: self.article_bytes_max.value?,
             remember_days: u32::try_from(self.remember_days.value?).ok()?,
             unknown_groups: self.unknown_groups.value?,
+            distributions: self.distributions.value?,
             journal_keep_bytes: self.journal_keep_bytes.value?,
             log_level: self.log_level.value?,
             log_format: self.log_format.value?,
@@ -226,6 +229,7 @@ impl PeerDraft {
             name: self.name.value?,
             addresses: self.addresses.value?,
             accept: self.accept.value?,
+            distributions: self.distributions.value?,
             max_connections: usize::try_from(self.max_connections.value?).ok()?,
             streaming: self.streaming.value?,
         })

@@ -21,6 +21,8 @@ pub enum Kind {
     Networks,
     /// A wildmat.
     Wildmat,
+    /// A list of distributions between commas, like a wildmat.
+    Distributions,
     /// A size: `"512"`, `"64 KiB"`, `"2 GiB"`, `"1 MB"`, or a number of bytes.
     Size,
     /// A time: `"100ms"`, `"90 s"`, `"10 min"`, `"2 h"`, `"14 days"`.
@@ -209,6 +211,18 @@ pub const KEYS: &[Key] = &[
         doc: "What becomes of an article none of whose groups is carried here: \"reject\" it, or file it in the group \
               \"junk\", which then must exist.",
         example: "unknown_groups = \"junk\"",
+    },
+    Key {
+        section: "site",
+        name: "distributions",
+        kind: Kind::Distributions,
+        absent: Absent::Value("\"*\""),
+        doc: "The distributions that are accepted here at all, whoever sends the article: names between commas, in any \
+              case; \"!\" before a name excludes it, \"*\" stands for any text; the last entry that fits decides, and a \
+              list that only excludes accepts every other. An article whose Distribution header names only others is \
+              rejected; one without the header, or for \"world\", has no restriction and always passes (RFC 5536 \
+              section 3.2.4).",
+        example: "distributions = \"!local\"",
     },
     Key {
         section: "site",
@@ -443,6 +457,15 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         section: "peer",
+        name: "distributions",
+        kind: Kind::Distributions,
+        absent: Absent::Value("\"*\""),
+        doc: "The distributions it may send, of those that site.distributions accepts, and written like them. What is \
+              rejected for this alone may still come from another peer.",
+        example: "distributions = \"usa,na\"",
+    },
+    Key {
+        section: "peer",
         name: "max_connections",
         kind: Kind::Integer { min: 1, max: 1_000_000 },
         absent: Absent::Value("10000"),
@@ -517,6 +540,7 @@ impl Kind {
             Self::HostPorts => "a list of \"HOST:PORT\"".into(),
             Self::Networks => "an IP address or network, or a list of them".into(),
             Self::Wildmat => "a wildmat".into(),
+            Self::Distributions => "distributions between commas".into(),
             Self::Size => "a size".into(),
             Self::Span => "a time".into(),
             Self::Integer { min, max } => format!("a whole number from {min} to {max}"),

@@ -6,6 +6,7 @@
 
 mod checks;
 mod cidr;
+mod distributions;
 mod draft;
 mod faults;
 mod groups;
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use cidr::Cidr;
+pub use distributions::Distributions;
 pub use faults::{ConfigError, Fault};
 pub use groups::Groups;
 pub use read::{host_name, load, parse};
@@ -73,6 +75,8 @@ pub struct Site {
     pub remember_days: u32,
     /// What becomes of an article none of whose groups is carried here.
     pub unknown_groups: UnknownGroups,
+    /// Distributions accepted at all; an article that has only others is rejected and remembered.
+    pub distributions: Distributions,
     /// How much journal is kept beyond what the indexes need, in bytes.
     pub journal_keep_bytes: u64,
     /// Least severe event that is logged.
@@ -154,6 +158,8 @@ pub struct Peer {
     pub addresses: Vec<Cidr>,
     /// Groups it may send; an article in none of them is rejected.
     pub accept: Groups,
+    /// Distributions it may send, of those the site accepts; an article that has only others is rejected.
+    pub distributions: Distributions,
     /// Connections it may hold at once.
     pub max_connections: usize,
     /// Whether it is offered streaming (RFC 4644: MODE STREAM, CHECK, TAKETHIS).

@@ -252,6 +252,7 @@ impl Reader {
             article_bytes_max: self.get(entry, "article_bytes_max", values::size),
             remember_days: self.get(entry, "remember_days", values::integer),
             unknown_groups: self.get(entry, "unknown_groups", values::choice),
+            distributions: self.get(entry, "distributions", values::distributions),
             journal_keep_bytes: self.get(entry, "journal_keep_bytes", values::size),
             log_level: self.get(entry, "log_level", values::choice),
             log_format: self.get(entry, "log_format", values::choice),
@@ -307,6 +308,7 @@ impl Reader {
             name: self.get(entry, "name", values::text),
             addresses: self.get(entry, "addresses", values::networks),
             accept: self.get(entry, "accept", values::wildmat),
+            distributions: self.get(entry, "distributions", values::distributions),
             max_connections: self.get(entry, "max_connections", values::integer),
             streaming: self.get(entry, "streaming", values::switch),
         }

@@ -312,6 +312,9 @@ fn faults_of_values_name_the_key_and_what_it_takes() {
         let (told, at, _) = only_fault(&with(from, to));
         assert_eq!((told.as_str(), at.as_str()), (message, caret));
     }
+    let (message, caret, advice) = only_fault(&with("[[peer]]\n", "[[peer]]\ndistributions = \"usa, na\"\n"));
+    assert_eq!(message, "peer.distributions: ` na` is not a distribution");
+    assert_eq!((caret.as_str(), advice.as_str()), ("\"usa, na\"", "for example: distributions = \"usa,na\""));
     let (message, caret, _) = only_fault(&with("groups = \"*.binaries.*\"", "groups = \"a,,b\""));
     assert!(message.starts_with("rule.groups: `a,,b` is not a wildmat: "), "{message}");
     assert_eq!(caret, "\"a,,b\"");

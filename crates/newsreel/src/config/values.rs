@@ -11,7 +11,7 @@ use toml::de::DeValue;
 
 use super::keys::{Key, Kind};
 use super::words::Word;
-use super::{Cidr, Durability, Groups, units};
+use super::{Cidr, Distributions, Durability, Groups, units};
 
 /// What is wrong with a value.
 #[derive(Debug)]
@@ -177,6 +177,10 @@ pub(super) fn durability(key: &Key, value: &Value<'_>) -> Result<Durability, Wro
 pub(super) fn wildmat(key: &Key, value: &Value<'_>) -> Result<Groups, Wrong> {
     let text = str_of(key, value)?;
     Groups::parse(text).map_err(|message| wrong(key, value, format!("`{text}` is not a wildmat: {message}")))
+}
+
+pub(super) fn distributions(key: &Key, value: &Value<'_>) -> Result<Distributions, Wrong> {
+    Distributions::parse(str_of(key, value)?).map_err(|message| wrong(key, value, message))
 }
 
 fn list<T>(

@@ -83,6 +83,7 @@ fn site_lines(site: &Site) -> Lines {
         article_bytes_max,
         remember_days,
         unknown_groups,
+        distributions,
         journal_keep_bytes,
         log_level,
         log_format,
@@ -97,6 +98,7 @@ fn site_lines(site: &Site) -> Lines {
         ("article_bytes_max", size(*article_bytes_max)),
         ("remember_days", remember_days.to_string()),
         ("unknown_groups", quoted(unknown_groups.word())),
+        ("distributions", quoted(distributions.as_str())),
         ("journal_keep_bytes", size(*journal_keep_bytes)),
         ("log_level", quoted(log_level.word())),
         ("log_format", quoted(log_format.word())),
@@ -162,11 +164,12 @@ fn rule_lines(rule: &Rule) -> Lines {
 }
 
 fn peer_lines(peer: &Peer) -> Lines {
-    let Peer { name, addresses, accept, max_connections, streaming } = peer;
+    let Peer { name, addresses, accept, distributions, max_connections, streaming } = peer;
     vec![
         ("name", quoted(name)),
         ("addresses", networks(addresses)),
         ("accept", quoted(accept.as_str())),
+        ("distributions", quoted(distributions.as_str())),
         ("max_connections", max_connections.to_string()),
         ("streaming", streaming.to_string()),
     ]

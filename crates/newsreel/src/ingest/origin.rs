@@ -3,7 +3,7 @@
 //! Made once per connection. Called by `relay`, `inject`, the control socket; read by `ingest`. Source: RFC 5537
 //! section 3.2.1.
 
-use crate::config::Groups;
+use crate::config::{Distributions, Groups, Peer};
 use netnews::path::{self, Diagnostic};
 
 /// Where articles come from.
@@ -13,6 +13,8 @@ pub(crate) struct Origin {
     peer: Option<usize>,
     /// `None`: all groups.
     accept: Option<Groups>,
+    /// `None`: all that the site accepts.
+    distributions: Option<Distributions>,
     /// `None`: the Path is complete already.
     prefix: Option<PathPrefix>,
 }
@@ -54,25 +56,26 @@ impl PathPrefix {
 }
 
 impl Origin {
-    /// A peer: its number and name in the configuration, where it connects from, what it may send.
-    pub fn peer(identity: &str, number: usize, name: &str, address: &str, accept: &Groups) -> Self {
+    /// A peer: its number and section in the configuration, where it connects from.
+    pub fn peer(identity: &str, number: usize, peer: &Peer, address: &str) -> Self {
         Self {
-            name: name.into(),
+            name: peer.name.as_str().into(),
             peer: Some(number),
-            accept: (accept.as_str() != "*").then(|| accept.clone()),
-            prefix: Some(PathPrefix::of_peer(identity, name, address)),
+            accept: (peer.accept.as_str() != "*").then(|| peer.accept.clone()),
+            distributions: Some(peer.distributions.clone()),
+            prefix: Some(PathPrefix::of_peer(identity, &peer.name, address)),
         }
     }
 
     /// A batch handed in on this machine.
     pub fn batch(identity: &str) -> Self {
         let prefix = Some(PathPrefix::plain(identity));
-        Self { name: "batch".into(), peer: None, accept: None, prefix }
+        Self { name: "batch".into(), peer: None, accept: None, distributions: None, prefix }
     }
 
     /// A reader who posts; the injecting agent has completed the article, its Path too.
     pub fn injected(address: &str) -> Self {
-        Self { name: address.into(), peer: None, accept: None, prefix: None }
+        Self { name: address.into(), peer: None, accept: None, distributions: None, prefix: None }
     }
 
     /// For the log.
@@ -88,6 +91,11 @@ impl Origin {
     /// Whether the sender may send to `group`.
     pub fn accepts(&self, group: &[u8]) -> bool {
         self.accept.as_ref().is_none_or(|accept| accept.matches(group))
+    }
+
+    /// The distributions that the sender may send; `None`: all that the site accepts.
+    pub fn distributions(&self) -> Option<&Distributions> {
+        self.distributions.as_ref()
     }
 
     /// Whether an article with our path identity in its Path has been here.
@@ -107,8 +115,15 @@ mod tests {
 
     #[test]
     fn a_verified_sender_gives_a_double_bang() {
-        let accept = Groups::parse("*").unwrap();
-        let origin = Origin::peer("me.example", 0, "Peer.example", "192.0.2.1", &accept);
+        let peer = Peer {
+            name: "Peer.example".into(),
+            addresses: Vec::new(),
+            accept: Groups::parse("*").unwrap(),
+            distributions: Distributions::parse("*").unwrap(),
+            max_connections: 1,
+            streaming: true,
+        };
+        let origin = Origin::peer("me.example", 0, &peer, "192.0.2.1");
         for (path, before) in [
             (&b"peer.example!x!tail"[..], &b"me.example!!"[..]),
             (b"peer.example.net!x!tail", b"me.example!.SEEN.192.0.2.1!"),

@@ -28,6 +28,10 @@ pub(crate) enum Reject {
     TooOld,
     /// It is longer than `site.article_bytes_max`.
     TooLarge,
+    /// It has only distributions that `site.distributions` does not accept.
+    UnwantedDistribution,
+    /// It has only distributions that the peer may not send.
+    DistributionNotAccepted,
     /// No group of it is carried.
     UnknownGroups,
     /// The peer may send none of its groups.
@@ -48,8 +52,9 @@ impl Reject {
         match self {
             Self::Malformed(_) | Self::BadMessageId | Self::OtherMessageId => false,
             Self::BadDate | Self::FutureDate => false,
-            Self::Duplicate | Self::Loop | Self::NotAccepted | Self::NoPlace => false,
-            Self::TooOld | Self::TooLarge | Self::TooManyGroups => true,
+            Self::Duplicate | Self::Loop | Self::NoPlace => false,
+            Self::NotAccepted | Self::DistributionNotAccepted => false,
+            Self::TooOld | Self::TooLarge | Self::TooManyGroups | Self::UnwantedDistribution => true,
             Self::UnknownGroups | Self::RefusedGroups | Self::Unapproved => true,
         }
     }
@@ -66,6 +71,8 @@ impl Reject {
             Self::FutureDate => "date in the future",
             Self::TooOld => "too old",
             Self::TooLarge => "too large",
+            Self::UnwantedDistribution => "distribution not accepted here",
+            Self::DistributionNotAccepted => "distribution not accepted from you",
             Self::UnknownGroups => "no group carried here",
             Self::NotAccepted => "no group accepted from you",
             Self::RefusedGroups => "groups take no articles",

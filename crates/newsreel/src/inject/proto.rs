@@ -3,6 +3,7 @@
 //! Called by `inject`. Sources: RFC 5537 sections 3.4.1 and 3.5 steps 2 to 4 and 7, RFC 5536 section 3.1.4 (reserved
 //! names).
 
+use crate::checks;
 use crate::config::{Access, Config};
 use crate::ingest::{Reject, carried};
 use netnews::article::REQUIRED;
@@ -95,6 +96,9 @@ pub(super) fn check(article: &Article<'_>, config: &Config, now: i64) -> Result<
     }
     if article.header(Known::From).is_none_or(|from| !from.contains(&b'@')) {
         return Err(Objection::BadHeader(Known::From));
+    }
+    if !checks::distributed(article, &config.site.distributions) {
+        return Err(Objection::Rejected(Reject::UnwantedDistribution));
     }
     Ok(())
 }

@@ -161,6 +161,51 @@ fn of_two_peers_one_is_told_to_wait() {
 }
 
 #[test]
+fn a_distribution_is_refused_by_the_site_for_good_and_by_a_peer_for_itself() {
+    let server = Server::start_with(|text| {
+        text.replace("[site]\n", "[site]\ndistributions = \"!secret\"\n")
+            .replace("[[peer]]\n", "[[peer]]\ndistributions = \"Usa,secret\"\n")
+    });
+    let mut client = server.client();
+    let limited = |id: &str, to: &str| {
+        article(id, "misc.test", "b").replacen("\r\n", &format!("\r\nDistribution: {to}\r\n"), 1)
+    };
+    for (n, (to, answer, again)) in [
+        ("usa", "239 ID", "438 ID"),
+        ("uk,\r\n USA", "239 ID", "438 ID"),
+        ("World", "239 ID", "438 ID"),
+        ("uk", "439 ID distribution not accepted from you", "238 ID"),
+        ("Secret", "439 ID distribution not accepted here", "438 ID"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let id = format!("<d{n}@x.example>");
+        client.send(format!("TAKETHIS {id}\r\n{}", limited(&id, to)));
+        assert_eq!(client.line(), answer.replace("ID", &id), "{to}");
+        assert_eq!(client.ask(&format!("CHECK {id}")), again.replace("ID", &id), "{to}");
+        let id = format!("<i{n}@x.example>");
+        assert!(client.ask(&format!("IHAVE {id}")).starts_with("335 "));
+        client.send(limited(&id, to));
+        let (line, refusal) = (client.line(), answer.strip_prefix("439 ID "));
+        match refusal {
+            Some(reason) => assert_eq!(line, format!("437 {reason}")),
+            None => assert!(line.starts_with("235 "), "{to}: {line}"),
+        }
+    }
+    // What this peer may not send is taken from another; the site's own list holds for posts too, and a post that is
+    // put right is taken under the same Message-ID.
+    let mut post = |id: &str, to: &str| {
+        assert!(client.ask("POST").starts_with("340 "));
+        client.send(limited(id, to));
+        client.line()
+    };
+    assert!(post("<d3@x.example>", "uk").starts_with("240 "));
+    assert_eq!(post("<p@x.example>", "secret"), "441 Posting failed: distribution not accepted here");
+    assert!(post("<p@x.example>", "uk").starts_with("240 "));
+}
+
+#[test]
 fn peers_that_race_file_every_article_once() {
     let server = Server::start();
     let ids: Vec<_> = (0..300).map(|i| format!("<race{i}@x.example>")).collect();

@@ -93,10 +93,12 @@ impl JournalReader {
         }
         loop {
             let have = self.fill(FRAME_BYTES)?;
-            if have > 0 {
+            let frame = self.buf.get(self.at..self.at + have.min(FRAME_BYTES)).unwrap_or_default();
+            if frame.iter().any(|b| *b != 0) {
                 return self.take(have);
             }
-            // The file ends here: its successor starts at this very position, or there is none.
+            // The file ends here, or only reserved space follows: its successor starts at this very position, or
+            // there is none.
             if !self.starts.contains(&self.position) || !self.enter(self.position)? {
                 return Ok(None);
             }

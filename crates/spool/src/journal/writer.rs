@@ -1,6 +1,6 @@
 //! Appends rows to the journal and tells the syncing thread which files to sync.
 
-use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, Row, checksum, file_name, starts};
+use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, ROW_BYTES_MAX, Row, checksum, file_name, starts};
 use crate::disk::{Disk, DiskFile, Open};
 use parking_lot::Mutex;
 use std::io::{self, IoSlice};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Length at which a new file is begun.
-pub(crate) const FILE_BYTES: u64 = 64 << 20;
 
 /// What a sync of the journal has to touch; shared with the syncing thread.
 #[derive(Debug, Default)]
 pub(crate) struct SyncSet {
     files: Mutex<Vec<Arc<dyn DiskFile>>>,
+    /// Held during a sync: one that waited finds its work done.
+    syncing: Mutex<()>,
     written: AtomicU64,
     synced: AtomicU64,
 }
@@ -32,16 +32,16 @@ impl SyncSet {
 
     /// Makes all rows written so far durable; returns the position.
     pub fn sync(&self) -> io::Result<u64> {
+        let _one_at_a_time = self.syncing.lock();
         let upto = self.written();
         if upto == self.synced() {
             return Ok(upto);
         }
         let files = self.files.lock().clone();
         files.iter().try_for_each(|f| f.sync())?;
-        // All but the file being written are whole and synced now.
-        let mut now = self.files.lock();
-        let done = files.len().saturating_sub(1).min(now.len());
-        now.drain(..done);
+        // All of them but the last, which may be written on, are whole and synced now.
+        let done = files.len().saturating_sub(1);
+        self.files.lock().drain(..done);
         self.synced.fetch_max(upto, Ordering::AcqRel);
         Ok(upto)
     }
@@ -53,6 +53,8 @@ pub(crate) struct JournalWriter {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     file: Arc<dyn DiskFile>,
+    /// Length at which a new file is begun; each is reserved with an eighth more.
+    file_bytes: u64,
     start: u64,
     end: u64,
     pending: Vec<u8>,
@@ -62,7 +64,7 @@ pub(crate) struct JournalWriter {
 impl JournalWriter {
     /// Continues the journal at `end`: what follows there is cut off and the cut made durable, so that old bytes
     /// can never be taken for rows again.
-    pub fn open(disk: &Arc<dyn Disk>, dir: &Path, end: u64) -> io::Result<Self> {
+    pub fn open(disk: &Arc<dyn Disk>, dir: &Path, end: u64, file_bytes: u64) -> io::Result<Self> {
         disk.create_dir(dir)?;
         let all = starts(&**disk, dir)?;
         let last = all.iter().rev().find(|s| end >= **s + FILE_HEAD_BYTES);
@@ -72,12 +74,18 @@ impl JournalWriter {
         let set = Arc::new(SyncSet::default());
         let (file, start, end) = match last {
             Some(start) => {
+                // A power cut after a kill may still take what an earlier life did not sync.
+                for older in all.iter().filter(|s| *s < start) {
+                    disk.open(&dir.join(file_name(*older)), Open::Existing)?.sync()?;
+                }
                 let file = disk.open(&dir.join(file_name(*start)), Open::Existing)?;
                 file.set_len(end - start)?;
+                file.sync()?;
+                reserve(&*file, file_bytes)?;
                 (file, *start, end)
             }
             None => {
-                let file = new_file(&**disk, dir, end)?;
+                let file = new_file(&**disk, dir, end, file_bytes)?;
                 (file, end, end + FILE_HEAD_BYTES)
             }
         };
@@ -86,7 +94,7 @@ impl JournalWriter {
         set.files.lock().push(file.clone());
         set.written.store(end, Ordering::Release);
         set.synced.store(end, Ordering::Release);
-        Ok(Self { disk: disk.clone(), dir: dir.into(), file, start, end, pending: Vec::new(), set })
+        Ok(Self { disk: disk.clone(), dir: dir.into(), file, file_bytes, start, end, pending: Vec::new(), set })
     }
 
     /// Handle for the syncing thread.
@@ -110,6 +118,7 @@ impl JournalWriter {
         self.pending.extend_from_slice(&[0; FRAME_BYTES]);
         row.encode(&mut self.pending);
         let payload = &self.pending[at + FRAME_BYTES..];
+        debug_assert!(payload.len() <= ROW_BYTES_MAX, "a row is longer than the reader takes");
         let (len, crc) = (payload.len() as u32, checksum(self.end + at as u64, payload));
         self.pending[at..at + 4].copy_from_slice(&len.to_le_bytes());
         self.pending[at + 4..at + 8].copy_from_slice(&crc.to_le_bytes());
@@ -128,7 +137,11 @@ impl JournalWriter {
         let written = self.file.write_all_at(&[IoSlice::new(&self.pending)], self.end - self.start);
         let len = self.pending.len() as u64;
         self.pending.clear();
-        written?;
+        if let Err(e) = written {
+            // What was written of them must never be taken for rows, whatever is written over its beginning.
+            self.file.set_len(self.end - self.start)?;
+            return Err(e);
+        }
         self.end += len;
         self.set.written.store(self.end, Ordering::Release);
         Ok(())
@@ -136,12 +149,13 @@ impl JournalWriter {
 
     /// Whether it is time for a new file.
     pub fn is_file_full(&self) -> bool {
-        self.end - self.start >= FILE_BYTES
+        self.end - self.start >= self.file_bytes
     }
 
     /// Begins a new file; nothing may be pending.
     pub fn next_file(&mut self) -> io::Result<()> {
-        let file = new_file(&*self.disk, &self.dir, self.end)?;
+        let file = new_file(&*self.disk, &self.dir, self.end, self.file_bytes)?;
+        self.file.set_len(self.end - self.start)?;
         self.disk.sync_dir(&self.dir)?;
         self.set.files.lock().push(file.clone());
         self.start = self.end;
@@ -164,10 +178,17 @@ impl JournalWriter {
     }
 }
 
-fn new_file(disk: &dyn Disk, dir: &Path, start: u64) -> io::Result<Arc<dyn DiskFile>> {
+fn new_file(disk: &dyn Disk, dir: &Path, start: u64, file_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
     let file = disk.open(&dir.join(file_name(start)), Open::Create)?;
     file.set_len(0)?;
+    reserve(&*file, file_bytes)?;
     let start = start.to_le_bytes();
     file.write_all_at(&[IoSlice::new(FILE_MAGIC), IoSlice::new(&start)], 0)?;
     Ok(file)
+}
+
+/// Reserves a file's space: a full disk is met here, where nothing is lost by it, and not by a batch whose articles have
+/// displaced others already.
+fn reserve(file: &dyn DiskFile, file_bytes: u64) -> io::Result<()> {
+    file.allocate(file_bytes + file_bytes / 8)
 }
