@@ -10,11 +10,11 @@ mod articles;
 mod client;
 mod crash;
 mod feeder;
-//mod filling;
-//mod flat;
+mod filling;
+mod flat;
 mod memory;
-//mod rates;
-//mod recover;
+mod rates;
+mod recover;
 mod rng;
 mod scale;
 mod site;
@@ -39,6 +39,10 @@ enum Command {
     Crash(crash::Options),
     /// Thousands of connections at once, and what each costs
     Scale(scale::Options),
+    /// Time from exec to the first answer, after kill -9 on a big spool
+    Recover(recover::Options),
+    /// The same figures on an empty and on a huge server
+    Flat(flat::Options),
 }
 
 /// Where the servers of the lab run.
@@ -59,8 +63,8 @@ fn main() -> ExitCode {
     let verdict = match Cli::parse().command {
         Command::Crash(options) => crash::run(&options),
         Command::Scale(options) => scale::run(&options),
-        //        Command::Recover(options) => recover::run(&options),
-        //        Command::Flat(options) => flat::run(&options),
+        Command::Recover(options) => recover::run(&options),
+        Command::Flat(options) => flat::run(&options),
     };
     match verdict {
         Ok(true) => ExitCode::SUCCESS,

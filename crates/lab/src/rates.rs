@@ -1,1 +1,199 @@
-//! x
+//! Rates of single commands and the server's CPU time for each, for comparing two servers under the same load.
+//!
+//! All bytes to be sent are made before the clock starts.
+
+use crate::articles::{Generator, group_name};
+use crate::client::{Client, unexpected};
+use crate::rng::Rng;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::time::Instant;
+
+/// Commands sent before their answers are read.
+const PIPELINE: usize = 16;
+/// Unanswered CHECK and TAKETHIS commands.
+const STREAM_WINDOW: usize = 100;
+/// Rows that an OVER asks for.
+const ROWS: u64 = 100;
+/// Articles read in a group before the next GROUP.
+const PER_GROUP: usize = 50;
+
+/// A measurement.
+#[derive(Debug, Clone, Copy)]
+pub struct Rate {
+    /// Operations a second.
+    pub per_second: f64,
+    /// Server CPU, in microseconds an operation.
+    pub cpu_us: f64,
+}
+
+/// A server to be measured.
+#[derive(Debug)]
+pub struct Subject<'a> {
+    /// Where it listens.
+    pub address: String,
+    /// Its process.
+    pub pid: u32,
+    /// Its groups.
+    pub groups: u64,
+    /// Made the articles that were there before.
+    pub old: &'a Generator,
+    /// How many they are.
+    pub old_articles: u64,
+    /// Makes those that are fed.
+    pub new: &'a Generator,
+}
+
+impl Subject<'_> {
+    /// TAKETHIS of articles `from..from + count`, one connection.
+    pub fn takethis(&self, from: u64, count: u64) -> io::Result<Rate> {
+        let command = |index: u64| {
+            let mut out = format!("TAKETHIS {}\r\n", self.new.message_id(index)).into_bytes();
+            self.new.put(index, &mut out);
+            out.extend_from_slice(b".\r\n");
+            out
+        };
+        self.stream((from..from + count).map(command).collect(), "239")
+    }
+
+    /// CHECK of known Message-IDs, the oldest among them.
+    pub fn check_known(&self, count: u64, rng: &mut Rng) -> io::Result<Rate> {
+        let command = |_| format!("CHECK {}\r\n", self.old.message_id(rng.below(self.old_articles))).into_bytes();
+        self.stream((0..count).map(command).collect(), "438")
+    }
+
+    /// CHECK of Message-IDs nobody ever saw. Each takes a reservation, which ends with the connection.
+    pub fn check_new(&self, count: u64, rng: &mut Rng) -> io::Result<Rate> {
+        let command = |_| format!("CHECK <{:x}@new.lab.example>\r\n", rng.next()).into_bytes();
+        self.stream((0..count).map(command).collect(), "238")
+    }
+
+    /// ARTICLE by Message-ID, pipelined.
+    pub fn article_by_id(&self, count: usize, rng: &mut Rng) -> io::Result<Rate> {
+        let mut client = self.reader()?;
+        let command = |_| format!("ARTICLE {}\r\n", self.old.message_id(rng.below(self.old_articles)));
+        let commands: Vec<String> = (0..count).map(command).collect();
+        self.timed(count, || pipelined(&mut client, &commands, "220", true))
+    }
+
+    /// ARTICLE by number, pipelined, with a GROUP before each fifty.
+    pub fn article_by_number(&self, count: usize, rng: &mut Rng) -> io::Result<Rate> {
+        let mut client = self.reader()?;
+        let mut parts = Vec::new();
+        for _ in 0..count / PER_GROUP {
+            let group = group_name(rng.below(self.groups));
+            let (_, low, _) = client.group(&group)?;
+            // Of the old ones, which are as long on all servers.
+            let old = (self.old_articles / self.groups).max(1);
+            let commands: Vec<String> =
+                (0..PER_GROUP).map(|_| format!("ARTICLE {}\r\n", low + rng.below(old))).collect();
+            parts.push((group, commands));
+        }
+        self.timed(count, || {
+            for (group, commands) in &parts {
+                client.group(group)?;
+                pipelined(&mut client, commands, "220", true)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// GROUP, lock-step.
+    pub fn group(&self, count: usize, rng: &mut Rng) -> io::Result<Rate> {
+        let mut client = self.reader()?;
+        let names: Vec<String> = (0..count).map(|_| group_name(rng.below(self.groups))).collect();
+        self.timed(count, || names.iter().try_for_each(|name| client.group(name).map(|_| ())))
+    }
+
+    /// OVER of a hundred rows somewhere in a group, lock-step.
+    pub fn over(&self, count: usize, rng: &mut Rng) -> io::Result<Rate> {
+        let mut client = self.reader()?;
+        let mut places = Vec::new();
+        for _ in 0..count {
+            let group = group_name(rng.below(self.groups));
+            let (rows, low, _) = client.group(&group)?;
+            let from = low + rng.below(rows.saturating_sub(2 * ROWS).max(1));
+            places.push((format!("GROUP {group}\r\n"), format!("OVER {from}-{}\r\n", from + ROWS - 1)));
+        }
+        self.timed(count, || {
+            for (group, over) in &places {
+                pipelined(&mut client, std::slice::from_ref(group), "211", false)?;
+                pipelined(&mut client, std::slice::from_ref(over), "224", true)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn reader(&self) -> io::Result<Client> {
+        let mut client = Client::connect(&self.address)?;
+        client.expect("MODE READER", "20")?;
+        Ok(client)
+    }
+
+    fn timed(&self, count: usize, work: impl FnOnce() -> io::Result<()>) -> io::Result<Rate> {
+        let cpu = cpu_seconds(self.pid)?;
+        let began = Instant::now();
+        work()?;
+        let per_second = count as f64 / began.elapsed().as_secs_f64();
+        Ok(Rate { per_second, cpu_us: (cpu_seconds(self.pid)? - cpu) * 1e6 / count as f64 })
+    }
+
+    /// Commands with a window; each answer is one line that starts with `code`.
+    fn stream(&self, commands: Vec<Vec<u8>>, code: &str) -> io::Result<Rate> {
+        let mut client = Client::connect(&self.address)?;
+        client.expect("MODE STREAM", "203")?;
+        self.timed(commands.len(), || {
+            let (mut open, mut answered) = (0, 0);
+            let mut out = Vec::new();
+            let mut rest = commands.iter();
+            while answered < commands.len() {
+                out.clear();
+                for command in rest.by_ref().take(STREAM_WINDOW - open) {
+                    out.extend_from_slice(command);
+                    open += 1;
+                }
+                client.send(&out)?;
+                client.fill()?;
+                while let Some(line) = client.line_at_hand() {
+                    if !line.starts_with(code.as_bytes()) {
+                        return Err(unexpected(code, &String::from_utf8_lossy(line)));
+                    }
+                    open -= 1;
+                    answered += 1;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+fn pipelined(client: &mut Client, commands: &[String], code: &str, block: bool) -> io::Result<()> {
+    let mut text = String::new();
+    for batch in commands.chunks(PIPELINE) {
+        text.clear();
+        for command in batch {
+            let _ = write!(text, "{command}");
+        }
+        client.send(text.as_bytes())?;
+        for command in batch {
+            let answer = client.line()?;
+            if !answer.starts_with(code) {
+                return Err(unexpected(command, &answer));
+            }
+            if block {
+                client.block()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// CPU time of a process so far, user and system.
+fn cpu_seconds(pid: u32) -> io::Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let fields = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+    let mut ticks = fields.split_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
+    let ticks = ticks.next().unwrap_or(0) + ticks.next().unwrap_or(0);
+    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}

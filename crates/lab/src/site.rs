@@ -149,6 +149,13 @@ impl Site {
         Ok(())
     }
 
+    /// What the server said of its last recovery.
+    pub fn recovery(&self) -> String {
+        let text = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+        let line = text.lines().rfind(|line| line.contains("spool "));
+        line.and_then(|line| line.rsplit_once("spool ")).map(|(_, told)| told.to_owned()).unwrap_or_default()
+    }
+
     fn log_end(&self) -> String {
         let text = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
         let lines: Vec<&str> = text.lines().rev().take(5).collect();

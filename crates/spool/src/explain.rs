@@ -111,8 +111,8 @@ impl Spool {
 }
 
 /// A time as a date and in Unix seconds.
-fn time_text(unix_secs: u64) -> String {
+fn time_text(unix_secs: u32) -> String {
     let mut text = Vec::new();
-    date::format_rfc5322(i64::try_from(unix_secs).unwrap_or(i64::MAX), &mut text);
+    date::format_rfc5322(i64::from(unix_secs), &mut text);
     format!("{} ({unix_secs})", String::from_utf8_lossy(&text))
 }

@@ -7,7 +7,7 @@
 use crate::journal::GroupRow;
 
 /// Numbers promised ahead for a quiet group: what a power cut makes it skip at most.
-pub(crate) const MARGIN_MIN: u64 = 64;
+pub(crate) const MARGIN_MIN: u64 = 256;
 /// The same for the busiest group.
 const MARGIN_MAX: u64 = 1 << 16;
 
@@ -79,7 +79,7 @@ impl GroupNumbers {
         if number + self.margin / 2 > ahead {
             let hurried = self.hurried || self.pending.is_some();
             self.margin =
-                if hurried { self.margin * 4 } else { self.margin / 2 }.clamp(MARGIN_MIN, MARGIN_MAX);
+                if hurried { self.margin * 16 } else { self.margin / 2 }.clamp(MARGIN_MIN, MARGIN_MAX);
             self.hurried = false;
             promise = Some(number + self.margin);
             self.pending = Some((end, number + self.margin));
@@ -123,7 +123,7 @@ mod tests {
                 synced = i + 1;
             }
         }
-        assert!(forced < 40, "{forced}");
+        assert!(forced < 10, "{forced}");
         for i in 200_000..260_000u64 {
             n.next(i * 10, i * 10 + 1);
         }

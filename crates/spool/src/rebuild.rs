@@ -208,7 +208,8 @@ struct Scan {
 
 impl Scan {
     fn new(volume: Arc<dyn Volume>) -> Self {
-        let (at, end) = (volume.tail(), volume.head());
+        // The first cycle has number 1: nothing lies below it.
+        let (at, end) = (volume.tail().max(volume.area()), volume.head());
         Self { volume, at, end, chunk: Vec::new(), chunk_at: 0, live: false, record: 0..0 }
     }
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{
-    Access, Buffer, Cidr, Class, Config, Distributions, Durability, Groups, Limits, LogFormat, LogLevel, Method, Order,
-    Peer, Rule, Site, UnknownGroups,
+    Access, Buffer, Cidr, Class, Config, Distributions, Durability, Groups, Limits, LogFormat, LogLevel,
+    Method, Order, Peer, Rule, Site, UnknownGroups,
 };
 
 /// A value and its place; for a default, the place of its section's head.

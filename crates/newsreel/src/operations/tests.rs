@@ -105,6 +105,30 @@ fn what_is_unknown_is_explained_as_unknown() {
 }
 
 #[test]
+fn an_article_is_explained_with_the_date_of_its_arrival() {
+    let (dir, spool) = spool();
+    run(&spool, &Request::GroupAdd { groups: vec![entry("local.test", "y", "Tests")] });
+    let text = "[site]\nmax_age_days = \"none\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
+    let config = crate::config::parse(text, &dir.path().join("newsreel.toml")).unwrap();
+    let spool = Arc::new(spool);
+    let (_, reason) = crate::ingest::Filer::new(Arc::new(config), Arc::clone(&spool)).file(
+        b"Path: x!y\r\nFrom: a@b\r\nNewsgroups: local.test\r\nSubject: s\r\nDate: 15 Apr 1993 12:00:00 GMT\r\n\
+          Message-ID: <a@example.org>\r\n\r\nbody\r\n",
+    );
+    assert_eq!(reason, "");
+    let (ok, replies) = run(&spool, &Request::Explain { subject: "<a@example.org>".into() });
+    assert!(ok, "{replies:?}");
+    let arrived = replies.iter().find_map(|reply| match reply {
+        Reply::Text(text) => text.strip_prefix("arrived        "),
+        _ => None,
+    });
+    let (date, secs) = arrived.unwrap().split_once(" (").unwrap();
+    let secs: i64 = secs.strip_suffix(')').unwrap().parse().unwrap();
+    assert_eq!(netnews::date::parse(date.as_bytes()), Some(secs), "{arrived:?}");
+    assert!((0..60).contains(&(crate::site::unix_now() - secs)), "{arrived:?}");
+}
+
+#[test]
 fn an_empty_spool_verifies() {
     let (_dir, spool) = spool();
     let (ok, replies) = run(&spool, &Request::Verify);

@@ -1,0 +1,38 @@
+//! Real programs against the real binary: Python's nntplib, Perl's Net::NNTP, tin and slrn.
+//!
+//! `site` makes a site and serves it in a process of its own; `fed` and `corpus` give the articles, LF files in a
+//! directory that the scripts (`reading.py`, `posting.py`, `reading.pl`) compare the server's answers with; `screen`
+//! drives a newsreader in tmux. A program that is not installed skips its test, aloud; with CI set it fails it.
+
+mod bulk;
+mod corpus;
+mod fed;
+mod scripts;
+mod screen;
+mod site;
+mod slrn;
+mod tin;
+
+use std::io::Write;
+use std::path::Path;
+
+/// Whether the programs are installed; each is named with the Debian package that has it.
+fn installed(programs: &[(&str, &str)]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
+    let absent: Vec<_> = programs.iter().filter(|(name, _)| !found(name)).map(|(_, package)| *package).collect();
+    absent.is_empty() || skipped(&format!("(install {})", absent.join(", ")), true)
+}
+
+/// Says aloud, past the capture of test output, that a test is skipped; on CI what it `must` have had is missed.
+fn skipped(why: &str, must: bool) -> bool {
+    let name = std::thread::current().name().unwrap_or_default().to_owned();
+    assert!(!must || std::env::var_os("CI").is_none(), "{name}: {why}");
+    writeln!(std::io::stderr(), "SKIPPED: {name} {why}").unwrap();
+    false
+}
+
+/// The text of a path, for configuration files and command lines.
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}

@@ -1,0 +1,140 @@
+//! A site in a temporary directory, served by the built binary in a process of its own.
+//!
+//! The port is below the range of ephemeral ports, so that the server comes back on it after a restart. The process
+//! ends with the value, whatever happens.
+
+use crate::client::Client;
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+use super::text;
+
+/// The binary under test.
+const NEWSREEL: &str = env!("CARGO_BIN_EXE_newsreel");
+/// How long a start may take.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// Ports to try: above 10,000 and below what the system gives to outgoing connections.
+const PORTS: std::ops::Range<u16> = 10_100..32_000;
+
+/// Size of each of the two buffers of the site.
+const BUFFER: &str = "16 MiB";
+
+pub struct Site {
+    dir: TempDir,
+    port: u16,
+    server: Child,
+}
+
+impl Site {
+    /// Makes a site with these groups (lines of `name flag description`) that takes articles of any age, and serves it.
+    pub fn start(groups: &str) -> Self {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join("groups");
+        fs::write(&file, groups).unwrap();
+        for _ in 0..10 {
+            let port = free_port();
+            let data = dir.path().join(port.to_string());
+            let made = newsreel(&["init", "--dir", text(&data), "--listen", &format!("127.0.0.1:{port}")])
+                .args(["--groups", text(&file), "--buffer", BUFFER, "--peer", "127.0.0.1", "--reader", "127.0.0.1"])
+                .args(["--max-age", "none", "--path-identity", "site.example"])
+                .output()
+                .unwrap();
+            assert!(made.status.success(), "{made:?}");
+            if let Ok(server) = serve(&data, port) {
+                return Self { dir, port, server };
+            }
+        }
+        panic!("no server starts");
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    pub fn port(&self) -> String {
+        self.port.to_string()
+    }
+
+    /// The temporary directory, for the test's own files.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A connection, past the greeting.
+    pub fn client(&self) -> Client {
+        Client::greeted(self.address())
+    }
+
+    /// Runs `newsreel` with arguments on this site.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        newsreel(arguments).args(["--dir", text(&self.data())]).output().unwrap()
+    }
+
+    /// Kills the server with SIGKILL and serves the site again, on the same port.
+    pub fn kill_and_restart(&mut self) {
+        self.kill();
+        self.server = serve(&self.data(), self.port).unwrap();
+    }
+
+    fn data(&self) -> std::path::PathBuf {
+        self.dir().join(self.port())
+    }
+
+    fn kill(&mut self) {
+        self.server.kill().unwrap();
+        self.server.wait().unwrap();
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn newsreel(arguments: &[&str]) -> Command {
+    let mut command = Command::new(NEWSREEL);
+    command.args(arguments).env_remove("NEWSREEL_CONFIG").stdin(Stdio::null());
+    command
+}
+
+/// Serves the site in `data`; returns when it answers, or with what it said if it ended.
+fn serve(data: &Path, port: u16) -> Result<Child, String> {
+    let log = data.join("log");
+    let mut server = newsreel(&["serve", "--dir", text(data)])
+        .stdout(Stdio::null())
+        .stderr(File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let said = || fs::read_to_string(&log).unwrap_or_default();
+        if server.try_wait().unwrap().is_some() {
+            return Err(said());
+        }
+        if begun.elapsed() > START_TIMEOUT {
+            server.kill().unwrap();
+            panic!("no answer on port {port}:\n{}", said());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(server)
+}
+
+/// A port that nobody listens on, another one at every call.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let span = PORTS.end - PORTS.start;
+    let first = (std::process::id() % u32::from(span)) as u16;
+    loop {
+        let port = PORTS.start + (first + NEXT.fetch_add(1, Ordering::Relaxed) % 1_000) % span;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
