@@ -68,7 +68,8 @@ pub struct RuleConfig {
 pub enum Durability {
     /// Survives the death of the process; a power cut may take the last seconds.
     Process,
-    /// As `Process`, and a power cut takes at most what came in during this time.
+    /// As `Process`, but syncs begin this long after the one before ended: a power cut takes at most what came in during
+    /// this time and two syncs.
     Interval(Duration),
     /// On disk before it is acknowledged; syncs are shared by all who wait.
     Always,
@@ -103,7 +104,7 @@ pub struct SpoolConfig {
     pub rules: Vec<RuleConfig>,
     /// What an acknowledgement promises.
     pub durability: Durability,
-    /// Message-IDs of articles that are gone or were rejected are remembered at least this long.
+    /// Message-IDs are remembered at least this long after their arrival, whatever became of their articles.
     pub remember_secs: u64,
     /// Journal kept beyond what the indexes need, in bytes.
     pub journal_keep_bytes: u64,

@@ -48,16 +48,23 @@ impl Class {
             let head = heads.get(volume).copied().flatten().unwrap_or_else(|| v.head());
             Some((volume, head, v.plan(head, len)?))
         };
-        let (volume, head, place) = plan(self.turn)?;
+        let others = || (1..self.volumes.len()).find_map(|n| Some((self.turn + n, plan(self.turn + n)?)));
+        // Volumes may differ in size: what is too large for the one at turn goes to the next that can hold it.
+        let Some((volume, head, place)) = plan(self.turn) else {
+            let (at, (volume, _, place)) = others()?;
+            let turn = if self.order == Order::Interleave { at + 1 } else { self.turn };
+            return Some(Choice { volume, place, turn, leaves: None });
+        };
         if self.order == Order::Interleave {
             return Some(Choice { volume, place, turn: self.turn + 1, leaves: None });
         }
-        if place == head || self.volumes.len() == 1 {
-            return Some(Choice { volume, place, turn: self.turn, leaves: None });
-        }
         // It would wrap: it is full, and the next volume begins its next cycle.
-        let (next, _, next_place) = plan(self.turn + 1)?;
-        Some(Choice { volume: next, place: next_place, turn: self.turn + 1, leaves: Some((volume, place)) })
+        match others().filter(|_| place != head) {
+            Some((turn, (next, _, next_place))) => {
+                Some(Choice { volume: next, place: next_place, turn, leaves: Some((volume, place)) })
+            }
+            None => Some(Choice { volume, place, turn: self.turn, leaves: None }),
+        }
     }
 
     /// Told of a record's end: a volume filled to the last byte is left in sequential order.

@@ -7,6 +7,9 @@ use netnews::wildmat::Wildmat;
 /// Most rules a spool may have: each has a bit in a group's precomputed match set.
 pub(crate) const RULES_MAX: usize = 64;
 
+/// Most storage classes: a token has one byte for them.
+pub(crate) const CLASSES_MAX: usize = 255;
+
 #[derive(Debug)]
 struct Rule {
     class: usize,

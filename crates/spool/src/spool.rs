@@ -124,13 +124,11 @@ impl Spool {
         self.writer.lock().commit(batch, outcomes)
     }
 
-    /// As [`Spool::commit`], but `None` if another thread is committing.
+    /// As [`Spool::commit`], but `None` if other threads have been committing for so long.
     pub fn try_commit(
-        &self,
-        batch: &[Entry<'_>],
-        outcomes: &mut Vec<Outcome>,
+        &self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>, wait: Duration,
     ) -> Option<Result<Ticket, Trouble>> {
-        Some(self.writer.try_lock()?.commit(batch, outcomes))
+        Some(self.writer.try_lock_for(wait)?.commit(batch, outcomes))
     }
 
     /// Whether an acknowledgement of what was committed with this ticket keeps the configured promise (G1).

@@ -27,16 +27,32 @@ pub struct VerifyReport {
     pub history: u64,
     /// Everything that is wrong, at most [`FINDINGS_MAX`] of it.
     pub findings: Vec<Finding>,
+    /// How much more is wrong.
+    pub more: u64,
 }
 
-/// Findings kept; more are only counted as one more.
+/// Findings kept; what is found beyond is only counted.
 pub const FINDINGS_MAX: usize = 1000;
 
 impl VerifyReport {
     fn found(&mut self, place: impl Into<String>, what: impl Into<String>) {
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(Finding { place: place.into(), what: what.into() });
+        } else {
+            self.more += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_beyond_the_most_kept_are_counted() {
+        let mut report = VerifyReport::default();
+        (0..FINDINGS_MAX + 3).for_each(|n| report.found(format!("a:{n}"), "is wrong"));
+        assert_eq!((report.findings.len(), report.more), (FINDINGS_MAX, 3));
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod bad_input;
 mod client;
+mod clients;
 mod feeding;
 mod many;
 mod running;

@@ -26,6 +26,8 @@ pub enum Open {
     ReadOnly,
     /// Read and write; made (empty) if missing.
     Create,
+    /// As `Create`, and what is made can be read by its owner alone.
+    CreatePrivate,
     /// Read and write; an error if it exists.
     CreateNew,
 }
@@ -38,7 +40,7 @@ pub trait Disk: Send + Sync + Debug {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file; open handles stay usable.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Makes a directory and its parents; no error if it exists.
+    /// Makes a directory and its parents, durably; no error if it exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Names (not paths) of the plain files in a directory, sorted; empty if the directory does not exist.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;

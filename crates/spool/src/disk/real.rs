@@ -6,7 +6,7 @@
 use std::fmt::{self, Debug};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -75,6 +75,9 @@ impl Disk for RealDisk {
             Open::Create => {
                 options.create(true).truncate(false);
             }
+            Open::CreatePrivate => {
+                options.create(true).truncate(false).mode(0o600);
+            }
             Open::CreateNew => {
                 options.create_new(true);
             }
@@ -96,7 +99,16 @@ impl Disk for RealDisk {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
+        if path.as_os_str().is_empty() || path.is_dir() {
+            return Ok(());
+        }
+        let parent = path.parent().unwrap_or(Path::new(""));
+        self.create_dir(parent)?;
+        match fs::create_dir(path) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
+            made => made?,
+        }
+        self.sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {

@@ -126,6 +126,17 @@ impl SimDisk {
         self.state.lock().crash = Some(Crash { step, kind, seed });
     }
 
+    /// Lets every read that touches these bytes of a file fail, as an unreadable sector does; also after a crash.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn spoil(&self, path: &Path, bytes: std::ops::Range<u64>) -> io::Result<()> {
+        let mut state = self.running()?;
+        let id = state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        state.node(id)?.unreadable.push(bytes);
+        Ok(())
+    }
+
     /// True once the crash has happened.
     pub fn crashed(&self) -> bool {
         self.state.lock().image.is_some()
@@ -256,7 +267,7 @@ impl Disk for SimDisk {
         let id = match (state.names.get(path), how) {
             (Some(_), Open::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
             (Some(id), _) => id,
-            (None, Open::Create | Open::CreateNew) => state.create(path)?,
+            (None, Open::Create | Open::CreatePrivate | Open::CreateNew) => state.create(path)?,
             (None, Open::Existing | Open::ReadOnly) => return Err(io::ErrorKind::NotFound.into()),
         };
         Ok(Arc::new(SimFile { disk: self.clone(), id, read_only: how == Open::ReadOnly }))
@@ -349,6 +360,10 @@ impl DiskFile for SimFile {
         let node = state.node(self.id)?;
         let there = usize::try_from(node.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         let (buf, _) = buf.split_at_mut(there.min(buf.len()));
+        let end = offset + buf.len() as u64;
+        if node.unreadable.iter().any(|r| r.start < end && offset < r.end) {
+            return Err(io::Error::from_raw_os_error(SimDisk::EIO));
+        }
         node.live.read(buf, offset);
         Ok(buf.len())
     }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 1 << 20;
+/// Least distance of a journal that goes on after a loss from what it had before.
+const GAP_BYTES: u64 = 1 << 16;
 
 /// A cursor in the journal.
 #[derive(Debug)]
@@ -48,6 +50,25 @@ impl JournalReader {
     /// Position behind the last row returned.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// Whether the position it began at lies in the journal.
+    pub fn is_open(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Where the first file behind a position begins.
+    pub fn start_after(&self, position: u64) -> Option<u64> {
+        self.starts.iter().find(|s| **s > position).copied()
+    }
+
+    /// A position that no file has room for; far enough behind them that the gap is plain.
+    pub fn position_behind(&self, position: u64) -> io::Result<u64> {
+        let mut end = position;
+        if let Some(start) = self.starts.last() {
+            end = end.max(start + self.disk.open(&self.dir.join(file_name(*start)), Open::ReadOnly)?.len()?);
+        }
+        Ok(end.next_multiple_of(GAP_BYTES) + GAP_BYTES)
     }
 
     /// Opens the file that holds `position`, skipping its head.

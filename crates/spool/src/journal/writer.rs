@@ -71,14 +71,20 @@ impl JournalWriter {
         for start in all.iter().filter(|s| last.is_none_or(|last| *s > last)) {
             disk.remove(&dir.join(file_name(*start)))?;
         }
+        // A position behind all that the last file has room for begins a new one: the gap tells that rows are missing.
+        let open_file = |start: u64| disk.open(&dir.join(file_name(start)), Open::Existing);
+        let last = match last {
+            Some(start) if start + open_file(*start)?.len()? < end => None,
+            last => last,
+        };
         let set = Arc::new(SyncSet::default());
         let (file, start, end) = match last {
             Some(start) => {
                 // A power cut after a kill may still take what an earlier life did not sync.
                 for older in all.iter().filter(|s| *s < start) {
-                    disk.open(&dir.join(file_name(*older)), Open::Existing)?.sync()?;
+                    open_file(*older)?.sync()?;
                 }
-                let file = disk.open(&dir.join(file_name(*start)), Open::Existing)?;
+                let file = open_file(*start)?;
                 file.set_len(end - start)?;
                 file.sync()?;
                 reserve(&*file, file_bytes)?;

@@ -78,7 +78,7 @@ pub(crate) trait Volume: Send + Sync + Debug {
 const FIRST_READ_BYTES: usize = 4096;
 
 /// Reads a whole living record into `buf` and checks it: place, checksum, and that it was not displaced meanwhile.
-/// `None`: no such article (any more). With `verify` false dead records are read too.
+/// `None`: no such article (any more).
 pub(crate) fn read_record(
     volume: &dyn Volume,
     place: u64,
@@ -96,7 +96,8 @@ pub(crate) fn read_record(
     Ok((volume.is_alive(place) && cnfs::record::is_whole(buf)).then_some(header))
 }
 
-/// Reads header and data at a place into `buf`, whether they live or not; the flag says whether they are cancelled.
+/// Reads header and data at a place into `buf`, whether they live or not; the flag is true for a record that is
+/// not cancelled.
 pub(crate) fn read_bytes(
     volume: &dyn Volume,
     place: u64,

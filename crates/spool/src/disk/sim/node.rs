@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 
 use super::memory::{FILE_BYTES_MAX, Memory, PAGE_BYTES};
 use super::random::{Random, Survival};
@@ -59,12 +60,14 @@ pub(super) struct Node {
     durable_len: u64,
     writes: Vec<Write>,
     mapped: bool,
+    /// Bytes that cannot be read.
+    pub unreadable: Vec<Range<u64>>,
 }
 
 impl Node {
     pub fn new() -> io::Result<Self> {
         let (live, durable) = (Memory::new()?, Memory::new()?);
-        Ok(Self { live, len: 0, durable, durable_len: 0, writes: Vec::new(), mapped: false })
+        Ok(Self { live, len: 0, durable, durable_len: 0, writes: Vec::new(), mapped: false, unreadable: Vec::new() })
     }
 
     pub fn write(&mut self, bytes: Vec<u8>, offset: u64) -> io::Result<()> {
@@ -118,6 +121,7 @@ impl Node {
             durable_len: self.durable_len,
             writes: self.writes.clone(),
             mapped: self.mapped,
+            unreadable: self.unreadable.clone(),
             ..Self::new()?
         };
         copy.live.copy_from(&self.live, self.len);
@@ -127,7 +131,12 @@ impl Node {
 
     /// As it was at the last sync.
     pub fn as_synced(&self) -> io::Result<Self> {
-        let copy = Self { len: self.durable_len, durable_len: self.durable_len, ..Self::new()? };
+        let copy = Self {
+            len: self.durable_len,
+            durable_len: self.durable_len,
+            unreadable: self.unreadable.clone(),
+            ..Self::new()?
+        };
         copy.live.copy_from(&self.durable, self.durable_len);
         copy.durable.copy_from(&self.durable, self.durable_len);
         Ok(copy)

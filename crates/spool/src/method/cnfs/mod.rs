@@ -112,7 +112,7 @@ impl Cycbuff {
         if let Some(parent) = path.parent() {
             disk.create_dir(parent).map_err(SpoolError::io("make directory", parent))?;
         }
-        let file = disk.open(path, Open::Create).map_err(SpoolError::io("make buffer", path))?;
+        let file = disk.open(path, Open::CreatePrivate).map_err(SpoolError::io("make buffer", path))?;
         file.allocate(config.size_bytes).map_err(SpoolError::io("reserve space for buffer", path))?;
         let buffer = Self::with_file(file, config, id, secret, None)?;
         buffer.bitmap.words().iter().for_each(|w| w.store(0, Ordering::Relaxed));
@@ -137,6 +137,26 @@ impl Cycbuff {
             buffer.head.store(head, Ordering::Release);
         }
         Ok(buffer)
+    }
+
+    /// Takes a buffer into use whose headers are both damaged: name, size and block are what the configuration says,
+    /// and a rebuild finds the write position.
+    pub fn reconstruct(
+        found: &Found,
+        config: &BufferConfig,
+        id: u16,
+        secret: &str,
+    ) -> Result<Self, SpoolError> {
+        let len = found.file.len().map_err(SpoolError::io("look at buffer", &config.path))?;
+        if len < config.size_bytes {
+            return Err(SpoolError::Unfit(format!(
+                "both headers of {} are damaged, and it has {len} bytes where the configuration says {}; set size to what \
+                 it was when the buffer was made",
+                config.path.display(),
+                config.size_bytes
+            )));
+        }
+        Self::with_file(found.file.clone(), config, id, secret, None)
     }
 
     fn with_file(
@@ -263,12 +283,18 @@ impl Volume for Cycbuff {
         }
         // A replay may come here when later articles lie over this one already.
         let mut raw = [0; record::HEADER_BYTES];
-        let n = self.read_at(place, Patience::Wait, &mut raw)?;
-        if RecordHeader::parse(raw.get(..n).unwrap_or_default()).is_none_or(|(h, _)| h.place != place) {
+        let read = self.read_at(place, Patience::Wait, &mut raw);
+        if let Ok(n) = read
+            && RecordHeader::parse(raw.get(..n).unwrap_or_default()).is_none_or(|(h, _)| h.place != place)
+        {
             return Ok(());
         }
         if let Some((word, mask)) = self.bit(place) {
             word.fetch_and(!mask.to_le(), Ordering::AcqRel);
+        }
+        if read.is_err() {
+            // Whatever lies there cannot be read, so nothing need be written over it.
+            return Ok(());
         }
         let written = self
             .file

@@ -1,0 +1,128 @@
+//! The whole corpus of real articles in, by TAKETHIS and by `newsreel rnews`, and out again, octet by octet.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::fed::{self, Text};
+use super::site::Site;
+use super::{corpus, installed, scripts, text};
+use crate::client::Client;
+
+/// Articles of the corpus, and how many of them have a Message-ID that another one has.
+const ARTICLES: usize = 2_000;
+const DUPLICATES: usize = 8;
+/// Names in their Newsgroups headers.
+const GROUP_NAMES: usize = 395;
+
+/// Answers that are read after their commands are sent.
+const WINDOW: usize = 50;
+
+/// The names that the articles go by, as a file of groups. Some writers did not know what a name is.
+fn groups(articles: &[Text]) -> String {
+    let names: BTreeSet<String> = articles.iter().flat_map(Text::groups).collect();
+    assert_eq!(names.len(), GROUP_NAMES);
+    let valid = |name: &&String| netnews::newsgroups::valid_name(name.as_bytes());
+    let text: String = names.iter().filter(valid).map(|name| format!("{name} y\n")).collect();
+    text + "misc.test y For trying things out\n"
+}
+
+/// A site that has the groups of the articles, and the articles.
+fn site(unpacked: &Path) -> (Site, Vec<Text>) {
+    let articles = fed::read(unpacked);
+    assert_eq!(articles.len(), ARTICLES);
+    (Site::start(&groups(&articles)), articles)
+}
+
+/// That the server has every article once, in every group that it names, with the body that was fed.
+fn has_all(client: &mut Client, articles: &[Text]) {
+    let mut kept: BTreeMap<String, Vec<&Text>> = BTreeMap::new();
+    for article in articles {
+        kept.entry(article.message_id()).or_default().push(article);
+    }
+    assert_eq!(kept.len(), ARTICLES - DUPLICATES);
+    let ids: Vec<_> = kept.keys().collect();
+    let mut numbers: BTreeMap<String, u64> = BTreeMap::new();
+    for window in ids.chunks(WINDOW) {
+        client.send(window.iter().map(|id| format!("ARTICLE {id}\r\n")).collect::<String>());
+        for id in window {
+            assert_eq!(client.line(), format!("220 0 {id}"));
+            let lines = client.block();
+            let blank = lines.iter().position(String::is_empty).unwrap();
+            let body = octets(&lines[blank + 1..]);
+            assert!(kept[*id].iter().any(|copy| copy.body() == body), "{id}");
+            let xref = lines.iter().find_map(|line| line.strip_prefix("Xref: site.example ")).unwrap();
+            for place in xref.split(' ') {
+                *numbers.entry(place.split_once(':').unwrap().0.to_owned()).or_default() += 1;
+            }
+        }
+    }
+    assert!(client.ask("LIST COUNTS").starts_with("215 "));
+    for row in client.block() {
+        let [name, high, _low, count, _flag] = row.split(' ').collect::<Vec<_>>()[..] else { panic!("{row}") };
+        let expected = numbers.get(name).copied().unwrap_or_default();
+        assert_eq!((count, high), (expected.to_string().as_str(), expected.to_string().as_str()), "{name}");
+    }
+    let named: BTreeMap<String, u64> = kept.values().fold(BTreeMap::new(), |mut named, copies| {
+        for group in copies[0].groups().iter().filter(|name| netnews::newsgroups::valid_name(name.as_bytes())) {
+            *named.entry(group.clone()).or_default() += 1;
+        }
+        named
+    });
+    assert_eq!(numbers, named);
+}
+
+/// Lines of a block, octets as chars, as the file had them.
+fn octets(lines: &[String]) -> Vec<u8> {
+    let mut octets = Vec::new();
+    for line in lines {
+        let line = line.strip_prefix('.').unwrap_or(line);
+        octets.extend(line.chars().map(|c| u8::try_from(u32::from(c)).unwrap()));
+        octets.push(b'\n');
+    }
+    octets
+}
+
+#[test]
+fn the_corpus_by_takethis_read_by_all_clients() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let Some(unpacked) = corpus::unpack(dir.path()) else { return };
+    let (site, articles) = site(&unpacked);
+    let mut client = site.client();
+    let answers = fed::takethis(&mut client, &articles);
+    let mut seen = BTreeSet::new();
+    for (article, answer) in articles.iter().zip(&answers) {
+        let id = article.message_id();
+        let expected = if seen.insert(id.clone()) { format!("239 {id}") } else { format!("439 {id} duplicate") };
+        assert_eq!(*answer, expected);
+    }
+    assert_eq!(answers.iter().filter(|answer| answer.starts_with("439 ")).count(), DUPLICATES);
+    has_all(&mut client, &articles);
+    if let Some(python) = scripts::python() {
+        let said = scripts::run(&[python, "-W", "ignore"], "reading.py", &[&site.port(), text(&unpacked)]);
+        assert!(said.starts_with("1992 articles in "), "{said}");
+    }
+    if installed(&[("perl", "perl")]) {
+        let said = scripts::run(&["perl"], "reading.pl", &[&site.port(), text(&unpacked), "misc.test"]);
+        assert_eq!(said, "1992 articles read\n");
+    }
+}
+
+#[test]
+fn the_corpus_by_rnews() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let Some(unpacked) = corpus::unpack(dir.path()) else { return };
+    let (site, articles) = site(&unpacked);
+    let mut batch = Vec::new();
+    for article in &articles {
+        batch.extend_from_slice(format!("#! rnews {}\n", article.bytes.len()).as_bytes());
+        batch.extend_from_slice(&article.bytes);
+    }
+    let file = dir.path().join("batch");
+    std::fs::write(&file, batch).unwrap();
+    let filed = site.run(&["rnews", text(&file)]);
+    assert!(filed.status.success(), "{filed:?}");
+    assert_eq!(String::from_utf8_lossy(&filed.stdout), "2,000 articles: 1,992 accepted, 8 rejected\n");
+    let told = String::from_utf8_lossy(&filed.stderr);
+    assert_eq!(told.lines().filter(|line| line.ends_with(": rejected: duplicate")).count(), DUPLICATES, "{told}");
+    has_all(&mut site.client(), &articles);
+}

@@ -1,0 +1,92 @@
+//! A terminal of its own for a newsreader: tmux on a private socket, which ends with the value.
+//!
+//! Nothing here waits for a time: keys are sent when the text before them is on the screen.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::text;
+
+/// How long a text may take to come to the screen.
+const TEXT_TIMEOUT: Duration = Duration::from_secs(15);
+/// How often the screen is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(25);
+
+const COLUMNS: &str = "100";
+const ROWS: &str = "40";
+
+pub struct Screen {
+    socket: PathBuf,
+}
+
+impl Screen {
+    /// Starts a shell command with nothing in its environment but a home directory.
+    pub fn start(home: &Path, command: &str) -> Self {
+        let screen = Self { socket: home.join("tmux") };
+        let path = std::env::var("PATH").unwrap();
+        let home = text(home);
+        // Names for slrn and tin, which would ask the resolver else; an editor for what is posted.
+        let environment = format!(
+            "env -i HOME={home} PATH='{path}' TERM=screen LANG=C.UTF-8 TMPDIR={home} USER=tester EDITOR={home}/editor \
+             VISUAL={home}/editor"
+        );
+        screen.tmux(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            COLUMNS,
+            "-y",
+            ROWS,
+            &format!("cd {home} && {environment} {command}; echo ended: $?; exec sleep 600"),
+        ]);
+        screen
+    }
+
+    /// Sends keys: names as of tmux (`Enter`), or text.
+    pub fn keys(&self, keys: &[&str]) {
+        self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    /// What is on the screen, once all of these texts are.
+    pub fn wait(&self, texts: &[&str]) -> String {
+        self.wait_until(&format!("{texts:?}"), |shown| texts.iter().all(|text| shown.contains(text)))
+    }
+
+    /// What is on the screen, once a line of it has these words in this order, with anything between them.
+    pub fn wait_line(&self, words: &[&str]) -> String {
+        self.wait_until(&format!("a line with {words:?}"), |shown| {
+            shown.lines().any(|line| {
+                let mut shown = line.split_whitespace();
+                words.iter().all(|word| shown.any(|found| found == *word))
+            })
+        })
+    }
+
+    fn wait_until(&self, wanted: &str, has: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            let shown = self.tmux(&["capture-pane", "-p"]);
+            if has(&shown) {
+                return shown;
+            }
+            assert!(begun.elapsed() < TEXT_TIMEOUT, "{wanted} does not come to this screen:\n{shown}");
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let output = Command::new("tmux").args(["-S", text(&self.socket)]).args(arguments).output().unwrap();
+        assert!(output.status.success(), "tmux {arguments:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Its server is this value's own: the socket is in the home directory of the test.
+        let _ended = Command::new("tmux").args(["-S", text(&self.socket), "kill-server"]).output();
+    }
+}
