@@ -24,13 +24,9 @@ use netnews::nntp::wire;
 use netnews::{Article, Known, MessageId};
 use spool::{GroupId, GroupTable, Key, Lookup, Outcome, Spool, Ticket, Token, Trouble};
 use std::sync::Arc;
-use std::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::{debug, error, info};
 
-/// How long a session's thread waits for another one's commit before it makes room for other sessions. A commit takes
-/// less unless the disk is slow.
-const COMMIT_WAIT: Duration = Duration::from_millis(2);
 /// Headers looked at in an article that is too large to be taken.
 const HEADERS_MAX: usize = 200;
 
@@ -229,7 +225,7 @@ impl Filer {
         }
         let mut outcomes = Vec::new();
         let result =
-            drafts.with_entries(now, |entries| match self.spool.try_commit(entries, &mut outcomes, COMMIT_WAIT) {
+            drafts.with_entries(now, |entries| match self.spool.try_commit(entries, &mut outcomes) {
                 Some(result) => result,
                 None => patiently(|| self.spool.commit(entries, &mut outcomes)),
             });

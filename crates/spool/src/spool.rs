@@ -124,11 +124,9 @@ impl Spool {
         self.writer.lock().commit(batch, outcomes)
     }
 
-    /// As [`Spool::commit`], but `None` if other threads have been committing for so long.
-    pub fn try_commit(
-        &self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>, wait: Duration,
-    ) -> Option<Result<Ticket, Trouble>> {
-        Some(self.writer.try_lock_for(wait)?.commit(batch, outcomes))
+    /// As [`Spool::commit`], but `None` if another thread is committing.
+    pub fn try_commit(&self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Option<Result<Ticket, Trouble>> {
+        Some(self.writer.try_lock()?.commit(batch, outcomes))
     }
 
     /// Whether an acknowledgement of what was committed with this ticket keeps the configured promise (G1).
