@@ -41,11 +41,21 @@ pub struct Subject<'a> {
     pub old: &'a Generator,
     /// How many they are.
     pub old_articles: u64,
+    /// The last number of each group that belongs to them.
+    pub old_last: Vec<u64>,
     /// Makes those that are fed.
     pub new: &'a Generator,
 }
 
 impl Subject<'_> {
+    /// Notes the last numbers of the groups, before anything is fed.
+    pub fn note_marks(&mut self) -> io::Result<()> {
+        let mut client = self.reader()?;
+        let last = |group| client.group(&group_name(group)).map(|(_, _, high)| high);
+        self.old_last = (0..self.groups).map(last).collect::<io::Result<_>>()?;
+        Ok(())
+    }
+
     /// TAKETHIS of articles `from..from + count`, one connection.
     pub fn takethis(&self, from: u64, count: u64) -> io::Result<Rate> {
         let command = |index: u64| {
@@ -69,26 +79,26 @@ impl Subject<'_> {
         self.stream((0..count).map(command).collect(), "238")
     }
 
-    /// ARTICLE by Message-ID, pipelined.
-    pub fn article_by_id(&self, count: usize, rng: &mut Rng) -> io::Result<Rate> {
+    /// ARTICLE by Message-ID, pipelined, of any of the newest `among` of the old articles.
+    pub fn article_by_id(&self, count: usize, among: u64, rng: &mut Rng) -> io::Result<Rate> {
         let mut client = self.reader()?;
-        let command = |_| format!("ARTICLE {}\r\n", self.old.message_id(rng.below(self.old_articles)));
+        let first = self.old_articles.saturating_sub(among);
+        let command = |_| format!("ARTICLE {}\r\n", self.old.message_id(first + rng.below(self.old_articles - first)));
         let commands: Vec<String> = (0..count).map(command).collect();
         self.timed(count, || pipelined(&mut client, &commands, "220", true))
     }
 
-    /// ARTICLE by number, pipelined, with a GROUP before each fifty.
-    pub fn article_by_number(&self, count: usize, rng: &mut Rng) -> io::Result<Rate> {
+    /// ARTICLE by number, pipelined, with a GROUP before each fifty, of any of the newest `among` of the old articles.
+    pub fn article_by_number(&self, count: usize, among: u64, rng: &mut Rng) -> io::Result<Rate> {
         let mut client = self.reader()?;
         let mut parts = Vec::new();
         for _ in 0..count / PER_GROUP {
-            let group = group_name(rng.below(self.groups));
-            let (_, low, _) = client.group(&group)?;
-            // Of the old ones, which are as long on all servers.
-            let old = (self.old_articles / self.groups).max(1);
-            let commands: Vec<String> =
-                (0..PER_GROUP).map(|_| format!("ARTICLE {}\r\n", low + rng.below(old))).collect();
-            parts.push((group, commands));
+            let group = rng.below(self.groups);
+            let last = self.old_last.get(group as usize).copied().unwrap_or(1);
+            let first = last.saturating_sub(among / self.groups).max(1);
+            let command = |_| format!("ARTICLE {}\r\n", rng.between(first, last));
+            let commands: Vec<String> = (0..PER_GROUP).map(command).collect();
+            parts.push((group_name(group), commands));
         }
         self.timed(count, || {
             for (group, commands) in &parts {

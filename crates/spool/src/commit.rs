@@ -490,7 +490,8 @@ impl Writer {
             && !self.sync.is_checkpoint_pending();
         if due && let Err(e) = self.checkpoint() {
             // Half of it may be taken: only a start from the last one puts that right.
-            let text = format!("cannot take a checkpoint: {e}; free space if the disk is full, and start again");
+            let text =
+                format!("cannot take a checkpoint: {e}; free space if the disk is full, and start again");
             self.sync.stop(Trouble { kind: TroubleKind::Io, text });
         }
     }

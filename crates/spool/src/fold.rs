@@ -140,10 +140,9 @@ impl Folds {
         let inserted = shared.history.insert(a.key, Some(a.token), a.arrived).map(|_| ());
         self.note("history", inserted);
         let index = shared.volumes.index(a.token.volume);
-        let (Some(volume), Some(residents)) = (
-            index.and_then(|i| shared.volumes.all().get(i)),
-            index.and_then(|i| self.residents.get_mut(i)),
-        ) else {
+        let (Some(volume), Some(residents)) =
+            (index.and_then(|i| shared.volumes.all().get(i)), index.and_then(|i| self.residents.get_mut(i)))
+        else {
             // Replay of what lay in a volume that is no longer there: known, but gone.
             return;
         };

@@ -1,15 +1,16 @@
 //! Rebuilding all indexes: one sequential pass over the buffers (`docs/states.md`).
 //!
 //! Every record carries its Xref, arrival time, sequence and Message-ID hash, so nothing else is needed; what is left
-//! of the journal adds groups' flags, promised numbers and remembered ids. Records of several buffers are taken in the
+//! of journal and checkpoint adds groups' flags, promised numbers and remembered ids. Records of several buffers are taken in the
 //! order of their sequence, so that the folds see the articles as they came.
 
+use crate::checkpoint::Checkpoint;
 use crate::config::SpoolConfig;
 use crate::disk::Disk;
 use crate::error::SpoolError;
 use crate::fold::{Folds, Published, Shared};
 use crate::groups::{Flag, GroupId};
-use crate::journal::{GroupRow, JournalReader, Row};
+use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
 use crate::key::Key;
 use crate::method::Volume;
 use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
@@ -44,7 +45,6 @@ pub fn rebuild(
 ) -> Result<RebuildReport, SpoolError> {
     let paths = Paths::new(&config.dir);
     let _lock = recovery::lock(&*disk, &config.dir)?;
-    recovery::wipe_indexes(&*disk, &paths).map_err(SpoolError::io("clear indexes in", &paths.index))?;
     let (mut writer, recovery) = recovery::recover_from_buffers(disk, config, progress)?;
     let shared = writer.folds.shared.clone();
     writer.close().map_err(SpoolError::io("write indexes in", &paths.index))?;
@@ -76,50 +76,69 @@ fn xref_pairs(head: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
     })
 }
 
-/// Fills empty folds from the buffers; returns the number of living articles and the journal's end.
+/// The volumes that rows of the journal tell of.
+pub(crate) fn volumes_told(disk: &Arc<dyn Disk>, journal: &Path) -> io::Result<Vec<VolumeRow>> {
+    let mut told = Vec::new();
+    Leftovers::default().each_row(disk, journal, &mut |_, row| {
+        if let Row::Volume(v) = row {
+            told.retain(|t: &VolumeRow| t.id != v.id);
+            told.push(v);
+        }
+        Ok(())
+    })?;
+    Ok(told)
+}
+
+/// Fills empty folds from the buffers; returns the number of living articles and where the journal goes on. A checkpoint
+/// that cannot be opened from still tells the groups.
 pub(crate) fn from_buffers(
     folds: &mut Folds,
     journal: &Path,
+    checkpoint: Option<&Checkpoint>,
     progress: &dyn Progress,
 ) -> Result<(u64, u64), SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, journal);
     let shared = folds.shared.clone();
     let mut leftovers = Leftovers::default();
-    let end = leftovers.collect(folds, journal).map_err(io("read journal in"))?;
+    let end = leftovers.collect(folds, journal, checkpoint).map_err(io("read journal in"))?;
     let mut scans = Vec::new();
     for volume in shared.volumes.all().iter().filter(|v| v.method() == MethodKind::Cnfs) {
         let known = leftovers.heads.get(&volume.id()).copied();
-        let head = match known {
+        let head = match known.filter(|head| leftovers.whole && *head >= volume.head()) {
             Some(head) => head,
-            None => walk_to_head(&**volume)?,
+            None => walk_to_head(&**volume, known.unwrap_or(0)),
         };
         // Clears the usage bitmap; publishing sets it again.
         volume.advance(volume.head() + 2 * volume.area());
         volume.reset_head(head);
-        scans.push(Scan::new(volume.clone()));
+        scans.push(Scan::new(&**volume));
     }
     let total: u64 = scans.iter().map(|s| s.end - s.at).sum();
     progress.start("reading the buffers", total);
     let mut articles = 0;
     let mut fronts: Vec<Option<RecordHeader>> = Vec::new();
     for scan in &mut scans {
-        fronts.push(scan.next()?);
+        fronts.push(scan.next());
     }
     let mut taken = 0u64;
+    let mut newest = 0;
     while let Some(i) = oldest(&fronts) {
         let (Some(scan), Some(Some(header))) = (scans.get_mut(i), fronts.get(i).copied()) else { break };
+        newest = newest.max(header.arrived);
         articles += u64::from(publish_record(folds, &header, scan));
         taken += 1;
         if taken.is_multiple_of(16_384) {
             progress.step(total - scans.iter().map(|s| s.end - s.at).sum::<u64>());
         }
         if let (Some(front), Some(scan)) = (fronts.get_mut(i), scans.get_mut(i)) {
-            *front = scan.next()?;
+            *front = scan.next();
         }
     }
     for (key, arrived) in leftovers.remembered {
         if matches!(shared.history.lookup(&key), crate::history::Found::None) {
-            folds.remember(key, arrived);
+            // History takes arrivals to ascend, and these come last.
+            newest = newest.max(arrived);
+            folds.remember(key, newest);
         }
     }
     for numbers in &mut folds.numbers {
@@ -140,31 +159,77 @@ fn oldest(fronts: &[Option<RecordHeader>]) -> Option<usize> {
 struct Leftovers {
     heads: BTreeMap<u16, u64>,
     remembered: Vec<(Key, u32)>,
+    /// Arrival of the last article row.
+    arrived: u32,
+    /// The journal is there, and no rows are missing in its middle.
+    whole: bool,
 }
 
 impl Leftovers {
-    fn collect(&mut self, folds: &mut Folds, journal: &Path) -> io::Result<u64> {
+    /// Reads all files, also those behind a loss: each begins with rows that tell volumes and groups. Returns where the
+    /// journal goes on: behind its last row, or, if rows are missing, where the gap shows that they are.
+    fn each_row(
+        &mut self,
+        disk: &Arc<dyn Disk>,
+        journal: &Path,
+        visit: &mut dyn FnMut(u64, Row<'_>) -> io::Result<()>,
+    ) -> io::Result<u64> {
+        let mut reader = JournalReader::open(disk, journal, None)?;
+        self.whole = reader.is_open();
+        loop {
+            while let Some((position, payload)) = reader.next()? {
+                if let Some(row) = Row::decode(payload) {
+                    visit(position, row)?;
+                }
+            }
+            let Some(start) = reader.start_after(reader.position()) else { break };
+            self.whole = false;
+            reader = JournalReader::open(disk, journal, Some(start))?;
+        }
+        if self.whole { Ok(reader.position()) } else { reader.position_behind(reader.position()) }
+    }
+
+    fn collect(&mut self, folds: &mut Folds, journal: &Path, old: Option<&Checkpoint>) -> io::Result<u64> {
         let disk = folds.shared.disk.clone();
-        let mut reader = JournalReader::open(&disk, journal, None)?;
-        while let Some((_, payload)) = reader.next()? {
-            let Some(row) = Row::decode(payload) else { continue };
-            match &row {
-                Row::Article(a) => self.head(a.token.volume, a.token.place + a.stored_bytes),
-                Row::Skip { volume, head } => self.head(*volume, *head),
-                Row::Volume(v) => self.head(v.id, v.head),
-                Row::Remember { key, arrived } => self.remembered.push((*key, *arrived)),
-                Row::Cancel { key, .. } => self.remembered.push((*key, 0)),
-                Row::Group(_)
-                | Row::GroupRemoved { .. }
-                | Row::Promise(_)
-                | Row::PowerLost
-                | Row::Identity(_)
-                | Row::Opened { .. }
-                | Row::Closed => folds.apply(&row)?,
-                Row::Synced { .. } | Row::Probe | Row::Void(_) => {}
+        let mut old = old;
+        let mut rows = Self::default();
+        let mut end = rows.each_row(&disk, journal, &mut |position, row| {
+            if let Some(c) = old.take_if(|c| c.position <= position) {
+                take_groups(folds, c);
+            }
+            self.note(folds, &row)
+        })?;
+        self.whole = rows.whole;
+        if let Some(c) = old {
+            take_groups(folds, c);
+            if c.position > end {
+                self.whole = false;
+                end = JournalReader::open(&disk, journal, None)?.position_behind(c.position)?;
             }
         }
-        Ok(reader.position())
+        Ok(end)
+    }
+
+    fn note(&mut self, folds: &mut Folds, row: &Row<'_>) -> io::Result<()> {
+        match row {
+            Row::Article(a) => {
+                self.arrived = self.arrived.max(a.arrived);
+                self.head(a.token.volume, a.token.place + a.stored_bytes);
+            }
+            Row::Skip { volume, head } => self.head(*volume, *head),
+            Row::Volume(v) => self.head(v.id, v.head),
+            Row::Remember { key, arrived } => self.remembered.push((*key, *arrived)),
+            Row::Cancel { key, .. } => self.remembered.push((*key, self.arrived)),
+            Row::Group(g) => take_group(folds, g),
+            Row::GroupRemoved { .. }
+            | Row::Promise(_)
+            | Row::PowerLost
+            | Row::Identity(_)
+            | Row::Opened { .. }
+            | Row::Closed => folds.apply(row)?,
+            Row::Synced { .. } | Row::Probe | Row::Void(_) => {}
+        }
+        Ok(())
     }
 
     fn head(&mut self, volume: u16, head: u64) {
@@ -173,80 +238,145 @@ impl Leftovers {
     }
 }
 
-/// Without a journal: from the header's write position on, records that follow each other without a gap.
-fn walk_to_head(volume: &dyn Volume) -> Result<u64, SpoolError> {
-    let mut head = volume.head();
-    let mut raw = [0; HEADER_BYTES];
-    let parse = |place: u64, raw: &mut [u8; HEADER_BYTES]| {
-        let n = volume.read_at(place, Patience::Wait, raw)?;
-        Ok(RecordHeader::parse(raw.get(..n).unwrap_or_default()).filter(|(h, _)| h.place == place))
-    };
-    let fail = |e: io::Error| SpoolError::io("read buffer", volume.name())(e);
-    loop {
-        let wrapped = (head / volume.area() + 1) * volume.area();
-        let mut found = parse(head, &mut raw).map_err(fail)?;
-        if found.is_none() {
-            found = parse(wrapped, &mut raw).map_err(fail)?;
-        }
-        match found {
-            Some((h, _)) => head = h.place + volume.padded(h.record_bytes()),
-            None => return Ok(head),
+/// A group's row, where the row of its removal may be lost.
+fn take_group(folds: &mut Folds, row: &GroupRow) {
+    let known = folds.shared.groups.table().id(row.name.as_bytes());
+    if known.is_some_and(|id| id.0 != row.id) {
+        folds.group_removed(&row.name, row.high);
+    }
+    folds.group(row);
+}
+
+/// What a checkpoint tells of the groups.
+fn take_groups(folds: &mut Folds, c: &Checkpoint) {
+    folds.identity.clone_from(&c.identity);
+    folds.boot_id = c.boot_id;
+    c.retired.iter().for_each(|(name, high)| folds.group_removed(name, *high));
+    c.groups.iter().for_each(|g| take_group(folds, &g.row));
+    let ids = folds.numbers.len().max(c.next_group as usize);
+    folds.numbers.resize(ids, Default::default());
+    for g in &c.groups {
+        if let Some(numbers) = folds.numbers.get_mut(g.row.id as usize) {
+            numbers.assigned = numbers.assigned.max(g.assigned);
         }
     }
 }
 
-/// Reads a volume's records in place order.
-struct Scan {
-    volume: Arc<dyn Volume>,
+/// Where no journal tells the write position: behind the records that follow each other from there on where journal or
+/// header last knew it; if there are none, behind the latest of all.
+fn walk_to_head(volume: &dyn Volume, known: u64) -> u64 {
+    let from = volume.head().max(known);
+    let head = walk(volume, from);
+    if head > from || is_older(volume, from) {
+        return head;
+    }
+    // The buffer has wrapped since: any record may lie here.
+    let mut scan = Scan { at: volume.area(), end: 2 * volume.area(), any_cycle: true, ..Scan::new(volume) };
+    let mut latest = from;
+    while let Some(header) = scan.next() {
+        latest = latest.max(header.place + volume.padded(header.record_bytes()));
+    }
+    walk(volume, latest)
+}
+
+fn header_at(volume: &dyn Volume, place: u64) -> Option<RecordHeader> {
+    let mut raw = [0; HEADER_BYTES];
+    let n = volume.read_at(place, Patience::Wait, &mut raw).ok()?;
+    RecordHeader::parse(raw.get(..n)?).map(|(header, _)| header)
+}
+
+/// Follows records that lie one behind the other.
+fn walk(volume: &dyn Volume, mut head: u64) -> u64 {
+    let at = |place: u64| header_at(volume, place).filter(|h| h.place == place);
+    while let Some(h) = at(head).or_else(|| at((head / volume.area() + 1) * volume.area())) {
+        head = h.place + volume.padded(h.record_bytes());
+    }
+    head
+}
+
+/// Whether a record of the cycle before lies at a place: nothing was written over it.
+fn is_older(volume: &dyn Volume, place: u64) -> bool {
+    header_at(volume, place).is_some_and(|h| h.place + volume.area() == place)
+}
+
+/// Reads a volume's records in place order. What the disk cannot read is passed over.
+struct Scan<'a> {
+    volume: &'a dyn Volume,
     at: u64,
     end: u64,
     chunk: Vec<u8>,
     chunk_at: u64,
+    /// Up to here no more is read at a time than is asked for: the disk failed near.
+    careful_to: u64,
+    /// Takes records of whatever cycle; `at` then tells no more than where in the area they are.
+    any_cycle: bool,
     live: bool,
     record: std::ops::Range<usize>,
 }
 
-impl Scan {
-    fn new(volume: Arc<dyn Volume>) -> Self {
-        // The first cycle has number 1: nothing lies below it.
-        let (at, end) = (volume.tail().max(volume.area()), volume.head());
-        Self { volume, at, end, chunk: Vec::new(), chunk_at: 0, live: false, record: 0..0 }
+impl<'a> Scan<'a> {
+    fn new(volume: &'a dyn Volume) -> Self {
+        Self {
+            volume,
+            // The first cycle has number 1: nothing lies below it.
+            at: volume.tail().max(volume.area()),
+            end: volume.head(),
+            chunk: Vec::new(),
+            chunk_at: 0,
+            careful_to: 0,
+            any_cycle: false,
+            live: false,
+            record: 0..0,
+        }
     }
 
-    /// Makes `len` bytes from `self.at` on available; fewer at the area's end.
-    fn fill(&mut self, len: usize) -> io::Result<&[u8]> {
+    /// Makes `len` bytes from `self.at` on available; fewer at the area's end, none where the disk fails.
+    fn fill(&mut self, len: usize) -> &[u8] {
         let have = (self.chunk_at + self.chunk.len() as u64).saturating_sub(self.at) as usize;
         if self.at < self.chunk_at || have < len {
-            self.chunk.resize(len.max(CHUNK_BYTES), 0);
-            let n = self.volume.read_at(self.at, Patience::Wait, &mut self.chunk)?;
-            self.chunk.truncate(n);
+            let careful = self.at < self.careful_to;
+            let n = match self.read(if careful { len } else { len.max(CHUNK_BYTES) }) {
+                Err(_) if !careful => {
+                    self.careful_to = self.at + CHUNK_BYTES as u64;
+                    self.read(len)
+                }
+                read => read,
+            };
+            self.chunk.truncate(n.unwrap_or(0));
             self.chunk_at = self.at;
         }
         let from = (self.at - self.chunk_at) as usize;
-        Ok(self.chunk.get(from..(from + len).min(self.chunk.len())).unwrap_or_default())
+        self.chunk.get(from..(from + len).min(self.chunk.len())).unwrap_or_default()
     }
 
-    /// Goes to the next record that is whole; `None` at the write position.
-    fn next(&mut self) -> Result<Option<RecordHeader>, SpoolError> {
-        let name = self.volume.name().to_owned();
-        let fail = |e| SpoolError::io("read buffer", &name)(e);
+    fn read(&mut self, len: usize) -> io::Result<usize> {
+        self.chunk.resize(len, 0);
+        self.volume.read_at(self.at, Patience::Wait, &mut self.chunk)
+    }
+
+    /// Goes to the next record that is whole; `None` at the end.
+    fn next(&mut self) -> Option<RecordHeader> {
+        let area = self.volume.area();
         while self.at < self.end {
-            let place = self.at;
-            let raw = self.fill(HEADER_BYTES).map_err(fail)?;
-            let found = RecordHeader::parse(raw).filter(|(h, _)| h.place == place);
+            let (place, any_cycle) = (self.at, self.any_cycle);
+            let here = |h: &RecordHeader| h.place == place || any_cycle && h.place % area == place % area;
+            // No record goes over the end of the area; a damaged length may say so.
+            let room = area - place % area;
+            let found = RecordHeader::parse(self.fill(HEADER_BYTES))
+                .filter(|(h, _)| here(h) && h.record_bytes() as u64 <= room);
             if let Some((header, live)) = found {
-                let record = self.fill(header.record_bytes()).map_err(fail)?;
+                let record = self.fill(header.record_bytes());
                 if record.len() == header.record_bytes() && is_whole(record) {
                     self.live = live;
                     let from = (place - self.chunk_at) as usize;
                     self.record = from..from + header.record_bytes();
                     self.at += self.volume.padded(header.record_bytes());
-                    return Ok(Some(header));
+                    return Some(header);
                 }
             }
             self.at += self.volume.block();
         }
-        Ok(None)
+        None
     }
 
     fn data(&self) -> &[u8] {
@@ -255,7 +385,7 @@ impl Scan {
 }
 
 /// Publishes the record a scan stands at; a cancelled one only tells its numbers and is remembered.
-fn publish_record(folds: &mut Folds, header: &RecordHeader, scan: &Scan) -> bool {
+fn publish_record(folds: &mut Folds, header: &RecordHeader, scan: &Scan<'_>) -> bool {
     let data = scan.data();
     let mut numbers = Vec::new();
     for (name, number) in xref_pairs(data) {
@@ -278,6 +408,7 @@ fn publish_record(folds: &mut Folds, header: &RecordHeader, scan: &Scan) -> bool
         return false;
     }
     let Some(article) = data.strip_suffix(END).and_then(|wire| Article::parse(wire).ok()) else {
+        folds.remember(header.key, header.arrived);
         return false;
     };
     let value = |known| article.header(known).unwrap_or_default();
@@ -285,7 +416,7 @@ fn publish_record(folds: &mut Folds, header: &RecordHeader, scan: &Scan) -> bool
         subject: value(Known::Subject),
         from: value(Known::From),
         date: value(Known::Date),
-        message_id: value(Known::MessageId),
+        message_id: header.message_id(data),
         references: value(Known::References),
         bytes: article.bytes(),
         lines: article.lines(),

@@ -136,7 +136,10 @@ impl Residents {
                 }
                 if !self.read_on()? {
                     if self.ahead.len() > self.taken {
-                        return Err(io::Error::new(io::ErrorKind::InvalidData, "a residents file is damaged"));
+                        return Err(io::Error::new(
+                            io::ErrorKind::InvalidData,
+                            "a residents file is damaged",
+                        ));
                     }
                     break;
                 }

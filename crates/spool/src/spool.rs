@@ -125,7 +125,11 @@ impl Spool {
     }
 
     /// As [`Spool::commit`], but `None` if another thread is committing.
-    pub fn try_commit(&self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Option<Result<Ticket, Trouble>> {
+    pub fn try_commit(
+        &self,
+        batch: &[Entry<'_>],
+        outcomes: &mut Vec<Outcome>,
+    ) -> Option<Result<Ticket, Trouble>> {
         Some(self.writer.try_lock()?.commit(batch, outcomes))
     }
 
@@ -406,8 +410,9 @@ impl Spool {
 
 /// Refuses a text that no line of LIST could hold.
 fn too_long(text: &str) -> Option<Trouble> {
-    let text = (text.len() > DESCRIPTION_BYTES_MAX)
-        .then(|| format!("a description of {} bytes; at most {DESCRIPTION_BYTES_MAX} are possible", text.len()))?;
+    let text = (text.len() > DESCRIPTION_BYTES_MAX).then(|| {
+        format!("a description of {} bytes; at most {DESCRIPTION_BYTES_MAX} are possible", text.len())
+    })?;
     Some(Trouble { kind: TroubleKind::Refused, text })
 }
 

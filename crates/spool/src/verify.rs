@@ -44,18 +44,6 @@ impl VerifyReport {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn findings_beyond_the_most_kept_are_counted() {
-        let mut report = VerifyReport::default();
-        (0..FINDINGS_MAX + 3).for_each(|n| report.found(format!("a:{n}"), "is wrong"));
-        assert_eq!((report.findings.len(), report.more), (FINDINGS_MAX, 3));
-    }
-}
-
 impl Spool {
     /// Reads every article by every number, checks its bytes, its overview row and its history entry, and that every
     /// entry of history with a living article leads to whole bytes. Articles that die meanwhile are no findings.
@@ -157,5 +145,17 @@ impl Spool {
         });
         report.history = n;
         progress.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_beyond_the_most_kept_are_counted() {
+        let mut report = VerifyReport::default();
+        (0..FINDINGS_MAX + 3).for_each(|n| report.found(format!("a:{n}"), "is wrong"));
+        assert_eq!((report.findings.len(), report.more), (FINDINGS_MAX, 3));
     }
 }

@@ -5,3 +5,4 @@ mod crash;
 mod figure4;
 mod lifecycle;
 mod news;
+mod recovery;

@@ -102,7 +102,7 @@ pub fn commit(spool: &Spool, news: &[News]) -> Result<(Ticket, Vec<Outcome>), Tr
                     subject: value(Known::Subject),
                     from: value(Known::From),
                     date: value(Known::Date),
-                    message_id: value(Known::MessageId),
+                    message_id: n.id.as_bytes(),
                     references: value(Known::References),
                     bytes: article.bytes(),
                     lines: article.lines(),

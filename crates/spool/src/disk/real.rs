@@ -336,6 +336,26 @@ mod tests {
     }
 
     #[test]
+    fn directories_are_made_with_their_parents() {
+        let scratch = Scratch::new();
+        let (disk, dir) = (RealDisk::new(), scratch.path("a/b/c"));
+        disk.create_dir(&dir).unwrap();
+        disk.create_dir(&dir).unwrap();
+        disk.open(&dir.join("file"), Open::CreateNew).unwrap();
+        assert!(disk.create_dir(&dir.join("file")).is_err());
+        assert!(disk.create_dir(&dir.join("file/d")).is_err());
+    }
+
+    #[test]
+    fn what_is_private_is_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let scratch = Scratch::new();
+        let path = scratch.path("secret");
+        RealDisk::new().open(&path, Open::CreatePrivate).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
     fn a_short_write_is_finished_where_it_stopped() {
         let scratch = Scratch::new();
         let file = File::options().read(true).write(true).create_new(true).open(scratch.path("a")).unwrap();

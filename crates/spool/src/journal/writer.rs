@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-
 /// What a sync of the journal has to touch; shared with the syncing thread.
 #[derive(Debug, Default)]
 pub(crate) struct SyncSet {
@@ -100,7 +99,16 @@ impl JournalWriter {
         set.files.lock().push(file.clone());
         set.written.store(end, Ordering::Release);
         set.synced.store(end, Ordering::Release);
-        Ok(Self { disk: disk.clone(), dir: dir.into(), file, file_bytes, start, end, pending: Vec::new(), set })
+        Ok(Self {
+            disk: disk.clone(),
+            dir: dir.into(),
+            file,
+            file_bytes,
+            start,
+            end,
+            pending: Vec::new(),
+            set,
+        })
     }
 
     /// Handle for the syncing thread.

@@ -105,7 +105,14 @@ pub(crate) fn read_bytes(
     buf: &mut Vec<u8>,
 ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
     buf.resize(FIRST_READ_BYTES, 0);
-    let mut have = volume.read_at(place, patience, buf)?;
+    let mut have = match volume.read_at(place, patience, buf) {
+        Err(e) if e.kind() != io::ErrorKind::WouldBlock => {
+            // What the disk cannot read may belong to the next record.
+            buf.truncate(cnfs::record::HEADER_BYTES);
+            volume.read_at(place, patience, buf)?
+        }
+        read => read?,
+    };
     let Some((header, live)) = RecordHeader::parse(buf.get(..have).unwrap_or_default()) else {
         return Ok(None);
     };

@@ -50,7 +50,7 @@ for my $name (sort keys %$active) {
         my ($subject, $key) = @{ $rows->{$number} }[0, 3];
         check($subjects->{$number} eq $subject, "Subject of $name:$number");
         my $body = join '', @{ $server->body($number) };
-        check((grep { $_ eq $body } @{ $fed{$key} }), "body of $name:$number $key");
+        check(scalar(grep { $_ eq $body } @{ $fed{$key} }), "body of $name:$number $key");
         $seen{$key} = 1;
     }
 }
@@ -58,7 +58,7 @@ check(keys %seen == keys %fed, 'not everything that was fed is in a group');
 for my $key (keys %fed) {
     my $article = join '', @{ $server->article($key) };
     my ($head, $body) = split /\n\n/, $article, 2;
-    check((grep { $_ eq $body } @{ $fed{$key} }), "body of $key");
+    check(scalar(grep { $_ eq $body } @{ $fed{$key} }), "body of $key");
     check(join('', @{ $server->head($key) }) eq "$head\n", "head of $key");
 }
 my $ids = $server->newnews(time - 86_400, '*') or die 'NEWNEWS';

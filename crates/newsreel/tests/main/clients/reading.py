@@ -19,7 +19,7 @@ def fed(directory):
             with open(os.path.join(folder, name), "rb") as file:
                 head, body = file.read().split(b"\n\n", 1)
             head = head.split(b"\n")
-            key = value(head, b"message-id").decode("ascii")
+            key = value(head, b"message-id").strip().decode("ascii")
             articles.setdefault(key, []).append((head, body.split(b"\n")[:-1]))
     return articles
 
@@ -43,7 +43,7 @@ def value(head, wanted):
     """A header as overview has it (RFC 3977 section 8.3.2): unfolded, TAB as space."""
     for header in headers(head):
         if name(header) == wanted:
-            text = b"".join(header).split(b":", 1)[1].strip()
+            text = b"".join(header).split(b":", 1)[1].lstrip(b" \t")
             return text.replace(b"\t", b" ").replace(b"\0", b" ")
     return b""
 

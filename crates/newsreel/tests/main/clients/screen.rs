@@ -2,10 +2,13 @@
 //!
 //! Nothing here waits for a time: keys are sent when the text before them is on the screen.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::site::Site;
 use super::text;
 
 /// How long a text may take to come to the screen.
@@ -15,6 +18,23 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(25);
 
 const COLUMNS: &str = "100";
 const ROWS: &str = "40";
+
+/// What the editor adds to an article.
+pub const TYPED: &str = "Written at a terminal.\n.with a dot\n";
+
+/// What stands for an editor.
+const EDITOR: &str = "#!/bin/sh\nfor file; do :; done\ncat \"$HOME/typed\" >>\"$file\"\n";
+
+/// A new home directory, with an editor in it.
+pub fn home(site: &Site) -> PathBuf {
+    let home = site.dir().join("home");
+    fs::create_dir(&home).unwrap();
+    let editor = home.join("editor");
+    fs::write(&editor, EDITOR).unwrap();
+    fs::write(home.join("typed"), TYPED).unwrap();
+    fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
+    home
+}
 
 pub struct Screen {
     socket: PathBuf,

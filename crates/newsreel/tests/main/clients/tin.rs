@@ -1,0 +1,88 @@
+//! tin as its user sees it: groups with counts, threads, an article, a post that stays.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::screen::{self, Screen};
+use super::site::Site;
+use super::{fed, installed};
+
+/// What the tests need.
+const PROGRAMS: &[(&str, &str)] = &[("tin", "tin"), ("tmux", "tmux")];
+
+/// The home directory of a user who has groups and knows his way about.
+fn home(site: &Site) -> PathBuf {
+    let home = screen::home(site);
+    fs::create_dir(home.join(".tin")).unwrap();
+    let settings = "mail_address=Tina Tester <tina@x.example>\nbeginner_level=OFF\nconfirm_choice=0\n\
+                    show_only_unread_arts=OFF\n";
+    fs::write(home.join(".tin/tinrc"), settings).unwrap();
+    fs::write(home.join(".newsrc"), "local.closed:\nlocal.general:\nmisc.test:\n").unwrap();
+    home
+}
+
+/// tin, with its list of groups on the screen.
+fn tin(site: &Site, home: &Path) -> Screen {
+    let screen = Screen::start(home, &format!("tin -r -g 127.0.0.1 -p {}", site.port()));
+    screen.wait(&["Group Selection (127.0.0.1  3)"]);
+    screen.wait_line(&["3", "misc.test", "For", "trying", "things", "out"]);
+    screen
+}
+
+fn quit(screen: &Screen) {
+    screen.keys(&["q", "q", "q"]);
+    screen.wait(&["ended: 0"]);
+}
+
+#[test]
+fn shows_groups_threads_and_articles() {
+    if !installed(PROGRAMS) {
+        return;
+    }
+    let (site, _) = fed::small_site();
+    let screen = tin(&site, &home(&site));
+    screen.wait_line(&["X", "1", "1", "local.closed", "No", "posting"]);
+    screen.wait_line(&["2", "1", "local.general", "Talk"]);
+    screen.wait_line(&["3", "7", "misc.test"]);
+    // A number goes to a group or thread, Enter goes in.
+    screen.keys(&["3", "Enter", "Enter"]);
+    screen.wait(&["misc.test (5B 7 "]);
+    screen.wait_line(&["1", "+", "3", "2", "Hoppers", "in", "the", "rain", "Writer", "1"]);
+    screen.wait_line(&["2", "+", "6", "Dots", "Writer", "4"]);
+    screen.wait_line(&["4", "+", "0", "Nothing", "Writer", "6"]);
+    screen.keys(&["Enter"]);
+    screen.wait(&["Thread    1 of    5", "Lines 2", "2 Responses", "Does anybody know\nwhy hoppers rust?\n"]);
+    screen.keys(&["Enter"]);
+    screen.wait(&["> why hoppers rust?", "Water, mostly."]);
+    screen.keys(&["q"]);
+    screen.wait(&["misc.test (5B"]);
+    screen.keys(&["2", "Enter", "Enter"]);
+    screen.wait(&["Writer 4", "\n.\n..\n...\n.leading\nmiddle.of\n.\n"]);
+    quit(&screen);
+}
+
+#[test]
+fn a_post_is_there_at_once_and_after_a_kill() {
+    if !installed(PROGRAMS) {
+        return;
+    }
+    let (mut site, _) = fed::small_site();
+    let home = home(&site);
+    let screen = tin(&site, &home);
+    screen.keys(&["2", "Enter", "w"]);
+    screen.wait(&["Post subject"]);
+    screen.keys(&["Typed in tin", "Enter"]);
+    screen.wait(&["\"Typed in tin\"", "local.general", "p=post"]);
+    screen.keys(&["p"]);
+    screen.wait(&["Group Selection"]);
+    quit(&screen);
+    for _ in 0..2 {
+        let screen = tin(&site, &home);
+        screen.keys(&["2", "Enter", "Enter"]);
+        screen.wait_line(&["2", "Typed", "in", "tin", "Tina", "Tester"]);
+        screen.keys(&["2", "Enter", "Enter"]);
+        screen.wait(&["Tina Tester <tina@x.example>", screen::TYPED]);
+        quit(&screen);
+        site.kill_and_restart();
+    }
+}

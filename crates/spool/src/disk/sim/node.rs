@@ -67,7 +67,15 @@ pub(super) struct Node {
 impl Node {
     pub fn new() -> io::Result<Self> {
         let (live, durable) = (Memory::new()?, Memory::new()?);
-        Ok(Self { live, len: 0, durable, durable_len: 0, writes: Vec::new(), mapped: false, unreadable: Vec::new() })
+        Ok(Self {
+            live,
+            len: 0,
+            durable,
+            durable_len: 0,
+            writes: Vec::new(),
+            mapped: false,
+            unreadable: Vec::new(),
+        })
     }
 
     pub fn write(&mut self, bytes: Vec<u8>, offset: u64) -> io::Result<()> {

@@ -84,6 +84,13 @@ impl BufferHeader {
         slot.starts_with(MAGIC.as_bytes())
     }
 
+    /// Whether the making of a buffer was cut off in the first header written, which is that of slot 1.
+    pub fn is_unfinished(slots: &[u8]) -> bool {
+        let Some((a, b)) = slots.split_at_checked(SLOT_BYTES as usize) else { return false };
+        let begins = b.iter().zip(MAGIC.as_bytes()).take_while(|(b, _)| **b != 0).all(|(b, m)| b == m);
+        a.iter().all(|b| *b == 0) && begins && Self::decode(b).is_none()
+    }
+
     /// The newer valid one of the two slots.
     pub fn newest(slots: &[u8]) -> Option<Self> {
         let (a, b) = slots.split_at_checked(SLOT_BYTES as usize)?;
@@ -120,8 +127,18 @@ mod tests {
             bad[4096 + at] ^= 0x20;
             assert!(BufferHeader::newest(&bad).unwrap().written >= 8);
         }
-        let mut bad = both;
+        let mut bad = both.clone();
         bad[4096..].fill(0xff);
         assert_eq!(BufferHeader::newest(&bad).unwrap().written, 8);
+
+        for written in [0, 3, 18, 40, 200] {
+            let mut part = vec![0; 8192];
+            part[4096..4096 + written].copy_from_slice(&second[..written]);
+            assert!(BufferHeader::is_unfinished(&part), "{written}");
+            part[0] = 1;
+            assert!(!BufferHeader::is_unfinished(&part));
+        }
+        assert!(!BufferHeader::is_unfinished(&both));
+        assert!(!BufferHeader::is_unfinished(&[vec![0; 4096], b"precious data".repeat(400)].concat()));
     }
 }

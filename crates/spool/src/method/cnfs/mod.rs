@@ -57,7 +57,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Opens a buffer's file and reads its headers; `Ok(None)` if there is no file or it is empty.
+    /// Opens a buffer's file and reads its headers; `Ok(None)` if there is no file, or it is empty or not wholly made.
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<Option<Self>, SpoolError> {
         let file = match disk.open(path, Open::Existing) {
             Ok(file) => file,
@@ -68,7 +68,7 @@ impl Found {
         let n = file.read_at(&mut slots, 0).map_err(SpoolError::io("read buffer", path))?;
         slots.truncate(n);
         let header = BufferHeader::newest(&slots);
-        let blank = slots.iter().all(|b| *b == 0);
+        let blank = slots.iter().all(|b| *b == 0) || BufferHeader::is_unfinished(&slots);
         let ours = BufferHeader::claims(&slots)
             || slots.get(SLOT_BYTES as usize..).is_some_and(BufferHeader::claims);
         if header.is_none() && !blank && !ours {

@@ -85,6 +85,12 @@ impl RecordHeader {
             .then_some((header, &magic == MAGIC_LIVE))
     }
 
+    /// The Message-ID in the record's data.
+    pub fn message_id<'a>(&self, data: &'a [u8]) -> &'a [u8] {
+        let at = self.message_id_at as usize;
+        data.get(at..at + usize::from(self.message_id_bytes)).unwrap_or_default()
+    }
+
     /// Length of header and data.
     pub fn record_bytes(&self) -> usize {
         HEADER_BYTES + self.data_bytes as usize

@@ -1,0 +1,301 @@
+//! Opening a spool: checkpoint, replay, and what a crash calls for (`docs/states.md`).
+//!
+//! 1. Read the checkpoint; without a usable one and without the whole journal, rebuild from the buffers.
+//! 2. Look over the journal from the checkpoint on: where it ends, what is known to be durable, how the last run ended.
+//!    If rows are lost in its middle, rebuild from the buffers.
+//! 3. Replay. If the machine went down since, articles behind the last durable position are checked; rows of those that
+//!    are not whole are declared void. All other rows stand.
+//! 4. Buffers may hold bytes that no row speaks of; old articles damaged by them are given up (the write position moves
+//!    past them), so that nothing names an article that cannot be read.
+
+mod parts;
+mod replay;
+mod suspects;
+
+use crate::checkpoint::Checkpoint;
+use crate::commit::Writer;
+use crate::config::{ClassConfig, SpoolConfig};
+use crate::disk::Disk;
+use crate::error::SpoolError;
+use crate::fold::Folds;
+use crate::journal::{JournalReader, JournalWriter, Row};
+use crate::manager::Class;
+use crate::method::Volumes;
+use crate::method::cnfs::Found;
+use crate::progress::Progress;
+use crate::rebuild;
+use crate::syncer::{SyncState, UNSYNCED_BYTES_MAX};
+use crate::token::MethodKind;
+use parts::Source;
+use replay::{Survey, push_voids, replay, survey};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use suspects::give_up_damaged;
+
+/// What opening found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// The spool is new.
+    pub new: bool,
+    /// The last run did not close it in order.
+    pub crashed: bool,
+    /// The machine went down since the last run.
+    pub power_lost: bool,
+    /// Journal rows replayed.
+    pub rows: u64,
+    /// Articles whose rows were dropped because their bytes had not reached the disk.
+    pub torn: u64,
+    /// Old articles given up because bytes without a row lie over them.
+    pub given_up: u64,
+    /// Articles found by rebuilding the indexes from the buffers.
+    pub rebuilt: Option<u64>,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.new {
+            return f.write_str("new spool");
+        }
+        let how = match (self.power_lost, self.crashed) {
+            (true, _) => "the machine went down",
+            (false, true) => "the last run was cut off",
+            (false, false) => "closed in order",
+        };
+        write!(f, "{how}; {} journal rows replayed", self.rows)?;
+        if let Some(n) = self.rebuilt {
+            write!(f, "; indexes rebuilt from the buffers, {n} articles")?;
+        }
+        if self.torn > 0 {
+            write!(f, "; {} last articles had not reached the disk", self.torn)?;
+        }
+        if self.given_up > 0 {
+            write!(f, "; {} old articles were half overwritten and are gone", self.given_up)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes the spool's directory and takes its lock.
+pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Send + Sync>, SpoolError> {
+    disk.create_dir(dir).map_err(SpoolError::io("make directory", dir))?;
+    let path = dir.join("lock");
+    disk.lock(&path).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => SpoolError::Locked(dir.into()),
+        _ => SpoolError::io("lock", path)(e),
+    })
+}
+
+/// Opens everything and brings it up to date.
+pub(crate) fn recover(
+    disk: Arc<dyn Disk>,
+    config: SpoolConfig,
+    progress: &dyn Progress,
+) -> Result<(Writer, Recovery), SpoolError> {
+    open(disk, config, false, progress)
+}
+
+/// Opens everything with indexes made anew from the buffers.
+pub(crate) fn recover_from_buffers(
+    disk: Arc<dyn Disk>,
+    config: SpoolConfig,
+    progress: &dyn Progress,
+) -> Result<(Writer, Recovery), SpoolError> {
+    open(disk, config, true, progress)
+}
+
+fn open(
+    disk: Arc<dyn Disk>,
+    config: SpoolConfig,
+    from_buffers: bool,
+    progress: &dyn Progress,
+) -> Result<(Writer, Recovery), SpoolError> {
+    let paths = Paths::new(&config.dir);
+    let io = |doing: &'static str| SpoolError::io(doing, paths.dir.clone());
+    let mut recovery = Recovery::default();
+    let journal_oldest =
+        JournalReader::open(&disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
+    let checkpoint = Checkpoint::read(&*disk, &paths.index).map_err(io("read checkpoint in"))?;
+    let found = open_buffers(&*disk, &config)?;
+    let used = found.iter().flatten().any(|f| f.header.as_ref().is_some_and(|h| h.written > 2));
+    recovery.new = checkpoint.is_none() && journal_oldest.is_none() && !used;
+
+    let source = Source { disk: &disk, config: &config, found: &found, checkpoint: None, rebuild: None };
+    // A checkpoint is of use only if the journal still has what follows it.
+    let usable = |c: &&Checkpoint| !from_buffers && journal_oldest.is_some_and(|oldest| oldest <= c.position);
+    if let Some(c) = checkpoint.as_ref().filter(usable) {
+        // An index file may be missing or damaged: then it is as if there were no checkpoint.
+        if let Some(folds) = parts::start(&Source { checkpoint: Some(c), ..source }, progress)? {
+            let survey = survey(&disk, &paths, c.position, &folds).map_err(io("read journal in"))?;
+            if survey.reached && !survey.broken {
+                let at = Start { position: c.position, checkpoint_bytes: c.bytes, survey };
+                return go_on(folds, config, &paths, at, recovery, progress);
+            }
+        }
+    }
+    wipe_indexes(&*disk, &paths).map_err(io("clear indexes in"))?;
+    if recovery.new || journal_oldest == Some(0) && !from_buffers {
+        let folds = fresh(&source, progress)?;
+        let survey = survey(&disk, &paths, 0, &folds).map_err(io("read journal in"))?;
+        if recovery.new || !survey.broken && tells_all(&survey, &found) {
+            let at = Start { position: 0, checkpoint_bytes: 0, survey };
+            return go_on(folds, config, &paths, at, recovery, progress);
+        }
+    }
+    let mut volumes = rebuild::volumes_told(&disk, &paths.journal).map_err(io("read journal in"))?;
+    volumes.extend(checkpoint.iter().flat_map(|c| c.volumes.iter().map(|(v, _)| v.clone())));
+    let mut folds = fresh(&Source { rebuild: Some(&volumes), ..source }, progress)?;
+    let (articles, position) =
+        rebuild::from_buffers(&mut folds, &paths.journal, checkpoint.as_ref(), progress)?;
+    recovery.rebuilt = Some(articles);
+    let survey = survey(&disk, &paths, position, &folds).map_err(io("read journal in"))?;
+    go_on(folds, config, &paths, Start { position, checkpoint_bytes: 0, survey }, recovery, progress)
+}
+
+/// Folds of which nothing is known yet.
+fn fresh(source: &Source<'_>, progress: &dyn Progress) -> Result<Folds, SpoolError> {
+    parts::start(source, progress)?.ok_or_else(|| {
+        let index = Paths::new(&source.config.dir).index;
+        SpoolError::Unfit(format!("fresh indexes in {} cannot be opened", index.display()))
+    })
+}
+
+/// Whether a journal that begins at position 0 tells all that the buffers' headers know was written. After a power cut
+/// it may lack its unsynced end.
+fn tells_all(survey: &Survey, found: &[Option<Found>]) -> bool {
+    let told = |volume: u16, first: u64| survey.heads.get(&volume).copied().unwrap_or(first);
+    let headers = found.iter().flatten().filter_map(|f| f.header.as_ref());
+    survey.rows > 0 && survey.power_lost
+        || headers.into_iter().all(|h| {
+            // A buffer is empty for as long as its write position is the start of the first cycle.
+            let first = if h.cycle == 1 { h.head - h.free } else { 0 };
+            h.head <= told(h.volume, first)
+        })
+}
+
+/// The spool's directories.
+#[derive(Debug, Clone)]
+pub(crate) struct Paths {
+    pub dir: PathBuf,
+    pub journal: PathBuf,
+    pub index: PathBuf,
+    pub history: PathBuf,
+    pub overview: PathBuf,
+    pub residents: PathBuf,
+}
+
+impl Paths {
+    pub fn new(dir: &Path) -> Self {
+        let index = dir.join("index");
+        Self {
+            dir: dir.into(),
+            journal: dir.join("journal"),
+            history: index.join("history"),
+            overview: index.join("overview"),
+            residents: index.join("residents"),
+            index,
+        }
+    }
+}
+
+fn open_buffers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<Option<Found>>, SpoolError> {
+    config.buffers.iter().map(|b| Found::open(disk, &b.path)).collect()
+}
+
+/// Removes all index files, the checkpoint first: no other may be made anew while it might still be found.
+fn wipe_indexes(disk: &dyn Disk, paths: &Paths) -> io::Result<()> {
+    disk.create_dir(&paths.index)?;
+    if disk.list(&paths.index)?.iter().any(|name| name == "checkpoint") {
+        disk.remove(&paths.index.join("checkpoint"))?;
+    }
+    disk.sync_dir(&paths.index)?;
+    let mut dirs = vec![paths.index.clone(), paths.history.clone(), paths.overview.clone()];
+    // Residents lie in one directory a volume; a volume number has 16 bits but few are in use.
+    dirs.extend((0..256).map(|id| paths.residents.join(format!("{id:05}"))));
+    for dir in dirs {
+        for name in disk.list(&dir)? {
+            disk.remove(&dir.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_unfit(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
+}
+
+/// Where the replay begins.
+struct Start {
+    position: u64,
+    /// Length of the checkpoint it begins at; 0 if there is none.
+    checkpoint_bytes: u64,
+    survey: Survey,
+}
+
+/// Replays the journal and makes the writer.
+fn go_on(
+    mut folds: Folds,
+    config: SpoolConfig,
+    paths: &Paths,
+    at: Start,
+    mut recovery: Recovery,
+    progress: &dyn Progress,
+) -> Result<(Writer, Recovery), SpoolError> {
+    let io = |doing: &'static str| SpoolError::io(doing, paths.journal.clone());
+    let shared = folds.shared.clone();
+    let disk = shared.disk.clone();
+    let boot_id = disk.boot_id();
+    let Start { position: from, checkpoint_bytes, survey } = at;
+    recovery.crashed = !recovery.new && !survey.closed;
+    recovery.power_lost = recovery.crashed && survey.power_lost;
+    let check_from = if recovery.power_lost { survey.durable } else { u64::MAX };
+    let (end, torn) = replay(&mut folds, paths, from, &survey, check_from, &mut recovery, progress)
+        .map_err(io("replay journal in"))?;
+
+    let mut journal = JournalWriter::open(&disk, &paths.journal, end, config.journal_file_bytes)
+        .map_err(io("open journal in"))?;
+    if recovery.power_lost {
+        push_voids(&mut journal, &torn);
+        journal.push(&Row::PowerLost);
+        folds.power_lost();
+    }
+    if recovery.crashed {
+        let suspect = if recovery.power_lost { UNSYNCED_BYTES_MAX } else { 0 };
+        recovery.given_up = give_up_damaged(&mut folds, &mut journal, suspect)?;
+    }
+    for (index, volume) in
+        shared.volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Memory)
+    {
+        let head = volume.head().next_multiple_of(volume.area()) + volume.area();
+        journal.push(&Row::Skip { volume: volume.id(), head });
+        folds.displace(index, head).map_err(io("replay journal in"))?;
+    }
+    if recovery.rebuilt.is_some() {
+        // What the buffers hold is durable from here on, and a journal with a gap is known as such.
+        shared.volumes.all().iter().try_for_each(|v| v.sync()).map_err(io("sync the buffers of"))?;
+        journal.push(&Row::Synced { upto: journal.end() });
+    }
+    folds.boot_id = boot_id;
+    folds.closed = false;
+    folds.identity.clone_from(&config.path_identity);
+    let classes =
+        config.classes.iter().map(|c| Class::new(c, indexes(c, &shared.volumes), &shared.volumes)).collect();
+    let sync = Arc::new(SyncState::new(journal.sync_set().clone(), config.durability));
+    let mut writer = Writer::new(folds, journal, classes, sync);
+    writer.push_state();
+    writer.journal.write().and_then(|()| writer.journal.sync_set().sync()).map_err(io("write journal in"))?;
+    writer.rows = recovery.rows;
+    writer.checkpointed = (from, checkpoint_bytes);
+    Ok((writer, recovery))
+}
+
+fn indexes(class: &ClassConfig, volumes: &Volumes) -> Vec<usize> {
+    let index =
+        |name: &str, method| volumes.all().iter().position(|v| v.name() == name && v.method() == method);
+    match class.method {
+        MethodKind::Cnfs => class.buffers.iter().filter_map(|b| index(b, MethodKind::Cnfs)).collect(),
+        MethodKind::Memory => index(&class.name, MethodKind::Memory).into_iter().collect(),
+        MethodKind::Trash => Vec::new(),
+    }
+}

@@ -1,0 +1,231 @@
+//! Opening the parts of a spool: secret, volumes, index files; as of a checkpoint, or with empty indexes.
+
+use super::{Paths, is_unfit};
+use crate::checkpoint::{Checkpoint, restore_blocks};
+use crate::config::SpoolConfig;
+use crate::disk::{Disk, Open};
+use crate::error::SpoolError;
+use crate::fold::{Folds, Shared};
+use crate::groups::{GroupId, Groups};
+use crate::history::History;
+use crate::journal::VolumeRow;
+use crate::key::KeyHasher;
+use crate::method::cnfs::{Cycbuff, Found};
+use crate::method::{MemoryVolume, Volume, Volumes};
+use crate::overview::Segments;
+use crate::progress::Progress;
+use crate::residents::{Residents, ResidentsState};
+use crate::rules::{CLASSES_MAX, Rules};
+use crate::token::MethodKind;
+use parking_lot::Mutex;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the parts are opened from.
+pub(super) struct Source<'a> {
+    pub disk: &'a Arc<dyn Disk>,
+    pub config: &'a SpoolConfig,
+    pub found: &'a [Option<Found>],
+    /// `None` makes the indexes empty.
+    pub checkpoint: Option<&'a Checkpoint>,
+    /// For a rebuild: the volumes that journal or checkpoint still know. It goes on without what is missing.
+    pub rebuild: Option<&'a [VolumeRow]>,
+}
+
+/// Opens volumes and folds, as of a checkpoint or empty; `None` if an index file the checkpoint needs is unfit.
+pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Option<Folds>, SpoolError> {
+    let Source { disk, config, checkpoint, .. } = *source;
+    if config.classes.len() > CLASSES_MAX {
+        let n = config.classes.len();
+        return Err(SpoolError::Unfit(format!("{n} storage classes; at most {CLASSES_MAX} are possible")));
+    }
+    let paths = Paths::new(&config.dir);
+    let secret = secret(&**disk, config, source.found)?;
+    let volumes = open_volumes(source, &secret)?;
+    let records = checkpoint.map(|c| c.history).unwrap_or_default();
+    let history = match History::open(disk.clone(), &paths.history, records, progress, config.history) {
+        Ok(history) => history,
+        Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(None),
+        Err(e) => return Err(SpoolError::io("open history in", &paths.history)(e)),
+    };
+    let states = checkpoint.map(|c| c.segments.as_slice()).unwrap_or_default();
+    let segments = match Segments::open(disk, &paths.overview, states) {
+        Ok(segments) => segments,
+        Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(None),
+        Err(e) => return Err(SpoolError::io("open overview in", &paths.overview)(e)),
+    };
+    let mut residents = Vec::new();
+    for volume in &volumes {
+        let saved = checkpoint.and_then(|c| c.volumes.iter().find(|(v, _)| v.id == volume.id()));
+        let state = saved.map_or(ResidentsState::default(), |(_, state)| *state);
+        let dir = paths.residents.join(format!("{:05}", volume.id()));
+        let mut stream = match Residents::open(disk, dir, state) {
+            Ok(stream) => stream,
+            Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(None),
+            Err(e) => return Err(SpoolError::io("open residents in", &paths.residents)(e)),
+        };
+        if state.written > state.read && stream.front().is_err() {
+            return Ok(None);
+        }
+        residents.push(stream);
+    }
+    let classes: Vec<&str> = config.classes.iter().map(|c| c.name.as_str()).collect();
+    let rules = Rules::new(&config.rules, |name| classes.iter().position(|c| *c == name))?;
+    let shared = Arc::new(Shared {
+        config: config.clone(),
+        disk: disk.clone(),
+        hasher: KeyHasher::new(secret),
+        groups: Groups::default(),
+        volumes: Volumes::new(volumes),
+        history,
+        generation: AtomicU64::new(1),
+        list: Mutex::default(),
+        articles: AtomicU64::new(0),
+    });
+    let mut folds = Folds::new(shared, rules, residents, segments);
+    match checkpoint {
+        Some(c) if !load(&mut folds, c) => Ok(None),
+        _ => Ok(Some(folds)),
+    }
+}
+
+/// Fills the folds from a checkpoint; false if an overview segment is missing.
+fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
+    folds.next_sequence = c.next_sequence;
+    folds.boot_id = c.boot_id;
+    folds.closed = c.closed;
+    folds.identity.clone_from(&c.identity);
+    folds.retired = c.retired.iter().cloned().collect();
+    let rows: Vec<_> = c.groups.iter().map(|g| g.row.clone()).collect();
+    folds.add_groups(&rows);
+    folds.numbers.resize(c.next_group as usize, Default::default());
+    let table = folds.shared.groups.snapshot();
+    for g in &c.groups {
+        let Some(group) = table.get(GroupId(g.row.id)) else { return false };
+        let Some(blocks) = restore_blocks(&g.blocks, &folds.segments) else { return false };
+        let mut state = group.state();
+        state.live = g.live.clone();
+        state.overview.blocks = blocks.into();
+        state.overview.open = g.open.clone();
+        if let Some(numbers) = folds.numbers.get_mut(g.row.id as usize) {
+            numbers.assigned = g.assigned;
+        }
+    }
+    folds.shared.articles.store(c.articles, Ordering::Relaxed);
+    true
+}
+
+/// The secret of the Message-ID hash: from the file `secret`, else from a buffer's header, else a new one.
+fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Result<[u8; 16], SpoolError> {
+    let path = config.dir.join("secret");
+    let io = |doing: &'static str| SpoolError::io(doing, path.clone());
+    let parse = |text: &str| u128::from_str_radix(text.trim(), 16).ok().map(u128::to_be_bytes);
+    let file = disk.open(&path, Open::CreatePrivate).map_err(io("open"))?;
+    let mut text = vec![0; 33];
+    let n = file.read_at(&mut text, 0).map_err(io("read"))?;
+    let headers = || found.iter().flatten().filter_map(|f| f.header.as_ref());
+    if let Some(secret) = text.get(..n).and_then(|t| std::str::from_utf8(t).ok()).and_then(parse) {
+        if let Some(other) = headers().find(|h| parse(&h.secret).is_some_and(|s| s != secret)) {
+            return Err(SpoolError::Unfit(format!(
+                "the secret in {} is not the one that buffer \"{}\" was made with; put the right file back, or remove \
+                 it to have it written again from the buffer, or empty that buffer if it belongs to another spool",
+                path.display(),
+                other.name
+            )));
+        }
+        return Ok(secret);
+    }
+    let known = headers().find_map(|h| parse(&h.secret));
+    let secret = known.unwrap_or_else(random_secret);
+    let text = format!("{}\n", hex(&secret));
+    file.write_all_at(&[io::IoSlice::new(text.as_bytes())], 0)
+        .and_then(|()| file.sync())
+        .map_err(io("write"))?;
+    disk.sync_dir(&config.dir).map_err(io("sync"))?;
+    Ok(secret)
+}
+
+/// Source the system's random source, by way of the standard library's.
+fn random_secret() -> [u8; 16] {
+    let half = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
+    (u128::from(half()) << 64 | u128::from(half())).to_be_bytes()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Opens or makes the volumes: buffers by the configuration, and one for each `memory` class.
+fn open_volumes(source: &Source<'_>, secret: &[u8; 16]) -> Result<Vec<Arc<dyn Volume>>, SpoolError> {
+    let Source { disk, config, found, checkpoint, rebuild } = *source;
+    let saved = checkpoint.map(|c| c.volumes.as_slice()).unwrap_or_default();
+    let told = rebuild.unwrap_or_default();
+    let on_disk = found.iter().flatten().filter_map(|f| f.header.as_ref()).map(|h| h.volume);
+    let ids = saved.iter().map(|(v, _)| v.id).chain(told.iter().map(|v| v.id)).chain(on_disk);
+    let mut next = ids.max().map_or(0, |id| id + 1);
+    let mut fresh = || {
+        next += 1;
+        next - 1
+    };
+    let mut volumes: Vec<Arc<dyn Volume>> = Vec::new();
+    for (buffer, found) in config.buffers.iter().zip(found) {
+        let known = saved.iter().find(|(v, _)| v.name == buffer.name && v.method == MethodKind::Cnfs as u8);
+        volumes.push(match (found, known) {
+            (Some(found), _) if found.header.is_none() && rebuild.is_some() => {
+                let told = told.iter().find(|v| v.name == buffer.name && v.method == MethodKind::Cnfs as u8);
+                let id = told.map_or_else(&mut fresh, |v| v.id);
+                Arc::new(Cycbuff::reconstruct(found, buffer, id, &hex(secret))?)
+            }
+            (Some(found), _) => Arc::new(Cycbuff::open(found, buffer, known.map(|(v, _)| v.head))?),
+            (None, Some((v, _))) if v.head > 0 && used(saved, v.id) => {
+                return Err(SpoolError::Unfit(format!(
+                    "buffer \"{}\" is missing: there is no file {}; put it back, or run `newsreel rebuild` to go on without its articles",
+                    buffer.name,
+                    buffer.path.display()
+                )));
+            }
+            (None, known) => {
+                let id = known.map_or_else(&mut fresh, |(v, _)| v.id);
+                Arc::new(Cycbuff::create(&**disk, buffer, id, &hex(secret))?)
+            }
+        });
+    }
+    for class in config.classes.iter().filter(|c| c.method == MethodKind::Memory) {
+        let known = saved.iter().find(|(v, _)| v.name == class.name && v.method == MethodKind::Memory as u8);
+        let id = known.map_or_else(&mut fresh, |(v, _)| v.id);
+        volumes.push(Arc::new(MemoryVolume::new(
+            id,
+            &class.name,
+            class.size_bytes,
+            known.map(|(v, _)| v.head),
+        )));
+    }
+    for (gone, _) in saved {
+        if volumes.iter().any(|v| v.id() == gone.id) || !used(saved, gone.id) {
+            continue;
+        }
+        if gone.method == MethodKind::Memory as u8 {
+            // Opened once more, without a class, so that its articles are displaced like those of the others.
+            volumes.push(Arc::new(MemoryVolume::new(gone.id, &gone.name, 0, Some(gone.head))));
+            continue;
+        }
+        return Err(SpoolError::Unfit(format!(
+            "buffer \"{}\" holds articles but is not in the configuration; put it back, or run `newsreel rebuild` to go on without its articles",
+            gone.name
+        )));
+    }
+    let mut ids: Vec<u16> = volumes.iter().map(|v| v.id()).collect();
+    ids.sort_unstable();
+    if ids.windows(2).any(|w| w[0] == w[1]) {
+        return Err(SpoolError::Unfit(
+            "two buffers have the same volume number: one is a copy of the other".into(),
+        ));
+    }
+    Ok(volumes)
+}
+
+/// Whether anything was ever stored in a volume.
+fn used(saved: &[(VolumeRow, ResidentsState)], id: u16) -> bool {
+    saved.iter().any(|(v, state)| v.id == id && state.written > state.read)
+}
