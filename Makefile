@@ -3,6 +3,10 @@
 # make check    format, lints, tidy, stale pages: what must hold before a commit
 # make soak     the long tests, which `make test` passes over
 # make bench    the speed table, INN beside us (QUICK=1: one short run of each row)
+# make lab-crash    50 times kill -9 under feed, and everything checked (LAB_ROUNDS=5: a short one)
+# make lab-scale    7,000 connections at once, weighed
+# make lab-recover  time to the first answer after kill -9 with 2 million articles (needs 12 GB of disk)
+# make lab-flat     the same figures on a small and on a huge spool (needs 15 GB of disk)
 # make fuzz     every fuzz target for FUZZ_SECONDS each (needs the nightly toolchain)
 # make docs     make docs/config.md anew from the table of keys
 # make install  put the binary, and on Linux the systemd unit, below PREFIX
@@ -11,13 +15,15 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 RUN_DIR ?= run
+LAB_ROUNDS ?= 50
+LAB_DIR ?= /tmp/newsreel-lab
 NNTPLOAD ?= ../shared/bench/nntpload
 INN ?= ../shared/peers/inn
 FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build test check soak fuzz bench docs install
+.PHONY: run build test check soak fuzz bench docs install lab-crash lab-scale lab-recover lab-flat
 
 run: build
 	@exec $(or $(CARGO_TARGET_DIR),target)/release/newsreel up --dir $(RUN_DIR)
@@ -47,6 +53,11 @@ fuzz:
 
 bench:
 	NNTPLOAD=$(NNTPLOAD) INN=$(INN) crates/lab/bench/bench.sh
+
+lab-crash: LAB_OPTIONS = --rounds $(LAB_ROUNDS)
+lab-crash lab-scale lab-recover lab-flat: build
+	$(CARGO) build --release --locked -p lab --bin lab
+	$(or $(CARGO_TARGET_DIR),target)/release/lab $(@:lab-%=%) --dir $(LAB_DIR) $(LAB_OPTIONS)
 
 docs:
 	$(CARGO) run --quiet -p newsreel -- docs > docs/config.md.new

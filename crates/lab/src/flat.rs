@@ -8,6 +8,7 @@ use crate::site::{Plan, Site};
 use crate::{Place, Verdict};
 use clap::Args;
 use std::io;
+use std::time::Instant;
 
 const GROUPS: u64 = 300;
 /// What is in the spools: small, so that millions of them fit on a disk.
@@ -80,10 +81,10 @@ pub fn run(options: &Options) -> Verdict {
     };
     let mut subjects = [subject(&small, FEW), subject(&big, options.articles)];
     subjects.iter_mut().try_for_each(Subject::note_marks)?;
-    println!("pids {} and {}", small.pid(), big.pid());
     let mut taken = vec![[Vec::new(), Vec::new()]; FIGURES.len()];
     // The first round warms up and is not counted.
     for round in 0..=options.rounds {
+        let began = Instant::now();
         // Both are measured shortly after each other, in changing order: the machine is not the same all the time.
         for ((_, figure), both) in FIGURES.iter().zip(&mut taken) {
             let mut turns: Vec<_> = subjects.iter().zip(both.iter_mut()).collect();
@@ -95,6 +96,7 @@ pub fn run(options: &Options) -> Verdict {
                 }
             }
         }
+        println!("round {round} of {}: {:.1?}", options.rounds, began.elapsed());
     }
     let held = table(&taken);
     for site in [&mut small, &mut big] {

@@ -15,8 +15,11 @@ fn disk() -> (SimDisk, Arc<dyn Disk>) {
 fn feed(spool: &Spool, range: std::ops::Range<u64>, groups: u64, scale: u64) {
     let news: Vec<News> = range.map(|n| News::new(n, groups, scale)).collect();
     for part in news.chunks(20) {
-        let (_, outcomes) = commit(spool, part).unwrap();
+        let (ticket, outcomes) = commit(spool, part).unwrap();
         assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_))), "{outcomes:?}");
+        while !spool.is_durable(ticket) {
+            std::thread::yield_now();
+        }
     }
 }
 
@@ -56,21 +59,26 @@ fn error(disk: &Arc<dyn Disk>, config: &SpoolConfig) -> String {
 
 #[test]
 fn an_index_lost_after_the_journal_was_lost() {
-    let (_, disk) = disk();
-    let config = config("/s", &[("a", 400_000)]);
-    let (spool, _) = open(&disk, &config);
-    add_groups(&spool, 2);
-    feed(&spool, 0..50, 2, 900);
-    let before = agree(&spool);
-    close(spool);
-    remove_all(&disk, "/s/journal");
-    let (spool, recovery) = open(&disk, &config);
-    assert_eq!(agree(&spool), before, "{recovery}");
-    close(spool);
-    disk.remove(Path::new("/s/index/checkpoint")).unwrap();
-    let (spool, recovery) = open(&disk, &config);
-    assert!(recovery.rebuilt.is_some(), "{recovery}");
-    assert_eq!(agree(&spool), before, "{recovery}");
+    for checkpoint_too in [false, true] {
+        let (_, disk) = disk();
+        let config = config("/s", &[("a", 400_000)]);
+        let (spool, _) = open(&disk, &config);
+        add_groups(&spool, 2);
+        feed(&spool, 0..50, 2, 900);
+        let before = agree(&spool);
+        close(spool);
+        remove_all(&disk, "/s/journal");
+        if checkpoint_too {
+            remove_all(&disk, "/s/index");
+        }
+        let (spool, recovery) = open(&disk, &config);
+        assert_eq!(agree(&spool), before, "{recovery}");
+        close(spool);
+        disk.remove(Path::new("/s/index/checkpoint")).unwrap();
+        let (spool, recovery) = open(&disk, &config);
+        assert!(recovery.rebuilt.is_some(), "{recovery}");
+        assert_eq!(agree(&spool), before, "{recovery}");
+    }
 }
 
 #[test]
@@ -110,7 +118,9 @@ fn a_checkpoint_never_comes_back_beside_new_indexes() {
     feed(&spool, 0..200, 3, 900);
     let before = agree(&spool);
     close(spool);
-    let lost = files(&disk, "/s/index/residents/00000").pop().unwrap();
+    let mut lost = files(&disk, "/s/index/history");
+    lost.retain(|path| path.extension().is_some_and(|e| e == "ring"));
+    let lost = lost.remove(0);
     drop(disk);
     let sim = sim.image().unwrap();
     sim.remove(&lost).unwrap();
@@ -205,14 +215,18 @@ fn a_journal_lost_after_wraps_and_a_kill() {
     agree(&spool);
 }
 
-/// A spool of several journal files, all kept, closed in order; a row in the first file behind its head rows is damaged.
-fn damaged_journal(config: &SpoolConfig) -> (Arc<dyn Disk>, Vec<(String, u64, String)>) {
+/// A spool of several journal files, all kept, closed in order or killed; a row in the first file behind its head rows is
+/// damaged.
+fn damaged_journal(config: &SpoolConfig, killed: bool) -> (Arc<dyn Disk>, Vec<(String, u64, String)>) {
     let (_, disk) = disk();
     let (spool, _) = open(&disk, config);
     add_groups(&spool, 2);
     feed(&spool, 0..900, 2, 900);
     let before = agree(&spool);
-    close(spool);
+    if !killed {
+        spool.close().unwrap();
+    }
+    drop(spool);
     let all = files(&disk, "/s/journal");
     assert!(all.len() > 2, "{all:?}");
     overwrite(&disk, &all[0], 40_000, &[0xff; 64]);
@@ -226,7 +240,7 @@ fn a_damaged_row_amid_the_journal_is_no_end() {
         checkpoint_rows: 1 << 40,
         ..config("/s", &[("a", 400_000)])
     };
-    let (disk, before) = damaged_journal(&config);
+    let (disk, before) = damaged_journal(&config, false);
     disk.remove(Path::new("/s/index/checkpoint")).unwrap();
     let (spool, recovery) = open(&disk, &config);
     assert!(recovery.rebuilt.is_some(), "{recovery}");
@@ -243,13 +257,22 @@ fn a_damaged_row_amid_the_journal_is_no_end() {
 }
 
 #[test]
+fn a_damaged_row_among_those_to_be_replayed_is_no_end() {
+    let config = SpoolConfig { checkpoint_rows: 1 << 40, ..config("/s", &[("a", 400_000)]) };
+    let (disk, before) = damaged_journal(&config, true);
+    let (spool, recovery) = open(&disk, &config);
+    assert!(recovery.rebuilt.is_some() && !recovery.power_lost, "{recovery}");
+    assert_eq!(agree(&spool), before, "{recovery}");
+}
+
+#[test]
 fn a_missing_journal_file_is_no_end() {
     let config = SpoolConfig {
         journal_keep_bytes: 1 << 40,
         checkpoint_rows: 1 << 40,
         ..config("/s", &[("a", 400_000)])
     };
-    let (disk, before) = damaged_journal(&config);
+    let (disk, before) = damaged_journal(&config, false);
     disk.remove(&files(&disk, "/s/journal")[1]).unwrap();
     disk.remove(Path::new("/s/index/checkpoint")).unwrap();
     let (spool, recovery) = open(&disk, &config);

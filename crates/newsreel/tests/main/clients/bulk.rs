@@ -58,12 +58,15 @@ fn has_all(client: &mut Client, articles: &[Text]) {
     }
     assert!(client.ask("LIST COUNTS").starts_with("215 "));
     for row in client.block() {
-        let [name, high, _low, count, _flag] = row.split(' ').collect::<Vec<_>>()[..] else { panic!("{row}") };
+        let [name, high, _low, count, _flag] = row.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{row}")
+        };
         let expected = numbers.get(name).copied().unwrap_or_default();
         assert_eq!((count, high), (expected.to_string().as_str(), expected.to_string().as_str()), "{name}");
     }
     let named: BTreeMap<String, u64> = kept.values().fold(BTreeMap::new(), |mut named, copies| {
-        for group in copies[0].groups().iter().filter(|name| netnews::newsgroups::valid_name(name.as_bytes())) {
+        for group in copies[0].groups().iter().filter(|name| netnews::newsgroups::valid_name(name.as_bytes()))
+        {
             *named.entry(group.clone()).or_default() += 1;
         }
         named
@@ -92,7 +95,8 @@ fn the_corpus_by_takethis_read_by_all_clients() {
     let mut seen = BTreeSet::new();
     for (article, answer) in articles.iter().zip(&answers) {
         let id = article.message_id();
-        let expected = if seen.insert(id.clone()) { format!("239 {id}") } else { format!("439 {id} duplicate") };
+        let expected =
+            if seen.insert(id.clone()) { format!("239 {id}") } else { format!("439 {id} duplicate") };
         assert_eq!(*answer, expected);
     }
     assert_eq!(answers.iter().filter(|answer| answer.starts_with("439 ")).count(), DUPLICATES);
@@ -123,6 +127,10 @@ fn the_corpus_by_rnews() {
     assert!(filed.status.success(), "{filed:?}");
     assert_eq!(String::from_utf8_lossy(&filed.stdout), "2,000 articles: 1,992 accepted, 8 rejected\n");
     let told = String::from_utf8_lossy(&filed.stderr);
-    assert_eq!(told.lines().filter(|line| line.ends_with(": rejected: duplicate")).count(), DUPLICATES, "{told}");
+    assert_eq!(
+        told.lines().filter(|line| line.ends_with(": rejected: duplicate")).count(),
+        DUPLICATES,
+        "{told}"
+    );
     has_all(&mut site.client(), &articles);
 }

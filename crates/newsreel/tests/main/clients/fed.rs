@@ -37,7 +37,8 @@ impl Text {
 
     /// The groups that it names, each once.
     pub fn groups(&self) -> Vec<String> {
-        let mut groups: Vec<_> = self.header("Newsgroups").split(',').map(|name| name.trim().to_owned()).collect();
+        let mut groups: Vec<_> =
+            self.header("Newsgroups").split(',').map(|name| name.trim().to_owned()).collect();
         groups.sort();
         groups.dedup();
         groups
@@ -128,7 +129,12 @@ const SMALL: &[(&str, &[usize], &str, &[u8])] = &[
     ("Re: Hoppers in the rain", &[1], "misc.test", b"> why hoppers rust?\n\nWater, mostly.\n"),
     ("Re: Hoppers in the rain", &[1, 2], "misc.test,local.general", b"A crosspost.\n-- \nsignature\n"),
     ("Dots", &[], "misc.test", b".\n..\n...\n.leading\nmiddle.of\n.\n"),
-    ("Octets \u{2713} in a\n folded subject", &[], "misc.test", b"Latin 1: \xE9\xFC\xA4\nUTF-8: \xC3\xA9\n\x01\x7F\t|\n"),
+    (
+        "Octets \u{2713} in a\n folded subject",
+        &[],
+        "misc.test",
+        b"Latin 1: \xE9\xFC\xA4\nUTF-8: \xC3\xA9\n\x01\x7F\t|\n",
+    ),
     ("Nothing", &[], "misc.test", b""),
     ("Blank lines", &[], "misc.test", b"\n\nend\n\n\n"),
     ("Closed", &[], "local.closed", b"Only fed, never posted.\n"),

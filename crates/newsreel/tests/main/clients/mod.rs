@@ -7,8 +7,8 @@
 mod bulk;
 mod corpus;
 mod fed;
-mod scripts;
 mod screen;
+mod scripts;
 mod site;
 mod slrn;
 mod tin;
@@ -20,7 +20,8 @@ use std::path::Path;
 fn installed(programs: &[(&str, &str)]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
-    let absent: Vec<_> = programs.iter().filter(|(name, _)| !found(name)).map(|(_, package)| *package).collect();
+    let absent: Vec<_> =
+        programs.iter().filter(|(name, _)| !found(name)).map(|(_, package)| *package).collect();
     absent.is_empty() || skipped(&format!("(install {})", absent.join(", ")), true)
 }
 

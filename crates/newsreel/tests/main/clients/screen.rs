@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::site::Site;
@@ -43,7 +44,8 @@ pub struct Screen {
 impl Screen {
     /// Starts a shell command with nothing in its environment but a home directory.
     pub fn start(home: &Path, command: &str) -> Self {
-        let screen = Self { socket: home.join("tmux") };
+        static SCREENS: AtomicUsize = AtomicUsize::new(0);
+        let screen = Self { socket: home.join(format!("tmux{}", SCREENS.fetch_add(1, Ordering::Relaxed))) };
         let path = std::env::var("PATH").unwrap();
         let home = text(home);
         // Names for slrn and tin, which would ask the resolver else; an editor for what is posted.

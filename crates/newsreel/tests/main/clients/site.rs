@@ -40,7 +40,16 @@ impl Site {
             let port = free_port();
             let data = dir.path().join(port.to_string());
             let made = newsreel(&["init", "--dir", text(&data), "--listen", &format!("127.0.0.1:{port}")])
-                .args(["--groups", text(&file), "--buffer", BUFFER, "--peer", "127.0.0.1", "--reader", "127.0.0.1"])
+                .args([
+                    "--groups",
+                    text(&file),
+                    "--buffer",
+                    BUFFER,
+                    "--peer",
+                    "127.0.0.1",
+                    "--reader",
+                    "127.0.0.1",
+                ])
                 .args(["--max-age", "none", "--path-identity", "site.example"])
                 .output()
                 .unwrap();

@@ -14,7 +14,7 @@ const PROGRAMS: &[(&str, &str)] = &[("slrn", "slrn"), ("tmux", "tmux")];
 fn home(site: &Site) -> PathBuf {
     let home = screen::home(site);
     let settings = format!(
-        "hostname \"x.example\"\nusername \"sam\"\nrealname \"Sam Tester\"\nset editor_command \"{}/editor %s\"\n",
+        "set confirm_actions 0\nhostname \"x.example\"\nusername \"sam\"\nrealname \"Sam Tester\"\nset editor_command \"{}/editor %s\"\n",
         text(&home)
     );
     fs::write(home.join(".slrnrc"), settings).unwrap();
@@ -27,7 +27,10 @@ fn slrn(site: &Site, home: &Path, options: &str) -> Screen {
     screen
 }
 
+/// Leaves an article, its group with it, and slrn.
 fn quit(screen: &Screen) {
+    screen.keys(&["q"]);
+    screen.wait(&["News Groups: 127.0.0.1"]);
     screen.keys(&["q"]);
     screen.wait(&["ended: 0"]);
 }
@@ -47,12 +50,30 @@ fn shows_groups_threads_and_articles() {
     screen.keys(&["misc.test", "Enter"]);
     screen.wait_line(&["->U", "7", "misc.test"]);
     screen.keys(&["Enter"]);
-    println!("{}", screen.wait(&["Group: misc.test"]));
-    println!("{}", screen.wait(&["[7/7 unread] Group: misc.test", "[Writer 1", "Hoppers in the rain", "Dots"]));
+    screen.wait(&["[7/7 unread] Group: misc.test"]);
+    screen.wait_line(&["2", "Dots"]);
+    screen.wait_line(&["3", "3", "Hoppers", "in", "the", "rain"]);
+    screen.wait_line(&["5", "Octets", "\u{2713}", "in", "a", "folded", "subject"]);
     screen.keys(&["Enter"]);
-    println!("{}", screen.wait(&["From: writer"]));
-    panic!();
+    screen.wait(&["From: writer7@x.example (Writer 7)", "Subject: Blank lines\n\n\n\nend\n"]);
+    screen.keys(&["n"]);
+    screen.wait(&["From: writer4@x.example (Writer 4)", "\n.\n..\n...\n.leading\nmiddle.of\n.\n"]);
+    screen.keys(&["n"]);
+    screen.wait(&["From: writer1@x.example (Writer 1)", "Does anybody know\nwhy hoppers rust?\n"]);
+    screen.keys(&["n"]);
+    screen.wait(&["From: writer2@x.example (Writer 2)", "> why hoppers rust?\n\nWater, mostly.\n"]);
+    quit(&screen);
 }
+
+/// What a user has read who follows one group: all that was fed.
+const NEWSRC: &str = "\
+local.general: 1
+control!
+control.cancel!
+junk!
+local.closed!
+misc.test!
+";
 
 #[test]
 fn a_post_is_there_at_once_and_after_a_kill() {
@@ -61,24 +82,26 @@ fn a_post_is_there_at_once_and_after_a_kill() {
     }
     let (mut site, _) = fed::small_site();
     let home = home(&site);
-    fs::write(home.join("newsrc"), "local.general: 1\n").unwrap();
+    fs::write(home.join("newsrc"), NEWSRC).unwrap();
     let screen = slrn(&site, &home, "");
     screen.keys(&["p"]);
-    screen.wait(&["Are you sure that you want to post?"]);
-    screen.keys(&["y"]);
     screen.wait(&["Newsgroup:"]);
     screen.keys(&["C-a", "C-k", "local.general", "Enter"]);
     screen.wait(&["Subject:"]);
     screen.keys(&["Typed in slrn", "Enter"]);
     screen.wait(&["Post the message?"]);
     screen.keys(&["y"]);
-    println!("{}", screen.wait(&["SPC:Select"]));
-    quit(&screen);
+    screen.wait(&["Posting...done."]);
+    screen.keys(&["q"]);
+    screen.wait(&["ended: 0"]);
     for _ in 0..2 {
+        fs::write(home.join("newsrc"), NEWSRC).unwrap();
         let screen = slrn(&site, &home, "");
-        println!("{}", screen.wait_line(&["1", "local.general"]));
+        screen.wait_line(&["1", "local.general"]);
         screen.keys(&["Enter"]);
-        println!("{}", screen.wait(&["Typed in slrn", screen::TYPED]));
+        screen.wait_line(&["Typed", "in", "slrn"]);
+        screen.keys(&["Enter"]);
+        screen.wait(&["Subject: Typed in slrn", screen::TYPED]);
         quit(&screen);
         site.kill_and_restart();
     }
