@@ -87,7 +87,12 @@ impl Generator {
         let first = rng.below(self.groups);
         let crossposts = if rng.below(8) == 0 { rng.between(1, 3).min(self.groups - 1) } else { 0 };
         for n in 0..=crossposts {
-            let _ = write!(head, "{}{}", if n == 0 { "" } else { "," }, group_name((first + n * 7) % self.groups));
+            let _ = write!(
+                head,
+                "{}{}",
+                if n == 0 { "" } else { "," },
+                group_name((first + n * 7) % self.groups)
+            );
         }
         let _ = write!(head, "\r\nSubject: article {index} of {:x}\r\nDate: {}\r\n", self.seed, self.date);
         let _ = write!(head, "Message-ID: {}\r\n\r\n", self.message_id(index));
@@ -112,7 +117,8 @@ impl Generator {
         let mut sent = Vec::with_capacity(got.len() + 64);
         self.put(index, &mut sent);
         let (xref, got) = first_line(got).ok_or("no lines")?;
-        let numbers = numbers_of(xref, identity).ok_or_else(|| "the first line is no Xref of ours".to_owned())?;
+        let numbers =
+            numbers_of(xref, identity).ok_or_else(|| "the first line is no Xref of ours".to_owned())?;
         let (path, got) = first_line(got).ok_or("no Path")?;
         let path = path.strip_prefix(b"Path: ").ok_or("the second line is no Path")?;
         let ours = path.strip_suffix(PATH.as_bytes()).ok_or("another Path")?;
@@ -121,7 +127,9 @@ impl Generator {
         }
         let (_, sent) = first_line(&sent).ok_or("nothing sent")?;
         match got.iter().zip(sent).position(|(a, b)| a != b) {
-            Some(at) => Err(format!("other bytes from {at} on, of {} sent and {} got", sent.len(), got.len())),
+            Some(at) => {
+                Err(format!("other bytes from {at} on, of {} sent and {} got", sent.len(), got.len()))
+            }
             None if got.len() != sent.len() => Err(format!("{} bytes sent, {} got", sent.len(), got.len())),
             None => Ok(Numbered { numbers }),
         }

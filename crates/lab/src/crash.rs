@@ -68,7 +68,10 @@ struct Trial {
 /// Runs the trial.
 pub fn run(options: &Options) -> Verdict {
     let seed = options.seed.unwrap_or_else(|| crate::articles::unix_now() as u64);
-    println!("seed {seed}: {} rounds, {} connections, 2 buffers of {} MiB", options.rounds, options.connections, options.buffer_mib);
+    println!(
+        "seed {seed}: {} rounds, {} connections, 2 buffers of {} MiB",
+        options.rounds, options.connections, options.buffer_mib
+    );
     let generator = Generator::new(seed, GROUPS, SHAPE);
     let buffer_bytes = options.buffer_mib << 20;
     let plan = Plan { groups: GROUPS, buffer_bytes, durability: Some("process") };
@@ -92,7 +95,11 @@ pub fn run(options: &Options) -> Verdict {
     }
     trial.site.stop()?;
     let crosspoints = trial.audit.numbers_seen();
-    println!("{} rounds, {} articles sent, {crosspoints} group:number pairs seen, seed {seed}", options.rounds, trial.next.load(Ordering::Relaxed));
+    println!(
+        "{} rounds, {} articles sent, {crosspoints} group:number pairs seen, seed {seed}",
+        options.rounds,
+        trial.next.load(Ordering::Relaxed)
+    );
     println!("{all}");
     if all.violations() == 0 {
         std::fs::remove_dir_all(trial.site.dir())?;
@@ -128,13 +135,22 @@ impl Trial {
         println!(
             "round {round:3}: killed after {:3} ms ({kills}x), {acknowledged:6} acknowledged, {in_flight:4} in flight ({again:4} not there), up in {:4} ms, \
              {:6} read exactly, {:6} overwritten, {after_crash} + {} violations",
-            delay.as_millis(), start.as_millis(), found.exact, found.overwritten, found.violations() - after_crash
+            delay.as_millis(),
+            start.as_millis(),
+            found.exact,
+            found.overwritten,
+            found.violations() - after_crash
         );
         Ok(found)
     }
 
     /// Feeds `budget` articles, or until the server is killed after `kill`; somebody reads meanwhile.
-    fn feed(&mut self, budget: u64, kill: Option<Duration>, found: &mut Findings) -> std::io::Result<Vec<Sent>> {
+    fn feed(
+        &mut self,
+        budget: u64,
+        kill: Option<Duration>,
+        found: &mut Findings,
+    ) -> std::io::Result<Vec<Sent>> {
         let feed = Feed {
             address: self.site.address(),
             generator: &self.generator,

@@ -121,7 +121,12 @@ impl Feed<'_> {
     }
 
     /// Reads at least one answer, and all that have come; false if the connection broke.
-    fn answers(&self, client: &mut Client, sent: &mut [Sent], open: &mut VecDeque<usize>) -> io::Result<bool> {
+    fn answers(
+        &self,
+        client: &mut Client,
+        sent: &mut [Sent],
+        open: &mut VecDeque<usize>,
+    ) -> io::Result<bool> {
         let mut read = false;
         while !open.is_empty() {
             let Some(line) = client.line_at_hand() else {
@@ -144,7 +149,10 @@ impl Feed<'_> {
                 return Ok(false);
             }
             if self.generator.index_of(id.as_bytes()) != Some(article.index) {
-                return Err(unexpected(&format!("TAKETHIS {}", self.generator.message_id(article.index)), &text));
+                return Err(unexpected(
+                    &format!("TAKETHIS {}", self.generator.message_id(article.index)),
+                    &text,
+                ));
             }
             article.answered = self.clock.fetch_add(1, Ordering::SeqCst);
         }

@@ -22,9 +22,15 @@ const PATH: &[u8] = b"Path: ";
 
 /// Fills the spool of a site that is not served: articles `0..articles` of `generator`, and so many Message-IDs that are
 /// only remembered.
-pub fn fill(site: &Site, generator: &Generator, articles: u64, remembered: u64) -> Result<(), Box<dyn Error + Send + Sync>> {
+pub fn fill(
+    site: &Site,
+    generator: &Generator,
+    articles: u64,
+    remembered: u64,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let began = Instant::now();
-    let mut config = newsreel::config::load(&site.config()).map_err(|error| error.to_string())?.spool_config();
+    let mut config =
+        newsreel::config::load(&site.config()).map_err(|error| error.to_string())?.spool_config();
     config.durability = Durability::Process;
     let (spool, _) = Spool::open(Arc::new(RealDisk::new()), config, &())?;
     let mut outcomes = Vec::new();
@@ -38,7 +44,9 @@ pub fn fill(site: &Site, generator: &Generator, articles: u64, remembered: u64) 
     spool.close()?;
     println!(
         "filled with {} articles, {} history entries in {:.1?}",
-        status.articles, status.history_entries, began.elapsed()
+        status.articles,
+        status.history_entries,
+        began.elapsed()
     );
     Ok(())
 }
@@ -61,9 +69,10 @@ fn commit(
     for range in &ranges {
         let wire = wires.get(range.clone()).unwrap_or_default();
         let article = Article::parse(wire).map_err(|error| error.to_string())?;
-        let groups: Option<Vec<GroupId>> = netnews::newsgroups::split(article.header(Known::Newsgroups).unwrap_or_default())
-            .map(|group| spool.group_id(group))
-            .collect();
+        let groups: Option<Vec<GroupId>> =
+            netnews::newsgroups::split(article.header(Known::Newsgroups).unwrap_or_default())
+                .map(|group| spool.group_id(group))
+                .collect();
         let pieces = [PATH, name.as_bytes(), wire.get(PATH.len()..).unwrap_or_default()];
         drafts.push((article, groups.ok_or("a group is missing")?, pieces));
     }
@@ -104,9 +113,14 @@ fn commit(
     }
 }
 
-fn remember(spool: &Spool, ids: Range<u64>, outcomes: &mut Vec<Outcome>) -> Result<(), Box<dyn Error + Send + Sync>> {
+fn remember(
+    spool: &Spool,
+    ids: Range<u64>,
+    outcomes: &mut Vec<Outcome>,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     let arrived = unix_now() as u64;
-    let entry = |n| Entry::Remember { key: spool.key(format!("<{n}@rejected.lab.example>").as_bytes()), arrived };
+    let entry =
+        |n| Entry::Remember { key: spool.key(format!("<{n}@rejected.lab.example>").as_bytes()), arrived };
     let entries: Vec<Entry<'_>> = ids.map(entry).collect();
     outcomes.clear();
     spool.commit(&entries, outcomes)?;

@@ -67,9 +67,11 @@ impl Subject<'_> {
         self.stream((from..from + count).map(command).collect(), "239")
     }
 
-    /// CHECK of known Message-IDs, the oldest among them.
-    pub fn check_known(&self, count: u64, rng: &mut Rng) -> io::Result<Rate> {
-        let command = |_| format!("CHECK {}\r\n", self.old.message_id(rng.below(self.old_articles))).into_bytes();
+    /// CHECK of known Message-IDs, any of the newest `among` of the old articles.
+    pub fn check_known(&self, count: u64, among: u64, rng: &mut Rng) -> io::Result<Rate> {
+        let first = self.old_articles.saturating_sub(among);
+        let mut any = || first + rng.below(self.old_articles - first);
+        let command = |_| format!("CHECK {}\r\n", self.old.message_id(any())).into_bytes();
         self.stream((0..count).map(command).collect(), "438")
     }
 
@@ -83,7 +85,8 @@ impl Subject<'_> {
     pub fn article_by_id(&self, count: usize, among: u64, rng: &mut Rng) -> io::Result<Rate> {
         let mut client = self.reader()?;
         let first = self.old_articles.saturating_sub(among);
-        let command = |_| format!("ARTICLE {}\r\n", self.old.message_id(first + rng.below(self.old_articles - first)));
+        let command =
+            |_| format!("ARTICLE {}\r\n", self.old.message_id(first + rng.below(self.old_articles - first)));
         let commands: Vec<String> = (0..count).map(command).collect();
         self.timed(count, || pipelined(&mut client, &commands, "220", true))
     }

@@ -70,7 +70,10 @@ pub fn run(options: &Options) -> Verdict {
         let accepted = sent.iter().filter(|article| article.code == 239).count();
         let took = site.start(&group_name(0))?;
         worst = worst.max(took);
-        println!("round {round}: killed after {delay:.1?} and {accepted} more articles; answers {took:.0?} after exec: {}", site.recovery());
+        println!(
+            "round {round}: killed after {delay:.1?} and {accepted} more articles; answers {took:.0?} after exec: {}",
+            site.recovery()
+        );
     }
     site.stop()?;
     std::fs::remove_dir_all(site.dir())?;

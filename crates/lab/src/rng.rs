@@ -23,7 +23,7 @@ impl Rng {
 
     /// A number below `end` (which is at least 1).
     pub fn below(&mut self, end: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(end) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
     /// A number of `low..=high`.

@@ -69,7 +69,10 @@ pub fn run(options: &Options) -> Verdict {
     println!("{:28} {after:?}", "with idle readers");
     let each = |now: u64, then: u64| now.saturating_sub(then) as f64 / options.readers.max(1) as f64;
     let reader_kb = each(after.pss_kb, before.pss_kb);
-    println!("an idle reader: {reader_kb:.1} KB PSS, {:.1} KB RSS (bar {READER_KB_MAX})", each(after.rss_kb, before.rss_kb));
+    println!(
+        "an idle reader: {reader_kb:.1} KB PSS, {:.1} KB RSS (bar {READER_KB_MAX})",
+        each(after.rss_kb, before.rss_kb)
+    );
 
     let began = Instant::now();
     let mut feeders = feeders(&site, &generator, &next, options.feeders)?;
@@ -77,7 +80,11 @@ pub fn run(options: &Options) -> Verdict {
     println!("{:28} {:?}", "with readers and feeders", Memory::of(site.pid())?);
     let began = Instant::now();
     all_at_once(&mut readers, &mut feeders, &generator, &next)?;
-    println!("all {} asked at once and were answered: {:.2?}", readers.len() + feeders.len(), began.elapsed());
+    println!(
+        "all {} asked at once and were answered: {:.2?}",
+        readers.len() + feeders.len(),
+        began.elapsed()
+    );
     drop((readers, feeders));
 
     std::thread::sleep(SETTLE);
@@ -91,7 +98,14 @@ pub fn run(options: &Options) -> Verdict {
 }
 
 /// Feeds `budget` articles; all must be accepted.
-fn feed(site: &Site, generator: &Generator, next: &AtomicU64, budget: u64, connections: usize, window: usize) -> io::Result<()> {
+fn feed(
+    site: &Site,
+    generator: &Generator,
+    next: &AtomicU64,
+    budget: u64,
+    connections: usize,
+    window: usize,
+) -> io::Result<()> {
     let feed = Feed {
         address: site.address(),
         generator,
@@ -104,7 +118,11 @@ fn feed(site: &Site, generator: &Generator, next: &AtomicU64, budget: u64, conne
         window,
     };
     let accepted = feed.run()?.iter().filter(|article| article.code == 239).count() as u64;
-    if accepted == budget { Ok(()) } else { Err(io::Error::other(format!("{accepted} of {budget} articles were accepted"))) }
+    if accepted == budget {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("{accepted} of {budget} articles were accepted")))
+    }
 }
 
 /// Readers who have read one article and are idle now.
@@ -150,7 +168,12 @@ fn accepted(client: &mut Client, generator: &Generator, index: u64) -> io::Resul
 }
 
 /// Everybody sends before anybody reads.
-fn all_at_once(readers: &mut [Client], feeders: &mut [Client], generator: &Generator, next: &AtomicU64) -> io::Result<()> {
+fn all_at_once(
+    readers: &mut [Client],
+    feeders: &mut [Client],
+    generator: &Generator,
+    next: &AtomicU64,
+) -> io::Result<()> {
     let first = next.fetch_add(feeders.len() as u64, Ordering::Relaxed);
     readers.iter_mut().try_for_each(|reader| reader.send(b"ARTICLE\r\n"))?;
     for (index, feeder) in (first..).zip(feeders.iter_mut()) {
@@ -194,7 +217,11 @@ fn stream_large(site: &Site, count: u64) -> io::Result<u64> {
     let seconds = began.elapsed().as_secs_f64();
     println!("{:28} {most:?}", "most while they stream in");
     let mb = count as f64 * LARGE.bytes.0 as f64 / 1e6;
-    println!("{count} articles of 750 KB on {LARGE_CONNECTIONS} connections: {:.0} MB/s, RSS grew by {} KB", mb / seconds, most.rss_kb - before.rss_kb);
+    println!(
+        "{count} articles of 750 KB on {LARGE_CONNECTIONS} connections: {:.0} MB/s, RSS grew by {} KB",
+        mb / seconds,
+        most.rss_kb - before.rss_kb
+    );
     println!("{:28} {:?}", "after", Memory::of(site.pid())?);
     Ok(most.rss_kb.saturating_sub(before.rss_kb))
 }

@@ -57,13 +57,28 @@ impl Site {
         let mut init = Command::new(&binary);
         init.arg("init").arg("--dir").arg(&dir).arg("--groups").arg(&groups);
         init.args(["--listen", &format!("127.0.0.1:{port}"), "--buffer", &plan.buffer_bytes.to_string()]);
-        init.args(["--max-age", "none", "--peer", "127.0.0.1", "--reader", "127.0.0.1", "--path-identity", IDENTITY]);
+        init.args([
+            "--max-age",
+            "none",
+            "--peer",
+            "127.0.0.1",
+            "--reader",
+            "127.0.0.1",
+            "--path-identity",
+            IDENTITY,
+        ]);
         init.args(plan.durability.map(|durability| format!("--durability={durability}")));
         let made = init.output().map_err(|error| {
-            io::Error::other(format!("cannot run {}: {error}; build it first, or name one with --binary", binary.display()))
+            io::Error::other(format!(
+                "cannot run {}: {error}; build it first, or name one with --binary",
+                binary.display()
+            ))
         })?;
         if !made.status.success() {
-            return Err(io::Error::other(format!("newsreel init: {}", String::from_utf8_lossy(&made.stderr))));
+            return Err(io::Error::other(format!(
+                "newsreel init: {}",
+                String::from_utf8_lossy(&made.stderr)
+            )));
         }
         let config = dir.join("newsreel.toml");
         let text = fs::read_to_string(&config)?;

@@ -7,6 +7,9 @@ use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What [`agree`] tells: group, number, Message-ID.
+type Named = Vec<(String, u64, String)>;
+
 fn disk() -> (SimDisk, Arc<dyn Disk>) {
     let sim = SimDisk::new();
     (sim.clone(), Arc::new(sim))
@@ -217,7 +220,7 @@ fn a_journal_lost_after_wraps_and_a_kill() {
 
 /// A spool of several journal files, all kept, closed in order or killed; a row in the first file behind its head rows is
 /// damaged.
-fn damaged_journal(config: &SpoolConfig, killed: bool) -> (Arc<dyn Disk>, Vec<(String, u64, String)>) {
+fn damaged_journal(config: &SpoolConfig, killed: bool) -> (Arc<dyn Disk>, Named) {
     let (_, disk) = disk();
     let (spool, _) = open(&disk, config);
     add_groups(&spool, 2);

@@ -110,7 +110,14 @@ impl fmt::Display for Findings {
             f,
             "{} articles read exactly, {} rightly overwritten (the earliest after {:.2} turns of the buffers); violations: {} lost, {} with other bytes, {} numbers given twice or marks lowered, \
              {} disagreements of GROUP, LISTGROUP, OVER, LIST, {} refused",
-            self.exact, self.overwritten, self.earliest_turns, self.lost, self.torn, self.renumbered, self.disagreements, self.refused
+            self.exact,
+            self.overwritten,
+            self.earliest_turns,
+            self.lost,
+            self.torn,
+            self.renumbered,
+            self.disagreements,
+            self.refused
         )
     }
 }
@@ -180,7 +187,10 @@ impl Audit {
                     found.earliest_turns = found.earliest_turns.min(*turns);
                 }
                 Standing::Accepted => {
-                    found.lost(format!("{} after {turns:.2} turns of the buffers", generator.message_id(index)));
+                    found.lost(format!(
+                        "{} after {turns:.2} turns of the buffers",
+                        generator.message_id(index)
+                    ));
                 }
             }
         }
@@ -192,7 +202,13 @@ impl Audit {
         Ok(vanished)
     }
 
-    fn groups(&mut self, client: &mut Client, generator: &Generator, present: &Present, found: &mut Findings) -> io::Result<()> {
+    fn groups(
+        &mut self,
+        client: &mut Client,
+        generator: &Generator,
+        present: &Present,
+        found: &mut Findings,
+    ) -> io::Result<()> {
         let mut by_group: HashMap<&str, Vec<(u64, u64)>> = HashMap::new();
         for (index, numbers) in present {
             for (group, number) in numbers {
@@ -213,9 +229,14 @@ impl Audit {
             let rows = if count == 0 && rows.is_err() { Vec::new() } else { rows? };
             let over: Vec<(u64, u64)> = rows.iter().filter_map(|row| self.row(row, generator)).collect();
             if over != articles || over.len() != rows.len() {
-                let difference = over.iter().find(|row| !articles.contains(row)).or_else(|| articles.iter().find(|a| !over.contains(a)));
+                let difference = over
+                    .iter()
+                    .find(|row| !articles.contains(row))
+                    .or_else(|| articles.iter().find(|a| !over.contains(a)));
                 found.disagreement(format!(
-                    "{group}: OVER has {} articles, ARTICLE gives {}; first difference {difference:?}", rows.len(), articles.len()
+                    "{group}: OVER has {} articles, ARTICLE gives {}; first difference {difference:?}",
+                    rows.len(),
+                    articles.len()
                 ));
             }
             let over_numbers: Vec<u64> = over.iter().map(|(number, _)| *number).collect();
@@ -224,10 +245,13 @@ impl Audit {
             if listed != over_numbers || count != over_numbers.len() as u64 || low != first || high < last {
                 found.disagreement(format!(
                     "{group}: GROUP says {marks:?}, LISTGROUP has {} numbers, OVER {} from {first} to {last}",
-                    listed.len(), over.len()
+                    listed.len(),
+                    over.len()
                 ));
             }
-            if !active.contains(&format!("{group} {high} {low} y")) && !active.contains(&format!("{group} {high:010} {low:010} y")) {
+            if !active.contains(&format!("{group} {high} {low} y"))
+                && !active.contains(&format!("{group} {high:010} {low:010} y"))
+            {
                 found.disagreement(format!("{group}: LIST ACTIVE does not say {high} {low}"));
             }
             if !counts.contains(&format!("{group} {high} {low} {count} y")) {
@@ -265,7 +289,8 @@ fn fetch(
 ) -> io::Result<Vec<bool>> {
     let mut there = Vec::with_capacity(indexes.len());
     for batch in indexes.chunks(PIPELINE) {
-        let commands: String = batch.iter().map(|index| format!("ARTICLE {}\r\n", generator.message_id(*index))).collect();
+        let commands: String =
+            batch.iter().map(|index| format!("ARTICLE {}\r\n", generator.message_id(*index))).collect();
         client.send(commands.as_bytes())?;
         for index in batch {
             let id = generator.message_id(*index);

@@ -132,7 +132,13 @@ mod tests {
     #[test]
     fn what_was_answered_after_an_article_was_sent_may_lie_over_it() {
         let mut ledger = Ledger::new(3000);
-        ledger.add(&[sent(0, 1, 10), sent(1, 2, 3), sent(2, 11, 12), sent(3, 13, 20), sent(4, 14, UNANSWERED)]);
+        ledger.add(&[
+            sent(0, 1, 10),
+            sent(1, 2, 3),
+            sent(2, 11, 12),
+            sent(3, 13, 20),
+            sent(4, 14, UNANSWERED),
+        ]);
         assert_eq!(ledger.bytes_after(), [4000, 4000, 2000, 1000, 1000]);
         let may_be_gone = ledger.recent().iter().filter(|(_, turns)| *turns >= GONE_AFTER_TURNS).count();
         assert_eq!(may_be_gone, 2);

@@ -25,7 +25,11 @@ pub fn watch(feed: &Feed<'_>) -> Seen {
     let mut seen = Seen::default();
     let mut rng = Rng::new(feed.clock.load(Ordering::Relaxed), u64::MAX);
     if let Ok(mut client) = Client::connect(&feed.address) {
-        while !feed.stop.load(Ordering::Relaxed) && read(feed, &mut client, &mut rng, &mut seen).is_ok() {}
+        while !feed.stop.load(Ordering::Relaxed) {
+            if read(feed, &mut client, &mut rng, &mut seen).is_err() {
+                break;
+            }
+        }
     }
     seen
 }
@@ -52,7 +56,9 @@ fn read(feed: &Feed<'_>, client: &mut Client, rng: &mut Rng, seen: &mut Seen) ->
                 seen.numbers.push((group.clone(), number, index));
                 match feed.generator.compare(index, crate::site::IDENTITY, &got) {
                     Ok(article) if article.numbers.contains(&(group.clone(), number)) => {}
-                    Ok(article) => seen.wrong.push(format!("{group}:{number} under feed has Xref {:?}", article.numbers)),
+                    Ok(article) => {
+                        seen.wrong.push(format!("{group}:{number} under feed has Xref {:?}", article.numbers))
+                    }
                     Err(error) => seen.wrong.push(format!("{group}:{number} {id} under feed: {error}")),
                 }
             }

@@ -29,7 +29,7 @@ fn installed(programs: &[(&str, &str)]) -> bool {
 fn skipped(why: &str, must: bool) -> bool {
     let name = std::thread::current().name().unwrap_or_default().to_owned();
     assert!(!must || std::env::var_os("CI").is_none(), "{name}: {why}");
-    writeln!(std::io::stderr(), "SKIPPED: {name} {why}").unwrap();
+    eprintln!("SKIPPED: {name} {why}");
     false
 }
 
