@@ -80,6 +80,7 @@ impl Site {
                 String::from_utf8_lossy(&made.stderr)
             )));
         }
+        fs::remove_file(&groups)?;
         let config = dir.join("newsreel.toml");
         let text = fs::read_to_string(&config)?;
         fs::write(&config, text.replace("[[peer]]", "[[peer]]\nmax_connections = 20000"))?;
