@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Stored bytes not yet synced at which a sync is begun whatever the durability.
 const UNSYNCED_BYTES_SOFT: u64 = 64 << 20;
 /// Stored bytes not yet synced at which the writer waits; bounds what a start after a power cut must look at.
-pub(crate) const UNSYNCED_BYTES_MAX: u64 = 256 << 20;
+pub(crate) const UNSYNCED_BYTES_MAX: u64 = 2 << 30;
 /// With `durability = "process"` a sync happens this often.
 const PROCESS_INTERVAL: Duration = Duration::from_secs(5);
 /// Shortest interval between two syncs by time.
