@@ -35,6 +35,11 @@ pub struct VerifyReport {
 pub const FINDINGS_MAX: usize = 1000;
 
 impl VerifyReport {
+    /// How much is wrong.
+    pub fn problems(&self) -> u64 {
+        self.findings.len() as u64 + self.more
+    }
+
     fn found(&mut self, place: impl Into<String>, what: impl Into<String>) {
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(Finding { place: place.into(), what: what.into() });
@@ -156,6 +161,6 @@ mod tests {
     fn findings_beyond_the_most_kept_are_counted() {
         let mut report = VerifyReport::default();
         (0..FINDINGS_MAX + 3).for_each(|n| report.found(format!("a:{n}"), "is wrong"));
-        assert_eq!((report.findings.len(), report.more), (FINDINGS_MAX, 3));
+        assert_eq!((report.findings.len(), report.problems()), (FINDINGS_MAX, FINDINGS_MAX as u64 + 3));
     }
 }

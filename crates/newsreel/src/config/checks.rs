@@ -99,7 +99,7 @@ impl<'a> Checker<'a> {
                 && !(block.is_power_of_two() && BLOCK_BYTES.contains(&block))
             {
                 let message = "a block must be a power of two from 64 to 16384 bytes".to_owned();
-                self.fault(&buffer.block.span, "this value", message, "the default, \"512\", suits text");
+                self.fault(&buffer.block.span, "this value", message, "the default, \"64\", suits text");
             }
         }
     }

@@ -319,9 +319,10 @@ pub const KEYS: &[Key] = &[
         section: "buffer",
         name: "block",
         kind: Kind::Size,
-        absent: Absent::Value("\"512\""),
-        doc: "Articles begin at multiples of this: a power of two from 64 to 16384 bytes. Small blocks waste less \
-              behind each article, large ones need a smaller usage bitmap.",
+        absent: Absent::Value("\"64\""),
+        doc: "Articles begin at multiples of this: a power of two from 64 to 16384 bytes. Half of it is lost behind each \
+              article; large blocks need a smaller usage bitmap (a bit for each block), which pays for large articles. \
+              It is fixed when the buffer is made.",
         example: "block = \"4 KiB\"",
     },
     Key {

@@ -103,7 +103,7 @@ fn a_good_file_becomes_a_configuration() {
     assert_eq!(config.limits.connections_max, 20_000);
     assert_eq!(config.buffers[0].path, PathBuf::from("etc/text0.cyc"));
     assert_eq!(config.buffers[1].path, PathBuf::from("/dev/sdz"));
-    assert_eq!((config.buffers[0].block, config.buffers[1].block), (512, 4096));
+    assert_eq!((config.buffers[0].block, config.buffers[1].block), (64, 4096));
     assert_eq!(config.rules[0].larger_than, Some(65_536));
     assert_eq!(config.rules[1].groups, None);
     assert!(config.peers[0].streaming);
@@ -262,7 +262,7 @@ fn faults_between_sections_are_found() {
             with("block = \"4 KiB\"", "block = 1000"),
             "a block must be a power of two from 64 to 16384 bytes",
             "1000",
-            "the default, \"512\", suits text",
+            "the default, \"64\", suits text",
         ),
     ] {
         assert_eq!(only_fault(&text), (message.into(), caret.into(), advice.into()));

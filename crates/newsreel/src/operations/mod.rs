@@ -105,10 +105,11 @@ fn verify(spool: &Spool, sink: &mut Sink<'_>) -> bool {
         report.groups,
         report.numbers,
         report.history,
-        match report.findings.len() {
+        match report.problems() {
             0 => "all is well".to_owned(),
             1 => "1 problem".to_owned(),
-            n if n >= spool::verify::FINDINGS_MAX => format!("{n} problems or more"),
+            n if report.more > 0 =>
+                format!("{n} problems, of which the first {} are told", report.findings.len()),
             n => format!("{n} problems"),
         }
     )));
