@@ -18,3 +18,4 @@ mod serve;
 pub mod server;
 mod session;
 mod site;
+mod tls;

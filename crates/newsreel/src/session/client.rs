@@ -4,6 +4,7 @@
 //! session's commands.
 
 use crate::config::{Access, Config};
+use crate::tls::TlsFacts;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub(crate) struct Client {
     address_text: Box<str>,
     peer: Option<usize>,
     access: Option<usize>,
+    #[allow(dead_code, reason = "set once listeners speak TLS")]
+    tls: Option<Box<TlsFacts>>,
 }
 
 impl Client {
@@ -28,6 +31,7 @@ impl Client {
             address_text: address.to_string().into(),
             address,
             config: config.clone(),
+            tls: None,
         }
     }
 
@@ -51,6 +55,12 @@ impl Client {
 
     pub fn access(&self) -> Option<&Access> {
         self.config.access.get(self.access?)
+    }
+
+    /// What the TLS handshake found out; `None` while the connection is not encrypted.
+    #[allow(dead_code, reason = "asked by AUTHINFO")]
+    pub fn tls(&self) -> Option<&TlsFacts> {
+        self.tls.as_deref()
     }
 
     /// For the log: the peer's name, or the address.
