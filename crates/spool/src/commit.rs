@@ -14,6 +14,7 @@ use crate::journal::{ArticleRow, JournalWriter, Row, VolumeRow};
 use crate::key::Key;
 use crate::manager::Class;
 use crate::method::cnfs::record::{self, RecordHeader};
+use crate::packing::Packed;
 use crate::rules::Traits;
 use crate::syncer::{Handover, SyncState};
 use crate::token::{MethodKind, Token};
@@ -161,6 +162,8 @@ pub(crate) struct Writer {
     /// Last position told in a `Synced` row.
     pub synced_told: u64,
     scratch: Scratch,
+    /// Compressed articles of the batch being committed, by entry.
+    packed: Vec<Option<Packed>>,
 }
 
 impl Writer {
@@ -176,7 +179,30 @@ impl Writer {
             checkpointed,
             synced_told,
             scratch: Scratch::default(),
+            packed: Vec::new(),
         }
+    }
+
+    /// The classes that the articles of a batch would go to now.
+    pub fn classes_of(&self, batch: &[Entry<'_>]) -> Vec<Option<usize>> {
+        let class = |entry: &Entry<'_>| match entry {
+            Entry::Article(f) => self.class_of(f),
+            Entry::Remember { .. } => None,
+        };
+        batch.iter().map(class).collect()
+    }
+
+    /// As [`Writer::commit`], with what was compressed of the batch's articles beforehand, entry by entry.
+    pub fn commit_packed(
+        &mut self,
+        batch: &[Entry<'_>],
+        packed: Vec<Option<Packed>>,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<Ticket, Trouble> {
+        self.packed = packed;
+        let result = self.commit(batch, outcomes);
+        self.packed.clear();
+        result
     }
 
     /// Commits a batch, part by part. On `Err` the outcomes so far stand; the other entries were not accepted.
@@ -186,7 +212,7 @@ impl Writer {
         while done < batch.len() {
             self.sync.wait_for_room();
             self.accepting()?;
-            let n = self.commit_part(batch.get(done..).unwrap_or_default(), outcomes)?;
+            let n = self.commit_part(batch, done, outcomes)?;
             done += n;
             ticket = Ticket(self.journal.end());
             self.after_part(n as u64);
@@ -194,17 +220,28 @@ impl Writer {
         Ok(ticket)
     }
 
-    /// Commits as many entries as make one part; returns how many.
-    fn commit_part(&mut self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<usize, Trouble> {
+    /// Commits as many entries from `done` on as make one part; returns how many.
+    fn commit_part(
+        &mut self,
+        batch: &[Entry<'_>],
+        done: usize,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<usize, Trouble> {
         let mut s = std::mem::take(&mut self.scratch);
         s.clear(self.folds.shared.volumes.all().len());
         let told = outcomes.len();
         let table = self.folds.shared.groups.snapshot();
         let mut n = 0;
-        for entry in batch {
-            match self.prepare(entry, &table, &mut s) {
+        for entry in batch.iter().skip(done) {
+            let packed = self.packed.get_mut(done + n).and_then(Option::take);
+            match self.prepare(entry, packed.as_ref(), &table, &mut s) {
                 Some(outcome) => outcomes.push(outcome),
-                None => break,
+                None => {
+                    if let Some(slot) = self.packed.get_mut(done + n) {
+                        *slot = packed;
+                    }
+                    break;
+                }
             }
             n += 1;
         }
@@ -271,7 +308,13 @@ impl Writer {
     }
 
     /// Gives an entry its numbers and place and makes its record and row; `None` if it must wait for the next part.
-    fn prepare(&mut self, entry: &Entry<'_>, table: &GroupTable, s: &mut Scratch) -> Option<Outcome> {
+    fn prepare(
+        &mut self,
+        entry: &Entry<'_>,
+        packed: Option<&Packed>,
+        table: &GroupTable,
+        s: &mut Scratch,
+    ) -> Option<Outcome> {
         let (key, arrived) = match entry {
             Entry::Article(f) => (f.key, f.arrived),
             Entry::Remember { key, arrived } => (*key, *arrived),
@@ -282,7 +325,7 @@ impl Writer {
         }
         let token = match entry {
             Entry::Remember { .. } => None,
-            Entry::Article(f) => match self.place(f, table, s) {
+            Entry::Article(f) => match self.place(f, packed, table, s) {
                 Place::Later => return None,
                 Place::Nowhere => return Some(Outcome::Unfit),
                 Place::Trash(token) => {
@@ -290,7 +333,8 @@ impl Writer {
                     return Some(Outcome::Filed(Filed { token }));
                 }
                 Place::At(token, volume) => {
-                    self.put_article(f, table, (token, volume), arrived, s);
+                    let packed = packed.filter(|p| p.class == usize::from(token.class));
+                    self.put_article(f, packed, table, (token, volume), arrived, s);
                     Some(token)
                 }
             },
@@ -310,16 +354,25 @@ impl Writer {
         s.prepared.push(Prepared { key, token: None, arrived, numbers: 0..0, xref: 0..0, fields: 0..0 });
     }
 
-    /// Chooses class, volume and place.
-    fn place(&mut self, f: &Filing<'_>, table: &GroupTable, s: &mut Scratch) -> Place {
-        let size = f.pieces.iter().map(|p| p.len() as u64).sum::<u64>();
+    /// Which class the rules give an article to.
+    fn class_of(&self, f: &Filing<'_>) -> Option<usize> {
         let first = f.groups.first().and_then(|g| self.folds.numbers.get(g.0 as usize));
-        let Some(bits) = first.map(|n| n.rule_bits).filter(|_| f.groups.len() <= GROUPS_MAX) else {
-            return Place::Nowhere;
-        };
+        let bits = first.map(|n| n.rule_bits).filter(|_| f.groups.len() <= GROUPS_MAX)?;
         let expires_in_secs = f.expires.map(|e| e.saturating_sub(f.arrived));
-        let traits = Traits { size_bytes: size, groups: f.groups.len(), from: f.from, expires_in_secs };
-        let Some(number) = self.folds.rules.class(bits, &traits) else { return Place::Nowhere };
+        let size_bytes = article_bytes(f);
+        let traits = Traits { size_bytes, groups: f.groups.len(), from: f.from, expires_in_secs };
+        self.folds.rules.class(bits, &traits)
+    }
+
+    /// Chooses class, volume and place.
+    fn place(
+        &mut self,
+        f: &Filing<'_>,
+        packed: Option<&Packed>,
+        table: &GroupTable,
+        s: &mut Scratch,
+    ) -> Place {
+        let Some(number) = self.class_of(f) else { return Place::Nowhere };
         // An upper bound: the Xref line's length depends on the numbers.
         let xref_bytes_max =
             self.folds.identity.len() + 16 + names_bytes(table, f.groups) + f.groups.len() * 24;
@@ -332,7 +385,11 @@ impl Writer {
                 place: 0,
             });
         }
-        let len = record::HEADER_BYTES + xref_bytes_max + size as usize + record::END.len();
+        let data_bytes = match packed.filter(|p| p.class == number) {
+            Some(packed) => packed.data_bytes(),
+            None => article_bytes(f) as usize + record::END.len(),
+        };
+        let len = record::HEADER_BYTES + xref_bytes_max + data_bytes;
         let volumes = &self.folds.shared.volumes;
         let Some(choice) = class.choose(volumes, &s.heads, len) else { return Place::Nowhere };
         let Some(v) = volumes.all().get(choice.volume) else { return Place::Nowhere };
@@ -355,6 +412,7 @@ impl Writer {
     fn put_article(
         &mut self,
         f: &Filing<'_>,
+        packed: Option<&Packed>,
         table: &GroupTable,
         (token, volume): (Token, usize),
         arrived: u32,
@@ -371,9 +429,10 @@ impl Writer {
 
         let Some(stage) = s.stage.get_mut(volume) else { return };
         let start = stage.len();
-        let article_bytes: usize = f.pieces.iter().map(|p| p.len()).sum();
+        let data_bytes =
+            packed.map_or_else(|| article_bytes(f) as usize + record::END.len(), |p| p.data_bytes());
         let header = RecordHeader {
-            data_bytes: (xref_line_bytes + article_bytes + record::END.len()) as u32,
+            data_bytes: (xref_line_bytes + data_bytes) as u32,
             header_bytes: (xref_line_bytes + f.header_bytes) as u32,
             place: token.place,
             sequence: self.folds.next_sequence,
@@ -383,13 +442,22 @@ impl Writer {
             message_id_at: (xref_line_bytes + f.message_id_at) as u32,
             message_id_bytes: f.message_id.len() as u16,
             class: token.class,
+            packed: packed.is_some(),
         };
         header.put(stage);
+        if let Some(packed) = packed {
+            packed.put_prefix(stage);
+        }
         stage.extend_from_slice(NAME);
         stage.extend_from_slice(&s.xref);
         stage.extend_from_slice(b"\r\n");
-        f.pieces.iter().for_each(|p| stage.extend_from_slice(p));
-        stage.extend_from_slice(record::END);
+        match packed {
+            Some(packed) => packed.put_frame(stage),
+            None => {
+                f.pieces.iter().for_each(|p| stage.extend_from_slice(p));
+                stage.extend_from_slice(record::END);
+            }
+        }
         if let Some(record) = stage.get_mut(start..) {
             record::seal(record);
         }
@@ -596,6 +664,11 @@ enum Place {
     /// In the next part.
     Later,
     Nowhere,
+}
+
+/// Length of an article in wire format, without Xref line and final `.`-line.
+fn article_bytes(f: &Filing<'_>) -> u64 {
+    f.pieces.iter().map(|p| p.len() as u64).sum()
 }
 
 fn names_bytes(table: &GroupTable, groups: &[GroupId]) -> usize {

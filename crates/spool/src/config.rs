@@ -40,6 +40,22 @@ pub struct ClassConfig {
     pub order: Order,
     /// For `memory`: size of its buffer in bytes.
     pub size_bytes: u64,
+    /// Whether and how its articles are compressed.
+    pub compress: Option<Compress>,
+}
+
+/// How a class compresses its articles with zstd (`docs/formats/dictionary.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compress {
+    /// zstd's level, 1 to 19.
+    pub level: i32,
+    /// From so many articles the class's dictionary is trained; 0: none is.
+    pub samples: u32,
+}
+
+impl Compress {
+    /// Articles a dictionary is trained from, outside of tests.
+    pub const SAMPLES_USUAL: u32 = 2000;
 }
 
 /// One storage rule; all given conditions must hold (CNFS-22 to CNFS-26).

@@ -1,7 +1,7 @@
 //! Every opaque thing explains itself: tokens, Message-IDs, buffers.
 
 use crate::key::Key;
-use crate::method::{Volume, cnfs::record, read_bytes};
+use crate::method::{Volume, cnfs::record, cnfs::record::RecordHeader, read_bytes};
 use crate::reading::{Lookup, Patience};
 use crate::spool::Spool;
 use crate::token::Token;
@@ -64,16 +64,16 @@ impl Spool {
         let mut buf = Vec::new();
         match read_bytes(volume, token.place, Patience::Wait, &mut buf) {
             Ok(Some((header, live))) => {
-                let data = buf.get(record::HEADER_BYTES..).unwrap_or_default();
-                let at = header.message_id_at as usize;
-                let id = data.get(at..at + usize::from(header.message_id_bytes)).unwrap_or_default();
                 let whole = record::is_whole(&buf);
-                e.alive = volume.is_alive(token.place) && live && whole;
-                e.message_id = Some(String::from_utf8_lossy(id).into_owned());
-                e.lines.push((
-                    "record",
-                    format!("{} bytes, sequence {}", header.record_bytes(), header.sequence),
-                ));
+                let stored = header.record_bytes();
+                let unpacked = self.explain_packed(header, buf, &mut e);
+                let readable = unpacked.is_some();
+                let (header, buf) = unpacked.unwrap_or((header, Vec::new()));
+                let data = buf.get(record::HEADER_BYTES..).unwrap_or_default();
+                let id = header.message_id(data);
+                e.alive = volume.is_alive(token.place) && live && whole && readable;
+                e.message_id = readable.then(|| String::from_utf8_lossy(id).into_owned());
+                e.lines.push(("record", format!("{stored} bytes, sequence {}", header.sequence)));
                 e.lines
                     .push(("checksum", if whole { "right" } else { "WRONG: the record is damaged" }.into()));
                 e.lines.push(("cancelled", if live { "no" } else { "yes" }.into()));
@@ -88,6 +88,30 @@ impl Spool {
             Err(error) => e.lines.push(("record", format!("cannot be read: {error}"))),
         }
         e
+    }
+
+    /// Unpacks a compressed record, if that is what it is and it can be done.
+    fn explain_packed(
+        &self,
+        header: RecordHeader,
+        mut raw: Vec<u8>,
+        e: &mut Explanation,
+    ) -> Option<(RecordHeader, Vec<u8>)> {
+        if !header.packed {
+            return Some((header, raw));
+        }
+        let mut out = Vec::new();
+        match self.shared.packing.unpack(&header, &mut raw, &mut out) {
+            Ok(unpacked) => {
+                let text = format!("with zstd, from {} bytes", unpacked.record_bytes());
+                e.lines.push(("compressed", text));
+                Some((unpacked, out))
+            }
+            Err(error) => {
+                e.lines.push(("compressed", format!("with zstd, and {error}")));
+                None
+            }
+        }
     }
 
     fn explain_place(&self, volume: &dyn Volume, token: &Token, e: &mut Explanation) {

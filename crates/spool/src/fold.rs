@@ -13,6 +13,7 @@ use crate::journal::{ArticleRow, GroupRow, Row};
 use crate::key::{Key, KeyHasher};
 use crate::method::Volumes;
 use crate::overview::{RowEntry, Segments};
+use crate::packing::Packing;
 use crate::promise::GroupNumbers;
 use crate::residents::Residents;
 use crate::rules::Rules;
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     pub groups: Groups,
     pub volumes: Volumes,
     pub history: History,
+    pub packing: Arc<Packing>,
     /// Rises with every change that LIST ACTIVE would show.
     pub generation: AtomicU64,
     /// LIST ACTIVE's text and the generation it is of.

@@ -23,6 +23,7 @@ mod key;
 mod manager;
 mod method;
 mod overview;
+mod packing;
 mod progress;
 mod promise;
 mod reading;
@@ -37,12 +38,15 @@ mod token;
 pub mod verify;
 
 pub use commit::{Entry, Filed, Filing, Outcome, Ticket};
-pub use config::{BufferConfig, ClassConfig, Durability, HistoryShape, Order, RuleConfig, SpoolConfig};
+pub use config::{
+    BufferConfig, ClassConfig, Compress, Durability, HistoryShape, Order, RuleConfig, SpoolConfig,
+};
 pub use disk::{CrashKind, Disk, DiskFile, Mapping, Open, RealDisk, SimDisk};
 pub use error::{ReadError, SpoolError, Trouble, TroubleKind};
 pub use groups::{Flag, Group, GroupChange, GroupId, GroupTable, Marks, NewGroup};
 pub use history::{Reservation, Reservations};
 pub use key::{Key, KeyHasher};
+pub use packing::DictionaryStatus;
 pub use progress::Progress;
 pub use reading::{ArticleBuf, Lookup, Part, Patience};
 pub use rebuild::{RebuildReport, rebuild};

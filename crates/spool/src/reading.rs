@@ -52,6 +52,8 @@ pub enum Part {
 #[derive(Debug, Default)]
 pub struct ArticleBuf {
     bytes: Vec<u8>,
+    /// What a compressed article was read into.
+    raw: Vec<u8>,
     header: Option<RecordHeader>,
 }
 
@@ -104,12 +106,12 @@ impl ArticleBuf {
 
     /// Memory held, in bytes.
     pub fn capacity(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.capacity() + self.raw.capacity()
     }
 
     /// Gives memory back beyond `bytes`.
     pub fn shrink_to(&mut self, bytes: usize) {
-        if self.bytes.capacity() > bytes {
+        if self.capacity() > bytes {
             *self = Self::default();
         }
     }
@@ -145,7 +147,11 @@ impl Shared {
         let Some(volume) = self.volumes.get(token.volume).filter(|v| v.method() == token.method) else {
             return Ok(false);
         };
-        let header = read_record(volume, token.place, patience, &mut out.bytes)?;
+        let mut header = read_record(volume, token.place, patience, &mut out.bytes)?;
+        if let Some(packed) = header.filter(|h| h.packed) {
+            std::mem::swap(&mut out.raw, &mut out.bytes);
+            header = Some(self.packing.unpack(&packed, &mut out.raw, &mut out.bytes)?);
+        }
         // Never another article's bytes under a Message-ID (guarantee G3).
         out.header =
             header.filter(|h| expect.is_none_or(|key| h.key == *key)).filter(|_| out.bytes.ends_with(END));

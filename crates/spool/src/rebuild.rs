@@ -386,7 +386,15 @@ impl<'a> Scan<'a> {
 
 /// Publishes the record a scan stands at; a cancelled one only tells its numbers and is remembered.
 fn publish_record(folds: &mut Folds, header: &RecordHeader, scan: &Scan<'_>) -> bool {
-    let data = scan.data();
+    let (mut raw, mut unpacked) = (Vec::new(), Vec::new());
+    let data = if header.packed {
+        raw.extend_from_slice(scan.chunk.get(scan.record.clone()).unwrap_or_default());
+        // Without its dictionary it is as good as cancelled.
+        let _ = folds.shared.packing.unpack(header, &mut raw, &mut unpacked);
+        unpacked.get(HEADER_BYTES..).unwrap_or_default()
+    } else {
+        scan.data()
+    };
     let mut numbers = Vec::new();
     for (name, number) in xref_pairs(data) {
         if let Some(id) = group_named(folds, name) {

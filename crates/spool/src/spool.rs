@@ -9,6 +9,7 @@ use crate::groups::{Group, GroupChange, GroupId, GroupTable, Marks, NewGroup};
 use crate::history::{Reservation, Reservations};
 use crate::journal::{GroupRow, Row};
 use crate::key::Key;
+use crate::packing::DictionaryStatus;
 use crate::progress::Progress;
 use crate::promise::MARGIN_MIN;
 use crate::reading::{ArticleBuf, Lookup, Patience};
@@ -121,15 +122,28 @@ impl Spool {
     /// Commits a batch; blocks for microseconds, or while the disk is slow. On `Err` the outcomes so far stand and the
     /// other entries were not accepted.
     pub fn commit(&self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<Ticket, Trouble> {
-        self.writer.lock().commit(batch, outcomes)
+        if !self.shared.packing.is_used() {
+            return self.writer.lock().commit(batch, outcomes);
+        }
+        // Compressing takes many times as long as committing: it is done before the lock is taken.
+        let classes = self.writer.lock().classes_of(batch);
+        let pack = |(entry, class): (&Entry<'_>, Option<usize>)| match entry {
+            Entry::Article(f) if !self.is_known(&f.key) => self.shared.packing.pack(class?, f.pieces),
+            _ => None,
+        };
+        let packed = batch.iter().zip(classes).map(pack).collect();
+        self.writer.lock().commit_packed(batch, packed, outcomes)
     }
 
-    /// As [`Spool::commit`], but `None` if another thread is committing.
+    /// As [`Spool::commit`], but `None` if another thread is committing, or articles may have to be compressed.
     pub fn try_commit(
         &self,
         batch: &[Entry<'_>],
         outcomes: &mut Vec<Outcome>,
     ) -> Option<Result<Ticket, Trouble>> {
+        if self.shared.packing.is_used() {
+            return None;
+        }
         Some(self.writer.try_lock()?.commit(batch, outcomes))
     }
 
@@ -379,6 +393,16 @@ impl Spool {
         })
     }
 
+    /// The dictionaries that articles were or are compressed with, oldest first.
+    pub fn dictionaries(&self) -> Vec<DictionaryStatus> {
+        self.shared.packing.status()
+    }
+
+    /// Writes copies of dictionaries again that are damaged or missing on disk; returns how many.
+    pub fn mend_dictionaries(&self) -> io::Result<u64> {
+        self.shared.packing.mend()
+    }
+
     /// Name of a volume, for a token's text form.
     pub fn volume_name(&self, volume: u16) -> Option<&str> {
         self.shared.volumes.get(volume).map(|v| v.name())
@@ -392,6 +416,7 @@ impl Spool {
     /// Closes in order: what is in memory is written, everything is synced, and the next start replays nothing.
     pub fn close(&self) -> Result<(), SpoolError> {
         let Some(thread) = self.thread.lock().take() else { return Ok(()) };
+        self.shared.packing.finish();
         let dir = self.shared.config.dir.clone();
         let mut writer = self.writer.lock();
         let result = writer.close().map_err(SpoolError::io("close", &dir));
@@ -420,6 +445,7 @@ impl Drop for Spool {
     /// Without [`Spool::close`] this is like a crash of the process: nothing is lost, the next start replays.
     fn drop(&mut self) {
         if let Some(thread) = self.thread.lock().take() {
+            self.shared.packing.finish();
             self.sync.abandon();
             let _ = thread.join();
         }

@@ -64,6 +64,7 @@ impl Spool {
         }
         progress.finish();
         self.verify_history(progress, &mut report);
+        self.shared.packing.verify(&mut |place, what| report.found(place, what));
         report
     }
 

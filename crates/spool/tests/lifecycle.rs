@@ -201,6 +201,7 @@ fn classes_by_rule_order_and_method() {
         buffers: buffers.iter().map(|b| (*b).to_owned()).collect(),
         order: Order::Interleave,
         size_bytes,
+        compress: None,
     };
     config.classes.push(class("ram", MethodKind::Memory, &[], 1 << 16));
     config.classes.push(class("none", MethodKind::Trash, &[], 0));

@@ -58,6 +58,7 @@ pub fn config(dir: &str, buffers: &[(&str, u64)]) -> SpoolConfig {
         buffers: buffers.iter().map(|b| b.0.to_owned()).collect(),
         order: Order::Interleave,
         size_bytes: 0,
+        compress: None,
     }];
     config.rules = vec![RuleConfig { class: "all".into(), ..RuleConfig::default() }];
     config.durability = Durability::Always;

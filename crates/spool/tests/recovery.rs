@@ -435,6 +435,7 @@ fn a_memory_class_may_go() {
         buffers: Vec::new(),
         order: Order::Interleave,
         size_bytes: 1 << 18,
+        compress: None,
     });
     let ram = RuleConfig { class: "ram".into(), groups: Some("test.g0".into()), ..RuleConfig::default() };
     with.rules.insert(0, ram);

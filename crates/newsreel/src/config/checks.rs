@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::Method;
 use super::draft::{At, ClassDraft, Draft};
 use super::faults::{Fault, nearest};
+use super::{Compression, Method};
 
 /// Least size of a buffer, in bytes.
 const BUFFER_BYTES_MIN: u64 = 64 << 10;
@@ -135,6 +135,15 @@ impl<'a> Checker<'a> {
                 );
             }
             _ => {}
+        }
+        if method != Method::Cnfs && class.compress.value == Some(Compression::Zstd) {
+            let message = "only a class of method \"cnfs\" stores compressed articles".to_owned();
+            self.fault(
+                &class.compress.span,
+                "of no use",
+                message,
+                "remove the key, or set method = \"cnfs\"",
+            );
         }
         match (method, class.size.value) {
             (Method::Memory, Some(size)) if size < BUFFER_BYTES_MIN => {

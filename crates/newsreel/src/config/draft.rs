@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{
-    Access, Buffer, Cidr, Class, Config, Distributions, Durability, Groups, Limits, LogFormat, LogLevel,
-    Method, Order, Peer, Rule, Site, UnknownGroups,
+    Access, Buffer, Cidr, Class, Compression, Config, Distributions, Durability, Groups, Limits, LogFormat,
+    LogLevel, Method, Order, Peer, Rule, Site, UnknownGroups,
 };
 
 /// A value and its place; for a default, the place of its section's head.
@@ -61,6 +61,8 @@ pub(super) struct ClassDraft {
     pub(super) buffers: At<Vec<String>>,
     pub(super) order: At<Order>,
     pub(super) size: At<u64>,
+    pub(super) compress: At<Compression>,
+    pub(super) compress_level: At<u64>,
 }
 
 #[derive(Debug)]
@@ -200,6 +202,8 @@ impl ClassDraft {
             buffers: self.buffers.value?,
             order: self.order.value?,
             size: self.size.value?,
+            compress: self.compress.value?,
+            compress_level: u8::try_from(self.compress_level.value?).ok()?,
         })
     }
 }

@@ -126,6 +126,10 @@ pub struct Class {
     pub order: Order,
     /// Size in bytes, for `memory`; 0 for the others.
     pub size: u64,
+    /// Whether articles are stored compressed, for `cnfs`.
+    pub compress: Compression,
+    /// zstd's level.
+    pub compress_level: u8,
 }
 
 /// `[[rule]]`: an article that meets every condition given goes to `class`; the first rule that matches decides.
@@ -215,6 +219,15 @@ pub enum Order {
     Interleave,
     /// One buffer is filled to its end, then the next one.
     Sequential,
+}
+
+/// How the articles of a class are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// As they are sent.
+    None,
+    /// Each compressed with zstd.
+    Zstd,
 }
 
 /// Least severe event that is logged.

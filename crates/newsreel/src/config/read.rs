@@ -286,6 +286,8 @@ impl Reader {
             buffers: self.get(entry, "buffers", values::names),
             order: self.get(entry, "order", values::choice),
             size: self.get(entry, "size", values::size),
+            compress: self.get(entry, "compress", values::choice),
+            compress_level: self.get(entry, "compress_level", values::integer),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Config, Durability, Groups, Method, Order};
+use super::{Compression, Config, Durability, Groups, Method, Order};
 
 const DAY_SECS: u64 = 86_400;
 
@@ -49,6 +49,13 @@ fn class(class: &super::Class) -> spool::ClassConfig {
             Order::Sequential => spool::Order::Sequential,
         },
         size_bytes: class.size,
+        compress: match class.compress {
+            Compression::None => None,
+            Compression::Zstd => Some(spool::Compress {
+                level: i32::from(class.compress_level),
+                samples: spool::Compress::SAMPLES_USUAL,
+            }),
+        },
     }
 }
 

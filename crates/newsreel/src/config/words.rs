@@ -1,6 +1,6 @@
 //! The words that stand for the configuration's enumerations, in one place for reading and writing.
 
-use super::{Durability, LogFormat, LogLevel, Method, Order, UnknownGroups};
+use super::{Compression, Durability, LogFormat, LogLevel, Method, Order, UnknownGroups};
 use crate::config::units;
 
 /// An enumeration each of whose values is a word in the file.
@@ -34,6 +34,10 @@ impl Word for Method {
 impl Word for Order {
     const WORDS: &'static [(&'static str, Self)] =
         &[("interleave", Self::Interleave), ("sequential", Self::Sequential)];
+}
+
+impl Word for Compression {
+    const WORDS: &'static [(&'static str, Self)] = &[("none", Self::None), ("zstd", Self::Zstd)];
 }
 
 impl Word for LogLevel {
@@ -101,6 +105,7 @@ mod tests {
         assert_eq!(words("unknown_groups"), own::<UnknownGroups>());
         assert_eq!(words("method"), own::<Method>());
         assert_eq!(words("order"), own::<Order>());
+        assert_eq!(words("compress"), own::<Compression>());
         assert_eq!(words("log_level"), own::<LogLevel>());
         assert_eq!(words("log_format"), own::<LogFormat>());
     }

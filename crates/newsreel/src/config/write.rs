@@ -129,11 +129,13 @@ fn buffer_lines(buffer: &Buffer) -> Lines {
 }
 
 fn class_lines(class: &Class) -> Lines {
-    let Class { name, method, buffers, order, size: bytes } = class;
+    let Class { name, method, buffers, order, size: bytes, compress, compress_level } = class;
     let mut lines = vec![("name", quoted(name)), ("method", quoted(method.word()))];
     if *method == Method::Cnfs {
         lines.push(("buffers", list(buffers)));
         lines.push(("order", quoted(order.word())));
+        lines.push(("compress", quoted(compress.word())));
+        lines.push(("compress_level", compress_level.to_string()));
     }
     if *method == Method::Memory {
         lines.push(("size", size(*bytes)));

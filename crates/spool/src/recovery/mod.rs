@@ -183,6 +183,7 @@ pub(crate) struct Paths {
     pub history: PathBuf,
     pub overview: PathBuf,
     pub residents: PathBuf,
+    pub dictionaries: PathBuf,
 }
 
 impl Paths {
@@ -191,6 +192,7 @@ impl Paths {
         Self {
             dir: dir.into(),
             journal: dir.join("journal"),
+            dictionaries: dir.join("dictionaries"),
             history: index.join("history"),
             overview: index.join("overview"),
             residents: index.join("residents"),

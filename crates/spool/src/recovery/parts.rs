@@ -13,6 +13,7 @@ use crate::key::KeyHasher;
 use crate::method::cnfs::{Cycbuff, Found};
 use crate::method::{MemoryVolume, Volume, Volumes};
 use crate::overview::Segments;
+use crate::packing::Packing;
 use crate::progress::Progress;
 use crate::residents::{Residents, ResidentsState};
 use crate::rules::{CLASSES_MAX, Rules};
@@ -70,6 +71,8 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
         }
         residents.push(stream);
     }
+    let packing = Packing::open(disk, &paths.dictionaries, &config.classes)
+        .map_err(SpoolError::io("open dictionaries in", &paths.dictionaries))?;
     let classes: Vec<&str> = config.classes.iter().map(|c| c.name.as_str()).collect();
     let rules = Rules::new(&config.rules, |name| classes.iter().position(|c| *c == name))?;
     let shared = Arc::new(Shared {
@@ -79,6 +82,7 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
         groups: Groups::default(),
         volumes: Volumes::new(volumes),
         history,
+        packing: Arc::new(packing),
         generation: AtomicU64::new(1),
         list: Mutex::default(),
         articles: AtomicU64::new(0),

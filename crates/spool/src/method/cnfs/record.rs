@@ -15,13 +15,14 @@ pub(crate) const MAGIC_CANCELLED: &[u8; 4] = b"NCan";
 /// What ends a stored article.
 pub(crate) const END: &[u8] = b".\r\n";
 const VERSION: u8 = 1;
+const VERSION_PACKED: u8 = 2;
 
 /// A record's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
     /// Bytes after the header, padding not counted.
     pub data_bytes: u32,
-    /// Of them, Xref line and headers with the blank line.
+    /// Of them (once unpacked), Xref line and headers with the blank line.
     pub header_bytes: u32,
     /// Its absolute position in the volume.
     pub place: u64,
@@ -39,6 +40,8 @@ pub(crate) struct RecordHeader {
     pub message_id_bytes: u16,
     /// Storage class.
     pub class: u8,
+    /// The data is compressed; offsets and `header_bytes` are those of the unpacked data.
+    pub packed: bool,
 }
 
 impl RecordHeader {
@@ -55,7 +58,7 @@ impl RecordHeader {
         h[56..60].copy_from_slice(&self.message_id_at.to_le_bytes());
         h[60..62].copy_from_slice(&self.message_id_bytes.to_le_bytes());
         h[62] = self.class;
-        h[63] = VERSION;
+        h[63] = if self.packed { VERSION_PACKED } else { VERSION };
         out.extend_from_slice(&h);
     }
 
@@ -64,7 +67,7 @@ impl RecordHeader {
         let mut r = Reader(bytes.get(..HEADER_BYTES)?);
         let magic: [u8; 4] = r.array()?;
         r.u32()?;
-        let header = Self {
+        let mut header = Self {
             data_bytes: r.u32()?,
             header_bytes: r.u32()?,
             place: r.u64()?,
@@ -75,9 +78,11 @@ impl RecordHeader {
             message_id_at: r.u32()?,
             message_id_bytes: u16::from_le_bytes(r.array()?),
             class: r.u8()?,
+            packed: false,
         };
-        let sane = r.u8()? == VERSION
-            && header.header_bytes <= header.data_bytes
+        let version = r.u8()?;
+        header.packed = version == VERSION_PACKED;
+        let sane = (header.packed || version == VERSION && header.header_bytes <= header.data_bytes)
             && header.data_bytes >= END.len() as u32
             && u64::from(header.message_id_at) + u64::from(header.message_id_bytes)
                 <= u64::from(header.header_bytes);
