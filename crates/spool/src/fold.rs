@@ -25,6 +25,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// What an overview row has besides fields and Xref value, at most: a number of 20 digits, two TABs, `Xref: `, CRLF.
+const ROW_FRAME_BYTES_MAX: usize = 32;
+
 /// What readers see.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -151,18 +154,19 @@ impl Folds {
         volume.mark_alive(a.token.place);
         let pushed = residents.push(a.token.place, a.arrived, a.numbers);
         self.note("residents", pushed);
+        let row_bytes_max = ROW_FRAME_BYTES_MAX + a.fields.len() + a.xref.len();
         for (id, number) in a.numbers {
             let Some(group) = table.get(*id) else { continue };
             let mut state = group.state();
             let state = &mut *state;
-            if state.overview.is_full(*number) {
+            if state.overview.is_full(*number, row_bytes_max) {
                 let closed = state.overview.close(*id, &state.live, &mut self.segments);
                 if let Err(e) = closed {
                     self.failed.get_or_insert_with(|| format!("cannot write overview: {e}"));
                 }
             }
             let entry = RowEntry { number: *number, end: 0, token: a.token, arrived: a.arrived };
-            state.overview.push(entry, |text| {
+            state.overview.push(entry, row_bytes_max, |text| {
                 append_decimal(*number, text);
                 text.push(b'\t');
                 text.extend_from_slice(a.fields);

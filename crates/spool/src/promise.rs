@@ -7,9 +7,12 @@
 use crate::journal::GroupRow;
 
 /// Numbers promised ahead for a quiet group: what a power cut makes it skip at most.
-pub(crate) const MARGIN_MIN: u64 = 256;
+pub(crate) const MARGIN_MIN: u64 = 512;
 /// The same for the busiest group.
 const MARGIN_MAX: u64 = 1 << 16;
+/// A group that used up half of its margin within so much journal, in bytes, is a busy one: about what is written between
+/// two syncs under full feed.
+const BUSY_JOURNAL_BYTES: u64 = 16 << 20;
 
 /// The writer's view of a group's numbers.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +24,8 @@ pub(crate) struct GroupNumbers {
     /// A promise that is durable as soon as the journal is synced to the position.
     pending: Option<(u64, u64)>,
     margin: u64,
+    /// Journal position at the last promise.
+    promised_at: u64,
     /// The last promise was used up before a sync made the next one durable.
     hurried: bool,
     /// Which storage rules' group condition the group meets.
@@ -44,6 +49,7 @@ impl GroupNumbers {
             promised: row.promised,
             pending: None,
             margin: MARGIN_MIN,
+            promised_at: 0,
             hurried: false,
             rule_bits,
         }
@@ -77,10 +83,12 @@ impl GroupNumbers {
         let ahead = self.pending.map_or(self.promised, |(_, upto)| upto);
         let mut promise = None;
         if number + self.margin / 2 > ahead {
-            let hurried = self.hurried || self.pending.is_some();
+            let busy = end.saturating_sub(self.promised_at) < BUSY_JOURNAL_BYTES;
+            let hurried = self.hurried || self.pending.is_some() || busy;
             self.margin =
                 if hurried { self.margin * 16 } else { self.margin / 2 }.clamp(MARGIN_MIN, MARGIN_MAX);
             self.hurried = false;
+            self.promised_at = end;
             promise = Some(number + self.margin);
             self.pending = Some((end, number + self.margin));
         }
@@ -124,8 +132,9 @@ mod tests {
             }
         }
         assert!(forced < 10, "{forced}");
-        for i in 200_000..260_000u64 {
-            n.next(i * 10, i * 10 + 1);
+        for i in 1..=60_000u64 {
+            let at = i * BUSY_JOURNAL_BYTES / 100;
+            n.next(at, at + 1);
         }
         assert!(n.promised() - n.assigned <= MARGIN_MIN * 16, "{}", n.promised() - n.assigned);
     }

@@ -46,15 +46,30 @@ fn set<T>(slot: &mut Option<T>, value: T) -> Option<()> {
     slot.is_none().then(|| *slot = Some(value))
 }
 
-const MONTHS: [&[u8]; 12] =
-    [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
+const MONTHS: [u32; 12] =
+    letters([b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"]);
 
-const WEEKDAYS: [&[u8]; 7] = [b"mon", b"tue", b"wed", b"thu", b"fri", b"sat", b"sun"];
+const WEEKDAYS: [u32; 7] = letters([b"mon", b"tue", b"wed", b"thu", b"fri", b"sat", b"sun"]);
+
+/// Three letters as one number, whatever their case.
+const fn three([a, b, c]: [u8; 3]) -> u32 {
+    u32::from_be_bytes([0, a.to_ascii_lowercase(), b.to_ascii_lowercase(), c.to_ascii_lowercase()])
+}
+
+const fn letters<const N: usize>(names: [&[u8; 3]; N]) -> [u32; N] {
+    let mut numbers = [0; N];
+    let mut i = 0;
+    while i < N {
+        numbers[i] = three(*names[i]);
+        i += 1;
+    }
+    numbers
+}
 
 /// Which of `names` the word begins with, whatever its case.
-fn named(names: &[&[u8]], word: &[u8]) -> Option<usize> {
-    let first = word.get(..3)?;
-    names.iter().position(|name| name.eq_ignore_ascii_case(first))
+fn named(names: &[u32], word: &[u8]) -> Option<usize> {
+    let first = three(*word.first_chunk()?);
+    names.iter().position(|name| *name == first)
 }
 
 impl Parts {

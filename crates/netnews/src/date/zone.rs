@@ -9,67 +9,82 @@ const MINUTES_PER_HOUR: i64 = 60;
 /// The furthest offset from UTC taken: 24 hours.
 const OFFSET_MINUTES_MAX: i64 = 24 * MINUTES_PER_HOUR;
 
+/// Longest name in the table, in octets.
+const NAME_BYTES_MAX: usize = 8;
+
+/// A name as one number, whatever its case, so that finding it is a row of comparisons; 0 if it is too long.
+const fn packed(name: &[u8]) -> u64 {
+    if name.len() > NAME_BYTES_MAX {
+        return 0;
+    }
+    let (mut number, mut rest) = (0, name);
+    while let [first, others @ ..] = rest {
+        number = number << 8 | first.to_ascii_uppercase() as u64;
+        rest = others;
+    }
+    number
+}
+
 /// Name and offset in minutes east of UTC.
-const NAMES: &[(&[u8], i64)] = &[
-    (b"UT", 0),
-    (b"UTC", 0),
-    (b"GMT", 0),
-    (b"WET", 0),
-    (b"BST", 60),
-    (b"WEST", 60),
-    (b"MET", 60),
-    (b"MEZ", 60),
-    (b"CET", 60),
-    (b"SWT", 60),
-    (b"MEST", 120),
-    (b"MESZ", 120),
-    (b"METDST", 120),
-    (b"CEST", 120),
-    (b"EET", 120),
-    (b"SAST", 120),
-    (b"EEST", 180),
-    (b"MSK", 180),
-    (b"MSD", 240),
-    (b"IST", 330),
-    (b"HKT", 480),
-    (b"SGT", 480),
-    (b"WST", 480),
-    (b"AWST", 480),
-    (b"JST", 540),
-    (b"KST", 540),
-    (b"ACST", 570),
-    (b"AEST", 600),
-    (b"EAST", 600),
-    (b"AEDT", 660),
-    (b"NZST", 720),
-    (b"NZT", 720),
-    (b"NZDT", 780),
-    (b"NST", -210),
-    (b"NDT", -150),
-    (b"AST", -240),
-    (b"ADT", -180),
-    (b"EST", -300),
-    (b"EDT", -240),
-    (b"CST", -360),
-    (b"CDT", -300),
-    (b"MST", -420),
-    (b"MDT", -360),
-    (b"PST", -480),
-    (b"PDT", -420),
-    (b"YST", -540),
-    (b"YDT", -480),
-    (b"AKST", -540),
-    (b"AKDT", -480),
-    (b"HST", -600),
+const NAMES: &[(u64, i64)] = &[
+    (packed(b"Z"), 0),
+    (packed(b"UT"), 0),
+    (packed(b"UTC"), 0),
+    (packed(b"GMT"), 0),
+    (packed(b"WET"), 0),
+    (packed(b"BST"), 60),
+    (packed(b"WEST"), 60),
+    (packed(b"MET"), 60),
+    (packed(b"MEZ"), 60),
+    (packed(b"CET"), 60),
+    (packed(b"SWT"), 60),
+    (packed(b"MEST"), 120),
+    (packed(b"MESZ"), 120),
+    (packed(b"METDST"), 120),
+    (packed(b"CEST"), 120),
+    (packed(b"EET"), 120),
+    (packed(b"SAST"), 120),
+    (packed(b"EEST"), 180),
+    (packed(b"MSK"), 180),
+    (packed(b"MSD"), 240),
+    (packed(b"IST"), 330),
+    (packed(b"HKT"), 480),
+    (packed(b"SGT"), 480),
+    (packed(b"WST"), 480),
+    (packed(b"AWST"), 480),
+    (packed(b"JST"), 540),
+    (packed(b"KST"), 540),
+    (packed(b"ACST"), 570),
+    (packed(b"AEST"), 600),
+    (packed(b"EAST"), 600),
+    (packed(b"AEDT"), 660),
+    (packed(b"NZST"), 720),
+    (packed(b"NZT"), 720),
+    (packed(b"NZDT"), 780),
+    (packed(b"NST"), -210),
+    (packed(b"NDT"), -150),
+    (packed(b"AST"), -240),
+    (packed(b"ADT"), -180),
+    (packed(b"EST"), -300),
+    (packed(b"EDT"), -240),
+    (packed(b"CST"), -360),
+    (packed(b"CDT"), -300),
+    (packed(b"MST"), -420),
+    (packed(b"MDT"), -360),
+    (packed(b"PST"), -480),
+    (packed(b"PDT"), -420),
+    (packed(b"YST"), -540),
+    (packed(b"YDT"), -480),
+    (packed(b"AKST"), -540),
+    (packed(b"AKDT"), -480),
+    (packed(b"HST"), -600),
 ];
 
 /// Seconds east of UTC of a zone's name; `None` if the name is not known. Military letters but Z count as unknown, for
 /// RFC 822 had their signs wrong.
 pub(super) fn named(name: &[u8]) -> Option<i64> {
-    if name.eq_ignore_ascii_case(b"Z") {
-        return Some(0);
-    }
-    NAMES.iter().find(|(text, _)| text.eq_ignore_ascii_case(name)).map(|(_, minutes)| minutes * 60)
+    let name = packed(name);
+    NAMES.iter().find(|(known, _)| *known == name).map(|(_, minutes)| minutes * 60)
 }
 
 /// Seconds east of UTC of the digits after a sign: `h`, `hh`, `hmm`, `hhmm` or `hh:mm`.

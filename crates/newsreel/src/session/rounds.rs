@@ -15,9 +15,11 @@ use netnews::nntp::response::{append, append_standard, code};
 use netnews::nntp::wire::{End, NextLine, find_end, next_line};
 use std::io;
 
-/// Articles filed together at most. They are answered at once: a peer that waits for answers before it sends more
-/// works on while we do.
-const BATCH_ARTICLES_MAX: usize = 48;
+/// Articles filed together, about. They are answered at once: a peer that waits for answers before it sends more
+/// works on while we do. What a round brought is cut into equal parts, since a small rest costs nearly as much as a part.
+const BATCH_ARTICLES: usize = 48;
+/// Articles gathered at most before they are filed.
+const GATHERED_ARTICLES_MAX: usize = 10 * BATCH_ARTICLES;
 /// Offers answered together at most, at once as well.
 const OFFERS_MAX: usize = 48;
 /// What a search for an article's end must see of what was thrown away before, in bytes.
@@ -117,7 +119,7 @@ impl Session {
             }
         }
         *consumed = at;
-        if self.file(&mut batch).await == Flow::Close { Ok(Flow::Close) } else { Ok(flow) }
+        if self.file(&mut batch).await? == Flow::Close { Ok(Flow::Close) } else { Ok(flow) }
     }
 
     /// The command at `at`.
@@ -131,7 +133,7 @@ impl Session {
             NextLine::More => return Ok(Step::More(at)),
             NextLine::Line { line, next } => (line, next),
             NextLine::TooLong { next } => {
-                if self.file(batch).await == Flow::Close {
+                if self.file(batch).await? == Flow::Close {
                     return Ok(Step::Close);
                 }
                 append(self.out.text(), code::SYNTAX_ERROR, "Line too long");
@@ -161,7 +163,7 @@ impl Session {
             }
             _ => {}
         }
-        if self.file(batch).await == Flow::Close {
+        if self.file(batch).await? == Flow::Close {
             return Ok(Step::Close);
         }
         let verdict = self.dispatch(command).await?;
@@ -212,8 +214,8 @@ impl Session {
             }
             Way::Takethis => {
                 batch.articles.push(Incoming { wire, claimed_id: Some(takethis_id(buffer, at, head)) });
-                if batch.articles.len() >= BATCH_ARTICLES_MAX {
-                    if self.file(batch).await == Flow::Close {
+                if batch.articles.len() >= GATHERED_ARTICLES_MAX {
+                    if self.file(batch).await? == Flow::Close {
                         return Ok(Step::Close);
                     }
                     self.out.flush().await?;
@@ -263,17 +265,23 @@ impl Session {
     }
 
     /// Handles what was gathered so far.
-    async fn file(&mut self, batch: &mut Gathered<'_>) -> Flow {
+    async fn file(&mut self, batch: &mut Gathered<'_>) -> io::Result<Flow> {
         self.answer_offers(&mut batch.offers);
-        if batch.articles.is_empty() {
-            return Flow::Continue;
+        let gathered = batch.articles.len();
+        let parts = ((gathered + BATCH_ARTICLES / 2) / BATCH_ARTICLES).max(1);
+        let mut filed = 0;
+        for part in batch.articles.chunks(gathered.div_ceil(parts).max(1)) {
+            if filed > 0 {
+                self.out.flush().await?;
+            }
+            let Some((feed, out)) = self.feed() else { break };
+            if feed.take(part, out.text()).await == Outlook::Trouble {
+                return Ok(Flow::Close);
+            }
+            filed += part.len();
         }
-        let outlook = match self.feed() {
-            Some((feed, out)) => feed.take(&batch.articles, out.text()).await,
-            None => Outlook::Good,
-        };
         batch.articles.clear();
-        if outlook == Outlook::Good { Flow::Continue } else { Flow::Close }
+        Ok(Flow::Continue)
     }
 
     /// Answers the CHECKs gathered so far.

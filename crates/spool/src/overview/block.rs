@@ -12,8 +12,13 @@ const MAGIC: &[u8; 4] = b"NOvB";
 pub(crate) const HEADER_BYTES: usize = 40;
 /// Length of one entry.
 pub(crate) const ENTRY_BYTES: usize = 24;
-/// Row text at which an open block is closed.
+/// Row text that an open block holds, unless a single row is longer.
 pub(crate) const BLOCK_TEXT_BYTES: usize = 16 << 10;
+/// Memory for the text of an open block grows in these steps: a busy site has many thousand open blocks, and doubling
+/// leaves as much memory behind as it gives.
+const TEXT_ROOM_BYTES: [usize; 3] = [1 << 10, 4 << 10, BLOCK_TEXT_BYTES];
+/// Entries that go with each of them.
+const ENTRIES_ROOM: [usize; 3] = [4, 12, 48];
 
 /// One row's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +46,20 @@ impl Rows {
             _ => self.entries.get(i - 1)?.end as usize,
         };
         self.text.get(start..self.entries.get(i)?.end as usize)
+    }
+
+    /// Makes room for one more row of `row_bytes`.
+    pub fn make_room(&mut self, row_bytes: usize) {
+        let text = self.text.len() + row_bytes;
+        if text > self.text.capacity() {
+            let room = TEXT_ROOM_BYTES.into_iter().find(|room| *room >= text).unwrap_or(text);
+            self.text.reserve_exact(room - self.text.len());
+        }
+        let entries = self.entries.len() + 1;
+        if entries > self.entries.capacity() {
+            let room = ENTRIES_ROOM.into_iter().find(|room| *room >= entries).unwrap_or(entries * 2);
+            self.entries.reserve_exact(room - self.entries.len());
+        }
     }
 
     /// Index of the row with this number.

@@ -87,16 +87,17 @@ pub(crate) struct GroupOverview {
 }
 
 impl GroupOverview {
-    /// Adds a row; `text` appends it in wire form. Numbers must ascend.
-    pub fn push(&mut self, entry: RowEntry, text: impl FnOnce(&mut Vec<u8>)) {
+    /// Adds a row of at most `row_bytes_max`; `text` appends it in wire form. Numbers must ascend.
+    pub fn push(&mut self, entry: RowEntry, row_bytes_max: usize, text: impl FnOnce(&mut Vec<u8>)) {
+        self.open.make_room(row_bytes_max);
         text(&mut self.open.text);
         self.open.entries.push(RowEntry { end: self.open.text.len() as u32, ..entry });
     }
 
-    /// Whether the open block should be closed before a row with this number joins it.
-    pub fn is_full(&self, number: u64) -> bool {
-        self.open.text.len() >= block::BLOCK_TEXT_BYTES
-            || self.open.entries.first().is_some_and(|e| !block::fits(e.number, number))
+    /// Whether the open block should be closed before a row of this size and number joins it.
+    pub fn is_full(&self, number: u64, row_bytes_max: usize) -> bool {
+        let Some(first) = self.open.entries.first() else { return false };
+        self.open.text.len() + row_bytes_max > block::BLOCK_TEXT_BYTES || !block::fits(first.number, number)
     }
 
     /// Writes the open block to a segment, without rows whose article is gone if all are.
