@@ -106,8 +106,9 @@ pub(crate) fn take(
         dirs: vec![folds.segments.dir().into()],
         dead: Vec::new(),
     };
-    put_varint(shared.volumes.all().len() as u64, &mut out);
-    for (volume, residents) in shared.volumes.all().iter().zip(&mut folds.residents) {
+    let volumes = shared.volumes.load();
+    put_varint(volumes.all().len() as u64, &mut out);
+    for (volume, residents) in volumes.all().iter().zip(&mut folds.residents) {
         volume.write_header(now)?;
         let (method, name) = (volume.method() as u8, volume.name().to_owned());
         put_volume(&VolumeRow { id: volume.id(), method, name, head: volume.head() }, &mut out);

@@ -228,7 +228,7 @@ impl Writer {
         outcomes: &mut Vec<Outcome>,
     ) -> Result<usize, Trouble> {
         let mut s = std::mem::take(&mut self.scratch);
-        s.clear(self.folds.shared.volumes.all().len());
+        s.clear(self.folds.shared.volumes.load().all().len());
         let told = outcomes.len();
         let table = self.folds.shared.groups.snapshot();
         let mut n = 0;
@@ -278,7 +278,7 @@ impl Writer {
         }
         for run in &s.runs {
             let bytes = s.stage.get(run.volume).and_then(|b| b.get(run.bytes.clone())).unwrap_or_default();
-            if let Some(volume) = shared.volumes.all().get(run.volume) {
+            if let Some(volume) = shared.volumes.load().all().get(run.volume) {
                 volume.write(run.place, bytes).map_err(|e| trouble("write to buffer", &e))?;
             }
         }
@@ -390,8 +390,8 @@ impl Writer {
             None => article_bytes(f) as usize + record::END.len(),
         };
         let len = record::HEADER_BYTES + xref_bytes_max + data_bytes;
-        let volumes = &self.folds.shared.volumes;
-        let Some(choice) = class.choose(volumes, &s.heads, len) else { return Place::Nowhere };
+        let volumes = self.folds.shared.volumes.load();
+        let Some(choice) = class.choose(&volumes, &s.heads, len) else { return Place::Nowhere };
         let Some(v) = volumes.all().get(choice.volume) else { return Place::Nowhere };
         if !s.prepared.is_empty() && s.bytes + len as u64 > PART_BYTES_MAX.min(v.area() / 4) {
             return Place::Later;
@@ -461,16 +461,16 @@ impl Writer {
         if let Some(record) = stage.get_mut(start..) {
             record::seal(record);
         }
-        let (block, area) =
-            self.folds.shared.volumes.all().get(volume).map_or((1, 1), |v| (v.block(), v.area()));
-        let padded = ((stage.len() - start) as u64).next_multiple_of(block);
+        let volumes = self.folds.shared.volumes.load();
+        let Some(v) = volumes.all().get(volume) else { return };
+        let padded = v.padded(stage.len() - start);
         stage.resize(start + padded as usize, 0);
 
         let expires = header.expires;
         match s.runs.iter_mut().rev().find(|r| r.volume == volume) {
             // The area's end cuts a run, even if the record before filled it to the last byte.
             Some(run)
-                if run.place + run.bytes.len() as u64 == token.place && !token.place.is_multiple_of(area) =>
+                if run.place + run.bytes.len() as u64 == token.place && v.offset(token.place) != Some(0) =>
             {
                 run.bytes.end = stage.len();
             }
@@ -480,7 +480,7 @@ impl Writer {
             *head = Some(token.place + padded);
         }
         if let Some(class) = self.classes.get_mut(usize::from(token.class)) {
-            class.stored(token.place + padded, area);
+            class.stored(&**v, token.place + padded);
         }
         s.bytes += padded;
         s.keys.insert(f.key.0);
@@ -627,7 +627,7 @@ impl Writer {
         let shared = &self.folds.shared;
         let before = unix_now().saturating_sub(shared.config.remember_secs);
         let old = shared.history.first_since(u32::try_from(before).unwrap_or(u32::MAX));
-        shared.history.first_living(old, &|token| shared.volumes.is_alive(token))
+        shared.history.first_living(old, &|token| shared.volumes.load().is_alive(token))
     }
 
     /// Begins a journal file; each starts with what a rebuild could not find in the buffers.
@@ -644,7 +644,7 @@ impl Writer {
         let shared = self.folds.shared.clone();
         self.journal.push(&Row::Identity(self.folds.identity.clone()));
         self.journal.push(&Row::Opened { boot_id: self.folds.boot_id });
-        for v in shared.volumes.all() {
+        for v in shared.volumes.load().all() {
             let row =
                 VolumeRow { id: v.id(), method: v.method() as u8, name: v.name().to_owned(), head: v.head() };
             self.journal.push(&Row::Volume(row));

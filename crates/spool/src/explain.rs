@@ -24,8 +24,11 @@ pub struct Explanation {
 impl Spool {
     /// A token's text form (CNFS-10): buffer name, offset in its article area, cycle number.
     pub fn token_text(&self, token: &Token) -> String {
-        match self.shared.volumes.get(token.volume) {
-            Some(v) => format!("{}:{:x}:{:x}", v.name(), token.place % v.area(), token.place / v.area()),
+        match self.shared.volumes.load().get(token.volume) {
+            Some(v) => {
+                let offset = v.offset(token.place).unwrap_or(token.place % v.area());
+                format!("{}:{offset:x}:{:x}", v.name(), v.cycle(token.place))
+            }
             None => token.to_string(),
         }
     }
@@ -35,9 +38,9 @@ impl Spool {
         let mut parts = text.rsplitn(3, ':');
         let cycle = u64::from_str_radix(parts.next()?, 16).ok()?;
         let offset = u64::from_str_radix(parts.next()?, 16).ok()?;
-        let volume = self.shared.volumes.named(parts.next()?)?;
-        let place =
-            cycle.checked_mul(volume.area())?.checked_add(offset).filter(|_| offset < volume.area())?;
+        let volumes = self.shared.volumes.load();
+        let volume = volumes.named(parts.next()?)?;
+        let place = volume.place_in(cycle, offset)?;
         Some(Token { method: volume.method(), class: 0, volume: volume.id(), place })
     }
 
@@ -56,7 +59,8 @@ impl Spool {
     pub fn explain_token(&self, token: &Token, expect: Option<&Key>) -> Explanation {
         let mut e =
             Explanation { token: self.token_text(token), message_id: None, alive: false, lines: Vec::new() };
-        let Some(volume) = self.shared.volumes.get(token.volume) else {
+        let volumes = self.shared.volumes.load();
+        let Some(volume) = volumes.get(token.volume) else {
             e.lines.push(("volume", format!("number {} is not in the configuration", token.volume)));
             return e;
         };
@@ -115,18 +119,22 @@ impl Spool {
     }
 
     fn explain_place(&self, volume: &dyn Volume, token: &Token, e: &mut Explanation) {
-        let (head, area) = (volume.head(), volume.area());
-        let mut where_ = format!("offset {} of {area} in cycle {}", token.place % area, token.place / area);
+        let (head, area, tail) = (volume.head(), volume.area(), volume.tail());
+        let offset = |place| volume.offset(place).unwrap_or_default();
+        let mut where_ =
+            format!("offset {} of {area} in cycle {}", offset(token.place), volume.cycle(token.place));
         let _ = match head.checked_sub(token.place) {
             None => write!(
                 where_,
                 "; not written yet (the write position is {} in cycle {})",
-                head % area,
-                head / area
+                offset(head),
+                volume.cycle(head)
             ),
             Some(0) => write!(where_, "; the write position"),
-            Some(behind) if behind > area => write!(where_, "; overwritten {} bytes ago", behind - area),
-            Some(behind) => write!(where_, "; {} bytes until it is overwritten", area - behind),
+            Some(_) if token.place < tail => {
+                write!(where_, "; overwritten {} bytes ago", tail - token.place)
+            }
+            Some(_) => write!(where_, "; {} bytes until it is overwritten", token.place - tail),
         };
         e.lines.push(("method", volume.method().name().into()));
         e.lines.push(("buffer", volume.name().into()));

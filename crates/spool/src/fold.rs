@@ -111,11 +111,11 @@ impl Folds {
     /// Moves a volume's write position; the articles displaced stop being named in the same moment (CNFS-11, CNFS-33).
     pub fn displace(&mut self, volume: usize, head: u64) -> io::Result<()> {
         let shared = self.shared.clone();
-        let (Some(v), Some(residents)) = (shared.volumes.all().get(volume), self.residents.get_mut(volume))
-        else {
+        let volumes = shared.volumes.load();
+        let (Some(v), Some(residents)) = (volumes.all().get(volume), self.residents.get_mut(volume)) else {
             return Ok(());
         };
-        let tail = head.max(v.head()).saturating_sub(v.area());
+        let tail = v.tail_at(head.max(v.head()));
         let table = shared.groups.table();
         let mut gone = 0;
         while let Some(resident) = residents.pop_before(tail)? {
@@ -144,9 +144,10 @@ impl Folds {
         let shared = self.shared.clone();
         let inserted = shared.history.insert(a.key, Some(a.token), a.arrived).map(|_| ());
         self.note("history", inserted);
-        let index = shared.volumes.index(a.token.volume);
+        let volumes = shared.volumes.load();
+        let index = volumes.index(a.token.volume);
         let (Some(volume), Some(residents)) =
-            (index.and_then(|i| shared.volumes.all().get(i)), index.and_then(|i| self.residents.get_mut(i)))
+            (index.and_then(|i| volumes.all().get(i)), index.and_then(|i| self.residents.get_mut(i)))
         else {
             // Replay of what lay in a volume that is no longer there: known, but gone.
             return;
@@ -190,7 +191,8 @@ impl Folds {
     pub fn cancel(&mut self, key: Key, token: Token, numbers: &[(GroupId, u64)]) {
         let shared = self.shared.clone();
         let table = shared.groups.table();
-        let lived = shared.volumes.is_alive(&token);
+        let volumes = shared.volumes.load();
+        let lived = volumes.is_alive(&token);
         for (id, number) in numbers {
             let Some(group) = table.get(*id) else { continue };
             let mut state = group.state();
@@ -201,7 +203,7 @@ impl Folds {
         shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
         shared.generation.fetch_add(1, Ordering::Release);
         shared.history.replace(&key, None);
-        if let Some(volume) = shared.volumes.get(token.volume) {
+        if let Some(volume) = volumes.get(token.volume) {
             let marked = volume.cancel(token.place);
             self.note("buffer", marked);
         }
@@ -311,7 +313,8 @@ impl Folds {
                 }
             }
             Row::Skip { volume, head } => {
-                if let Some(index) = self.shared.volumes.index(*volume) {
+                let index = self.shared.volumes.load().index(*volume);
+                if let Some(index) = index {
                     self.displace(index, *head)?;
                 }
             }
@@ -329,7 +332,8 @@ impl Folds {
         if !a.numbers(&mut numbers) {
             return Err(io::Error::other("an article row names no groups"));
         }
-        if let Some(index) = self.shared.volumes.index(a.token.volume) {
+        let index = self.shared.volumes.load().index(a.token.volume);
+        if let Some(index) = index {
             self.displace(index, a.token.place + a.stored_bytes)?;
         }
         for (group, number) in &numbers {

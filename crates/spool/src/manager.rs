@@ -1,14 +1,15 @@
 //! The storage manager's second half: which volume of its class an article goes to (the first half is [`crate::rules`]).
 
 use crate::config::{ClassConfig, Order};
-use crate::method::Volumes;
+use crate::method::{Volume, VolumeTable};
 use crate::token::MethodKind;
+use std::sync::Arc;
 
 /// A storage class: a method and the volumes it writes to (a "metacycbuff").
 #[derive(Debug)]
 pub(crate) struct Class {
     pub method: MethodKind,
-    /// Indexes into [`Volumes`].
+    /// Indexes into [`VolumeTable`].
     pub volumes: Vec<usize>,
     order: Order,
     /// Position in `volumes` of the one to write to next.
@@ -18,7 +19,7 @@ pub(crate) struct Class {
 /// A choice made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// Index into [`Volumes`].
+    /// Index into [`VolumeTable`].
     pub volume: usize,
     pub place: u64,
     pub turn: usize,
@@ -29,10 +30,12 @@ pub(crate) struct Choice {
 impl Class {
     /// A class that goes on where its volumes stand: in sequential order the one in the middle of a cycle is at turn,
     /// else the one that has wrapped the fewest times.
-    pub fn new(config: &ClassConfig, indexes: Vec<usize>, volumes: &Volumes) -> Self {
-        let head = |i: &usize| volumes.all().get(*i).map_or((0, 1), |v| (v.head(), v.area()));
-        let middle = indexes.iter().position(|i| head(i).0 % head(i).1 != 0);
-        let lowest = || (0..indexes.len()).min_by_key(|at| indexes.get(*at).map(|i| head(i).0 / head(i).1));
+    pub fn new(config: &ClassConfig, indexes: Vec<usize>, volumes: &VolumeTable) -> Self {
+        let volume = |i: &usize| volumes.all().get(*i);
+        let is_within = |v: &Arc<dyn Volume>| v.offset(v.head()) != Some(0);
+        let middle = indexes.iter().position(|i| volume(i).is_some_and(is_within));
+        let cycle = |i: &usize| volume(i).map(|v| v.cycle(v.head()));
+        let lowest = || (0..indexes.len()).min_by_key(|at| indexes.get(*at).map(cycle));
         let turn = match config.order {
             Order::Interleave => 0,
             Order::Sequential => middle.or_else(lowest).unwrap_or(0),
@@ -41,7 +44,7 @@ impl Class {
     }
 
     /// Where a record of `len` bytes goes; `heads` are the write positions planned so far in this batch.
-    pub fn choose(&self, volumes: &Volumes, heads: &[Option<u64>], len: usize) -> Option<Choice> {
+    pub fn choose(&self, volumes: &VolumeTable, heads: &[Option<u64>], len: usize) -> Option<Choice> {
         let plan = |turn: usize| {
             let volume = *self.volumes.get(turn % self.volumes.len().max(1))?;
             let v = volumes.all().get(volume)?;
@@ -68,8 +71,8 @@ impl Class {
     }
 
     /// Told of a record's end: a volume filled to the last byte is left in sequential order.
-    pub fn stored(&mut self, head: u64, area: u64) {
-        if self.order == Order::Sequential && head.is_multiple_of(area) {
+    pub fn stored(&mut self, volume: &dyn Volume, head: u64) {
+        if self.order == Order::Sequential && volume.offset(head) == Some(0) {
             self.turn += 1;
         }
     }

@@ -131,7 +131,7 @@ impl Shared {
         match self.history.lookup(key) {
             Found::None => Lookup::Unknown,
             Found::Remembered { .. } => Lookup::Remembered,
-            Found::At(token, _) if self.volumes.is_alive(&token) => Lookup::Present(token),
+            Found::At(token, _) if self.volumes.load().is_alive(&token) => Lookup::Present(token),
             Found::At(..) => Lookup::Gone,
         }
     }
@@ -144,7 +144,8 @@ impl Shared {
         out: &mut ArticleBuf,
     ) -> Result<bool, ReadError> {
         out.header = None;
-        let Some(volume) = self.volumes.get(token.volume).filter(|v| v.method() == token.method) else {
+        let volumes = self.volumes.load();
+        let Some(volume) = volumes.get(token.volume).filter(|v| v.method() == token.method) else {
             return Ok(false);
         };
         let mut header = read_record(volume, token.place, patience, &mut out.bytes)?;

@@ -102,7 +102,8 @@ pub(crate) fn from_buffers(
     let mut leftovers = Leftovers::default();
     let end = leftovers.collect(folds, journal, checkpoint).map_err(io("read journal in"))?;
     let mut scans = Vec::new();
-    for volume in shared.volumes.all().iter().filter(|v| v.method() == MethodKind::Cnfs) {
+    let volumes = shared.volumes.load();
+    for volume in volumes.all().iter().filter(|v| v.method() == MethodKind::Cnfs) {
         let known = leftovers.heads.get(&volume.id()).copied();
         let head = match known.filter(|head| leftovers.whole && *head >= volume.head()) {
             Some(head) => head,
@@ -271,7 +272,8 @@ fn walk_to_head(volume: &dyn Volume, known: u64) -> u64 {
         return head;
     }
     // The buffer has wrapped since: any record may lie here.
-    let mut scan = Scan { at: volume.area(), end: 2 * volume.area(), any_cycle: true, ..Scan::new(volume) };
+    let start = volume.next_cycle(volume.head()) - volume.area();
+    let mut scan = Scan { at: start, end: start + volume.area(), any_cycle: true, ..Scan::new(volume) };
     let mut latest = from;
     while let Some(header) = scan.next() {
         latest = latest.max(header.place + volume.padded(header.record_bytes()));
@@ -288,7 +290,7 @@ fn header_at(volume: &dyn Volume, place: u64) -> Option<RecordHeader> {
 /// Follows records that lie one behind the other.
 fn walk(volume: &dyn Volume, mut head: u64) -> u64 {
     let at = |place: u64| header_at(volume, place).filter(|h| h.place == place);
-    while let Some(h) = at(head).or_else(|| at((head / volume.area() + 1) * volume.area())) {
+    while let Some(h) = at(head).or_else(|| at(volume.next_cycle(head))) {
         head = h.place + volume.padded(h.record_bytes());
     }
     head
@@ -296,7 +298,9 @@ fn walk(volume: &dyn Volume, mut head: u64) -> u64 {
 
 /// Whether a record of the cycle before lies at a place: nothing was written over it.
 fn is_older(volume: &dyn Volume, place: u64) -> bool {
-    header_at(volume, place).is_some_and(|h| h.place + volume.area() == place)
+    header_at(volume, place).is_some_and(|h| {
+        volume.cycle(h.place) + 1 == volume.cycle(place) && volume.offset(h.place) == volume.offset(place)
+    })
 }
 
 /// Reads a volume's records in place order. What the disk cannot read is passed over.
@@ -318,8 +322,7 @@ impl<'a> Scan<'a> {
     fn new(volume: &'a dyn Volume) -> Self {
         Self {
             volume,
-            // The first cycle has number 1: nothing lies below it.
-            at: volume.tail().max(volume.area()),
+            at: volume.tail().max(volume.first()),
             end: volume.head(),
             chunk: Vec::new(),
             chunk_at: 0,
@@ -356,12 +359,13 @@ impl<'a> Scan<'a> {
 
     /// Goes to the next record that is whole; `None` at the end.
     fn next(&mut self) -> Option<RecordHeader> {
-        let area = self.volume.area();
         while self.at < self.end {
-            let (place, any_cycle) = (self.at, self.any_cycle);
-            let here = |h: &RecordHeader| h.place == place || any_cycle && h.place % area == place % area;
+            let (place, any_cycle, volume) = (self.at, self.any_cycle, self.volume);
+            let here = |h: &RecordHeader| {
+                h.place == place || any_cycle && volume.offset(h.place) == volume.offset(place)
+            };
             // No record goes over the end of the area; a damaged length may say so.
-            let room = area - place % area;
+            let room = self.volume.room(place);
             let found = RecordHeader::parse(self.fill(HEADER_BYTES))
                 .filter(|(h, _)| here(h) && h.record_bytes() as u64 <= room);
             if let Some((header, live)) = found {

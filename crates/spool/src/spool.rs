@@ -367,15 +367,15 @@ impl Spool {
         let mut writer = self.writer.lock();
         let writer = &mut *writer;
         let mut buffers = Vec::new();
-        for (volume, residents) in self.shared.volumes.all().iter().zip(&mut writer.folds.residents) {
+        for (volume, residents) in self.shared.volumes.load().all().iter().zip(&mut writer.folds.residents) {
             let front = residents.front()?;
             buffers.push(BufferStatus {
                 name: volume.name().to_owned(),
                 method: volume.method().name(),
                 area_bytes: volume.area(),
                 used_bytes: front.map_or(0, |r| volume.head() - r.place),
-                cycle: volume.head() / volume.area(),
-                free: volume.head() % volume.area(),
+                cycle: volume.cycle(volume.head()),
+                free: volume.offset(volume.head()).unwrap_or_default(),
                 oldest_arrival: front.map(|r| u64::from(r.arrived)),
             });
         }
@@ -404,8 +404,8 @@ impl Spool {
     }
 
     /// Name of a volume, for a token's text form.
-    pub fn volume_name(&self, volume: u16) -> Option<&str> {
-        self.shared.volumes.get(volume).map(|v| v.name())
+    pub fn volume_name(&self, volume: u16) -> Option<String> {
+        self.shared.volumes.load().get(volume).map(|v| v.name().to_owned())
     }
 
     /// The configuration it was opened with.

@@ -194,7 +194,7 @@ impl SyncState {
         let upto = self.journal.written();
         let bytes = self.unsynced.load(Ordering::Acquire);
         if upto > self.durable() {
-            shared.volumes.all().iter().try_for_each(|v| v.sync())?;
+            shared.volumes.load().all().iter().try_for_each(|v| v.sync())?;
             self.journal.sync()?;
             self.durable.fetch_max(upto, Ordering::AcqRel);
         }
@@ -207,7 +207,7 @@ impl SyncState {
     /// Writes a checkpoint that was handed over.
     fn write_checkpoint(&self, shared: &Shared, checkpoint: &Handover) -> io::Result<()> {
         // Headers and bitmaps were changed by taking it, even if no article came since the last sync.
-        shared.volumes.all().iter().try_for_each(|v| v.sync())?;
+        shared.volumes.load().all().iter().try_for_each(|v| v.sync())?;
         shared.history.sync()?;
         checkpoint.taken.write(&*shared.disk)?;
         shared.history.expire_before(checkpoint.forget_before)?;

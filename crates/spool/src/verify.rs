@@ -126,7 +126,6 @@ impl Spool {
     }
 
     fn verify_history(&self, progress: &dyn Progress, report: &mut VerifyReport) {
-        let volumes = &self.shared.volumes;
         progress.start("checking history", self.shared.history.entries());
         let mut buf = Vec::new();
         let mut n = 0;
@@ -142,7 +141,8 @@ impl Spool {
             if !self.shared.history.is_indexed(&record) {
                 report.found(format!("history record {number}"), "is not in the index");
             }
-            let Some(token) = record.token.filter(|t| volumes.is_alive(t)) else { return };
+            let Some(token) = record.token.filter(|t| self.shared.volumes.load().is_alive(t)) else { return };
+            let volumes = self.shared.volumes.load();
             let Some(volume) = volumes.get(token.volume) else { return };
             let whole = matches!(read_bytes(volume, token.place, Patience::Wait, &mut buf), Ok(Some((_, true))) if record::is_whole(&buf));
             if !whole && volume.is_alive(token.place) {

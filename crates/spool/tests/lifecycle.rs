@@ -222,10 +222,10 @@ fn classes_by_rule_order_and_method() {
         first.push(filed.token);
     }
     agree(&spool);
-    let names: Vec<&str> =
-        first.iter().filter(|t| t.class == 0).map(|t| spool.volume_name(t.volume).unwrap()).collect();
+    let names: Vec<String> =
+        first.iter().filter(|t| t.class == 0).filter_map(|t| spool.volume_name(t.volume)).collect();
     let changes = names.windows(2).filter(|w| w[0] != w[1]).count();
-    assert!(names[0] == "a" && names.contains(&"b") && (1..=6).contains(&changes), "{names:?}");
+    assert!(names[0] == "a" && names.iter().any(|n| n == "b") && (1..=6).contains(&changes), "{names:?}");
     let news = |group: &str| {
         (0..200).map(|n| News::new(n, 5, 1500)).filter(|n| n.groups[0] == group).collect::<Vec<_>>()
     };
@@ -259,7 +259,7 @@ fn unfit_buffers_are_told_apart() {
     let error =
         |config: &SpoolConfig| Spool::open(disk.clone(), config.clone(), &()).unwrap_err().to_string();
     let mut bad = good.clone();
-    bad.buffers[0].size_bytes = 300_000;
+    bad.buffers[0].size_bytes = 100_000;
     assert!(error(&bad).contains("set size = 200000"), "{}", error(&bad));
     let mut bad = good.clone();
     bad.buffers[0].name = "other".into();

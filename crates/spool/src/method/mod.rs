@@ -11,6 +11,7 @@ pub(crate) use memory::MemoryVolume;
 use crate::error::ReadError;
 use crate::reading::Patience;
 use crate::token::{MethodKind, Token};
+use arc_swap::ArcSwap;
 use cnfs::record::RecordHeader;
 use std::fmt::Debug;
 use std::io;
@@ -52,9 +53,61 @@ pub(crate) trait Volume: Send + Sync + Debug {
     /// Writes the state header, where there is one.
     fn write_header(&self, now: u64) -> io::Result<()>;
 
+    /// The same volume with room for more: its file gets `len` bytes, and every record keeps its place. `None` where that
+    /// is not possible. The writer puts it in the place of this one.
+    fn grown(&self, len: u64, now: u64) -> io::Result<Option<Arc<dyn Volume>>> {
+        let _ = (len, now);
+        Ok(None)
+    }
+
+    /// Length of its file, in bytes; 0 if it has none.
+    fn file_bytes(&self) -> u64 {
+        0
+    }
+
     /// The oldest place that may live.
     fn tail(&self) -> u64 {
-        self.head().saturating_sub(self.area())
+        self.tail_at(self.head())
+    }
+
+    /// The oldest place that may live once the write position is `head`.
+    fn tail_at(&self, head: u64) -> u64 {
+        head.saturating_sub(self.area())
+    }
+
+    /// Where a place lies in the area; `None` if it is so old that this is no longer known.
+    fn offset(&self, place: u64) -> Option<u64> {
+        Some(place % self.area())
+    }
+
+    /// Times the write position had wrapped at a place, from 1 (CNFS cycle number).
+    fn cycle(&self, place: u64) -> u64 {
+        place / self.area()
+    }
+
+    /// The place at an offset in a cycle.
+    fn place_in(&self, cycle: u64, offset: u64) -> Option<u64> {
+        cycle.checked_mul(self.area())?.checked_add(offset).filter(|_| offset < self.area())
+    }
+
+    /// The write position at which all before `place` is displaced.
+    fn head_behind(&self, place: u64) -> u64 {
+        place.saturating_add(self.area())
+    }
+
+    /// The first place that may ever have been written.
+    fn first(&self) -> u64 {
+        self.area()
+    }
+
+    /// Bytes from a place to where its cycle ends; no record reaches farther.
+    fn room(&self, place: u64) -> u64 {
+        self.offset(place).map_or(0, |offset| self.area().saturating_sub(offset))
+    }
+
+    /// The first place of the next cycle.
+    fn next_cycle(&self, place: u64) -> u64 {
+        place + self.room(place)
     }
 
     /// Length of a record on the volume: whole blocks.
@@ -69,8 +122,7 @@ pub(crate) trait Volume: Send + Sync + Debug {
         if len > self.area() {
             return None;
         }
-        let free = head % self.area();
-        Some(if free + len > self.area() { head - free + self.area() } else { head })
+        Some(if len > self.room(head) { self.next_cycle(head) } else { head })
     }
 }
 
@@ -117,7 +169,7 @@ pub(crate) fn read_bytes(
         return Ok(None);
     };
     let len = header.record_bytes();
-    if header.place != place || place % volume.area() + len as u64 > volume.area() {
+    if header.place != place || len as u64 > volume.room(place) {
         return Ok(None);
     }
     buf.resize(len, 0);
@@ -127,16 +179,16 @@ pub(crate) fn read_bytes(
     Ok((have >= len).then_some((header, live)))
 }
 
-/// All volumes by number; shared by writer and readers.
+/// All volumes by number, as of one moment.
 #[derive(Debug, Default)]
-pub(crate) struct Volumes {
+pub(crate) struct VolumeTable {
     all: Vec<Arc<dyn Volume>>,
     /// Index in `all` by volume number.
     by_id: Vec<Option<usize>>,
 }
 
-impl Volumes {
-    pub fn new(all: Vec<Arc<dyn Volume>>) -> Self {
+impl VolumeTable {
+    fn new(all: Vec<Arc<dyn Volume>>) -> Self {
         let mut by_id = Vec::new();
         for (i, volume) in all.iter().enumerate() {
             let id = usize::from(volume.id());
@@ -166,5 +218,34 @@ impl Volumes {
 
     pub fn is_alive(&self, token: &Token) -> bool {
         self.get(token.volume).is_some_and(|v| v.method() == token.method && v.is_alive(token.place))
+    }
+}
+
+/// The volumes, shared by writer and readers. The writer puts another table in their place when buffers come, grow, move
+/// or go; who has loaded the old one goes on with it to the end of what it does.
+#[derive(Debug, Default)]
+pub(crate) struct Volumes {
+    table: ArcSwap<VolumeTable>,
+}
+
+impl Volumes {
+    pub fn new(all: Vec<Arc<dyn Volume>>) -> Self {
+        Self { table: ArcSwap::from_pointee(VolumeTable::new(all)) }
+    }
+
+    /// Puts a volume in the place of the one with its number, or behind all others. Called by the one writer only.
+    pub fn put(&self, volume: Arc<dyn Volume>) {
+        let old = self.table.load();
+        let mut all = old.all.clone();
+        match old.index(volume.id()).and_then(|index| all.get_mut(index)) {
+            Some(place) => *place = volume,
+            None => all.push(volume),
+        }
+        self.table.store(Arc::new(VolumeTable::new(all)));
+    }
+
+    /// The volumes now. Cheap, and not to be kept while serving goes on.
+    pub fn load(&self) -> arc_swap::Guard<Arc<VolumeTable>> {
+        self.table.load()
     }
 }

@@ -13,14 +13,15 @@ mod replay;
 mod suspects;
 
 use crate::checkpoint::Checkpoint;
+use crate::clock::unix_now;
 use crate::commit::Writer;
-use crate::config::{ClassConfig, SpoolConfig};
+use crate::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::disk::Disk;
 use crate::error::SpoolError;
-use crate::fold::Folds;
+use crate::fold::{Folds, Shared};
 use crate::journal::{JournalReader, JournalWriter, Row};
 use crate::manager::Class;
-use crate::method::Volumes;
+use crate::method::VolumeTable;
 use crate::method::cnfs::Found;
 use crate::progress::Progress;
 use crate::rebuild;
@@ -266,23 +267,24 @@ fn go_on(
         let suspect = if recovery.power_lost { UNSYNCED_BYTES_MAX } else { 0 };
         recovery.given_up = give_up_damaged(&mut folds, &mut journal, suspect)?;
     }
-    for (index, volume) in
-        shared.volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Memory)
+    let volumes = shared.volumes.load();
+    for (index, volume) in volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Memory)
     {
-        let head = volume.head().next_multiple_of(volume.area()) + volume.area();
+        let head = volume.next_cycle(volume.next_cycle(volume.head()));
         journal.push(&Row::Skip { volume: volume.id(), head });
         folds.displace(index, head).map_err(io("replay journal in"))?;
     }
     if recovery.rebuilt.is_some() {
         // What the buffers hold is durable from here on, and a journal with a gap is known as such.
-        shared.volumes.all().iter().try_for_each(|v| v.sync()).map_err(io("sync the buffers of"))?;
+        volumes.all().iter().try_for_each(|v| v.sync()).map_err(io("sync the buffers of"))?;
         journal.push(&Row::Synced { upto: journal.end() });
     }
+    grow(&shared, &config)?;
+    let volumes = shared.volumes.load();
     folds.boot_id = boot_id;
     folds.closed = false;
     folds.identity.clone_from(&config.path_identity);
-    let classes =
-        config.classes.iter().map(|c| Class::new(c, indexes(c, &shared.volumes), &shared.volumes)).collect();
+    let classes = config.classes.iter().map(|c| Class::new(c, indexes(c, &volumes), &volumes)).collect();
     let sync = Arc::new(SyncState::new(journal.sync_set().clone(), config.durability));
     let mut writer = Writer::new(folds, journal, classes, sync);
     writer.push_state();
@@ -292,7 +294,33 @@ fn go_on(
     Ok((writer, recovery))
 }
 
-fn indexes(class: &ClassConfig, volumes: &Volumes) -> Vec<usize> {
+/// Gives buffers the room that the configuration says, where that has become more.
+fn grow(shared: &Shared, config: &SpoolConfig) -> Result<(), SpoolError> {
+    for buffer in &config.buffers {
+        let volumes = shared.volumes.load();
+        let Some(volume) = volumes.named(&buffer.name) else { continue };
+        if buffer.size_bytes <= volume.file_bytes() {
+            continue;
+        }
+        let grown = volume.grown(buffer.size_bytes, unix_now());
+        match grown.map_err(SpoolError::io("enlarge buffer", &buffer.path))? {
+            Some(grown) => shared.volumes.put(grown),
+            None => return Err(too_little(buffer, volume.file_bytes())),
+        }
+    }
+    Ok(())
+}
+
+/// A buffer that cannot grow by so little.
+pub(crate) fn too_little(buffer: &BufferConfig, bytes: u64) -> SpoolError {
+    SpoolError::Unfit(format!(
+        "buffer \"{}\" has {bytes} bytes and cannot grow to {}: the difference would not even hold its new usage bitmap; set \
+         size = {bytes}, or to clearly more",
+        buffer.name, buffer.size_bytes
+    ))
+}
+
+fn indexes(class: &ClassConfig, volumes: &VolumeTable) -> Vec<usize> {
     let index =
         |name: &str, method| volumes.all().iter().position(|v| v.name() == name && v.method() == method);
     match class.method {

@@ -135,11 +135,12 @@ pub(super) fn push_voids(journal: &mut JournalWriter, torn: &[u64]) {
 
 /// Whether an article's bytes are on the disk as they were written, or have been displaced by later ones.
 fn is_whole(shared: &Shared, heads: &BTreeMap<u16, u64>, a: &ArticleRow<'_>, buf: &mut Vec<u8>) -> bool {
-    let Some(volume) = shared.volumes.get(a.token.volume).filter(|v| v.method() == MethodKind::Cnfs) else {
+    let volumes = shared.volumes.load();
+    let Some(volume) = volumes.get(a.token.volume).filter(|v| v.method() == MethodKind::Cnfs) else {
         return true;
     };
     // Overwritten by articles whose rows follow: nothing to check.
-    if heads.get(&a.token.volume).is_some_and(|head| a.token.place + volume.area() < *head) {
+    if heads.get(&a.token.volume).is_some_and(|head| a.token.place < volume.tail_at(*head)) {
         return true;
     }
     match read_bytes(volume, a.token.place, Patience::Wait, buf) {

@@ -21,9 +21,8 @@ pub(super) fn give_up_damaged(
 ) -> Result<u64, SpoolError> {
     let shared = folds.shared.clone();
     let mut given_up = 0;
-    for (index, volume) in
-        shared.volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Cnfs)
-    {
+    let volumes = shared.volumes.load();
+    for (index, volume) in volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Cnfs) {
         let io = || SpoolError::io("read buffer", volume.name());
         let (mut damaged, mut buf) = (None, Vec::new());
         // Places are those of the last cycle; a wrap may have skipped up to one article's length.
@@ -46,7 +45,7 @@ pub(super) fn give_up_damaged(
         let Some(last) = damaged else { continue };
         let behind =
             places.get(last + 1).copied().unwrap_or_else(|| places.last().map_or(0, |p| p + volume.block()));
-        let head = (behind + volume.area()).max(volume.head());
+        let head = volume.head_behind(behind).max(volume.head());
         given_up += last as u64 + 1;
         journal.push(&Row::Skip { volume: volume.id(), head });
         folds.displace(index, head).map_err(io())?;

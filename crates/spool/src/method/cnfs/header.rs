@@ -3,6 +3,7 @@
 //! Lines of ASCII in a slot of 4096 bytes, so that `head -c 4096 FILE` tells what a file is, on any machine (CNFS-06).
 //! The journal is the truth about the write position; the header lets a rebuild start and a foreign file be told.
 
+use super::geometry::Geometry;
 use std::fmt::Write;
 
 /// Length of one slot.
@@ -10,6 +11,10 @@ pub(crate) const SLOT_BYTES: u64 = 4096;
 /// Both slots.
 pub(crate) const HEADERS_BYTES: u64 = 2 * SLOT_BYTES;
 const MAGIC: &str = "newsreel cycbuff 1";
+/// Of a buffer that has grown: a program that knows only the first version must not take its lengths for the old ones.
+const MAGIC_GROWN: &str = "newsreel cycbuff 2";
+/// What both begin with.
+const MAGIC_ANY: &str = "newsreel cycbuff ";
 
 /// What a header says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,16 +38,56 @@ pub(crate) struct BufferHeader {
     pub updated: u64,
     /// Secret of the Message-ID hash, hexadecimal.
     pub secret: String,
+    /// Where its parts lie since it last grew.
+    pub grown: Option<Grown>,
+}
+
+/// Where the parts of a buffer lie that has grown; see [`Geometry`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Grown {
+    pub area_start: u64,
+    pub base: u64,
+    pub base_cycle: u64,
+    pub before: u64,
+}
+
+impl Grown {
+    /// What a header tells of a geometry.
+    pub fn of(g: &Geometry) -> Option<Self> {
+        let Geometry { area_start, base, base_cycle, before, .. } = *g;
+        g.has_grown().then_some(Self { area_start, base, base_cycle, before })
+    }
+
+    /// The geometry told.
+    pub fn geometry(self, len: u64, block: u64) -> Option<Geometry> {
+        let Self { area_start, base, base_cycle, before } = self;
+        let told = Geometry {
+            block,
+            area_start,
+            area: before,
+            bitmap_at: 0,
+            bitmap_words: 0,
+            base,
+            base_cycle,
+            before,
+        };
+        let sane = before > 0 && base > 0 && before.is_multiple_of(block) && area_start.is_multiple_of(block);
+        told.with_len(len).filter(|g| sane && g.area > before)
+    }
 }
 
 impl BufferHeader {
     /// One slot.
     pub fn encode(&self) -> Vec<u8> {
-        let mut t = format!("{MAGIC}\n");
+        let mut t = format!("{}\n", if self.grown.is_some() { MAGIC_GROWN } else { MAGIC });
         let _ = writeln!(t, "name {}\npath {}", self.name, self.path);
         let _ = writeln!(t, "volume {}\nlen {}\nblock {}", self.volume, self.len, self.block);
         let _ = writeln!(t, "head {:x}\nfree {:x}\ncyclenum {:x}", self.head, self.free, self.cycle);
         let _ = writeln!(t, "written {}\nupdated {}\nsecret {}", self.written, self.updated, self.secret);
+        if let Some(g) = self.grown {
+            let _ = writeln!(t, "area {}\nbase {:x}", g.area_start, g.base);
+            let _ = writeln!(t, "basecycle {:x}\nbefore {}", g.base_cycle, g.before);
+        }
         let crc = crc32c::crc32c(t.as_bytes());
         let _ = writeln!(t, "crc32c {crc:08x}");
         let mut slot = t.into_bytes();
@@ -59,9 +104,11 @@ impl BufferHeader {
             return None;
         }
         let mut lines = body.lines();
-        if lines.next()? != MAGIC {
-            return None;
-        }
+        let grown = match lines.next()? {
+            MAGIC => false,
+            MAGIC_GROWN => true,
+            _ => return None,
+        };
         let mut value = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ').map(str::to_owned);
         let hex = |text: String| u64::from_str_radix(&text, 16).ok();
         Some(Self {
@@ -76,12 +123,21 @@ impl BufferHeader {
             written: value("written")?.parse().ok()?,
             updated: value("updated")?.parse().ok()?,
             secret: value("secret")?,
+            grown: match grown {
+                false => None,
+                true => Some(Grown {
+                    area_start: value("area")?.parse().ok()?,
+                    base: hex(value("base")?)?,
+                    base_cycle: hex(value("basecycle")?)?,
+                    before: value("before")?.parse().ok()?,
+                }),
+            },
         })
     }
 
     /// Whether a slot claims to be a newsreel buffer's, damaged or not.
     pub fn claims(slot: &[u8]) -> bool {
-        slot.starts_with(MAGIC.as_bytes())
+        slot.starts_with(MAGIC_ANY.as_bytes())
     }
 
     /// Whether the making of a buffer was cut off in the first header written, which is that of slot 1.
@@ -116,7 +172,11 @@ mod tests {
             written: 8,
             updated: 1_795_000_000,
             secret: "00".repeat(16),
+            grown: Some(Grown { area_start: 16_384, base: 1 << 40, base_cycle: 0x1d, before: 1 << 30 }),
         };
+        assert_eq!(BufferHeader::decode(&old.encode()).as_ref(), Some(&old));
+        old.grown = None;
+        assert_eq!(BufferHeader::decode(&old.encode()).as_ref(), Some(&old));
         let first = old.encode();
         old.written = 9;
         let second = old.encode();

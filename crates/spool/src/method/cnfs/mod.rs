@@ -3,6 +3,7 @@
 //! File: two header slots, usage bitmap, article area. Records are appended at the write position; what does not fit
 //! before the end goes to the beginning and the cycle number rises (CNFS-02). A place is cycle x area + offset.
 
+mod geometry;
 pub(crate) mod header;
 pub(crate) mod record;
 
@@ -12,15 +13,13 @@ use crate::disk::{Disk, DiskFile, Mapping, Open};
 use crate::error::SpoolError;
 use crate::reading::Patience;
 use crate::token::MethodKind;
-use header::{BufferHeader, HEADERS_BYTES, SLOT_BYTES};
+use geometry::Geometry;
+use header::{BufferHeader, Grown, HEADERS_BYTES, SLOT_BYTES};
 use record::RecordHeader;
 use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// Smallest article area: room for a few articles.
-const AREA_BYTES_MIN: u64 = 8 << 10;
 
 /// One cyclic buffer.
 #[derive(Debug)]
@@ -29,25 +28,29 @@ pub(crate) struct Cycbuff {
     name: String,
     path: String,
     len: u64,
-    block: u64,
-    area_start: u64,
-    area: u64,
+    geometry: Geometry,
     file: Arc<dyn DiskFile>,
     /// One bit a block: a living record starts here (CNFS-08).
     bitmap: Arc<dyn Mapping>,
-    head: AtomicU64,
-    dirty: AtomicBool,
-    headers_written: AtomicU64,
+    state: Arc<State>,
     secret: String,
 }
 
-/// Where bitmap and area lie in a buffer of `len` bytes: (area start, area length).
-fn geometry(len: u64, block: u64) -> Option<(u64, u64)> {
-    let rest = len.checked_sub(HEADERS_BYTES)?;
-    let bitmap = (rest / block).div_ceil(8).next_multiple_of(4096);
-    let start = (HEADERS_BYTES + bitmap).next_multiple_of(block.max(4096));
-    let area = len.checked_sub(start)? / block * block;
-    (area >= AREA_BYTES_MIN).then_some((start, area))
+/// The geometry that a buffer's header tells, or that of a new one.
+fn geometry_of(config: &BufferConfig, header: Option<&BufferHeader>) -> Option<Geometry> {
+    let (len, block) = (header.map_or(config.size_bytes, |h| h.len), u64::from(config.block_bytes));
+    match header.and_then(|h| h.grown) {
+        Some(grown) => grown.geometry(len, block),
+        None => Geometry::new(len, block),
+    }
+}
+
+/// What changes while serving; a buffer that grows or moves takes it along.
+#[derive(Debug)]
+struct State {
+    head: AtomicU64,
+    dirty: AtomicBool,
+    headers_written: AtomicU64,
 }
 
 /// A buffer found on disk, before it is known what the journal says about it.
@@ -94,11 +97,17 @@ impl Found {
                 h.name, config.name
             )));
         }
-        if h.len != config.size_bytes || h.block != config.block_bytes {
+        if h.block != config.block_bytes {
             return Err(SpoolError::Unfit(format!(
-                "buffer \"{}\" has {} bytes in blocks of {}, but the configuration says {} in blocks of {}; \
-                 set size = {} and block = {}",
-                h.name, h.len, h.block, config.size_bytes, config.block_bytes, h.len, h.block
+                "buffer \"{}\" was made with blocks of {} bytes, but the configuration says {}; set block = {}",
+                h.name, h.block, config.block_bytes, h.block
+            )));
+        }
+        if h.len > config.size_bytes && config.size_bytes > 0 {
+            return Err(SpoolError::Unfit(format!(
+                "buffer \"{}\" has {} bytes, but the configuration says {}; a buffer cannot be made smaller: set size = {}, \
+                 or leave size out, or add another buffer and retire this one",
+                h.name, h.len, config.size_bytes, h.len
             )));
         }
         Ok(())
@@ -134,7 +143,7 @@ impl Cycbuff {
         let buffer =
             Self::with_file(found.file.clone(), config, header.volume, &header.secret, Some(header))?;
         if let Some(head) = head {
-            buffer.head.store(head, Ordering::Release);
+            buffer.state.head.store(head, Ordering::Release);
         }
         Ok(buffer)
     }
@@ -156,7 +165,13 @@ impl Cycbuff {
                 config.size_bytes
             )));
         }
-        Self::with_file(found.file.clone(), config, id, secret, None)
+        // One that has grown has a third copy, which tells where its parts lie.
+        let mut slot = vec![0; SLOT_BYTES as usize];
+        let last = Geometry::last_slot(config.size_bytes).unwrap_or_default();
+        let n = found.file.read_at(&mut slot, last).map_err(SpoolError::io("read buffer", &config.path))?;
+        let header = slot.get(..n).and_then(BufferHeader::decode);
+        let header = header.filter(|h| h.grown.is_some() && h.len == config.size_bytes && h.secret == secret);
+        Self::with_file(found.file.clone(), config, id, secret, header.as_ref())
     }
 
     fn with_file(
@@ -166,33 +181,39 @@ impl Cycbuff {
         secret: &str,
         header: Option<&BufferHeader>,
     ) -> Result<Self, SpoolError> {
-        let block = u64::from(config.block_bytes);
-        let (area_start, area) = geometry(config.size_bytes, block).ok_or_else(|| {
+        let geometry = geometry_of(config, header).ok_or_else(|| {
             SpoolError::Unfit(format!("buffer \"{}\" is too small: {} bytes", config.name, config.size_bytes))
         })?;
-        let words = ((area_start - HEADERS_BYTES) / 8) as usize;
-        let bitmap =
-            file.map_words(HEADERS_BYTES, words).map_err(SpoolError::io("map buffer", &config.path))?;
+        let bitmap = file
+            .map_words(geometry.bitmap_at, geometry.bitmap_words)
+            .map_err(SpoolError::io("map buffer", &config.path))?;
+        let state = State {
+            head: AtomicU64::new(header.map_or(geometry.area, |h| h.head)),
+            dirty: AtomicBool::new(true),
+            headers_written: AtomicU64::new(header.map_or(0, |h| h.written)),
+        };
         Ok(Self {
             id,
             name: config.name.clone(),
             path: config.path.display().to_string(),
-            len: config.size_bytes,
-            block,
-            area_start,
-            area,
+            len: header.map_or(config.size_bytes, |h| h.len),
+            geometry,
             file,
             bitmap,
-            head: AtomicU64::new(header.map_or(area, |h| h.head)),
-            dirty: AtomicBool::new(true),
-            headers_written: AtomicU64::new(header.map_or(0, |h| h.written)),
+            state: Arc::new(state),
             secret: secret.to_owned(),
         })
     }
 
     fn bit(&self, place: u64) -> Option<(&AtomicU64, u64)> {
-        let block = place % self.area / self.block;
-        Some((self.bitmap.words().get((block / 64) as usize)?, 1 << (block % 64)))
+        let (word, mask) = self.geometry.bit(place)?;
+        Some((self.bitmap.words().get(word)?, mask))
+    }
+
+    /// Where a place lies in the file.
+    fn file_offset(&self, place: u64) -> io::Result<u64> {
+        let offset = self.geometry.offset(place).ok_or(io::ErrorKind::NotFound)?;
+        Ok(self.geometry.area_start + offset)
     }
 
     /// Clears the bits of blocks `from..to` of the area.
@@ -224,27 +245,55 @@ impl Volume for Cycbuff {
     }
 
     fn area(&self) -> u64 {
-        self.area
+        self.geometry.area
     }
 
     fn block(&self) -> u64 {
-        self.block
+        self.geometry.block
+    }
+
+    fn tail_at(&self, head: u64) -> u64 {
+        self.geometry.tail_at(head)
+    }
+
+    fn offset(&self, place: u64) -> Option<u64> {
+        self.geometry.offset(place)
+    }
+
+    fn cycle(&self, place: u64) -> u64 {
+        self.geometry.cycle(place)
+    }
+
+    fn place_in(&self, cycle: u64, offset: u64) -> Option<u64> {
+        self.geometry.place_in(cycle, offset)
+    }
+
+    fn head_behind(&self, place: u64) -> u64 {
+        self.geometry.head_behind(place)
+    }
+
+    fn first(&self) -> u64 {
+        self.geometry.first()
     }
 
     fn head(&self) -> u64 {
-        self.head.load(Ordering::Acquire)
+        self.state.head.load(Ordering::Acquire)
     }
 
     fn advance(&self, head: u64) {
-        let old = self.head.swap(head, Ordering::AcqRel);
+        let old = self.state.head.swap(head, Ordering::AcqRel);
         if head <= old {
             return;
         }
-        let blocks = self.area / self.block;
-        if head - old >= self.area {
+        let g = &self.geometry;
+        let blocks = g.area / g.block;
+        let (Some(from), Some(to)) = (g.offset(old), g.offset(head)) else {
+            return self.clear_bits(0, blocks);
+        };
+        if head - old >= g.area {
             return self.clear_bits(0, blocks);
         }
-        let (from, to) = (old % self.area / self.block, head % self.area / self.block);
+        let (from, to) = (from / g.block, to / g.block);
         if from < to {
             self.clear_bits(from, to);
         } else {
@@ -254,20 +303,20 @@ impl Volume for Cycbuff {
     }
 
     fn reset_head(&self, head: u64) {
-        self.head.store(head, Ordering::Release);
+        self.state.head.store(head, Ordering::Release);
     }
 
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
-        let written = self.file.write_all_at(&[IoSlice::new(bytes)], self.area_start + place % self.area);
+        let written = self.file.write_all_at(&[IoSlice::new(bytes)], self.file_offset(place)?);
         // After the write: a sync going on meanwhile may have missed it.
-        self.dirty.store(true, Ordering::Release);
+        self.state.dirty.store(true, Ordering::Release);
         written
     }
 
     fn is_alive(&self, place: u64) -> bool {
         let head = self.head();
         place < head
-            && place + self.area >= head
+            && place >= self.geometry.tail_at(head)
             && self.bit(place).is_some_and(|(word, mask)| word.load(Ordering::Acquire) & mask.to_le() != 0)
     }
 
@@ -296,48 +345,87 @@ impl Volume for Cycbuff {
             // Whatever lies there cannot be read, so nothing need be written over it.
             return Ok(());
         }
-        let written = self
-            .file
-            .write_all_at(&[IoSlice::new(record::MAGIC_CANCELLED)], self.area_start + place % self.area);
-        self.dirty.store(true, Ordering::Release);
+        let written =
+            self.file.write_all_at(&[IoSlice::new(record::MAGIC_CANCELLED)], self.file_offset(place)?);
+        self.state.dirty.store(true, Ordering::Release);
         written
     }
 
     fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
-        let offset = place % self.area;
-        let n = buf.len().min((self.area - offset) as usize);
+        // A place whose offset is no longer known holds nothing any more.
+        let Ok(offset) = self.file_offset(place) else { return Ok(0) };
+        let n = buf.len().min(usize::try_from(self.room(place)).unwrap_or(usize::MAX));
         let buf = buf.get_mut(..n).unwrap_or_default();
         match patience {
-            Patience::CacheOnly => self.file.read_at_cached(buf, self.area_start + offset),
-            Patience::Wait => self.file.read_at(buf, self.area_start + offset),
+            Patience::CacheOnly => self.file.read_at_cached(buf, offset),
+            Patience::Wait => self.file.read_at(buf, offset),
         }
     }
 
     fn sync(&self) -> io::Result<()> {
-        if self.dirty.swap(false, Ordering::AcqRel) {
-            self.file.sync().inspect_err(|_| self.dirty.store(true, Ordering::Release))?;
+        if self.state.dirty.swap(false, Ordering::AcqRel) {
+            self.file.sync().inspect_err(|_| self.state.dirty.store(true, Ordering::Release))?;
         }
         Ok(())
     }
 
+    fn grown(&self, len: u64, now: u64) -> io::Result<Option<Arc<dyn Volume>>> {
+        Ok(self.grow(len, now)?.map(|grown| Arc::new(grown) as Arc<dyn Volume>))
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.len
+    }
+
     fn write_header(&self, now: u64) -> io::Result<()> {
-        let written = self.headers_written.fetch_add(1, Ordering::AcqRel) + 1;
+        let written = self.state.headers_written.fetch_add(1, Ordering::AcqRel) + 1;
+        let header = self.header(written, now);
+        let done = self.file.write_all_at(&[IoSlice::new(&header.encode())], (written % 2) * SLOT_BYTES);
+        self.state.dirty.store(true, Ordering::Release);
+        done
+    }
+}
+
+impl Cycbuff {
+    /// This buffer in a file of `len` bytes, whose last part becomes the usage bitmap; `None` if that is no growth. Until
+    /// the first new header is written, which is the last step, the file is still the old buffer.
+    fn grow(&self, len: u64, now: u64) -> io::Result<Option<Self>> {
+        let Some(geometry) = self.geometry.grown(self.head(), len) else { return Ok(None) };
+        self.file.allocate(len)?;
+        let bitmap = self.file.map_words(geometry.bitmap_at, geometry.bitmap_words)?;
+        let old = self.bitmap.words().iter().map(|w| w.load(Ordering::Acquire));
+        let area_words = (self.geometry.area / self.geometry.block).div_ceil(64);
+        let old = old.take(usize::try_from(area_words).unwrap_or(usize::MAX)).chain(std::iter::repeat(0));
+        bitmap.words().iter().zip(old).for_each(|(new, old)| new.store(old, Ordering::Release));
+        let (name, path, secret) = (self.name.clone(), self.path.clone(), self.secret.clone());
+        let (file, state) = (self.file.clone(), self.state.clone());
+        let grown = Self { id: self.id, name, path, len, geometry, file, bitmap, state, secret };
+        let written = grown.state.headers_written.load(Ordering::Acquire);
+        if let Some(at) = Geometry::last_slot(len) {
+            grown.file.write_all_at(&[IoSlice::new(&grown.header(written, now).encode())], at)?;
+        }
+        grown.file.sync()?;
+        grown.write_header(now)?;
+        grown.write_header(now)?;
+        grown.file.sync()?;
+        Ok(Some(grown))
+    }
+
+    fn header(&self, written: u64, now: u64) -> BufferHeader {
         let head = self.head();
-        let header = BufferHeader {
+        BufferHeader {
             name: self.name.clone(),
             path: self.path.clone(),
             volume: self.id,
             len: self.len,
-            block: self.block as u32,
+            block: self.geometry.block as u32,
             head,
-            free: head % self.area,
-            cycle: head / self.area,
+            free: self.geometry.offset(head).unwrap_or_default(),
+            cycle: self.geometry.cycle(head),
             written,
             updated: now,
             secret: self.secret.clone(),
-        };
-        let done = self.file.write_all_at(&[IoSlice::new(&header.encode())], (written % 2) * SLOT_BYTES);
-        self.dirty.store(true, Ordering::Release);
-        done
+            grown: Grown::of(&self.geometry),
+        }
     }
 }
