@@ -112,6 +112,8 @@ mod tests {
         let peer = |distributions: &str| Peer {
             name: "peer.example".into(),
             addresses: Vec::new(),
+            certificate: Vec::new(),
+            tls: crate::config::PeerTls::Allow,
             accept: Groups::parse("*").unwrap(),
             distributions: Distributions::parse(distributions).unwrap(),
             max_connections: 1,

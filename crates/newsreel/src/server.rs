@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::control_socket;
 use crate::session::{Client, Session};
 use crate::site::{Site, add};
+use crate::tls::Offer;
 use netnews::nntp::response::{append, code};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spool::Spool;
@@ -15,6 +16,7 @@ use std::net::{IpAddr, TcpListener as BoundListener};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
@@ -23,6 +25,21 @@ use tracing::{debug, info, warn};
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause after a failed accept, as when there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The sockets to serve.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// Where connections begin with the greeting.
+    pub plain: Vec<BoundListener>,
+    /// Where they begin with TLS.
+    pub tls: Vec<BoundListener>,
+}
+
+impl From<Vec<BoundListener>> for Listeners {
+    fn from(plain: Vec<BoundListener>) -> Self {
+        Self { plain, tls: Vec::new() }
+    }
+}
 
 /// A runtime for [`run`], and as many file descriptors as the system lets us have.
 pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
@@ -37,22 +54,26 @@ pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
 pub async fn run(
     config: Arc<Config>,
     spool: Arc<Spool>,
-    listeners: Vec<BoundListener>,
+    listeners: impl Into<Listeners>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let mut accepting = JoinSet::new();
     let mut addresses = Vec::new();
     let mut bound = Vec::new();
-    for listener in listeners {
+    let Listeners { plain, tls } = listeners.into();
+    let all = plain.into_iter().map(|listener| (listener, false));
+    for (listener, begins_with_tls) in all.chain(tls.into_iter().map(|listener| (listener, true))) {
         listener.set_nonblocking(true)?;
         addresses.push(listener.local_addr()?);
-        bound.push(TcpListener::from_std(listener)?);
+        bound.push((TcpListener::from_std(listener)?, begins_with_tls));
     }
-    let site = Site::new(config, spool, addresses);
+    let offer = Offer::read(&config).map_err(io::Error::other)?;
+    let site = Site::new(config, spool, addresses, offer);
     let control = control_socket::Listener::bind(&site)?;
-    for listener in bound {
-        accepting.spawn(accept_all(listener, site.clone()));
+    for (listener, begins_with_tls) in bound {
+        accepting.spawn(accept_all(listener, site.clone(), begins_with_tls));
     }
+    accepting.spawn(reload_at_hangups(signal(SignalKind::hangup())?, site.clone()));
     accepting.spawn(control.serve(site.clone()));
     for address in &site.listen {
         info!(%address, "listening");
@@ -79,8 +100,22 @@ fn tell_system(state: &[sd_notify::NotifyState<'_>]) {
     }
 }
 
+/// Reads anew what can be read anew at every SIGHUP, until the server stops.
+async fn reload_at_hangups(mut hangups: Signal, site: Arc<Site>) {
+    let mut stopping = std::pin::pin!(site.stopping());
+    loop {
+        tokio::select! {
+            () = &mut stopping => return,
+            Some(()) = hangups.recv() => {
+                // What went wrong stands in the log.
+                let _told = block_in_place(|| site.reload());
+            }
+        }
+    }
+}
+
 /// Accepts connections until the server stops, then waits for their sessions.
-async fn accept_all(listener: TcpListener, site: Arc<Site>) {
+async fn accept_all(listener: TcpListener, site: Arc<Site>, begins_with_tls: bool) {
     let mut sessions = JoinSet::new();
     let mut stopping = std::pin::pin!(site.stopping());
     loop {
@@ -88,7 +123,7 @@ async fn accept_all(listener: TcpListener, site: Arc<Site>) {
             () = &mut stopping => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, address)) => {
-                    if let Some(session) = admit(&site, stream, address.ip()) {
+                    if let Some(session) = admit(&site, stream, address.ip(), begins_with_tls) {
                         sessions.spawn(session.run());
                     }
                 }
@@ -109,29 +144,33 @@ async fn accept_all(listener: TcpListener, site: Arc<Site>) {
 }
 
 /// A session for a new connection, if the client is known and there is a seat for it.
-fn admit(site: &Arc<Site>, stream: TcpStream, address: IpAddr) -> Option<Session> {
+fn admit(site: &Arc<Site>, stream: TcpStream, address: IpAddr, begins_with_tls: bool) -> Option<Session> {
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%address, %error, "connection lost at once");
         return None;
     }
     let client = Client::at(&site.config, address);
     if !client.is_known() {
-        turn_away(site, &stream, code::NOT_PERMITTED, "You are not known here");
+        turn_away(site, &stream, begins_with_tls, code::NOT_PERMITTED, "You are not known here");
         debug!(%address, "unknown client turned away");
         return None;
     }
     match site.seats.take(client.address(), client.peer_number()) {
-        Ok(seat) => Some(Session::new(site.clone(), client, stream, seat)),
+        Ok(seat) => Some(Session::new(site.clone(), client, stream, seat, begins_with_tls)),
         Err(full) => {
-            turn_away(site, &stream, code::UNAVAILABLE, full.text());
+            turn_away(site, &stream, begins_with_tls, code::UNAVAILABLE, full.text());
             debug!(%address, reason = full.text(), "turned away");
             None
         }
     }
 }
 
-fn turn_away(site: &Site, stream: &TcpStream, code: u16, text: &str) {
+fn turn_away(site: &Site, stream: &TcpStream, begins_with_tls: bool, code: u16, text: &str) {
     add(&site.counters.turned_away, 1);
+    if begins_with_tls {
+        // Nothing can be said before a handshake, which is too much work for somebody who is not wanted.
+        return;
+    }
     let mut line = Vec::new();
     append(&mut line, code, text);
     // A new connection has room for a line; if it is gone already there is nobody to tell.

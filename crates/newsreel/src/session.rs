@@ -15,10 +15,13 @@ mod output;
 mod pace;
 mod pool;
 mod rounds;
+mod switch;
+mod transport;
 
 pub(crate) use budget::Budget;
 pub(crate) use client::Client;
 pub(crate) use output::Output;
+pub(crate) use transport::Compressed;
 
 use crate::relay::Feed;
 use crate::serve::{LocalSpool, Reader, View};
@@ -34,9 +37,12 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::{debug, info};
+use transport::Transport;
 
 /// How long a client that was told goodbye may take to go.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a silent session keeps its compressor, and with it what it can refer back to.
+const COMPRESSOR_KEPT: Duration = Duration::from_secs(2);
 /// How long an article under way may still take when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(3);
 
@@ -45,6 +51,10 @@ const STOP_GRACE: Duration = Duration::from_secs(3);
 #[must_use]
 enum Flow {
     Continue,
+    /// TLS begins.
+    StartTls,
+    /// Compression begins.
+    Compress,
     Close,
 }
 
@@ -62,16 +72,23 @@ pub(crate) struct Session {
     hover: Hover,
     /// Commands and articles handled in the last round.
     steps: u32,
-    _seat: Seat,
+    seat: Seat,
+    /// Whether TLS comes before the greeting.
+    begins_with_tls: bool,
 }
 
 impl Session {
-    pub fn new(site: Arc<Site>, client: Client, stream: TcpStream, seat: Seat) -> Self {
-        let (read, write) = stream.into_split();
+    pub fn new(
+        site: Arc<Site>,
+        client: Client,
+        stream: TcpStream,
+        seat: Seat,
+        begins_with_tls: bool,
+    ) -> Self {
         let view = View::new(site.config.clone(), client.access_number());
         Self {
-            input: Input::new(read),
-            out: Output::new(write, site.config.limits.write_timeout),
+            input: Input::new(),
+            out: Output::new(Transport::Plain(stream), site.config.limits.write_timeout),
             reader: Reader::new(LocalSpool(site.spool.clone()), view),
             feed: None,
             expecting: Expecting::Command,
@@ -80,13 +97,20 @@ impl Session {
             steps: 0,
             site,
             client,
-            _seat: seat,
+            seat,
+            begins_with_tls,
         }
     }
 
     /// Serves the connection to its end.
     pub async fn run(mut self) {
         let begun = Instant::now();
+        if self.begins_with_tls
+            && let Err(error) = self.start_tls().await
+        {
+            debug!(address = self.client.address_text(), %error, "TLS failed");
+            return;
+        }
         if self.client.peer_number().is_some() {
             info!(client = self.client.name(), address = self.client.address_text(), "peer connected");
         } else {
@@ -110,6 +134,11 @@ impl Session {
     }
 
     async fn serve(&mut self) -> io::Result<()> {
+        if self.begins_with_tls && !self.client.is_known() {
+            append(self.out.text(), code::NOT_PERMITTED, "You are not known here");
+            self.out.flush().await?;
+            return self.linger().await;
+        }
         capabilities::greeting(&self.site.config, &self.client, self.out.text());
         self.out.flush().await?;
         self.out.release();
@@ -122,10 +151,8 @@ impl Session {
                     return self.part("Not enough memory, try again later").await;
                 }
             }
-            self.hover.wait(self.input.readable()).await;
-            let until = self.pace.until(&self.expecting, self.input.len());
-            let out = &mut self.out;
-            let event = self.input.fill(&self.site.budget, &mut interrupts, until, || out.release()).await?;
+            self.hover.wait(self.out.transport().readable()).await;
+            let event = self.hear(&mut interrupts).await?;
             self.hover.heard();
             match event {
                 Event::Bytes => {}
@@ -137,13 +164,32 @@ impl Session {
                 }
                 Event::Stop => return self.part("Server is stopping, try again later").await,
             }
-            if self.round().await? == Flow::Close {
-                return self.linger().await;
+            match self.round().await? {
+                Flow::Continue => {}
+                Flow::StartTls => self.start_tls().await?,
+                Flow::Compress => self.start_compression().await?,
+                Flow::Close => return self.linger().await,
             }
             if self.site.is_stopping() && !self.expecting.is_article() {
                 return self.part("Server is stopping, try again later").await;
             }
         }
+    }
+
+    /// Waits for more; what compression keeps is given back if nothing comes for a while.
+    async fn hear(&mut self, interrupts: &mut Interrupts<impl Future<Output = ()>>) -> io::Result<Event> {
+        let mut until = self.pace.until(&self.expecting, self.input.len());
+        if self.out.transport().is_warm() {
+            let deadline = until.deadline;
+            until.deadline = deadline.min(Instant::now() + COMPRESSOR_KEPT);
+            let event = self.input.fill(&mut self.out, &self.site.budget, interrupts, until).await?;
+            if !matches!(event, Event::Late) || until.deadline >= deadline {
+                return Ok(event);
+            }
+            self.out.transport().cool();
+            until.deadline = deadline;
+        }
+        self.input.fill(&mut self.out, &self.site.budget, interrupts, until).await
     }
 
     /// Handles everything complete in the receive buffer and sends the answers.
@@ -171,7 +217,7 @@ impl Session {
     /// and the last answer might be lost with it.
     async fn linger(&mut self) -> io::Result<()> {
         self.out.shutdown().await?;
-        let _late_is_fine = timeout(LINGER_TIMEOUT, self.input.drain()).await;
+        let _late_is_fine = timeout(LINGER_TIMEOUT, self.input.drain(self.out.transport())).await;
         Ok(())
     }
 }

@@ -10,7 +10,8 @@ pub(crate) use seats::{Seat, Seats};
 
 use crate::config::{Config, Durability};
 use crate::ingest::Filer;
-use crate::session::Budget;
+use crate::session::{Budget, Compressed};
+use crate::tls::Offer;
 use spool::{Spool, Ticket, Trouble, TroubleKind};
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -31,6 +32,10 @@ pub(crate) struct Site {
     pub counters: Arc<Counters>,
     pub seats: Seats,
     pub budget: Budget,
+    /// What TLS is negotiated with; `None`: it is not offered.
+    pub tls: Option<Offer>,
+    /// Room for compressed connections.
+    pub compressed: Compressed,
     /// Where we listen, ports resolved.
     pub listen: Vec<SocketAddr>,
     pub started: Instant,
@@ -39,7 +44,12 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    pub fn new(config: Arc<Config>, spool: Arc<Spool>, listen: Vec<SocketAddr>) -> Arc<Self> {
+    pub fn new(
+        config: Arc<Config>,
+        spool: Arc<Spool>,
+        listen: Vec<SocketAddr>,
+        tls: Option<Offer>,
+    ) -> Arc<Self> {
         let durable = Arc::new(Notify::new());
         if config.site.durability == Durability::Always {
             let durable = durable.clone();
@@ -50,6 +60,8 @@ impl Site {
             filer: Filer::new(config.clone(), spool.clone()).counted_by(counters.clone()),
             seats: Seats::new(&config),
             budget: Budget::new(config.site.article_bytes_max),
+            tls,
+            compressed: Compressed::default(),
             counters,
             config,
             spool,
@@ -63,6 +75,15 @@ impl Site {
     /// Tells every session to end after its running command.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
+    }
+
+    /// Reads anew what can be read anew while sessions go on: the certificates. The text says what was done; if
+    /// something cannot be used, everything stays as it was. Blocks.
+    pub fn reload(&self) -> Result<String, String> {
+        match &self.tls {
+            Some(offer) => offer.reload().map(|()| "certificates read anew".to_owned()),
+            None => Ok("there is nothing to read anew: no certificate is configured".to_owned()),
+        }
     }
 
     /// Whether the server is stopping.

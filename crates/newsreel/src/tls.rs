@@ -1,9 +1,17 @@
-//! TLS of our connections: what a handshake found out, and what it is offered with.
+//! TLS of our connections: the certificates we show and believe, and what a handshake found out.
 //!
-//! `facts` is what the rest of the server may ask of a secured connection. Called by `session`. Sources: RFC 4642, RFC
-//! 8143.
+//! `Offer` is what sessions negotiate with; it is made anew when its files change, so that a new certificate needs no
+//! restart. `facts` is what the rest of the server may ask of a secured connection. Called by `session`, `site` and the
+//! command line. Sources: RFC 4642, RFC 8143, RFC 7301.
 
-#[allow(dead_code, reason = "asked once listeners speak TLS")]
+mod certificates;
+mod clients;
 mod facts;
+mod files;
+pub(crate) mod names;
+mod offer;
+mod self_signed;
 
 pub(crate) use facts::TlsFacts;
+pub(crate) use offer::Offer;
+pub(crate) use self_signed::make_self_signed;

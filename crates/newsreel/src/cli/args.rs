@@ -91,6 +91,14 @@ pub(super) enum Command {
         json: bool,
     },
 
+    /// Give a running server an order
+    Ctl {
+        #[command(subcommand)]
+        order: Order,
+        #[command(flatten)]
+        at: Where,
+    },
+
     /// Say everything known of an article
     #[command(
         long_about = "Say everything known of an article: where it lies, whether it can be read, its history.\n\n\
@@ -145,6 +153,12 @@ pub(super) enum Command {
     /// Print docs/config.md
     #[command(hide = true)]
     Docs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Order {
+    /// Read the certificates anew; if they cannot be used, the old ones stay
+    Reload,
 }
 
 #[derive(Debug, Subcommand)]
@@ -223,6 +237,9 @@ pub(super) struct InitOptions {
     /// Where to listen (repeatable) [default: 127.0.0.1:1119]
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub(super) listen: Vec<String>,
+    /// Where to listen for connections that begin with TLS (repeatable); makes a self-signed certificate
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub(super) tls_listen: Vec<String>,
     /// Groups to begin with: lines of "name [flag [description]]", or an active file
     #[arg(long, value_name = "FILE")]
     pub(super) groups: Option<PathBuf>,

@@ -1,11 +1,15 @@
 //! `check`, `show`, `explain-config`: the configuration, without the spool.
 
+use std::sync::Arc;
+
 use super::args::Where;
 use super::{Failure, say};
 use crate::config::{Config, Method, Word, manual, units};
+use crate::tls::Offer;
 
 pub(super) fn check(at: &Where) -> Result<(), Failure> {
-    let config = at.load()?;
+    let config = Arc::new(at.load()?);
+    Offer::read(&config).map_err(Failure::Usage)?;
     say(summary(&config))
 }
 
@@ -32,6 +36,15 @@ fn summary(config: &Config) -> String {
     let mut lines = vec![format!("{}: no errors", config.file.display()), String::new()];
     let mut line = |label: &str, text: String| lines.push(format!("  {label:<10} {text}"));
     line("site", format!("{} on {}", config.site.path_identity, config.site.listen.join(", ")));
+    if config.tls.is_offered() {
+        let files: Vec<String> =
+            config.tls.certificate.iter().map(|file| file.display().to_string()).collect();
+        let also = match config.site.tls_listen.as_slice() {
+            [] => String::new(),
+            listen => format!(", from the start on {}", listen.join(", ")),
+        };
+        line("tls", format!("{}{also}", files.join(", ")));
+    }
     line("spool", config.site.data.display().to_string());
     let age = config.site.max_age_days.map_or("of any age".into(), |days| format!("up to {days} days old"));
     let size = units::size_text(config.site.article_bytes_max);

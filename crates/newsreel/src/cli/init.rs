@@ -8,9 +8,14 @@ use super::args::{Age, CONFIG_FILE_NAME, InitOptions};
 use super::{Failure, groups_file, reach, say};
 use crate::config::{self, Cidr, Config, Durability, units, write};
 use crate::control_socket::protocol::{GroupEntry, Reply, Request};
+use crate::tls::make_self_signed;
 
 /// Default of `--listen`.
 const LISTEN: &str = "127.0.0.1:1119";
+/// Where `up` listens for connections that begin with TLS.
+const TLS_LISTEN: &str = "127.0.0.1:1563";
+/// The certificate that is made for them, and its key, in the site's directory.
+const CERTIFICATE_FILES: [&str; 2] = ["self-signed.crt", "self-signed.key"];
 /// Default of `--reader`.
 const READERS: [&str; 2] = ["127.0.0.0/8", "::1"];
 /// Size of each buffer that `up` makes, in bytes.
@@ -42,6 +47,7 @@ pub(super) fn make_default(dir: &Path) -> Result<Config, Failure> {
     make(&InitOptions {
         dir: dir.to_owned(),
         listen: Vec::new(),
+        tls_listen: vec![TLS_LISTEN.to_owned()],
         groups: None,
         buffer: BUFFER_BYTES,
         peer: Vec::new(),
@@ -66,6 +72,10 @@ fn make(options: &InitOptions) -> Result<Config, Failure> {
         }
         Err(error) => return Err(cannot("write", &file, &error)),
     }
+    if let ([certificate], [key]) = (config.tls.certificate.as_slice(), config.tls.key.as_slice()) {
+        make_self_signed(&config.site.path_identity, certificate, key)
+            .map_err(|error| cannot("make a certificate in", &options.dir, &error))?;
+    }
     let mut failed = Vec::new();
     let ok = reach::ask(&config, &Request::GroupAdd { groups }, &mut |reply| {
         if let Reply::Changed { name, error: Some(error), .. } = reply {
@@ -77,6 +87,11 @@ fn make(options: &InitOptions) -> Result<Config, Failure> {
     } else {
         Err(Failure::Problem(format!("groups could not be added: {}", failed.join("; "))))
     }
+}
+
+/// Whether a certificate is the one made with a site.
+pub(super) fn is_self_signed(certificate: &Path) -> bool {
+    certificate.ends_with(CERTIFICATE_FILES[0])
 }
 
 fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
@@ -129,9 +144,11 @@ fn config_text(options: &InitOptions) -> String {
          [site]\n\
          path_identity = {identity}   # our name in Path; peers must know it\n\
          listen = {listen}\n\
+         {tls_listen}\
          durability = {durability}\n\
          max_age_days = {age}\n\
          remember_days = {remember}\n\n\
+         {tls}\
          # The spool: two cyclic buffers. When they are full, the newest article overwrites the oldest.\n\
          [[buffer]]\nname = \"text0\"\npath = \"text0.cyc\"\nsize = {size}\n\n\
          [[buffer]]\nname = \"text1\"\npath = \"text1.cyc\"\nsize = {size}\n\n\
@@ -139,6 +156,21 @@ fn config_text(options: &InitOptions) -> String {
          [[rule]]\nclass = \"text\"\n",
         identity = quoted(&identity),
         listen = write::list(&listen),
+        tls_listen = match options.tls_listen.as_slice() {
+            [] => String::new(),
+            listen => format!("tls_listen = {}\n", write::list(listen)),
+        },
+        tls = match options.tls_listen.as_slice() {
+            [] => "# With a certificate, connections may be encrypted.\n\
+                 # [tls]\n# certificate = \"news.crt\"\n# key = \"news.key\"\n\n"
+                .to_owned(),
+            _ => format!(
+                "# Made with this site and signed by nobody; put one that your readers' software trusts in its place.\n\
+                 [tls]\ncertificate = {}\nkey = {}\n\n",
+                quoted(CERTIFICATE_FILES[0]),
+                quoted(CERTIFICATE_FILES[1])
+            ),
+        },
         durability = quoted(&options.durability.text()),
     );
     for cidr in &options.peer {

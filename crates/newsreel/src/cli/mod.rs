@@ -9,6 +9,7 @@ mod bar;
 mod care;
 mod check;
 mod control;
+mod ctl;
 mod group;
 mod groups_file;
 mod init;
@@ -97,6 +98,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::ExplainConfig { key } => check::explain(key.as_deref().unwrap_or_default()),
         Command::Group { command, at } => group::run(command, &at),
         Command::Status { at, json } => status::status(&at, json),
+        Command::Ctl { order, at } => ctl::run(&order, &at),
         Command::Explain { subject, at } => care::explain(&subject, &at),
         Command::Verify { at, repair, json } => care::verify(&at, repair, json),
         Command::Rebuild { at } => care::rebuild(&at),

@@ -10,6 +10,8 @@ use spool::{RealDisk, Spool, SpoolError};
 use super::bar::Bar;
 use super::{Failure, init, listeners, say};
 use crate::config::{self, Config, UnknownGroups, units};
+use crate::server::Listeners;
+use crate::tls::Offer;
 
 pub(super) fn up(dir: &Path) -> Result<(), Failure> {
     let file = init::config_file(dir);
@@ -22,6 +24,8 @@ pub(super) fn serve(config: &Config) -> Result<(), Failure> {
 }
 
 fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
+    let config = &Arc::new(config.clone());
+    Offer::read(config).map_err(Failure::Usage)?;
     crate::log::init(config.site.log_level, config.site.log_format);
     let spool_config = config.spool_config();
     let (spool, recovery) = match Spool::open(Arc::new(RealDisk::new()), spool_config, &Bar::new()) {
@@ -35,7 +39,10 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
             "unknown_groups is \"junk\", but there is no group junk; make it with: newsreel group add junk"
         );
     }
-    let listeners = listeners::bind(&config.site.listen)?;
+    let listeners = Listeners {
+        plain: listeners::bind(&config.site.listen)?,
+        tls: listeners::bind(&config.site.tls_listen)?,
+    };
     let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
     let shutdown = {
         let _inside = runtime.enter();
@@ -44,8 +51,7 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
     if inviting {
         say(invitation(config, &spool, &listeners))?;
     }
-    let served =
-        runtime.block_on(crate::server::run(Arc::new(config.clone()), Arc::new(spool), listeners, shutdown));
+    let served = runtime.block_on(crate::server::run(config.clone(), Arc::new(spool), listeners, shutdown));
     served.map_err(|error| Failure::Problem(format!("the server stopped: {error}")))
 }
 
@@ -64,8 +70,24 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
 }
 
 /// What `up` says when it listens: where, and what to try next.
-fn invitation(config: &Config, spool: &Spool, listeners: &[TcpListener]) -> String {
-    let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
+    let local = |listeners: &[TcpListener]| -> Vec<_> {
+        listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    };
+    let addresses = local(&listeners.plain);
+    let encrypted = match local(&listeners.tls).as_slice() {
+        [] => String::new(),
+        addresses => {
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            let certificate = match config.tls.certificate.first() {
+                Some(file) if init::is_self_signed(file) => {
+                    format!("\n{} is self-signed: newsreaders will ask whether to trust it", file.display())
+                }
+                _ => String::new(),
+            };
+            format!("\nwith TLS on {}{certificate}", addresses.join(", "))
+        }
+    };
     let listening: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let bytes = config.buffers.iter().map(|buffer| buffer.size).sum();
     let (host, port) = addresses.first().map_or(("127.0.0.1".into(), 119), |address| {
@@ -76,7 +98,7 @@ fn invitation(config: &Config, spool: &Spool, listeners: &[TcpListener]) -> Stri
     let articles = spool.status().map_or(0, |status| status.articles);
     let count = super::table::grouped;
     format!(
-        "newsreel {version} serves {identity} on {listening}\n\
+        "newsreel {version} serves {identity} on {listening}{encrypted}\n\
          spool in {dir}: {groups} groups, {articles} articles, room for {room}\n\n\
          Try, in another terminal:\n  \
          tin -r -g {host} -p {port}\n  \

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::draft::{At, ClassDraft, Draft};
 use super::faults::{Fault, nearest};
-use super::{Compression, Method};
+use super::{Compression, KnownCertificate, Method, PeerTls};
 
 /// Least size of a buffer, in bytes.
 const BUFFER_BYTES_MIN: u64 = 64 << 10;
@@ -24,6 +24,7 @@ const TIMEOUT_MIN: Duration = Duration::from_millis(100);
 pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     let mut checker = Checker { draft, faults };
     checker.site();
+    checker.tls();
     checker.timeouts();
     checker.buffer_sizes();
     checker.unique("buffer", "name", draft.buffers.iter().map(|buffer| &buffer.name));
@@ -72,6 +73,44 @@ impl<'a> Checker<'a> {
             let advice =
                 "make remember_days larger than max_age_days, or an article that is gone is taken again";
             self.fault(&site.remember_days.span, "too few", message, advice);
+        }
+    }
+
+    fn tls(&mut self) {
+        let draft = self.draft;
+        let (Some(certificates), Some(keys)) = (&draft.tls.certificate.value, &draft.tls.key.value) else {
+            return;
+        };
+        if certificates.len() != keys.len() {
+            let message = format!("[tls] names {} certificates, but {} keys", certificates.len(), keys.len());
+            let advice = "name the key of each certificate, in the same order";
+            self.fault(&draft.tls.key.span, "not as many", message, advice);
+        }
+        let example = "add [tls] with certificate = \"news.crt\" and key = \"news.key\"";
+        if draft.site.tls_listen.value.as_ref().is_some_and(|listen| !listen.is_empty())
+            && certificates.is_empty()
+        {
+            let message = "connections that begin with TLS need a certificate".to_owned();
+            self.fault(&draft.site.tls_listen.span, "no certificate to show there", message, example);
+        }
+        for peer in &draft.peers {
+            let name = peer.name.value.as_deref().unwrap_or("?");
+            if peer.tls.value == Some(PeerTls::Require) && certificates.is_empty() {
+                let message = format!("peer `{name}` must encrypt, but this server has no certificate");
+                self.fault(&peer.tls.span, "cannot be met", message, example);
+            }
+            let known = peer.certificate.value.as_deref().unwrap_or_default();
+            if !known.is_empty() && certificates.is_empty() {
+                let message =
+                    format!("peer `{name}` can show no certificate: this server does not offer TLS");
+                self.fault(&peer.certificate.span, "cannot be met", message, example);
+            } else if known.iter().any(|known| matches!(known, KnownCertificate::Name(_)))
+                && draft.tls.client_ca.value == Some(None)
+            {
+                let message = format!("nobody vouches for the name in the certificate of peer `{name}`");
+                let advice = "set tls.client_ca, or write the certificate's fingerprint: \"sha256:...\"";
+                self.fault(&peer.certificate.span, "a name", message, advice);
+            }
         }
     }
 
@@ -247,8 +286,12 @@ impl<'a> Checker<'a> {
                 }
                 owner.push((*cidr, name));
             }
-            if peer.addresses.value.as_ref().is_some_and(Vec::is_empty) {
-                self.fault(&peer.addresses.span, "empty", format!("peer `{name}` has no address"), "");
+            if peer.addresses.value.as_ref().is_some_and(Vec::is_empty)
+                && peer.certificate.value.as_ref().is_some_and(Vec::is_empty)
+            {
+                let message = format!("peer `{name}` has neither addresses nor a certificate to be known by");
+                let advice = "add one, for example: addresses = [\"198.51.100.7\", \"2001:db8:7::/48\"]";
+                self.fault(&peer.addresses.span, "in this section", message, advice);
             }
         }
     }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{
-    Access, Buffer, Cidr, Class, Compression, Config, Distributions, Durability, Groups, Limits, LogFormat,
-    LogLevel, Method, Order, Peer, Rule, Site, UnknownGroups,
+    Access, Buffer, Cidr, Class, Compression, Config, Distributions, Durability, Groups, KnownCertificate,
+    Limits, LogFormat, LogLevel, Method, Order, Peer, PeerTls, Rule, Site, Tls, UnknownGroups,
 };
 
 /// A value and its place; for a default, the place of its section's head.
@@ -24,6 +24,7 @@ pub(super) struct SiteDraft {
     pub(super) path_identity: At<String>,
     pub(super) organization: At<Option<String>>,
     pub(super) listen: At<Vec<String>>,
+    pub(super) tls_listen: At<Vec<String>>,
     pub(super) data: At<String>,
     pub(super) durability: At<Durability>,
     pub(super) max_age_days: At<Option<u32>>,
@@ -34,6 +35,13 @@ pub(super) struct SiteDraft {
     pub(super) journal_keep_bytes: At<u64>,
     pub(super) log_level: At<LogLevel>,
     pub(super) log_format: At<LogFormat>,
+}
+
+#[derive(Debug)]
+pub(super) struct TlsDraft {
+    pub(super) certificate: At<Vec<String>>,
+    pub(super) key: At<Vec<String>>,
+    pub(super) client_ca: At<Option<String>>,
 }
 
 #[derive(Debug)]
@@ -82,6 +90,8 @@ pub(super) struct RuleDraft {
 pub(super) struct PeerDraft {
     pub(super) name: At<String>,
     pub(super) addresses: At<Vec<Cidr>>,
+    pub(super) certificate: At<Vec<KnownCertificate>>,
+    pub(super) tls: At<PeerTls>,
     pub(super) accept: At<Groups>,
     pub(super) distributions: At<Distributions>,
     pub(super) max_connections: At<u64>,
@@ -98,6 +108,7 @@ pub(super) struct AccessDraft {
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) site: SiteDraft,
+    pub(super) tls: TlsDraft,
     pub(super) limits: LimitsDraft,
     pub(super) buffers: Vec<BufferDraft>,
     pub(super) classes: Vec<ClassDraft>,
@@ -135,6 +146,7 @@ impl Draft {
         Some(Config {
             file: file.to_owned(),
             site,
+            tls: self.tls.finish(file)?,
             limits: self.limits.finish()?,
             buffers: self.buffers.into_iter().map(|draft| draft.finish(&data)).collect::<Option<_>>()?,
             classes: self.classes.into_iter().map(ClassDraft::finish).collect::<Option<_>>()?,
@@ -157,6 +169,7 @@ impl SiteDraft {
             path_identity: self.path_identity.value?,
             organization: self.organization.value?,
             listen: self.listen.value?,
+            tls_listen: self.tls_listen.value?,
             data: data_dir(file, &self.data.value?),
             durability: self.durability.value?,
             max_age_days: self.max_age_days.value?,
@@ -167,6 +180,17 @@ impl SiteDraft {
             journal_keep_bytes: self.journal_keep_bytes.value?,
             log_level: self.log_level.value?,
             log_format: self.log_format.value?,
+        })
+    }
+}
+
+impl TlsDraft {
+    fn finish(self, file: &Path) -> Option<Tls> {
+        let paths = |texts: Vec<String>| texts.iter().map(|text| data_dir(file, text)).collect();
+        Some(Tls {
+            certificate: self.certificate.value.map(paths)?,
+            key: self.key.value.map(paths)?,
+            client_ca: self.client_ca.value?.map(|text| data_dir(file, &text)),
         })
     }
 }
@@ -232,6 +256,8 @@ impl PeerDraft {
         Some(Peer {
             name: self.name.value?,
             addresses: self.addresses.value?,
+            certificate: self.certificate.value?,
+            tls: self.tls.value?,
             accept: self.accept.value?,
             distributions: self.distributions.value?,
             max_connections: usize::try_from(self.max_connections.value?).ok()?,

@@ -15,6 +15,10 @@ pub enum Kind {
     Names,
     /// A path, relative to the place the key's text says.
     Path,
+    /// A path or a list of them.
+    Paths,
+    /// Names or fingerprints of certificates, one or a list.
+    Certificates,
     /// A list of `HOST:PORT`.
     HostPorts,
     /// An IP address or network, or a list of them, or `"all"`.
@@ -93,6 +97,13 @@ pub const SECTIONS: &[Section] = &[
         doc: "The server itself: its name, where it listens, what it promises.",
     },
     Section {
+        name: "tls",
+        repeated: false,
+        doc: "Encryption. With a certificate, STARTTLS is offered on every listener (RFC 4642), and tls_listen in [site] \
+              names those where a connection begins with TLS. The files are read again when they change, after SIGHUP \
+              and by newsreel ctl reload; what cannot be read leaves what was there in place.",
+    },
+    Section {
         name: "limits",
         repeated: false,
         doc: "What one client, and all of them together, may take. Whoever exceeds a limit loses the connection; nobody \
@@ -158,6 +169,15 @@ pub const KEYS: &[Key] = &[
         doc: "Where to listen, for peers and readers alike; what a client may do follows from its address. The port of \
               news is 119; a port below 1024 needs a privilege, which the systemd unit in packaging/ gives.",
         example: "listen = [\"0.0.0.0:119\", \"[::]:119\"]",
+    },
+    Key {
+        section: "site",
+        name: "tls_listen",
+        kind: Kind::HostPorts,
+        absent: Absent::Value("[]"),
+        doc: "Where to listen for connections that begin with TLS, for peers and readers alike. The port is 563. Needs a \
+              certificate in [tls]. RFC 8143 recommends it over STARTTLS.",
+        example: "tls_listen = [\"0.0.0.0:563\", \"[::]:563\"]",
     },
     Key {
         section: "site",
@@ -248,6 +268,34 @@ pub const KEYS: &[Key] = &[
         absent: Absent::Value("\"plain\""),
         doc: "\"plain\": a line of text for each event; \"json\": a JSON object.",
         example: "log_format = \"json\"",
+    },
+    Key {
+        section: "tls",
+        name: "certificate",
+        kind: Kind::Paths,
+        absent: Absent::Value("[]"),
+        doc: "The PEM file of the server's certificate and those between it and its authority, relative to the directory \
+              of this file. Several may be named: clients are shown the one with the name they ask for, or the first.",
+        example: "certificate = \"news.crt\"",
+    },
+    Key {
+        section: "tls",
+        name: "key",
+        kind: Kind::Paths,
+        absent: Absent::Value("[]"),
+        doc: "The PEM file of the certificate's private key (PKCS #8, PKCS #1 or SEC 1, not encrypted); of several, in the \
+              order of certificate. Only the server's user should be able to read it.",
+        example: "key = \"news.key\"",
+    },
+    Key {
+        section: "tls",
+        name: "client_ca",
+        kind: Kind::Path,
+        absent: Absent::Nothing,
+        doc: "The PEM file of the authorities that sign the certificates of peers and of users who log in with one \
+              (SASL EXTERNAL). With it, or with a peer's fingerprint, clients are asked for a certificate; nobody needs \
+              one.",
+        example: "client_ca = \"peers-ca.crt\"",
     },
     Key {
         section: "limits",
@@ -463,10 +511,28 @@ pub const KEYS: &[Key] = &[
         section: "peer",
         name: "addresses",
         kind: Kind::Networks,
-        absent: Absent::Refused,
+        absent: Absent::Value("[]"),
         doc: "The addresses and networks it connects from. Addresses, not host names: whoever controls a name could \
-              otherwise feed you.",
+              otherwise feed you. A peer with a certificate needs none, and may then come from anywhere.",
         example: "addresses = [\"198.51.100.7\", \"2001:db8:7::/48\"]",
+    },
+    Key {
+        section: "peer",
+        name: "certificate",
+        kind: Kind::Certificates,
+        absent: Absent::Value("[]"),
+        doc: "What the peer must show to be known, over TLS: a certificate signed by tls.client_ca with one of these names \
+              (common name, DNS name or mail address), or the one with the fingerprint sha256:HEX, which nobody need \
+              have signed. With addresses too, both must fit.",
+        example: "certificate = [\"news.example.net\"]",
+    },
+    Key {
+        section: "peer",
+        name: "tls",
+        kind: Kind::Choice(&["allow", "require"]),
+        absent: Absent::Value("\"allow\""),
+        doc: "Whether the peer must encrypt. \"require\": what it offers unencrypted is answered 483.",
+        example: "tls = \"require\"",
     },
     Key {
         section: "peer",
@@ -558,6 +624,8 @@ impl Kind {
             Self::Name => "a name".into(),
             Self::Names => "a list of names".into(),
             Self::Path => "a path".into(),
+            Self::Paths => "a path, or a list of them".into(),
+            Self::Certificates => "the name or fingerprint of a certificate, or a list of them".into(),
             Self::HostPorts => "a list of \"HOST:PORT\"".into(),
             Self::Networks => "an IP address or network, or a list of them".into(),
             Self::Wildmat => "a wildmat".into(),

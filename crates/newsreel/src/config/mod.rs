@@ -16,6 +16,7 @@ mod read;
 mod spool_config;
 #[cfg(test)]
 mod tests;
+mod tls;
 pub mod units;
 mod values;
 mod words;
@@ -30,6 +31,7 @@ pub use distributions::Distributions;
 pub use faults::{ConfigError, Fault};
 pub use groups::Groups;
 pub use read::{host_name, load, parse};
+pub use tls::{KnownCertificate, PeerTls, Tls};
 pub use values::{check_host_port, is_path_identity};
 pub use words::Word;
 
@@ -40,6 +42,8 @@ pub struct Config {
     pub file: PathBuf,
     /// The server itself.
     pub site: Site,
+    /// Certificates.
+    pub tls: Tls,
     /// What one client, and all of them together, may take.
     pub limits: Limits,
     /// Cyclic buffers.
@@ -63,6 +67,8 @@ pub struct Site {
     pub organization: Option<String>,
     /// `HOST:PORT` of each listener, for readers and peers alike; HOST may be a name; port 0 lets the system choose.
     pub listen: Vec<String>,
+    /// The same for connections that begin with TLS.
+    pub tls_listen: Vec<String>,
     /// The spool's directory, already joined to the configuration file's directory.
     pub data: PathBuf,
     /// When an article counts as safely stored.
@@ -158,8 +164,12 @@ pub struct Rule {
 pub struct Peer {
     /// Name, as in logs and `status`.
     pub name: String,
-    /// Where it connects from.
+    /// Where it connects from; empty: from anywhere, with one of `certificate`.
     pub addresses: Vec<Cidr>,
+    /// What it must show to be known; empty: nothing.
+    pub certificate: Vec<KnownCertificate>,
+    /// Whether it must encrypt.
+    pub tls: PeerTls,
     /// Groups it may send; an article in none of them is rejected.
     pub accept: Groups,
     /// Distributions it may send, of those the site accepts; an article that has only others is rejected.

@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::draft::{
-    AccessDraft, At, BufferDraft, ClassDraft, Draft, LimitsDraft, PeerDraft, RuleDraft, SiteDraft,
+    AccessDraft, At, BufferDraft, ClassDraft, Draft, LimitsDraft, PeerDraft, RuleDraft, SiteDraft, TlsDraft,
 };
 use super::faults::{ConfigError, Fault, nearest};
 use super::keys::{self, Absent, Key, SECTIONS};
@@ -80,10 +80,13 @@ impl Reader {
         self.unknown_sections(document);
         let site = self.single(document, "site");
         let site = self.site(&site);
+        let tls = self.single(document, "tls");
+        let tls = self.tls(&tls);
         let limits = self.single(document, "limits");
         let limits = self.limits(&limits);
         Draft {
             site,
+            tls,
             limits,
             buffers: self.each(document, "buffer", Self::buffer),
             classes: self.each(document, "class", Self::class),
@@ -246,6 +249,7 @@ impl Reader {
             path_identity: self.get(entry, "path_identity", values::path_identity),
             organization: self.opt(entry, "organization", values::text),
             listen: self.get(entry, "listen", values::host_ports),
+            tls_listen: self.get(entry, "tls_listen", values::host_ports),
             data: self.get(entry, "data", values::text),
             durability: self.get(entry, "durability", values::durability),
             max_age_days: self.get(entry, "max_age_days", values::days_or_none),
@@ -256,6 +260,14 @@ impl Reader {
             journal_keep_bytes: self.get(entry, "journal_keep_bytes", values::size),
             log_level: self.get(entry, "log_level", values::choice),
             log_format: self.get(entry, "log_format", values::choice),
+        }
+    }
+
+    fn tls(&mut self, entry: &Entry<'_>) -> TlsDraft {
+        TlsDraft {
+            certificate: self.get(entry, "certificate", values::paths),
+            key: self.get(entry, "key", values::paths),
+            client_ca: self.opt(entry, "client_ca", values::text),
         }
     }
 
@@ -308,7 +320,9 @@ impl Reader {
     fn peer(&mut self, entry: &Entry<'_>) -> PeerDraft {
         PeerDraft {
             name: self.get(entry, "name", values::text),
-            addresses: self.get(entry, "addresses", values::networks),
+            addresses: self.get(entry, "addresses", values::networks_or_none),
+            certificate: self.get(entry, "certificate", values::certificates),
+            tls: self.get(entry, "tls", values::choice),
             accept: self.get(entry, "accept", values::wildmat),
             distributions: self.get(entry, "distributions", values::distributions),
             max_connections: self.get(entry, "max_connections", values::integer),

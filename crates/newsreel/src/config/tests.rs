@@ -12,6 +12,12 @@ const GOOD: &str = r#"
 path_identity = "news.example.org"
 organization = "Example"
 max_age_days = "none"
+tls_listen = ["127.0.0.1:1563"]
+
+[tls]
+certificate = ["news.crt", "/etc/news/other.crt"]
+key = ["news.key", "/etc/news/other.key"]
+client_ca = "ca.crt"
 
 [[buffer]]
 name = "text0"
@@ -355,10 +361,10 @@ fn what_stands_in_the_wrong_place_is_told_where_it_belongs() {
 #[test]
 fn broken_toml_is_told_with_its_line() {
     let all = faults(&with("size = \"1 TB\"", "size = 1 TB"));
-    assert_eq!(all[0].1, 15, "{all:?}");
+    assert_eq!(all[0].1, 21, "{all:?}");
     assert!(all[0].0.starts_with("not TOML: "), "{all:?}");
     let all = faults(&with("block = \"4 KiB\"", "size = \"2 TB\""));
-    assert_eq!((all[0].0.as_str(), all[0].1), ("not TOML: duplicate key", 16));
+    assert_eq!((all[0].0.as_str(), all[0].1), ("not TOML: duplicate key", 22));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use toml::de::DeValue;
 
 use super::keys::{Key, Kind};
 use super::words::Word;
-use super::{Cidr, Distributions, Durability, Groups, units};
+use super::{Cidr, Distributions, Durability, Groups, KnownCertificate, units};
 
 /// What is wrong with a value.
 #[derive(Debug)]
@@ -226,6 +226,33 @@ pub fn check_host_port(text: &str) -> Result<(), String> {
         _ => {}
     }
     port.parse::<u16>().map(|_| ()).map_err(|_| format!("`{port}` is not a port from 0 to 65535"))
+}
+
+/// A path, or a list of them.
+pub(super) fn paths(key: &Key, value: &Value<'_>) -> Result<Vec<String>, Wrong> {
+    if value.get_ref().as_str().is_some() {
+        return text(key, value).map(|path| vec![path]);
+    }
+    list(key, value, text)
+}
+
+/// A certificate's name or fingerprint, or a list of them.
+pub(super) fn certificates(key: &Key, value: &Value<'_>) -> Result<Vec<KnownCertificate>, Wrong> {
+    let one = |key: &Key, value: &Value<'_>| {
+        KnownCertificate::parse(str_of(key, value)?).map_err(|message| wrong(key, value, message))
+    };
+    if value.get_ref().as_str().is_some() {
+        return one(key, value).map(|known| vec![known]);
+    }
+    list(key, value, one)
+}
+
+/// As [`networks`], and the list may be empty.
+pub(super) fn networks_or_none(key: &Key, value: &Value<'_>) -> Result<Vec<Cidr>, Wrong> {
+    match value.get_ref().as_array() {
+        Some(elements) if elements.is_empty() => Ok(Vec::new()),
+        _ => networks(key, value),
+    }
 }
 
 pub(super) fn networks(key: &Key, value: &Value<'_>) -> Result<Vec<Cidr>, Wrong> {

@@ -1,6 +1,6 @@
 //! The words that stand for the configuration's enumerations, in one place for reading and writing.
 
-use super::{Compression, Durability, LogFormat, LogLevel, Method, Order, UnknownGroups};
+use super::{Compression, Durability, LogFormat, LogLevel, Method, Order, PeerTls, UnknownGroups};
 use crate::config::units;
 
 /// An enumeration each of whose values is a word in the file.
@@ -38,6 +38,10 @@ impl Word for Order {
 
 impl Word for Compression {
     const WORDS: &'static [(&'static str, Self)] = &[("none", Self::None), ("zstd", Self::Zstd)];
+}
+
+impl Word for PeerTls {
+    const WORDS: &'static [(&'static str, Self)] = &[("allow", Self::Allow), ("require", Self::Require)];
 }
 
 impl Word for LogLevel {

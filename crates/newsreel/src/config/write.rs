@@ -6,8 +6,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::units;
 use super::words::Word;
-use super::{Access, Buffer, Cidr, Class, Config, Groups, Limits, Method, Peer, Rule, Site, units};
+use super::{
+    Access, Buffer, Cidr, Class, Config, Groups, KnownCertificate, Limits, Method, Peer, Rule, Site, Tls,
+};
 
 /// The keys of one section, in order; the value is TOML.
 pub(super) type Lines = Vec<(&'static str, String)>;
@@ -30,8 +33,9 @@ impl Config {
 
     /// Every section with its keys and values.
     pub(super) fn sections(&self) -> Vec<(&'static str, Lines)> {
-        let Self { file: _, site, limits, buffers, classes, rules, peers, access } = self;
-        let mut sections = vec![("site", site_lines(site)), ("limits", limits_lines(limits))];
+        let Self { file: _, site, tls, limits, buffers, classes, rules, peers, access } = self;
+        let mut sections =
+            vec![("site", site_lines(site)), ("tls", tls_lines(tls)), ("limits", limits_lines(limits))];
         sections.extend(buffers.iter().map(|buffer| ("buffer", buffer_lines(buffer))));
         sections.extend(classes.iter().map(|class| ("class", class_lines(class))));
         sections.extend(rules.iter().map(|rule| ("rule", rule_lines(rule))));
@@ -77,6 +81,7 @@ fn site_lines(site: &Site) -> Lines {
         path_identity,
         organization,
         listen,
+        tls_listen,
         data,
         durability,
         max_age_days,
@@ -92,6 +97,7 @@ fn site_lines(site: &Site) -> Lines {
     optional(&mut lines, "organization", organization.as_deref(), quoted);
     lines.extend([
         ("listen", list(listen)),
+        ("tls_listen", list(tls_listen)),
         ("data", path(data)),
         ("durability", quoted(&durability.text())),
         ("max_age_days", max_age_days.map_or_else(|| quoted("none"), |days| days.to_string())),
@@ -103,6 +109,16 @@ fn site_lines(site: &Site) -> Lines {
         ("log_level", quoted(log_level.word())),
         ("log_format", quoted(log_format.word())),
     ]);
+    lines
+}
+
+fn tls_lines(tls: &Tls) -> Lines {
+    let Tls { certificate, key, client_ca } = tls;
+    let paths = |paths: &[std::path::PathBuf]| {
+        format!("[{}]", paths.iter().map(|file| path(file)).collect::<Vec<_>>().join(", "))
+    };
+    let mut lines = vec![("certificate", paths(certificate)), ("key", paths(key))];
+    optional(&mut lines, "client_ca", client_ca.as_deref(), path);
     lines
 }
 
@@ -166,10 +182,12 @@ fn rule_lines(rule: &Rule) -> Lines {
 }
 
 fn peer_lines(peer: &Peer) -> Lines {
-    let Peer { name, addresses, accept, distributions, max_connections, streaming } = peer;
+    let Peer { name, addresses, certificate, tls, accept, distributions, max_connections, streaming } = peer;
     vec![
         ("name", quoted(name)),
         ("addresses", networks(addresses)),
+        ("certificate", list(certificate.iter().map(KnownCertificate::to_string))),
+        ("tls", quoted(tls.word())),
         ("accept", quoted(accept.as_str())),
         ("distributions", quoted(distributions.as_str())),
         ("max_connections", max_connections.to_string()),

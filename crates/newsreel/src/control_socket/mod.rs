@@ -124,6 +124,14 @@ fn answer(
             say(replies, &Reply::Status(Box::new(report)))?;
             Ok(true)
         }
+        Request::Reload => {
+            let (ok, reply) = match site.reload() {
+                Ok(text) => (true, Reply::Text(text)),
+                Err(text) => (false, Reply::Error(text)),
+            };
+            say(replies, &reply)?;
+            Ok(ok)
+        }
         Request::Rnews => file_articles(site, requests, replies),
         other => {
             let mut failure = None;

@@ -49,6 +49,9 @@ pub enum Request {
     },
     /// Check every record, row and number; answered by [`Reply::Progress`] and one [`Reply::Problem`] each.
     Verify,
+    /// Read anew what a running server can read anew; answered by [`Reply::Text`], or by [`Reply::Error`] if all stays
+    /// as it was.
+    Reload,
     /// File articles, which follow; answered by one [`Reply::Article`] each, in order.
     Rnews,
 }

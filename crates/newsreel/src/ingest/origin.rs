@@ -118,6 +118,8 @@ mod tests {
         let peer = Peer {
             name: "Peer.example".into(),
             addresses: Vec::new(),
+            certificate: Vec::new(),
+            tls: crate::config::PeerTls::Allow,
             accept: Groups::parse("*").unwrap(),
             distributions: Distributions::parse("*").unwrap(),
             max_connections: 1,

@@ -1,6 +1,7 @@
 //! What the server says of itself: greeting, CAPABILITIES, HELP.
 //!
-//! All three depend on what the client may do. Source: RFC 3977 sections 5.1 to 5.3 and 7.2, RFC 4644 section 2.1.
+//! All three depend on what the client may do. Source: RFC 3977 sections 5.1 to 5.3 and 7.2, RFC 4644 section 2.1,
+//! RFC 4642 section 2.1, RFC 8054 section 2.1.
 
 use super::Client;
 use crate::config::Config;
@@ -60,6 +61,12 @@ pub(super) fn list(client: &Client, out: &mut Vec<u8>) {
     if client.may_stream() {
         line("STREAMING");
     }
+    if client.may_start_tls() {
+        line("STARTTLS");
+    }
+    if !client.is_compressed() {
+        line("COMPRESS DEFLATE");
+    }
     line(".");
 }
 
@@ -67,7 +74,9 @@ pub(super) fn list(client: &Client, out: &mut Vec<u8>) {
 pub(super) fn help(client: &Client, out: &mut Vec<u8>) {
     append_standard(out, code::HELP_FOLLOWS);
     let offered = |verb: &command::Verb| match verb.text {
-        "STARTTLS" | "AUTHINFO" | "COMPRESS" => false,
+        "AUTHINFO" => false,
+        "STARTTLS" => client.may_start_tls(),
+        "COMPRESS" => !client.is_compressed(),
         "CHECK" | "TAKETHIS" => client.may_stream(),
         "IHAVE" => client.may_feed(),
         "POST" => inject::may_post(client.access()),

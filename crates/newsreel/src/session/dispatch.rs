@@ -20,6 +20,10 @@ pub(super) enum Verdict {
     Done,
     /// The article it announced.
     Expect(Way),
+    /// TLS, if nothing was sent behind the command.
+    StartTls,
+    /// Compression, if nothing was sent behind the command.
+    Compress,
     /// The end of the session.
     Close,
 }
@@ -72,7 +76,8 @@ impl Session {
             _ => self.client.may_stream(),
         };
         if !may {
-            append(self.out.text(), code::NOT_PERMITTED, "You may not send articles here");
+            let (code, text) = self.client.no_feed();
+            append(self.out.text(), code, text);
             return Verdict::Done;
         }
         let Some((feed, out)) = self.feed() else { return Verdict::Done };
@@ -117,6 +122,23 @@ impl Session {
                 out.extend_from_slice(b"\r\n");
             }
             Command::Slave => append_standard(out, code::SLAVE_NOTED),
+            Command::StartTls if self.client.is_compressed() => {
+                append(out, code::NOT_PERMITTED, "STARTTLS must come before COMPRESS");
+            }
+            Command::StartTls if self.client.tls().is_some() => {
+                append(out, code::NOT_PERMITTED, "TLS is active already");
+            }
+            Command::StartTls if self.client.may_start_tls() => return Verdict::StartTls,
+            Command::StartTls => append_standard(out, code::CANNOT_TLS),
+            Command::Compress { .. } if self.client.is_compressed() => {
+                append(out, code::NOT_PERMITTED, "Compression is active already");
+            }
+            Command::Compress { algorithm } if algorithm.eq_ignore_ascii_case(b"DEFLATE") => {
+                return Verdict::Compress;
+            }
+            Command::Compress { .. } => {
+                append(out, code::NOT_SUPPORTED, "Compression algorithm not supported")
+            }
             _ => append_standard(out, code::NOT_SUPPORTED),
         }
         Verdict::Done

@@ -4,15 +4,15 @@
 //! it shrink when they do not; how far is the [`Budget`]'s matter. Waiting ends by bytes, by the end of the stream, by a
 //! deadline, or by the server's stop; the deadline's timer is set anew only when it fires, so a command costs no timer.
 
+use super::Output;
 use super::budget::{Budget, READ_AHEAD_BYTES, Room};
 use super::pool::{self, BUFFER_BYTES};
+use super::transport::Transport;
 use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
-use tokio::io::AsyncReadExt;
-use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::{Sleep, sleep_until};
 
 /// Room that a read finds at least, in bytes.
@@ -69,7 +69,6 @@ impl<S: Future<Output = ()>> Interrupts<S> {
 
 /// The way from the client.
 pub(super) struct Input {
-    stream: OwnedReadHalf,
     /// What has arrived and is not consumed.
     buffer: Vec<u8>,
     /// Size of the next buffer.
@@ -78,8 +77,8 @@ pub(super) struct Input {
 }
 
 impl Input {
-    pub fn new(stream: OwnedReadHalf) -> Self {
-        Self { stream, buffer: Vec::new(), wanted: BUFFER_BYTES, room: None }
+    pub fn new() -> Self {
+        Self { buffer: Vec::new(), wanted: BUFFER_BYTES, room: None }
     }
 
     /// Takes the buffer with what has arrived; it comes back by [`Input::put_back`].
@@ -134,30 +133,24 @@ impl Input {
         self.wanted = READ_AHEAD_BYTES;
     }
 
-    /// Waits until something may be read.
-    pub async fn readable(&self) {
-        let _ = self.stream.as_ref().readable().await;
-    }
-
-    /// Waits for more bytes; `idle` is called once before the wait if nothing has arrived yet.
+    /// Waits for more bytes from `out`'s stream; buffers are given back before the wait if nothing has arrived yet.
     pub async fn fill<S: Future<Output = ()>>(
         &mut self,
+        out: &mut Output,
         budget: &Budget,
         interrupts: &mut Interrupts<S>,
         until: Until,
-        mut idle: impl FnMut(),
     ) -> io::Result<Event> {
         poll_fn(|cx| {
             loop {
-                if self.stream.as_ref().poll_read_ready(cx)?.is_pending() {
+                if out.transport().poll_readable(cx)?.is_pending() {
                     self.release();
-                    idle();
+                    out.release();
                     return interrupts.poll(until, cx).map(Ok);
                 }
                 self.reserve(budget);
                 let spare = self.buffer.capacity() - self.buffer.len();
-                let read = pin!(self.stream.read_buf(&mut self.buffer)).poll(cx);
-                match read {
+                match out.transport().poll_read(cx, &mut self.buffer) {
                     Poll::Ready(Ok(0)) => return Poll::Ready(Ok(Event::End)),
                     Poll::Ready(Ok(n)) => {
                         self.adapt(n, spare);
@@ -165,10 +158,11 @@ impl Input {
                     }
                     Poll::Ready(Err(e)) if e.kind() == io::ErrorKind::Interrupted => {}
                     Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
-                    // The readiness was stale, or this task has had its share: asked again, it says which.
+                    // The readiness was stale, or this task has had its share: asked again, it says which. Or it was
+                    // for a part of a TLS record.
                     Poll::Pending => {
                         self.release();
-                        idle();
+                        out.release();
                         return interrupts.poll(until, cx).map(Ok);
                     }
                 }
@@ -178,15 +172,12 @@ impl Input {
     }
 
     /// Reads and throws away what comes, to the end of the stream.
-    pub async fn drain(&mut self) -> io::Result<()> {
+    pub async fn drain(&mut self, transport: &mut Transport) -> io::Result<()> {
         self.buffer = pool::take();
-        loop {
-            self.buffer.clear();
-            if self.stream.read_buf(&mut self.buffer).await? == 0 {
-                self.release();
-                return Ok(());
-            }
-        }
+        transport.drain(&mut self.buffer).await?;
+        self.buffer.clear();
+        self.release();
+        Ok(())
     }
 
     /// Makes the buffer as large as it is wanted and may be.

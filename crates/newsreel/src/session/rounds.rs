@@ -83,6 +83,8 @@ enum Step {
     To(usize),
     /// More must arrive; what is done with ends here.
     More(usize),
+    /// All is done with up to here, and what comes next is no command.
+    Switch(usize, Flow),
     /// The session ends.
     Close,
 }
@@ -110,6 +112,11 @@ impl Session {
                 }
                 Step::More(done) => {
                     at = done;
+                    break;
+                }
+                Step::Switch(done, switch) => {
+                    at = done;
+                    flow = switch;
                     break;
                 }
                 Step::Close => {
@@ -171,6 +178,15 @@ impl Session {
         Ok(match verdict {
             Verdict::Done => Step::To(next),
             Verdict::Close => Step::Close,
+            Verdict::StartTls | Verdict::Compress if next < buffer.len() => {
+                refuse_pipelined(verdict, self.out.text());
+                Step::To(next)
+            }
+            Verdict::StartTls => {
+                append_standard(self.out.text(), code::CONTINUE_TLS);
+                Step::Switch(next, Flow::StartTls)
+            }
+            Verdict::Compress => Step::Switch(next, Flow::Compress),
             Verdict::Expect(way) => {
                 self.expecting = Expecting::Article { way, head: 0, resume_from: 0 };
                 // The client waits for this answer before it sends the article.
@@ -210,7 +226,8 @@ impl Session {
         let next = at + head + next;
         match way {
             Way::Takethis if !self.client.may_stream() => {
-                append_standard(self.out.text(), code::NOT_PERMITTED)
+                let (code, text) = self.client.no_feed();
+                append(self.out.text(), code, text);
             }
             Way::Takethis => {
                 batch.articles.push(Incoming { wire, claimed_id: Some(takethis_id(buffer, at, head)) });
@@ -293,6 +310,16 @@ impl Session {
             feed.check(offers, out.text());
         }
         offers.clear();
+    }
+}
+
+/// What follows STARTTLS or COMPRESS in the same breath may not be from the client that secures the connection: nothing
+/// is switched, and it stays what it was (RFC 4642 section 2.2.1, RFC 8054 section 2.2.1).
+fn refuse_pipelined(verdict: Verdict, out: &mut Vec<u8>) {
+    if verdict == Verdict::StartTls {
+        append(out, code::CANNOT_TLS, "STARTTLS must not be pipelined");
+    } else {
+        append(out, code::INTERNAL_FAULT, "COMPRESS must not be pipelined");
     }
 }
 

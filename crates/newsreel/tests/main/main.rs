@@ -7,9 +7,12 @@
 mod bad_input;
 mod client;
 mod clients;
+mod compress;
 mod feeding;
+mod layers;
 mod many;
 mod running;
 mod stopping;
+mod tls;
 mod transcripts;
 mod trouble;

@@ -67,7 +67,9 @@ post = "*,!control"
 /// A running server.
 pub struct Server {
     pub address: SocketAddr,
-    _dir: TempDir,
+    /// Where connections begin with TLS, if the configuration has such a place.
+    pub tls_address: Option<SocketAddr>,
+    dir: TempDir,
     /// Whether the server may end with an error, as after a failed disk.
     pub may_fail: bool,
     stop: Option<oneshot::Sender<()>>,
@@ -107,15 +109,23 @@ impl Server {
         spool.add_groups(&groups).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
+        let tls = config.site.tls_listen.first().map(|address| TcpListener::bind(address).unwrap());
+        let tls_address = tls.as_ref().map(|listener| listener.local_addr().unwrap());
+        let listeners = server::Listeners { plain: vec![listener], tls: tls.into_iter().collect() };
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {
             let shutdown = async {
                 let _dropped = stopped.await;
             };
-            let run = server::run(Arc::new(config), Arc::new(spool), vec![listener], shutdown);
+            let run = server::run(Arc::new(config), Arc::new(spool), listeners, shutdown);
             server::runtime().unwrap().block_on(run)
         });
-        Self { address, _dir: dir, may_fail: false, stop: Some(stop), thread: Some(thread) }
+        Self { address, tls_address, dir, may_fail: false, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// The spool's directory.
+    pub fn data(&self) -> std::path::PathBuf {
+        self.dir.path().join("data")
     }
 
     /// A connection, past the greeting.

@@ -1,0 +1,60 @@
+//! Layers that begin in mid-session: TLS and compression.
+//!
+//! TLS makes a new session of the connection: group, rights and whatever else was said before are forgotten.
+//! Compression changes nothing but the octets. Called by the session's loop once the last answer before the switch is
+//! on its way. Sources: RFC 4642 section 2.2.2, RFC 8054 section 2.2.2, RFC 8143.
+
+use super::{Client, Session};
+use crate::serve::{LocalSpool, Reader, View};
+use netnews::nntp::response::{append, append_standard, code};
+use std::io;
+use tokio::task::block_in_place;
+
+impl Session {
+    /// Negotiates TLS and begins anew. Whatever fails ends the connection.
+    pub(super) async fn start_tls(&mut self) -> io::Result<()> {
+        let Some(offer) = &self.site.tls else { return Err(io::Error::other("no certificate")) };
+        if offer.is_due() {
+            block_in_place(|| offer.refresh());
+        }
+        let current = offer.current();
+        let limit = self.site.config.limits.command_timeout;
+        self.out.transport().start_tls(current.config(), limit).await?;
+        let Some(connection) = self.out.transport().tls() else { return Ok(()) };
+        let client = self.client.secured(current.facts(connection));
+        self.begin_anew(client)
+    }
+
+    /// Forgets everything that was said.
+    fn begin_anew(&mut self, client: Client) -> io::Result<()> {
+        if client.peer_number() != self.client.peer_number() {
+            self.seat = self
+                .site
+                .seats
+                .take(client.address(), client.peer_number())
+                .map_err(|full| io::Error::other(full.text()))?;
+        }
+        let view = View::new(self.site.config.clone(), client.access_number());
+        self.reader = Reader::new(LocalSpool(self.site.spool.clone()), view);
+        self.feed = None;
+        self.client = client;
+        Ok(())
+    }
+
+    /// Compresses from here on, if there may be one more compressed connection.
+    pub(super) async fn start_compression(&mut self) -> io::Result<()> {
+        match self.site.compressed.begin(self.site.config.site.article_bytes_max) {
+            None => {
+                append(self.out.text(), code::INTERNAL_FAULT, "Too many compressed connections");
+                self.out.flush().await
+            }
+            Some((deflating, inflating)) => {
+                append_standard(self.out.text(), code::COMPRESSION_ACTIVE);
+                self.out.flush().await?;
+                self.out.transport().start_compression(deflating, inflating);
+                self.client.set_compressed();
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The stream of a connection: plain TCP, or with TLS, compression or both on top, switched in mid-session.
+//!
+//! A plain connection costs nothing for the others: it is the socket, in an enum. Layers are in a box of their own and
+//! hold buffers only while bytes are under way. What is sent goes through compression first and through TLS last (RFC
+//! 8054 section 2.2.2). Owned by `Output`, which lends it to `Input`.
+
+mod deflate;
+mod layered;
+mod tls_layer;
+
+pub(crate) use deflate::{Compressed, Deflating, Inflating};
+
+use layered::Layered;
+use rustls::ServerConfig;
+use rustls::server::UnbufferedServerConnection;
+use std::io::{self, IoSlice};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tls_layer::TlsLayer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// The stream of a connection.
+pub(super) enum Transport {
+    /// As the socket has it.
+    Plain(TcpStream),
+    /// Through one or two layers.
+    Layered(Box<Layered>),
+    /// Between two of these; nothing can be read or written.
+    Switching,
+}
+
+impl Transport {
+    /// Negotiates TLS as `config` says, within `limit`. Whatever fails ends the connection.
+    pub async fn start_tls(&mut self, config: Arc<ServerConfig>, limit: Duration) -> io::Result<()> {
+        let Self::Plain(socket) = std::mem::replace(self, Self::Switching) else {
+            return Err(io::Error::other("TLS below another layer"));
+        };
+        let negotiation = TlsLayer::negotiate(&socket, config);
+        let tls = timeout(limit, negotiation).await.map_err(|_| io::ErrorKind::TimedOut)??;
+        *self = Self::Layered(Box::new(Layered::new(socket, Some(tls))));
+        Ok(())
+    }
+
+    /// Compresses what is sent from now on, and takes what arrives as compressed.
+    pub fn start_compression(&mut self, deflating: Deflating, inflating: Inflating) {
+        *self = match std::mem::replace(self, Self::Switching) {
+            Self::Plain(socket) => Self::Layered(Box::new(Layered::new(socket, None))),
+            other => other,
+        };
+        if let Self::Layered(layered) = self {
+            layered.compress(deflating, inflating);
+        }
+    }
+
+    /// The TLS connection, if there is one.
+    pub fn tls(&self) -> Option<&UnbufferedServerConnection> {
+        match self {
+            Self::Layered(layered) => layered.tls(),
+            Self::Plain(_) | Self::Switching => None,
+        }
+    }
+
+    /// Whether a compressor is kept that could be given back.
+    pub fn is_warm(&self) -> bool {
+        matches!(self, Self::Layered(layered) if layered.is_warm())
+    }
+
+    /// Gives back what compression keeps while nothing is said.
+    pub fn cool(&mut self) {
+        if let Self::Layered(layered) = self {
+            layered.cool();
+        }
+    }
+
+    /// Waits until something may be read.
+    pub async fn readable(&self) {
+        match self {
+            Self::Plain(socket) => {
+                let _ = socket.readable().await;
+            }
+            Self::Layered(layered) => layered.readable().await,
+            Self::Switching => {}
+        }
+    }
+
+    /// Whether something may be read; if not, the task is woken then.
+    pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Plain(socket) => socket.poll_read_ready(cx),
+            Self::Layered(layered) => layered.poll_readable(cx),
+            Self::Switching => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Reads into the room that `buffer` has; 0 is the end of the stream.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Plain(socket) => pin!(socket.read_buf(buffer)).poll(cx),
+            Self::Layered(layered) => layered.poll_read(cx, buffer),
+            Self::Switching => Poll::Ready(Ok(0)),
+        }
+    }
+
+    /// Sends all of `parts`; an error if the client takes nothing for `write_timeout`.
+    #[inline]
+    pub async fn write(&mut self, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
+        match self {
+            Self::Plain(socket) => write_plain(socket, parts, write_timeout).await,
+            Self::Layered(layered) => layered.write(parts, write_timeout).await,
+            Self::Switching => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Ends our side of the connection.
+    pub async fn shutdown(&mut self, write_timeout: Duration) -> io::Result<()> {
+        match self {
+            Self::Plain(socket) => socket.shutdown().await,
+            Self::Layered(layered) => layered.shutdown(write_timeout).await,
+            Self::Switching => Ok(()),
+        }
+    }
+
+    /// Reads and throws away what comes, without looking at it, to the end of the stream.
+    pub async fn drain(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
+        let socket = match self {
+            Self::Plain(socket) => socket,
+            Self::Layered(layered) => layered.socket(),
+            Self::Switching => return Ok(()),
+        };
+        loop {
+            buffer.clear();
+            if socket.read_buf(buffer).await? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives buffers back that hold nothing.
+    #[inline]
+    pub fn release(&mut self) {
+        if let Self::Layered(layered) = self {
+            layered.release();
+        }
+    }
+}
+
+/// Sends all of `parts` over the socket.
+async fn write_plain(socket: &TcpStream, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
+    let mut sent = 0;
+    let all: usize = parts.iter().map(|part| part.len()).sum();
+    while sent < all {
+        let mut skip = sent;
+        let rest = parts.map(|part| {
+            let skipped = skip.min(part.len());
+            skip -= skipped;
+            part.get(skipped..).unwrap_or_default()
+        });
+        let result = match rest {
+            [text, [], []] => socket.try_write(text),
+            rest => socket.try_write_vectored(&rest.map(IoSlice::new)),
+        };
+        match result {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => sent += n,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                let writable = socket.ready(Interest::WRITABLE);
+                timeout(write_timeout, writable).await.map_err(|_| io::ErrorKind::TimedOut)??;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}

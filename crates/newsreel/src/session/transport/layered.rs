@@ -1,0 +1,211 @@
+//! A connection with TLS, compression or both.
+//!
+//! On the way in, what the socket gives is decrypted, then decoded, and only as far as the session has room: what does
+//! not fit waits in `pending`. On the way out text is compressed, then encrypted, piece by piece. Invariant: without
+//! bytes under way there are no buffers. Called by `Transport`.
+
+use super::super::pool;
+use super::deflate::{Deflating, Inflating};
+use super::tls_layer::{Progress, TlsLayer};
+use super::write_plain;
+use rustls::server::UnbufferedServerConnection;
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Text that is encrypted at a time, in bytes: three full records.
+const PIECE_BYTES: usize = 48 << 10;
+
+/// A connection with layers.
+pub(in crate::session) struct Layered {
+    socket: TcpStream,
+    tls: Option<TlsLayer>,
+    deflate: Option<(Deflating, Inflating)>,
+    /// What came through TLS, or from the socket without it, and is not delivered; from `at` on.
+    pending: Vec<u8>,
+    at: usize,
+    /// The last read ended for lack of room, so there may be more without the socket.
+    has_more: bool,
+    ended: bool,
+}
+
+impl Layered {
+    /// `tls` with what the client sent right behind the handshake.
+    pub(super) fn new(socket: TcpStream, tls: Option<(TlsLayer, Vec<u8>)>) -> Self {
+        let (tls, pending) = tls.unzip();
+        let pending = pending.unwrap_or_default();
+        Self { socket, tls, deflate: None, pending, at: 0, has_more: false, ended: false }
+    }
+
+    pub fn compress(&mut self, deflating: Deflating, inflating: Inflating) {
+        self.deflate = Some((deflating, inflating));
+    }
+
+    pub fn tls(&self) -> Option<&UnbufferedServerConnection> {
+        self.tls.as_ref().map(TlsLayer::connection)
+    }
+
+    pub fn socket(&mut self) -> &mut TcpStream {
+        &mut self.socket
+    }
+
+    pub fn is_warm(&self) -> bool {
+        self.deflate.as_ref().is_some_and(|(deflating, _)| deflating.is_warm())
+    }
+
+    pub fn cool(&mut self) {
+        if let Some((deflating, _)) = &mut self.deflate {
+            deflating.forget();
+        }
+    }
+
+    /// Whether a read gives something without the socket.
+    fn holds_some(&self) -> bool {
+        self.has_more || self.ended || self.at < self.pending.len()
+    }
+
+    pub async fn readable(&self) {
+        if !self.holds_some() {
+            let _ = self.socket.readable().await;
+        }
+    }
+
+    pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.holds_some() { Poll::Ready(Ok(())) } else { self.socket.poll_read_ready(cx) }
+    }
+
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, target: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        let before = target.len();
+        loop {
+            self.deliver(target)?;
+            let read = target.len() - before;
+            if read > 0 || self.ended {
+                return Poll::Ready(Ok(read));
+            }
+            let Self { socket, tls, deflate, pending, .. } = self;
+            let Some(tls) = tls else {
+                if pending.capacity() == 0 {
+                    *pending = pool::take();
+                }
+                self.ended = ready!(pin!(socket.read_buf(pending)).poll(cx))? == 0;
+                continue;
+            };
+            if ready!(pin!(socket.read_buf(tls.room()?)).poll(cx))? == 0 {
+                self.ended = true;
+                continue;
+            }
+            let direct = deflate.is_none();
+            let progress = tls.advance(&mut |plain| {
+                if direct && pending.is_empty() && plain.len() <= target.capacity() - target.len() {
+                    target.extend_from_slice(plain);
+                } else {
+                    keep(pending, plain);
+                }
+            });
+            self.ended = progress? == Progress::End;
+        }
+    }
+
+    /// Moves what is pending to `target`, as far as there is room.
+    fn deliver(&mut self, target: &mut Vec<u8>) -> io::Result<()> {
+        let Self { pending, at, deflate, .. } = self;
+        self.has_more = false;
+        match deflate {
+            None => {
+                let rest = pending.get(*at..).unwrap_or_default();
+                let fits = rest.get(..target.capacity() - target.len()).unwrap_or(rest);
+                target.extend_from_slice(fits);
+                *at += fits.len();
+            }
+            Some((_, inflating)) => loop {
+                let rest = pending.get(*at..).unwrap_or_default();
+                if rest.is_empty() && !inflating.has_more {
+                    break;
+                }
+                let before = target.len();
+                let taken = inflating.inflate(rest, target)?;
+                *at += taken;
+                if target.len() == target.capacity() {
+                    self.has_more = inflating.has_more;
+                    break;
+                }
+                if taken == 0 && target.len() == before {
+                    break;
+                }
+            },
+        }
+        if *at >= pending.len() {
+            pending.clear();
+            *at = 0;
+        }
+        Ok(())
+    }
+
+    pub async fn write(&mut self, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
+        if self.deflate.is_none() {
+            for part in parts {
+                self.send(part, write_timeout).await?;
+            }
+            return Ok(());
+        }
+        let Some(last) = parts.iter().rposition(|part| !part.is_empty()) else { return Ok(()) };
+        let mut packed = pool::take();
+        for (number, part) in parts.iter().enumerate() {
+            let mut pieces = part.chunks(PIECE_BYTES).peekable();
+            while let Some(piece) = pieces.next() {
+                let flush = number == last && pieces.peek().is_none();
+                if let Some((deflating, _)) = &mut self.deflate {
+                    deflating.deflate(piece, flush, &mut packed)?;
+                }
+                if flush || packed.len() >= PIECE_BYTES {
+                    self.send(&packed, write_timeout).await?;
+                    packed.clear();
+                }
+            }
+        }
+        pool::give(packed);
+        Ok(())
+    }
+
+    /// Sends `bytes` below compression.
+    async fn send(&mut self, bytes: &[u8], write_timeout: Duration) -> io::Result<()> {
+        let Self { socket, tls, pending, .. } = self;
+        let Some(tls) = tls else {
+            return write_plain(socket, [bytes, &[], &[]], write_timeout).await;
+        };
+        for piece in bytes.chunks(PIECE_BYTES) {
+            tls.encrypt(piece, &mut |plain| keep(pending, plain))?;
+            write_plain(socket, [&tls.outgoing, &[], &[]], write_timeout).await?;
+            tls.outgoing.clear();
+        }
+        Ok(())
+    }
+
+    pub async fn shutdown(&mut self, write_timeout: Duration) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            tls.close()?;
+            write_plain(&self.socket, [&tls.outgoing, &[], &[]], write_timeout).await?;
+            tls.outgoing.clear();
+        }
+        self.socket.shutdown().await
+    }
+
+    pub fn release(&mut self) {
+        if self.pending.is_empty() && self.pending.capacity() > 0 {
+            pool::give(std::mem::take(&mut self.pending));
+        }
+        if let Some(tls) = &mut self.tls {
+            tls.release();
+        }
+    }
+}
+
+fn keep(pending: &mut Vec<u8>, plain: &[u8]) {
+    if pending.capacity() == 0 {
+        *pending = pool::take();
+    }
+    pending.extend_from_slice(plain);
+}

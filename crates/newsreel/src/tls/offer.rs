@@ -1,0 +1,155 @@
+//! What handshakes are made with: certificates, authorities, protocol versions; made anew when the files change.
+//!
+//! A session takes what is current when its handshake begins and keeps it. Invariant: there always is an offer that
+//! works; what cannot be read leaves the one before in place and is told once. Called by `site`. Sources: RFC 8143
+//! sections 3.1 to 3.4, RFC 7301 section 3.2 (a client that speaks only other protocols is refused by rustls).
+
+use super::certificates::Certificates;
+use super::clients::Believed;
+use super::{TlsFacts, files};
+use crate::config::{Config, KnownCertificate};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use rustls::crypto::ring::{Ticketer, default_provider};
+use rustls::server::{UnbufferedServerConnection, WebPkiClientVerifier};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ProtocolVersion, ServerConfig};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tracing::{error, info};
+
+/// What clients may say they speak, if they say it: reading and transit (the registry of RFC 7301).
+const PROTOCOLS: [&[u8]; 2] = [b"nntp", b"nnsp"];
+/// How often it is looked whether the files have changed, at most.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// An offer as it is now.
+pub(crate) struct Current {
+    config: Arc<ServerConfig>,
+    believed: Believed,
+}
+
+/// The offer of a server, over time.
+pub(crate) struct Offer {
+    settings: Arc<Config>,
+    current: ArcSwap<Current>,
+    /// What the files looked like when they were read last, well or not.
+    read: Mutex<Vec<files::Stamp>>,
+    made: Instant,
+    /// When the files were last looked at, in milliseconds since `made`.
+    looked: AtomicU64,
+}
+
+impl Offer {
+    /// Reads the files; the error says which is wrong and why. `None` if the configuration has no certificate.
+    pub fn read(settings: &Arc<Config>) -> Result<Option<Self>, String> {
+        if !settings.tls.is_offered() {
+            return Ok(None);
+        }
+        let read = files::stamps(&settings.tls);
+        Ok(Some(Self {
+            current: ArcSwap::from_pointee(Current::read(settings)?),
+            settings: settings.clone(),
+            read: Mutex::new(read),
+            made: Instant::now(),
+            looked: AtomicU64::new(0),
+        }))
+    }
+
+    /// What a handshake now is made with.
+    pub fn current(&self) -> Arc<Current> {
+        self.current.load_full()
+    }
+
+    /// Reads the files anew; if that fails the offer stays as it was.
+    pub fn reload(&self) -> Result<(), String> {
+        let mut read = self.read.lock();
+        let stamps = files::stamps(&self.settings.tls);
+        let made = Current::read(&self.settings);
+        *read = stamps;
+        match made {
+            Ok(current) => {
+                self.current.store(Arc::new(current));
+                info!("certificates read anew");
+                Ok(())
+            }
+            Err(reason) => {
+                error!(reason, "the new certificates cannot be used; the old ones stay");
+                Err(reason)
+            }
+        }
+    }
+
+    /// Whether it is time to look at the files; true once in each interval.
+    pub fn is_due(&self) -> bool {
+        let now = u64::try_from(self.made.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let looked = self.looked.load(Ordering::Relaxed);
+        let interval = LOOK_INTERVAL.as_millis() as u64;
+        now.saturating_sub(looked) >= interval
+            && self.looked.compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Reads the files anew if they have changed. Blocks.
+    pub fn refresh(&self) {
+        if *self.read.lock() != files::stamps(&self.settings.tls) {
+            // Told in the log already.
+            let _told = self.reload();
+        }
+    }
+}
+
+impl Current {
+    fn read(settings: &Config) -> Result<Self, String> {
+        let tls = &settings.tls;
+        let provider = Arc::new(default_provider());
+        let authorities = match &tls.client_ca {
+            None => None,
+            Some(path) => {
+                let roots = Arc::new(files::authorities(path)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone()).build();
+                Some(verifier.map_err(|error| format!("{} cannot be used: {error}", path.display()))?)
+            }
+        };
+        let known = settings.peers.iter().flat_map(|peer| &peer.certificate);
+        let fingerprints = known.filter_map(|known| match known {
+            KnownCertificate::Fingerprint(octets) => Some(*octets),
+            KnownCertificate::Name(_) => None,
+        });
+        let believed = Believed {
+            authorities,
+            fingerprints: fingerprints.collect(),
+            algorithms: provider.signature_verification_algorithms,
+        };
+        let certificates = Certificates::read(tls, &provider)?;
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .map_err(|error| error.to_string())?;
+        let builder = if believed.any() {
+            builder.with_client_cert_verifier(Arc::new(believed.clone()))
+        } else {
+            builder.with_no_client_auth()
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(certificates));
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+        // Tickets instead of a cache: a resumed connection costs no signature and a waiting one no memory.
+        config.ticketer =
+            Ticketer::new().map_err(|error| format!("no random numbers for tickets: {error}"))?;
+        Ok(Self { config: Arc::new(config), believed })
+    }
+
+    /// For rustls.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.config.clone()
+    }
+
+    /// What the handshake of `connection` found out.
+    pub fn facts(&self, connection: &UnbufferedServerConnection) -> TlsFacts {
+        let version = match connection.protocol_version() {
+            Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
+            _ => "TLSv1.3",
+        };
+        let certificate = connection.peer_certificates().and_then(|shown| self.believed.judge(shown));
+        TlsFacts { version, certificate }
+    }
+}

@@ -1,0 +1,274 @@
+//! Encryption: STARTTLS, connections that begin with TLS, certificates of servers and clients, reloading.
+//!
+//! Sources: RFC 4642, RFC 8143, RFC 7301.
+
+use crate::client::article;
+use crate::layers::{Authority, Identity, Layers, settings, settings_for};
+use crate::running::Server;
+use rustls::ProtocolVersion;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A server with a certificate.
+pub struct Site {
+    pub server: Server,
+    pub authority: Authority,
+    dir: TempDir,
+}
+
+impl Site {
+    pub fn start() -> Self {
+        Self::start_with("", |text| text)
+    }
+
+    /// With more keys for `[tls]`, where `{CA}` is the authority's file, and a changed configuration.
+    pub fn start_with(keys: &str, change: impl FnOnce(String) -> String) -> Self {
+        let dir = TempDir::new().unwrap();
+        let authority = Authority::new();
+        let file = |name: &str| dir.path().join(name);
+        authority.write(&file("ca.crt"));
+        authority.sign("news.example.org").write(&file("news.crt"), &file("news.key"));
+        let keys = keys.replace("{CA}", file("ca.crt").to_str().unwrap());
+        let (certificate, key) = (file("news.crt"), file("news.key"));
+        let tls = format!("\n[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n{keys}\n[limits]");
+        let server = Server::start_with(|text| {
+            let text = text.replace("\n[limits]", &tls);
+            change(text.replace("[site]", "[site]\ntls_listen = [\"127.0.0.1:0\"]"))
+        });
+        Self { server, authority, dir }
+    }
+
+    /// A connection that began with TLS, of a client that shows `identity`.
+    fn encrypted(&self, identity: Option<&Identity>) -> Layers {
+        Layers::encrypted(self.server.tls_address.unwrap(), settings(&self.authority, identity))
+    }
+
+    fn control(&self, request: &str) -> Vec<String> {
+        let mut socket = UnixStream::connect(self.server.data().join("control")).unwrap();
+        socket.write_all(format!("{request}\n").as_bytes()).unwrap();
+        let lines = BufReader::new(socket).lines().map(Result::unwrap);
+        let mut told = Vec::new();
+        for line in lines {
+            let done = line.contains("\"done\"");
+            told.push(line);
+            if done {
+                break;
+            }
+        }
+        told
+    }
+}
+
+#[test]
+fn starttls_encrypts_and_begins_anew() {
+    let site = Site::start();
+    let mut client = Layers::greeted(site.server.address);
+    assert!(client.capabilities().contains(&"STARTTLS".into()));
+    client.send(format!("TAKETHIS <a@x.example>\r\n{}", article("<a@x.example>", "misc.test", "text")));
+    assert_eq!(client.line(), "239 <a@x.example>");
+    assert!(client.ask("GROUP misc.test").starts_with("211 1 "));
+    assert!(client.ask("STAT").starts_with("223 "));
+    assert!(client.ask("starttls now").starts_with("501 "));
+    assert_eq!(client.ask("STARTTLS"), "382 Continue with TLS negotiation");
+    client.handshake(settings(&site.authority, None), "news.example.org").unwrap();
+    assert_eq!(client.version(), Some(ProtocolVersion::TLSv1_3));
+    // The selected group was said before TLS: it counts no more.
+    assert!(client.ask("STAT").starts_with("412 "));
+    assert!(!client.capabilities().contains(&"STARTTLS".into()));
+    assert_eq!(client.ask("STARTTLS"), "502 TLS is active already");
+    assert!(client.ask("GROUP misc.test").starts_with("211 1 "));
+    assert!(client.ask("BODY").starts_with("222 "));
+    assert_eq!(client.block(), ["text"]);
+    assert!(client.ask("QUIT").starts_with("205 "));
+    assert!(client.is_cut_off());
+}
+
+#[test]
+fn what_is_injected_behind_starttls_is_not_taken_into_the_encrypted_session() {
+    let site = Site::start();
+    let mut client = Layers::greeted(site.server.address);
+    client.send("STARTTLS\r\nGROUP misc.test\r\n");
+    assert_eq!(client.line(), "580 STARTTLS must not be pipelined");
+    assert!(client.line().starts_with("211 "));
+    // In a segment of its own it is taken for TLS, and ends the connection.
+    assert!(client.ask("STARTTLS").starts_with("382 "));
+    client.send("GROUP misc.test\r\nGROUP misc.test\r\n");
+    assert!(client.is_cut_off());
+}
+
+#[test]
+fn without_a_certificate_starttls_is_refused() {
+    let server = Server::start();
+    let mut client = Layers::greeted(server.address);
+    assert!(!client.capabilities().contains(&"STARTTLS".into()));
+    assert!(client.ask("STARTTLS").starts_with("580 "));
+    assert!(client.ask("DATE").starts_with("111 "));
+}
+
+#[test]
+fn connections_that_begin_with_tls() {
+    let site = Site::start();
+    let address = site.server.tls_address.unwrap();
+    for (version, name) in [
+        (&rustls::version::TLS13, ProtocolVersion::TLSv1_3),
+        (&rustls::version::TLS12, ProtocolVersion::TLSv1_2),
+    ] {
+        let mut client = Layers::encrypted(address, settings_for(&site.authority, None, &[version]));
+        assert_eq!(client.version(), Some(name));
+        assert!(!client.capabilities().contains(&"STARTTLS".into()));
+        assert!(client.ask("DATE").starts_with("111 "));
+    }
+    // A client of TLS 1.1: version 3.2 and no extensions. It is answered with an alert.
+    let hello = [&[22, 3, 1, 0, 45, 1, 0, 0, 41, 3, 2][..], &[7; 32], &[0, 0, 2, 0xc0, 0x13, 1, 0]];
+    let mut old = TcpStream::connect(address).unwrap();
+    old.write_all(&hello.concat()).unwrap();
+    let mut answer = Vec::new();
+    old.read_to_end(&mut answer).unwrap();
+    assert_eq!(answer.first(), Some(&21), "{answer:?}");
+}
+
+#[test]
+fn a_client_that_speaks_only_other_protocols_is_refused() {
+    let site = Site::start();
+    let address = site.server.tls_address.unwrap();
+    let offering = |protocols: &[&str]| {
+        let mut settings = settings(&site.authority, None);
+        settings.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        settings
+    };
+    for (offered, chosen) in [(&["nntp"][..], "nntp"), (&["nnsp"], "nnsp"), (&["h2", "nntp"], "nntp")] {
+        let client = Layers::encrypted(address, offering(offered));
+        assert_eq!(client.protocol(), Some(chosen.as_bytes()));
+    }
+    assert_eq!(Layers::encrypted(address, offering(&[])).protocol(), None);
+    let refused = Layers::connect(address).handshake(offering(&["http/1.1", "h2"]), "news.example.org");
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("NoApplicationProtocol"), "{error}");
+}
+
+#[test]
+fn large_articles_and_pipelines_pass_through_tls() {
+    let site = Site::start();
+    let mut client = site.encrypted(None);
+    let line = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-+";
+    let body = vec![line; 1800].join("\r\n");
+    let ids: Vec<String> = (0..40).map(|i| format!("<l{i}@x.example>")).collect();
+    for id in &ids {
+        client.send(format!("TAKETHIS {id}\r\n{}", article(id, "misc.test", &body)));
+    }
+    for id in &ids {
+        assert_eq!(client.line(), format!("239 {id}"));
+    }
+    client.send(ids.iter().map(|id| format!("BODY {id}\r\n")).collect::<String>());
+    for _ in &ids {
+        assert!(client.line().starts_with("222 "));
+        assert_eq!(client.block().len(), 1800);
+    }
+    assert!(client.ask("GROUP misc.test").starts_with("211 40 "));
+}
+
+#[test]
+fn a_handshake_that_is_none_costs_only_its_connection() {
+    let site = Site::start();
+    let address = site.server.tls_address.unwrap();
+    let mut stray = Layers::connect(address);
+    stray.send("CAPABILITIES\r\n");
+    assert!(stray.line_or_end().is_none());
+    // One that says nothing loses the connection after command_timeout, a second.
+    let begun = Instant::now();
+    let mut silent = Layers::connect(address);
+    assert!(silent.is_cut_off());
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(site.encrypted(None).ask("DATE").starts_with("111 "));
+}
+
+#[test]
+fn a_new_certificate_needs_no_restart_and_a_bad_one_changes_nothing() {
+    let site = Site::start();
+    let shown = || site.encrypted(None).server_certificate();
+    let file = |name: &str| site.dir.path().join(name);
+    let mut before = site.encrypted(None);
+    let second = site.authority.sign("news.example.org");
+    second.write(&file("news.crt"), &file("news.key"));
+    let told = site.control("{\"do\":\"reload\"}");
+    assert!(told[0].contains("certificates read anew"), "{told:?}");
+    assert_eq!(shown(), second.certificate);
+    // Whoever is connected stays so.
+    assert!(before.ask("DATE").starts_with("111 "));
+
+    site.authority.sign("news.example.org").write(&file("news.crt"), &file("other.key"));
+    let told = site.control("{\"do\":\"reload\"}").join(" ");
+    assert!(told.contains("is not the key of"), "{told}");
+    std::fs::write(file("news.crt"), "-----BEGIN CERTIFICATE-----\nnone\n").unwrap();
+    let told = site.control("{\"do\":\"reload\"}").join(" ");
+    assert!(told.contains("news.crt") && told.contains("\"ok\":false"), "{told}");
+    assert_eq!(shown(), second.certificate);
+
+    let third = site.authority.sign("news.example.org");
+    third.write(&file("news.crt"), &file("news.key"));
+    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP).unwrap();
+    let late = Instant::now() + Duration::from_secs(20);
+    while shown() != third.certificate {
+        assert!(Instant::now() < late, "SIGHUP had no effect");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether the client may offer articles, or the code of the refusal.
+fn offer(client: &mut Layers) -> String {
+    client.ask("IHAVE <offered@x.example>").chars().take(3).collect()
+}
+
+#[test]
+fn peers_are_known_by_their_certificates() {
+    let known = Identity::self_signed("known.example.net");
+    let fingerprint = known.fingerprint();
+    let site = Site::start_with("client_ca = \"{CA}\"", |text| {
+        let peers = format!(
+            "[[peer]]\nname = \"peer.example\"\ncertificate = [\"Peer.Example.net\"]\n\
+             [[peer]]\nname = \"known.example\"\naddresses = [\"127.0.0.1\"]\ncertificate = \"{fingerprint}\"\n"
+        );
+        let (start, rest) = text.split_once("[[peer]]").unwrap();
+        let (_, end) = rest.split_once("[[access]]").unwrap();
+        format!("{start}{peers}[[access]]{end}")
+    });
+    let peer = site.authority.sign("peer.example.net");
+    assert_eq!(offer(&mut site.encrypted(Some(&peer))), "335");
+    assert_eq!(offer(&mut site.encrypted(Some(&known))), "335");
+    // No certificate; the right name signed by nobody; another name.
+    assert_eq!(offer(&mut site.encrypted(None)), "502");
+    assert_eq!(offer(&mut site.encrypted(Some(&Identity::self_signed("peer.example.net")))), "502");
+    assert_eq!(offer(&mut site.encrypted(Some(&site.authority.sign("other.example.net")))), "502");
+    // Resumed connections are judged as well.
+    let resuming = settings(&site.authority, Some(&peer));
+    for _ in 0..3 {
+        let mut again = Layers::encrypted(site.server.tls_address.unwrap(), resuming.clone());
+        assert_eq!(offer(&mut again), "335");
+    }
+    let mut client = Layers::greeted(site.server.address);
+    assert_eq!(offer(&mut client), "483");
+    assert!(client.ask("STARTTLS").starts_with("382 "));
+    client.handshake(settings(&site.authority, Some(&peer)), "news.example.org").unwrap();
+    assert_eq!(offer(&mut client), "335");
+}
+
+#[test]
+fn a_peer_that_must_encrypt_is_told_so() {
+    let site = Site::start_with("", |text| {
+        text.replace("name = \"peer.example\"", "name = \"peer.example\"\ntls = \"require\"")
+    });
+    let mut client = Layers::greeted(site.server.address);
+    assert_eq!(offer(&mut client), "483");
+    assert!(client.ask("MODE STREAM").starts_with("483 "));
+    assert!(!client.capabilities().contains(&"STREAMING".into()));
+    client.send(format!("TAKETHIS <a@x.example>\r\n{}", article("<a@x.example>", "misc.test", "text")));
+    assert!(client.line().starts_with("483 "));
+    assert!(client.ask("STARTTLS").starts_with("382 "));
+    client.handshake(settings(&site.authority, None), "news.example.org").unwrap();
+    assert!(client.capabilities().contains(&"STREAMING".into()));
+    client.send(format!("TAKETHIS <a@x.example>\r\n{}", article("<a@x.example>", "misc.test", "text")));
+    assert_eq!(client.line(), "239 <a@x.example>");
+}
