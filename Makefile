@@ -3,6 +3,7 @@
 # make check    format, lints, tidy, stale pages: what must hold before a commit
 # make soak     the long tests, which `make test` passes over
 # make bench    the speed table, INN beside us (QUICK=1: one short run of each row)
+# make transcripts-inn  the transcripts played to INN, which must differ as they say (INN=: peers/inn)
 # make lab-crash    50 times kill -9 under feed, and everything checked (LAB_ROUNDS=5: a short one)
 # make lab-scale    7,000 connections at once, weighed
 # make lab-recover  time to the first answer after kill -9 with 2 million articles (needs 12 GB of disk)

@@ -13,6 +13,7 @@ mod newnews;
 mod over;
 mod source;
 mod spare;
+mod texts;
 mod view;
 
 pub(crate) use local::LocalSpool;
@@ -76,6 +77,10 @@ impl<S: NewsSource> Reader<S> {
             Command::NewGroups { date, time } => self.new_groups(date, time, out).await,
             Command::NewNews { wildmat, date, time } => self.new_news(wildmat, date, time, out).await,
             Command::Xgtitle { wildmat } => self.group_titles(wildmat, out).await,
+            Command::Xrover(range) => {
+                let select = range.map_or(Select::Current, Select::Range);
+                self.hdr(hdr::Form::Xrover, b"References", select, out).await
+            }
             Command::Xpath(id) => self.xpath(id, out).await,
             _ => {
                 append_standard(out.text(), code::UNKNOWN_COMMAND);

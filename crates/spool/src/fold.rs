@@ -5,6 +5,7 @@
 //! Index files never fail half-way: a row that cannot be written stays in memory, and `failed` tells the writer to
 //! stop accepting.
 
+use crate::clock::unix_now;
 use crate::config::SpoolConfig;
 use crate::disk::Disk;
 use crate::groups::{Group, GroupId, GroupTable, Groups, NewGroup};
@@ -117,7 +118,7 @@ impl Folds {
         };
         let tail = v.tail_at(head.max(v.head()));
         let table = shared.groups.table();
-        let mut gone = 0;
+        let (mut gone, now) = (0, unix_now());
         while let Some(resident) = residents.pop_before(tail)? {
             // Not so if it was cancelled.
             gone += u64::from(v.is_alive(resident.place));
@@ -126,6 +127,7 @@ impl Folds {
                     let mut state = group.state();
                     if state.live.remove(*number) {
                         state.overview.died(*number);
+                        state.changed = now;
                     }
                 }
             }
@@ -153,6 +155,7 @@ impl Folds {
             return;
         };
         volume.mark_alive(a.token.place);
+        let now = unix_now();
         let pushed = residents.push(a.token.place, a.arrived, a.numbers);
         self.note("residents", pushed);
         let row_bytes_max = ROW_FRAME_BYTES_MAX + a.fields.len() + a.xref.len();
@@ -176,6 +179,7 @@ impl Folds {
                 text.extend_from_slice(b"\r\n");
             });
             state.live.insert(*number);
+            state.changed = now;
             state.high = state.high.max(*number);
         }
         shared.articles.fetch_add(1, Ordering::Relaxed);
@@ -192,12 +196,13 @@ impl Folds {
         let shared = self.shared.clone();
         let table = shared.groups.table();
         let volumes = shared.volumes.load();
-        let lived = volumes.is_alive(&token);
+        let (lived, now) = (volumes.is_alive(&token), unix_now());
         for (id, number) in numbers {
             let Some(group) = table.get(*id) else { continue };
             let mut state = group.state();
             if state.live.remove(*number) {
                 state.overview.died(*number);
+                state.changed = now;
             }
         }
         shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);

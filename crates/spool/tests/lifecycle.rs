@@ -274,3 +274,24 @@ fn unfit_buffers_are_told_apart() {
     assert!(error(&bad).contains("left alone"), "{}", error(&bad));
     open(&disk, &good);
 }
+
+#[test]
+fn a_group_knows_when_its_active_entry_last_changed() {
+    let (_, disk) = disk();
+    let (spool, _) = open(&disk, &config("/s", &[("a", 120_000)]));
+    add_groups(&spool, 2);
+    let changed = || spool.groups().iter().map(|group| group.changed()).collect::<Vec<_>>();
+    let news = News::new(0, 1, 500);
+    let made = changed();
+    assert!(made.iter().all(|at| *at > 1_700_000_000), "{made:?}");
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    commit(&spool, std::slice::from_ref(&news)).unwrap();
+    let filed = changed();
+    let moved = filed.iter().zip(&made).filter(|(after, before)| after > before).count();
+    assert_eq!(moved, 1, "{made:?} {filed:?}");
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    assert!(spool.cancel(news.id.as_bytes()).unwrap());
+    let cancelled = changed();
+    let moved = cancelled.iter().zip(&filed).filter(|(after, before)| after > before).count();
+    assert_eq!(moved, 1, "{filed:?} {cancelled:?}");
+}

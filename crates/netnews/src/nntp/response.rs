@@ -79,6 +79,9 @@ codes! {
     CANNOT_TLS = 580, "Can not initiate TLS negotiation";
 }
 
+/// LIST EXTENSIONS of the drafts before RFC 3977 has the code of SLAVE.
+pub const EXTENSIONS_FOLLOW: u16 = code::SLAVE_NOTED;
+
 /// The text of `code`; empty if it is not in the table.
 pub fn text(code: u16) -> &'static str {
     TABLE

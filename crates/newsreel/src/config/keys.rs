@@ -189,6 +189,17 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         section: "site",
+        name: "lists",
+        kind: Kind::Path,
+        absent: Absent::Value("\"lists\""),
+        doc: "The directory of the texts that readers ask for with LIST, relative to the directory of this file: motd \
+              (message of the day), distributions (a name and a description on each line), distrib.pats \
+              (weight:wildmat:distribution) and subscriptions (newsgroups to recommend, the best first), in UTF-8 and \
+              in the form INN has them. They are read when they are asked for; a list without file is answered 503.",
+        example: "lists = \"/etc/newsreel/lists\"",
+    },
+    Key {
+        section: "site",
         name: "durability",
         kind: Kind::Durability,
         absent: Absent::Value("\"interval(100ms)\""),

@@ -71,6 +71,8 @@ pub struct Site {
     pub tls_listen: Vec<String>,
     /// The spool's directory, already joined to the configuration file's directory.
     pub data: PathBuf,
+    /// The directory of the texts for LIST, joined likewise.
+    pub lists: PathBuf,
     /// When an article counts as safely stored.
     pub durability: Durability,
     /// Articles with a Date older than this are rejected and remembered; `None`: any age is taken.

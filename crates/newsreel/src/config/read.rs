@@ -251,6 +251,7 @@ impl Reader {
             listen: self.get(entry, "listen", values::host_ports),
             tls_listen: self.get(entry, "tls_listen", values::host_ports),
             data: self.get(entry, "data", values::text),
+            lists: self.get(entry, "lists", values::text),
             durability: self.get(entry, "durability", values::durability),
             max_age_days: self.get(entry, "max_age_days", values::days_or_none),
             article_bytes_max: self.get(entry, "article_bytes_max", values::size),

@@ -1,7 +1,7 @@
-//! HDR, XHDR and XPAT: one header of many articles.
+//! HDR, XHDR, XPAT and XROVER: one header of many articles.
 //!
 //! What the overview holds is taken from there; any other header is read from each article. Source: RFC 3977 section
-//! 8.5, RFC 2980 sections 2.6 and 2.9.
+//! 8.5, RFC 2980 sections 2.6, 2.9 and 2.11.
 
 use super::source::{Found, NewsSource, Place};
 use super::{Reader, Span, failed, spare};
@@ -28,6 +28,7 @@ pub(super) enum Form {
     Hdr,
     Xhdr,
     Xpat,
+    Xrover,
 }
 
 /// Where a header's value comes from.
@@ -48,7 +49,11 @@ struct Request<'a> {
 
 impl Form {
     fn follows(self) -> u16 {
-        if self == Self::Hdr { code::HDR_FOLLOWS } else { code::HEAD_FOLLOWS }
+        match self {
+            Self::Hdr => code::HDR_FOLLOWS,
+            Self::Xhdr | Self::Xpat => code::HEAD_FOLLOWS,
+            Self::Xrover => code::OVERVIEW_FOLLOWS,
+        }
     }
 
     /// The code for a range with no article in it.
@@ -59,7 +64,7 @@ impl Form {
 
 impl<'a> Column<'a> {
     /// `None` for a metadata item that there is not.
-    fn of(name: &'a [u8]) -> Option<Self> {
+    fn of(name: &'a [u8], form: Form) -> Option<Self> {
         const FROM_OVERVIEW: &[(&[u8], usize)] = &[
             (b"Subject", index::SUBJECT),
             (b"From", index::FROM),
@@ -68,10 +73,12 @@ impl<'a> Column<'a> {
             (b"References", index::REFERENCES),
             (b":bytes", index::BYTES),
             (b":lines", index::LINES),
-            (b"Bytes", index::BYTES),
             (b"Xref", index::XREF),
         ];
-        let known = FROM_OVERVIEW.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        // What the overview once called them; clients of RFC 2980 ask so for the counts.
+        const COUNTED: &[(&[u8], usize)] = &[(b"Bytes", index::BYTES), (b"Lines", index::LINES)];
+        let counted = if form == Form::Hdr { &[] } else { COUNTED };
+        let known = FROM_OVERVIEW.iter().chain(counted).find(|(known, _)| known.eq_ignore_ascii_case(name));
         match known {
             Some((_, index)) => Some(Self::Overview(*index)),
             None if name.starts_with(b":") || name.len() > NAME_BYTES_MAX => None,
@@ -100,7 +107,7 @@ impl Request<'_> {
         let value_at = out.len();
         match value {
             Some(value) => append_value(value, out),
-            None if self.form == Form::Hdr => {}
+            None if matches!(self.form, Form::Hdr | Form::Xrover) => {}
             None => out.extend_from_slice(b"(none)"),
         }
         let shown = out.get(value_at..).unwrap_or_default();
@@ -120,7 +127,7 @@ impl<S: NewsSource> Reader<S> {
         select: Select<'_>,
         out: &mut Output,
     ) -> io::Result<()> {
-        let Some(column) = Column::of(name) else {
+        let Some(column) = Column::of(name, form) else {
             append(out.text(), code::NOT_SUPPORTED, "No such metadata item");
             return Ok(());
         };
@@ -136,7 +143,8 @@ impl<S: NewsSource> Reader<S> {
     ) -> io::Result<()> {
         // Several words are one pattern with single spaces (RFC 2980 section 2.9).
         let pattern = words(patterns).collect::<Vec<_>>().join(&b' ');
-        let (Some(column), Ok(filter)) = (Column::of(name), Wildmat::parse_lenient(&pattern)) else {
+        let (Some(column), Ok(filter)) = (Column::of(name, Form::Xpat), Wildmat::parse_lenient(&pattern))
+        else {
             append_standard(out.text(), code::SYNTAX_ERROR);
             return Ok(());
         };
@@ -203,7 +211,8 @@ impl<S: NewsSource> Reader<S> {
                 out.relieve().await?;
             }
         }
-        if first {
+        // XPAT has no code for a range without articles: its list is empty (RFC 2980 section 2.9).
+        if first && request.form != Form::Xpat {
             out.text().truncate(start);
             append_standard(out.text(), empty);
             return Ok(());

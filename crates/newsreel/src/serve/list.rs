@@ -4,18 +4,21 @@
 //! group. Sources: RFC 3977 sections 7.6 and 8.4, RFC 6048 section 2, RFC 2980 section 2.5 (XGTITLE).
 
 use super::source::NewsSource;
+use super::texts::Text;
 use super::{Reader, failed};
 use crate::session::Output;
+use crate::site::unix_now;
 use netnews::Wildmat;
-use netnews::decimal::append_decimal;
+use netnews::date::parse_nntp;
+use netnews::decimal::{append_decimal, parse_decimal};
 use netnews::nntp::command::ListKind;
 use netnews::nntp::response::{append, append_standard, code};
 use netnews::overview_row::OVERVIEW_FMT;
 use spool::Group;
 use std::io;
 
-/// What one group adds to a list; nothing if it is not in it.
-type Row = fn(&Group, &mut Vec<u8>);
+/// What may pass between a change of an active entry and the moment it is noted, in seconds.
+const CHANGE_SLACK_SECS: u64 = 2;
 
 impl<S: NewsSource> Reader<S> {
     pub(super) async fn list(&mut self, kind: ListKind<'_>, out: &mut Output) -> io::Result<()> {
@@ -43,19 +46,46 @@ impl<S: NewsSource> Reader<S> {
                 append_lines(&[":", ":bytes", ":lines"], out.text());
                 Ok(())
             }
-            ListKind::DistribPats
-            | ListKind::Distributions
-            | ListKind::Moderators
-            | ListKind::Motd
-            | ListKind::Subscriptions(_) => {
-                append(out.text(), code::NOT_SUPPORTED, "List not kept");
+            ListKind::ActiveModtime { since, wildmat } => self.list_changed(since, wildmat, out).await,
+            ListKind::DistribPats => {
+                self.list_text(Text::DistribPats, out);
+                Ok(())
+            }
+            ListKind::Distributions => {
+                self.list_text(Text::Distributions, out);
+                Ok(())
+            }
+            ListKind::Motd => {
+                self.list_text(Text::Motd, out);
+                Ok(())
+            }
+            ListKind::Subscriptions(wildmat) => self.list_subscriptions(wildmat, out).await,
+            ListKind::Moderators | ListKind::Extensions => {
+                append(out.text(), code::NOT_SUPPORTED, "List not kept here");
                 Ok(())
             }
         }
     }
 
+    /// XGTITLE; without a wildmat it is the selected group's title.
     pub(super) async fn group_titles(&mut self, wildmat: Option<&[u8]>, out: &mut Output) -> io::Result<()> {
-        self.list_groups(code::GROUP_TITLES_FOLLOW, wildmat, append_description, out).await
+        if wildmat.is_some() {
+            return self.list_groups(code::GROUP_TITLES_FOLLOW, wildmat, append_description, out).await;
+        }
+        let named = match self.selected {
+            Some(selected) => self.source.named(selected.group).await,
+            None => Ok(None),
+        };
+        match named {
+            Ok(Some((group, _))) => {
+                append_standard(out.text(), code::GROUP_TITLES_FOLLOW);
+                append_description(&group, out.text());
+                out.text().extend_from_slice(b".\r\n");
+            }
+            Ok(None) => append_standard(out.text(), code::NO_GROUP_SELECTED),
+            Err(error) => append_standard(out.text(), failed(&error)),
+        }
+        Ok(())
     }
 
     async fn list_active(&self, out: &mut Output) -> io::Result<()> {
@@ -70,11 +100,32 @@ impl<S: NewsSource> Reader<S> {
         out.send(&list, b".\r\n").await
     }
 
+    /// LIST ACTIVE.MODTIME: active entries that changed since a time, which is Unix seconds or what DATE answers.
+    async fn list_changed(&self, since: &[u8], wildmat: Option<&[u8]>, out: &mut Output) -> io::Result<()> {
+        let since = match since.split_at_checked(8) {
+            Some((date, time)) if time.len() == 6 => {
+                parse_nntp(date, time, unix_now()).map(|since| u64::try_from(since).unwrap_or_default())
+            }
+            _ => parse_decimal(since),
+        };
+        let Some(since) = since else {
+            append(out.text(), code::SYNTAX_ERROR, "No such time; send Unix seconds or yyyymmddhhmmss");
+            return Ok(());
+        };
+        let row = |group: &Group, out: &mut Vec<u8>| {
+            if group.changed() + CHANGE_SLACK_SECS >= since {
+                append_active(group, out);
+            }
+        };
+        self.list_groups(code::LIST_FOLLOWS, wildmat, row, out).await
+    }
+
+    /// A list of groups; `row` appends what a group adds to it, nothing if it is not in it.
     async fn list_groups(
         &self,
         follows: u16,
         wildmat: Option<&[u8]>,
-        row: Row,
+        row: impl Fn(&Group, &mut Vec<u8>) + Send,
         out: &mut Output,
     ) -> io::Result<()> {
         let wildmat = match wildmat.map(Wildmat::parse_lenient).transpose() {
@@ -120,11 +171,15 @@ fn append_counts(group: &Group, out: &mut Vec<u8>) {
     append_flag(group, out);
 }
 
-/// `name TAB description` (RFC 3977 section 7.6.6).
+/// `name TAB description` (RFC 3977 section 7.6.6); nothing for a group without description.
 fn append_description(group: &Group, out: &mut Vec<u8>) {
+    let description = group.description();
+    if description.trim().is_empty() {
+        return;
+    }
     out.extend_from_slice(group.name.as_bytes());
     out.push(b'\t');
-    out.extend(group.description().bytes().map(|b| if b.is_ascii_control() { b' ' } else { b }));
+    out.extend(description.trim().bytes().map(|b| if b.is_ascii_control() { b' ' } else { b }));
     out.extend_from_slice(b"\r\n");
 }
 

@@ -3,6 +3,7 @@
 //! Called by all of `serve`. Source: the `read` key of `[[access]]`.
 
 use crate::config::{Config, Groups};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A reader's right to see groups.
@@ -35,6 +36,11 @@ impl View {
     /// Whether the reader may see an article with these header lines: one of the groups in its Xref.
     pub fn shows_article(&self, head: &[u8]) -> bool {
         self.everything || xref_places(head).any(|(group, _)| self.shows(group))
+    }
+
+    /// Where the texts for LIST are.
+    pub fn lists_dir(&self) -> &Path {
+        &self.config.site.lists
     }
 
     fn groups(&self) -> Option<&Groups> {

@@ -7,13 +7,14 @@ use super::Client;
 use crate::config::Config;
 use crate::inject;
 use netnews::nntp::command;
-use netnews::nntp::response::{append_bytes, append_standard, code};
+use netnews::nntp::response::{EXTENSIONS_FOLLOW, append, append_bytes, append_standard, code};
 
 /// Name and version, as CAPABILITIES and the greeting give them.
 const IMPLEMENTATION: &str = concat!("newsreel ", env!("CARGO_PKG_VERSION"));
 
 /// Lists that LIST offers, for CAPABILITIES.
-const LISTS: &str = "LIST ACTIVE ACTIVE.TIMES COUNTS HEADERS NEWSGROUPS OVERVIEW.FMT";
+const LISTS: &str = "LIST ACTIVE ACTIVE.MODTIME ACTIVE.TIMES COUNTS DISTRIB.PATS DISTRIBUTIONS HEADERS MODERATORS MOTD NEWSGROUPS \
+     OVERVIEW.FMT SUBSCRIPTIONS";
 
 /// The greeting. For a peer that reads nothing 200 says that it is welcome, as peers expect.
 pub(super) fn greeting(config: &Config, client: &Client, out: &mut Vec<u8>) {
@@ -68,6 +69,22 @@ pub(super) fn list(client: &Client, out: &mut Vec<u8>) {
         line("COMPRESS DEFLATE");
     }
     line(".");
+}
+
+/// The answer to LIST EXTENSIONS, which clients older than RFC 3977 ask instead of CAPABILITIES: what the capability
+/// list says, in their terms.
+pub(super) fn extensions(client: &Client, out: &mut Vec<u8>) {
+    let mut capabilities = Vec::new();
+    list(client, &mut capabilities);
+    append(out, EXTENSIONS_FOLLOW, "Extensions supported");
+    for line in capabilities.split_inclusive(|&b| b == b'\n').skip(1) {
+        let label = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+        match label {
+            b"VERSION" | b"IMPLEMENTATION" | b"IHAVE" | b"POST" | b"NEWNEWS" | b"LIST" | b"MODE-READER" => {}
+            b"READER" => out.extend_from_slice(b"LISTGROUP\r\n"),
+            _ => out.extend_from_slice(line),
+        }
+    }
 }
 
 /// The answer to HELP: the verbs that this client can use.

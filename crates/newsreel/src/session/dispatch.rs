@@ -8,7 +8,7 @@ use crate::inject;
 use crate::relay::Feed;
 use crate::site::unix_now;
 use netnews::date::format_nntp;
-use netnews::nntp::command::{Command, Syntax, Which};
+use netnews::nntp::command::{Command, ListKind, Syntax, Which};
 use netnews::nntp::response::{append, append_standard, code};
 use std::io;
 use tracing::trace;
@@ -114,6 +114,7 @@ impl Session {
                 return Verdict::Close;
             }
             Command::Mode(_) => append(out, code::SYNTAX_ERROR, "Unknown MODE variant"),
+            Command::List(ListKind::Extensions) => capabilities::extensions(&self.client, out),
             Command::Capabilities { .. } => capabilities::list(&self.client, out),
             Command::Help => capabilities::help(&self.client, out),
             Command::Date => {
@@ -147,6 +148,9 @@ impl Session {
 
 /// Whether a command is the serving agent's.
 fn is_reading(command: &Command<'_>) -> bool {
+    if let Command::List(kind) = command {
+        return *kind != ListKind::Extensions;
+    }
     matches!(
         command,
         Command::Article(_)
@@ -162,10 +166,10 @@ fn is_reading(command: &Command<'_>) -> bool {
             | Command::ListGroup { .. }
             | Command::Last
             | Command::Next
-            | Command::List(_)
             | Command::NewGroups { .. }
             | Command::NewNews { .. }
             | Command::Xgtitle { .. }
             | Command::Xpath(_)
+            | Command::Xrover(_)
     )
 }

@@ -1,7 +1,7 @@
 //! A server on a free port, with a spool in a temporary directory, that stops when dropped.
 
 use newsreel::{config, server};
-use spool::{Disk, Flag, NewGroup, RealDisk, Spool};
+use spool::{Disk, Flag, GroupChange, NewGroup, RealDisk, Spool};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -11,16 +11,32 @@ use tokio::sync::oneshot;
 use crate::client::Client;
 
 /// Groups of the test site: name, flag, description.
-const GROUPS: &[(&str, &str, &str)] = &[
+pub const GROUPS: &[(&str, &str, &str)] = &[
     ("alias.test", "=misc.test", ""),
     ("control", "n", "Control messages"),
+    ("control.cancel", "n", "Cancels"),
     ("junk", "n", "Articles without a carried group"),
     ("local.closed", "n", "No local posting"),
     ("local.empty", "y", "Nothing in it"),
+    ("local.flood", "j", "Filed in junk"),
     ("local.hidden", "y", "Not for readers of the restricted view"),
     ("local.moderated", "m", "Approved articles only"),
     ("local.refused", "x", "No articles"),
     ("misc.test", "y", "For trying things out"),
+];
+
+/// When the groups of the test site were made, Unix seconds.
+pub const GROUPS_CREATED: u64 = 1_000_000_000;
+
+/// Who made the groups of the test site.
+pub const GROUPS_CREATOR: &str = "admin@site.example";
+
+/// Texts for LIST: file name and content.
+pub const LISTS: &[(&str, &str)] = &[
+    ("motd", "Welcome.\n\n.This line begins with a dot.\nGr\u{fc}\u{df}e!\n"),
+    ("distributions", "# what they mean\nlocal\tLocal to this site\nworld\tEverywhere\n"),
+    ("distrib.pats", "10:local.*:local\n\n1:*:world\n"),
+    ("subscriptions", "misc.test\nlocal.closed\nno.such.group\n"),
 ];
 
 /// The configuration of the test site; `{DATA}` is its directory.
@@ -70,6 +86,7 @@ pub struct Server {
     /// Where connections begin with TLS, if the configuration has such a place.
     pub tls_address: Option<SocketAddr>,
     dir: TempDir,
+    spool: Arc<Spool>,
     /// Whether the server may end with an error, as after a failed disk.
     pub may_fail: bool,
     stop: Option<oneshot::Sender<()>>,
@@ -101,26 +118,32 @@ impl Server {
                 name: (*name).into(),
                 flag: Flag::parse(flag).unwrap(),
                 description: (*description).into(),
-                creator: "admin@site.example".into(),
-                created: 1_000_000_000,
+                creator: GROUPS_CREATOR.into(),
+                created: GROUPS_CREATED,
                 high: 0,
             })
             .collect();
         spool.add_groups(&groups).unwrap();
+        let spool = Arc::new(spool);
+        std::fs::create_dir_all(&config.site.lists).unwrap();
+        for (name, text) in LISTS {
+            std::fs::write(config.site.lists.join(name), text).unwrap();
+        }
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let tls = config.site.tls_listen.first().map(|address| TcpListener::bind(address).unwrap());
         let tls_address = tls.as_ref().map(|listener| listener.local_addr().unwrap());
         let listeners = server::Listeners { plain: vec![listener], tls: tls.into_iter().collect() };
         let (stop, stopped) = oneshot::channel();
+        let served = spool.clone();
         let thread = std::thread::spawn(move || {
             let shutdown = async {
                 let _dropped = stopped.await;
             };
-            let run = server::run(Arc::new(config), Arc::new(spool), listeners, shutdown);
+            let run = server::run(Arc::new(config), served, listeners, shutdown);
             server::runtime().unwrap().block_on(run)
         });
-        Self { address, tls_address, dir, may_fail: false, stop: Some(stop), thread: Some(thread) }
+        Self { address, tls_address, dir, spool, may_fail: false, stop: Some(stop), thread: Some(thread) }
     }
 
     /// The spool's directory.
@@ -131,6 +154,24 @@ impl Server {
     /// A connection, past the greeting.
     pub fn client(&self) -> Client {
         Client::greeted(self.address)
+    }
+
+    /// Does what an operator does: `cancel ID`, `newgroup NAME FLAG`, `changegroup NAME FLAG`, `rmgroup NAME`.
+    pub fn operate(&self, words: &[&str]) -> bool {
+        match words {
+            ["cancel", id] => self.spool.cancel(id.as_bytes()).unwrap(),
+            ["newgroup", name, flag] => {
+                let flag = Flag::parse(flag).unwrap();
+                let group = NewGroup { name: (*name).into(), flag, ..NewGroup::default() };
+                self.spool.add_groups(&[group]).unwrap() == 1
+            }
+            ["changegroup", name, flag] => {
+                let change = GroupChange { flag: Flag::parse(flag), ..GroupChange::default() };
+                self.spool.change_group(name, &change).unwrap()
+            }
+            ["rmgroup", name] => self.spool.remove_group(name).unwrap(),
+            _ => false,
+        }
     }
 
     /// Tells the server to stop, without waiting for it.

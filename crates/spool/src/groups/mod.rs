@@ -7,6 +7,7 @@ mod live;
 
 pub(crate) use live::LiveSet;
 
+use crate::clock::unix_now;
 use crate::overview::GroupOverview;
 use arc_swap::ArcSwap;
 use hashbrown::HashMap;
@@ -107,6 +108,8 @@ pub(crate) struct GroupState {
     pub description: String,
     /// Highest number ever shown.
     pub high: u64,
+    /// When its active entry last changed, Unix seconds; at first when it was made or opened.
+    pub changed: u64,
     pub live: LiveSet,
     pub overview: GroupOverview,
 }
@@ -139,6 +142,7 @@ impl Group {
             flag: new.flag.clone(),
             description: new.description.clone(),
             high: new.high,
+            changed: unix_now(),
             ..GroupState::default()
         };
         Self {
@@ -161,13 +165,22 @@ impl Group {
     }
 
     pub(crate) fn set_flag(&self, flag: &Flag) {
-        self.state().flag = flag.clone();
+        let mut state = self.state();
+        state.flag = flag.clone();
+        state.changed = unix_now();
+        drop(state);
         self.open.store(*flag == Flag::Open, Ordering::Release);
     }
 
     /// One line about it.
     pub fn description(&self) -> String {
         self.state().description.clone()
+    }
+
+    /// When its marks or its flag last changed, Unix seconds, give or take one; when the spool was opened if nothing
+    /// has changed since.
+    pub fn changed(&self) -> u64 {
+        self.state().changed
     }
 
     /// Its marks at this moment.

@@ -2,7 +2,7 @@
 //!
 //! A keyword that is known and carries a wrong argument is a syntax error of LIST; an unknown keyword is
 //! `Syntax::UnknownKeyword` (501); whether a known list is kept (503 if not) is the session's matter. Sources: RFC 3977
-//! sections 7.6, 8.4 and 8.6, RFC 6048 section 2, RFC 2980 section 2.1.
+//! sections 7.6, 8.4 and 8.6, RFC 6048 section 2, RFC 2980 section 2.1; NewsCache section 7 (ACTIVE.MODTIME).
 
 use super::arguments::Arguments;
 use super::{Command, Syntax, Verb};
@@ -13,10 +13,17 @@ use super::{Command, Syntax, Verb};
 pub enum ListKind<'a> {
     /// Also LIST without a keyword.
     Active(Option<&'a [u8]>),
+    /// The NewsCache paper's: entries changed since `since`, which is a number of digits.
+    ActiveModtime {
+        since: &'a [u8],
+        wildmat: Option<&'a [u8]>,
+    },
     ActiveTimes(Option<&'a [u8]>),
     Counts(Option<&'a [u8]>),
     DistribPats,
     Distributions,
+    /// Of the drafts before RFC 3977; CAPABILITIES took its place.
+    Extensions,
     /// The argument: `MSGID`, `RANGE` or none.
     Headers(Option<&'a [u8]>),
     Moderators,
@@ -31,6 +38,7 @@ enum Form {
     Alone(ListKind<'static>),
     Wildmat(for<'a> fn(Option<&'a [u8]>) -> ListKind<'a>),
     Headers,
+    Modtime,
 }
 
 // The tuple constructors are not general over the lifetime, closures are.
@@ -39,10 +47,12 @@ const KEYWORDS: &[(&[u8], Form)] = &[
     (b"ACTIVE", Form::Wildmat(|pattern| ListKind::Active(pattern))),
     (b"NEWSGROUPS", Form::Wildmat(|pattern| ListKind::Newsgroups(pattern))),
     (b"OVERVIEW.FMT", Form::Alone(ListKind::OverviewFmt)),
+    (b"ACTIVE.MODTIME", Form::Modtime),
     (b"ACTIVE.TIMES", Form::Wildmat(|pattern| ListKind::ActiveTimes(pattern))),
     (b"COUNTS", Form::Wildmat(|pattern| ListKind::Counts(pattern))),
     (b"DISTRIB.PATS", Form::Alone(ListKind::DistribPats)),
     (b"DISTRIBUTIONS", Form::Alone(ListKind::Distributions)),
+    (b"EXTENSIONS", Form::Alone(ListKind::Extensions)),
     (b"HEADERS", Form::Headers),
     (b"MODERATORS", Form::Alone(ListKind::Moderators)),
     (b"MOTD", Form::Alone(ListKind::Motd)),
@@ -64,10 +74,16 @@ pub(super) fn parse<'a>(verb: &'static Verb, mut arguments: Arguments<'a>) -> Re
         Form::Alone(kind) => arguments.end(*kind),
         Form::Wildmat(make) => arguments.optional().map(make),
         Form::Headers => arguments.optional().filter(|word| headers_argument(*word)).map(ListKind::Headers),
+        Form::Modtime => modtime(arguments),
     };
     kind.map(Command::List).ok_or(Syntax::BadArguments(verb))
 }
 
 fn headers_argument(word: Option<&[u8]>) -> bool {
     word.is_none_or(|word| word.eq_ignore_ascii_case(b"MSGID") || word.eq_ignore_ascii_case(b"RANGE"))
+}
+
+fn modtime(mut arguments: Arguments<'_>) -> Option<ListKind<'_>> {
+    let since = arguments.next().filter(|word| word.iter().all(u8::is_ascii_digit))?;
+    arguments.optional().map(|wildmat| ListKind::ActiveModtime { since, wildmat })
 }

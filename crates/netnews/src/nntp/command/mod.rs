@@ -93,8 +93,8 @@ pub enum Command<'a> {
         wildmat: Option<&'a [u8]>,
     },
     Xpath(MessageId<'a>),
-    /// A verb that is known and not carried out (503): see [`Verb::known`].
-    Known(&'static Verb),
+    /// XROVER knows no Message-ID.
+    Xrover(Option<Range>),
 }
 
 /// Why a line is no command.

@@ -23,7 +23,7 @@ fn command<'a>(verb: &'static Verb, mut arguments: Arguments<'a>) -> Option<Comm
         Name::Body => which(arguments).map(Command::Body),
         Name::Stat => which(arguments).map(Command::Stat),
         Name::Over => Select::parse(arguments.optional()?).map(Command::Over),
-        Name::Xover => xover(arguments),
+        Name::Xover => range(arguments).map(Command::Xover),
         Name::Hdr => field(arguments).map(|(field, select)| Command::Hdr { field, select }),
         Name::Xhdr => field(arguments).map(|(field, select)| Command::Xhdr { field, select }),
         Name::Xpat => xpat(arguments),
@@ -53,7 +53,7 @@ fn command<'a>(verb: &'static Verb, mut arguments: Arguments<'a>) -> Option<Comm
         Name::Compress => arguments.only().map(|algorithm| Command::Compress { algorithm }),
         Name::Xgtitle => arguments.optional().map(|wildmat| Command::Xgtitle { wildmat }),
         Name::Xpath => MessageId::parse(arguments.only()?).map(Command::Xpath),
-        Name::Other => Some(Command::Known(verb)),
+        Name::Xrover => range(arguments).map(Command::Xrover),
     }
 }
 
@@ -61,10 +61,10 @@ fn which(arguments: Arguments<'_>) -> Option<Which<'_>> {
     Which::parse(arguments.optional()?)
 }
 
-fn xover(arguments: Arguments<'_>) -> Option<Command<'_>> {
+fn range(arguments: Arguments<'_>) -> Option<Option<Range>> {
     match arguments.optional()? {
-        None => Some(Command::Xover(None)),
-        Some(text) => Range::parse(text).map(|range| Command::Xover(Some(range))),
+        None => Some(None),
+        Some(text) => Range::parse(text).map(Some),
     }
 }
 

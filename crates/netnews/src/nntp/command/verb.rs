@@ -1,6 +1,7 @@
 //! The table of verbs: names, arguments, descriptions, capabilities.
 //!
-//! One table, many uses: finding the verb of a line, the syntax shown with 501, HELP, and the known-but-not-done verbs.
+//! One table, many uses: finding the verb of a line, the syntax shown with 501, HELP. Verbs of RFC 2980 that
+//! nobody uses (XINDEX, XTHREAD, XREPLIC) are not in it: 500.
 //! Verbs that make up a feed come first, since `find` looks from the top. Sources: RFC 3977 appendix B, RFC 2980.
 
 /// Which arm of the parser a verb has.
@@ -37,7 +38,7 @@ pub(super) enum Name {
     Xover,
     Xpat,
     Xpath,
-    Other,
+    Xrover,
 }
 
 /// One row of the table.
@@ -55,11 +56,6 @@ pub struct Verb {
 }
 
 impl Verb {
-    /// Whether the verb is only known by name: parsed as `Command::Known`, answered with 503, left out of HELP.
-    pub fn known(&self) -> bool {
-        self.name == Name::Other
-    }
-
     /// Whether the argument is handed on as it is, even with control characters in it: RFC 4644 section 2.
     pub(super) fn keeps_argument(&self) -> bool {
         matches!(self.name, Name::Check | Name::Takethis)
@@ -110,7 +106,7 @@ pub static TABLE: &[Verb] = &[
     row(Name::Date, "DATE", "", "READER", "get the server's date and time in UTC"),
     row(Name::Help, "HELP", "", "", "get this text"),
     row(Name::Last, "LAST", "", "READER", "step to the previous article"),
-    row(Name::List, "LIST", "[ACTIVE|ACTIVE.TIMES|COUNTS|DISTRIB.PATS|DISTRIBUTIONS|HEADERS|MODERATORS|MOTD|NEWSGROUPS|OVERVIEW.FMT|SUBSCRIPTIONS] [wildmat|argument]", "LIST", "get a list"),
+    row(Name::List, "LIST", "[ACTIVE|ACTIVE.MODTIME|ACTIVE.TIMES|COUNTS|DISTRIB.PATS|DISTRIBUTIONS|EXTENSIONS|HEADERS|MODERATORS|MOTD|NEWSGROUPS|OVERVIEW.FMT|SUBSCRIPTIONS] [wildmat|argument]", "LIST", "get a list"),
     row(Name::Listgroup, "LISTGROUP", "[newsgroup [range]]", "READER", "select a newsgroup and list its article numbers"),
     row(Name::Mode, "MODE", "READER|STREAM", "MODE-READER", "say what the connection is for"),
     row(Name::Newgroups, "NEWGROUPS", SINCE, "READER", "list newsgroups made since then"),
@@ -123,13 +119,7 @@ pub static TABLE: &[Verb] = &[
     row(Name::Xgtitle, "XGTITLE", "[wildmat]", "", "list descriptions of newsgroups"),
     row(Name::Xpat, "XPAT", "header range|<message-id> wildmat...", "", "get matching values of one header"),
     row(Name::Xpath, "XPATH", "<message-id>", "", "find the newsgroups and numbers of an article"),
-    row(Name::Other, "XINDEX", "newsgroup", "", "TIN index of a newsgroup"),
-    row(Name::Other, "XROVER", "[range]", "", "references from the overview"),
-    row(Name::Other, "XTHREAD", "[DBINIT|THREAD]", "", "trn thread file"),
-    row(Name::Other, "XREPLIC", "newsgroup:number[,newsgroup:number]...", "", "replicate an article with its numbers"),
-    row(Name::Other, "XMOTD", "yyyymmdd hhmmss [GMT]", "", "news of the server since then"),
-    row(Name::Other, "XACTIVE", "newsgroup", "", "active entry of a newsgroup"),
-    row(Name::Other, "XBATCH", "bytes", "", "send a batch"),
+    row(Name::Xrover, "XROVER", "[range]", "", "get references from the overview"),
 ];
 
 /// The row of `name`, whatever its case.
@@ -139,7 +129,7 @@ pub fn find(name: &[u8]) -> Option<&'static Verb> {
 
 /// Appends the lines of HELP for the verbs that `offered` lets through, without response line and without final dot.
 pub fn help(offered: impl Fn(&Verb) -> bool, out: &mut Vec<u8>) {
-    for verb in TABLE.iter().filter(|verb| !verb.known() && offered(verb)) {
+    for verb in TABLE.iter().filter(|verb| offered(verb)) {
         out.extend_from_slice(b"  ");
         verb.append_syntax(out);
         out.extend_from_slice(b" - ");

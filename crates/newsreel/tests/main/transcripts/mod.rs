@@ -1,0 +1,101 @@
+//! Plays the transcripts in `tests/transcripts`, each to a fresh server.
+//!
+//! `script` reads them, `play` plays them, `inn` plays them to INN. With `NEWSREEL_TEST_ADDRESS=host:port` they are
+//! played to that server, which needs the groups of the test site and to be empty (transcripts in which the operator
+//! acts are passed over); `NEWSREEL_TEST_TRANSCRIPT=name` plays only one.
+
+mod inn;
+mod play;
+mod script;
+
+use crate::running::Server;
+use play::{Report, Stage, matches, play};
+use script::{Script, Step, Who};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+/// Exchanges (a command and its answer) that there must be.
+const EXCHANGES_MIN: usize = 400;
+
+/// All transcripts, or the one asked for.
+fn scripts() -> Vec<Script> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let only = std::env::var("NEWSREEL_TEST_TRANSCRIPT").ok();
+    let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "txt"));
+    files.retain(|file| {
+        only.as_ref().is_none_or(|only| file.file_stem().is_some_and(|stem| stem == only.as_str()))
+    });
+    files.sort();
+    assert!(!files.is_empty(), "no such transcript");
+    files.iter().map(|file| Script::read(file)).collect()
+}
+
+/// A server of the test site, in this process.
+struct Own(Server);
+
+impl Stage for Own {
+    fn address(&self, _: Who) -> SocketAddr {
+        self.0.address
+    }
+
+    fn operate(&self, words: &[&str]) -> bool {
+        self.0.operate(words)
+    }
+}
+
+/// Any server.
+struct Other(SocketAddr);
+
+impl Stage for Other {
+    fn address(&self, _: Who) -> SocketAddr {
+        self.0
+    }
+
+    fn operate(&self, _: &[&str]) -> bool {
+        false
+    }
+}
+
+#[test]
+fn all() {
+    let other = std::env::var("NEWSREEL_TEST_ADDRESS").ok();
+    let other = other.map(|address| address.to_socket_addrs().unwrap().next().unwrap());
+    let mut report = Report::default();
+    for script in scripts() {
+        let operated = script.steps.iter().any(|step| matches!(step, Step::Operator { .. }));
+        match other {
+            Some(address) if !operated => play(&script, &Other(address), &mut report),
+            Some(_) => println!("{} needs an operator: passed over", script.name),
+            None => play(&script, &Own(Server::start()), &mut report),
+        }
+    }
+    let told: Vec<_> = report.otherwise.iter().map(ToString::to_string).collect();
+    assert!(told.is_empty(), "\n{}", told.join("\n"));
+    println!("{} exchanges", report.played);
+}
+
+#[test]
+fn there_are_enough_exchanges() {
+    let all: Vec<_> = scripts().iter().map(|script| (script.name.clone(), script.exchanges())).collect();
+    let count: usize = all.iter().map(|(_, exchanges)| exchanges).sum();
+    let only = std::env::var("NEWSREEL_TEST_TRANSCRIPT").is_ok();
+    assert!(only || count >= EXCHANGES_MIN, "only {count} exchanges: {all:?}");
+}
+
+#[test]
+fn patterns() {
+    for (expected, got, same) in [
+        ("a", "a", true),
+        ("a", "ab", false),
+        ("a<any>", "abc", true),
+        ("<any>c", "abc", true),
+        ("a<any>b<any>c", "a1b2c", true),
+        ("a<any>b<any>c", "a1c2b", false),
+        ("<any>", "", true),
+        ("\\xe9\\\\", "\u{e9}\\", true),
+        ("\u{e9}", "\u{c3}\u{a9}", true),
+    ] {
+        assert_eq!(matches(expected, got), same, "{expected} {got}");
+    }
+}

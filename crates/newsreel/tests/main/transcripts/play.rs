@@ -1,0 +1,151 @@
+//! Plays a transcript to a server and tells where the server answers otherwise.
+//!
+//! Responses are read by their own codes, so a server that answers otherwise does not put the player out of step.
+
+use super::script::{Line, Script, Step, Turn, Who, is_multi_line, octets};
+use crate::client::Client;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+/// What a transcript is played to.
+pub trait Stage {
+    /// Where this client connects to.
+    fn address(&self, who: Who) -> SocketAddr;
+    /// Does what an operator does; false if it can not.
+    fn operate(&self, words: &[&str]) -> bool;
+    /// Whether the answers must be those given for INN.
+    fn is_inn(&self) -> bool {
+        false
+    }
+}
+
+/// One turn whose answers are not those expected.
+#[derive(Debug)]
+pub struct Otherwise {
+    pub place: String,
+    pub sent: String,
+    pub expected: String,
+    pub came: String,
+}
+
+/// What playing came to.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub played: usize,
+    pub otherwise: Vec<Otherwise>,
+    /// How often each explained difference was met.
+    pub explained: HashMap<String, usize>,
+}
+
+/// Plays `script` up to its end, or up to the point from where there is no going on.
+pub fn play(script: &Script, stage: &dyn Stage, report: &mut Report) {
+    let mut clients: HashMap<Who, Client> = HashMap::new();
+    let mut skip_article = false;
+    for step in &script.steps {
+        let turn = match step {
+            Step::Operator { line, words } => {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                let done = stage.operate(&words);
+                assert!(done, "{}:{line}: the operator of this server can not do that", script.name);
+                continue;
+            }
+            Step::Turn(turn) => turn,
+        };
+        if turn.is_article && std::mem::take(&mut skip_article) {
+            continue;
+        }
+        let client = clients.entry(turn.who).or_insert_with(|| Client::connect(stage.address(turn.who)));
+        if !turn.sent.is_empty() && !client.try_send(&turn.sent) {
+            report.otherwise.push(told(script, turn, &turn.responses, "the connection is closed".into()));
+            return;
+        }
+        let difference = turn.inn.as_ref().filter(|_| stage.is_inn());
+        let expected = difference.map_or(&turn.responses, |difference| &difference.responses);
+        let (came, open) = listen(client, turn, expected.len());
+        skip_article =
+            came.last().and_then(|lines| lines.first()).is_some_and(|status| !status.starts_with('3'));
+        report.played += turn.commands.len();
+        let same =
+            came.len() == expected.len() && came.iter().zip(expected).all(|(came, like)| fits(like, came));
+        if !same {
+            let text = came.concat().join("\n    ");
+            report.otherwise.push(told(script, turn, expected, text));
+        } else if let Some(difference) = difference {
+            *report.explained.entry(difference.name.clone()).or_default() += 1;
+        }
+        if open && turn.end && client.line_or_end().is_some() {
+            report.otherwise.push(told(script, turn, &[], "the connection stays open".into()));
+        }
+        if turn.end || !open {
+            clients.remove(&turn.who);
+        }
+        if !open && !turn.end {
+            report.otherwise.push(told(script, turn, expected, "the connection is closed".into()));
+            return;
+        }
+    }
+}
+
+/// The responses to a turn, and whether the connection is still open.
+fn listen(client: &mut Client, turn: &Turn, responses: usize) -> (Vec<Vec<String>>, bool) {
+    let mut came = Vec::new();
+    for at in 0..responses {
+        let Some(status) = client.line_or_end() else { return (came, false) };
+        let command = turn.commands.get(at).map_or(&[][..], Vec::as_slice);
+        let mut response = vec![status];
+        while is_multi_line(command, &response[0]) && response.last().is_none_or(|line| line != ".") {
+            let Some(line) = client.line_or_end() else { return (came, false) };
+            response.push(line);
+        }
+        came.push(response);
+    }
+    (came, true)
+}
+
+fn told(script: &Script, turn: &Turn, expected: &[Vec<Line>], came: String) -> Otherwise {
+    let line = |line: &Line| match line {
+        Line::Like(text) => text.clone(),
+        Line::Any => "...".into(),
+    };
+    let sent =
+        turn.sent.iter().flat_map(|b| std::ascii::escape_default(*b)).map(char::from).collect::<String>();
+    Otherwise {
+        place: format!("{}:{} ({})", script.name, turn.line, turn.section),
+        sent: sent.replace("\\r\\n", "\n    ").trim_end().into(),
+        expected: expected.iter().flatten().map(line).collect::<Vec<_>>().join("\n    "),
+        came,
+    }
+}
+
+impl std::fmt::Display for Otherwise {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { place, sent, expected, came } = self;
+        write!(f, "{place}\n  sent:\n    {sent}\n  expected:\n    {expected}\n  came:\n    {came}\n")
+    }
+}
+
+/// Whether the lines that came are those expected.
+fn fits(expected: &[Line], came: &[String]) -> bool {
+    match expected.split_first() {
+        None => came.is_empty(),
+        Some((Line::Any, rest)) => (0..=came.len()).any(|at| fits(rest, &came[at..])),
+        Some((Line::Like(line), rest)) => {
+            came.split_first().is_some_and(|(first, others)| matches(line, first) && fits(rest, others))
+        }
+    }
+}
+
+/// Whether `got` (octets as Latin 1) is `expected`, where `<any>` stands for any text.
+pub fn matches(expected: &str, got: &str) -> bool {
+    let latin = |text: &str| octets(text).iter().map(|b| char::from(*b)).collect::<String>();
+    let mut parts = expected.split("<any>");
+    let first = latin(parts.next().unwrap_or_default());
+    let Some(mut rest) = got.strip_prefix(&first) else { return false };
+    let mut parts: Vec<_> = parts.map(latin).collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in &parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(&last)
+}
