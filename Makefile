@@ -7,6 +7,7 @@
 # make lab-crash    50 times kill -9 under feed, and everything checked (LAB_ROUNDS=5: a short one)
 # make lab-scale    7,000 connections at once, weighed
 # make lab-recover  time to the first answer after kill -9 with 2 million articles (needs 12 GB of disk)
+# make lab-rebuild  all indexes of 2 million articles made anew (needs 8 GB of disk)
 # make lab-flat     the same figures on a small and on a huge spool (needs 15 GB of disk)
 # make fuzz     every fuzz target for FUZZ_SECONDS each (needs the nightly toolchain)
 # make docs     make docs/config.md anew from the table of keys
@@ -24,7 +25,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build test check soak fuzz bench docs install lab-crash lab-scale lab-recover lab-flat
+.PHONY: run build test check soak fuzz bench docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat
 
 run: build
 	@exec $(or $(CARGO_TARGET_DIR),target)/release/newsreel up --dir $(RUN_DIR)
@@ -56,7 +57,7 @@ bench:
 	NNTPLOAD=$(NNTPLOAD) INN=$(INN) crates/lab/bench/bench.sh
 
 lab-crash: LAB_OPTIONS = --rounds $(LAB_ROUNDS)
-lab-crash lab-scale lab-recover lab-flat: build
+lab-crash lab-scale lab-recover lab-rebuild lab-flat: build
 	$(CARGO) build --release --locked -p lab --bin lab
 	$(or $(CARGO_TARGET_DIR),target)/release/lab $(@:lab-%=%) --dir $(LAB_DIR) $(LAB_OPTIONS)
 

@@ -1,7 +1,7 @@
 //! lab: proves on the real binary what no unit test can.
 //!
 //! `crash` kills the server under a feed and checks what it promised; `scale` opens thousands of connections and weighs
-//! them; `recover` times the start of a big spool after a crash; `flat` compares a huge spool with an empty one. Each
+//! them; `recover` times the start of a big spool after a crash; `rebuild` times making its indexes anew; `flat` compares a huge spool with an empty one. Each
 //! makes its own site below `--dir`, prints what it saw, and exits with 1 if something did not hold. The speed table
 //! beside INN is `bench/bench.sh`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -14,6 +14,7 @@ mod filling;
 mod flat;
 mod memory;
 mod rates;
+mod rebuild;
 mod recover;
 mod rng;
 mod scale;
@@ -41,6 +42,8 @@ enum Command {
     Scale(scale::Options),
     /// Time from exec to the first answer, after kill -9 on a big spool
     Recover(recover::Options),
+    /// How fast all indexes of a big spool are made anew
+    Rebuild(rebuild::Options),
     /// The same figures on an empty and on a huge server
     Flat(flat::Options),
 }
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Crash(options) => crash::run(&options),
         Command::Scale(options) => scale::run(&options),
         Command::Recover(options) => recover::run(&options),
+        Command::Rebuild(options) => rebuild::run(&options),
         Command::Flat(options) => flat::run(&options),
     };
     match verdict {

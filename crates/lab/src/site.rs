@@ -92,6 +92,11 @@ impl Site {
         self.dir.join("newsreel.toml")
     }
 
+    /// The program that serves it.
+    pub fn binary(&self) -> &Path {
+        &self.binary
+    }
+
     /// Its directory.
     pub fn dir(&self) -> &Path {
         &self.dir

@@ -1,8 +1,10 @@
-//! Rebuilding all indexes: one sequential pass over the buffers (`docs/states.md`).
+//! Rebuilding all indexes: one pass over the buffers (`docs/states.md`), read by several threads ([`regions`]).
 //!
 //! Every record carries its Xref, arrival time, sequence and Message-ID hash, so nothing else is needed; what is left
 //! of journal and checkpoint adds groups' flags, promised numbers and remembered ids. Records of several buffers are taken in the
 //! order of their sequence, so that the folds see the articles as they came.
+
+mod regions;
 
 use crate::checkpoint::Checkpoint;
 use crate::config::SpoolConfig;
@@ -13,20 +15,23 @@ use crate::groups::{Flag, GroupId};
 use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
 use crate::key::Key;
 use crate::method::Volume;
-use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
+use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
 use crate::progress::Progress;
 use crate::reading::Patience;
 use crate::recovery::{self, Paths};
 use crate::token::{MethodKind, Token};
-use netnews::article::{Article, Known};
-use netnews::overview_row::{Fields, append_fields};
+use regions::{Record, Region, Regions};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes read at a time.
-const CHUNK_BYTES: usize = 4 << 20;
+/// Bytes read at a time: they stay in the processor's cache until they are looked at.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Threads that read.
+const THREADS_MAX: usize = 16;
+/// Records whose places in history are fetched from memory together.
+const TOUCHED_TOGETHER: usize = 32;
 
 /// What a rebuild found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,11 +71,16 @@ pub(crate) fn xref_numbers(shared: &Shared, head: &[u8]) -> Vec<(GroupId, u64)> 
 
 fn xref_pairs(head: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
     let line = head.split(|b| *b == b'\r').next().and_then(|l| l.strip_prefix(b"Xref: ")).unwrap_or_default();
+    pairs_of(line)
+}
+
+/// The pairs in the value of an Xref header.
+fn pairs_of(value: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
     let pair = |p: &'_ [u8]| {
         let colon = memchr::memrchr(b':', p)?;
         Some((p.get(..colon)?.len(), netnews::decimal::parse_decimal(p.get(colon + 1..)?)?))
     };
-    line.split(|b| *b == b' ').skip(1).filter_map(move |p| {
+    value.split(|b| *b == b' ').skip(1).filter_map(move |p| {
         let (len, number) = pair(p)?;
         Some((p.get(..len)?, number))
     })
@@ -101,9 +111,9 @@ pub(crate) fn from_buffers(
     let shared = folds.shared.clone();
     let mut leftovers = Leftovers::default();
     let end = leftovers.collect(folds, journal, checkpoint).map_err(io("read journal in"))?;
-    let mut scans = Vec::new();
-    let volumes = shared.volumes.load();
-    for volume in volumes.all().iter().filter(|v| v.method() == MethodKind::Cnfs) {
+    let loaded = shared.volumes.load();
+    let mut volumes: Vec<&dyn Volume> = Vec::new();
+    for volume in loaded.all().iter().filter(|v| v.method() == MethodKind::Cnfs) {
         let known = leftovers.heads.get(&volume.id()).copied();
         let head = match known.filter(|head| leftovers.whole && *head >= volume.head()) {
             Some(head) => head,
@@ -112,29 +122,17 @@ pub(crate) fn from_buffers(
         // Clears the usage bitmap; publishing sets it again.
         volume.advance(volume.head() + 2 * volume.area());
         volume.reset_head(head);
-        scans.push(Scan::new(&**volume));
+        volumes.push(&**volume);
     }
-    let total: u64 = scans.iter().map(|s| s.end - s.at).sum();
-    progress.start("reading the buffers", total);
-    let mut articles = 0;
-    let mut fronts: Vec<Option<RecordHeader>> = Vec::new();
-    for scan in &mut scans {
-        fronts.push(scan.next());
-    }
-    let mut taken = 0u64;
-    let mut newest = 0;
-    while let Some(i) = oldest(&fronts) {
-        let (Some(scan), Some(Some(header))) = (scans.get_mut(i), fronts.get(i).copied()) else { break };
-        newest = newest.max(header.arrived);
-        articles += u64::from(publish_record(folds, &header, scan));
-        taken += 1;
-        if taken.is_multiple_of(16_384) {
-            progress.step(total - scans.iter().map(|s| s.end - s.at).sum::<u64>());
-        }
-        if let (Some(front), Some(scan)) = (fronts.get_mut(i), scans.get_mut(i)) {
-            *front = scan.next();
-        }
-    }
+    let regions = Regions::new(&shared, volumes);
+    progress.start("reading the buffers", regions.total_bytes());
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MAX);
+    let (articles, mut newest) = std::thread::scope(|scope| {
+        (0..threads).for_each(|_| drop(scope.spawn(|| regions.work())));
+        let published = publish_all(folds, &regions, progress);
+        regions.stop();
+        published
+    });
     for (key, arrived) in leftovers.remembered {
         if matches!(shared.history.lookup(&key), crate::history::Found::None) {
             // History takes arrivals to ascend, and these come last.
@@ -149,10 +147,114 @@ pub(crate) fn from_buffers(
     Ok((articles, end))
 }
 
-/// The scan whose record comes first in the spool's order.
-fn oldest(fronts: &[Option<RecordHeader>]) -> Option<usize> {
-    let sequence = |(i, h): (usize, &Option<RecordHeader>)| Some((h.as_ref()?.sequence, i));
-    fronts.iter().enumerate().filter_map(sequence).min().map(|(_, i)| i)
+/// Publishes the records of all volumes in the order of their sequence; returns how many articles live, and the last arrival.
+fn publish_all(folds: &mut Folds, regions: &Regions<'_>, progress: &dyn Progress) -> (u64, u32) {
+    let mut fronts: Vec<Front> = regions.fronts();
+    let (mut articles, mut newest) = (0, 0);
+    while let Some(front) = oldest(&mut fronts) {
+        let (arrived, live) = front.publish(folds);
+        newest = newest.max(arrived);
+        articles += u64::from(live);
+        if front.is_used_up() {
+            front.go_on(regions);
+            progress.step(regions.taken_bytes());
+        }
+    }
+    (articles, newest)
+}
+
+/// The volume whose record comes first in the spool's order.
+fn oldest(fronts: &mut [Front]) -> Option<&mut Front> {
+    fronts.iter_mut().filter(|f| !f.is_used_up()).min_by_key(|f| f.sequence())
+}
+
+/// A volume's region at turn, and how far it is published.
+struct Front {
+    volume: u16,
+    index: usize,
+    region: Option<Region>,
+    at: usize,
+    keys: Vec<Key>,
+}
+
+impl Front {
+    fn record(&self) -> Option<&Record> {
+        self.region.as_ref()?.records.get(self.at)
+    }
+
+    /// No record is left in any of the volume's regions, or the next is not taken yet.
+    fn is_used_up(&self) -> bool {
+        self.record().is_none()
+    }
+
+    fn sequence(&self) -> u64 {
+        self.record().map_or(u64::MAX, |r| r.header.sequence)
+    }
+
+    /// Takes the volume's next region that has a record.
+    fn go_on(&mut self, regions: &Regions<'_>) {
+        while self.is_used_up() {
+            self.at = 0;
+            self.region = regions.take(self.index, self.region.take());
+            if self.region.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Publishes the record at turn; a cancelled one only tells its numbers and is remembered. Returns its arrival, and whether
+    /// it lives.
+    fn publish(&mut self, folds: &mut Folds) -> (u32, bool) {
+        let Some((region, record)) = self.region.as_ref().and_then(|r| Some((r, r.records.get(self.at)?)))
+        else {
+            return (0, false);
+        };
+        if self.at.is_multiple_of(TOUCHED_TOGETHER) {
+            self.keys.clear();
+            let next = region.records.iter().skip(self.at).take(TOUCHED_TOGETHER);
+            self.keys.extend(next.map(|r| r.header.key));
+            std::hint::black_box(folds.shared.history.touch(&self.keys));
+        }
+        self.at += 1;
+        let header = record.header;
+        let found;
+        let numbers = if record.resolved {
+            region.numbers(record)
+        } else {
+            let pairs = pairs_of(region.xref(record));
+            found = pairs.filter_map(|(name, n)| Some((group_named(folds, name)?, n))).collect::<Vec<_>>();
+            &found
+        };
+        for (id, number) in numbers {
+            if let Some(n) = folds.numbers.get_mut(id.0 as usize) {
+                n.assigned = n.assigned.max(*number);
+            }
+        }
+        folds.next_sequence = folds.next_sequence.max(header.sequence + 1);
+        let table = folds.shared.groups.snapshot();
+        if !record.live {
+            folds.remember(header.key, header.arrived);
+            for (id, number) in numbers {
+                if let Some(group) = table.get(*id) {
+                    let mut state = group.state();
+                    state.high = state.high.max(*number);
+                }
+            }
+            return (header.arrived, false);
+        }
+        let (volume, place) = (self.volume, header.place);
+        let token = Token { method: MethodKind::Cnfs, class: header.class, volume, place };
+        let published = Published {
+            key: header.key,
+            token,
+            arrived: header.arrived,
+            numbers,
+            xref: region.xref(record),
+            fields: region.fields(record),
+        };
+        folds.publish(&table, &published);
+        (header.arrived, true)
+    }
 }
 
 /// What the journal still knows that records do not.
@@ -383,78 +485,10 @@ impl<'a> Scan<'a> {
         None
     }
 
-    fn data(&self) -> &[u8] {
-        self.chunk.get(self.record.clone()).and_then(|r| r.get(HEADER_BYTES..)).unwrap_or_default()
+    /// Header and data of the record found last.
+    fn record(&self) -> &[u8] {
+        self.chunk.get(self.record.clone()).unwrap_or_default()
     }
-}
-
-/// Publishes the record a scan stands at; a cancelled one only tells its numbers and is remembered.
-fn publish_record(folds: &mut Folds, header: &RecordHeader, scan: &Scan<'_>) -> bool {
-    let (mut raw, mut unpacked) = (Vec::new(), Vec::new());
-    let data = if header.packed {
-        raw.extend_from_slice(scan.chunk.get(scan.record.clone()).unwrap_or_default());
-        // Without its dictionary it is as good as cancelled.
-        let _ = folds.shared.packing.unpack(header, &mut raw, &mut unpacked);
-        unpacked.get(HEADER_BYTES..).unwrap_or_default()
-    } else {
-        scan.data()
-    };
-    let mut numbers = Vec::new();
-    for (name, number) in xref_pairs(data) {
-        if let Some(id) = group_named(folds, name) {
-            if let Some(n) = folds.numbers.get_mut(id.0 as usize) {
-                n.assigned = n.assigned.max(number);
-            }
-            numbers.push((id, number));
-        }
-    }
-    folds.next_sequence = folds.next_sequence.max(header.sequence + 1);
-    if !scan.live {
-        folds.remember(header.key, header.arrived);
-        for (id, number) in numbers {
-            if let Some(group) = folds.shared.groups.table().get(id) {
-                let mut state = group.state();
-                state.high = state.high.max(number);
-            }
-        }
-        return false;
-    }
-    let Some(article) = data.strip_suffix(END).and_then(|wire| Article::parse(wire).ok()) else {
-        folds.remember(header.key, header.arrived);
-        return false;
-    };
-    let value = |known| article.header(known).unwrap_or_default();
-    let fields = Fields {
-        subject: value(Known::Subject),
-        from: value(Known::From),
-        date: value(Known::Date),
-        message_id: header.message_id(data),
-        references: value(Known::References),
-        bytes: article.bytes(),
-        lines: article.lines(),
-    };
-    let mut text = Vec::new();
-    append_fields(&fields, &mut text);
-    let token = Token {
-        method: MethodKind::Cnfs,
-        class: header.class,
-        volume: scan.volume.id(),
-        place: header.place,
-    };
-    let xref = value(Known::Xref);
-    let table = folds.shared.groups.snapshot();
-    folds.publish(
-        &table,
-        &Published {
-            key: header.key,
-            token,
-            arrived: header.arrived,
-            numbers: &numbers,
-            xref,
-            fields: &text,
-        },
-    );
-    true
 }
 
 /// A group by name; one that only the articles know is made, open for posting.

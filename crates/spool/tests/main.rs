@@ -7,4 +7,5 @@ mod crash;
 mod figure4;
 mod lifecycle;
 mod news;
+mod rebuild;
 mod recovery;

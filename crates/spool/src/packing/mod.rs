@@ -201,6 +201,11 @@ impl Packing {
     }
 }
 
+/// A compressed record's data from its Xref line on.
+pub(crate) fn xref_line(data: &[u8]) -> &[u8] {
+    data.get(PREFIX_BYTES..).unwrap_or_default()
+}
+
 impl Encoder {
     fn new(dictionary: &Arc<Dictionary>, level: i32) -> Option<Self> {
         let cdict = zstd::zstd_safe::CDict::try_create(&dictionary.bytes, level)?;

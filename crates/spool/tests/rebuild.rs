@@ -1,0 +1,114 @@
+//! Rebuilding in regions finds what one pass would find, whatever articles hold.
+
+use crate::news::*;
+use spool::*;
+use std::sync::Arc;
+
+const SIZE: u64 = 700_000;
+const FORGED_EVERY: usize = 1024;
+
+/// A record as the spool writes it, for an article of an attacker's choice.
+fn record(place: u64, sequence: u64) -> Vec<u8> {
+    let xref = b"Xref: news.test.example test.g0:7\r\n";
+    let article =
+        b"Path: x\r\nFrom: f\r\nNewsgroups: test.g0\r\nSubject: forged\r\nMessage-ID: <forged@x>\r\n\
+                    Date: Sat, 21 Nov 2026 10:00:00 +0000\r\n\r\nbody\r\n.\r\n";
+    let data = [xref.as_slice(), article].concat();
+    let head = data.windows(4).position(|w| w == b"\r\n\r\n").unwrap() as u32 + 4;
+    let id_at = data.windows(10).position(|w| w == b"<forged@x>").unwrap() as u32;
+    let mut r = vec![0; 8];
+    r.extend_from_slice(&(data.len() as u32).to_le_bytes());
+    r.extend_from_slice(&head.to_le_bytes());
+    r.extend_from_slice(&place.to_le_bytes());
+    r.extend_from_slice(&sequence.to_le_bytes());
+    r.extend_from_slice(&[7; 16]);
+    r.extend_from_slice(&(NOW as u32).to_le_bytes());
+    r.extend_from_slice(&[0; 4]);
+    r.extend_from_slice(&id_at.to_le_bytes());
+    r.extend_from_slice(&10u16.to_le_bytes());
+    r.extend_from_slice(&[0, 1]);
+    r.extend_from_slice(&data);
+    let crc = crc32c::crc32c(&r[8..]);
+    r[..4].copy_from_slice(b"NRec");
+    r[4..8].copy_from_slice(&crc.to_le_bytes());
+    r
+}
+
+/// Stores 40 articles, one with this body, and 40 more; returns the one's token, and its article as read.
+fn fill(spool: &Spool, body: &[u8]) -> (Token, Vec<u8>) {
+    add_groups(spool, 2);
+    commit(spool, &(0..40).map(|n| News::new(n, 2, 1500)).collect::<Vec<_>>()).unwrap();
+    let mut news = News::new(40, 2, 100);
+    news.wire.truncate(news.header_bytes());
+    news.wire.extend_from_slice(body);
+    news.wire.extend_from_slice(b"\r\n");
+    let groups: Vec<GroupId> = news.groups.iter().map(|g| spool.group_id(g.as_bytes()).unwrap()).collect();
+    let fields = netnews::overview_row::Fields {
+        subject: b"s",
+        from: b"f",
+        date: b"d",
+        message_id: news.id.as_bytes(),
+        references: b"",
+        bytes: 1,
+        lines: 1,
+    };
+    let filing = Filing {
+        key: spool.key(news.id.as_bytes()),
+        message_id: news.id.as_bytes(),
+        pieces: &[&news.wire],
+        header_bytes: news.header_bytes(),
+        message_id_at: news.wire.windows(news.id.len()).position(|w| w == news.id.as_bytes()).unwrap(),
+        groups: &groups,
+        fields,
+        arrived: NOW,
+        expires: None,
+        from: b"f",
+    };
+    let mut outcomes = Vec::new();
+    spool.commit(&[Entry::Article(filing)], &mut outcomes).unwrap();
+    let Outcome::Filed(Filed { token, .. }) = outcomes[0] else { panic!() };
+    commit(spool, &(41..80).map(|n| News::new(n, 2, 1500)).collect::<Vec<_>>()).unwrap();
+    let mut buf = ArticleBuf::default();
+    assert!(spool.read(&token, None, Patience::Wait, &mut buf).unwrap());
+    (token, buf.article().to_vec())
+}
+
+#[test]
+fn bytes_that_look_like_records_within_an_article_are_no_articles() {
+    let mut config = config("/s", &[("a", SIZE)]);
+    config.buffers[0].block_bytes = 64;
+    let plain = vec![b'A'; 50_000];
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (token, article) = fill(&open(&disk, &config).0, &plain);
+    let body_at = token.place + 64 + article.windows(9).position(|w| w == b"AAAAAAAAA").unwrap() as u64;
+
+    let mut body = plain;
+    let first = body_at.next_multiple_of(64);
+    for at in ((first - body_at) as usize..body.len() - 600).step_by(FORGED_EVERY) {
+        let forged = record(body_at + at as u64, 1_000_000 + at as u64);
+        body[at..at + forged.len()].copy_from_slice(&forged);
+    }
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (spool, _) = open(&disk, &config);
+    let (there, _) = fill(&spool, &body);
+    assert_eq!(there.place, token.place);
+    // It is stored as it came, and an attacker's record is one by every check but where it stands.
+    let inner = Token { place: first, ..there };
+    let mut buf = ArticleBuf::default();
+    assert!(!spool.read(&inner, None, Patience::Wait, &mut buf).unwrap());
+    let told = spool.explain_token(&inner, None);
+    assert!(told.lines.iter().any(|(label, text)| *label == "checksum" && text == "right"), "{told:?}");
+    spool.close().unwrap();
+    drop(spool);
+
+    let report = rebuild(disk.clone(), config.clone(), &()).unwrap();
+    // The article itself holds NULs, which makes it none for a rebuild.
+    assert_eq!(report.articles, 79);
+    let (spool, _) = open(&disk, &config);
+    assert!(spool.is_known(&spool.key(News::new(40, 2, 100).id.as_bytes())));
+    assert_eq!(spool.status().unwrap().history_entries, 80);
+    for n in (0..40).chain(41..80) {
+        assert_eq!(fetch(&spool, &News::new(n, 2, 1500).id).unwrap(), News::new(n, 2, 1500).wire);
+    }
+    assert_eq!(spool.verify(&()).findings, []);
+}
