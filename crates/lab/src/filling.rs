@@ -90,6 +90,7 @@ fn commit(
                 header_bytes: article.body_offset() + name.len(),
                 message_id_at: id_at + name.len(),
                 groups,
+                numbers: &[],
                 fields: Fields {
                     subject: value(Known::Subject),
                     from: value(Known::From),

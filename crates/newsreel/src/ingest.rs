@@ -7,10 +7,12 @@
 
 mod choose;
 mod drafts;
+mod import;
 mod origin;
 mod reject;
 
 pub(crate) use choose::carried;
+pub use import::Imported;
 pub(crate) use origin::Origin;
 pub(crate) use reject::Reject;
 
@@ -235,6 +237,7 @@ impl Filer {
                 Outcome::Filed(filed) => Disposition::Accepted(filed.token),
                 Outcome::Duplicate | Outcome::Remembered => Disposition::Rejected(Reject::Duplicate),
                 Outcome::Unfit => Disposition::Rejected(Reject::NoPlace),
+                Outcome::NumberTaken => Disposition::Rejected(Reject::NumberTaken),
             };
         }
         match result {

@@ -9,6 +9,7 @@ mod checks;
 pub mod cli;
 pub mod config;
 pub mod control_socket;
+pub mod import;
 pub mod ingest;
 mod inject;
 pub mod log;

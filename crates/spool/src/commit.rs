@@ -27,6 +27,8 @@ use std::sync::atomic::Ordering;
 
 /// Bytes stored in one go, unless a single article is bigger.
 pub(crate) const PART_BYTES_MAX: u64 = 1 << 20;
+/// Highest number that an article may bring: far above any group's, and far below where arithmetic with it ends.
+pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 /// Most groups one article is filed in.
 pub(crate) const GROUPS_MAX: usize = 1000;
 
@@ -45,6 +47,9 @@ pub struct Filing<'a> {
     pub message_id_at: usize,
     /// The groups to file it in; at least one, none twice.
     pub groups: &'a [GroupId],
+    /// Its numbers in `groups`, 0 for a new one; empty: all new. Each must be above all its group has given out, since a
+    /// number once shown names nothing else: see [`Outcome::NumberTaken`].
+    pub numbers: &'a [u64],
     /// What OVER tells of it; its size without the Xref line, which is added here.
     pub fields: Fields<'a>,
     /// Unix seconds.
@@ -57,6 +62,7 @@ pub struct Filing<'a> {
 
 /// One thing to be committed.
 #[derive(Debug, Clone, Copy)]
+#[allow(clippy::large_enum_variant, reason = "batches are of articles; what is remembered is rare")]
 pub enum Entry<'a> {
     /// An accepted article.
     Article(Filing<'a>),
@@ -87,6 +93,8 @@ pub enum Outcome {
     Remembered,
     /// No buffer of its class can hold it, or no rule matches it.
     Unfit,
+    /// One of its given numbers is not above all that its group has given out; nothing was filed.
+    NumberTaken,
 }
 
 /// A journal position to wait for; see [`crate::Spool::is_durable`].
@@ -323,6 +331,11 @@ impl Writer {
         if s.keys.contains(&key.0) || !matches!(self.folds.shared.history.lookup(&key), Found::None) {
             return Some(Outcome::Duplicate);
         }
+        if let Entry::Article(f) = entry
+            && !self.are_free(f)
+        {
+            return Some(Outcome::NumberTaken);
+        }
         let token = match entry {
             Entry::Remember { .. } => None,
             Entry::Article(f) => match self.place(f, packed, table, s) {
@@ -418,7 +431,7 @@ impl Writer {
         arrived: u32,
         s: &mut Scratch,
     ) {
-        let numbers = self.give_numbers(f.groups, s);
+        let numbers = self.give_numbers(f, s);
         self.folds.put_xref(table, s.numbers.get(numbers.clone()).unwrap_or_default(), &mut s.xref);
         let xref = append(&mut s.text, &s.xref);
         const NAME: &[u8] = b"Xref: ";
@@ -504,11 +517,22 @@ impl Writer {
         s.prepared.push(Prepared { key: f.key, token: Some(token), arrived, numbers, xref, fields });
     }
 
-    fn give_numbers(&mut self, groups: &[GroupId], s: &mut Scratch) -> Range<usize> {
+    /// Whether the numbers that an article brings may be given out.
+    fn are_free(&self, f: &Filing<'_>) -> bool {
+        f.groups.iter().zip(f.numbers).all(|(group, number)| {
+            let assigned = self.folds.numbers.get(group.0 as usize).map_or(0, |n| n.assigned);
+            *number == 0 || (*number > assigned && *number <= NUMBER_MAX)
+        })
+    }
+
+    fn give_numbers(&mut self, f: &Filing<'_>, s: &mut Scratch) -> Range<usize> {
         let start = s.numbers.len();
         let (synced, end) = (self.journal.sync_set().synced(), self.journal.pushed_end());
-        for group in groups {
+        for (at, group) in f.groups.iter().enumerate() {
             let Some(numbers) = self.folds.numbers.get_mut(group.0 as usize) else { continue };
+            if let Some(number) = f.numbers.get(at).filter(|number| **number > 0) {
+                numbers.assigned = number - 1;
+            }
             let given = numbers.next(synced, end);
             if let Some(upto) = given.promise {
                 s.promises.push((*group, upto));

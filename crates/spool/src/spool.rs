@@ -1,6 +1,6 @@
 //! [`Spool`]: the one handle that the server holds.
 
-use crate::commit::{Entry, Outcome, Ticket, Writer};
+use crate::commit::{Entry, NUMBER_MAX, Outcome, Ticket, Writer};
 use crate::config::{Durability, SpoolConfig};
 use crate::disk::Disk;
 use crate::error::{ReadError, SpoolError, Trouble, TroubleKind};
@@ -250,6 +250,32 @@ impl Spool {
         writer.write_now()?;
         writer.folds.add_groups(&rows);
         Ok(rows.len())
+    }
+
+    /// Lifts groups' high water marks, so that numbers go on behind those of the server they come from; marks never go
+    /// down. Groups that are not there are passed over. Returns how many were lifted.
+    pub fn raise_high(&self, marks: &[(String, u64)]) -> Result<usize, Trouble> {
+        let mut writer = self.writer.lock();
+        writer.accepting()?;
+        let mut rows = Vec::new();
+        for (name, high) in marks {
+            let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else { continue };
+            let mut row = writer.folds.group_row(&group);
+            if *high > row.high && *high <= NUMBER_MAX {
+                row.high = *high;
+                row.promised = row.promised.max(high.saturating_add(MARGIN_MIN));
+                rows.push(row);
+            }
+        }
+        rows.iter().for_each(|row| writer.journal.push(&Row::Group(row.clone())));
+        writer.write_now()?;
+        rows.iter().for_each(|row| writer.folds.group(row));
+        Ok(rows.len())
+    }
+
+    /// Unix seconds of the last arrival that history holds; 0 if it holds none.
+    pub fn last_arrival(&self) -> u32 {
+        self.shared.history.last_arrival()
     }
 
     /// Changes a group's flag or description; false if there is no such group.

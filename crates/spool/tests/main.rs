@@ -7,5 +7,6 @@ mod crash;
 mod figure4;
 mod lifecycle;
 mod news;
+mod numbers;
 mod rebuild;
 mod recovery;

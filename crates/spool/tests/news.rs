@@ -79,6 +79,15 @@ pub fn add_groups(spool: &Spool, n: u64) {
 
 /// Commits articles as one batch.
 pub fn commit(spool: &Spool, news: &[News]) -> Result<(Ticket, Vec<Outcome>), Trouble> {
+    commit_numbered(spool, news, &[])
+}
+
+/// The same with the numbers of each article in its groups.
+pub fn commit_numbered(
+    spool: &Spool,
+    news: &[News],
+    numbers: &[Vec<u64>],
+) -> Result<(Ticket, Vec<Outcome>), Trouble> {
     let groups: Vec<Vec<GroupId>> = news
         .iter()
         .map(|n| n.groups.iter().map(|g| spool.group_id(g.as_bytes()).unwrap()).collect())
@@ -88,7 +97,8 @@ pub fn commit(spool: &Spool, news: &[News]) -> Result<(Ticket, Vec<Outcome>), Tr
         .iter()
         .zip(&groups)
         .zip(&pieces)
-        .map(|((n, groups), pieces)| {
+        .enumerate()
+        .map(|(at, ((n, groups), pieces))| {
             let article = netnews::article::Article::parse(&n.wire).unwrap();
             let value = |k| article.header(k).unwrap_or_default();
             use netnews::article::Known;
@@ -99,6 +109,7 @@ pub fn commit(spool: &Spool, news: &[News]) -> Result<(Ticket, Vec<Outcome>), Tr
                 header_bytes: n.header_bytes(),
                 message_id_at: n.wire.windows(n.id.len()).position(|w| w == n.id.as_bytes()).unwrap(),
                 groups,
+                numbers: numbers.get(at).map_or(&[], Vec::as_slice),
                 fields: netnews::overview_row::Fields {
                     subject: value(Known::Subject),
                     from: value(Known::From),

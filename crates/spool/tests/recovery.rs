@@ -382,6 +382,7 @@ fn a_rebuild_takes_records_as_they_are() {
         header_bytes: wire.len(),
         message_id_at: 0,
         groups: &[spool.group_id(b"test.g0").unwrap()],
+        numbers: &[],
         fields: netnews::overview_row::Fields {
             subject: b"",
             from: b"",

@@ -150,6 +150,14 @@ pub(super) enum Command {
         at: Where,
     },
 
+    /// Take over another server's groups, articles and numbers
+    Import {
+        #[command(subcommand)]
+        command: ImportCommand,
+        #[command(flatten)]
+        at: Where,
+    },
+
     /// Print docs/config.md
     #[command(hide = true)]
     Docs,
@@ -215,6 +223,43 @@ pub(super) enum GroupCommand {
         #[arg(long)]
         active: bool,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ImportCommand {
+    /// From INN: its CNFS buffers, tradspool, timehash or timecaf, with groups and article numbers
+    #[command(
+        long_about = "Take over what INN keeps: groups with flags, descriptions and dates of creation, and the articles \
+        of CNFS buffers, tradspool, timehash and timecaf. INN's files are only read; stop innd first, or run the import \
+        twice: the second run brings what arrived since.\n\n\
+        Articles keep their numbers in groups that have given out none here, so that readers' .newsrc files stay right; \
+        elsewhere they get new ones. Works with and without a running server. What is here already counts as a \
+        duplicate, so an import that was interrupted is simply run again."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel import inn --dry-run /etc/news\n  \
+        newsreel import inn /etc/news\n  newsreel import inn /var/lib/news/active /mnt/cycbuffs/*\n  \
+        newsreel import inn --groups 'comp.*,!comp.os.*' /var/spool/news/articles")]
+    Inn(InnOptions),
+}
+
+/// What `import inn` is told.
+#[derive(Debug, Clone, Args)]
+pub(super) struct InnOptions {
+    /// The directory with inn.conf, a directory of articles, or buffers, timecaf files and active files
+    #[arg(required = true, value_name = "DIR|FILE")]
+    pub(super) paths: Vec<PathBuf>,
+    /// Only these groups, such as comp.*,!comp.os.*
+    #[arg(long, value_name = "WILDMAT")]
+    pub(super) groups: Option<String>,
+    /// Give all articles new numbers
+    #[arg(long)]
+    pub(super) new_numbers: bool,
+    /// Say what would be imported, and import nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// Which site.

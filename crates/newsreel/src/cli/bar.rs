@@ -20,6 +20,7 @@ pub(super) struct Bar {
 struct State {
     terminal: bool,
     what: String,
+    note: String,
     total: u64,
     bar: Option<ProgressBar>,
     /// When the last plain line was printed, or the work began.
@@ -32,11 +33,22 @@ impl Bar {
         let state = State {
             terminal: std::io::stderr().is_terminal(),
             what: String::new(),
+            note: String::new(),
             total: 0,
             bar: None,
             told: Instant::now(),
         };
         Self { state: Mutex::new(state) }
+    }
+
+    /// Shows a few words beside the name of the work.
+    pub(super) fn note(&self, words: &str) {
+        let mut state = self.state.lock();
+        if let Some(bar) = &state.bar {
+            bar.set_message(format!("{}: {words}", state.what));
+        }
+        state.note.clear();
+        state.note.push_str(words);
     }
 
     /// Shows what a server tells of its work, which carries its name each time.
@@ -58,6 +70,7 @@ impl Progress for Bar {
     fn start(&self, what: &str, total: u64) {
         let mut state = self.state.lock();
         state.what = what.to_owned();
+        state.note.clear();
         state.total = total;
         state.told = Instant::now();
         if state.terminal {
@@ -74,7 +87,9 @@ impl Progress for Bar {
             bar.set_position(done);
         } else if state.told.elapsed() >= LINE_INTERVAL {
             state.told = Instant::now();
-            eprintln!("{}: {} %", state.what, u128::from(done) * 100 / u128::from(state.total.max(1)));
+            let (comma, note) = (if state.note.is_empty() { "" } else { ", " }, &state.note);
+            let percent = u128::from(done) * 100 / u128::from(state.total.max(1));
+            eprintln!("{}: {percent} %{comma}{note}", state.what);
         }
     }
 

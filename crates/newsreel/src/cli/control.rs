@@ -58,6 +58,20 @@ impl Control {
         })
     }
 
+    /// Sends framed articles with [`Request::Import`] and hears what became of them.
+    pub(super) fn import(
+        &mut self,
+        frames: &[u8],
+        hear: &mut (dyn FnMut(Reply) + Send),
+    ) -> Result<bool, Failure> {
+        self.send(&Request::Import).map_err(broken)?;
+        self.write
+            .write_all(frames)
+            .and_then(|()| self.write.write_all(&0u32.to_be_bytes()))
+            .map_err(broken)?;
+        self.hear(hear)
+    }
+
     fn send(&mut self, request: &Request) -> io::Result<()> {
         self.write.write_all(&line(request)?)
     }

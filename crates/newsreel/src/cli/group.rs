@@ -10,8 +10,13 @@ pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
     let config = at.load()?;
     match command {
         GroupCommand::Add { names, flag, description } => {
-            let entry =
-                |name| GroupEntry { name, flag: flag.clone(), description: description.clone(), high: 0 };
+            let entry = |name| GroupEntry {
+                name,
+                flag: flag.clone(),
+                description: description.clone(),
+                high: 0,
+                ..GroupEntry::default()
+            };
             change(
                 &config,
                 &Request::GroupAdd { groups: names.into_iter().map(entry).collect() },

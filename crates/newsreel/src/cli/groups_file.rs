@@ -33,6 +33,7 @@ fn active_line(line: &str) -> Option<GroupEntry> {
         flag: (*flag).to_owned(),
         description: String::new(),
         high: high.parse().ok()?,
+        ..GroupEntry::default()
     })
 }
 
@@ -49,7 +50,13 @@ fn list_line(line: &str) -> Result<GroupEntry, String> {
         return Err(format!("`{flag}` is not a flag (y, n, m, j, x or =other.name), as in: {name} y {rest}"));
     }
     let flag = if flag.is_empty() { "y" } else { flag };
-    Ok(GroupEntry { name: name.into(), flag: flag.into(), description: description.into(), high: 0 })
+    Ok(GroupEntry {
+        name: name.into(),
+        flag: flag.into(),
+        description: description.into(),
+        high: 0,
+        ..GroupEntry::default()
+    })
 }
 
 fn is_flag(word: &str) -> bool {
@@ -71,7 +78,13 @@ mod tests {
     use super::*;
 
     fn entry(name: &str, flag: &str, description: &str, high: u64) -> GroupEntry {
-        GroupEntry { name: name.into(), flag: flag.into(), description: description.into(), high }
+        GroupEntry {
+            name: name.into(),
+            flag: flag.into(),
+            description: description.into(),
+            high,
+            ..GroupEntry::default()
+        }
     }
 
     #[test]

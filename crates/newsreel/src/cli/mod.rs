@@ -12,6 +12,7 @@ mod control;
 mod ctl;
 mod group;
 mod groups_file;
+mod import;
 mod init;
 mod listeners;
 mod reach;
@@ -103,6 +104,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Verify { at, repair, json } => care::verify(&at, repair, json),
         Command::Rebuild { at } => care::rebuild(&at),
         Command::Rnews { file, at } => rnews::rnews(file.as_deref(), &at),
+        Command::Import { command, at } => import::import(command, &at),
         Command::Docs => check::docs(),
     }
 }

@@ -3,6 +3,7 @@
 //! A Unix socket in the spool's directory that only the server's user can open. Requests are carried out by
 //! `operations` and, for articles, by `ingest`, each on a thread that may block. Called by `server`.
 
+pub(crate) mod import;
 pub mod protocol;
 
 use crate::operations;
@@ -133,6 +134,7 @@ fn answer(
             Ok(ok)
         }
         Request::Rnews => file_articles(site, requests, replies),
+        Request::Import => import::file(site, requests, replies),
         other => {
             let mut failure = None;
             let mut sink = |reply: Reply| {
@@ -151,15 +153,8 @@ fn file_articles(site: &Site, requests: &mut impl Read, replies: &mut impl Write
     let mut wire = Vec::new();
     let mut ok = true;
     loop {
-        let mut length = [0; 4];
-        requests.read_exact(&mut length)?;
-        let length = u32::from_be_bytes(length);
-        if length == 0 {
+        if !next_frame(requests, &mut wire)? {
             return Ok(ok);
-        }
-        wire.clear();
-        if requests.by_ref().take(u64::from(length)).read_to_end(&mut wire)? < length as usize {
-            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let (disposition, reason) = site.filer.file(&wire);
         ok &= disposition != protocol::Disposition::TryLater;
@@ -167,6 +162,18 @@ fn file_articles(site: &Site, requests: &mut impl Read, replies: &mut impl Write
         let message_id = id.map(|id| id.as_str().to_owned()).unwrap_or_default();
         say(replies, &Reply::Article { message_id, disposition, reason })?;
     }
+}
+
+/// Reads the next of the lengths and bytes that follow a request; false at their end.
+fn next_frame(requests: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<bool> {
+    let mut length = [0; 4];
+    requests.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length);
+    bytes.clear();
+    if requests.by_ref().take(u64::from(length)).read_to_end(bytes)? < length as usize {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(length > 0)
 }
 
 fn server_status(site: &Site) -> ServerStatus {

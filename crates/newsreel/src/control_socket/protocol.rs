@@ -54,10 +54,20 @@ pub enum Request {
     Reload,
     /// File articles, which follow; answered by one [`Reply::Article`] each, in order.
     Rnews,
+    /// File articles of another server, which follow framed as for [`Request::Rnews`]; the bytes of each are its arrival
+    /// (Unix seconds, four bytes, big-endian; 0: now), the length of its places (two bytes, big-endian), its places
+    /// (`group:number` words with a space between, a number of 0 for a new one) and its wire format. Answered by one
+    /// [`Reply::Imported`].
+    Import,
+    /// Let groups go on behind another server's numbers; answered by nothing but [`Reply::Done`].
+    RaiseHigh {
+        /// Names and high water marks.
+        marks: Vec<(String, u64)>,
+    },
 }
 
 /// A group, as it is added or listed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupEntry {
     /// Its name.
@@ -70,6 +80,12 @@ pub struct GroupEntry {
     /// The number its first article comes after; 0 unless the group comes from another server with its numbers.
     #[serde(default)]
     pub high: u64,
+    /// Unix seconds of its creation elsewhere; 0: it is made now.
+    #[serde(default)]
+    pub created: u64,
+    /// Who created it; empty: newsreel's operator.
+    #[serde(default)]
+    pub creator: String,
 }
 
 /// One reply line; `{"kind": {...}}`.
@@ -111,6 +127,8 @@ pub enum Reply {
         /// Why, in words; empty if accepted.
         reason: String,
     },
+    /// What became of the articles of [`Request::Import`], in order.
+    Imported(Vec<ImportResult>),
     /// The request was not understood or could not be carried out.
     Error(String),
     /// The last line of an answer.
@@ -129,6 +147,32 @@ pub enum Disposition {
     /// It is not wanted; do not send it again.
     Rejected,
     /// We are in trouble; send it again later.
+    TryLater,
+}
+
+/// What became of an article of another server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportResult {
+    /// What became of it.
+    pub outcome: ImportOutcome,
+    /// Why, in words, if it was rejected or is to be tried later.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// What may become of an article of another server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImportOutcome {
+    /// It is stored.
+    Filed,
+    /// Its Message-ID is known.
+    Duplicate,
+    /// A number it brings is not above all that its group has given out; it may come again and take a new one.
+    NumberTaken,
+    /// It is not taken.
+    Rejected,
+    /// We are in trouble.
     TryLater,
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Draft<'a> {
     fields: Fields<'a>,
     expires: Option<u64>,
     from: &'a [u8],
+    /// When it arrived, if not now (Unix seconds).
+    arrived: Option<u64>,
 }
 
 /// What a batch will commit.
@@ -33,6 +35,8 @@ pub(super) struct Drafts<'a> {
     remembered: Vec<Key>,
     /// The groups of all articles, one after the other.
     pub groups: Vec<GroupId>,
+    /// The articles' numbers in `groups`, one for each and 0 for a new one, if articles bring any; else empty.
+    pub numbers: Vec<u64>,
 }
 
 impl<'a> Drafts<'a> {
@@ -41,6 +45,7 @@ impl<'a> Drafts<'a> {
             articles: Vec::with_capacity(articles),
             remembered: Vec::new(),
             groups: Vec::with_capacity(articles + articles / 4),
+            numbers: Vec::new(),
         }
     }
 
@@ -73,8 +78,9 @@ impl<'a> Drafts<'a> {
             header_bytes: draft.header_bytes,
             message_id_at: draft.message_id_at,
             groups: self.groups.get(draft.groups.clone()).unwrap_or_default(),
+            numbers: self.numbers.get(draft.groups.clone()).unwrap_or_default(),
             fields: draft.fields,
-            arrived,
+            arrived: draft.arrived.unwrap_or(arrived),
             expires: draft.expires,
             from: draft.from,
         }
@@ -121,7 +127,13 @@ impl<'a> Draft<'a> {
                 .and_then(date::parse)
                 .and_then(|at| u64::try_from(at).ok()),
             from: value(Known::From),
+            arrived: None,
         }
+    }
+
+    /// The same, with another arrival than now.
+    pub fn arrived(self, arrived: Option<u64>) -> Self {
+        Self { arrived, ..self }
     }
 }
 

@@ -78,6 +78,12 @@ impl Origin {
         Self { name: address.into(), peer: None, accept: None, distributions: None, prefix: None }
     }
 
+    /// Another server's spool on this machine: what it holds was relayed already, and may well have our own name in
+    /// its Path.
+    pub fn import() -> Self {
+        Self { name: "import".into(), peer: None, accept: None, distributions: None, prefix: None }
+    }
+
     /// For the log.
     pub fn name(&self) -> &str {
         &self.name

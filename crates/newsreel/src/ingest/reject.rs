@@ -44,6 +44,8 @@ pub(crate) enum Reject {
     TooManyGroups,
     /// No storage rule or buffer takes it.
     NoPlace,
+    /// A number it brings may name another article already.
+    NumberTaken,
 }
 
 impl Reject {
@@ -52,7 +54,7 @@ impl Reject {
         match self {
             Self::Malformed(_) | Self::BadMessageId | Self::OtherMessageId => false,
             Self::BadDate | Self::FutureDate => false,
-            Self::Duplicate | Self::Loop | Self::NoPlace => false,
+            Self::Duplicate | Self::Loop | Self::NoPlace | Self::NumberTaken => false,
             Self::NotAccepted | Self::DistributionNotAccepted => false,
             Self::TooOld | Self::TooLarge | Self::TooManyGroups | Self::UnwantedDistribution => true,
             Self::UnknownGroups | Self::RefusedGroups | Self::Unapproved => true,
@@ -79,6 +81,7 @@ impl Reject {
             Self::Unapproved => "no Approved header for moderated group",
             Self::TooManyGroups => "too many groups",
             Self::NoPlace => "no storage for such an article",
+            Self::NumberTaken => "article number given out already",
         }
     }
 }

@@ -56,8 +56,8 @@ fn checked(group: &GroupEntry, created: u64) -> Result<NewGroup, String> {
         name: group.name.clone(),
         flag: flag(&group.flag)?,
         description: one_line(&group.description),
-        creator: CREATOR.into(),
-        created,
+        creator: if group.creator.is_empty() { CREATOR.into() } else { one_line(&group.creator) },
+        created: if group.created == 0 { created } else { group.created },
         high: group.high,
     })
 }
@@ -119,6 +119,16 @@ pub(super) fn set(
         Err(error) => failed(name, error),
     });
     ok
+}
+
+pub(super) fn raise_high(spool: &Spool, marks: &[(String, u64)], sink: &mut Sink<'_>) -> bool {
+    match spool.raise_high(marks) {
+        Ok(_) => true,
+        Err(trouble) => {
+            sink(Reply::Error(trouble.text));
+            false
+        }
+    }
 }
 
 pub(super) fn list(spool: &Spool, wildmat: Option<&str>, sink: &mut Sink<'_>) -> bool {

@@ -18,7 +18,7 @@ use crate::control_socket::protocol::{BufferStatus, Reply, Request, SpoolStatus}
 pub use sink::Sink;
 
 /// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The caller sends
-/// the final [`Reply::Done`]. [`Request::Status`], [`Request::Rnews`] and [`Request::Reload`] are the
+/// the final [`Reply::Done`]. [`Request::Status`], [`Request::Rnews`], [`Request::Import`] and [`Request::Reload`] are the
 /// caller's own.
 pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match request {
@@ -30,7 +30,8 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::GroupList { wildmat } => groups::list(spool, wildmat.as_deref(), sink),
         Request::Explain { subject } => explain(spool, subject, sink),
         Request::Verify => verify(spool, sink),
-        Request::Status | Request::Rnews | Request::Reload => {
+        Request::RaiseHigh { marks } => groups::raise_high(spool, marks, sink),
+        Request::Status | Request::Rnews | Request::Import | Request::Reload => {
             sink(Reply::Error("this request is not carried out on the spool alone".into()));
             false
         }

@@ -23,7 +23,13 @@ fn run(spool: &Spool, request: &Request) -> (bool, Vec<Reply>) {
 }
 
 fn entry(name: &str, flag: &str, description: &str) -> GroupEntry {
-    GroupEntry { name: name.into(), flag: flag.into(), description: description.into(), high: 0 }
+    GroupEntry {
+        name: name.into(),
+        flag: flag.into(),
+        description: description.into(),
+        high: 0,
+        ..GroupEntry::default()
+    }
 }
 
 fn changed(name: &str, changed: bool, error: Option<&str>) -> Reply {

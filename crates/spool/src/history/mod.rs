@@ -249,6 +249,14 @@ impl History {
         start
     }
 
+    /// Arrival of the newest record; 0 without records.
+    pub fn last_arrival(&self) -> u32 {
+        let Range { start, end } = self.living();
+        let newest =
+            end.checked_sub(1).filter(|number| *number >= start).and_then(|number| self.log.read(number));
+        newest.map_or(0, |words| record::raw_arrived(&words))
+    }
+
     /// The first record below `before` whose article `is_alive` says yes to; `before` if there is none.
     pub fn first_living(&self, before: u64, is_alive: &dyn Fn(&Token) -> bool) -> u64 {
         let living = self.living();

@@ -1,0 +1,149 @@
+//! Reading articles and filing them, each on its thread, parcel by parcel.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Instant;
+
+use spool::Progress;
+
+use super::super::Failure;
+use super::super::bar::Bar;
+use super::super::table::grouped;
+use super::tally::Tally;
+use super::target::{Packed, Parcel, Target};
+use crate::control_socket::import::{BATCH_ARTICLES_MAX, BATCH_BYTES_MAX};
+use crate::control_socket::protocol::ImportOutcome;
+use crate::import::head;
+use crate::import::plan::Plan;
+use crate::import::site::Inn;
+
+/// Bytes of a parcel that is sent without waiting for more.
+const PARCEL_BYTES: usize = 1 << 20;
+/// Parcels read ahead.
+const PARCELS_AHEAD: usize = 2;
+/// Longest list of places sent, in bytes; an article with a longer one is filed by its Newsgroups header.
+const PLACES_BYTES_MAX: usize = u16::MAX as usize;
+
+const _: () = assert!(PARCEL_BYTES < BATCH_BYTES_MAX);
+
+/// What is imported, from where, under which numbers.
+pub(super) struct Feed<'a> {
+    pub inn: &'a Inn,
+    pub plan: &'a Plan,
+    /// By the plan's groups: whether they keep the numbers.
+    pub keep: &'a [bool],
+    /// When the feeding began, and what it counts as done.
+    pub began: Instant,
+    pub done: u64,
+}
+
+/// What the reading thread hands over.
+#[derive(Default)]
+struct Load {
+    parcel: Parcel,
+    damaged: Vec<u32>,
+    unreadable: Vec<(u32, String)>,
+}
+
+impl Feed<'_> {
+    /// Files the articles of `list` in order; those whose numbers are taken are given back.
+    pub fn run(
+        &mut self,
+        list: &[u32],
+        target: &mut Target,
+        tally: &mut Tally,
+        bar: &Bar,
+    ) -> Result<Vec<u32>, Failure> {
+        let mut late = Vec::new();
+        let (inn, plan, keep) = (self.inn, self.plan, self.keep);
+        std::thread::scope(|scope| {
+            let (sender, loads) = sync_channel(PARCELS_AHEAD);
+            scope.spawn(move || read(inn, plan, keep, list, &sender));
+            for load in loads {
+                self.file(load, target, tally, &mut late)?;
+                bar.step(self.done);
+                let rate = self.done as f64 / self.began.elapsed().as_secs_f64().max(0.001);
+                bar.note(&format!("{} articles a second", grouped(rate as u64)));
+            }
+            Ok(late)
+        })
+    }
+
+    fn file(
+        &mut self,
+        load: Load,
+        target: &mut Target,
+        tally: &mut Tally,
+        late: &mut Vec<u32>,
+    ) -> Result<(), Failure> {
+        let name = |article: u32| {
+            let item = self.inn.found.items.get(article as usize);
+            let path = item.and_then(|item| self.inn.found.path(item)).map(|path| path.display().to_string());
+            format!("{} at {}", path.unwrap_or_default(), item.map_or(0, |item| item.at))
+        };
+        tally.damaged += load.damaged.len() as u64;
+        for (article, error) in &load.unreadable {
+            tally.damaged += 1;
+            eprintln!("{}: cannot be read: {error}", name(*article));
+        }
+        let results = target.file(&load.parcel)?;
+        for (packed, result) in load.parcel.articles.iter().zip(&results) {
+            if result.outcome == ImportOutcome::TryLater {
+                return Err(Failure::Problem(format!(
+                    "the spool takes no articles: {}; when that is mended run the import again, which goes on where this one ended",
+                    result.reason
+                )));
+            }
+            let new = self.plan.numbered.of(packed.article).iter().any(|(group, _)| !kept(self.keep, *group));
+            if tally.count(result, new, &|| name(packed.article)) {
+                late.push(packed.article);
+            }
+        }
+        self.done += (results.len() + load.damaged.len() + load.unreadable.len()) as u64;
+        Ok(())
+    }
+}
+
+fn kept(keep: &[bool], group: u32) -> bool {
+    keep.get(group as usize).copied().unwrap_or(false)
+}
+
+/// Reads `list` and sends it in parcels; ends when nobody takes them any more.
+fn read(inn: &Inn, plan: &Plan, keep: &[bool], list: &[u32], loads: &SyncSender<Load>) {
+    let mut load = Load::default();
+    let (mut stored, mut wire) = (Vec::new(), Vec::new());
+    for article in list {
+        let Some(item) = inn.found.items.get(*article as usize) else { continue };
+        if let Err(error) = inn.found.read(item, &mut stored) {
+            load.unreadable.push((*article, error.to_string()));
+            continue;
+        }
+        if head::to_wire(&stored, &mut wire).is_err() {
+            load.damaged.push(*article);
+            continue;
+        }
+        let full = load.parcel.bytes.len() + wire.len() > PARCEL_BYTES;
+        if !load.parcel.articles.is_empty()
+            && (full || load.parcel.articles.len() >= BATCH_ARTICLES_MAX)
+            && loads.send(std::mem::take(&mut load)).is_err()
+        {
+            return;
+        }
+        let bytes = &mut load.parcel.bytes;
+        let start = bytes.len();
+        bytes.extend_from_slice(&wire);
+        let places = bytes.len();
+        plan.places(*article, |group| kept(keep, group), bytes);
+        if bytes.len() - places > PLACES_BYTES_MAX {
+            bytes.truncate(places);
+        }
+        let arrived = plan.numbered.arrived.get(*article as usize).copied().unwrap_or(0);
+        load.parcel.articles.push(Packed {
+            article: *article,
+            arrived,
+            wire: start..places,
+            places: places..bytes.len(),
+        });
+    }
+    // Nobody hears it after a failure, which was told.
+    let _unheard = loads.send(load);
+}

@@ -1,0 +1,156 @@
+//! The groups of an import: added where missing, their numbers kept where that is possible.
+
+use std::collections::HashMap;
+
+use super::super::Failure;
+use super::tally::Tally;
+use super::target::Target;
+use crate::config::{Config, Groups};
+use crate::control_socket::protocol::{GroupEntry, Reply, Request};
+use crate::import::head;
+use crate::import::plan::Plan;
+use crate::import::site::Inn;
+
+/// Adds the groups that are missing: those of the active file, or if there was none those that articles are in.
+pub(super) fn add(
+    config: &Config,
+    inn: &Inn,
+    plan: &Plan,
+    wanted: Option<&Groups>,
+    target: &mut Target,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
+    let here = highs(config, target)?;
+    let missing =
+        |name: &str| !here.contains_key(name) && wanted.is_none_or(|wanted| wanted.matches(name.as_bytes()));
+    let groups: Vec<GroupEntry> = if inn.groups.is_empty() {
+        let named = plan.groups.iter().filter(|name| missing(name));
+        named
+            .map(|name| GroupEntry { name: name.clone(), flag: "y".into(), ..GroupEntry::default() })
+            .collect()
+    } else {
+        let listed = inn.groups.iter().filter(|(name, _)| missing(name));
+        let entry = |(name, group): (&String, &crate::import::conf::InnGroup)| GroupEntry {
+            name: name.clone(),
+            flag: group.flag.clone(),
+            description: group.description.clone(),
+            // The articles bring their numbers; what lies above them is added last.
+            high: 0,
+            created: group.created,
+            creator: group.creator.clone(),
+        };
+        listed.map(entry).collect()
+    };
+    if inn.groups.is_empty() && !groups.is_empty() {
+        eprintln!(
+            "newsreel: no active file was named, so groups are made from what articles say, all with flag y; \
+             change moderated ones with: newsreel group set NAME --flag m"
+        );
+    }
+    tally.groups_added = groups.len() as u64;
+    if groups.is_empty() || tally.dry_run {
+        return Ok(());
+    }
+    let mut failed = 0;
+    target.ask(config, &Request::GroupAdd { groups }, &mut |reply| {
+        if let Reply::Changed { name, error: Some(error), .. } = reply {
+            eprintln!("newsreel: group {name} was not added: {error}");
+            failed += 1;
+        }
+    })?;
+    tally.groups_added -= failed;
+    Ok(())
+}
+
+/// For each group of the plan whether it keeps the other server's numbers: if it has given out none itself, or goes on
+/// behind an import before this one.
+pub(super) fn keep(
+    config: &Config,
+    inn: &Inn,
+    plan: &Plan,
+    target: &mut Target,
+) -> Result<Vec<bool>, Failure> {
+    let here = highs(config, target)?;
+    let mut keep = vec![true; plan.groups.len()];
+    for ((name, kept), list) in plan.groups.iter().zip(&mut keep).zip(plan.numbered.by_group()) {
+        let high = here.get(name.as_str()).copied().unwrap_or(0);
+        let before = list.partition_point(|(number, _)| *number <= high);
+        let Some((number, article)) = before.checked_sub(1).and_then(|at| list.get(at)) else { continue };
+        *kept = is_same(config, inn, target, *article, name, *number)?;
+    }
+    Ok(keep)
+}
+
+/// Whether an article of the other server is here under the same number.
+fn is_same(
+    config: &Config,
+    inn: &Inn,
+    target: &mut Target,
+    article: u32,
+    group: &str,
+    number: u64,
+) -> Result<bool, Failure> {
+    let mut begun = Vec::new();
+    let item = inn.found.items.get(article as usize);
+    if item.is_none_or(|item| inn.found.read_head(item, &mut begun).is_err()) {
+        return Ok(false);
+    }
+    let id = String::from_utf8_lossy(head::read(&begun).message_id).into_owned();
+    if !id.starts_with('<') {
+        return Ok(false);
+    }
+    let place = format!("{group}:{number}");
+    let mut same = false;
+    target.ask(config, &Request::Explain { subject: id }, &mut |reply| {
+        if let Reply::Text(line) = reply {
+            same |= line.starts_with("xref") && line.split_ascii_whitespace().any(|word| word == place);
+        }
+    })?;
+    Ok(same)
+}
+
+/// Lets the groups that keep numbers go on behind the other server's, also where its newest articles are gone.
+pub(super) fn raise(
+    config: &Config,
+    inn: &Inn,
+    plan: &Plan,
+    keep: &[bool],
+    wanted: Option<&Groups>,
+    target: &mut Target,
+) -> Result<(), Failure> {
+    let renumbered: Vec<&str> =
+        plan.groups.iter().zip(keep).filter(|(_, kept)| !**kept).map(|(name, _)| name.as_str()).collect();
+    let mut marks: HashMap<String, u64> = inn
+        .groups
+        .iter()
+        .filter(|(name, _)| wanted.is_none_or(|wanted| wanted.matches(name.as_bytes())))
+        .filter(|(name, group)| group.high > 0 && !renumbered.contains(&name.as_str()))
+        .map(|(name, group)| (name.clone(), group.high))
+        .collect();
+    // Numbers that were late, or of articles that are damaged, lie below the highest that any article has.
+    for ((name, kept), list) in plan.groups.iter().zip(keep).zip(plan.numbered.by_group()) {
+        if let (true, Some((number, _))) = (*kept, list.last()) {
+            let mark = marks.entry(name.clone()).or_default();
+            *mark = (*mark).max(*number);
+        }
+    }
+    let mut marks: Vec<(String, u64)> = marks.into_iter().collect();
+    marks.sort_unstable();
+    target.ask(config, &Request::RaiseHigh { marks }, &mut |reply| {
+        if let Reply::Error(text) = reply {
+            eprintln!("newsreel: {text}");
+        }
+    })?;
+    Ok(())
+}
+
+/// The groups here with their high water marks.
+fn highs(config: &Config, target: &mut Target) -> Result<HashMap<String, u64>, Failure> {
+    let mut highs = HashMap::new();
+    target.ask(config, &Request::GroupList { wildmat: None }, &mut |reply| {
+        if let Reply::Group(group) = reply {
+            highs.insert(group.name, group.high);
+        }
+    })?;
+    Ok(highs)
+}

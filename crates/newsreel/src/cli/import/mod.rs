@@ -1,0 +1,110 @@
+//! `import`: take over another server's groups, articles and numbers, through the running server or into the spool.
+
+mod feed;
+mod groups;
+mod tally;
+mod target;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use spool::Progress;
+
+use super::args::{ImportCommand, InnOptions, Where};
+use super::bar::Bar;
+use super::{Failure, say};
+use crate::config::{Config, Groups};
+use crate::import::plan::Plan;
+use crate::import::site::Inn;
+use feed::Feed;
+use tally::Tally;
+use target::Target;
+
+pub(super) fn import(command: ImportCommand, at: &Where) -> Result<(), Failure> {
+    match command {
+        ImportCommand::Inn(options) => inn(&options, at),
+    }
+}
+
+fn inn(options: &InnOptions, at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    let wanted = wanted(options.groups.as_deref())?;
+    let inn = find(&options.paths)?;
+    if !options.json {
+        inn.told.iter().try_for_each(|line| say(format_args!("found {line}")))?;
+    }
+    inn.found.notes.iter().for_each(|note| eprintln!("newsreel: {note}"));
+    let bar = Bar::new();
+    let plan =
+        Plan::make(&inn, wanted.as_ref(), &bar).map_err(|error| Failure::Problem(error.to_string()))?;
+    let mut target = Target::new(&config, options.dry_run)?;
+    let mut tally = Tally {
+        dry_run: options.dry_run,
+        damaged: inn.found.damaged,
+        remembered_there: inn.arrivals.remembered,
+        ..Tally::default()
+    };
+    tally.skip("in no group that is wanted", plan.unwanted);
+    let began = Instant::now();
+    let result = run(options, wanted.as_ref(), &config, &inn, &plan, &mut target, &mut tally);
+    bar.finish();
+    target.close()?;
+    tally.seconds = began.elapsed().as_secs_f64();
+    if options.json {
+        say(serde_json::to_string_pretty(&tally).map_err(|error| Failure::Problem(error.to_string()))?)?;
+    } else {
+        tally.lines(began.elapsed()).iter().try_for_each(say)?;
+    }
+    result
+}
+
+fn run(
+    options: &InnOptions,
+    wanted: Option<&Groups>,
+    config: &Config,
+    inn: &Inn,
+    plan: &Plan,
+    target: &mut Target,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
+    groups::add(config, inn, plan, wanted, target, tally)?;
+    let keep = match options.new_numbers {
+        true => vec![false; plan.groups.len()],
+        false => groups::keep(config, inn, plan, target)?,
+    };
+    tally.groups_kept = keep.iter().filter(|kept| **kept).count() as u64;
+    tally.groups_renumbered = keep.len() as u64 - tally.groups_kept;
+    let bar = Bar::new();
+    bar.start("importing", (plan.order.len() + plan.unnumbered.len()) as u64);
+    let mut feed = Feed { inn, plan, keep: &keep, began: Instant::now(), done: 0 };
+    let late = feed.run(&plan.order, target, tally, &bar)?;
+    if !options.dry_run {
+        // What gets new numbers comes behind everything that the other server numbered.
+        groups::raise(config, inn, plan, &keep, wanted, target)?;
+    }
+    let none = vec![false; keep.len()];
+    let mut feed = Feed { keep: &none, ..feed };
+    feed.run(&late, target, tally, &bar)?;
+    feed.run(&plan.unnumbered, target, tally, &bar)?;
+    bar.finish();
+    Ok(())
+}
+
+fn find(paths: &[PathBuf]) -> Result<Inn, Failure> {
+    let inn = Inn::find(paths).map_err(|error| Failure::Usage(format!("cannot import from {error}")))?;
+    if inn.found.items.is_empty() && inn.groups.is_empty() && inn.found.notes.is_empty() {
+        let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        return Err(Failure::Usage(format!(
+            "nothing of an INN in {}; name the directory that has inn.conf (or etc/inn.conf), its patharticles, or single CNFS buffers",
+            names.join(", ")
+        )));
+    }
+    Ok(inn)
+}
+
+fn wanted(wildmat: Option<&str>) -> Result<Option<Groups>, Failure> {
+    let parse = |text: &str| {
+        Groups::parse(text).map_err(|error| Failure::Usage(format!("`{text}` is not a wildmat: {error}")))
+    };
+    wildmat.map(parse).transpose()
+}

@@ -1,0 +1,103 @@
+//! What became of an import.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::super::table::grouped;
+use crate::control_socket::protocol::{ImportOutcome, ImportResult};
+
+/// Examples told of each reason at most.
+const EXAMPLES_MAX: u64 = 3;
+
+/// Counts of one import; printed by `--json` as it is.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Tally {
+    pub dry_run: bool,
+    /// Filed, and of these with a new number in some group.
+    pub imported: u64,
+    pub renumbered: u64,
+    pub duplicates: u64,
+    pub damaged: u64,
+    /// Not taken, by reason.
+    pub skipped: BTreeMap<String, u64>,
+    pub groups_added: u64,
+    /// Groups that keep the other server's numbers, of those with articles; and those that do not.
+    pub groups_kept: u64,
+    pub groups_renumbered: u64,
+    /// Ids that the other server remembers without an article.
+    pub remembered_there: u64,
+    pub seconds: f64,
+}
+
+impl Tally {
+    pub fn skip(&mut self, reason: &str, count: u64) {
+        if count > 0 {
+            *self.skipped.entry(reason.to_owned()).or_default() += count;
+        }
+    }
+
+    /// Counts a result; true if the article is to come again with new numbers.
+    pub fn count(&mut self, result: &ImportResult, renumbered: bool, name: &dyn Fn() -> String) -> bool {
+        match result.outcome {
+            ImportOutcome::Filed => {
+                self.imported += 1;
+                self.renumbered += u64::from(renumbered);
+            }
+            ImportOutcome::Duplicate => self.duplicates += 1,
+            ImportOutcome::NumberTaken => return true,
+            ImportOutcome::Rejected | ImportOutcome::TryLater => {
+                self.skip(&result.reason, 1);
+                if self.skipped.get(&result.reason).is_some_and(|count| *count <= EXAMPLES_MAX) {
+                    eprintln!("{}: skipped: {}", name(), result.reason);
+                }
+            }
+        }
+        false
+    }
+
+    /// The summary, for people.
+    pub fn lines(&self, took: Duration) -> Vec<String> {
+        let seconds = took.as_secs_f64().max(0.001);
+        let verb = if self.dry_run { "would import" } else { "imported" };
+        let rate = if self.dry_run {
+            String::new()
+        } else {
+            format!(" in {seconds:.1} s, {} a second", grouped((self.imported as f64 / seconds) as u64))
+        };
+        let mut lines = vec![format!("{verb} {}{rate}", articles(self.imported))];
+        if self.groups_kept + self.groups_renumbered > 0 {
+            lines.push(format!(
+                "numbers: kept in {}, new in {}; {} with a new number",
+                groups(self.groups_kept),
+                groups(self.groups_renumbered),
+                articles(self.renumbered)
+            ));
+        }
+        if self.groups_added > 0 {
+            let verb = if self.dry_run { "would add" } else { "added" };
+            lines.push(format!("{verb} {}", groups(self.groups_added)));
+        }
+        lines.push(format!("duplicates: {}", grouped(self.duplicates)));
+        lines.push(format!("damaged: {}", grouped(self.damaged)));
+        let skipped: u64 = self.skipped.values().sum();
+        lines.push(format!("skipped: {}", grouped(skipped)));
+        lines.extend(self.skipped.iter().map(|(reason, count)| format!("  {:>9} {reason}", grouped(*count))));
+        if self.remembered_there > 0 {
+            lines.push(format!(
+                "not taken over: {} Message-IDs that the other server remembers without an article, of which it has only hashes",
+                grouped(self.remembered_there)
+            ));
+        }
+        lines
+    }
+}
+
+fn articles(count: u64) -> String {
+    format!("{} article{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
+fn groups(count: u64) -> String {
+    format!("{} group{}", grouped(count), if count == 1 { "" } else { "s" })
+}

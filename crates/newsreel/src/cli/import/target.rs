@@ -1,0 +1,131 @@
+//! Where imported articles go: to the running server, into the spool opened here, or nowhere (a dry run).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use netnews::Article;
+use spool::Spool;
+
+use super::super::Failure;
+use super::super::bar::Bar;
+use super::super::control::Control;
+use super::super::reach::Reach;
+use crate::config::Config;
+use crate::control_socket::import::put_frame;
+use crate::control_socket::protocol::{ImportOutcome, ImportResult, Reply, Request};
+use crate::ingest::{Filer, Imported};
+use crate::operations;
+
+/// Articles on their way, in wire format.
+#[derive(Debug, Default)]
+pub(super) struct Parcel {
+    /// Wire bytes and places of all, one after the other.
+    pub bytes: Vec<u8>,
+    pub articles: Vec<Packed>,
+}
+
+/// One article of a parcel.
+#[derive(Debug)]
+pub(super) struct Packed {
+    /// Which one it is, by the caller's counting.
+    pub article: u32,
+    pub arrived: u32,
+    pub wire: Range<usize>,
+    pub places: Range<usize>,
+}
+
+impl Parcel {
+    fn imported(&self) -> Vec<Imported<'_>> {
+        let part = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
+        let one = |p: &Packed| Imported { wire: part(&p.wire), arrived: p.arrived, places: part(&p.places) };
+        self.articles.iter().map(one).collect()
+    }
+}
+
+/// Where articles go.
+pub(super) enum Target {
+    Server(Control),
+    Here(Filer, Arc<Spool>),
+    /// Articles are only looked at; groups are those of the site.
+    Dry(Box<Reach>),
+}
+
+impl Target {
+    pub fn new(config: &Config, dry_run: bool) -> Result<Self, Failure> {
+        Ok(match Reach::new(config)? {
+            reach if dry_run => Self::Dry(Box::new(reach)),
+            Reach::Server(control) => Self::Server(control),
+            Reach::Here(spool) => {
+                let spool: Arc<Spool> = Arc::from(spool);
+                Self::Here(Filer::new(Arc::new(config.clone()), spool.clone()), spool)
+            }
+        })
+    }
+
+    /// Carries out a request.
+    pub fn ask(
+        &mut self,
+        config: &Config,
+        request: &Request,
+        hear: &mut (dyn FnMut(Reply) + Send),
+    ) -> Result<bool, Failure> {
+        match self {
+            Self::Server(control) => control.ask(request, hear),
+            Self::Here(_, spool) => Ok(operations::execute(request, spool, &mut *hear)),
+            Self::Dry(reach) => reach.ask(config, request, hear),
+        }
+    }
+
+    /// Files a parcel; one result for each article.
+    pub fn file(&mut self, parcel: &Parcel) -> Result<Vec<ImportResult>, Failure> {
+        let articles = parcel.imported();
+        let results = match self {
+            Self::Here(filer, _) => filer.import(&articles),
+            Self::Server(control) => send(control, &articles)?,
+            Self::Dry(_) => articles.iter().map(judge).collect(),
+        };
+        if results.len() != articles.len() {
+            return Err(Failure::Problem(
+                "the server's answer is not of as many articles as were sent".into(),
+            ));
+        }
+        Ok(results)
+    }
+
+    /// Ends it; a spool that was opened here is closed in order.
+    pub fn close(self) -> Result<(), Failure> {
+        match self {
+            Self::Server(_) => Ok(()),
+            Self::Here(filer, spool) => {
+                drop(filer);
+                Ok(spool.close()?)
+            }
+            Self::Dry(reach) => reach.close(),
+        }
+    }
+}
+
+fn send(control: &mut Control, articles: &[Imported<'_>]) -> Result<Vec<ImportResult>, Failure> {
+    let mut frames = Vec::new();
+    for article in articles {
+        put_frame(article, &mut frames).map_err(|error| Failure::Problem(error.to_string()))?;
+    }
+    let bar = Bar::new();
+    let mut results = Vec::new();
+    control.import(&frames, &mut |reply| match reply {
+        Reply::Imported(list) => results = list,
+        Reply::Error(text) => eprintln!("newsreel: {text}"),
+        Reply::Progress { what, done, total } => bar.show(&what, done, total),
+        _ => {}
+    })?;
+    Ok(results)
+}
+
+/// What can be said of an article without a spool.
+fn judge(article: &Imported<'_>) -> ImportResult {
+    let judged = Article::parse(article.wire).and_then(|article| article.required());
+    match judged {
+        Ok(()) => ImportResult { outcome: ImportOutcome::Filed, reason: String::new() },
+        Err(malformed) => ImportResult { outcome: ImportOutcome::Rejected, reason: malformed.to_string() },
+    }
+}

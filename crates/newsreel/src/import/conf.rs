@@ -1,0 +1,158 @@
+//! INN's configuration and group files, as far as an import needs them: inn.conf, cycbuff.conf, active, newsgroups,
+//! active.times, history.
+//!
+//! Text in, values out; lines that make no sense are passed over. Called by `import::site`. Sources: inn.conf(5),
+//! cycbuff.conf(5), active(5), newsgroups(5), active.times(5), history(5).
+
+use std::collections::{BTreeMap, HashMap};
+
+/// A group of the other server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InnGroup {
+    /// High water mark.
+    pub high: u64,
+    /// Flag, as in the active file.
+    pub flag: String,
+    /// One line; empty: none.
+    pub description: String,
+    /// Unix seconds; 0: not known.
+    pub created: u64,
+    /// Who made it; empty: not known.
+    pub creator: String,
+}
+
+/// The value of a key of inn.conf, without quotes.
+pub fn inn_conf<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == key).then(|| value.trim().trim_matches('"')).filter(|value| !value.is_empty())
+    })
+}
+
+/// The buffers of a cycbuff.conf as (name, path), in its order.
+pub fn cycbuffs(text: &str) -> Vec<(String, String)> {
+    let joined = text.replace("\\\n", "");
+    let buffer = |line: &str| {
+        let mut fields = line.trim().split(':');
+        (fields.next()? == "cycbuff").then_some(())?;
+        Some((fields.next()?.trim().to_owned(), fields.next()?.trim().to_owned()))
+    };
+    joined.lines().filter_map(buffer).collect()
+}
+
+/// The groups of an active file.
+pub fn active(text: &str) -> BTreeMap<String, InnGroup> {
+    let group = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let (name, high) = (words.next()?, words.next()?.parse().ok()?);
+        words.next()?.parse::<u64>().ok()?;
+        let flag = words.next()?.to_owned();
+        Some((name.to_owned(), InnGroup { high, flag, ..InnGroup::default() }))
+    };
+    text.lines().filter_map(group).collect()
+}
+
+/// Adds the descriptions of a newsgroups file.
+pub fn descriptions(text: &str, groups: &mut BTreeMap<String, InnGroup>) {
+    for (name, description) in text.lines().filter_map(|line| line.split_once(['\t', ' '])) {
+        if let Some(group) = groups.get_mut(name) {
+            group.description = description.trim().to_owned();
+        }
+    }
+}
+
+/// Adds times and creators of an active.times file.
+pub fn times(text: &str, groups: &mut BTreeMap<String, InnGroup>) {
+    for line in text.lines() {
+        let mut words = line.splitn(3, ' ');
+        let (Some(name), Some(Ok(created))) = (words.next(), words.next().map(str::parse)) else { continue };
+        if let Some(group) = groups.get_mut(name) {
+            group.created = created;
+            group.creator = words.next().unwrap_or_default().trim().to_owned();
+        }
+    }
+}
+
+/// What a history file tells.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Arrivals {
+    /// Unix seconds of arrival by INN's hash of the Message-ID.
+    pub by_hash: HashMap<[u8; 16], u32>,
+    /// Lines without a token: ids that are remembered only.
+    pub remembered: u64,
+}
+
+/// Reads a line of history into `arrivals`: `[HASH]`, a tab, `arrived~expires~posted`, and a tab and the token if there is
+/// an article.
+pub fn history_line(line: &[u8], arrivals: &mut Arrivals) {
+    let mut fields = line.split(|byte| *byte == b'\t');
+    let (Some(hash), Some(times)) = (fields.next(), fields.next()) else { return };
+    if fields.next().is_none_or(|token| !token.starts_with(b"@")) {
+        arrivals.remembered += 1;
+        return;
+    }
+    let arrived = times.split(|byte| *byte == b'~').next().unwrap_or_default();
+    let arrived = std::str::from_utf8(arrived).ok().and_then(|text| text.parse().ok());
+    if let (Some(hash), Some(arrived)) = (unhex(hash), arrived) {
+        arrivals.by_hash.insert(hash, arrived);
+    }
+}
+
+fn unhex(field: &[u8]) -> Option<[u8; 16]> {
+    let digits = field.strip_prefix(b"[")?.strip_suffix(b"]")?;
+    let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.len() == 32 && digits.is_ascii())?;
+    u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configuration_is_read_as_inn_writes_it() {
+        let text = "# comment\npathhost: news.example.org\npathdb:   \"/var/lib/news\"\nempty:\n";
+        assert_eq!(inn_conf(text, "pathdb"), Some("/var/lib/news"));
+        assert_eq!(inn_conf(text, "pathhost"), Some("news.example.org"));
+        assert_eq!((inn_conf(text, "empty"), inn_conf(text, "path")), (None, None));
+        let text = "cycbuffupdate:25\n#cycbuff:NO:/x:1\ncycbuff:ONE:/export/one:512000\ncycbuff:TWO:/export/\\\ntwo:1\n\
+                    metacycbuff:BIG:ONE,TWO:INTERLEAVE\ncycbuff:bad\n";
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(cycbuffs(text), [pair("ONE", "/export/one"), pair("TWO", "/export/two")]);
+    }
+
+    #[test]
+    fn groups_get_flag_marks_description_and_birth() {
+        let mut groups = active("a.b 0000000012 0000000003 m\nbad line\nc 5 x y\nd.e 7 8 =a.b\n");
+        descriptions("a.b\t\tAbout b. (Moderated)\nno.such\tx\n", &mut groups);
+        times("a.b 1000000000 usenet@example.org\nd.e never x\n", &mut groups);
+        assert_eq!(groups.keys().collect::<Vec<_>>(), ["a.b", "d.e"]);
+        let group = InnGroup {
+            high: 12,
+            flag: "m".into(),
+            description: "About b. (Moderated)".into(),
+            created: 1_000_000_000,
+            creator: "usenet@example.org".into(),
+        };
+        assert_eq!(groups["a.b"], group);
+        assert_eq!((groups["d.e"].high, groups["d.e"].flag.as_str()), (7, "=a.b"));
+    }
+
+    #[test]
+    fn history_tells_arrivals_and_counts_what_is_only_remembered() {
+        let mut arrivals = Arrivals::default();
+        for line in [
+            &b"[C906AEE64C1417F1BBD1FC079EDA7985]\t1795237138~-~1795204377\t@030042310000000000000000000400000001@"[..],
+            b"[251ACF74571EFF4BECF2F5EBCD3991AF]\t1795237138~-~1795195789",
+            b"[bad]\t1~-~1\t@03@",
+            b"",
+            b"[C906AEE64C1417F1BBD1FC079EDA798\xff]\t1~-~1\t@03@",
+        ] {
+            history_line(line, &mut arrivals);
+        }
+        assert_eq!((arrivals.by_hash.len(), arrivals.remembered), (1, 1));
+        assert_eq!(
+            arrivals.by_hash[&0xC906_AEE6_4C14_17F1_BBD1_FC07_9EDA_7985_u128.to_be_bytes()],
+            1_795_237_138
+        );
+    }
+}

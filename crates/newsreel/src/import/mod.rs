@@ -1,0 +1,17 @@
+//! Coming from another server: what INN keeps on its disks, and articles in files, become articles of this site.
+//!
+//! Formats (`cnfs`, `caf`, `conf`, `names`, `head`) are bytes in, values out. `site` finds what there is, `walk` and
+//! `source` list and read it, `plan` puts the articles in the order in which the other server numbered them, so that their
+//! numbers can be kept. Filing is `ingest`'s, the command is `cli::import`. The other server's files are only read.
+//! Formats in words: `docs/formats/inn.md`; why numbers are kept so: `docs/decisions/0020-imported-numbers.md`.
+
+pub mod caf;
+pub mod cnfs;
+pub mod conf;
+pub(crate) mod head;
+pub mod names;
+pub(crate) mod order;
+pub(crate) mod plan;
+pub(crate) mod site;
+pub(crate) mod source;
+mod walk;

@@ -1,0 +1,218 @@
+//! Where the articles of an import lie, and reading them.
+//!
+//! Reads other servers' files and writes nothing. What is damaged is counted and passed over. Called by `import::site`
+//! (listing) and `import::feed` (reading).
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::caf::{self, CafEntry, CafHeader};
+use super::cnfs::{ARTICLE_HEADER_BYTES_MAX, ArticleHeader, BufferHeader, HEADER_BYTES, Words};
+use super::head;
+
+/// Bytes read at first of an article to see its head.
+const HEAD_BYTES: usize = 4096;
+/// Largest article read, in bytes; greater lengths are damage.
+pub(crate) const ARTICLE_BYTES_MAX: u32 = 256 << 20;
+
+/// Where articles lie.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// Many in one file.
+    Packed(PathBuf, File),
+    /// Each in a file of its own.
+    Files(Vec<PathBuf>),
+}
+
+/// Where one article lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Item {
+    /// Index of its source.
+    pub source: u16,
+    /// Unix seconds; 0: not known.
+    pub arrived: u32,
+    /// Byte offset, or index of its file.
+    pub at: u64,
+    /// Its bytes; 0: the whole file.
+    pub bytes: u32,
+}
+
+/// All that was found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub sources: Vec<Source>,
+    pub items: Vec<Item>,
+    /// Articles given up while listing.
+    pub damaged: u64,
+    /// What the operator should know of files that were passed over.
+    pub notes: Vec<String>,
+}
+
+impl Found {
+    fn add_source(&mut self, source: Source) -> io::Result<u16> {
+        let number = u16::try_from(self.sources.len()).map_err(io::Error::other)?;
+        self.sources.push(source);
+        Ok(number)
+    }
+
+    /// Adds the articles of a CNFS buffer.
+    pub fn add_buffer(&mut self, path: &Path) -> io::Result<()> {
+        let file = File::open(path)?;
+        let mut begun = vec![0; HEADER_BYTES];
+        let read = read_at_most(&file, 0, &mut begun)?;
+        begun.truncate(read);
+        let header = match BufferHeader::parse(&begun) {
+            Ok(header) => header,
+            Err(error) => {
+                self.notes.push(format!("{} was passed over: {error}", path.display()));
+                return Ok(());
+            }
+        };
+        let mut bitmap = vec![0; header.bitmap_bytes()];
+        let read = read_at_most(&file, HEADER_BYTES as u64, &mut bitmap)?;
+        if read < bitmap.len() {
+            self.notes
+                .push(format!("{} ends within its usage bitmap; what lies behind is lost", path.display()));
+        }
+        let items = buffer_items(&file, &header, &bitmap, &mut self.damaged)?;
+        let source = self.add_source(Source::Packed(path.to_owned(), file))?;
+        self.items.extend(items.into_iter().map(|item| Item { source, ..item }));
+        Ok(())
+    }
+
+    /// Adds the articles of a timecaf file.
+    pub fn add_caf(&mut self, path: &Path) -> io::Result<()> {
+        let file = File::open(path)?;
+        let mut begun = [0; caf::HEADER_BYTES];
+        let read = read_at_most(&file, 0, &mut begun)?;
+        let Some(header) = begun.get(..read).and_then(CafHeader::parse) else {
+            self.notes.push(format!(
+                "{} was passed over: its header is not that of a timecaf file",
+                path.display()
+            ));
+            return Ok(());
+        };
+        let mut contents = vec![0; header.entries as usize * caf::ENTRY_BYTES];
+        let read = read_at_most(&file, header.contents_at, &mut contents)?;
+        let source = self.add_source(Source::Packed(path.to_owned(), file))?;
+        for entry in contents.get(..read).unwrap_or_default().chunks_exact(caf::ENTRY_BYTES) {
+            let Some(CafEntry { at, bytes, arrived }) = CafEntry::parse(entry) else { continue };
+            if bytes <= ARTICLE_BYTES_MAX {
+                self.items.push(Item { source, arrived, at, bytes });
+            } else {
+                self.damaged += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds articles that have a file each, with their arrivals.
+    pub fn add_files(&mut self, files: Vec<(PathBuf, u32)>) -> io::Result<()> {
+        let source = u16::try_from(self.sources.len()).map_err(io::Error::other)?;
+        let items = files.iter().enumerate();
+        self.items.extend(items.map(|(at, (_, arrived))| Item {
+            source,
+            arrived: *arrived,
+            at: at as u64,
+            bytes: 0,
+        }));
+        self.add_source(Source::Files(files.into_iter().map(|(path, _)| path).collect()))?;
+        Ok(())
+    }
+
+    /// Reads an article as it is stored; shorter than it should be if its file is.
+    pub fn read(&self, item: &Item, out: &mut Vec<u8>) -> io::Result<()> {
+        out.clear();
+        match self.sources.get(usize::from(item.source)) {
+            Some(Source::Packed(_, file)) => {
+                out.resize(item.bytes as usize, 0);
+                let read = read_at_most(file, item.at, out)?;
+                out.truncate(read);
+            }
+            Some(Source::Files(paths)) => {
+                let path = paths.get(item.at as usize).ok_or(io::ErrorKind::NotFound)?;
+                io::Read::read_to_end(
+                    &mut io::Read::take(File::open(path)?, u64::from(ARTICLE_BYTES_MAX)),
+                    out,
+                )?;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Reads as much of an article as holds its head.
+    pub fn read_head(&self, item: &Item, out: &mut Vec<u8>) -> io::Result<()> {
+        if item.bytes == 0 {
+            return self.read(item, out);
+        }
+        let begun = Item { bytes: item.bytes.min(HEAD_BYTES as u32), ..*item };
+        self.read(&begun, out)?;
+        if begun.bytes < item.bytes && !head::is_whole(out) { self.read(item, out) } else { Ok(()) }
+    }
+
+    /// The file an article lies in.
+    pub fn path(&self, item: &Item) -> Option<&Path> {
+        match self.sources.get(usize::from(item.source))? {
+            Source::Packed(path, _) => Some(path),
+            Source::Files(paths) => paths.get(item.at as usize).map(PathBuf::as_path),
+        }
+    }
+}
+
+/// The articles whose bits are set. One that reaches into the next is damaged.
+fn buffer_items(
+    file: &File,
+    header: &BufferHeader,
+    bitmap: &[u8],
+    damaged: &mut u64,
+) -> io::Result<Vec<Item>> {
+    let end = header.len.min(file_bytes(file)?);
+    let mut begun = [0; ARTICLE_HEADER_BYTES_MAX + 1];
+    let words = Words::detect(header, bitmap, |block| {
+        let read = read_at_most(file, block * header.block, &mut begun)?;
+        Ok(ArticleHeader::begins(begun.get(..read).unwrap_or_default()))
+    })?;
+    let mut items: Vec<Item> = Vec::new();
+    for block in header.blocks().filter(|block| words.is_set(bitmap, *block)) {
+        let start = block * header.block;
+        let read = read_at_most(file, start, &mut begun)?;
+        let article =
+            begun.get(..read).filter(|begun| ArticleHeader::begins(begun)).and_then(ArticleHeader::parse);
+        let Some(article) = article.filter(|a| a.bytes <= ARTICLE_BYTES_MAX) else {
+            *damaged += 1;
+            continue;
+        };
+        let at = start + article.header_bytes as u64;
+        if items.last().is_some_and(|last| last.at < at && last.at + u64::from(last.bytes) > start) {
+            items.pop();
+            *damaged += 1;
+        }
+        if at + u64::from(article.bytes) > end {
+            *damaged += 1;
+            continue;
+        }
+        items.push(Item { source: 0, arrived: article.arrived, at, bytes: article.bytes });
+    }
+    Ok(items)
+}
+
+/// The length of a file or block device.
+fn file_bytes(mut file: &File) -> io::Result<u64> {
+    io::Seek::seek(&mut file, io::SeekFrom::End(0))
+}
+
+fn read_at_most(file: &File, at: u64, out: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

@@ -1,0 +1,109 @@
+//! Filing what another server's spool held: groups, numbers and arrival come with the article, its Path stays as it is.
+//!
+//! Neither age nor distribution nor moderation is judged again: the other server took the article, and now it is ours.
+//! What is rejected is not remembered, so that a second import may take it. Called by the control socket and by
+//! `newsreel import` on a site that is not served. The numbers' rule is the spool's (`Filing::numbers`).
+
+use super::drafts::{Draft, Drafts};
+use super::{Disposition, Filer, Incoming, Origin, Reject, carried, choose};
+use crate::checks;
+use crate::control_socket::protocol::{ImportOutcome, ImportResult};
+use crate::site::unix_now;
+use netnews::Article;
+use spool::{GroupId, GroupTable};
+
+/// An article of another server.
+#[derive(Debug, Clone, Copy)]
+pub struct Imported<'a> {
+    /// Wire format without the final `.` line.
+    pub wire: &'a [u8],
+    /// Unix seconds of its arrival there; 0: it arrives now.
+    pub arrived: u32,
+    /// `group:number` words, as in Xref; a number of 0 stands for a new one. Groups that are not here are passed over.
+    /// Without any that is, the Newsgroups header decides.
+    pub places: &'a [u8],
+}
+
+impl Filer {
+    /// Files a batch of another server's articles, in order; one result for each. Blocking.
+    pub fn import(&self, batch: &[Imported<'_>]) -> Vec<ImportResult> {
+        let now = unix_now();
+        let origin = Origin::import();
+        let table = self.spool.group_table();
+        let mut drafts = Drafts::new(batch.len());
+        // Arrivals ascend in the journal: history is forgotten from its front.
+        let not_before = u64::from(self.spool.last_arrival());
+        let mut dispositions = Vec::with_capacity(batch.len());
+        for imported in batch {
+            let verdict = self.adopt(&origin, imported, &table, (not_before, now), &mut drafts);
+            dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
+        }
+        let receipt = self.commit(&drafts, now, 0, &mut dispositions);
+        let incoming: Vec<Incoming<'_>> =
+            batch.iter().map(|i| Incoming { wire: i.wire, claimed_id: None }).collect();
+        self.count(&origin, &incoming, &dispositions);
+        let trouble = receipt.trouble.map(|trouble| trouble.to_string()).unwrap_or_default();
+        dispositions.iter().map(|disposition| result(disposition, &trouble)).collect()
+    }
+
+    fn adopt<'a>(
+        &self,
+        origin: &'a Origin,
+        imported: &Imported<'a>,
+        table: &GroupTable,
+        (not_before, now): (u64, i64),
+        drafts: &mut Drafts<'a>,
+    ) -> Result<(), Reject> {
+        let article = Article::parse(imported.wire)?;
+        article.required()?;
+        checks::framing(&article)?;
+        let (id, key) = self.identify(&article, None)?;
+        if imported.wire.len() as u64 > self.policy.article_bytes_max {
+            return Err(Reject::TooLarge);
+        }
+        let start = drafts.groups.len();
+        places(table, imported.places, start, drafts);
+        if drafts.groups.len() == start {
+            let unknown = self.config.site.unknown_groups;
+            if let Err(reject) = choose::groups(table, unknown, origin, &article, &mut drafts.groups) {
+                drafts.groups.truncate(start);
+                return Err(reject);
+            }
+        }
+        drafts.numbers.resize(drafts.groups.len(), 0);
+        let now = u64::try_from(now).unwrap_or_default();
+        let arrived = if imported.arrived == 0 { now } else { u64::from(imported.arrived) };
+        let arrived = arrived.max(not_before).min(now.max(not_before));
+        drafts.push(Draft::of(&article, id, key, origin, start..drafts.groups.len()).arrived(Some(arrived)));
+        Ok(())
+    }
+}
+
+/// Appends the groups of `places` that are here, each once, with their numbers.
+fn places(table: &GroupTable, places: &[u8], start: usize, drafts: &mut Drafts<'_>) {
+    for word in places.split(|byte| *byte == b' ').take(choose::GROUPS_PER_ARTICLE_MAX) {
+        let Some(colon) = memchr::memrchr(b':', word) else { continue };
+        let (name, number) = word.split_at(colon);
+        let Some((id, _)) = carried(table, name) else { continue };
+        let chosen: &[GroupId] = drafts.groups.get(start..).unwrap_or_default();
+        let digits = number.get(1..).and_then(|digits| std::str::from_utf8(digits).ok());
+        let (Some(number), false) = (digits.and_then(|d| d.parse().ok()), chosen.contains(&id)) else {
+            continue;
+        };
+        // An alias files in another group, whose numbers these are not.
+        let own = table.id(name) == Some(id);
+        drafts.groups.push(id);
+        drafts.numbers.push(if own { number } else { 0 });
+    }
+}
+
+fn result(disposition: &Disposition, trouble: &str) -> ImportResult {
+    let (outcome, reason) = match disposition {
+        Disposition::Accepted(_) => (ImportOutcome::Filed, String::new()),
+        Disposition::Rejected(Reject::Duplicate) => (ImportOutcome::Duplicate, String::new()),
+        Disposition::Rejected(Reject::NumberTaken) => (ImportOutcome::NumberTaken, String::new()),
+        Disposition::Rejected(reject) => (ImportOutcome::Rejected, reject.to_string()),
+        Disposition::TryLater => (ImportOutcome::TryLater, trouble.to_owned()),
+    };
+    ImportResult { outcome, reason }
+}
