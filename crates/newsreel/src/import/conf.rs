@@ -40,6 +40,15 @@ pub fn cycbuffs(text: &str) -> Vec<(String, String)> {
     joined.lines().filter_map(buffer).collect()
 }
 
+/// Whether a storage.conf names the method cnfs.
+pub fn uses_cnfs(text: &str) -> bool {
+    text.lines().any(|line| {
+        let mut words = line.split_ascii_whitespace();
+        words.next() == Some("method")
+            && words.next().is_some_and(|word| word.trim_end_matches('{') == "cnfs")
+    })
+}
+
 /// The groups of an active file.
 pub fn active(text: &str) -> BTreeMap<String, InnGroup> {
     let group = |line: &str| {
@@ -114,6 +123,7 @@ mod tests {
         assert_eq!(inn_conf(text, "pathdb"), Some("/var/lib/news"));
         assert_eq!(inn_conf(text, "pathhost"), Some("news.example.org"));
         assert_eq!((inn_conf(text, "empty"), inn_conf(text, "path")), (None, None));
+        assert!(uses_cnfs("#x\nmethod cnfs {\n") && !uses_cnfs("# method cnfs {\nmethod tradspool {\n"));
         let text = "cycbuffupdate:25\n#cycbuff:NO:/x:1\ncycbuff:ONE:/export/one:512000\ncycbuff:TWO:/export/\\\ntwo:1\n\
                     metacycbuff:BIG:ONE,TWO:INTERLEAVE\ncycbuff:bad\n";
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());

@@ -58,13 +58,19 @@ impl Inn {
             .transpose()?
             .map(|text| conf::cycbuffs(&text))
             .unwrap_or_default();
+        // A cycbuff.conf may lie there unused.
+        let storage = first([etc.join("storage.conf"), dir.join("storage.conf")]);
+        let storage = storage.map(|path| text(&path)).transpose()?;
+        let in_use = storage.is_none_or(|text| conf::uses_cnfs(&text));
         let mut seen = 0;
         for (name, path) in &buffers {
             let path = Path::new(path);
             let beside =
                 path.file_name().into_iter().flat_map(|file| [dir.join("cnfs").join(file), dir.join(file)]);
             let Some(path) = first([path.to_owned()].into_iter().chain(beside)) else {
-                self.found.notes.push(format!("buffer {name}: {} is not there", path.display()));
+                if in_use {
+                    self.found.notes.push(format!("buffer {name}: {} is not there", path.display()));
+                }
                 continue;
             };
             self.found.add_buffer(&path).map_err(|e| named(&path, e))?;
