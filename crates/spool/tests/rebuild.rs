@@ -59,6 +59,7 @@ fn fill(spool: &Spool, body: &[u8]) -> (Token, Vec<u8>) {
         header_bytes: news.header_bytes(),
         message_id_at: news.wire.windows(news.id.len()).position(|w| w == news.id.as_bytes()).unwrap(),
         groups: &groups,
+        numbers: &[],
         fields,
         arrived: NOW,
         expires: None,
