@@ -9,6 +9,7 @@ use crate::session::{Client, Session};
 use crate::site::{Site, add};
 use crate::tls::Offer;
 use netnews::nntp::response::{append, code};
+use rustix::net::sockopt;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spool::Spool;
 use std::io;
@@ -18,11 +19,13 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinSet, block_in_place};
-use tokio::time::{sleep, timeout};
+use tokio::time::{interval, sleep, timeout};
 use tracing::{debug, info, warn};
 
 /// How long sessions may take to end once they were told to.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an ended session may take up memory while no other begins.
+const REAP_INTERVAL: Duration = Duration::from_secs(5);
 /// Pause after a failed accept, as when there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -64,6 +67,8 @@ pub async fn run(
     let all = plain.into_iter().map(|listener| (listener, false));
     for (listener, begins_with_tls) in all.chain(tls.into_iter().map(|listener| (listener, true))) {
         listener.set_nonblocking(true)?;
+        // Connections inherit it.
+        sockopt::set_tcp_nodelay(&listener, true)?;
         addresses.push(listener.local_addr()?);
         bound.push((TcpListener::from_std(listener)?, begins_with_tls));
     }
@@ -117,6 +122,7 @@ async fn reload_at_hangups(mut hangups: Signal, site: Arc<Site>) {
 /// Accepts connections until the server stops, then waits for their sessions.
 async fn accept_all(listener: TcpListener, site: Arc<Site>, begins_with_tls: bool) {
     let mut sessions = JoinSet::new();
+    let mut reaping = interval(REAP_INTERVAL);
     let mut stopping = std::pin::pin!(site.stopping());
     loop {
         tokio::select! {
@@ -132,10 +138,12 @@ async fn accept_all(listener: TcpListener, site: Arc<Site>, begins_with_tls: boo
                     sleep(ACCEPT_PAUSE).await;
                 }
             },
-            Some(ended) = sessions.join_next() => {
-                if let Err(error) = ended {
-                    tracing::error!(%error, "a session failed");
-                }
+            _ = reaping.tick() => {}
+        }
+        // Not waited for one by one: each end would wake this task.
+        while let Some(ended) = sessions.try_join_next() {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a session failed");
             }
         }
     }
@@ -145,10 +153,6 @@ async fn accept_all(listener: TcpListener, site: Arc<Site>, begins_with_tls: boo
 
 /// A session for a new connection, if the client is known and there is a seat for it.
 fn admit(site: &Arc<Site>, stream: TcpStream, address: IpAddr, begins_with_tls: bool) -> Option<Session> {
-    if let Err(error) = stream.set_nodelay(true) {
-        debug!(%address, %error, "connection lost at once");
-        return None;
-    }
     let client = Client::at(&site.config, address);
     if !client.is_known() {
         turn_away(site, &stream, begins_with_tls, code::NOT_PERMITTED, "You are not known here");
@@ -156,7 +160,11 @@ fn admit(site: &Arc<Site>, stream: TcpStream, address: IpAddr, begins_with_tls: 
         return None;
     }
     match site.seats.take(client.address(), client.peer_number()) {
-        Ok(seat) => Some(Session::new(site.clone(), client, stream, seat, begins_with_tls)),
+        Ok(seat) => {
+            let mut session = Session::new(site.clone(), client, stream, seat, begins_with_tls);
+            session.greet();
+            Some(session)
+        }
         Err(full) => {
             turn_away(site, &stream, begins_with_tls, code::UNAVAILABLE, full.text());
             debug!(%address, reason = full.text(), "turned away");

@@ -55,6 +55,8 @@ enum Flow {
     StartTls,
     /// Compression begins.
     Compress,
+    /// The client has said that it goes.
+    Quit,
     Close,
 }
 
@@ -93,12 +95,20 @@ impl Session {
             feed: None,
             expecting: Expecting::Command,
             pace: Pace::new(&site.config.limits),
-            hover: Hover::default(),
+            hover: Hover::new(),
             steps: 0,
             site,
             client,
             seat,
             begins_with_tls,
+        }
+    }
+
+    /// Says the greeting at once, before the session has a task of its own; what the socket does not take goes out later.
+    pub fn greet(&mut self) {
+        if !self.begins_with_tls {
+            capabilities::greeting(&self.site.config, &self.client, self.out.text());
+            self.out.try_flush();
         }
     }
 
@@ -134,12 +144,14 @@ impl Session {
     }
 
     async fn serve(&mut self) -> io::Result<()> {
-        if self.begins_with_tls && !self.client.is_known() {
-            append(self.out.text(), code::NOT_PERMITTED, "You are not known here");
-            self.out.flush().await?;
-            return self.linger().await;
+        if self.begins_with_tls {
+            if !self.client.is_known() {
+                append(self.out.text(), code::NOT_PERMITTED, "You are not known here");
+                self.out.flush().await?;
+                return self.linger().await;
+            }
+            capabilities::greeting(&self.site.config, &self.client, self.out.text());
         }
-        capabilities::greeting(&self.site.config, &self.client, self.out.text());
         self.out.flush().await?;
         self.out.release();
         let mut interrupts = Interrupts::new(self.site.stopping(), self.pace.deadline(&self.expecting, 0));
@@ -168,7 +180,8 @@ impl Session {
                 Flow::Continue => {}
                 Flow::StartTls => self.start_tls().await?,
                 Flow::Compress => self.start_compression().await?,
-                Flow::Close => return self.linger().await,
+                Flow::Quit if self.input.len() == 0 => return self.out.close().await,
+                Flow::Quit | Flow::Close => return self.linger().await,
             }
             if self.site.is_stopping() && !self.expecting.is_article() {
                 return self.part("Server is stopping, try again later").await;

@@ -24,6 +24,8 @@ pub(super) enum Verdict {
     StartTls,
     /// Compression, if nothing was sent behind the command.
     Compress,
+    /// The end of the session, as the client wants it.
+    Quit,
     /// The end of the session.
     Close,
 }
@@ -104,7 +106,7 @@ impl Session {
         match command {
             Command::Quit => {
                 append_standard(out, code::CLOSING);
-                return Verdict::Close;
+                return Verdict::Quit;
             }
             Command::ModeReader if self.client.may_read() => {
                 capabilities::posting(&self.site.config, &self.client, out);

@@ -8,7 +8,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -19,17 +19,25 @@ const QUICK_MAX: Duration = Duration::from_micros(250);
 /// Quick turn-arounds before the first try.
 const QUICK_MIN: u8 = 4;
 
+/// How quick the client of the session that ended last was; the next one is likely of its kind, as when one client makes
+/// many connections.
+static LAST_QUICK: AtomicU8 = AtomicU8::new(0);
 /// One session at a time.
 static HOVERING: AtomicBool = AtomicBool::new(false);
 
 /// What a session knows of its client's turn-around.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Hover {
     answered: Option<Instant>,
     quick: u8,
 }
 
 impl Hover {
+    /// For a session whose greeting goes out now.
+    pub fn new() -> Self {
+        Self { answered: Some(Instant::now()), quick: LAST_QUICK.load(Ordering::Relaxed) }
+    }
+
     /// The answers of a round to a single command went out; more at once is no lock-step.
     pub fn answered(&mut self, lock_step: bool) {
         self.answered = lock_step.then(Instant::now);
@@ -61,6 +69,12 @@ impl Hover {
             tokio::task::yield_now().await;
         }
         self.quick = 0;
+    }
+}
+
+impl Drop for Hover {
+    fn drop(&mut self) {
+        LAST_QUICK.store(self.quick, Ordering::Relaxed);
     }
 }
 

@@ -46,6 +46,12 @@ impl Output {
         self.send_behind(&[], &[]).await
     }
 
+    /// Sends what is gathered if the socket takes it at once, and keeps it otherwise.
+    pub(super) fn try_flush(&mut self) {
+        let sent = self.transport.try_write(&self.text);
+        self.text.drain(..sent);
+    }
+
     /// Sends `bytes` and `tail` behind what is gathered; if they are few they are gathered too.
     pub async fn send(&mut self, bytes: &[u8], tail: &[u8]) -> io::Result<()> {
         if bytes.len() < UNCOPIED_BYTES_MIN {
@@ -55,6 +61,11 @@ impl Output {
             return self.relieve().await;
         }
         self.send_behind(bytes, tail).await
+    }
+
+    /// Says that nothing more is sent, where that is said in words; the connection ends when it is dropped.
+    pub(super) async fn close(&mut self) -> io::Result<()> {
+        self.transport.close(self.write_timeout).await
     }
 
     /// Ends our side of the connection.

@@ -178,6 +178,7 @@ impl Session {
         Ok(match verdict {
             Verdict::Done => Step::To(next),
             Verdict::Close => Step::Close,
+            Verdict::Quit => Step::Switch(next, Flow::Quit),
             Verdict::StartTls | Verdict::Compress if next < buffer.len() => {
                 refuse_pipelined(verdict, self.out.text());
                 Step::To(next)

@@ -115,6 +115,23 @@ impl Transport {
         }
     }
 
+    /// Sends what the socket takes at once of `bytes`, without layers; returns how much that was.
+    pub fn try_write(&mut self, bytes: &[u8]) -> usize {
+        match self {
+            // An error shows again when the rest is sent.
+            Self::Plain(socket) => socket.try_write(bytes).unwrap_or(0),
+            Self::Layered(_) | Self::Switching => 0,
+        }
+    }
+
+    /// Says that nothing more is sent, where that is said in words.
+    pub async fn close(&mut self, write_timeout: Duration) -> io::Result<()> {
+        match self {
+            Self::Layered(layered) => layered.close(write_timeout).await,
+            Self::Plain(_) | Self::Switching => Ok(()),
+        }
+    }
+
     /// Ends our side of the connection.
     pub async fn shutdown(&mut self, write_timeout: Duration) -> io::Result<()> {
         match self {

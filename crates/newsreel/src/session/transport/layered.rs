@@ -184,12 +184,18 @@ impl Layered {
         Ok(())
     }
 
-    pub async fn shutdown(&mut self, write_timeout: Duration) -> io::Result<()> {
+    /// Says in TLS that nothing more is sent.
+    pub async fn close(&mut self, write_timeout: Duration) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             tls.close()?;
             write_plain(&self.socket, [&tls.outgoing, &[], &[]], write_timeout).await?;
             tls.outgoing.clear();
         }
+        Ok(())
+    }
+
+    pub async fn shutdown(&mut self, write_timeout: Duration) -> io::Result<()> {
+        self.close(write_timeout).await?;
         self.socket.shutdown().await
     }
 
