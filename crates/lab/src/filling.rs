@@ -102,7 +102,7 @@ fn commit(
                 },
                 arrived,
                 expires: None,
-                from: value(Known::From),
+                criteria: spool::Criteria { from: value(Known::From), ..Default::default() },
             }))
         })
         .collect();

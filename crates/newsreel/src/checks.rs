@@ -45,6 +45,11 @@ pub(crate) fn distributed(article: &Article<'_>, accepted: &Distributions) -> bo
     article.header(Known::Distribution).is_none_or(|value| accepted.accept(value))
 }
 
+/// What there is to say of an accepted article, for storage rules: a filter's word. Dear, so only asked where a rule does.
+pub(crate) fn verdict(article: &Article<'_>) -> Option<&'static str> {
+    netnews::article::encoding(article.body()).map(|_| "binary")
+}
+
 /// Whether the article may go on its way through here.
 pub(crate) fn relayable(
     article: &Article<'_>,

@@ -65,6 +65,8 @@ pub struct Filer {
     config: Arc<Config>,
     spool: Arc<Spool>,
     policy: Policy,
+    /// Whether a storage rule asks for a verdict; else nobody looks into bodies.
+    asks_verdict: bool,
     counters: Arc<Counters>,
     /// Whether the last commit failed; so that trouble is logged when it comes and goes, not for every article.
     in_trouble: AtomicBool,
@@ -74,7 +76,9 @@ impl Filer {
     /// A filer for `spool` by the rules of `config`.
     pub fn new(config: Arc<Config>, spool: Arc<Spool>) -> Self {
         let policy = Policy::of(&config);
+        let asks_verdict = spool.rules_ask_verdict();
         Self {
+            asks_verdict,
             config,
             spool,
             policy,
@@ -144,7 +148,9 @@ impl Filer {
         let groups_start = drafts.groups.len();
         match self.judge(origin, &article, table, now, &mut drafts.groups) {
             Ok(()) => {
-                drafts.push(Draft::of(&article, id, key, origin, groups_start..drafts.groups.len()));
+                let draft = Draft::of(&article, id, key, origin, groups_start..drafts.groups.len());
+                let verdict = if self.asks_verdict { checks::verdict(&article) } else { None };
+                drafts.push(draft.with_verdict(verdict));
                 Ok(())
             }
             Err(reject) => {

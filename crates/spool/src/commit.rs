@@ -3,10 +3,13 @@
 //! Order, per part of a batch: give out numbers and places, displace what the places were taken by, write the bytes,
 //! write the journal rows (the commit point), make the articles known. One thread at a time is in here.
 
+mod place;
+
 use crate::checkpoint;
 use crate::clock::unix_now;
 use crate::codec::put_varint;
 use crate::error::{Trouble, TroubleKind};
+use crate::floor::Floors;
 use crate::fold::{Folds, Published};
 use crate::groups::{GroupId, GroupTable};
 use crate::history::Found;
@@ -15,11 +18,11 @@ use crate::key::Key;
 use crate::manager::Class;
 use crate::method::cnfs::record::{self, RecordHeader};
 use crate::packing::Packed;
-use crate::rules::Traits;
 use crate::syncer::{Handover, SyncState};
-use crate::token::{MethodKind, Token};
+use crate::token::Token;
 use hashbrown::HashSet;
 use netnews::overview_row::{Fields, append_fields};
+use place::{Place, article_bytes};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -56,8 +59,23 @@ pub struct Filing<'a> {
     pub arrived: u64,
     /// Unix seconds.
     pub expires: Option<u64>,
-    /// Its From header, for storage rules.
+    /// What else storage rules may ask for.
+    pub criteria: Criteria<'a>,
+}
+
+/// What storage rules may ask of an article besides groups, size and dates. What is absent meets no condition.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Criteria<'a> {
+    /// Its From header.
     pub from: &'a [u8],
+    /// Its Path header, as it came.
+    pub path: &'a [u8],
+    /// All its header lines, for rules that name other headers.
+    pub head: &'a [u8],
+    /// What a filter says of it, in a word; needed only if [`crate::Spool::rules_ask_verdict`].
+    pub verdict: Option<&'a str>,
+    /// Where it comes from: `peer NAME`, `injected`, `rnews`.
+    pub origin: &'a str,
 }
 
 /// One thing to be committed.
@@ -170,6 +188,8 @@ pub(crate) struct Writer {
     /// Last position told in a `Synced` row.
     pub synced_told: u64,
     scratch: Scratch,
+    /// What classes with a floor know of their oldest articles.
+    pub floors: Floors,
     /// Compressed articles of the batch being committed, by entry.
     packed: Vec<Option<Packed>>,
 }
@@ -187,6 +207,7 @@ impl Writer {
             checkpointed,
             synced_told,
             scratch: Scratch::default(),
+            floors: Floors::default(),
             packed: Vec::new(),
         }
     }
@@ -340,7 +361,7 @@ impl Writer {
             Entry::Remember { .. } => None,
             Entry::Article(f) => match self.place(f, packed, table, s) {
                 Place::Later => return None,
-                Place::Nowhere => return Some(Outcome::Unfit),
+                Place::Nowhere | Place::Full(_) => return Some(Outcome::Unfit),
                 Place::Trash(token) => {
                     self.remember(key, arrived, s);
                     return Some(Outcome::Filed(Filed { token }));
@@ -365,60 +386,6 @@ impl Writer {
         s.keys.insert(key.0);
         self.journal.push(&Row::Remember { key, arrived });
         s.prepared.push(Prepared { key, token: None, arrived, numbers: 0..0, xref: 0..0, fields: 0..0 });
-    }
-
-    /// Which class the rules give an article to.
-    fn class_of(&self, f: &Filing<'_>) -> Option<usize> {
-        let first = f.groups.first().and_then(|g| self.folds.numbers.get(g.0 as usize));
-        let bits = first.map(|n| n.rule_bits).filter(|_| f.groups.len() <= GROUPS_MAX)?;
-        let expires_in_secs = f.expires.map(|e| e.saturating_sub(f.arrived));
-        let size_bytes = article_bytes(f);
-        let traits = Traits { size_bytes, groups: f.groups.len(), from: f.from, expires_in_secs };
-        self.folds.rules.class(bits, &traits)
-    }
-
-    /// Chooses class, volume and place.
-    fn place(
-        &mut self,
-        f: &Filing<'_>,
-        packed: Option<&Packed>,
-        table: &GroupTable,
-        s: &mut Scratch,
-    ) -> Place {
-        let Some(number) = self.class_of(f) else { return Place::Nowhere };
-        // An upper bound: the Xref line's length depends on the numbers.
-        let xref_bytes_max =
-            self.folds.identity.len() + 16 + names_bytes(table, f.groups) + f.groups.len() * 24;
-        let Some(class) = self.classes.get_mut(number) else { return Place::Nowhere };
-        if class.method == MethodKind::Trash {
-            return Place::Trash(Token {
-                method: class.method,
-                class: number as u8,
-                volume: u16::MAX,
-                place: 0,
-            });
-        }
-        let data_bytes = match packed.filter(|p| p.class == number) {
-            Some(packed) => packed.data_bytes(),
-            None => article_bytes(f) as usize + record::END.len(),
-        };
-        let len = record::HEADER_BYTES + xref_bytes_max + data_bytes;
-        let volumes = self.folds.shared.volumes.load();
-        let Some(choice) = class.choose(&volumes, &s.heads, len) else { return Place::Nowhere };
-        let Some(v) = volumes.all().get(choice.volume) else { return Place::Nowhere };
-        if !s.prepared.is_empty() && s.bytes + len as u64 > PART_BYTES_MAX.min(v.area() / 4) {
-            return Place::Later;
-        }
-        class.turn = choice.turn;
-        if let Some((left, head)) = choice.leaves {
-            let volume = volumes.all().get(left).map_or(u16::MAX, |v| v.id());
-            self.journal.push(&Row::Skip { volume, head });
-            if let Some(planned) = s.heads.get_mut(left) {
-                *planned = Some(head);
-            }
-        }
-        let token = Token { method: v.method(), class: number as u8, volume: v.id(), place: choice.place };
-        Place::At(token, choice.volume)
     }
 
     /// Builds the record in the stage and the journal row, and gives out the numbers.
@@ -680,23 +647,6 @@ impl Writer {
             self.journal.push(&Row::Group(self.folds.group_row(group)));
         }
     }
-}
-
-enum Place {
-    At(Token, usize),
-    Trash(Token),
-    /// In the next part.
-    Later,
-    Nowhere,
-}
-
-/// Length of an article in wire format, without Xref line and final `.`-line.
-fn article_bytes(f: &Filing<'_>) -> u64 {
-    f.pieces.iter().map(|p| p.len() as u64).sum()
-}
-
-fn names_bytes(table: &GroupTable, groups: &[GroupId]) -> usize {
-    groups.iter().map(|g| table.get(*g).map_or(0, |g| g.name.len())).sum()
 }
 
 fn append(text: &mut Vec<u8>, bytes: &[u8]) -> Range<usize> {

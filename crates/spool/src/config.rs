@@ -42,6 +42,33 @@ pub struct ClassConfig {
     pub size_bytes: u64,
     /// Whether and how its articles are compressed.
     pub compress: Option<Compress>,
+    /// How long its articles stay at least, and where new ones go that could only be stored by breaking that.
+    pub floor: Option<Floor>,
+}
+
+/// A class's promise: no article is displaced before it has stayed so long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Floor {
+    /// Seconds from arrival.
+    pub keep_at_least_secs: u64,
+    /// Name of the class that takes what would displace a younger article; without one, or where that class cannot take
+    /// it either, the article is not stored.
+    pub overflow: Option<String>,
+}
+
+impl Default for ClassConfig {
+    /// A class without a name, of cyclic buffers in turn.
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            method: MethodKind::Cnfs,
+            buffers: Vec::new(),
+            order: Order::default(),
+            size_bytes: 0,
+            compress: None,
+            floor: None,
+        }
+    }
 }
 
 /// How a class compresses its articles with zstd (`docs/formats/dictionary.md`).
@@ -63,8 +90,10 @@ impl Compress {
 pub struct RuleConfig {
     /// Name of the class that an article goes to.
     pub class: String,
-    /// Wildmat tested on the article's first carried group.
+    /// Wildmat tested on the groups it is filed in.
     pub groups: Option<String>,
+    /// Whether `groups` may match any of them, or must match the first (CNFS-22).
+    pub any_group: bool,
     /// Size above this many bytes.
     pub larger_than: Option<u64>,
     /// Size below this many bytes.
@@ -73,10 +102,27 @@ pub struct RuleConfig {
     pub crossposts_at_least: Option<usize>,
     /// Wildmat tested on the From header.
     pub from: Option<String>,
+    /// Wildmat tested on each path identity of the Path header, and on the whole of it.
+    pub path: Option<String>,
+    /// Headers it must have; all of them.
+    pub headers: Vec<HeaderCondition>,
+    /// Wildmat tested on the filter's verdict; an article without one does not match.
+    pub verdict: Option<String>,
+    /// Wildmat tested on where it comes from.
+    pub origin: Option<String>,
     /// Has an Expires date at most this many seconds away.
     pub expires_within_secs: Option<u64>,
     /// Has an Expires date more than this many seconds away.
     pub expires_beyond_secs: Option<u64>,
+}
+
+/// A header that an article must have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeaderCondition {
+    /// Its name, in any case.
+    pub name: String,
+    /// Wildmat tested on its value; one of several headers of the name is enough.
+    pub matches: String,
 }
 
 /// What an acknowledgement promises (guarantee G1).

@@ -15,6 +15,7 @@ pub mod config;
 mod disk;
 mod error;
 pub mod explain;
+mod floor;
 mod fold;
 mod groups;
 mod history;
@@ -37,9 +38,10 @@ mod syncer;
 mod token;
 pub mod verify;
 
-pub use commit::{Entry, Filed, Filing, Outcome, Ticket};
+pub use commit::{Criteria, Entry, Filed, Filing, Outcome, Ticket};
 pub use config::{
-    BufferConfig, ClassConfig, Compress, Durability, HistoryShape, Order, RuleConfig, SpoolConfig,
+    BufferConfig, ClassConfig, Compress, Durability, Floor, HeaderCondition, HistoryShape, Order, RuleConfig,
+    SpoolConfig,
 };
 pub use disk::{CrashKind, Disk, DiskFile, Mapping, Open, RealDisk, SimDisk};
 pub use error::{ReadError, SpoolError, Trouble, TroubleKind};
@@ -52,5 +54,5 @@ pub use reading::{ArticleBuf, Lookup, Part, Patience};
 pub use rebuild::{RebuildReport, rebuild};
 pub use recovery::Recovery;
 pub use spool::{Offer, Spool};
-pub use status::{BufferStatus, Status};
+pub use status::{BufferStatus, ClassStatus, Status};
 pub use token::{MethodKind, Token};

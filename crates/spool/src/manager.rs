@@ -14,6 +14,20 @@ pub(crate) struct Class {
     order: Order,
     /// Position in `volumes` of the one to write to next.
     pub turn: usize,
+    /// What it promises.
+    pub floor: Option<ClassFloor>,
+    /// Articles of this class that its overflow took, since the start.
+    pub spilled: u64,
+    /// Articles of this class that were not stored, as they could only have displaced what was promised to stay.
+    pub turned_away: u64,
+}
+
+/// How long a class's articles stay at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClassFloor {
+    pub keep_secs: u64,
+    /// The class that takes what would break it.
+    pub overflow: Option<usize>,
 }
 
 /// A choice made.
@@ -27,10 +41,23 @@ pub(crate) struct Choice {
     pub leaves: Option<(usize, u64)>,
 }
 
+/// What a volume would do with a record.
+struct Plan {
+    volume: usize,
+    head: u64,
+    place: u64,
+    end: u64,
+}
+
 impl Class {
     /// A class that goes on where its volumes stand: in sequential order the one in the middle of a cycle is at turn,
     /// else the one that has wrapped the fewest times.
-    pub fn new(config: &ClassConfig, indexes: Vec<usize>, volumes: &VolumeTable) -> Self {
+    pub fn new(
+        config: &ClassConfig,
+        indexes: Vec<usize>,
+        volumes: &VolumeTable,
+        class: impl Fn(&str) -> Option<usize>,
+    ) -> Self {
         let volume = |i: &usize| volumes.all().get(*i);
         let is_within = |v: &Arc<dyn Volume>| v.offset(v.head()) != Some(0);
         let middle = indexes.iter().position(|i| volume(i).is_some_and(is_within));
@@ -40,34 +67,52 @@ impl Class {
             Order::Interleave => 0,
             Order::Sequential => middle.or_else(lowest).unwrap_or(0),
         };
-        Self { method: config.method, volumes: indexes, order: config.order, turn }
+        let floor = config.floor.as_ref().map(|f| ClassFloor {
+            keep_secs: f.keep_at_least_secs,
+            overflow: f.overflow.as_deref().and_then(class),
+        });
+        let (method, order) = (config.method, config.order);
+        Self { method, volumes: indexes, order, turn, floor, spilled: 0, turned_away: 0 }
     }
 
-    /// Where a record of `len` bytes goes; `heads` are the write positions planned so far in this batch.
-    pub fn choose(&self, volumes: &VolumeTable, heads: &[Option<u64>], len: usize) -> Option<Choice> {
+    /// Where a record of `len` bytes goes; `heads` are the write positions planned so far in this batch. `may` says whether
+    /// a volume's write position may move so far: it displaces what lies an area behind.
+    pub fn choose(
+        &self,
+        volumes: &VolumeTable,
+        heads: &[Option<u64>],
+        len: usize,
+        may: &mut dyn FnMut(usize, u64) -> bool,
+    ) -> Option<Choice> {
         let plan = |turn: usize| {
             let volume = *self.volumes.get(turn % self.volumes.len().max(1))?;
             let v = volumes.all().get(volume)?;
             let head = heads.get(volume).copied().flatten().unwrap_or_else(|| v.head());
-            Some((volume, head, v.plan(head, len)?))
+            let place = v.plan(head, len)?;
+            Some(Plan { volume, head, place, end: place + v.padded(len) })
         };
-        let others = || (1..self.volumes.len()).find_map(|n| Some((self.turn + n, plan(self.turn + n)?)));
-        // Volumes may differ in size: what is too large for the one at turn goes to the next that can hold it.
-        let Some((volume, head, place)) = plan(self.turn) else {
-            let (at, (volume, _, place)) = others()?;
-            let turn = if self.order == Order::Interleave { at + 1 } else { self.turn };
-            return Some(Choice { volume, place, turn, leaves: None });
+        // Volumes may differ in size: what is too large for the one at turn goes to the next that can hold it. So does
+        // what would displace here what is to stay.
+        let other = |may: &mut dyn FnMut(usize, u64) -> bool| {
+            let turns = self.turn + 1..self.turn + self.volumes.len();
+            turns.filter_map(|turn| Some((turn, plan(turn)?))).find(|(_, p)| may(p.volume, p.end))
         };
-        if self.order == Order::Interleave {
-            return Some(Choice { volume, place, turn: self.turn + 1, leaves: None });
+        let here = plan(self.turn);
+        if self.order == Order::Sequential
+            && let Some(full) = here.as_ref().filter(|p| p.place != p.head)
+            && let Some((turn, next)) = other(may)
+            && may(full.volume, full.place)
+        {
+            // It would wrap: it is full, and the next volume begins its next cycle.
+            let leaves = Some((full.volume, full.place));
+            return Some(Choice { volume: next.volume, place: next.place, turn, leaves });
         }
-        // It would wrap: it is full, and the next volume begins its next cycle.
-        match others().filter(|_| place != head) {
-            Some((turn, (next, _, next_place))) => {
-                Some(Choice { volume: next, place: next_place, turn, leaves: Some((volume, place)) })
-            }
-            None => Some(Choice { volume, place, turn: self.turn, leaves: None }),
-        }
+        let (turn, chosen) = match here.filter(|p| may(p.volume, p.end)) {
+            Some(here) => (self.turn, here),
+            None => other(may)?,
+        };
+        let turn = if self.order == Order::Interleave { turn + 1 } else { self.turn };
+        Some(Choice { volume: chosen.volume, place: chosen.place, turn, leaves: None })
     }
 
     /// Told of a record's end: a volume filled to the last byte is left in sequential order.

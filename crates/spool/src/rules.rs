@@ -1,7 +1,10 @@
 //! Storage rules: the first rule all of whose conditions hold names the class (CNFS-22 to CNFS-26).
 
+use crate::commit::Criteria;
 use crate::config::RuleConfig;
 use crate::error::SpoolError;
+use netnews::article::Headers;
+use netnews::path;
 use netnews::wildmat::Wildmat;
 
 /// Most rules a spool may have: each has a bit in a group's precomputed match set.
@@ -17,6 +20,10 @@ struct Rule {
     smaller_than: Option<u64>,
     crossposts_at_least: Option<usize>,
     from: Option<Wildmat>,
+    path: Option<Wildmat>,
+    headers: Vec<(String, Wildmat)>,
+    verdict: Option<Wildmat>,
+    origin: Option<Wildmat>,
     expires_within_secs: Option<u64>,
     expires_beyond_secs: Option<u64>,
 }
@@ -26,7 +33,7 @@ struct Rule {
 pub(crate) struct Traits<'a> {
     pub size_bytes: u64,
     pub groups: usize,
-    pub from: &'a [u8],
+    pub criteria: &'a Criteria<'a>,
     /// Seconds from arrival to the Expires date.
     pub expires_in_secs: Option<u64>,
 }
@@ -36,6 +43,8 @@ pub(crate) struct Traits<'a> {
 pub(crate) struct Rules {
     rules: Vec<Rule>,
     groups: Vec<Option<Wildmat>>,
+    /// A bit for each rule that any of an article's groups may meet.
+    any: u64,
 }
 
 impl Rules {
@@ -47,25 +56,30 @@ impl Rules {
                 config.len()
             )));
         }
-        let wildmat = |text: &Option<String>| {
-            let parse = |t: &String| {
-                Wildmat::parse(t.as_bytes())
-                    .map_err(|e| SpoolError::Unfit(format!("storage rule pattern \"{t}\": {e}")))
-            };
-            text.as_ref().map(parse).transpose()
+        let parse = |t: &String| {
+            // Headers hold spaces.
+            Wildmat::parse_lenient(t.as_bytes())
+                .map_err(|e| SpoolError::Unfit(format!("storage rule pattern \"{t}\": {e}")))
         };
-        let mut new = Self { rules: Vec::new(), groups: Vec::new() };
-        for c in config {
+        let wildmat = |text: &Option<String>| text.as_ref().map(parse).transpose();
+        let mut new = Self { rules: Vec::new(), groups: Vec::new(), any: 0 };
+        for (number, c) in config.iter().enumerate() {
             let class = class(&c.class).ok_or_else(|| {
                 SpoolError::Unfit(format!("a storage rule names the unknown class \"{}\"", c.class))
             })?;
             new.groups.push(wildmat(&c.groups)?);
+            new.any |= u64::from(c.any_group) << number;
+            let header = |h: &crate::config::HeaderCondition| Ok((h.name.clone(), parse(&h.matches)?));
             new.rules.push(Rule {
                 class,
                 larger_than: c.larger_than,
                 smaller_than: c.smaller_than,
                 crossposts_at_least: c.crossposts_at_least,
                 from: wildmat(&c.from)?,
+                path: wildmat(&c.path)?,
+                headers: c.headers.iter().map(header).collect::<Result<_, SpoolError>>()?,
+                verdict: wildmat(&c.verdict)?,
+                origin: wildmat(&c.origin)?,
                 expires_within_secs: c.expires_within_secs,
                 expires_beyond_secs: c.expires_beyond_secs,
             });
@@ -79,9 +93,16 @@ impl Rules {
         self.groups.iter().enumerate().filter(|(_, w)| meets(w)).fold(0, |bits, (i, _)| bits | 1 << i)
     }
 
-    /// The class of an article whose first group has these bits; `None` if no rule matches.
-    pub fn class(&self, group_bits: u64, article: &Traits<'_>) -> Option<usize> {
-        let rule = |(i, r): &(usize, &Rule)| group_bits & 1 << i != 0 && r.matches(article);
+    /// Whether a rule asks for the filter's verdict.
+    pub fn ask_verdict(&self) -> bool {
+        self.rules.iter().any(|r| r.verdict.is_some())
+    }
+
+    /// The class of an article by the bits of its first group and, where a rule asks, of all its groups together; `None`
+    /// if no rule matches.
+    pub fn class(&self, first: u64, all: impl FnOnce() -> u64, article: &Traits<'_>) -> Option<usize> {
+        let met = if self.any == 0 { first } else { first & !self.any | all() & self.any };
+        let rule = |(i, r): &(usize, &Rule)| met & 1 << i != 0 && r.matches(article);
         self.rules.iter().enumerate().find(rule).map(|(_, r)| r.class)
     }
 }
@@ -97,7 +118,14 @@ impl Rule {
         if self.crossposts_at_least.is_some_and(|n| a.groups < n) {
             return false;
         }
-        if self.from.as_ref().is_some_and(|w| !w.matches(a.from)) {
+        if self.from.as_ref().is_some_and(|w| !w.matches(a.criteria.from)) {
+            return false;
+        }
+        if self.origin.as_ref().is_some_and(|w| !w.matches(a.criteria.origin.as_bytes())) {
+            return false;
+        }
+        if self.verdict.as_ref().is_some_and(|w| !a.criteria.verdict.is_some_and(|v| w.matches(v.as_bytes())))
+        {
             return false;
         }
         if self.expires_within_secs.is_some_and(|n| a.expires_in_secs.is_none_or(|e| e > n)) {
@@ -106,8 +134,22 @@ impl Rule {
         if self.expires_beyond_secs.is_some_and(|n| a.expires_in_secs.is_none_or(|e| e <= n)) {
             return false;
         }
-        true
+        if self.path.as_ref().is_some_and(|w| !matches_path(w, a.criteria.path)) {
+            return false;
+        }
+        // The dearest last: these are looked up only in articles that meet all else.
+        self.headers.iter().all(|(name, w)| has_header(a.criteria.head, name, w))
     }
+}
+
+/// Whether a path identity in the Path, or the whole of it, matches.
+fn matches_path(wildmat: &Wildmat, path: &[u8]) -> bool {
+    wildmat.matches(path.trim_ascii()) || path::hops(path).any(|hop| wildmat.matches(hop))
+}
+
+fn has_header(head: &[u8], name: &str, wildmat: &Wildmat) -> bool {
+    Headers::of(head)
+        .any(|(n, value)| n.eq_ignore_ascii_case(name.as_bytes()) && wildmat.matches(value.trim_ascii()))
 }
 
 #[cfg(test)]
@@ -133,11 +175,14 @@ mod tests {
         Rules::new(&config, |name| names.iter().position(|n| *n == name)).unwrap()
     }
 
+    const PLAIN: Criteria<'static> =
+        Criteria { from: b"a@b.example", path: b"", head: b"", verdict: None, origin: "rnews" };
+
     #[test]
     fn first_match_decides() {
         let rules = paper();
-        let plain = Traits { size_bytes: 2350, groups: 1, from: b"a@b.example", expires_in_secs: None };
-        let class = |group: &str, t: Traits<'_>| rules.class(rules.group_bits(group), &t);
+        let plain = Traits { size_bytes: 2350, groups: 1, criteria: &PLAIN, expires_in_secs: None };
+        let class = |group: &str, t: Traits<'_>| rules.class(rules.group_bits(group), || 0, &t);
         assert_eq!(class("comp.lang.c", plain), Some(1));
         assert_eq!(class("alt.binaries.x", plain), Some(0));
         assert_eq!(class("comp.x", Traits { size_bytes: 100_000, ..plain }), Some(1));
@@ -145,8 +190,51 @@ mod tests {
         assert_eq!(class("comp.x", Traits { groups: 9, ..plain }), Some(1));
         assert_eq!(class("comp.x", Traits { groups: 10, ..plain }), Some(0));
         assert_eq!(class("comp.x", Traits { expires_in_secs: Some(60), ..plain }), Some(2));
-        assert_eq!(class("comp.x", Traits { from: b"x@bot.example (X)", ..plain }), Some(2));
+        let robot = Criteria { from: b"x@bot.example (X)", ..PLAIN };
+        assert_eq!(class("comp.x", Traits { criteria: &robot, ..plain }), Some(2));
         assert_eq!(class("private.x", plain), None);
+    }
+
+    #[test]
+    fn any_group_path_headers_verdict_and_origin() {
+        let header = |name: &str, matches: &str| crate::config::HeaderCondition {
+            name: name.into(),
+            matches: matches.into(),
+        };
+        let both = vec![header("x-trace", "*spam*"), header("Subject", "*")];
+        let config = [
+            RuleConfig { groups: Some("*.binaries.*".into()), any_group: true, ..rule("any") },
+            RuleConfig { path: Some("*.bad.example".into()), ..rule("path") },
+            RuleConfig { headers: both, ..rule("headers") },
+            RuleConfig { verdict: Some("binary,spam".into()), ..rule("verdict") },
+            RuleConfig { origin: Some("peer up*".into()), ..rule("origin") },
+            rule("rest"),
+        ];
+        let names = ["any", "path", "headers", "verdict", "origin", "rest"];
+        let rules = Rules::new(&config, |name| names.iter().position(|n| *n == name)).unwrap();
+        assert!(rules.ask_verdict() && !paper().ask_verdict());
+        let class = |groups: &[&str], criteria: Criteria<'_>| {
+            let traits =
+                Traits { size_bytes: 9, groups: groups.len(), criteria: &criteria, expires_in_secs: None };
+            let bits: Vec<u64> = groups.iter().map(|g| rules.group_bits(g)).collect();
+            rules.class(bits[0], || bits.iter().fold(0, |a, b| a | b), &traits).map(|n| names[n])
+        };
+        let a = ["comp.a"];
+        assert_eq!(class(&a, PLAIN), Some("rest"));
+        assert_eq!(class(&["comp.a", "alt.binaries.x"], PLAIN), Some("any"));
+        assert_eq!(class(&a, Criteria { path: b"x!news.bad.example!y!tail", ..PLAIN }), Some("path"));
+        assert_eq!(class(&a, Criteria { path: b"x!bad.example!y!tail", ..PLAIN }), Some("rest"));
+        let head = |head| Criteria { head, ..PLAIN };
+        assert_eq!(class(&a, head(b"Subject: a\r\nX-Trace: is spam\r\n\r\n")), Some("headers"));
+        assert_eq!(
+            class(&a, head(b"Subject: a\r\nX-Trace: x\r\nx-trace: a\r\n b spam\r\n")),
+            Some("headers")
+        );
+        assert_eq!(class(&a, head(b"X-Trace: is spam\r\n")), Some("rest"));
+        assert_eq!(class(&a, head(b"Subject: a\r\nX-Trace: fine\r\n")), Some("rest"));
+        assert_eq!(class(&a, Criteria { verdict: Some("binary"), ..PLAIN }), Some("verdict"));
+        assert_eq!(class(&a, Criteria { verdict: Some("other"), ..PLAIN }), Some("rest"));
+        assert_eq!(class(&a, Criteria { origin: "peer upstream", ..PLAIN }), Some("origin"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::promise::MARGIN_MIN;
 use crate::reading::{ArticleBuf, Lookup, Patience};
 use crate::recovery::{self, Recovery};
-use crate::status::{BufferStatus, Status};
+use crate::status::{BufferStatus, ClassStatus, Status};
 use crate::syncer::SyncState;
 use crate::token::Token;
 use parking_lot::Mutex;
@@ -405,7 +405,16 @@ impl Spool {
                 oldest_arrival: front.map(|r| u64::from(r.arrived)),
             });
         }
+        let classes = self.shared.config.classes.iter().zip(&writer.classes);
+        let classes = classes.map(|(config, class)| ClassStatus {
+            name: config.name.clone(),
+            method: config.method.name(),
+            buffers: class.volumes.iter().filter_map(|v| buffers.get(*v)).map(|b| b.name.clone()).collect(),
+            spilled: class.spilled,
+            turned_away: class.turned_away,
+        });
         Ok(Status {
+            classes: classes.collect(),
             buffers,
             groups: self.groups().len() as u64,
             articles: self.shared.articles.load(std::sync::atomic::Ordering::Relaxed),
@@ -427,6 +436,11 @@ impl Spool {
     /// Writes copies of dictionaries again that are damaged or missing on disk; returns how many.
     pub fn mend_dictionaries(&self) -> io::Result<u64> {
         self.shared.packing.mend()
+    }
+
+    /// Whether a storage rule asks for a filter's verdict, so that somebody must give one.
+    pub fn rules_ask_verdict(&self) -> bool {
+        self.writer.lock().folds.rules.ask_verdict()
     }
 
     /// Name of a volume, for a token's text form.

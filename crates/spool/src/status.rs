@@ -21,9 +21,26 @@ pub struct BufferStatus {
     pub oldest_arrival: Option<u64>,
 }
 
+/// One storage class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: String,
+    /// Its method's name.
+    pub method: &'static str,
+    /// Names of the buffers it writes to.
+    pub buffers: Vec<String>,
+    /// Articles that went to its overflow since the start, as they would have displaced what is to stay.
+    pub spilled: u64,
+    /// Articles not stored since the start, as neither it nor an overflow could take them.
+    pub turned_away: u64,
+}
+
 /// The whole spool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
+    /// Classes, in the order of the configuration.
+    pub classes: Vec<ClassStatus>,
     /// Volumes, in the order of the configuration.
     pub buffers: Vec<BufferStatus>,
     /// Groups carried.

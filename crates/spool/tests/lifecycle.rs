@@ -199,9 +199,8 @@ fn classes_by_rule_order_and_method() {
         name: name.into(),
         method,
         buffers: buffers.iter().map(|b| (*b).to_owned()).collect(),
-        order: Order::Interleave,
         size_bytes,
-        compress: None,
+        ..ClassConfig::default()
     };
     config.classes.push(class("ram", MethodKind::Memory, &[], 1 << 16));
     config.classes.push(class("none", MethodKind::Trash, &[], 0));

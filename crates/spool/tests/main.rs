@@ -5,6 +5,7 @@ mod buffers;
 mod compress;
 mod crash;
 mod figure4;
+mod floors;
 mod lifecycle;
 mod news;
 mod numbers;

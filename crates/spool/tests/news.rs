@@ -56,9 +56,7 @@ pub fn config(dir: &str, buffers: &[(&str, u64)]) -> SpoolConfig {
         name: "all".into(),
         method: MethodKind::Cnfs,
         buffers: buffers.iter().map(|b| b.0.to_owned()).collect(),
-        order: Order::Interleave,
-        size_bytes: 0,
-        compress: None,
+        ..ClassConfig::default()
     }];
     config.rules = vec![RuleConfig { class: "all".into(), ..RuleConfig::default() }];
     config.durability = Durability::Always;
@@ -79,7 +77,7 @@ pub fn add_groups(spool: &Spool, n: u64) {
 
 /// Commits articles as one batch.
 pub fn commit(spool: &Spool, news: &[News]) -> Result<(Ticket, Vec<Outcome>), Trouble> {
-    commit_numbered(spool, news, &[])
+    commit_as(spool, news, &[], NOW)
 }
 
 /// The same with the numbers of each article in its groups.
@@ -87,6 +85,20 @@ pub fn commit_numbered(
     spool: &Spool,
     news: &[News],
     numbers: &[Vec<u64>],
+) -> Result<(Ticket, Vec<Outcome>), Trouble> {
+    commit_as(spool, news, numbers, NOW)
+}
+
+/// The same, as arrived at some time.
+pub fn commit_at(spool: &Spool, news: &[News], arrived: u64) -> Result<(Ticket, Vec<Outcome>), Trouble> {
+    commit_as(spool, news, &[], arrived)
+}
+
+fn commit_as(
+    spool: &Spool,
+    news: &[News],
+    numbers: &[Vec<u64>],
+    arrived: u64,
 ) -> Result<(Ticket, Vec<Outcome>), Trouble> {
     let groups: Vec<Vec<GroupId>> = news
         .iter()
@@ -119,9 +131,9 @@ pub fn commit_numbered(
                     bytes: article.bytes(),
                     lines: article.lines(),
                 },
-                arrived: NOW,
+                arrived,
                 expires: None,
-                from: value(Known::From),
+                criteria: Criteria { from: value(Known::From), head: article.head(), ..Criteria::default() },
             })
         })
         .collect();

@@ -394,7 +394,7 @@ fn a_rebuild_takes_records_as_they_are() {
         },
         arrived: NOW,
         expires: None,
-        from: b"",
+        criteria: Criteria::default(),
     };
     let mut outcomes = Vec::new();
     spool.commit(&[Entry::Article(filing)], &mut outcomes).unwrap();
@@ -436,7 +436,7 @@ fn a_memory_class_may_go() {
         buffers: Vec::new(),
         order: Order::Interleave,
         size_bytes: 1 << 18,
-        compress: None,
+        ..ClassConfig::default()
     });
     let ram = RuleConfig { class: "ram".into(), groups: Some("test.g0".into()), ..RuleConfig::default() };
     with.rules.insert(0, ram);

@@ -5,11 +5,13 @@
 //! are fine anywhere. Called by ingest, inject, the spool's rebuild and import. Sources: RFC 5536 section 2, RFC 3977
 //! section 3.6.
 
+mod binary;
 mod headers;
 mod known;
 mod malformed;
 mod scan;
 
+pub use binary::{Encoding, encoding};
 pub use headers::Headers;
 pub use known::Known;
 pub use malformed::Malformed;

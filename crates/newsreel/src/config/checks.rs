@@ -33,6 +33,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.unique("peer", "name", draft.peers.iter().map(|peer| &peer.name));
     draft.classes.iter().for_each(|class| checker.class(class));
     checker.buffers_shared();
+    checker.overflows();
     checker.rules(end);
     checker.peer_addresses();
 }
@@ -221,6 +222,41 @@ impl<'a> Checker<'a> {
                         false => format!("buffer `{buffer}` belongs to class `{first}` already"),
                     };
                     self.fault(&class.buffers.span, "again here", message, "a buffer belongs to one class");
+                }
+            }
+        }
+    }
+
+    fn overflows(&mut self) {
+        let classes = &self.draft.classes;
+        let names: Vec<&str> = classes.iter().filter_map(|class| class.name.value.as_deref()).collect();
+        let overflow_of = |name: &str| {
+            let class = classes.iter().find(|class| class.name.value.as_deref() == Some(name))?;
+            class.overflow.value.as_ref()?.as_deref()
+        };
+        for class in classes {
+            let keeps = matches!(class.keep_at_least.value, Some(Some(_)));
+            if keeps && !matches!(class.method.value, None | Some(Method::Cnfs | Method::Memory)) {
+                let message =
+                    "only where new articles overwrite old ones can keep_at_least hold them back".to_owned();
+                let advice = "remove the key, or set method = \"cnfs\"";
+                self.fault(&class.keep_at_least.span, "of no use", message, advice);
+            }
+            let Some(Some(overflow)) = &class.overflow.value else { continue };
+            let span = &class.overflow.span;
+            if !keeps {
+                let message = "overflow without keep_at_least: nothing would ever go there".to_owned();
+                self.fault(span, "of no use", message, "for example: keep_at_least = \"30 days\"");
+            } else if !names.contains(&overflow.as_str()) {
+                let advice = known_or_near("class", overflow, &names);
+                self.fault(span, "named here", format!("there is no class `{overflow}`"), &advice);
+            } else {
+                let own = class.name.value.as_deref();
+                let chain = std::iter::successors(Some(overflow.as_str()), |name| overflow_of(name));
+                if chain.take(names.len()).any(|name| Some(name) == own) {
+                    let message =
+                        format!("the overflow of class `{}` leads back to itself", own.unwrap_or("?"));
+                    self.fault(span, "goes in a circle", message, "end with a class without overflow");
                 }
             }
         }

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{
-    Access, Buffer, Cidr, Class, Compression, Config, Distributions, Durability, Groups, KnownCertificate,
-    Limits, LogFormat, LogLevel, Method, Order, Peer, PeerTls, Rule, Site, Tls, UnknownGroups,
+    Access, Buffer, Cidr, Class, Compression, Config, Distributions, Durability, GroupMatch, Groups,
+    HeaderMatch, KnownCertificate, Limits, LogFormat, LogLevel, Method, Order, Peer, PeerTls, Rule, Site,
+    Tls, UnknownGroups,
 };
 
 /// A value and its place; for a default, the place of its section's head.
@@ -72,6 +73,9 @@ pub(super) struct ClassDraft {
     pub(super) size: At<u64>,
     pub(super) compress: At<Compression>,
     pub(super) compress_level: At<u64>,
+    pub(super) keep_at_least: At<Option<Duration>>,
+    pub(super) overflow: At<Option<String>>,
+    pub(super) keep_target: At<Option<Duration>>,
 }
 
 #[derive(Debug)]
@@ -79,10 +83,15 @@ pub(super) struct RuleDraft {
     pub(super) head: Range<usize>,
     pub(super) class: At<String>,
     pub(super) groups: At<Option<Groups>>,
+    pub(super) group_match: At<GroupMatch>,
     pub(super) larger_than: At<Option<u64>>,
     pub(super) smaller_than: At<Option<u64>>,
     pub(super) crossposts_at_least: At<Option<u64>>,
     pub(super) from: At<Option<Groups>>,
+    pub(super) path: At<Option<String>>,
+    pub(super) header: At<Option<Vec<HeaderMatch>>>,
+    pub(super) verdict: At<Option<String>>,
+    pub(super) origin: At<Option<String>>,
     pub(super) expires_within: At<Option<Duration>>,
     pub(super) expires_beyond: At<Option<Duration>>,
 }
@@ -134,6 +143,10 @@ impl RuleDraft {
             && none(&self.smaller_than)
             && none(&self.crossposts_at_least)
             && none(&self.from)
+            && none(&self.path)
+            && none(&self.header)
+            && none(&self.verdict)
+            && none(&self.origin)
             && none(&self.expires_within)
             && none(&self.expires_beyond)
     }
@@ -230,6 +243,9 @@ impl ClassDraft {
             size: self.size.value?,
             compress: self.compress.value?,
             compress_level: u8::try_from(self.compress_level.value?).ok()?,
+            keep_at_least: self.keep_at_least.value?,
+            overflow: self.overflow.value?,
+            keep_target: self.keep_target.value?,
         })
     }
 }
@@ -243,10 +259,15 @@ impl RuleDraft {
         Some(Rule {
             class: self.class.value?,
             groups: self.groups.value?,
+            group_match: self.group_match.value?,
             larger_than: self.larger_than.value?,
             smaller_than: self.smaller_than.value?,
             crossposts_at_least,
             from: self.from.value?,
+            path: self.path.value?,
+            header: self.header.value?,
+            verdict: self.verdict.value?,
+            origin: self.origin.value?,
             expires_within: self.expires_within.value?,
             expires_beyond: self.expires_beyond.value?,
         })

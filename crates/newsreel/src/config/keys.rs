@@ -25,6 +25,10 @@ pub enum Kind {
     Networks,
     /// A wildmat.
     Wildmat,
+    /// A wildmat that may hold spaces.
+    Pattern,
+    /// Header conditions: `{ name = "...", matches = "..." }`, or a list of them.
+    Headers,
     /// A list of distributions between commas, like a wildmat.
     Distributions,
     /// A size: `"512"`, `"64 KiB"`, `"2 GiB"`, `"1 MB"`, or a number of bytes.
@@ -447,6 +451,30 @@ pub const KEYS: &[Key] = &[
         example: "compress_level = 9",
     },
     Key {
+        section: "class",
+        name: "keep_at_least",
+        kind: Kind::Span,
+        absent: Absent::Nothing,
+        doc: "A promise: no article of the class is overwritten before it has been here so long. What could only be stored by breaking it goes to the class that overflow names, so that a flood costs nothing that was promised to stay. Without overflow, or where that class cannot take the article either, it is rejected, not remembered, counted and logged once a minute. Cancels are carried out all the same.",
+        example: "keep_at_least = \"30 days\"",
+    },
+    Key {
+        section: "class",
+        name: "overflow",
+        kind: Kind::Name,
+        absent: Absent::Nothing,
+        doc: "With keep_at_least: the class that takes what would overwrite what is to stay. It may have a promise and an overflow of its own.",
+        example: "overflow = \"flood\"",
+    },
+    Key {
+        section: "class",
+        name: "keep_target",
+        kind: Kind::Span,
+        absent: Absent::Nothing,
+        doc: "How long articles of the class should stay. newsreel status warns when at the present rate they will not, and the log does once a day; nothing else follows from it.",
+        example: "keep_target = \"90 days\"",
+    },
+    Key {
         section: "rule",
         name: "class",
         kind: Kind::Name,
@@ -459,8 +487,16 @@ pub const KEYS: &[Key] = &[
         name: "groups",
         kind: Kind::Wildmat,
         absent: Absent::Nothing,
-        doc: "Condition: the first group of the article that is carried here matches.",
+        doc: "Condition: the first group of the article that is carried here matches, or any with match = \"any\".",
         example: "groups = \"*.binaries.*,*warez*\"",
+    },
+    Key {
+        section: "rule",
+        name: "match",
+        kind: Kind::Choice(&["first", "any"]),
+        absent: Absent::Value("\"first\""),
+        doc: "Which group the condition groups looks at: \"first\": the first group of the article that is carried here; \"any\": any of those it is filed in.",
+        example: "match = \"any\"",
     },
     Key {
         section: "rule",
@@ -493,6 +529,38 @@ pub const KEYS: &[Key] = &[
         absent: Absent::Nothing,
         doc: "Condition: the From header matches.",
         example: "from = \"*robot@example.net*\"",
+    },
+    Key {
+        section: "rule",
+        name: "path",
+        kind: Kind::Pattern,
+        absent: Absent::Nothing,
+        doc: "Condition: a path identity in the Path header matches, or the whole header as it came.",
+        example: "path = \"*.spam.example\"",
+    },
+    Key {
+        section: "rule",
+        name: "header",
+        kind: Kind::Headers,
+        absent: Absent::Nothing,
+        doc: "Condition: the article has a header of this name whose value matches; of a list, all. \"*\" asks only that the header is there. A comma separates patterns.",
+        example: "header = { name = \"X-Trace\", matches = \"*example.net*\" }",
+    },
+    Key {
+        section: "rule",
+        name: "verdict",
+        kind: Kind::Pattern,
+        absent: Absent::Nothing,
+        doc: "Condition: the verdict on the article matches. The built-in one is \"binary\", for a body that holds yEnc or uuencoded data; an article without a verdict meets no such condition. Costs a look at every body, only where a rule asks.",
+        example: "verdict = \"binary\"",
+    },
+    Key {
+        section: "rule",
+        name: "origin",
+        kind: Kind::Pattern,
+        absent: Absent::Nothing,
+        doc: "Condition: where the article comes from matches: \"peer NAME\", \"injected\" (posted here), \"rnews\" (a batch handed in on this machine) or \"import\".",
+        example: "origin = \"peer news.example.net\"",
     },
     Key {
         section: "rule",
@@ -640,6 +708,8 @@ impl Kind {
             Self::HostPorts => "a list of \"HOST:PORT\"".into(),
             Self::Networks => "an IP address or network, or a list of them".into(),
             Self::Wildmat => "a wildmat".into(),
+            Self::Pattern => "a wildmat".into(),
+            Self::Headers => "a header condition, or a list of them".into(),
             Self::Distributions => "distributions between commas".into(),
             Self::Size => "a size".into(),
             Self::Span => "a time".into(),

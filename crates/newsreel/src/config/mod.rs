@@ -138,6 +138,12 @@ pub struct Class {
     pub compress: Compression,
     /// zstd's level.
     pub compress_level: u8,
+    /// No article is overwritten before it has been here so long.
+    pub keep_at_least: Option<Duration>,
+    /// The class that takes what would break that.
+    pub overflow: Option<String>,
+    /// How long articles should stay; only told, when they do not.
+    pub keep_target: Option<Duration>,
 }
 
 /// `[[rule]]`: an article that meets every condition given goes to `class`; the first rule that matches decides.
@@ -145,8 +151,10 @@ pub struct Class {
 pub struct Rule {
     /// Name of the class.
     pub class: String,
-    /// The first of the article's carried groups matches.
+    /// One of the article's carried groups matches.
     pub groups: Option<Groups>,
+    /// Which one.
+    pub group_match: GroupMatch,
     /// The article is longer than so many bytes.
     pub larger_than: Option<u64>,
     /// The article is shorter than so many bytes.
@@ -155,10 +163,36 @@ pub struct Rule {
     pub crossposts_at_least: Option<usize>,
     /// The From header matches.
     pub from: Option<Groups>,
+    /// A path identity, or the whole Path header, matches.
+    pub path: Option<String>,
+    /// Headers that the article must have, all of them.
+    pub header: Option<Vec<HeaderMatch>>,
+    /// The verdict on the article matches.
+    pub verdict: Option<String>,
+    /// Where the article comes from matches.
+    pub origin: Option<String>,
     /// The article has an Expires date no later than this from now.
     pub expires_within: Option<Duration>,
     /// The article has an Expires date later than this from now.
     pub expires_beyond: Option<Duration>,
+}
+
+/// A header that an article must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeaderMatch {
+    /// Its name.
+    pub name: String,
+    /// A wildmat that its value must match.
+    pub matches: String,
+}
+
+/// Which group of an article a rule looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupMatch {
+    /// The first one carried here.
+    First,
+    /// Any that it is filed in.
+    Any,
 }
 
 /// `[[peer]]`: a neighbour that may offer articles to us.

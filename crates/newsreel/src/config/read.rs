@@ -301,6 +301,9 @@ impl Reader {
             size: self.get(entry, "size", values::size),
             compress: self.get(entry, "compress", values::choice),
             compress_level: self.get(entry, "compress_level", values::integer),
+            keep_at_least: self.opt(entry, "keep_at_least", values::span),
+            overflow: self.opt(entry, "overflow", values::name),
+            keep_target: self.opt(entry, "keep_target", values::span),
         }
     }
 
@@ -309,10 +312,15 @@ impl Reader {
             head: entry.head.clone(),
             class: self.get(entry, "class", values::name),
             groups: self.opt(entry, "groups", values::wildmat),
+            group_match: self.get(entry, "match", values::choice),
             larger_than: self.opt(entry, "larger_than", values::size),
             smaller_than: self.opt(entry, "smaller_than", values::size),
             crossposts_at_least: self.opt(entry, "crossposts_at_least", values::integer),
             from: self.opt(entry, "from", values::wildmat),
+            path: self.opt(entry, "path", values::pattern),
+            header: self.opt(entry, "header", values::headers),
+            verdict: self.opt(entry, "verdict", values::pattern),
+            origin: self.opt(entry, "origin", values::pattern),
             expires_within: self.opt(entry, "expires_within", values::span),
             expires_beyond: self.opt(entry, "expires_beyond", values::span),
         }

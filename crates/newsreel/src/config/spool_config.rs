@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Compression, Config, Durability, Groups, Method, Order};
+use super::{Compression, Config, Durability, GroupMatch, Groups, HeaderMatch, Method, Order};
 
 const DAY_SECS: u64 = 86_400;
 
@@ -56,7 +56,15 @@ fn class(class: &super::Class) -> spool::ClassConfig {
                 samples: spool::Compress::SAMPLES_USUAL,
             }),
         },
+        floor: class.keep_at_least.map(|span| spool::Floor {
+            keep_at_least_secs: span.as_secs(),
+            overflow: class.overflow.clone(),
+        }),
     }
+}
+
+fn header(header: &HeaderMatch) -> spool::HeaderCondition {
+    spool::HeaderCondition { name: header.name.clone(), matches: header.matches.clone() }
 }
 
 fn rule(rule: &super::Rule) -> spool::RuleConfig {
@@ -65,10 +73,15 @@ fn rule(rule: &super::Rule) -> spool::RuleConfig {
     spool::RuleConfig {
         class: rule.class.clone(),
         groups: text(&rule.groups),
+        any_group: rule.group_match == GroupMatch::Any,
         larger_than: rule.larger_than,
         smaller_than: rule.smaller_than,
         crossposts_at_least: rule.crossposts_at_least,
         from: text(&rule.from),
+        path: rule.path.clone(),
+        headers: rule.header.iter().flatten().map(header).collect(),
+        verdict: rule.verdict.clone(),
+        origin: rule.origin.clone(),
         expires_within_secs: secs(&rule.expires_within),
         expires_beyond_secs: secs(&rule.expires_beyond),
     }

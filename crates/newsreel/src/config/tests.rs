@@ -38,6 +38,9 @@ buffers = ["text0"]
 name = "big"
 buffers = ["big0"]
 order = "sequential"
+keep_at_least = "3 days"
+overflow = "ram"
+keep_target = "10 days"
 
 [[class]]
 name = "ram"
@@ -51,6 +54,11 @@ larger_than = "64 KiB"
 smaller_than = "1 GiB"
 crossposts_at_least = 2
 from = "*@example.net*"
+match = "any"
+path = "*.example.com"
+header = { name = "X-Trace", matches = "*a, *b" }
+verdict = "binary"
+origin = "peer up*"
 expires_within = "3 days"
 expires_beyond = "1 h"
 
@@ -359,6 +367,32 @@ fn what_stands_in_the_wrong_place_is_told_where_it_belongs() {
         only_fault(&with("[[peer]]", "[[peers]]")),
         ("there is no section `peers`".into(), "peers".into(), "did you mean [[peer]]?".into())
     );
+}
+
+#[test]
+fn header_conditions_and_overflows_are_checked() {
+    let header = "header = { name = \"X-Trace\", matches = \"*a, *b\" }";
+    let two = "header = [{ name = \"A\", matches = \"*\" }, { name = \"B\", matches = \"b c\" }]";
+    let rules = read(&with(header, two)).unwrap().rules;
+    assert_eq!(rules[0].header.as_ref().unwrap()[1], HeaderMatch { name: "B".into(), matches: "b c".into() });
+    for (to, message) in [
+        ("header = \"A\"", "rule.header takes a header condition, or a list of them, not a text"),
+        ("header = { name = \"A\" }", "rule.header: it lacks `matches`"),
+        ("header = { name = \"A b\", matches = \"*\" }", "rule.header: `A b` is not a header's name"),
+        (
+            "header = { name = \"A\", matches = \"*\", is = 1 }",
+            "rule.header: `is` is neither `name` nor `matches`",
+        ),
+    ] {
+        assert_eq!(only_fault(&with(header, to)).0, message);
+    }
+    for (from, to, message) in [
+        ("overflow = \"ram\"", "overflow = \"rum\"", "there is no class `rum`"),
+        ("overflow = \"ram\"", "overflow = \"big\"", "the overflow of class `big` leads back to itself"),
+        ("keep_at_least = \"3 days\"\n", "", "overflow without keep_at_least: nothing would ever go there"),
+    ] {
+        assert_eq!(only_fault(&with(from, to)).0, message);
+    }
 }
 
 #[test]

@@ -11,7 +11,8 @@ use toml::de::DeValue;
 
 use super::keys::{Key, Kind};
 use super::words::Word;
-use super::{Cidr, Distributions, Durability, Groups, KnownCertificate, units};
+use super::{Cidr, Distributions, Durability, Groups, HeaderMatch, KnownCertificate, units};
+use netnews::wildmat::Wildmat;
 
 /// What is wrong with a value.
 #[derive(Debug)]
@@ -112,6 +113,37 @@ pub(super) fn span(key: &Key, value: &Value<'_>) -> Result<Duration, Wrong> {
         }
         _ => units::parse_span(str_of(key, value)?).map_err(|message| wrong(key, value, message)),
     }
+}
+
+/// A wildmat that may hold spaces, as values of headers do.
+pub(super) fn pattern(key: &Key, value: &Value<'_>) -> Result<String, Wrong> {
+    let text = str_of(key, value)?;
+    match Wildmat::parse_lenient(text.as_bytes()) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(wrong(key, value, format!("`{text}` is not a wildmat: {error}"))),
+    }
+}
+
+/// A header condition or a list of them.
+pub(super) fn headers(key: &Key, value: &Value<'_>) -> Result<Vec<HeaderMatch>, Wrong> {
+    match value.get_ref() {
+        DeValue::Table(_) => Ok(vec![header(key, value)?]),
+        _ => list(key, value, header),
+    }
+}
+
+fn header(key: &Key, value: &Value<'_>) -> Result<HeaderMatch, Wrong> {
+    let DeValue::Table(table) = value.get_ref() else { return Err(wrong_type(key, value)) };
+    let get = |name: &str| table.get(name).ok_or_else(|| wrong(key, value, format!("it lacks `{name}`")));
+    if let Some(other) = table.keys().find(|k| !["name", "matches"].contains(&k.get_ref().as_ref())) {
+        return Err(wrong(key, value, format!("`{}` is neither `name` nor `matches`", other.get_ref())));
+    }
+    let (name, matches) = (get("name")?, get("matches")?);
+    let found = str_of(key, name)?;
+    if found.is_empty() || !found.bytes().all(|b| b.is_ascii_graphic() && b != b':') {
+        return Err(wrong(key, name, format!("`{found}` is not a header's name")));
+    }
+    Ok(HeaderMatch { name: found.to_owned(), matches: pattern(key, matches)? })
 }
 
 fn number(value: &Value<'_>) -> Option<u64> {

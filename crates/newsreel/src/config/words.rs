@@ -1,6 +1,8 @@
 //! The words that stand for the configuration's enumerations, in one place for reading and writing.
 
-use super::{Compression, Durability, LogFormat, LogLevel, Method, Order, PeerTls, UnknownGroups};
+use super::{
+    Compression, Durability, GroupMatch, LogFormat, LogLevel, Method, Order, PeerTls, UnknownGroups,
+};
 use crate::config::units;
 
 /// An enumeration each of whose values is a word in the file.
@@ -29,6 +31,10 @@ impl Word for UnknownGroups {
 impl Word for Method {
     const WORDS: &'static [(&'static str, Self)] =
         &[("cnfs", Self::Cnfs), ("memory", Self::Memory), ("trash", Self::Trash)];
+}
+
+impl Word for GroupMatch {
+    const WORDS: &'static [(&'static str, Self)] = &[("first", Self::First), ("any", Self::Any)];
 }
 
 impl Word for Order {

@@ -9,7 +9,8 @@ use std::path::Path;
 use super::units;
 use super::words::Word;
 use super::{
-    Access, Buffer, Cidr, Class, Config, Groups, KnownCertificate, Limits, Method, Peer, Rule, Site, Tls,
+    Access, Buffer, Cidr, Class, Config, Groups, HeaderMatch, KnownCertificate, Limits, Method, Peer, Rule,
+    Site, Tls,
 };
 
 /// The keys of one section, in order; the value is TOML.
@@ -147,7 +148,18 @@ fn buffer_lines(buffer: &Buffer) -> Lines {
 }
 
 fn class_lines(class: &Class) -> Lines {
-    let Class { name, method, buffers, order, size: bytes, compress, compress_level } = class;
+    let Class {
+        name,
+        method,
+        buffers,
+        order,
+        size: bytes,
+        compress,
+        compress_level,
+        keep_at_least,
+        overflow,
+        keep_target,
+    } = class;
     let mut lines = vec![("name", quoted(name)), ("method", quoted(method.word()))];
     if *method == Method::Cnfs {
         lines.push(("buffers", list(buffers)));
@@ -158,6 +170,9 @@ fn class_lines(class: &Class) -> Lines {
     if *method == Method::Memory {
         lines.push(("size", size(*bytes)));
     }
+    optional(&mut lines, "keep_at_least", *keep_at_least, span);
+    optional(&mut lines, "overflow", overflow.as_deref(), quoted);
+    optional(&mut lines, "keep_target", *keep_target, span);
     lines
 }
 
@@ -165,22 +180,37 @@ fn rule_lines(rule: &Rule) -> Lines {
     let Rule {
         class,
         groups,
+        group_match,
         larger_than,
         smaller_than,
         crossposts_at_least,
         from,
+        path,
+        header,
+        verdict,
+        origin,
         expires_within,
         expires_beyond,
     } = rule;
     let mut lines = vec![("class", quoted(class))];
     optional(&mut lines, "groups", groups.as_ref().map(Groups::as_str), quoted);
+    lines.push(("match", quoted(group_match.word())));
     optional(&mut lines, "larger_than", *larger_than, size);
     optional(&mut lines, "smaller_than", *smaller_than, size);
     optional(&mut lines, "crossposts_at_least", *crossposts_at_least, |groups| groups.to_string());
     optional(&mut lines, "from", from.as_ref().map(Groups::as_str), quoted);
+    optional(&mut lines, "path", path.as_deref(), quoted);
+    optional(&mut lines, "header", header.as_deref(), headers);
+    optional(&mut lines, "verdict", verdict.as_deref(), quoted);
+    optional(&mut lines, "origin", origin.as_deref(), quoted);
     optional(&mut lines, "expires_within", *expires_within, span);
     optional(&mut lines, "expires_beyond", *expires_beyond, span);
     lines
+}
+
+fn headers(headers: &[HeaderMatch]) -> String {
+    let one = |h: &HeaderMatch| format!("{{ name = {}, matches = {} }}", quoted(&h.name), quoted(&h.matches));
+    format!("[{}]", headers.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
 fn peer_lines(peer: &Peer) -> Lines {

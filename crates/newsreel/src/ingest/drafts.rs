@@ -6,7 +6,7 @@
 use super::Origin;
 use netnews::overview_row::Fields;
 use netnews::{Article, Known, MessageId, date};
-use spool::{Entry, Filing, GroupId, Key};
+use spool::{Criteria, Entry, Filing, GroupId, Key};
 use std::ops::Range;
 
 /// Pieces of one article at most: before, between and after two cuts, and what is put in.
@@ -23,9 +23,9 @@ pub(super) struct Draft<'a> {
     groups: Range<usize>,
     fields: Fields<'a>,
     expires: Option<u64>,
-    from: &'a [u8],
     /// When it arrived, if not now (Unix seconds).
     arrived: Option<u64>,
+    criteria: Criteria<'a>,
 }
 
 /// What a batch will commit.
@@ -82,12 +82,18 @@ impl<'a> Drafts<'a> {
             fields: draft.fields,
             arrived: draft.arrived.unwrap_or(arrived),
             expires: draft.expires,
-            from: draft.from,
+            criteria: draft.criteria,
         }
     }
 }
 
 impl<'a> Draft<'a> {
+    /// The same with a filter's verdict.
+    pub fn with_verdict(mut self, verdict: Option<&'static str>) -> Self {
+        self.criteria.verdict = verdict;
+        self
+    }
+
     /// Makes the pieces and notes what the spool wants to know.
     pub fn of(
         article: &Article<'a>,
@@ -126,8 +132,14 @@ impl<'a> Draft<'a> {
                 .header(Known::Expires)
                 .and_then(date::parse)
                 .and_then(|at| u64::try_from(at).ok()),
-            from: value(Known::From),
             arrived: None,
+            criteria: Criteria {
+                from: value(Known::From),
+                path: value(Known::Path),
+                head: article.head(),
+                verdict: None,
+                origin: origin.for_rules(),
+            },
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Origin {
     distributions: Option<Distributions>,
     /// `None`: the Path is complete already.
     prefix: Option<PathPrefix>,
+    /// As storage rules know it.
+    for_rules: Box<str>,
 }
 
 /// What is put before the Path of a relayed article.
@@ -64,29 +66,38 @@ impl Origin {
             accept: (peer.accept.as_str() != "*").then(|| peer.accept.clone()),
             distributions: Some(peer.distributions.clone()),
             prefix: Some(PathPrefix::of_peer(identity, &peer.name, address)),
+            for_rules: format!("peer {}", peer.name).into(),
         }
     }
 
     /// A batch handed in on this machine.
     pub fn batch(identity: &str) -> Self {
         let prefix = Some(PathPrefix::plain(identity));
-        Self { name: "batch".into(), peer: None, accept: None, distributions: None, prefix }
+        let for_rules = "rnews".into();
+        Self { name: "batch".into(), peer: None, accept: None, distributions: None, prefix, for_rules }
     }
 
     /// A reader who posts; the injecting agent has completed the article, its Path too.
     pub fn injected(address: &str) -> Self {
-        Self { name: address.into(), peer: None, accept: None, distributions: None, prefix: None }
+        let for_rules = "injected".into();
+        Self { name: address.into(), peer: None, accept: None, distributions: None, prefix: None, for_rules }
     }
 
     /// Another server's spool on this machine: what it holds was relayed already, and may well have our own name in
     /// its Path.
     pub fn import() -> Self {
-        Self { name: "import".into(), peer: None, accept: None, distributions: None, prefix: None }
+        let for_rules = "import".into();
+        Self { name: "import".into(), peer: None, accept: None, distributions: None, prefix: None, for_rules }
     }
 
     /// For the log.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// As storage rules know it: `peer NAME`, `injected`, `rnews` or `import`.
+    pub fn for_rules(&self) -> &str {
+        &self.for_rules
     }
 
     /// The peer's number in the configuration.

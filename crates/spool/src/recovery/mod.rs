@@ -284,7 +284,9 @@ fn go_on(
     folds.boot_id = boot_id;
     folds.closed = false;
     folds.identity.clone_from(&config.path_identity);
-    let classes = config.classes.iter().map(|c| Class::new(c, indexes(c, &volumes), &volumes)).collect();
+    let class = |name: &str| config.classes.iter().position(|c| c.name == name);
+    let new = |c| Class::new(c, indexes(c, &volumes), &volumes, class);
+    let classes = config.classes.iter().map(new).collect();
     let sync = Arc::new(SyncState::new(journal.sync_set().clone(), config.durability));
     let mut writer = Writer::new(folds, journal, classes, sync);
     writer.push_state();
