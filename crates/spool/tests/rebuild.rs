@@ -63,7 +63,7 @@ fn fill(spool: &Spool, body: &[u8]) -> (Token, Vec<u8>) {
         fields,
         arrived: NOW,
         expires: None,
-        from: b"f",
+        criteria: Criteria::default(),
     };
     let mut outcomes = Vec::new();
     spool.commit(&[Entry::Article(filing)], &mut outcomes).unwrap();

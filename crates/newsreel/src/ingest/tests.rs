@@ -188,3 +188,45 @@ fn offline_filing_tells_why() {
     assert_eq!(file("a: b\r\n".into()), "Rejected no blank line after headers");
     assert_eq!(file(wire("<2@x>", "no.such", "")), "Rejected no group carried here");
 }
+
+/// The class that an article from `origin` goes to under these rules.
+fn class_under(rules: &str, origin: &Origin, wire: &str) -> String {
+    let classes = "\n[[class]]\nname = \"ram\"\nmethod = \"memory\"\nsize = \"64 KiB\"\n";
+    let text =
+        CONFIG.replace("UNKNOWN", "reject").replace("[[rule]]", &format!("{classes}\n{rules}\n[[rule]]"));
+    let config = config::parse(&text, Path::new("/sim/newsreel.toml")).map_err(|e| e.to_string()).unwrap();
+    let (spool, _) = Spool::open(Arc::new(SimDisk::new()), config.spool_config(), &()).unwrap();
+    let groups =
+        ["misc.test", "misc.other"].map(|name| NewGroup { name: name.into(), ..NewGroup::default() });
+    spool.add_groups(&groups).unwrap();
+    let classes: Vec<String> = config.classes.iter().map(|class| class.name.clone()).collect();
+    let filer = Filer::new(Arc::new(config), Arc::new(spool));
+    let mut dispositions = Vec::new();
+    filer.ingest(origin, &[Incoming { wire: wire.as_bytes(), claimed_id: None }], &mut dispositions);
+    let [Disposition::Accepted(token)] = dispositions[..] else { panic!("{dispositions:?}") };
+    classes[usize::from(token.class)].clone()
+}
+
+#[test]
+fn rules_see_verdict_origin_path_headers_and_every_group() {
+    let batch = Origin::batch("site.example");
+    let plain = wire("<a@b>", "misc.test,misc.other", "X-Trace: a spam b\r\n");
+    let binary = format!("{}=ybegin line=128 size=3 name=a\r\nxyz\r\n=yend size=3\r\n", plain);
+    for (condition, wire, expected) in [
+        ("verdict = \"binary\"", &plain, "text"),
+        ("verdict = \"binary\"", &binary, "ram"),
+        ("groups = \"misc.other\"", &plain, "text"),
+        ("groups = \"misc.other\"\nmatch = \"any\"", &plain, "ram"),
+        ("origin = \"rnews\"", &plain, "ram"),
+        ("origin = \"peer *\"", &plain, "text"),
+        ("path = \"x.example\"", &plain, "ram"),
+        ("path = \"site.example\"", &plain, "text"),
+        ("header = { name = \"x-trace\", matches = \"* spam *\" }", &plain, "ram"),
+        ("header = { name = \"X-Trace\", matches = \"spam\" }", &plain, "text"),
+    ] {
+        let rule = format!("[[rule]]\nclass = \"ram\"\n{condition}\n");
+        assert_eq!(class_under(&rule, &batch, wire), expected, "{condition}");
+    }
+    let rule = "[[rule]]\nclass = \"ram\"\norigin = \"injected\"\n";
+    assert_eq!(class_under(rule, &Origin::injected("192.0.2.1"), &plain), "ram");
+}
