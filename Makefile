@@ -25,7 +25,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build test check soak fuzz bench docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat
+.PHONY: run build test check soak fuzz bench docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn
 
 run: build
 	@exec $(or $(CARGO_TARGET_DIR),target)/release/newsreel up --dir $(RUN_DIR)
@@ -60,6 +60,9 @@ lab-crash: LAB_OPTIONS = --rounds $(LAB_ROUNDS)
 lab-crash lab-scale lab-recover lab-rebuild lab-flat: build
 	$(CARGO) build --release --locked -p lab --bin lab
 	$(or $(CARGO_TARGET_DIR),target)/release/lab $(@:lab-%=%) --dir $(LAB_DIR) $(LAB_OPTIONS)
+
+transcripts-inn:
+	INN=$(INN) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture transcripts::inn
 
 docs:
 	$(CARGO) run --quiet -p newsreel -- docs > docs/config.md.new

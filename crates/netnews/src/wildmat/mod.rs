@@ -66,6 +66,15 @@ impl Wildmat {
         Wildmat::with(text, pattern::lenient)
     }
 
+    /// One pattern as RFC 2980 section 3.3 has it: a comma, and a `!` at the start, are characters like others. For
+    /// XPAT, whose values hold commas.
+    pub fn parse_one(text: &[u8]) -> Result<Wildmat, WildmatError> {
+        if text.len() > WILDMAT_BYTES_MAX {
+            return Err(WildmatError::TooLong);
+        }
+        Ok(Wildmat { patterns: vec![(false, pattern::whole(text)?)] })
+    }
+
     fn with(text: &[u8], take: fn(&[u8]) -> pattern::Taken<'_>) -> Result<Wildmat, WildmatError> {
         if text.len() > WILDMAT_BYTES_MAX {
             return Err(WildmatError::TooLong);

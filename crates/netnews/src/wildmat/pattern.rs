@@ -49,13 +49,22 @@ pub(super) fn strict(text: &[u8]) -> Taken<'_> {
     Ok((shape(own.iter().map(|&b| simple(b)).collect())?, rest))
 }
 
-/// Takes a pattern with sets and backslashes off `text`.
+/// Takes a pattern with sets and backslashes off `text`, up to a comma.
 pub(super) fn lenient(text: &[u8]) -> Taken<'_> {
+    take(text, Some(b','))
+}
+
+/// The whole of `text` as one pattern with sets and backslashes.
+pub(super) fn whole(text: &[u8]) -> Result<Pattern, WildmatError> {
+    take(text, None).map(|(pattern, _)| pattern)
+}
+
+fn take(text: &[u8], end: Option<u8>) -> Taken<'_> {
     let mut elements = Vec::new();
     let mut rest = text;
     while let Some((&b, after)) = rest.split_first() {
         match b {
-            b',' => break,
+            b if Some(b) == end => break,
             b'\\' => {
                 let (&escaped, after) = after.split_first().ok_or(WildmatError::Unfinished)?;
                 elements.push(Element::Octet(escaped));

@@ -137,3 +137,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn one_pattern_takes_commas_and_exclamation_marks_as_they_are() {
+    let one =
+        |pattern: &str, text: &str| Wildmat::parse_one(pattern.as_bytes()).unwrap().matches(text.as_bytes());
+    assert!(one("Hello, *", "Hello, world"));
+    assert!(!one("Hello, *", " world"));
+    assert!(one("!*", "!x") && !one("!*", "x"));
+    assert!(one("[a,b]x", ",x") && one("a\\*", "a*") && !one("a\\*", "ab"));
+    assert!(Wildmat::parse_one(b"[a").is_err() && Wildmat::parse_one(b"").is_err());
+}

@@ -75,8 +75,8 @@ impl<'a> Column<'a> {
             (b":lines", index::LINES),
             (b"Xref", index::XREF),
         ];
-        // What the overview once called them; clients of RFC 2980 ask so for the counts.
-        const COUNTED: &[(&[u8], usize)] = &[(b"Bytes", index::BYTES), (b"Lines", index::LINES)];
+        // What the overview once called it; there is no such header.
+        const COUNTED: &[(&[u8], usize)] = &[(b"Bytes", index::BYTES)];
         let counted = if form == Form::Hdr { &[] } else { COUNTED };
         let known = FROM_OVERVIEW.iter().chain(counted).find(|(known, _)| known.eq_ignore_ascii_case(name));
         match known {
@@ -143,8 +143,7 @@ impl<S: NewsSource> Reader<S> {
     ) -> io::Result<()> {
         // Several words are one pattern with single spaces (RFC 2980 section 2.9).
         let pattern = words(patterns).collect::<Vec<_>>().join(&b' ');
-        let (Some(column), Ok(filter)) = (Column::of(name, Form::Xpat), Wildmat::parse_lenient(&pattern))
-        else {
+        let (Some(column), Ok(filter)) = (Column::of(name, Form::Xpat), Wildmat::parse_one(&pattern)) else {
             append_standard(out.text(), code::SYNTAX_ERROR);
             return Ok(());
         };

@@ -82,7 +82,10 @@ impl<S: NewsSource> Reader<S> {
                 append_description(&group, out.text());
                 out.text().extend_from_slice(b".\r\n");
             }
-            Ok(None) => append_standard(out.text(), code::NO_GROUP_SELECTED),
+            // RFC 2980's code, which RFC 4643 has for something else since.
+            Ok(None) => {
+                append(out.text(), code::AUTHENTICATION_FAILED, "Groups and descriptions unavailable")
+            }
             Err(error) => append_standard(out.text(), failed(&error)),
         }
         Ok(())

@@ -26,7 +26,7 @@ fn installed(programs: &[(&str, &str)]) -> bool {
 }
 
 /// Says aloud, past the capture of test output, that a test is skipped; on CI what it `must` have had is missed.
-fn skipped(why: &str, must: bool) -> bool {
+pub fn skipped(why: &str, must: bool) -> bool {
     let name = std::thread::current().name().unwrap_or_default().to_owned();
     assert!(!must || std::env::var_os("CI").is_none(), "{name}: {why}");
     // `eprintln` would be captured with the output of a test that passes.

@@ -1,1 +1,179 @@
-//! Plays the transcripts to INN.
+//! Plays the transcripts to INN, which must answer as they say, or as their `I[...]` lines say.
+//!
+//! A private INN with the groups, the texts for LIST and the rights of the test site is set up by `inn.sh` in the directory
+//! that `INN` names; each transcript finds it empty. Peers speak to innd, readers to nnrpd. Run by
+//! `make transcripts-inn`; without INN, or not as root, it says so and passes.
+
+use super::play::{Report, Stage, play};
+use super::script::Who;
+use super::scripts;
+use crate::clients::skipped;
+use crate::running::{GROUPS, GROUPS_CREATED, GROUPS_CREATOR, LISTS};
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// Where Debian has innd.
+const INND: &str = "/usr/lib/news/bin/innd";
+
+/// A private INN.
+struct Inn {
+    script: PathBuf,
+    dir: TempDir,
+    port: u16,
+}
+
+impl Inn {
+    fn set_up(script: PathBuf) -> Self {
+        let dir = TempDir::new().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let inn = Self { script, dir, port: free_ports() };
+        let active = inn.dir.path().join("groups");
+        let names: String = GROUPS.iter().map(|(name, _, _)| format!("{name}\n")).collect();
+        fs::write(&active, names).unwrap();
+        let (port, reader) = (inn.port.to_string(), (inn.port + 1).to_string());
+        let mut options = vec!["--storage", "tradspool", "--overview", "tradindexed", "--histsize", "1000"];
+        options.extend(["--active", active.to_str().unwrap(), "--port", &port, "--reader-port", &reader]);
+        options.extend(["--cnfs-mb", "1", "--cnfs-count", "1"]);
+        for line in
+            ["pathhost: site.example", "organization: \"Example Site\"", "artcutoff: 0", "icdsynccount: 1"]
+        {
+            options.extend(["--set", line]);
+        }
+        inn.run("setup", &options);
+        inn.configure();
+        inn
+    }
+
+    fn site(&self) -> PathBuf {
+        self.dir.path().join("inn")
+    }
+
+    /// Groups, rights and texts of the test site.
+    fn configure(&self) {
+        let etc = self.site().join("etc");
+        let active: String =
+            GROUPS.iter().map(|(name, flag, _)| format!("{name} 0000000000 0000000001 {flag}\n")).collect();
+        fs::write(etc.join("active.initial"), active).unwrap();
+        for (file, old, new) in [
+            ("incoming.conf", "  hostname:", "  patterns: \"*,!local.hidden\"\n  hostname:"),
+            ("readers.conf", "newsgroups: \"*\"", "read: \"*\"\n    post: \"*,!control\""),
+            ("readers.conf", "access: RPA", "access: RPN"),
+        ] {
+            let text = fs::read_to_string(etc.join(file)).unwrap();
+            assert!(text.contains(old), "{file}: {text}");
+            self.write(&etc.join(file), &text.replace(old, new));
+        }
+        for (name, text) in LISTS {
+            let name = if *name == "motd" { "motd.nnrpd" } else { name };
+            self.write(&etc.join(name), text);
+        }
+    }
+
+    /// Starts it anew, without articles.
+    fn start_empty(&self) {
+        self.run("reset", &[]);
+        let db = self.site().join("db");
+        let times = GROUPS.iter().map(|(name, _, _)| format!("{name} {GROUPS_CREATED} {GROUPS_CREATOR}\n"));
+        self.write(&db.join("active.times"), &times.collect::<String>());
+        let described = GROUPS.iter().filter(|(_, _, description)| !description.is_empty());
+        let titles = described.map(|(name, _, description)| format!("{name}\t{description}\n"));
+        self.write(&db.join("newsgroups"), &titles.collect::<String>());
+        self.run("start", &[]);
+    }
+
+    /// Writes a file that belongs to the user of its directory, as INN wants.
+    fn write(&self, path: &Path, text: &str) {
+        use std::os::unix::fs::MetadataExt;
+        fs::write(path, text).unwrap();
+        let owner = fs::metadata(path.parent().unwrap()).unwrap();
+        chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
+    }
+
+    fn run(&self, command: &str, options: &[&str]) {
+        let output = Command::new(&self.script).arg(command).arg(self.site()).args(options).output().unwrap();
+        assert!(output.status.success(), "inn.sh {command}: {output:?}");
+    }
+}
+
+impl Stage for Inn {
+    fn address(&self, who: Who) -> SocketAddr {
+        let port = if who == Who::Peer { self.port } else { self.port + 1 };
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn operate(&self, words: &[&str]) -> bool {
+        let (name, rest) = words.split_first().unwrap();
+        let mut command = vec!["ctlinnd", "-s", name];
+        command.extend(rest);
+        if *name == "newgroup" {
+            command.push(GROUPS_CREATOR);
+        }
+        self.run("news", &command);
+        true
+    }
+
+    fn is_inn(&self) -> bool {
+        true
+    }
+}
+
+impl Drop for Inn {
+    fn drop(&mut self) {
+        let _stopped_or_not = Command::new(&self.script).arg("stop").arg(self.site()).output();
+    }
+}
+
+/// A port that is free, as is the one after it.
+fn free_ports() -> u16 {
+    let free = |port: &u16| (0..2).all(|n| TcpListener::bind(("127.0.0.1", port + n)).is_ok());
+    (12_000..32_000).step_by(10).find(free).unwrap()
+}
+
+/// The script that sets INN up; `None`, aloud, if it cannot be.
+fn script() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let dir = std::env::var_os("INN").unwrap_or_else(|| "../shared/peers/inn".into());
+    let script = root.join(dir).join("inn.sh");
+    let why = if !Path::new(INND).is_file() {
+        "(install inn2)"
+    } else if !script.is_file() {
+        "(INN must name the directory of inn.sh)"
+    } else if !rustix::process::geteuid().is_root() {
+        "(only root can run INN as its own user)"
+    } else {
+        return Some(script);
+    };
+    skipped(why, false);
+    None
+}
+
+#[test]
+#[ignore = "needs INN and root: make transcripts-inn"]
+fn inn_answers_as_the_transcripts_say() {
+    let Some(script) = script() else { return };
+    let inn = Inn::set_up(script);
+    let mut report = Report::default();
+    let mut passed_over = 0;
+    for script in scripts() {
+        if script.newsreel_only {
+            passed_over += script.exchanges();
+            continue;
+        }
+        inn.start_empty();
+        play(&script, &inn, &mut report);
+    }
+    let told: Vec<_> = report.otherwise.iter().map(ToString::to_string).collect();
+    assert!(told.is_empty(), "\n{}\n{} turns are answered otherwise by INN", told.join("\n"), told.len());
+    let explained: usize = report.explained.values().sum();
+    println!(
+        "INN: {} exchanges played, {explained} of them answered otherwise and explained; {passed_over} not for INN",
+        report.played
+    );
+    let mut names: Vec<_> = report.explained.iter().collect();
+    names.sort();
+    names.iter().for_each(|(name, times)| println!("  {name}: {times}"));
+}

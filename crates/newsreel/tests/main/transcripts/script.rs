@@ -74,6 +74,8 @@ pub enum Step {
 pub struct Script {
     pub name: String,
     pub steps: Vec<Step>,
+    /// It is about what only newsreel has, or has otherwise on purpose: not played to INN.
+    pub newsreel_only: bool,
 }
 
 impl Script {
@@ -84,7 +86,8 @@ impl Script {
         let mut reader = Lines::new(&name, &text);
         reader.script();
         let steps = reader.steps;
-        Self { name, steps }
+        let newsreel_only = text.lines().any(|line| line == "NEWSREEL ONLY");
+        Self { name, steps, newsreel_only }
     }
 
     pub fn turns(&self) -> impl Iterator<Item = &Turn> {
@@ -167,7 +170,8 @@ impl<'a> Lines<'a> {
                 self.turn();
                 continue;
             } else {
-                assert!(line.is_empty() || line.starts_with('#'), "{place}\nis not a transcript line");
+                let silent = line.is_empty() || line.starts_with('#') || line == "NEWSREEL ONLY";
+                assert!(silent, "{place}\nis not a transcript line");
             }
             self.lines.next();
         }
