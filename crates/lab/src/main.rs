@@ -2,7 +2,8 @@
 //!
 //! `crash` kills the server under a feed and checks what it promised; `scale` opens thousands of connections and weighs
 //! them; `recover` times the start of a big spool after a crash; `rebuild` times making its indexes anew; `flat` compares a huge spool with an empty one. Each
-//! makes its own site below `--dir`, prints what it saw, and exits with 1 if something did not hold. The speed table
+//! makes its own site below `--dir`, prints what it saw, and exits with 1 if something did not hold. `tls-load` reads from
+//! a server that runs already, over TLS and COMPRESS. The speed table
 //! beside INN is `bench/bench.sh`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -19,6 +20,7 @@ mod recover;
 mod rng;
 mod scale;
 mod site;
+mod tls_load;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -46,6 +48,8 @@ enum Command {
     Rebuild(rebuild::Options),
     /// The same figures on an empty and on a huge server
     Flat(flat::Options),
+    /// Readers over plain, encrypted and compressed connections to a server that runs
+    TlsLoad(tls_load::Options),
 }
 
 /// Where the servers of the lab run.
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Command::Recover(options) => recover::run(&options),
         Command::Rebuild(options) => rebuild::run(&options),
         Command::Flat(options) => flat::run(&options),
+        Command::TlsLoad(options) => tls_load::run(&options),
     };
     match verdict {
         Ok(true) => ExitCode::SUCCESS,

@@ -9,6 +9,8 @@ mod checks;
 pub mod cli;
 pub mod config;
 pub mod control_socket;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod import;
 pub mod ingest;
 mod inject;

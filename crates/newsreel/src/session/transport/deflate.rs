@@ -12,6 +12,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Connections that may be compressed at once: each holds about 45 KB for decoding.
 const COMPRESSED_CONNECTIONS_MAX: usize = 4096;
+/// Compressors that may be kept between answers: each holds about 300 KB. Without one, an answer refers back to nothing
+/// before it.
+const KEPT_COMPRESSORS_MAX: usize = 256;
 /// How hard to try. Level 3 gives most of the gain; each step up costs more time than it saves bytes.
 const LEVEL: u32 = 3;
 /// Bytes of output that one byte of input may make, on average. Deflate's most is 1,032; commands and articles stay
@@ -22,11 +25,17 @@ const PIECE_BYTES: usize = 16 << 10;
 
 /// Who may have a compressed connection now.
 #[derive(Debug, Clone)]
-pub(crate) struct Compressed(Arc<Semaphore>);
+pub(crate) struct Compressed {
+    connections: Arc<Semaphore>,
+    kept: Arc<Semaphore>,
+}
 
 impl Default for Compressed {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(COMPRESSED_CONNECTIONS_MAX)))
+        Self {
+            connections: Arc::new(Semaphore::new(COMPRESSED_CONNECTIONS_MAX)),
+            kept: Arc::new(Semaphore::new(KEPT_COMPRESSORS_MAX)),
+        }
     }
 }
 
@@ -34,8 +43,8 @@ impl Compressed {
     /// Both directions of a new compressed connection; `None` if there are too many. `free_bytes` is what a client may
     /// expand without being looked at: its largest article.
     pub fn begin(&self, free_bytes: u64) -> Option<(Deflating, Inflating)> {
-        let permit = self.0.clone().try_acquire_owned().ok()?;
-        Some((Deflating::new(), Inflating::new(free_bytes, Some(permit))))
+        let permit = self.connections.clone().try_acquire_owned().ok()?;
+        Some((Deflating::new(self.kept.clone()), Inflating::new(free_bytes, Some(permit))))
     }
 }
 
@@ -43,11 +52,14 @@ impl Compressed {
 pub(crate) struct Deflating {
     /// Made when something is sent.
     compress: Option<Box<Compress>>,
+    /// That it may be kept.
+    permit: Option<OwnedSemaphorePermit>,
+    kept: Arc<Semaphore>,
 }
 
 impl Deflating {
-    fn new() -> Self {
-        Self { compress: None }
+    fn new(kept: Arc<Semaphore>) -> Self {
+        Self { compress: None, permit: None, kept }
     }
 
     /// Whether it holds memory that [`Deflating::forget`] frees.
@@ -58,6 +70,17 @@ impl Deflating {
     /// Forgets what was sent. Only behind a flush.
     pub fn forget(&mut self) {
         self.compress = None;
+        self.permit = None;
+    }
+
+    /// Between two answers: the compressor stays if it may. Only behind a flush.
+    pub fn rest(&mut self) {
+        if self.compress.is_some() && self.permit.is_none() {
+            self.permit = self.kept.clone().try_acquire_owned().ok();
+            if self.permit.is_none() {
+                self.compress = None;
+            }
+        }
     }
 
     /// Appends `plain`, compressed, to `out`; with `flush` also all that was held back.
@@ -86,13 +109,18 @@ pub(crate) struct Inflating {
     decompress: Box<Decompress>,
     free_bytes: u64,
     /// The last call filled its room, so there may be more output without more input.
-    pub(super) has_more: bool,
+    has_more: bool,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Inflating {
     fn new(free_bytes: u64, permit: Option<OwnedSemaphorePermit>) -> Self {
         Self { decompress: Box::new(Decompress::new(false)), free_bytes, has_more: false, _permit: permit }
+    }
+
+    /// Whether there may be more output without more input.
+    pub fn has_more(&self) -> bool {
+        self.has_more
     }
 
     /// Decodes into the room that `out` has; returns how much of `input` is done with.
@@ -122,4 +150,65 @@ impl Inflating {
 
 fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the compressed stream is damaged")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzzing::{deflate_in_pieces, inflate_in_pieces};
+
+    #[test]
+    fn what_is_sent_in_pieces_is_read_in_pieces() {
+        let text: Vec<u8> = (0..200_000u32).flat_map(|n| (n / 7 * 31).to_le_bytes()).collect();
+        for (piece, forget) in [(1000, false), (1000, true), (70_000, true), (1 << 20, false)] {
+            let stream = deflate_in_pieces(&text, piece, forget);
+            for (arriving, room) in [(1 << 20, 1 << 20), (1, 4096), (1500, 7), (16_384, 16_384)] {
+                let read = inflate_in_pieces(&stream, arriving, room, 0);
+                assert!(read == Ok(text.clone()), "{piece} {forget} {arriving} {room}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_found_before_it_has_grown() {
+        let stream = deflate_in_pieces(&vec![0; 256 << 20], 1 << 20, false);
+        assert!(stream.len() < 1 << 20, "{}", stream.len());
+        let free_bytes = 4 << 20;
+        let got = inflate_in_pieces(&stream, 16 << 10, 16 << 10, free_bytes).unwrap_err();
+        assert!(got as u64 <= free_bytes + EXPANSION_MAX * 64 * 1024, "{got}");
+    }
+
+    #[test]
+    fn an_article_that_packs_well_is_no_bomb() {
+        let article = vec![b'x'; 1 << 20];
+        let stream = deflate_in_pieces(&article, 1 << 20, false);
+        assert!(stream.len() as u64 * EXPANSION_MAX < article.len() as u64);
+        assert_eq!(inflate_in_pieces(&stream, 1400, 16 << 10, 1 << 20), Ok(article));
+    }
+
+    #[test]
+    fn compressors_beyond_those_kept_are_forgotten_between_answers() {
+        let compressed = Compressed::default();
+        let mut all: Vec<_> = (0..KEPT_COMPRESSORS_MAX + 1).map(|_| compressed.begin(0).unwrap().0).collect();
+        let mut out = Vec::new();
+        for deflating in &mut all {
+            deflating.deflate(b"text", true, &mut out).unwrap();
+            deflating.rest();
+        }
+        assert_eq!(all.iter().filter(|deflating| deflating.is_warm()).count(), KEPT_COMPRESSORS_MAX);
+        all[0].forget();
+        let last = all.last_mut().unwrap();
+        last.deflate(b"text", true, &mut out).unwrap();
+        last.rest();
+        assert!(last.is_warm());
+    }
+
+    #[test]
+    fn connections_are_counted() {
+        let compressed = Compressed::default();
+        let all: Vec<_> = (0..COMPRESSED_CONNECTIONS_MAX).map(|_| compressed.begin(0).unwrap()).collect();
+        assert!(compressed.begin(0).is_none());
+        drop(all);
+        assert!(compressed.begin(0).is_some());
+    }
 }

@@ -122,14 +122,14 @@ impl Layered {
             }
             Some((_, inflating)) => loop {
                 let rest = pending.get(*at..).unwrap_or_default();
-                if rest.is_empty() && !inflating.has_more {
+                if rest.is_empty() && !inflating.has_more() {
                     break;
                 }
                 let before = target.len();
                 let taken = inflating.inflate(rest, target)?;
                 *at += taken;
                 if target.len() == target.capacity() {
-                    self.has_more = inflating.has_more;
+                    self.has_more = inflating.has_more();
                     break;
                 }
                 if taken == 0 && target.len() == before {
@@ -202,6 +202,9 @@ impl Layered {
     pub fn release(&mut self) {
         if self.pending.is_empty() && self.pending.capacity() > 0 {
             pool::give(std::mem::take(&mut self.pending));
+        }
+        if let Some((deflating, _)) = &mut self.deflate {
+            deflating.rest();
         }
         if let Some(tls) = &mut self.tls {
             tls.release();
