@@ -169,7 +169,8 @@ impl Session {
             match event {
                 Event::Bytes => {}
                 Event::End => return Ok(()),
-                Event::Late => return self.part("Timeout").await,
+                // Without a word: it might pass for the answer to a command under way (RFC 3977 section 3.1).
+                Event::Late => return self.linger().await,
                 Event::Stop if self.expecting.is_article() => {
                     self.pace.hurry(STOP_GRACE);
                     continue;

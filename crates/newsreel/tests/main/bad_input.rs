@@ -241,6 +241,16 @@ fn half_closed_sockets_are_served_to_the_end() {
     assert_eq!(server.client().ask("CHECK <i@x.example>"), "238 <i@x.example>");
 }
 
+#[test]
+fn who_is_idle_is_left_without_a_word() {
+    let server = Server::start_with(|text| text.replace("\"3 min\"", "\"1 s\""));
+    let mut client = server.client();
+    assert!(client.ask("DATE").starts_with("111 "));
+    let begun = Instant::now();
+    assert_eq!(client.rest(), "");
+    assert!(begun.elapsed() > Duration::from_millis(900), "{:?}", begun.elapsed());
+}
+
 /// More than a command line, without its end.
 const LONG: &str = match std::str::from_utf8(&[b'y'; 700]) {
     Ok(text) => text,
@@ -254,7 +264,7 @@ fn dribble(mut client: Client, opening: &str) {
         std::thread::sleep(Duration::from_millis(100));
     }
     let rest = client.rest();
-    assert!(rest.ends_with("400 Timeout\r\n") || rest.is_empty(), "{opening}: {rest}");
+    assert!(!rest.contains("400 "), "{opening}: {rest}");
     let cut_after = begun.elapsed();
     assert!(cut_after > Duration::from_millis(900), "{opening}: {cut_after:?}");
     assert!(cut_after < Duration::from_secs(6), "{opening}: {cut_after:?}");

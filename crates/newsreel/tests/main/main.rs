@@ -10,6 +10,7 @@ mod clients;
 mod compress;
 mod feeding;
 mod layers;
+mod lists;
 mod many;
 mod running;
 mod stopping;

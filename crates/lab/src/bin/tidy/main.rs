@@ -1,11 +1,13 @@
 //! tidy: checks the rules of this tree that neither rustc nor clippy knows, and prints what breaks them.
 //!
-//! Run by `make check` from the tree's root. `source` reads files, `rules` holds one function for each rule; what the
+//! Run by `make check` from the tree's root. `source` reads files, `rules` holds one function for each rule, `specs` the one for
+//! `docs/specs.md`; what the
 //! rules are for is said in CONTRIBUTING.md.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod rules;
 mod source;
+mod specs;
 
 use std::path::Path;
 use std::process::ExitCode;

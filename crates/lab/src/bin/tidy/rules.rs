@@ -48,7 +48,7 @@ impl fmt::Display for Finding {
     }
 }
 
-fn finding(file: &File, line: usize, what: impl Into<String>) -> Finding {
+pub fn finding(file: &File, line: usize, what: impl Into<String>) -> Finding {
     Finding { path: file.path.clone(), line, what: what.into() }
 }
 
@@ -65,6 +65,7 @@ pub fn all(tree: &Tree) -> Vec<Finding> {
         tests_assert(tree),
         one_commit_point(tree),
         machine_paths(tree),
+        crate::specs::rule(tree),
     ]
     .concat()
 }

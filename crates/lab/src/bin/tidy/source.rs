@@ -7,7 +7,7 @@ use std::path::Path;
 /// Directories that hold no source of ours.
 const SKIPPED: &[&str] = &[".git", "target", "run", "corpus", "artifacts", "bench-results"];
 /// Files that are looked at, by the end of their names.
-const ENDINGS: &[&str] = &[".rs", ".md", ".toml", ".sh", ".service", "Makefile", ".ci/run"];
+const ENDINGS: &[&str] = &[".rs", ".md", ".toml", ".sh", ".service", ".txt", "Makefile", ".ci/run"];
 
 /// A file.
 #[derive(Debug)]
