@@ -1,6 +1,6 @@
 //! The checkpoint: all folds as of one journal position (`docs/formats/checkpoint.md`).
 //!
-//! One file, `index/checkpoint`, replaced by rename after everything it speaks of is durable. Opening loads it and
+//! One file, `index/checkpoint`, and its copy, each replaced by rename after everything it speaks of is durable. Opening loads it and
 //! replays the journal from its position. Taking one ([`take`]) is a copy in memory under the writer's lock; writing
 //! it ([`Taken::write`]) happens in the syncing thread.
 
@@ -18,6 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const MAGIC: &[u8; 8] = b"NCheckp1";
+/// The two copies, in the order in which they are written.
+pub(crate) const NAMES: [&str; 2] = ["checkpoint", "checkpoint.copy"];
 /// Row text left in open blocks by a checkpoint, over all groups; beyond it the biggest are closed.
 const OPEN_TEXT_BYTES_MAX: usize = 8 << 20;
 
@@ -197,14 +199,17 @@ impl Taken {
         self.files.iter().try_for_each(|f| f.sync())?;
         self.segments.iter().try_for_each(|s| s.sync())?;
         self.dirs.iter().try_for_each(|d| disk.sync_dir(d))?;
-        let (new, path) = (self.dir.join("checkpoint.new"), self.dir.join("checkpoint"));
-        let file = disk.open(&new, Open::Create)?;
-        file.set_len(0)?;
         let crc = crc32c::crc32c(&self.bytes).to_le_bytes();
-        file.write_all_at(&[IoSlice::new(MAGIC), IoSlice::new(&crc), IoSlice::new(&self.bytes)], 0)?;
-        file.sync()?;
-        disk.rename(&new, &path)?;
-        disk.sync_dir(&self.dir)?;
+        // One whole copy is there at every moment.
+        for name in NAMES {
+            let (new, path) = (self.dir.join(format!("{name}.new")), self.dir.join(name));
+            let file = disk.open(&new, Open::Create)?;
+            file.set_len(0)?;
+            file.write_all_at(&[IoSlice::new(MAGIC), IoSlice::new(&crc), IoSlice::new(&self.bytes)], 0)?;
+            file.sync()?;
+            disk.rename(&new, &path)?;
+            disk.sync_dir(&self.dir)?;
+        }
         for path in &self.dead {
             match disk.remove(path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -221,17 +226,19 @@ impl Taken {
 }
 
 impl Checkpoint {
-    /// Reads the checkpoint; `Ok(None)` if there is none or it is damaged.
-    pub fn read(disk: &dyn Disk, dir: &Path) -> io::Result<Option<Self>> {
-        let file = match disk.open(&dir.join("checkpoint"), Open::ReadOnly) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(e),
-        };
+    /// Reads the newer of the checkpoint's two copies; `None` if there is none, or both are damaged.
+    pub fn read(disk: &dyn Disk, dir: &Path) -> Option<Self> {
+        let copies = NAMES.iter().filter_map(|name| Self::read_copy(disk, &dir.join(name)).ok().flatten());
+        copies.max_by_key(|c| c.position)
+    }
+
+    /// Reads one copy; `Ok(None)` if it is damaged.
+    pub fn read_copy(disk: &dyn Disk, path: &Path) -> io::Result<Option<Self>> {
+        let file = disk.open(path, Open::ReadOnly)?;
         let mut bytes = vec![0; file.len()? as usize];
         file.read_exact_at(&mut bytes, 0)?;
         let Some((head, body)) = bytes.split_at_checked(MAGIC.len() + 4) else { return Ok(None) };
-        if !head.starts_with(MAGIC) || head[MAGIC.len()..] != crc32c::crc32c(body).to_le_bytes() {
+        if !head.starts_with(MAGIC) || head.get(MAGIC.len()..) != Some(&crc32c::crc32c(body).to_le_bytes()) {
             return Ok(None);
         }
         Ok(Self::decode(body).map(|c| Self { bytes: bytes.len() as u64, ..c }))

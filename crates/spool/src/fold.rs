@@ -16,6 +16,7 @@ use crate::method::Volumes;
 use crate::overview::{RowEntry, Segments};
 use crate::packing::Packing;
 use crate::promise::GroupNumbers;
+use crate::rebuild::residents_between;
 use crate::residents::Residents;
 use crate::rules::Rules;
 use crate::token::Token;
@@ -116,10 +117,19 @@ impl Folds {
         let (Some(v), Some(residents)) = (volumes.all().get(volume), self.residents.get_mut(volume)) else {
             return Ok(());
         };
+        let recover = |from: Option<u64>, to: Option<u64>| residents_between(&shared, &**v, from, to);
         let tail = v.tail_at(head.max(v.head()));
         let table = shared.groups.table();
         let (mut gone, now) = (0, unix_now());
-        while let Some(resident) = residents.pop_before(tail)? {
+        loop {
+            let resident = match residents.pop_before(tail) {
+                Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                    residents.recover(recover)?;
+                    continue;
+                }
+                popped => popped?,
+            };
+            let Some(resident) = resident else { break };
             // Not so if it was cancelled.
             gone += u64::from(v.is_alive(resident.place));
             for (group, number) in &resident.numbers {

@@ -19,9 +19,10 @@ use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
 use crate::progress::Progress;
 use crate::reading::Patience;
 use crate::recovery::{self, Paths};
+use crate::residents::Resident;
 use crate::token::{MethodKind, Token};
 use regions::{Record, Region, Regions};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -84,6 +85,27 @@ fn pairs_of(value: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
         let (len, number) = pair(p)?;
         Some((p.get(..len)?, number))
     })
+}
+
+/// The articles that lie in a volume from one place on and before another, as residents; for when their own entries are
+/// damaged. Without a place it is the volume's end on that side.
+pub(crate) fn residents_between(
+    shared: &Shared,
+    volume: &dyn Volume,
+    from: Option<u64>,
+    to: Option<u64>,
+) -> VecDeque<Resident> {
+    let mut scan = Scan::new(volume);
+    scan.at = scan.at.max(from.unwrap_or(0).next_multiple_of(volume.block()));
+    scan.end = to.unwrap_or(scan.end).min(scan.end);
+    let mut found = VecDeque::new();
+    while let Some(header) = scan.next() {
+        let data = scan.record().get(HEADER_BYTES..).unwrap_or_default();
+        let line = if header.packed { crate::packing::xref_line(data) } else { data };
+        let numbers = xref_numbers(shared, line);
+        found.push_back(Resident { place: header.place, arrived: header.arrived, numbers });
+    }
+    found
 }
 
 /// The volumes that rows of the journal tell of.

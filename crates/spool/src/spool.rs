@@ -394,7 +394,7 @@ impl Spool {
         let writer = &mut *writer;
         let mut buffers = Vec::new();
         for (volume, residents) in self.shared.volumes.load().all().iter().zip(&mut writer.folds.residents) {
-            let front = residents.front()?;
+            let front = residents.front().unwrap_or_default();
             buffers.push(BufferStatus {
                 name: volume.name().to_owned(),
                 method: volume.method().name(),

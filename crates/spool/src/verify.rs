@@ -64,6 +64,7 @@ impl Spool {
         }
         progress.finish();
         self.verify_history(progress, &mut report);
+        self.verify_residents(&mut report);
         self.shared.packing.verify(&mut |place, what| report.found(place, what));
         report
     }
@@ -123,6 +124,18 @@ impl Spool {
             }
         }
         seen
+    }
+
+    fn verify_residents(&self, report: &mut VerifyReport) {
+        let mut writer = self.writer.lock();
+        let volumes = self.shared.volumes.load();
+        for (volume, residents) in volumes.all().iter().zip(&mut writer.folds.residents) {
+            let found = &mut |page| {
+                let what = "is damaged; what it told is read from the buffer when it is needed";
+                report.found(format!("residents of {}, page at {page}", volume.name()), what);
+            };
+            residents.verify(found);
+        }
     }
 
     fn verify_history(&self, progress: &dyn Progress, report: &mut VerifyReport) {

@@ -77,7 +77,7 @@ fn an_index_lost_after_the_journal_was_lost() {
         let (spool, recovery) = open(&disk, &config);
         assert_eq!(agree(&spool), before, "{recovery}");
         close(spool);
-        disk.remove(Path::new("/s/index/checkpoint")).unwrap();
+        lose_checkpoint(&disk);
         let (spool, recovery) = open(&disk, &config);
         assert!(recovery.rebuilt.is_some(), "{recovery}");
         assert_eq!(agree(&spool), before, "{recovery}");
@@ -236,6 +236,12 @@ fn damaged_journal(config: &SpoolConfig, killed: bool) -> (Arc<dyn Disk>, Named)
     (disk, before)
 }
 
+fn lose_checkpoint(disk: &Arc<dyn Disk>) {
+    ["checkpoint", "checkpoint.copy"]
+        .iter()
+        .for_each(|name| disk.remove(&Path::new("/s/index").join(name)).unwrap());
+}
+
 #[test]
 fn a_damaged_row_amid_the_journal_is_no_end() {
     let config = SpoolConfig {
@@ -244,7 +250,7 @@ fn a_damaged_row_amid_the_journal_is_no_end() {
         ..config("/s", &[("a", 400_000)])
     };
     let (disk, before) = damaged_journal(&config, false);
-    disk.remove(Path::new("/s/index/checkpoint")).unwrap();
+    lose_checkpoint(&disk);
     let (spool, recovery) = open(&disk, &config);
     assert!(recovery.rebuilt.is_some(), "{recovery}");
     assert_eq!(agree(&spool), before, "{recovery}");
@@ -252,7 +258,7 @@ fn a_damaged_row_amid_the_journal_is_no_end() {
     spool.change_group("test.g1", &change).unwrap();
     close(spool);
     // And what comes after the loss is never taken for all there ever was, by whatever end.
-    disk.remove(Path::new("/s/index/checkpoint")).unwrap();
+    lose_checkpoint(&disk);
     let (spool, recovery) = open(&disk, &config);
     assert!(recovery.rebuilt.is_some(), "{recovery}");
     assert_eq!(agree(&spool), before, "{recovery}");
@@ -277,7 +283,7 @@ fn a_missing_journal_file_is_no_end() {
     };
     let (disk, before) = damaged_journal(&config, false);
     disk.remove(&files(&disk, "/s/journal")[1]).unwrap();
-    disk.remove(Path::new("/s/index/checkpoint")).unwrap();
+    lose_checkpoint(&disk);
     let (spool, recovery) = open(&disk, &config);
     assert!(recovery.rebuilt.is_some(), "{recovery}");
     assert_eq!(agree(&spool), before, "{recovery}");
@@ -487,7 +493,8 @@ fn another_secret_is_refused() {
     feed(&spool, 0..5, 1, 900);
     close(spool);
     let path = Path::new("/s/secret");
-    overwrite(&disk, path, 0, format!("{:032x}\n", 77).as_bytes());
+    let digits = format!("{:032x}", 77);
+    overwrite(&disk, path, 0, format!("{digits} {:08x}\n", crc32c::crc32c(digits.as_bytes())).as_bytes());
     assert!(error(&disk, &config).contains("buffer \"a\""), "{}", error(&disk, &config));
     disk.remove(path).unwrap();
     let (spool, _) = open(&disk, &config);

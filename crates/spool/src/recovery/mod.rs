@@ -12,7 +12,7 @@ mod parts;
 mod replay;
 mod suspects;
 
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_now;
 use crate::commit::Writer;
 use crate::config::{BufferConfig, ClassConfig, SpoolConfig};
@@ -117,7 +117,7 @@ fn open(
     let mut recovery = Recovery::default();
     let journal_oldest =
         JournalReader::open(&disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
-    let checkpoint = Checkpoint::read(&*disk, &paths.index).map_err(io("read checkpoint in"))?;
+    let checkpoint = Checkpoint::read(&*disk, &paths.index);
     let found = open_buffers(&*disk, &config)?;
     let used = found.iter().flatten().any(|f| f.header.as_ref().is_some_and(|h| h.written > 2));
     recovery.new = checkpoint.is_none() && journal_oldest.is_none() && !used;
@@ -209,8 +209,8 @@ fn open_buffers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<Option<Foun
 /// Removes all index files, the checkpoint first: no other may be made anew while it might still be found.
 fn wipe_indexes(disk: &dyn Disk, paths: &Paths) -> io::Result<()> {
     disk.create_dir(&paths.index)?;
-    if disk.list(&paths.index)?.iter().any(|name| name == "checkpoint") {
-        disk.remove(&paths.index.join("checkpoint"))?;
+    for name in disk.list(&paths.index)?.iter().filter(|n| checkpoint::NAMES.contains(&n.as_str())) {
+        disk.remove(&paths.index.join(name))?;
     }
     disk.sync_dir(&paths.index)?;
     let mut dirs = vec![paths.index.clone(), paths.history.clone(), paths.overview.clone()];

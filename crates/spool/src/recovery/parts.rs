@@ -126,10 +126,10 @@ fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Res
     let io = |doing: &'static str| SpoolError::io(doing, path.clone());
     let parse = |text: &str| u128::from_str_radix(text.trim(), 16).ok().map(u128::to_be_bytes);
     let file = disk.open(&path, Open::CreatePrivate).map_err(io("open"))?;
-    let mut text = vec![0; 33];
+    let mut text = vec![0; SECRET_FILE_BYTES];
     let n = file.read_at(&mut text, 0).map_err(io("read"))?;
     let headers = || found.iter().flatten().filter_map(|f| f.header.as_ref());
-    if let Some(secret) = text.get(..n).and_then(|t| std::str::from_utf8(t).ok()).and_then(parse) {
+    if let Some(secret) = text.get(..n).and_then(read_secret) {
         if let Some(other) = headers().find(|h| parse(&h.secret).is_some_and(|s| s != secret)) {
             return Err(SpoolError::Unfit(format!(
                 "the secret in {} is not the one that buffer \"{}\" was made with; put the right file back, or remove \
@@ -142,12 +142,29 @@ fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Res
     }
     let known = headers().find_map(|h| parse(&h.secret));
     let secret = known.unwrap_or_else(random_secret);
-    let text = format!("{}\n", hex(&secret));
+    let text = secret_text(&secret);
+    file.set_len(0).map_err(io("write"))?;
     file.write_all_at(&[io::IoSlice::new(text.as_bytes())], 0)
         .and_then(|()| file.sync())
         .map_err(io("write"))?;
     disk.sync_dir(&config.dir).map_err(io("sync"))?;
     Ok(secret)
+}
+
+/// Length of the file `secret`: digits, space, checksum, LF.
+const SECRET_FILE_BYTES: usize = 42;
+
+/// The file `secret`.
+fn secret_text(secret: &[u8; 16]) -> String {
+    let digits = hex(secret);
+    format!("{digits} {:08x}\n", crc32c::crc32c(digits.as_bytes()))
+}
+
+/// Reads it; `None` if a single bit is not as it was written.
+pub(crate) fn read_secret(text: &[u8]) -> Option<[u8; 16]> {
+    let digits = std::str::from_utf8(text.get(..32)?).ok()?;
+    let secret = u128::from_str_radix(digits, 16).ok()?.to_be_bytes();
+    (secret_text(&secret).as_bytes() == text).then_some(secret)
 }
 
 /// Source the system's random source, by way of the standard library's.

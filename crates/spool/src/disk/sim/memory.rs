@@ -43,7 +43,8 @@ impl Memory {
             let from = bytes.get(at % 8..).unwrap_or_default();
             let n = from.len().min(buf.len());
             let (now, later) = buf.split_at_mut(n);
-            now.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
+            // In one call: the crash tests, which are not optimized, spend most of their time here.
+            now.copy_from_slice(from.get(..n).unwrap_or_default());
             buf = later;
             at += n;
         }
@@ -57,9 +58,17 @@ impl Memory {
             let (now, later) = bytes.split_at(bytes.len().min(8 - at % 8));
             let merge = |old: u64| {
                 let mut new = old.to_ne_bytes();
-                new.iter_mut().skip(at % 8).zip(now).for_each(|(to, from)| *to = *from);
+                if let Some(part) = new.get_mut(at % 8..at % 8 + now.len()) {
+                    part.copy_from_slice(now);
+                }
                 Some(u64::from_ne_bytes(new))
             };
+            if let Ok(whole) = <[u8; 8]>::try_from(now) {
+                word.store(u64::from_ne_bytes(whole), Ordering::Release);
+                at += 8;
+                bytes = later;
+                continue;
+            }
             let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, merge);
             at += now.len();
             bytes = later;
