@@ -24,10 +24,10 @@ use drafts::{Draft, Drafts};
 use netnews::article::Headers;
 use netnews::nntp::wire;
 use netnews::{Article, Known, MessageId};
-use spool::{GroupId, GroupTable, Key, Lookup, Outcome, Spool, Ticket, Token, Trouble};
+use spool::{GroupId, GroupTable, Key, Lookup, Outcome, Spool, Ticket, Token, Trouble, TroubleKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 
 /// Headers looked at in an article that is too large to be taken.
 const HEADERS_MAX: usize = 200;
@@ -70,6 +70,8 @@ pub struct Filer {
     counters: Arc<Counters>,
     /// Whether the last commit failed; so that trouble is logged when it comes and goes, not for every article.
     in_trouble: AtomicBool,
+    /// A storage class was found full; said once.
+    class_full: AtomicBool,
 }
 
 impl Filer {
@@ -84,6 +86,7 @@ impl Filer {
             policy,
             counters: Arc::new(Counters::default()),
             in_trouble: AtomicBool::new(false),
+            class_full: AtomicBool::new(false),
         }
     }
 
@@ -242,6 +245,7 @@ impl Filer {
             *disposition = match outcome {
                 Outcome::Filed(filed) => Disposition::Accepted(filed.token),
                 Outcome::Duplicate | Outcome::Remembered => Disposition::Rejected(Reject::Duplicate),
+                Outcome::Full => Disposition::TryLater,
                 Outcome::Unfit => Disposition::Rejected(Reject::NoPlace),
                 Outcome::NumberTaken => Disposition::Rejected(Reject::NumberTaken),
             };
@@ -251,7 +255,11 @@ impl Filer {
                 if self.in_trouble.load(Ordering::Relaxed) && self.in_trouble.swap(false, Ordering::Relaxed) {
                     info!("the spool takes articles again");
                 }
-                Receipt { ticket: Some(ticket), trouble: None }
+                let full = outcomes.contains(&Outcome::Full);
+                if full && !self.class_full.swap(true, Ordering::Relaxed) {
+                    warn!("a storage class is full: its articles are turned away; see `newsreel status`");
+                }
+                Receipt { ticket: Some(ticket), trouble: full.then(class_full) }
             }
             Err(trouble) => {
                 if !self.in_trouble.swap(true, Ordering::Relaxed) {
@@ -293,6 +301,12 @@ fn patiently<T>(work: impl FnOnce() -> T) -> T {
         Ok(_) => tokio::task::block_in_place(work),
         Err(_) => work(),
     }
+}
+
+/// Why an article must wait though the spool takes others.
+fn class_full() -> Trouble {
+    let text = "its storage class is full until articles there are due or the operator makes room";
+    Trouble { kind: TroubleKind::Full, text: text.into() }
 }
 
 /// The Message-ID to show in the log, as far as there is one.

@@ -111,6 +111,8 @@ pub enum Outcome {
     Remembered,
     /// No buffer of its class can hold it, or no rule matches it.
     Unfit,
+    /// Its class takes no more until articles there are due or an operator makes room: try later.
+    Full,
     /// One of its given numbers is not above all that its group has given out; nothing was filed.
     NumberTaken,
 }
@@ -124,6 +126,8 @@ pub struct Ticket(pub(crate) u64);
 struct Run {
     volume: usize,
     place: u64,
+    /// The write position behind it.
+    end: u64,
     bytes: Range<usize>,
 }
 
@@ -361,6 +365,7 @@ impl Writer {
             Entry::Remember { .. } => None,
             Entry::Article(f) => match self.place(f, packed, table, s) {
                 Place::Later => return None,
+                Place::NoRoom => return Some(Outcome::Full),
                 Place::Nowhere | Place::Full(_) => return Some(Outcome::Unfit),
                 Place::Trash(token) => {
                     self.remember(key, arrived, s);
@@ -368,8 +373,7 @@ impl Writer {
                 }
                 Place::At(token, volume) => {
                     let packed = packed.filter(|p| p.class == usize::from(token.class));
-                    self.put_article(f, packed, table, (token, volume), arrived, s);
-                    Some(token)
+                    Some(self.put_article(f, packed, table, (token, volume), arrived, s))
                 }
             },
         };
@@ -397,8 +401,9 @@ impl Writer {
         (token, volume): (Token, usize),
         arrived: u32,
         s: &mut Scratch,
-    ) {
+    ) -> Token {
         let numbers = self.give_numbers(f, s);
+        let token = self.settle(f, (token, volume), arrived, &numbers, s);
         self.folds.put_xref(table, s.numbers.get(numbers.clone()).unwrap_or_default(), &mut s.xref);
         let xref = append(&mut s.text, &s.xref);
         const NAME: &[u8] = b"Xref: ";
@@ -407,7 +412,7 @@ impl Writer {
         append_fields(&Fields { bytes: f.fields.bytes + xref_line_bytes as u64, ..f.fields }, &mut s.text);
         let fields = fields_start..s.text.len();
 
-        let Some(stage) = s.stage.get_mut(volume) else { return };
+        let Some(stage) = s.stage.get_mut(volume) else { return token };
         let start = stage.len();
         let data_bytes =
             packed.map_or_else(|| article_bytes(f) as usize + record::END.len(), |p| p.data_bytes());
@@ -442,25 +447,24 @@ impl Writer {
             record::seal(record);
         }
         let volumes = self.folds.shared.volumes.load();
-        let Some(v) = volumes.all().get(volume) else { return };
+        let Some(v) = volumes.all().get(volume) else { return token };
         let padded = v.padded(stage.len() - start);
         stage.resize(start + padded as usize, 0);
+        let head = v.behind(token.place, padded);
 
         let expires = header.expires;
         match s.runs.iter_mut().rev().find(|r| r.volume == volume) {
             // The area's end cuts a run, even if the record before filled it to the last byte.
-            Some(run)
-                if run.place + run.bytes.len() as u64 == token.place && v.offset(token.place) != Some(0) =>
-            {
-                run.bytes.end = stage.len();
+            Some(run) if run.end == token.place && v.joins(token.place) => {
+                (run.bytes.end, run.end) = (stage.len(), head);
             }
-            _ => s.runs.push(Run { volume, place: token.place, bytes: start..stage.len() }),
+            _ => s.runs.push(Run { volume, place: token.place, end: head, bytes: start..stage.len() }),
         }
-        if let Some(head) = s.heads.get_mut(volume) {
-            *head = Some(token.place + padded);
+        if let Some(planned) = s.heads.get_mut(volume) {
+            *planned = Some(head);
         }
         if let Some(class) = self.classes.get_mut(usize::from(token.class)) {
-            class.stored(&**v, token.place + padded);
+            class.stored(&**v, head);
         }
         s.bytes += padded;
         s.keys.insert(f.key.0);
@@ -482,6 +486,7 @@ impl Writer {
         }));
         self.folds.next_sequence += 1;
         s.prepared.push(Prepared { key: f.key, token: Some(token), arrived, numbers, xref, fields });
+        token
     }
 
     /// Whether the numbers that an article brings may be given out.

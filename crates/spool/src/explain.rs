@@ -1,12 +1,11 @@
 //! Every opaque thing explains itself: tokens, Message-IDs, buffers.
 
 use crate::key::Key;
-use crate::method::{Volume, cnfs::record, cnfs::record::RecordHeader, read_bytes};
+use crate::method::{Volume, cnfs::record, cnfs::record::RecordHeader};
 use crate::reading::{Lookup, Patience};
 use crate::spool::Spool;
 use crate::token::Token;
 use netnews::date;
-use std::fmt::Write;
 
 /// What is known of one article.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,22 +24,17 @@ impl Spool {
     /// A token's text form (CNFS-10): buffer name, offset in its article area, cycle number.
     pub fn token_text(&self, token: &Token) -> String {
         match self.shared.volumes.load().get(token.volume) {
-            Some(v) => {
-                let offset = v.offset(token.place).unwrap_or(token.place % v.area());
-                format!("{}:{offset:x}:{:x}", v.name(), v.cycle(token.place))
-            }
+            Some(v) => format!("{}:{}", v.name(), v.place_text(token.place)),
             None => token.to_string(),
         }
     }
 
     /// Reads a token's text form.
     pub fn parse_token(&self, text: &str) -> Option<Token> {
-        let mut parts = text.rsplitn(3, ':');
-        let cycle = u64::from_str_radix(parts.next()?, 16).ok()?;
-        let offset = u64::from_str_radix(parts.next()?, 16).ok()?;
+        let (name, place) = text.split_once(':')?;
         let volumes = self.shared.volumes.load();
-        let volume = volumes.named(parts.next()?)?;
-        let place = volume.place_in(cycle, offset)?;
+        let volume = volumes.named(name)?;
+        let place = volume.parse_place(place)?;
         Some(Token { method: volume.method(), class: 0, volume: volume.id(), place })
     }
 
@@ -66,7 +60,7 @@ impl Spool {
         };
         self.explain_place(volume, token, &mut e);
         let mut buf = Vec::new();
-        match read_bytes(volume, token.place, Patience::Wait, &mut buf) {
+        match volume.fetch(token.place, Patience::Wait, &mut buf) {
             Ok(Some((header, live))) => {
                 let whole = record::is_whole(&buf);
                 let stored = header.record_bytes();
@@ -119,26 +113,9 @@ impl Spool {
     }
 
     fn explain_place(&self, volume: &dyn Volume, token: &Token, e: &mut Explanation) {
-        let (head, area, tail) = (volume.head(), volume.area(), volume.tail());
-        let offset = |place| volume.offset(place).unwrap_or_default();
-        let mut where_ =
-            format!("offset {} of {area} in cycle {}", offset(token.place), volume.cycle(token.place));
-        let _ = match head.checked_sub(token.place) {
-            None => write!(
-                where_,
-                "; not written yet (the write position is {} in cycle {})",
-                offset(head),
-                volume.cycle(head)
-            ),
-            Some(0) => write!(where_, "; the write position"),
-            Some(_) if token.place < tail => {
-                write!(where_, "; overwritten {} bytes ago", tail - token.place)
-            }
-            Some(_) => write!(where_, "; {} bytes until it is overwritten", token.place - tail),
-        };
         e.lines.push(("method", volume.method().name().into()));
         e.lines.push(("buffer", volume.name().into()));
-        e.lines.push(("place", where_));
+        e.lines.push(("place", volume.explain_place(token.place)));
     }
 }
 

@@ -219,7 +219,7 @@ impl Folds {
         shared.generation.fetch_add(1, Ordering::Release);
         shared.history.replace(&key, None);
         if let Some(volume) = volumes.get(token.volume) {
-            let marked = volume.cancel(token.place);
+            let marked = volume.cancel(token.place, numbers);
             self.note("buffer", marked);
         }
     }
@@ -347,9 +347,12 @@ impl Folds {
         if !a.numbers(&mut numbers) {
             return Err(io::Error::other("an article row names no groups"));
         }
-        let index = self.shared.volumes.load().index(a.token.volume);
-        if let Some(index) = index {
-            self.displace(index, a.token.place + a.stored_bytes)?;
+        let volumes = self.shared.volumes.load();
+        let index = volumes.index(a.token.volume);
+        let head = volumes.get(a.token.volume).map(|v| v.behind(a.token.place, a.stored_bytes));
+        drop(volumes);
+        if let (Some(index), Some(head)) = (index, head) {
+            self.displace(index, head)?;
         }
         for (group, number) in &numbers {
             if let Some(n) = self.numbers.get_mut(group.0 as usize) {

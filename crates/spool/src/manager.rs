@@ -115,6 +115,15 @@ impl Class {
         Some(Choice { volume: chosen.volume, place: chosen.place, turn, leaves: None })
     }
 
+    /// Whether it can take nothing until there is room again.
+    pub fn is_full(&self, volumes: &VolumeTable, heads: &[Option<u64>]) -> bool {
+        let full = |volume: &usize| {
+            let planned = heads.get(*volume).copied().flatten();
+            volumes.all().get(*volume).is_some_and(|v| v.is_full(planned.unwrap_or_else(|| v.head())))
+        };
+        self.volumes.iter().any(full)
+    }
+
     /// Told of a record's end: a volume filled to the last byte is left in sequential order.
     pub fn stored(&mut self, volume: &dyn Volume, head: u64) {
         if self.order == Order::Sequential && volume.offset(head) == Some(0) {

@@ -16,6 +16,16 @@ pub enum MethodKind {
     Cnfs = 1,
     /// A bounded buffer in memory, empty after a restart.
     Memory = 2,
+    /// Files of records that are made as needed and go when all in them is due (CNFS-F4).
+    AppendOnly = 3,
+    /// A file an article, by group and number, as C News and INN have it.
+    Tradspool = 4,
+    /// `tradspool` with big directories split as Usenetfs does (UFS-02).
+    Bucketed = 5,
+    /// A file an article, by a digest of its Message-ID (CNFS-40).
+    Hashed = 6,
+    /// A file an article, by its arrival time, as INN has it.
+    Timehash = 7,
 }
 
 impl MethodKind {
@@ -25,6 +35,11 @@ impl MethodKind {
             0 => Some(Self::Trash),
             1 => Some(Self::Cnfs),
             2 => Some(Self::Memory),
+            3 => Some(Self::AppendOnly),
+            4 => Some(Self::Tradspool),
+            5 => Some(Self::Bucketed),
+            6 => Some(Self::Hashed),
+            7 => Some(Self::Timehash),
             _ => None,
         }
     }
@@ -35,7 +50,24 @@ impl MethodKind {
             Self::Trash => "trash",
             Self::Cnfs => "cnfs",
             Self::Memory => "memory",
+            Self::AppendOnly => "appendonly",
+            Self::Tradspool => "tradspool",
+            Self::Bucketed => "bucketed",
+            Self::Hashed => "hashed",
+            Self::Timehash => "timehash",
         }
+    }
+}
+
+impl MethodKind {
+    /// Whether each article is a file of its own.
+    pub fn is_file_per_article(self) -> bool {
+        matches!(self, Self::Tradspool | Self::Bucketed | Self::Hashed | Self::Timehash)
+    }
+
+    /// Whether articles stay until they are due instead of being displaced by later ones.
+    pub fn keeps(self) -> bool {
+        self == Self::AppendOnly || self.is_file_per_article()
     }
 }
 
@@ -48,7 +80,7 @@ pub struct Token {
     pub class: u8,
     /// Number of the buffer (or other container) within the spool.
     pub volume: u16,
-    /// The place within the volume; absolute byte position for `cnfs` and `memory`.
+    /// The place within the volume; absolute byte position for `cnfs` and `memory` (`docs/formats/token.md`).
     pub place: u64,
 }
 

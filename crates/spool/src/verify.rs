@@ -1,7 +1,7 @@
 //! Checks spool and indexes against each other, while serving.
 
 use crate::groups::Group;
-use crate::method::{cnfs::record, read_bytes};
+use crate::method::cnfs::record;
 use crate::overview::Rows;
 use crate::progress::Progress;
 use crate::reading::{ArticleBuf, Lookup, Patience};
@@ -157,7 +157,7 @@ impl Spool {
             let Some(token) = record.token.filter(|t| self.shared.volumes.load().is_alive(t)) else { return };
             let volumes = self.shared.volumes.load();
             let Some(volume) = volumes.get(token.volume) else { return };
-            let whole = matches!(read_bytes(volume, token.place, Patience::Wait, &mut buf), Ok(Some((_, true))) if record::is_whole(&buf));
+            let whole = matches!(volume.fetch(token.place, Patience::Wait, &mut buf), Ok(Some((_, true))) if record::is_whole(&buf));
             if !whole && volume.is_alive(token.place) {
                 report.found(format!("{} {}", volume.name(), self.token_text(&token)), "the record is damaged");
             }

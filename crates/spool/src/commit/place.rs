@@ -3,13 +3,17 @@
 //! A class with a floor hands on to its overflow what it could only take by displacing an article that is to stay. Part of
 //! the writer; plans only, nothing is written here. Sources: CNFS-04, CNFS-20 to CNFS-26.
 
-use super::{Filing, GROUPS_MAX, PART_BYTES_MAX, Scratch, Writer};
+use super::{Filing, GROUPS_MAX, PART_BYTES_MAX, Prepared, Scratch, Writer};
 use crate::groups::{GroupId, GroupTable};
+use crate::history::Found;
 use crate::journal::Row;
+use crate::key::Key;
+use crate::method::Placing;
 use crate::method::cnfs::record;
 use crate::packing::Packed;
 use crate::rules::Traits;
 use crate::token::{MethodKind, Token};
+use std::ops::Range;
 
 /// What became of the search for a place.
 pub(super) enum Place {
@@ -19,6 +23,8 @@ pub(super) enum Place {
     Later,
     /// Not without breaking the class's floor; its overflow may take it.
     Full(Option<usize>),
+    /// Not until there is room in a class that keeps what it has.
+    NoRoom,
     Nowhere,
 }
 
@@ -102,7 +108,8 @@ impl Writer {
             !floors.would_break(volume, residents, moves, arrived_max).unwrap_or(false)
         };
         let Some(choice) = class.choose(&volumes, &s.heads, len, &mut may) else {
-            return class.floor.map_or(Place::Nowhere, |floor| Place::Full(floor.overflow));
+            let without = if class.is_full(&volumes, &s.heads) { Place::NoRoom } else { Place::Nowhere };
+            return class.floor.map_or(without, |floor| Place::Full(floor.overflow));
         };
         let Some(v) = volumes.all().get(choice.volume) else { return Place::Nowhere };
         if !s.prepared.is_empty() && s.bytes + len as u64 > PART_BYTES_MAX.min(v.area() / 4) {
@@ -118,6 +125,30 @@ impl Writer {
         }
         let token = Token { method: v.method(), class: number as u8, volume: v.id(), place: choice.place };
         Place::At(token, choice.volume)
+    }
+
+    /// The token with the place that the volume really gives the article, whose numbers are known by now.
+    pub(super) fn settle(
+        &self,
+        f: &Filing<'_>,
+        (token, volume): (Token, usize),
+        arrived: u32,
+        numbers: &Range<usize>,
+        s: &Scratch,
+    ) -> Token {
+        let volumes = self.folds.shared.volumes.load();
+        let Some(volume) = volumes.all().get(volume).filter(|v| v.keeps()) else { return token };
+        let history = &self.folds.shared.history;
+        let is_here = |t: Token, place| t.volume == token.volume && t.place == place;
+        let pending = |p: &Prepared, place| p.token.is_some_and(|t| is_here(t, place));
+        let lives = |place, key: Key| {
+            s.prepared.iter().any(|p| pending(p, place))
+                || matches!(history.lookup(&key), Found::At(t, _) if is_here(t, place))
+        };
+        let first = s.numbers.get(numbers.clone()).and_then(|n| n.first()).copied();
+        let placing =
+            Placing { planned: token.place, message_id: f.message_id, arrived, first, lives: &lives };
+        Token { place: volume.settle(&placing), ..token }
     }
 }
 

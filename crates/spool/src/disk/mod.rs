@@ -42,6 +42,15 @@ pub trait Disk: Send + Sync + Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes a directory and its parents, durably; no error if it exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Makes a directory and its parents; durable with the next [`Disk::sync_tree`]. No error if it exists. A managed one
+    /// gets the setuid bit, which tells the Usenetfs mount that it is split into buckets (UFS-06).
+    fn make_dirs(&self, path: &Path, managed: bool) -> io::Result<()>;
+    /// Gives a file one more name; an error if that exists.
+    fn link(&self, file: &Path, new: &Path) -> io::Result<()>;
+    /// Names of the directories in a directory, sorted; empty if it does not exist.
+    fn list_dirs(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Makes everything in and below a directory durable: bytes, names and directories.
+    fn sync_tree(&self, dir: &Path) -> io::Result<()>;
     /// Names (not paths) of the plain files in a directory, sorted; empty if the directory does not exist.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Makes creations, renames and removals in `dir` durable.

@@ -1,9 +1,10 @@
 //! [`SimDisk`]: a disk in memory that counts, fails and crashes, for tests.
 //!
-//! Each `write_all_at`, `set_len`, `allocate`, `sync`, `rename`, `remove` and `sync_dir` is a *step*, counted
-//! from 0. A step can be told to fail, or to be where the process dies or the power goes; [`SimDisk::image`]
-//! is then the disk as the next start finds it. Files hold one content for calls and mappings. Invariant:
-//! what a mapping is given after a crash never gets into the image, which is made at the crash.
+//! Each `write_all_at`, `set_len`, `allocate`, `sync`, `rename`, `remove`, `link`, `make_dirs`, `sync_dir` and `sync_tree`,
+//! and each file made with `Open::CreateNew`, is a *step*, counted from 0. A step can be told to fail, or to be where
+//! the process dies or the power goes; [`SimDisk::image`] is then the disk as the next start finds it. Files hold one
+//! content for calls and mappings. Invariant: what a mapping is given after a crash never gets into the image, which is
+//! made at the crash.
 
 mod memory;
 mod names;
@@ -267,7 +268,14 @@ impl Disk for SimDisk {
         let id = match (state.names.get(path), how) {
             (Some(_), Open::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
             (Some(id), _) => id,
-            (None, Open::Create | Open::CreatePrivate | Open::CreateNew) => state.create(path)?,
+            (None, Open::Create | Open::CreatePrivate | Open::CreateNew) => {
+                if how == Open::CreateNew {
+                    drop(state);
+                    self.step(|_| Ok(()), nothing)?;
+                    state = self.running()?;
+                }
+                state.create(path)?
+            }
             (None, Open::Existing | Open::ReadOnly) => return Err(io::ErrorKind::NotFound.into()),
         };
         Ok(Arc::new(SimFile { disk: self.clone(), id, read_only: how == Open::ReadOnly }))
@@ -284,6 +292,31 @@ impl Disk for SimDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.running()?.names.create_dir(path);
         Ok(())
+    }
+
+    fn make_dirs(&self, path: &Path, _managed: bool) -> io::Result<()> {
+        if self.running()?.names.is_dir(path) {
+            return Ok(());
+        }
+        self.step(|state| state.names.make_dirs(path), nothing)
+    }
+
+    fn link(&self, file: &Path, new: &Path) -> io::Result<()> {
+        self.step(|state| state.names.link(file, new), nothing)
+    }
+
+    fn list_dirs(&self, dir: &Path) -> io::Result<Vec<String>> {
+        Ok(self.running()?.names.list_dirs(dir))
+    }
+
+    fn sync_tree(&self, dir: &Path) -> io::Result<()> {
+        let sync = |state: &mut State| {
+            for id in state.names.sync_tree(dir) {
+                state.node(id)?.sync();
+            }
+            Ok(())
+        };
+        self.step(sync, nothing)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {

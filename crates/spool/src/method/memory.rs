@@ -3,7 +3,10 @@
 //! The null-cost twin of `cnfs` (same places, same displacement), for tests, for groups whose articles need not
 //! survive, and as the model the other methods are compared with.
 
-use super::Volume;
+use super::cnfs::record::RecordHeader;
+use super::{Volume, explain_cycle, fetch_record};
+use crate::error::ReadError;
+use crate::groups::GroupId;
 use crate::reading::Patience;
 use crate::token::MethodKind;
 use parking_lot::RwLock;
@@ -88,7 +91,7 @@ impl Volume for MemoryVolume {
         self.live.write().insert(place);
     }
 
-    fn cancel(&self, place: u64) -> io::Result<()> {
+    fn cancel(&self, place: u64, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
         self.live.write().remove(&place);
         Ok(())
     }
@@ -98,6 +101,19 @@ impl Volume for MemoryVolume {
         let rest = all.get((place % all.len() as u64) as usize..).unwrap_or_default();
         let mut rest = rest;
         io::Read::read(&mut rest, buf)
+    }
+
+    fn fetch(
+        &self,
+        place: u64,
+        patience: Patience,
+        buf: &mut Vec<u8>,
+    ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
+        fetch_record(self, place, patience, buf)
+    }
+
+    fn explain_place(&self, place: u64) -> String {
+        explain_cycle(self, place)
     }
 
     fn sync(&self) -> io::Result<()> {

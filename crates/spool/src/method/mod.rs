@@ -1,7 +1,10 @@
 //! Storage methods: how article bytes are kept.
 //!
-//! `cnfs` and `memory` keep them in *volumes*: containers with ever-growing places that displace their oldest articles
-//! when they are full. `trash` keeps nothing. Which class and volume an article goes to is the storage manager's choice.
+//! All but `trash`, which keeps nothing, have *volumes*. `cnfs` and `memory` displace their oldest articles when they are
+//! full; the others *keep* theirs until they are due ([`Volume::keeps`]). Which class and volume an
+//! article goes to is the storage manager's choice; a method never looks at policy, and nothing above asks which it is.
+
+#![allow(dead_code)]
 
 pub(crate) mod cnfs;
 mod memory;
@@ -9,6 +12,8 @@ mod memory;
 pub(crate) use memory::MemoryVolume;
 
 use crate::error::ReadError;
+use crate::groups::GroupId;
+use crate::key::Key;
 use crate::reading::Patience;
 use crate::token::{MethodKind, Token};
 use arc_swap::ArcSwap;
@@ -17,9 +22,26 @@ use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-/// A container of records. The writer alone plans, advances and writes; any thread reads.
+/// The write position's bound in volumes that displace nothing.
+pub(crate) const ENDLESS: u64 = 1 << 63;
+
+/// What a method may need to know of an article to give it its place.
+#[derive(Clone, Copy)]
+pub(crate) struct Placing<'a> {
+    /// The place planned.
+    pub planned: u64,
+    pub message_id: &'a [u8],
+    /// Unix seconds.
+    pub arrived: u32,
+    /// The first group it is filed in and its number there.
+    pub first: Option<(GroupId, u64)>,
+    /// Whether the article with this key is at a place, or will be at the end of this part.
+    pub lives: &'a dyn Fn(u64, Key) -> bool,
+}
+
+/// A container of articles. The writer alone plans, advances and writes; any thread reads.
 ///
-/// Order of one filing: `plan` places, `advance` (from here on the displaced are dead for every reader), `write`,
+/// Order of one filing: `plan`, `settle`, `advance` (from here on the displaced are dead for every reader), `write`,
 /// and only after the journal row the new places become known to anybody.
 pub(crate) trait Volume: Send + Sync + Debug {
     /// Its number in tokens.
@@ -44,10 +66,18 @@ pub(crate) trait Volume: Send + Sync + Debug {
     fn is_alive(&self, place: u64) -> bool;
     /// Says that a record written here lives.
     fn mark_alive(&self, place: u64);
-    /// Marks a record as cancelled (CNFS-12).
-    fn cancel(&self, place: u64) -> io::Result<()>;
-    /// Reads up to `buf.len()` bytes from a place on, not past the end of the area.
+    /// Takes a cancelled or expired article out: marks its record (CNFS-12) or removes its files. Its row is durable.
+    fn cancel(&self, place: u64, numbers: &[(GroupId, u64)]) -> io::Result<()>;
+    /// Reads up to `buf.len()` bytes from a place on, not past the end of the area. Methods without records have none.
     fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize>;
+    /// Reads the article at a place into `buf` as a record, whether it lives or not; the flag is true for one that is
+    /// not cancelled. The checksum is the caller's to check.
+    fn fetch(
+        &self,
+        place: u64,
+        patience: Patience,
+        buf: &mut Vec<u8>,
+    ) -> Result<Option<(RecordHeader, bool)>, ReadError>;
     /// Makes what was written durable.
     fn sync(&self) -> io::Result<()>;
     /// Writes the state header, where there is one.
@@ -64,6 +94,64 @@ pub(crate) trait Volume: Send + Sync + Debug {
     fn file_bytes(&self) -> u64 {
         0
     }
+
+    /// Whether articles stay until they are due, and are known to live by history and numbers alone: then `is_alive`
+    /// says no more than that a place could be one of its.
+    fn keeps(&self) -> bool {
+        false
+    }
+
+    /// Whether it takes no more articles until some are due or an operator makes room; only ones that keep say so.
+    fn is_full(&self, _head: u64) -> bool {
+        false
+    }
+
+    /// The place an article really gets, when all is known about it; none is ever given to two articles.
+    fn settle(&self, placing: &Placing<'_>) -> u64 {
+        placing.planned
+    }
+
+    /// Whether a record that begins here may be written in one call with the one before it.
+    fn joins(&self, place: u64) -> bool {
+        self.offset(place) != Some(0)
+    }
+
+    /// The write position behind an article.
+    fn behind(&self, place: u64, stored_bytes: u64) -> u64 {
+        place + stored_bytes
+    }
+
+    /// Forgets an article whose writing failed before any row spoke of it.
+    fn take_back(&self, _place: u64, _numbers: &[(GroupId, u64)]) {}
+
+    /// Removes what holds no living article any more; all that is gone is durably so.
+    fn sweep(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// What a checkpoint must tell of it besides the write position.
+    fn save(&self, _out: &mut Vec<u8>) {}
+
+    /// Takes over what a checkpoint tells; false if that makes no sense.
+    fn load(&self, _saved: &[u8]) -> bool {
+        true
+    }
+
+    /// Second part of a token's text form.
+    fn place_text(&self, place: u64) -> String {
+        let offset = self.offset(place).unwrap_or(place % self.area());
+        format!("{offset:x}:{:x}", self.cycle(place))
+    }
+
+    /// Reads what [`Volume::place_text`] wrote.
+    fn parse_place(&self, text: &str) -> Option<u64> {
+        let (offset, cycle) = text.split_once(':')?;
+        let hex = |text| u64::from_str_radix(text, 16).ok();
+        self.place_in(hex(cycle)?, hex(offset)?)
+    }
+
+    /// Where the article at a place is, for people.
+    fn explain_place(&self, place: u64) -> String;
 
     /// The oldest place that may live.
     fn tail(&self) -> u64 {
@@ -140,7 +228,7 @@ pub(crate) fn read_record(
     if !volume.is_alive(place) {
         return Ok(None);
     }
-    let header = match read_bytes(volume, place, patience, buf)? {
+    let header = match volume.fetch(place, patience, buf)? {
         Some((header, true)) => header,
         _ => return Ok(None),
     };
@@ -148,9 +236,8 @@ pub(crate) fn read_record(
     Ok((volume.is_alive(place) && cnfs::record::is_whole(buf)).then_some(header))
 }
 
-/// Reads header and data at a place into `buf`, whether they live or not; the flag is true for a record that is
-/// not cancelled.
-pub(crate) fn read_bytes(
+/// [`Volume::fetch`] of volumes that are one stretch of records.
+pub(crate) fn fetch_record(
     volume: &dyn Volume,
     place: u64,
     patience: Patience,
@@ -177,6 +264,23 @@ pub(crate) fn read_bytes(
         have += volume.read_at(place + have as u64, patience, buf.get_mut(have..).unwrap_or_default())?;
     }
     Ok((have >= len).then_some((header, live)))
+}
+
+/// [`Volume::explain_place`] of cyclic volumes.
+pub(crate) fn explain_cycle(volume: &dyn Volume, place: u64) -> String {
+    let (head, area, tail) = (volume.head(), volume.area(), volume.tail());
+    let offset = |place| volume.offset(place).unwrap_or_default();
+    let at = format!("offset {} of {area} in cycle {}", offset(place), volume.cycle(place));
+    match head.checked_sub(place) {
+        None => format!(
+            "{at}; not written yet (the write position is {} in cycle {})",
+            offset(head),
+            volume.cycle(head)
+        ),
+        Some(0) => format!("{at}; the write position"),
+        Some(_) if place < tail => format!("{at}; overwritten {} bytes ago", tail - place),
+        Some(_) => format!("{at}; {} bytes until it is overwritten", place - tail),
+    }
 }
 
 /// All volumes by number, as of one moment.

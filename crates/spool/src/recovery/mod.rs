@@ -327,7 +327,7 @@ fn indexes(class: &ClassConfig, volumes: &VolumeTable) -> Vec<usize> {
         |name: &str, method| volumes.all().iter().position(|v| v.name() == name && v.method() == method);
     match class.method {
         MethodKind::Cnfs => class.buffers.iter().filter_map(|b| index(b, MethodKind::Cnfs)).collect(),
-        MethodKind::Memory => index(&class.name, MethodKind::Memory).into_iter().collect(),
         MethodKind::Trash => Vec::new(),
+        method => index(&class.name, method).into_iter().collect(),
     }
 }

@@ -8,7 +8,6 @@ use crate::error::ReadError;
 use crate::fold::{Folds, Shared};
 use crate::journal::{ArticleRow, JournalReader, JournalWriter, Row};
 use crate::method::cnfs::record;
-use crate::method::read_bytes;
 use crate::progress::Progress;
 use crate::reading::Patience;
 use crate::token::MethodKind;
@@ -143,7 +142,7 @@ fn is_whole(shared: &Shared, heads: &BTreeMap<u16, u64>, a: &ArticleRow<'_>, buf
     if heads.get(&a.token.volume).is_some_and(|head| a.token.place < volume.tail_at(*head)) {
         return true;
     }
-    match read_bytes(volume, a.token.place, Patience::Wait, buf) {
+    match volume.fetch(a.token.place, Patience::Wait, buf) {
         Ok(Some((header, _))) => header.key == a.key && record::is_whole(buf),
         // What the disk cannot read nobody else can either.
         Ok(None) | Err(ReadError::WouldBlock | ReadError::Failed(_)) => false,

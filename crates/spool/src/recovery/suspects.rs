@@ -8,7 +8,6 @@ use crate::error::SpoolError;
 use crate::fold::Folds;
 use crate::journal::{JournalWriter, Row};
 use crate::method::cnfs::record;
-use crate::method::read_bytes;
 use crate::reading::Patience;
 use crate::token::MethodKind;
 
@@ -32,7 +31,7 @@ pub(super) fn give_up_damaged(
         let Some(residents) = folds.residents.get_mut(index) else { continue };
         residents.peek_before(tail.saturating_add(limit), &mut |r| places.push(r.place)).map_err(io())?;
         for (n, place) in places.iter().enumerate() {
-            match read_bytes(&**volume, *place, Patience::Wait, &mut buf) {
+            match volume.fetch(*place, Patience::Wait, &mut buf) {
                 Ok(Some((_, live))) if record::is_whole(&buf) => {
                     if live {
                         volume.mark_alive(*place);

@@ -1,7 +1,8 @@
 //! The directories of a simulated disk: names as processes see them, as they surely are after a power cut,
 //! and the changes between.
 //!
-//! Simpler than a real machine in one point: directories themselves are durable as soon as they are made.
+//! Directories made by `create_dir` are durable at once, as its contract says; those by `make_dirs` with a sync of the
+//! directory they are in, and what is in one that a power cut takes goes with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,10 +20,11 @@ enum Change {
     Create(PathBuf, NodeId),
     Rename(PathBuf, PathBuf, NodeId),
     Remove(PathBuf),
+    MakeDir(PathBuf),
 }
 
 impl Change {
-    fn apply(&self, names: &mut Table) {
+    fn apply(&self, names: &mut Table, dirs: &mut BTreeSet<PathBuf>) {
         match self {
             Self::Create(path, id) => {
                 names.insert(path.clone(), *id);
@@ -34,13 +36,18 @@ impl Change {
             Self::Remove(path) => {
                 names.remove(path);
             }
+            Self::MakeDir(path) => {
+                dirs.insert(path.clone());
+            }
         }
     }
 
     /// The directory whose sync makes it durable; for a rename the target's.
     fn dir(&self) -> Option<&Path> {
         match self {
-            Self::Create(path, _) | Self::Remove(path) | Self::Rename(_, path, _) => path.parent(),
+            Self::Create(path, _) | Self::Remove(path) | Self::Rename(_, path, _) | Self::MakeDir(path) => {
+                path.parent()
+            }
         }
     }
 }
@@ -51,6 +58,7 @@ pub(super) struct Names {
     durable: Table,
     changes: Vec<Change>,
     dirs: BTreeSet<PathBuf>,
+    durable_dirs: BTreeSet<PathBuf>,
 }
 
 impl Names {
@@ -59,7 +67,7 @@ impl Names {
     }
 
     fn change(&mut self, change: Change) {
-        change.apply(&mut self.live);
+        change.apply(&mut self.live, &mut self.dirs);
         self.changes.push(change);
     }
 
@@ -89,9 +97,47 @@ impl Names {
 
     pub fn create_dir(&mut self, path: &Path) {
         self.dirs.extend(path.ancestors().map(Path::to_path_buf));
+        self.durable_dirs.extend(path.ancestors().map(Path::to_path_buf));
     }
 
-    fn is_dir(&self, path: &Path) -> bool {
+    pub fn make_dirs(&mut self, path: &Path) -> io::Result<()> {
+        let missing: Vec<_> = path.ancestors().take_while(|dir| !self.is_dir(dir)).collect();
+        for dir in missing.into_iter().rev() {
+            if self.live.contains_key(dir) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            self.change(Change::MakeDir(dir.to_path_buf()));
+        }
+        Ok(())
+    }
+
+    pub fn link(&mut self, file: &Path, new: &Path) -> io::Result<()> {
+        let id = self.get(file).ok_or_else(|| not_found(file))?;
+        if self.get(new).is_some() || self.is_dir(new) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        self.create(new, id)
+    }
+
+    pub fn list_dirs(&self, dir: &Path) -> Vec<String> {
+        let here = self.dirs.iter().filter(|path| path.parent() == Some(dir));
+        here.filter_map(|path| path.file_name()?.to_str().map(str::to_owned)).collect()
+    }
+
+    /// Makes all names in and below a directory durable; returns the files they name.
+    pub fn sync_tree(&mut self, dir: &Path) -> Vec<NodeId> {
+        let (durable, dirs) = (&mut self.durable, &mut self.durable_dirs);
+        self.changes.retain(|change| {
+            let here = change.dir().is_some_and(|d| d.starts_with(dir));
+            if here {
+                change.apply(durable, dirs);
+            }
+            !here
+        });
+        self.live.iter().filter(|(path, _)| path.starts_with(dir)).map(|(_, id)| *id).collect()
+    }
+
+    pub fn is_dir(&self, path: &Path) -> bool {
         path.parent().is_none() || path.as_os_str().is_empty() || self.dirs.contains(path)
     }
 
@@ -104,11 +150,11 @@ impl Names {
         if !self.is_dir(dir) {
             return Err(not_found(dir));
         }
-        let durable = &mut self.durable;
+        let (durable, dirs) = (&mut self.durable, &mut self.durable_dirs);
         self.changes.retain(|change| {
             let here = change.dir() == Some(dir);
             if here {
-                change.apply(durable);
+                change.apply(durable, dirs);
             }
             !here
         });
@@ -117,7 +163,14 @@ impl Names {
 
     /// As they surely are after a power cut.
     pub fn as_synced(&self) -> Self {
-        Self { live: self.durable.clone(), changes: Vec::new(), ..self.clone() }
+        let mut names = Self {
+            live: self.durable.clone(),
+            dirs: self.durable_dirs.clone(),
+            changes: Vec::new(),
+            ..self.clone()
+        };
+        names.drop_lost();
+        names
     }
 
     /// As they may be after a power cut: any of the later changes have happened, each wholly.
@@ -126,18 +179,30 @@ impl Names {
         let survival = random.survival();
         for change in &self.changes {
             if survival.of(random) {
-                change.apply(&mut names.live);
+                change.apply(&mut names.live, &mut names.dirs);
             }
         }
-        names.durable = names.live.clone();
+        names.drop_lost();
         names
+    }
+
+    /// Drops what lies in directories that are not there, and takes the rest as durable.
+    fn drop_lost(&mut self) {
+        let all = std::mem::take(&mut self.dirs);
+        let whole = |dir: &&PathBuf| dir.ancestors().all(|d| d.as_os_str().is_empty() || all.contains(d));
+        self.dirs = all.iter().filter(whole).cloned().collect();
+        let dirs = &self.dirs;
+        self.live
+            .retain(|path, _| path.parent().is_none_or(|dir| dir.parent().is_none() || dirs.contains(dir)));
+        self.durable = self.live.clone();
+        self.durable_dirs = self.dirs.clone();
     }
 
     /// The files that have a name, or may have one again after a power cut.
     pub fn ids(&self) -> BTreeSet<NodeId> {
         let changed = self.changes.iter().filter_map(|change| match change {
             Change::Create(_, id) | Change::Rename(_, _, id) => Some(*id),
-            Change::Remove(_) => None,
+            Change::Remove(_) | Change::MakeDir(_) => None,
         });
         self.live.values().chain(self.durable.values()).copied().chain(changed).collect()
     }

@@ -75,7 +75,7 @@ fn mappings_and_calls_share_their_bytes() {
 #[test]
 fn steps_are_counted_and_fail_once_or_from_then_on() {
     let (disk, file) = disk_with_file();
-    assert_eq!(disk.steps(), 1);
+    assert_eq!(disk.steps(), 2);
     write(&file, b"x", 0).unwrap();
     file.set_len(5).unwrap();
     file.allocate(6).unwrap();
@@ -83,12 +83,12 @@ fn steps_are_counted_and_fail_once_or_from_then_on() {
     disk.rename(&path("a"), &path("b")).unwrap();
     disk.remove(&path("b")).unwrap();
     disk.sync_dir(Path::new(DIR)).unwrap();
-    assert_eq!(disk.steps(), 8);
-    disk.fail_at(9, SimDisk::ENOSPC, false);
+    assert_eq!(disk.steps(), 9);
+    disk.fail_at(10, SimDisk::ENOSPC, false);
     write(&file, b"x", 0).unwrap();
     assert_eq!(write(&file, b"y", 0).unwrap_err().kind(), io::ErrorKind::StorageFull);
     file.sync().unwrap();
-    disk.fail_at(12, SimDisk::EIO, true);
+    disk.fail_at(13, SimDisk::EIO, true);
     file.sync().unwrap();
     for _ in 0..3 {
         assert_eq!(file.sync().unwrap_err().raw_os_error(), Some(SimDisk::EIO));

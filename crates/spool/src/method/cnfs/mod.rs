@@ -7,10 +7,11 @@ mod geometry;
 pub(crate) mod header;
 pub(crate) mod record;
 
-use super::Volume;
+use super::{Volume, explain_cycle, fetch_record};
 use crate::config::BufferConfig;
 use crate::disk::{Disk, DiskFile, Mapping, Open};
-use crate::error::SpoolError;
+use crate::error::{ReadError, SpoolError};
+use crate::groups::GroupId;
 use crate::reading::Patience;
 use crate::token::MethodKind;
 use geometry::Geometry;
@@ -326,7 +327,7 @@ impl Volume for Cycbuff {
         }
     }
 
-    fn cancel(&self, place: u64) -> io::Result<()> {
+    fn cancel(&self, place: u64, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
         if !self.is_alive(place) {
             return Ok(());
         }
@@ -360,6 +361,19 @@ impl Volume for Cycbuff {
             Patience::CacheOnly => self.file.read_at_cached(buf, offset),
             Patience::Wait => self.file.read_at(buf, offset),
         }
+    }
+
+    fn fetch(
+        &self,
+        place: u64,
+        patience: Patience,
+        buf: &mut Vec<u8>,
+    ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
+        fetch_record(self, place, patience, buf)
+    }
+
+    fn explain_place(&self, place: u64) -> String {
+        explain_cycle(self, place)
     }
 
     fn sync(&self) -> io::Result<()> {
