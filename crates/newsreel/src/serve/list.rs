@@ -3,7 +3,7 @@
 //! LIST ACTIVE of everything is a text the spool keeps ready; it goes out in one write. All others are made group by
 //! group. Sources: RFC 3977 sections 7.6 and 8.4, RFC 6048 section 2, RFC 2980 section 2.5 (XGTITLE).
 
-use super::source::NewsSource;
+use super::source::{Found, NewsSource};
 use super::texts::Text;
 use super::{Reader, failed};
 use crate::session::Output;
@@ -16,6 +16,7 @@ use netnews::nntp::response::{append, append_standard, code};
 use netnews::overview_row::OVERVIEW_FMT;
 use spool::Group;
 use std::io;
+use std::sync::Arc;
 
 /// What may pass between a change of an active entry and the moment it is noted, in seconds.
 const CHANGE_SLACK_SECS: u64 = 2;
@@ -123,6 +124,15 @@ impl<S: NewsSource> Reader<S> {
         self.list_groups(code::LIST_FOLLOWS, wildmat, row, out).await
     }
 
+    /// All groups; only the one of that name if the wildmat is a plain name, as clients ask for their groups one by one.
+    async fn groups_like(&self, wildmat: Option<&[u8]>) -> Found<Arc<[Arc<Group>]>> {
+        let Some(name) = wildmat.filter(|text| !text.iter().any(|b| b"*?,![\\".contains(b))) else {
+            return self.source.groups().await;
+        };
+        let Some((id, _)) = self.source.group(name).await? else { return Ok(Arc::default()) };
+        Ok(self.source.named(id).await?.map(|(group, _)| group).into_iter().collect())
+    }
+
     /// A list of groups; `row` appends what a group adds to it, nothing if it is not in it.
     async fn list_groups(
         &self,
@@ -131,14 +141,15 @@ impl<S: NewsSource> Reader<S> {
         row: impl Fn(&Group, &mut Vec<u8>) + Send,
         out: &mut Output,
     ) -> io::Result<()> {
-        let wildmat = match wildmat.map(Wildmat::parse_lenient).transpose() {
+        let text = wildmat;
+        let wildmat = match text.map(Wildmat::parse_lenient).transpose() {
             Ok(wildmat) => wildmat,
             Err(_) => {
                 append(out.text(), code::SYNTAX_ERROR, "Not a wildmat");
                 return Ok(());
             }
         };
-        let groups = match self.source.groups().await {
+        let groups = match self.groups_like(text).await {
             Ok(groups) => groups,
             Err(error) => {
                 append_standard(out.text(), failed(&error));
