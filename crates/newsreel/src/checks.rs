@@ -116,6 +116,7 @@ mod tests {
     fn distributions_must_suit_the_site_and_the_peer() {
         let peer = |distributions: &str| Peer {
             name: "peer.example".into(),
+            user: None,
             addresses: Vec::new(),
             certificate: Vec::new(),
             tls: crate::config::PeerTls::Allow,

@@ -5,6 +5,7 @@
 //! `session` is a connection, `server` what listens; `control_socket` and `cli` are how operators talk to it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod access;
 mod checks;
 pub mod cli;
 pub mod config;

@@ -55,6 +55,19 @@ impl<S: NewsSource> Reader<S> {
         Self { source, view, selected: None }
     }
 
+    /// Goes on with another view; a group that is not to be seen any more is no longer selected.
+    pub async fn look_with(&mut self, view: View) {
+        if let Some(selected) = self.selected {
+            let named = self.source.named(selected.group).await;
+            let shown =
+                named.is_ok_and(|found| found.is_some_and(|(group, _)| view.shows(group.name.as_bytes())));
+            if !shown {
+                self.selected = None;
+            }
+        }
+        self.view = view;
+    }
+
     /// Answers a command of the serving agent. Other commands are the session's matter and not brought here.
     pub async fn answer(&mut self, command: &Command<'_>, out: &mut Output) -> io::Result<()> {
         match *command {

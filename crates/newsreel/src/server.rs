@@ -3,17 +3,18 @@
 //! Listeners and the word to stop come from outside, so that tests can bind port 0 and stop when they like. Called by
 //! `cli`. Source: guarantee G6 for the limits on connections.
 
+use crate::access::Caller;
 use crate::config::Config;
 use crate::control_socket;
 use crate::session::{Client, Session};
-use crate::site::{Site, add};
+use crate::site::{Full, Site, add};
 use crate::tls::Offer;
 use netnews::nntp::response::{append, code};
 use rustix::net::sockopt;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spool::Spool;
 use std::io;
-use std::net::{IpAddr, TcpListener as BoundListener};
+use std::net::{SocketAddr, TcpListener as BoundListener};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -129,7 +130,7 @@ async fn accept_all(listener: TcpListener, site: Arc<Site>, begins_with_tls: boo
             () = &mut stopping => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, address)) => {
-                    if let Some(session) = admit(&site, stream, address.ip(), begins_with_tls) {
+                    if let Some(session) = admit(&site, stream, address, begins_with_tls) {
                         sessions.spawn(session.run());
                     }
                 }
@@ -152,22 +153,26 @@ async fn accept_all(listener: TcpListener, site: Arc<Site>, begins_with_tls: boo
 }
 
 /// A session for a new connection, if the client is known and there is a seat for it.
-fn admit(site: &Arc<Site>, stream: TcpStream, address: IpAddr, begins_with_tls: bool) -> Option<Session> {
-    let client = Client::at(&site.config, address);
+fn admit(site: &Arc<Site>, stream: TcpStream, address: SocketAddr, begins_with_tls: bool) -> Option<Session> {
+    // Asked of the system only where it matters.
+    let local = if site.config.needs_local_address() { stream.local_addr().ok() } else { None };
+    let caller = Caller { address: address.ip().to_canonical(), port: address.port(), local };
+    let client = Client::at(&site.config, &site.gate, caller);
     if !client.is_known() {
         turn_away(site, &stream, begins_with_tls, code::NOT_PERMITTED, "You are not known here");
         debug!(%address, "unknown client turned away");
         return None;
     }
-    match site.seats.take(client.address(), client.peer_number()) {
-        Ok(seat) => {
-            let mut session = Session::new(site.clone(), client, stream, seat, begins_with_tls);
+    let place = site.seats.take(client.address(), client.peer_number()).map_err(Full::text);
+    match place.and_then(|seat| Ok((seat, client.share(&site.limits)?))) {
+        Ok((seat, share)) => {
+            let mut session = Session::new(site.clone(), client, stream, (seat, share), begins_with_tls);
             session.greet();
             Some(session)
         }
-        Err(full) => {
-            turn_away(site, &stream, begins_with_tls, code::UNAVAILABLE, full.text());
-            debug!(%address, reason = full.text(), "turned away");
+        Err(reason) => {
+            turn_away(site, &stream, begins_with_tls, code::UNAVAILABLE, reason);
+            debug!(%address, reason, "turned away");
             None
         }
     }

@@ -11,6 +11,7 @@ mod client;
 mod dispatch;
 mod hover;
 mod input;
+mod login;
 mod output;
 mod pace;
 mod pool;
@@ -23,11 +24,13 @@ pub(crate) use client::Client;
 pub(crate) use output::Output;
 pub(crate) use transport::Compressed;
 
+use crate::access::limits::Share;
 use crate::relay::Feed;
 use crate::serve::{LocalSpool, Reader, View};
 use crate::site::{Seat, Site, add};
 use hover::Hover;
 use input::{Event, Input, Interrupts};
+use login::Login;
 use netnews::nntp::response::{append, code};
 use pace::Pace;
 use rounds::Expecting;
@@ -75,6 +78,9 @@ pub(crate) struct Session {
     /// Commands and articles handled in the last round.
     steps: u32,
     seat: Seat,
+    /// Its place under an `[[access]]` section.
+    share: Option<Share>,
+    login: Login,
     /// Whether TLS comes before the greeting.
     begins_with_tls: bool,
 }
@@ -84,13 +90,15 @@ impl Session {
         site: Arc<Site>,
         client: Client,
         stream: TcpStream,
-        seat: Seat,
+        (seat, share): (Seat, Option<Share>),
         begins_with_tls: bool,
     ) -> Self {
         let view = View::new(site.config.clone(), client.access_number());
+        let mut out = Output::new(Transport::Plain(stream), site.config.limits.write_timeout);
+        out.set_flow(share.as_ref().and_then(Share::flow));
         Self {
             input: Input::new(),
-            out: Output::new(Transport::Plain(stream), site.config.limits.write_timeout),
+            out,
             reader: Reader::new(LocalSpool(site.spool.clone()), view),
             feed: None,
             expecting: Expecting::Command,
@@ -100,6 +108,8 @@ impl Session {
             site,
             client,
             seat,
+            share,
+            login: Login::default(),
             begins_with_tls,
         }
     }

@@ -6,8 +6,10 @@ mod counters;
 mod seats;
 
 pub(crate) use counters::{Counters, add, read};
-pub(crate) use seats::{Seat, Seats};
+pub(crate) use seats::{Full, Seat, Seats};
 
+use crate::access::Gate;
+use crate::access::limits::Limits;
 use crate::config::{Config, Durability};
 use crate::ingest::Filer;
 use crate::session::{Budget, Compressed};
@@ -32,6 +34,10 @@ pub(crate) struct Site {
     pub counters: Arc<Counters>,
     pub seats: Seats,
     pub budget: Budget,
+    /// Who may log in.
+    pub gate: Arc<Gate>,
+    /// What `[[access]]` sections count.
+    pub limits: Arc<Limits>,
     /// What TLS is negotiated with; `None`: it is not offered.
     pub tls: Option<Offer>,
     /// Room for compressed connections.
@@ -59,6 +65,8 @@ impl Site {
         Arc::new(Self {
             filer: Filer::new(config.clone(), spool.clone()).counted_by(counters.clone()),
             seats: Seats::new(&config),
+            gate: Arc::new(Gate::new(&config)),
+            limits: Arc::default(),
             budget: Budget::new(config.site.article_bytes_max),
             tls,
             compressed: Compressed::default(),

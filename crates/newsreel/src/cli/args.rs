@@ -53,9 +53,13 @@ pub(super) enum Command {
         long_about = "Check a configuration: all of its errors with line and advice, or a few lines that say what it \
         would serve. Exit code 2 if it has errors."
     )]
+    #[command(after_long_help = "Examples:\n  newsreel check\n  newsreel check --access 192.0.2.7\n  \
+        newsreel check --access 192.0.2.7 --user fred --tls")]
     Check {
         #[command(flatten)]
         at: Where,
+        #[command(flatten)]
+        access: super::check::AccessQuestion,
     },
 
     /// Print the configuration in effect, defaults included
@@ -78,6 +82,19 @@ pub(super) enum Command {
     Group {
         #[command(subcommand)]
         command: GroupCommand,
+        #[command(flatten)]
+        at: Where,
+    },
+
+    /// Add, change, remove, list or check users
+    #[command(long_about = "Add, change, remove, list or check users: who may log in with AUTHINFO.\n\n\
+        Passwords are asked for at the terminal, without echo, or read from standard input (its first line). A running \
+        server takes notice at once. What users may do stands in the [[access]] sections of the configuration.")]
+    #[command(after_long_help = "Examples:\n  newsreel user add fred --group staff\n  \
+        newsreel user passwd fred < new-password\n  newsreel user list --json")]
+    User {
+        #[command(subcommand)]
+        command: super::user::UserCommand,
         #[command(flatten)]
         at: Where,
     },

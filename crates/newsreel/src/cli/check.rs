@@ -3,14 +3,44 @@
 use std::sync::Arc;
 
 use super::args::Where;
+use super::rights::{self, Asked};
 use super::{Failure, say};
 use crate::config::{Config, Method, Word, manual, units};
 use crate::tls::Offer;
+use clap::Args;
+use std::net::{IpAddr, SocketAddr};
 
-pub(super) fn check(at: &Where) -> Result<(), Failure> {
+/// What may be asked about access.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct AccessQuestion {
+    /// Say which [[access]] section decides for a client from this address, and what it may do
+    #[arg(long, value_name = "ADDR")]
+    access: Option<IpAddr>,
+    /// ... once it has logged in as this user
+    #[arg(long, value_name = "NAME", requires = "access")]
+    user: Option<String>,
+    /// ... over TLS
+    #[arg(long, requires = "access")]
+    tls: bool,
+    /// ... connected to this address of ours
+    #[arg(long, value_name = "ADDR:PORT", requires = "access")]
+    listener: Option<SocketAddr>,
+}
+
+pub(super) fn check(at: &Where, question: &AccessQuestion) -> Result<(), Failure> {
     let config = Arc::new(at.load()?);
     Offer::read(&config).map_err(Failure::Usage)?;
-    say(summary(&config))
+    let users = rights::users_of(&config)?;
+    if let Some(address) = question.access {
+        let (listener, user, tls) = (question.listener, question.user.clone(), question.tls);
+        return say(rights::decision(&config, users.as_ref(), &Asked { address, listener, user, tls })?);
+    }
+    say(summary(&config))?;
+    say(format_args!("\nAccess; the first that fits decides:\n\n{}", rights::overview(&config)))?;
+    match rights::unknown(&config, users.as_ref()).as_slice() {
+        [] => Ok(()),
+        unknown => say(format_args!("\nNobody meets these:\n  {}", unknown.join("\n  "))),
+    }
 }
 
 pub(super) fn show(at: &Where) -> Result<(), Failure> {
@@ -78,18 +108,6 @@ fn summary(config: &Config) -> String {
     }
     if config.peers.is_empty() {
         line("peers", "none: nobody may feed articles".into());
-    }
-    for access in &config.access {
-        let from: Vec<String> = access.from.iter().map(ToString::to_string).collect();
-        let post = if access.post.is_empty() {
-            "may not post".into()
-        } else {
-            format!("post {}", access.post.as_str())
-        };
-        line("readers", format!("{} read {}, {post}", from.join(", "), access.read.as_str()));
-    }
-    if config.access.is_empty() {
-        line("readers", "none: there is no [[access]]".into());
     }
     lines.join("\n")
 }

@@ -16,8 +16,8 @@ const LISTEN: &str = "127.0.0.1:1119";
 const TLS_LISTEN: &str = "127.0.0.1:1563";
 /// The certificate that is made for them, and its key, in the site's directory.
 const CERTIFICATE_FILES: [&str; 2] = ["self-signed.crt", "self-signed.key"];
-/// Default of `--reader`.
-const READERS: [&str; 2] = ["127.0.0.0/8", "::1"];
+/// This machine; default of `--reader`.
+const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 /// Size of each buffer that `up` makes, in bytes.
 const BUFFER_BYTES: u64 = 512 << 20;
 /// Default of `remember_days`, when articles are not taken that old anyway.
@@ -136,7 +136,7 @@ fn config_text(options: &InitOptions) -> String {
     let quoted = write::quoted;
     let size = quoted(&units::size_text(options.buffer));
     let readers: Vec<String> = match options.reader.as_slice() {
-        [] => READERS.map(str::to_owned).to_vec(),
+        [] => LOOPBACK.map(str::to_owned).to_vec(),
         readers => readers.iter().map(Cidr::to_string).collect(),
     };
     let mut text = format!(
@@ -183,9 +183,13 @@ fn config_text(options: &InitOptions) -> String {
              # [[peer]]\n# name = \"news.example.net\"\n# addresses = [\"198.51.100.7\"]\n# accept = \"*,!local.*\"\n",
         );
     }
+    // On this machine whoever posts may also be the moderator.
+    let approve = if readers.iter().all(|reader| is_loopback(reader)) { "approve = \"*\"\n" } else { "" };
     text.push_str(&format!(
         "\n# Who may read and post; the first section that names the address decides.\n\
-         [[access]]\nfrom = {}\nread = \"*\"\npost = \"*\"\n",
+         # Users (newsreel user add NAME) have sections of their own, before those for everyone:\n\
+         # [[access]]\n# from = \"all\"\n# users = \"*\"\n# post = \"*\"\n\n\
+         [[access]]\nfrom = {}\nread = \"*\"\npost = \"*\"\n{approve}",
         write::list(&readers)
     ));
     text
@@ -194,4 +198,10 @@ fn config_text(options: &InitOptions) -> String {
 /// Where the configuration of a site's directory is.
 pub(super) fn config_file(dir: &Path) -> PathBuf {
     dir.join(CONFIG_FILE_NAME)
+}
+
+fn is_loopback(network: &str) -> bool {
+    let parsed = |text: &str| text.parse::<Cidr>().ok();
+    let reader = parsed(network);
+    LOOPBACK.iter().any(|own| parsed(own).zip(reader).is_some_and(|(own, reader)| own.covers(&reader)))
 }

@@ -15,13 +15,16 @@ mod groups_file;
 mod import;
 mod init;
 mod listeners;
+mod password;
 mod reach;
+mod rights;
 mod rnews;
 mod serve;
 mod status;
 mod table;
 #[cfg(test)]
 mod tests;
+mod user;
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -94,10 +97,11 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Up { dir } => serve::up(&dir),
         Command::Init(options) => init::init(&options),
         Command::Serve { at } => serve::serve(&at.load()?),
-        Command::Check { at } => check::check(&at),
+        Command::Check { at, access } => check::check(&at, &access),
         Command::Show { at } => check::show(&at),
         Command::ExplainConfig { key } => check::explain(key.as_deref().unwrap_or_default()),
         Command::Group { command, at } => group::run(command, &at),
+        Command::User { command, at } => user::run(command, &at),
         Command::Status { at, json } => status::status(&at, json),
         Command::Ctl { order, at } => ctl::run(&order, &at),
         Command::Explain { subject, at } => care::explain(&subject, &at),

@@ -36,6 +36,8 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.overflows();
     checker.rules(end);
     checker.peer_addresses();
+    checker.lockout();
+    checker.covered_access();
 }
 
 struct Checker<'a> {
@@ -306,6 +308,46 @@ impl<'a> Checker<'a> {
         }
     }
 
+    fn lockout(&mut self) {
+        let auth = &self.draft.auth;
+        if let (Some(first), Some(longest)) = (auth.lockout_first.value, auth.lockout_longest.value)
+            && first > longest
+        {
+            let message = "auth.lockout_first is longer than auth.lockout_longest".to_owned();
+            self.fault(
+                &auth.lockout_longest.span,
+                "this value",
+                message,
+                "the defaults are \"2 s\" and \"15 min\"",
+            );
+        }
+    }
+
+    fn covered_access(&mut self) {
+        let draft = self.draft;
+        for (at, later) in draft.access.iter().enumerate() {
+            let Some(first) = draft.access.iter().take(at).position(|earlier| earlier.covers(later)) else {
+                continue;
+            };
+            let message = format!(
+                "this section is never reached: the conditions of the {} [[access]] always hold before it",
+                ordinal(first + 1)
+            );
+            let advice = "put the section with more conditions (users, user_groups, fewer addresses) first";
+            self.fault(&later.head, "never reached", message, advice);
+        }
+        for access in &draft.access {
+            let no_users = matches!(access.users.value, Some(None))
+                && access.user_groups.value.as_ref().is_some_and(Vec::is_empty);
+            if no_users && matches!(access.connections_per_user_max.value, Some(Some(_))) {
+                let message =
+                    "this section is for clients of any user and none, so it cannot count by user".to_owned();
+                let advice = "add users = \"*\" to it, or use connections_per_address_max";
+                self.fault(&access.connections_per_user_max.span, "of no use", message, advice);
+            }
+        }
+    }
+
     fn peer_addresses(&mut self) {
         let mut owner: Vec<(super::Cidr, &str)> = Vec::new();
         for peer in &self.draft.peers {
@@ -320,17 +362,29 @@ impl<'a> Checker<'a> {
                         "the first peer would always be taken",
                     );
                 }
-                owner.push((*cidr, name));
+                // Who must log in does not hide whom the same address is otherwise.
+                if matches!(peer.user.value, Some(None)) {
+                    owner.push((*cidr, name));
+                }
             }
             if peer.addresses.value.as_ref().is_some_and(Vec::is_empty)
                 && peer.certificate.value.as_ref().is_some_and(Vec::is_empty)
+                && matches!(peer.user.value, Some(None))
             {
-                let message = format!("peer `{name}` has neither addresses nor a certificate to be known by");
+                let message =
+                    format!("peer `{name}` has neither addresses nor a certificate or user to be known by");
                 let advice = "add one, for example: addresses = [\"198.51.100.7\", \"2001:db8:7::/48\"]";
                 self.fault(&peer.addresses.span, "in this section", message, advice);
             }
         }
     }
+}
+
+/// `first`, `second`, ... `11th`.
+fn ordinal(n: usize) -> String {
+    const WORDS: [&str; 10] =
+        ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"];
+    n.checked_sub(1).and_then(|at| WORDS.get(at)).map_or_else(|| format!("{n}th"), |word| (*word).to_owned())
 }
 
 fn known_or_near(what: &str, name: &str, known: &[&str]) -> String {

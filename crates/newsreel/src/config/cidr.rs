@@ -21,6 +21,11 @@ impl Cidr {
         Self { network: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix_bits: 0 },
     ];
 
+    /// Whether every address of `other` lies in it.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.prefix_bits <= other.prefix_bits && self.contains(other.network)
+    }
+
     /// Whether `address` lies in it.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.network, address.to_canonical()) {

@@ -7,10 +7,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::access::AccessDraft;
+use super::auth::{AuthDraft, AuthenticatorDraft};
 use super::{
-    Access, Buffer, Cidr, Class, Compression, Config, Distributions, Durability, GroupMatch, Groups,
-    HeaderMatch, KnownCertificate, Limits, LogFormat, LogLevel, Method, Order, Peer, PeerTls, Rule, Site,
-    Tls, UnknownGroups,
+    Buffer, Cidr, Class, Compression, Config, Distributions, Durability, GroupMatch, Groups, HeaderMatch,
+    KnownCertificate, Limits, LogFormat, LogLevel, Method, Order, Peer, PeerTls, Rule, Site, Tls,
+    UnknownGroups,
 };
 
 /// A value and its place; for a default, the place of its section's head.
@@ -102,17 +104,11 @@ pub(super) struct PeerDraft {
     pub(super) addresses: At<Vec<Cidr>>,
     pub(super) certificate: At<Vec<KnownCertificate>>,
     pub(super) tls: At<PeerTls>,
+    pub(super) user: At<Option<String>>,
     pub(super) accept: At<Groups>,
     pub(super) distributions: At<Distributions>,
     pub(super) max_connections: At<u64>,
     pub(super) streaming: At<bool>,
-}
-
-#[derive(Debug)]
-pub(super) struct AccessDraft {
-    pub(super) from: At<Vec<Cidr>>,
-    pub(super) read: At<Groups>,
-    pub(super) post: At<Groups>,
 }
 
 #[derive(Debug)]
@@ -124,6 +120,8 @@ pub(super) struct Draft {
     pub(super) classes: Vec<ClassDraft>,
     pub(super) rules: Vec<RuleDraft>,
     pub(super) peers: Vec<PeerDraft>,
+    pub(super) auth: AuthDraft,
+    pub(super) authenticators: Vec<AuthenticatorDraft>,
     pub(super) access: Vec<AccessDraft>,
 }
 
@@ -166,6 +164,12 @@ impl Draft {
             classes: self.classes.into_iter().map(ClassDraft::finish).collect::<Option<_>>()?,
             rules: self.rules.into_iter().map(RuleDraft::finish).collect::<Option<_>>()?,
             peers: self.peers.into_iter().map(PeerDraft::finish).collect::<Option<_>>()?,
+            auth: self.auth.finish()?,
+            authenticators: self
+                .authenticators
+                .into_iter()
+                .map(AuthenticatorDraft::finish)
+                .collect::<Option<_>>()?,
             access: self.access.into_iter().map(AccessDraft::finish).collect::<Option<_>>()?,
         })
     }
@@ -281,16 +285,11 @@ impl PeerDraft {
             addresses: self.addresses.value?,
             certificate: self.certificate.value?,
             tls: self.tls.value?,
+            user: self.user.value?,
             accept: self.accept.value?,
             distributions: self.distributions.value?,
             max_connections: usize::try_from(self.max_connections.value?).ok()?,
             streaming: self.streaming.value?,
         })
-    }
-}
-
-impl AccessDraft {
-    fn finish(self) -> Option<Access> {
-        Some(Access { from: self.from.value?, read: self.read.value?, post: self.post.value? })
     }
 }

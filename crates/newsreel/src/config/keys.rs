@@ -4,6 +4,8 @@
 //! keys are known (`read`), defaults, the advice of error reports, `newsreel explain-config`, `docs/config.md`.
 //! Invariant: a key stands here if and only if it is a field of the structs in `config` (a test compares them).
 
+mod auth;
+
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -23,6 +25,14 @@ pub enum Kind {
     HostPorts,
     /// An IP address or network, or a list of them, or `"all"`.
     Networks,
+    /// As `Networks`, or an empty list.
+    NetworksOrNone,
+    /// A list of addresses of ours: `"192.0.2.1"`, `"192.0.2.1:563"`, `"*:563"`.
+    Locals,
+    /// A program and its arguments, as a list.
+    Program,
+    /// Some of these words, as a list.
+    Choices(&'static [&'static str]),
     /// A wildmat.
     Wildmat,
     /// A wildmat that may hold spaces.
@@ -138,15 +148,48 @@ pub const SECTIONS: &[Section] = &[
               CHECK and TAKETHIS.",
     },
     Section {
+        name: "auth",
+        repeated: false,
+        doc: "How clients log in (AUTHINFO, RFC 4643), and what becomes of those who guess. Users are made with newsreel \
+              user add; what a user may do stands in [[access]] and [[peer]].",
+    },
+    Section {
+        name: "authenticator",
+        repeated: true,
+        doc: "A program that knows users and passwords which newsreel user does not: INN's programs (ckpasswd, radius, \
+              ...) and any other that reads ClientAuthname: and ClientPassword: lines. Programs are asked in the order \
+              of the file until one accepts; none is asked about a user who has a password here.",
+    },
+    Section {
         name: "access",
         repeated: true,
-        doc: "Who may read and post. The first section that names the reader's address decides; an address that none \
-              names may do neither.",
+        doc: "Who may read and post, and how much. The first section whose conditions (from, listener, users, \
+              user_groups, tls) all hold decides, when a client connects and again when it has logged in or begun TLS; \
+              who meets none may do nothing. newsreel check --access ADDR tells which section decides for an address.",
     },
 ];
 
-/// Every key, by section, in the order of the documentation.
-pub const KEYS: &[Key] = &[
+/// Every key; those of one section stand in the order of the documentation.
+pub const KEYS: &[Key] =
+    &joined::<{ SPOOL_AND_PEERS.len() + auth::KEYS.len() }>(&[SPOOL_AND_PEERS, auth::KEYS]);
+
+/// The tables of the files as one.
+const fn joined<const N: usize>(parts: &[&[Key]]) -> [Key; N] {
+    let mut all = [SPOOL_AND_PEERS[0]; N];
+    let (mut part, mut at) = (0, 0);
+    while part < parts.len() {
+        let mut row = 0;
+        while row < parts[part].len() {
+            all[at] = parts[part][row];
+            row += 1;
+            at += 1;
+        }
+        part += 1;
+    }
+    all
+}
+
+const SPOOL_AND_PEERS: &[Key] = &[
     Key {
         section: "site",
         name: "path_identity",
@@ -589,7 +632,7 @@ pub const KEYS: &[Key] = &[
     Key {
         section: "peer",
         name: "addresses",
-        kind: Kind::Networks,
+        kind: Kind::NetworksOrNone,
         absent: Absent::Value("[]"),
         doc: "The addresses and networks it connects from. Addresses, not host names: whoever controls a name could \
               otherwise feed you. A peer with a certificate needs none, and may then come from anywhere.",
@@ -612,6 +655,15 @@ pub const KEYS: &[Key] = &[
         absent: Absent::Value("\"allow\""),
         doc: "Whether the peer must encrypt. \"require\": what it offers unencrypted is answered 483.",
         example: "tls = \"require\"",
+    },
+    Key {
+        section: "peer",
+        name: "user",
+        kind: Kind::Text,
+        absent: Absent::Nothing,
+        doc: "The user as whom it must log in (AUTHINFO) to be known, besides what its addresses and certificate ask for; \
+              what it offers before is answered 480.",
+        example: "user = \"feeder\"",
     },
     Key {
         section: "peer",
@@ -646,30 +698,6 @@ pub const KEYS: &[Key] = &[
         doc: "Whether it may stream (RFC 4644: MODE STREAM, CHECK, TAKETHIS). Without, it offers articles one by one \
               with IHAVE.",
         example: "streaming = false",
-    },
-    Key {
-        section: "access",
-        name: "from",
-        kind: Kind::Networks,
-        absent: Absent::Refused,
-        doc: "The addresses and networks of the readers; \"all\" is everyone.",
-        example: "from = [\"127.0.0.1\", \"192.0.2.0/24\"]",
-    },
-    Key {
-        section: "access",
-        name: "read",
-        kind: Kind::Wildmat,
-        absent: Absent::Value("\"*\""),
-        doc: "The groups they may read. Others do not exist for them. The empty wildmat is none.",
-        example: "read = \"*,!internal.*\"",
-    },
-    Key {
-        section: "access",
-        name: "post",
-        kind: Kind::Wildmat,
-        absent: Absent::Value("\"\""),
-        doc: "The groups they may post to, of those they may read. The empty wildmat is none.",
-        example: "post = \"*,!announce.*\"",
     },
 ];
 
@@ -707,6 +735,9 @@ impl Kind {
             Self::Certificates => "the name or fingerprint of a certificate, or a list of them".into(),
             Self::HostPorts => "a list of \"HOST:PORT\"".into(),
             Self::Networks => "an IP address or network, or a list of them".into(),
+            Self::NetworksOrNone => "an IP address or network, or a list of them, perhaps empty".into(),
+            Self::Locals => "a list of addresses of ours, each with or without a port".into(),
+            Self::Program => "a list: a program and its arguments".into(),
             Self::Wildmat => "a wildmat".into(),
             Self::Pattern => "a wildmat".into(),
             Self::Headers => "a header condition, or a list of them".into(),
@@ -716,16 +747,20 @@ impl Kind {
             Self::Integer { min, max } => format!("a whole number from {min} to {max}"),
             Self::DaysOrNone => "a whole number of days, or \"none\"".into(),
             Self::Switch => "true or false".into(),
-            Self::Choice(words) => {
-                let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-                match quoted.split_last() {
-                    Some((last, [])) => last.clone(),
-                    Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-                    None => String::new(),
-                }
-            }
+            Self::Choice(words) => alternatives(words),
+            Self::Choices(words) => format!("a list of {}", alternatives(words)),
             Self::Durability => "\"process\", \"interval(TIME)\" or \"always\"".into(),
         }
+    }
+}
+
+/// `"a", "b" or "c"`.
+fn alternatives(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
     }
 }
 

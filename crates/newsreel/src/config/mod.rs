@@ -4,13 +4,16 @@
 //! `docs/config.md` come; `read` turns a file into a [`Config`] or into *all* that is wrong with it; `checks` looks
 //! at what only shows between sections. Everything below is plain data: whoever holds a [`Config`] needs no file.
 
+mod access;
+mod auth;
 mod checks;
 mod cidr;
 mod distributions;
 mod draft;
-mod faults;
+pub(crate) mod faults;
 mod groups;
 pub mod keys;
+mod local_address;
 pub mod manual;
 mod read;
 mod spool_config;
@@ -22,14 +25,16 @@ mod values;
 mod words;
 pub(crate) mod write;
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use access::Access;
+pub use auth::{Auth, Authenticator, Mechanism};
 pub use cidr::Cidr;
 pub use distributions::Distributions;
 pub use faults::{ConfigError, Fault};
 pub use groups::Groups;
+pub use local_address::LocalAddress;
 pub use read::{host_name, load, parse};
 pub use tls::{KnownCertificate, PeerTls, Tls};
 pub use values::{check_host_port, is_path_identity};
@@ -54,6 +59,10 @@ pub struct Config {
     pub rules: Vec<Rule>,
     /// Neighbours that feed us.
     pub peers: Vec<Peer>,
+    /// How clients log in.
+    pub auth: Auth,
+    /// Programs that know users.
+    pub authenticators: Vec<Authenticator>,
     /// Who may read and post; the first match decides; no match: no access.
     pub access: Vec<Access>,
 }
@@ -206,6 +215,8 @@ pub struct Peer {
     pub certificate: Vec<KnownCertificate>,
     /// Whether it must encrypt.
     pub tls: PeerTls,
+    /// As whom it must log in; `None`: its address is enough.
+    pub user: Option<String>,
     /// Groups it may send; an article in none of them is rejected.
     pub accept: Groups,
     /// Distributions it may send, of those the site accepts; an article that has only others is rejected.
@@ -214,17 +225,6 @@ pub struct Peer {
     pub max_connections: usize,
     /// Whether it is offered streaming (RFC 4644: MODE STREAM, CHECK, TAKETHIS).
     pub streaming: bool,
-}
-
-/// `[[access]]`: what readers from some addresses may do.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Access {
-    /// Where they connect from.
-    pub from: Vec<Cidr>,
-    /// Groups they may read; all others do not exist for them.
-    pub read: Groups,
-    /// Groups they may post to (within `read`); empty wildmat: no posting.
-    pub post: Groups,
 }
 
 /// When an article counts as safely stored (guarantee G1).
@@ -301,13 +301,8 @@ pub enum LogFormat {
 }
 
 impl Config {
-    /// The peer that connects from `address`: the first one that names it.
-    pub fn peer_at(&self, address: IpAddr) -> Option<&Peer> {
-        self.peers.iter().find(|peer| peer.addresses.iter().any(|cidr| cidr.contains(address)))
-    }
-
-    /// The access that readers from `address` have: the first section that names it.
-    pub fn access_at(&self, address: IpAddr) -> Option<&Access> {
-        self.access.iter().find(|access| access.from.iter().any(|cidr| cidr.contains(address)))
+    /// Whether anything depends on which of our addresses a client has connected to.
+    pub fn needs_local_address(&self) -> bool {
+        !self.authenticators.is_empty() || self.access.iter().any(|access| !access.listener.is_empty())
     }
 }

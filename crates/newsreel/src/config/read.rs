@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::draft::{
-    AccessDraft, At, BufferDraft, ClassDraft, Draft, LimitsDraft, PeerDraft, RuleDraft, SiteDraft, TlsDraft,
+    At, BufferDraft, ClassDraft, Draft, LimitsDraft, PeerDraft, RuleDraft, SiteDraft, TlsDraft,
 };
 use super::faults::{ConfigError, Fault, nearest};
 use super::keys::{self, Absent, Key, SECTIONS};
@@ -65,13 +65,13 @@ fn grammar_fault(text: &str, error: &toml::de::Error) -> Fault {
 }
 
 /// A section of the file, or an absent one, of which all keys have their defaults.
-struct Entry<'a> {
+pub(super) struct Entry<'a> {
     section: &'static str,
     table: Option<&'a DeTable<'a>>,
-    head: Range<usize>,
+    pub(super) head: Range<usize>,
 }
 
-struct Reader {
+pub(super) struct Reader {
     faults: Vec<Fault>,
 }
 
@@ -84,6 +84,7 @@ impl Reader {
         let tls = self.tls(&tls);
         let limits = self.single(document, "limits");
         let limits = self.limits(&limits);
+        let auth = self.single(document, "auth");
         Draft {
             site,
             tls,
@@ -92,6 +93,8 @@ impl Reader {
             classes: self.each(document, "class", Self::class),
             rules: self.each(document, "rule", Self::rule),
             peers: self.each(document, "peer", Self::peer),
+            auth: self.auth(&auth),
+            authenticators: self.each(document, "authenticator", Self::authenticator),
             access: self.each(document, "access", Self::access),
         }
     }
@@ -186,7 +189,7 @@ impl Reader {
     }
 
     /// The value of a key that must be there or has a default.
-    fn get<T>(
+    pub(super) fn get<T>(
         &mut self,
         entry: &Entry<'_>,
         name: &str,
@@ -213,7 +216,7 @@ impl Reader {
     }
 
     /// The value of a key that may be absent.
-    fn opt<T>(
+    pub(super) fn opt<T>(
         &mut self,
         entry: &Entry<'_>,
         name: &str,
@@ -332,18 +335,11 @@ impl Reader {
             addresses: self.get(entry, "addresses", values::networks_or_none),
             certificate: self.get(entry, "certificate", values::certificates),
             tls: self.get(entry, "tls", values::choice),
+            user: self.opt(entry, "user", values::text),
             accept: self.get(entry, "accept", values::wildmat),
             distributions: self.get(entry, "distributions", values::distributions),
             max_connections: self.get(entry, "max_connections", values::integer),
             streaming: self.get(entry, "streaming", values::switch),
-        }
-    }
-
-    fn access(&mut self, entry: &Entry<'_>) -> AccessDraft {
-        AccessDraft {
-            from: self.get(entry, "from", values::networks),
-            read: self.get(entry, "read", values::wildmat),
-            post: self.get(entry, "post", values::wildmat),
         }
     }
 }

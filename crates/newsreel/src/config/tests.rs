@@ -68,10 +68,28 @@ class = "text"
 [[peer]]
 name = "upstream"
 addresses = ["192.0.2.0/24", "2001:db8::7"]
+user = "feeder"
+
+[auth]
+plain_passwords_from = []
+
+[[authenticator]]
+program = ["/usr/lib/news/bin/auth/passwd/ckpasswd", "-f", "/etc/news/passwd"]
 
 [[access]]
 from = "127.0.0.1"
 post = "*"
+
+[[access]]
+from = "all"
+listener = ["*:563", "192.0.2.1"]
+users = "*,!guest"
+user_groups = ["staff"]
+tls = true
+connections_per_address_max = 4
+connections_per_user_max = 2
+bytes_per_sec_max = "1 MiB"
+posts_per_hour_max = 30
 
 [[access]]
 from = "all"
@@ -121,10 +139,10 @@ fn a_good_file_becomes_a_configuration() {
     assert_eq!(config.rules[0].larger_than, Some(65_536));
     assert_eq!(config.rules[1].groups, None);
     assert!(config.peers[0].streaming);
-    assert_eq!(config.peer_at("192.0.2.77".parse().unwrap()).unwrap().name, "upstream");
-    assert!(config.peer_at("192.0.3.1".parse().unwrap()).is_none());
-    assert!(config.access_at("127.0.0.1".parse().unwrap()).unwrap().post.matches(b"local.test"));
-    assert!(config.access_at("203.0.113.1".parse().unwrap()).unwrap().post.is_empty());
+    assert_eq!(config.peers[0].user.as_deref(), Some("feeder"));
+    assert!(config.access[0].post.matches(b"local.test"));
+    assert_eq!(config.access[1].posts_per_hour_max, Some(30));
+    assert!(config.access[2].post.is_empty() && config.access[2].newnews);
 }
 
 #[test]

@@ -115,7 +115,7 @@ mod tests {
                 "[site]\ntls_listen = [\"[::]:563\"]".to_owned(),
                 "connections that begin with TLS need a certificate",
             ),
-            (peer(""), "peer `p` has neither addresses nor a certificate to be known by"),
+            (peer(""), "peer `p` has neither addresses nor a certificate or user to be known by"),
             (
                 peer("addresses = \"::1\"\ntls = \"require\""),
                 "peer `p` must encrypt, but this server has no certificate",

@@ -11,7 +11,7 @@ use toml::de::DeValue;
 
 use super::keys::{Key, Kind};
 use super::words::Word;
-use super::{Cidr, Distributions, Durability, Groups, HeaderMatch, KnownCertificate, units};
+use super::{Cidr, Distributions, Durability, Groups, HeaderMatch, KnownCertificate, LocalAddress, units};
 use netnews::wildmat::Wildmat;
 
 /// What is wrong with a value.
@@ -296,6 +296,32 @@ pub(super) fn networks(key: &Key, value: &Value<'_>) -> Result<Vec<Cidr>, Wrong>
         return Err(wrong(key, value, "the list is empty".into()));
     }
     Ok(found)
+}
+
+pub(super) fn locals(key: &Key, value: &Value<'_>) -> Result<Vec<LocalAddress>, Wrong> {
+    list(key, value, |key, value| {
+        str_of(key, value)?.parse().map_err(|message: String| wrong(key, value, message))
+    })
+}
+
+/// A program by its absolute path, and its arguments.
+pub(super) fn program(key: &Key, value: &Value<'_>) -> Result<Vec<String>, Wrong> {
+    let words = list(key, value, |key, value| {
+        let text = str_of(key, value)?;
+        match text.contains('\0') {
+            true => Err(wrong(key, value, "an argument must not hold NUL".into())),
+            false => Ok(text.to_owned()),
+        }
+    })?;
+    match words.first() {
+        Some(program) if program.starts_with('/') => Ok(words),
+        Some(program) => Err(wrong(key, value, format!("`{program}` is not an absolute path"))),
+        None => Err(wrong(key, value, "the list names no program".into())),
+    }
+}
+
+pub(super) fn choices<W: Word>(key: &Key, value: &Value<'_>) -> Result<Vec<W>, Wrong> {
+    list(key, value, choice)
 }
 
 fn network(key: &Key, value: &Value<'_>) -> Result<Vec<Cidr>, Wrong> {

@@ -6,11 +6,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::access::access_lines;
+use super::auth::{auth_lines, authenticator_lines};
 use super::units;
 use super::words::Word;
 use super::{
-    Access, Buffer, Cidr, Class, Config, Groups, HeaderMatch, KnownCertificate, Limits, Method, Peer, Rule,
-    Site, Tls,
+    Buffer, Cidr, Class, Config, Groups, HeaderMatch, KnownCertificate, Limits, Method, Peer, Rule, Site, Tls,
 };
 
 /// The keys of one section, in order; the value is TOML.
@@ -34,13 +35,16 @@ impl Config {
 
     /// Every section with its keys and values.
     pub(super) fn sections(&self) -> Vec<(&'static str, Lines)> {
-        let Self { file: _, site, tls, limits, buffers, classes, rules, peers, access } = self;
+        let Self { file: _, site, tls, limits, buffers, classes, rules, peers, auth, authenticators, access } =
+            self;
         let mut sections =
             vec![("site", site_lines(site)), ("tls", tls_lines(tls)), ("limits", limits_lines(limits))];
         sections.extend(buffers.iter().map(|buffer| ("buffer", buffer_lines(buffer))));
         sections.extend(classes.iter().map(|class| ("class", class_lines(class))));
         sections.extend(rules.iter().map(|rule| ("rule", rule_lines(rule))));
         sections.extend(peers.iter().map(|peer| ("peer", peer_lines(peer))));
+        sections.push(("auth", auth_lines(auth)));
+        sections.extend(authenticators.iter().map(|one| ("authenticator", authenticator_lines(one))));
         sections.extend(access.iter().map(|access| ("access", access_lines(access))));
         sections
     }
@@ -55,11 +59,11 @@ fn path(path: &Path) -> String {
     quoted(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy())
 }
 
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     quoted(&units::size_text(bytes))
 }
 
-fn span(span: std::time::Duration) -> String {
+pub(super) fn span(span: std::time::Duration) -> String {
     quoted(&units::span_text(span))
 }
 
@@ -73,7 +77,12 @@ fn networks(cidrs: &[Cidr]) -> String {
     list(cidrs.iter().map(Cidr::to_string))
 }
 
-fn optional<T>(lines: &mut Lines, name: &'static str, value: Option<T>, text: impl Fn(T) -> String) {
+pub(super) fn optional<T>(
+    lines: &mut Lines,
+    name: &'static str,
+    value: Option<T>,
+    text: impl Fn(T) -> String,
+) {
     lines.extend(value.map(|value| (name, text(value))));
 }
 
@@ -214,20 +223,20 @@ fn headers(headers: &[HeaderMatch]) -> String {
 }
 
 fn peer_lines(peer: &Peer) -> Lines {
-    let Peer { name, addresses, certificate, tls, accept, distributions, max_connections, streaming } = peer;
-    vec![
+    let Peer { name, addresses, certificate, tls, user, accept, distributions, max_connections, streaming } =
+        peer;
+    let mut lines = vec![
         ("name", quoted(name)),
         ("addresses", networks(addresses)),
         ("certificate", list(certificate.iter().map(KnownCertificate::to_string))),
         ("tls", quoted(tls.word())),
+    ];
+    optional(&mut lines, "user", user.as_deref(), quoted);
+    lines.extend([
         ("accept", quoted(accept.as_str())),
         ("distributions", quoted(distributions.as_str())),
         ("max_connections", max_connections.to_string()),
         ("streaming", streaming.to_string()),
-    ]
-}
-
-fn access_lines(access: &Access) -> Lines {
-    let Access { from, read, post } = access;
-    vec![("from", networks(from)), ("read", quoted(read.as_str())), ("post", quoted(post.as_str()))]
+    ]);
+    lines
 }

@@ -134,6 +134,7 @@ mod tests {
     fn a_verified_sender_gives_a_double_bang() {
         let peer = Peer {
             name: "Peer.example".into(),
+            user: None,
             addresses: Vec::new(),
             certificate: Vec::new(),
             tls: crate::config::PeerTls::Allow,

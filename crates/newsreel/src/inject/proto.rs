@@ -34,6 +34,7 @@ pub(super) enum Objection {
     NoSuchGroup(String),
     PostingProhibited(String),
     Moderated(String),
+    NotModerator(String),
     ControlNotPermitted,
     Rejected(Reject),
     Trouble,
@@ -56,6 +57,7 @@ impl fmt::Display for Objection {
             Self::NoSuchGroup(names) => write!(f, "No newsgroup of these is here: {names}"),
             Self::PostingProhibited(name) => write!(f, "Posting to {name} is not permitted"),
             Self::Moderated(name) => write!(f, "{name} is moderated: no Approved header"),
+            Self::NotModerator(name) => write!(f, "You may not approve articles in {name}"),
             Self::ControlNotPermitted => f.write_str("Control messages are not taken from you"),
             Self::Rejected(reject) => write!(f, "Posting failed: {reject}"),
             Self::Trouble => f.write_str("Cannot store articles now, try again later"),
@@ -159,11 +161,19 @@ pub(super) fn check_groups(article: &Article<'_>, access: &Access, spool: &Spool
             continue;
         }
         any = true;
-        if !access.post.matches(name) || matches!(flag, Flag::Closed | Flag::Refused | Flag::Junk) {
+        let closed = match flag {
+            Flag::Closed => !access.local.matches(name),
+            Flag::Refused | Flag::Junk => true,
+            _ => false,
+        };
+        if closed || !access.post.matches(name) {
             return Err(Objection::PostingProhibited(shown(name)));
         }
         if flag == Flag::Moderated && article.count(Known::Approved) == 0 {
             return Err(Objection::Moderated(shown(name)));
+        }
+        if flag == Flag::Moderated && !access.approve.matches(name) {
+            return Err(Objection::NotModerator(shown(name)));
         }
     }
     if any { Ok(()) } else { Err(Objection::NoSuchGroup(shown(value))) }

@@ -1,11 +1,11 @@
 //! What the server says of itself: greeting, CAPABILITIES, HELP.
 //!
 //! All three depend on what the client may do. Source: RFC 3977 sections 5.1 to 5.3 and 7.2, RFC 4644 section 2.1,
-//! RFC 4642 section 2.1, RFC 8054 section 2.1.
+//! RFC 4642 section 2.1, RFC 4643 section 2.1, RFC 8054 section 2.1.
 
 use super::Client;
-use crate::config::Config;
-use crate::inject;
+use crate::access::sasl;
+use crate::config::{Config, Mechanism};
 use netnews::nntp::command;
 use netnews::nntp::response::{EXTENSIONS_FOLLOW, append, append_bytes, append_standard, code};
 
@@ -19,12 +19,12 @@ const LISTS: &str = "LIST ACTIVE ACTIVE.MODTIME ACTIVE.TIMES COUNTS DISTRIB.PATS
 /// The greeting. For a peer that reads nothing 200 says that it is welcome, as peers expect.
 pub(super) fn greeting(config: &Config, client: &Client, out: &mut Vec<u8>) {
     let welcome = client.may_feed() && !client.may_read();
-    say_posting(config, welcome || inject::may_post(client.access()), out);
+    say_posting(config, welcome || client.may_post(), out);
 }
 
 /// The answer to MODE READER.
 pub(super) fn posting(config: &Config, client: &Client, out: &mut Vec<u8>) {
-    say_posting(config, inject::may_post(client.access()), out);
+    say_posting(config, client.may_post(), out);
 }
 
 fn say_posting(config: &Config, may_post: bool, out: &mut Vec<u8>) {
@@ -48,10 +48,12 @@ pub(super) fn list(client: &Client, out: &mut Vec<u8>) {
     line(concat!("IMPLEMENTATION newsreel ", env!("CARGO_PKG_VERSION")));
     if client.may_read() {
         line("READER");
-        if inject::may_post(client.access()) {
+        if client.may_post() {
             line("POST");
         }
-        line("NEWNEWS");
+        if client.may_newnews() {
+            line("NEWNEWS");
+        }
         line("HDR");
         line("OVER MSGID");
         line(LISTS);
@@ -62,6 +64,7 @@ pub(super) fn list(client: &Client, out: &mut Vec<u8>) {
     if client.may_stream() {
         line("STREAMING");
     }
+    authentication(client, &mut line);
     if client.may_start_tls() {
         line("STARTTLS");
     }
@@ -87,16 +90,35 @@ pub(super) fn extensions(client: &Client, out: &mut Vec<u8>) {
     }
 }
 
+/// AUTHINFO, until somebody is logged in, and SASL, after that as before (RFC 4643 sections 2.1 and 2.2); without
+/// arguments where none of it is possible now (RFC 8054 section 2.2.2).
+fn authentication(client: &Client, line: &mut impl FnMut(&str)) {
+    let offered = sasl::NAMES.iter().filter(|(_, mechanism)| client.offers(*mechanism));
+    let names: Vec<&str> = offered.map(|(name, _)| *name).collect();
+    if client.offers_login() {
+        let mut words = vec!["AUTHINFO"];
+        if !client.is_compressed() {
+            words.extend(client.offers(Mechanism::User).then_some("USER"));
+            words.extend((!names.is_empty()).then_some("SASL"));
+        }
+        line(&words.join(" "));
+    }
+    if !names.is_empty() {
+        line(&format!("SASL {}", names.join(" ")));
+    }
+}
+
 /// The answer to HELP: the verbs that this client can use.
 pub(super) fn help(client: &Client, out: &mut Vec<u8>) {
     append_standard(out, code::HELP_FOLLOWS);
     let offered = |verb: &command::Verb| match verb.text {
-        "AUTHINFO" => false,
+        "AUTHINFO" => client.offers_login() && !client.is_compressed(),
+        "NEWNEWS" => client.may_newnews(),
         "STARTTLS" => client.may_start_tls(),
         "COMPRESS" => !client.is_compressed(),
         "CHECK" | "TAKETHIS" => client.may_stream(),
         "IHAVE" => client.may_feed(),
-        "POST" => inject::may_post(client.access()),
+        "POST" => client.may_post(),
         "HEAD" | "STAT" => client.may_read() || client.may_feed(),
         "CAPABILITIES" | "DATE" | "HELP" | "MODE" | "QUIT" | "SLAVE" => true,
         _ => client.may_read(),

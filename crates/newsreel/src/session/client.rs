@@ -1,10 +1,14 @@
 //! Who is connected, how, and what it may do.
 //!
-//! Known by address and, over TLS, by certificate: the first `[[peer]]` that both fit, the first `[[access]]` that names
-//! the address. TLS makes a new client of whoever is connected, so nothing said before it counts (RFC 4642 section
-//! 2.2.2). Called by `server` and by the session's commands.
+//! Known by address, over TLS by certificate, and by the user it has logged in as: the first `[[peer]]` that all of them
+//! fit, the first `[[access]]` whose conditions hold. TLS makes a new client of whoever is connected, so nothing said
+//! before it counts (RFC 4642 section 2.2.2); logging in makes another one. Called by `server` and by the session's
+//! commands.
 
-use crate::config::{Access, Cidr, Config, KnownCertificate, Peer, PeerTls};
+use crate::access::limits::{Holder, Limits, Share};
+use crate::access::rules::{self, Remedy, Right, Standing};
+use crate::access::{Caller, Gate, User};
+use crate::config::{Access, Cidr, Config, KnownCertificate, Mechanism, Peer, PeerTls};
 use crate::tls::TlsFacts;
 use netnews::nntp::response::code;
 use std::net::IpAddr;
@@ -14,13 +18,15 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     config: Arc<Config>,
-    address: IpAddr,
+    gate: Arc<Gate>,
+    caller: Caller,
     address_text: Box<str>,
-    peer: Option<usize>,
-    access: Option<usize>,
+    user: Option<Arc<User>>,
     tls: Option<Box<TlsFacts>>,
-    /// A peer may come from this address, but only over TLS.
-    peer_must_encrypt: bool,
+    peer: Option<usize>,
+    /// What it lacks to be a peer, if it is none.
+    peer_lacks: Option<Fit>,
+    access: Option<usize>,
     compressed: bool,
 }
 
@@ -28,44 +34,82 @@ pub(crate) struct Client {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fit {
     No,
+    /// Perhaps, once it has logged in.
+    LoggedIn,
     /// Perhaps, once the connection is encrypted.
     OverTls,
     Yes,
 }
 
 impl Client {
-    /// What the configuration says of `address`, before TLS.
-    pub fn at(config: &Arc<Config>, address: IpAddr) -> Self {
-        Self::known_by(config, address, None)
+    /// What the configuration says of a new connection, before TLS.
+    pub fn at(config: &Arc<Config>, gate: &Arc<Gate>, caller: Caller) -> Self {
+        Self::known_by(config, gate, caller, None, None)
     }
 
     /// The same client after a TLS handshake; what it did before does not count.
     pub fn secured(&self, facts: TlsFacts) -> Self {
-        Self::known_by(&self.config, self.address, Some(facts))
+        Self::known_by(&self.config, &self.gate, self.caller, Some(Box::new(facts)), None)
     }
 
-    fn known_by(config: &Arc<Config>, address: IpAddr, tls: Option<TlsFacts>) -> Self {
-        let address = address.to_canonical();
-        let fits: Vec<Fit> = config.peers.iter().map(|peer| fit(peer, address, tls.as_ref())).collect();
+    /// The same client, logged in.
+    pub fn logged_in(&self, user: Arc<User>) -> Self {
+        let compressed = self.compressed;
+        let known = Self::known_by(&self.config, &self.gate, self.caller, self.tls.clone(), Some(user));
+        Self { compressed, ..known }
+    }
+
+    fn known_by(
+        config: &Arc<Config>,
+        gate: &Arc<Gate>,
+        caller: Caller,
+        tls: Option<Box<TlsFacts>>,
+        user: Option<Arc<User>>,
+    ) -> Self {
+        let fits = config.peers.iter().map(|peer| fit(peer, caller.address, tls.as_deref(), user.as_deref()));
+        let fits: Vec<Fit> = fits.collect();
         let peer = fits.iter().position(|fit| *fit == Fit::Yes);
-        Self {
-            peer,
-            peer_must_encrypt: peer.is_none() && fits.contains(&Fit::OverTls),
-            access: config.access.iter().position(|access| contains(&access.from, address)),
-            address_text: address.to_string().into(),
-            address,
+        let lacks = [Fit::LoggedIn, Fit::OverTls].into_iter().find(|lack| fits.contains(lack));
+        let mut client = Self {
             config: config.clone(),
-            tls: tls.map(Box::new),
+            gate: gate.clone(),
+            caller,
+            address_text: caller.address.to_string().into(),
+            user,
+            tls,
+            peer,
+            peer_lacks: if peer.is_none() { lacks } else { None },
+            access: None,
             compressed: false,
+        };
+        client.access = rules::decides(config, &client.standing());
+        client
+    }
+
+    fn standing(&self) -> Standing<'_> {
+        Standing {
+            address: self.caller.address,
+            local: self.caller.local,
+            user: self.user.as_deref(),
+            tls: self.tls.is_some(),
         }
     }
 
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     pub fn address(&self) -> IpAddr {
-        self.address
+        self.caller.address
     }
 
     pub fn address_text(&self) -> &str {
         &self.address_text
+    }
+
+    /// Whom it has logged in as.
+    pub fn user(&self) -> Option<&User> {
+        self.user.as_deref()
     }
 
     /// Number of its `[[peer]]` section.
@@ -105,11 +149,24 @@ impl Client {
 
     /// Whether it is anybody we know, or may turn out to be.
     pub fn is_known(&self) -> bool {
-        self.peer.is_some() || self.peer_must_encrypt || self.may_read()
+        let may_become = |right| self.remedy(right) != Remedy::None;
+        self.peer.is_some()
+            || self.peer_lacks.is_some()
+            || self.may_read()
+            || may_become(Right::Read)
+            || may_become(Right::Post)
     }
 
     pub fn may_read(&self) -> bool {
         self.access().is_some_and(|access| !access.read.is_empty())
+    }
+
+    pub fn may_post(&self) -> bool {
+        self.access().is_some_and(|access| !access.post.is_empty())
+    }
+
+    pub fn may_newnews(&self) -> bool {
+        self.may_read() && self.access().is_some_and(|access| access.newnews)
     }
 
     /// IHAVE.
@@ -122,18 +179,81 @@ impl Client {
         self.peer.and_then(|peer| self.config.peers.get(peer)).is_some_and(|peer| peer.streaming)
     }
 
-    /// What it is told that may not send articles.
-    pub fn no_feed(&self) -> (u16, &'static str) {
-        if self.peer_must_encrypt {
-            (code::PRIVACY_REQUIRED, "Encrypt first (STARTTLS) and show your certificate if you have one")
-        } else {
-            (code::NOT_PERMITTED, "You may not send articles here")
+    fn remedy(&self, right: Right) -> Remedy {
+        rules::remedy(&self.config, &self.standing(), right, self.offers_login(), self.may_start_tls())
+    }
+
+    /// Whether it may come to a right by what it does next.
+    pub fn may_become(&self, right: Right) -> bool {
+        self.remedy(right) != Remedy::None
+    }
+
+    /// What it is told that lacks a right: `refused` where nothing helps.
+    pub fn lacks(&self, right: Right, refused: (u16, &'static str)) -> (u16, &'static str) {
+        match self.remedy(right) {
+            Remedy::Authenticate => (code::AUTHENTICATION_REQUIRED, "Log in first (AUTHINFO)"),
+            Remedy::Encrypt => (code::PRIVACY_REQUIRED, "Encrypt first (STARTTLS)"),
+            Remedy::None => refused,
         }
     }
 
-    /// STARTTLS, as far as this connection goes.
+    /// What it is told that may not send articles.
+    pub fn no_feed(&self) -> (u16, &'static str) {
+        match self.peer_lacks {
+            Some(Fit::LoggedIn) if self.offers_login() => {
+                (code::AUTHENTICATION_REQUIRED, "Log in first (AUTHINFO)")
+            }
+            Some(Fit::OverTls) => {
+                (code::PRIVACY_REQUIRED, "Encrypt first (STARTTLS) and show your certificate if you have one")
+            }
+            _ => (code::NOT_PERMITTED, "You may not send articles here"),
+        }
+    }
+
+    /// STARTTLS, as far as this connection goes (RFC 4642 section 2.2.1: not after logging in).
     pub fn may_start_tls(&self) -> bool {
-        self.config.tls.is_offered() && self.tls.is_none() && !self.compressed
+        self.config.tls.is_offered() && self.tls.is_none() && self.user.is_none() && !self.compressed
+    }
+
+    /// Whether there is any way to log in, now or over TLS.
+    pub fn offers_login(&self) -> bool {
+        let external =
+            self.config.tls.client_ca.is_some() && self.config.auth.mechanisms.contains(&Mechanism::External);
+        self.user.is_none() && (self.gate.has_passwords() || external)
+    }
+
+    /// Whether this way to log in is open to this connection as it is now; it stays so after logging in.
+    pub fn offers(&self, mechanism: Mechanism) -> bool {
+        self.config.auth.mechanisms.contains(&mechanism)
+            && match mechanism {
+                Mechanism::User | Mechanism::Plain => self.may_send_passwords() && self.gate.has_passwords(),
+                Mechanism::ScramSha256 => self.gate.has_users(),
+                Mechanism::External => self.proven_names().next().is_some(),
+            }
+    }
+
+    /// Whether passwords may come over this connection as they are.
+    pub fn may_send_passwords(&self) -> bool {
+        self.tls.is_some() || contains(&self.config.auth.plain_passwords_from, self.caller.address)
+    }
+
+    /// The names that its certificate proves.
+    pub fn proven_names(&self) -> impl Iterator<Item = &str> {
+        let certificate = self.tls.as_ref().and_then(|facts| facts.certificate.as_ref());
+        certificate.into_iter().flat_map(|certificate| certificate.proven_names())
+    }
+
+    /// For whom what it does as a reader counts; nobody, if it is a peer.
+    pub fn holder(&self) -> Option<Holder<'_>> {
+        let number = self.access.filter(|_| self.peer.is_none())?;
+        let access = self.config.access.get(number)?;
+        let user = self.user.as_ref().map(|user| &*user.name);
+        Some(Holder { number, access, address: self.caller.address, user })
+    }
+
+    /// A place under its `[[access]]` section, or what it is told if there is none.
+    pub fn share(&self, limits: &Arc<Limits>) -> Result<Option<Share>, &'static str> {
+        self.holder().map(|holder| limits.enter(&holder)).transpose().map_err(|crowded| crowded.text())
     }
 }
 
@@ -141,16 +261,24 @@ fn contains(cidrs: &[Cidr], address: IpAddr) -> bool {
     cidrs.iter().any(|cidr| cidr.contains(address))
 }
 
-fn fit(peer: &Peer, address: IpAddr, tls: Option<&TlsFacts>) -> Fit {
+fn fit(peer: &Peer, address: IpAddr, tls: Option<&TlsFacts>, user: Option<&User>) -> Fit {
     if !peer.addresses.is_empty() && !contains(&peer.addresses, address) {
         return Fit::No;
     }
     match tls {
-        None if peer.tls == PeerTls::Require || !peer.certificate.is_empty() => Fit::OverTls,
-        None => Fit::Yes,
-        Some(_) if peer.certificate.is_empty() => Fit::Yes,
-        Some(facts) if peer.certificate.iter().any(|known| shows(facts, known)) => Fit::Yes,
-        Some(_) => Fit::No,
+        None if peer.tls == PeerTls::Require || !peer.certificate.is_empty() => return Fit::OverTls,
+        Some(facts)
+            if !peer.certificate.is_empty() && !peer.certificate.iter().any(|known| shows(facts, known)) =>
+        {
+            return Fit::No;
+        }
+        _ => {}
+    }
+    match (&peer.user, user) {
+        (None, _) => Fit::Yes,
+        (Some(_), None) => Fit::LoggedIn,
+        (Some(wanted), Some(user)) if **wanted == *user.name => Fit::Yes,
+        (Some(_), Some(_)) => Fit::No,
     }
 }
 

@@ -4,14 +4,19 @@
 
 use super::rounds::Way;
 use super::{Output, Session, capabilities};
+use crate::access::rules::Right;
 use crate::inject;
 use crate::relay::Feed;
 use crate::site::unix_now;
 use netnews::date::format_nntp;
 use netnews::nntp::command::{Command, ListKind, Syntax, Which};
-use netnews::nntp::response::{append, append_standard, code};
+use netnews::nntp::response::{append, append_standard, code, text};
 use std::io;
+use std::time::Instant;
 use tracing::trace;
+
+/// What a client is told that may not read, and for which nothing helps.
+const MAY_NOT_READ: (u16, &str) = (code::NOT_PERMITTED, "You may not read here");
 
 /// What comes after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +51,14 @@ impl Session {
                 Ok(self.relay(&command))
             }
             Command::Post => Ok(self.post()),
+            Command::AuthinfoUser(_)
+            | Command::AuthinfoPass(_)
+            | Command::AuthinfoSasl { .. }
+            | Command::Authinfo(_) => Ok(self.authinfo(&command).await),
+            Command::NewNews { .. } if self.client.may_read() && !self.client.may_newnews() => {
+                let refused = (code::NOT_PERMITTED, "You may not use NEWNEWS here");
+                Ok(self.refuse(Right::Newnews, refused))
+            }
             Command::Head(Which::MessageId(_)) | Command::Stat(Which::MessageId(_))
                 if self.client.may_feed() =>
             {
@@ -55,7 +68,7 @@ impl Session {
                 if self.client.may_read() {
                     self.reader.answer(&command, &mut self.out).await?;
                 } else {
-                    append(self.out.text(), code::NOT_PERMITTED, "You may not read here");
+                    self.refuse(Right::Read, MAY_NOT_READ);
                 }
                 Ok(Verdict::Done)
             }
@@ -92,7 +105,24 @@ impl Session {
         Verdict::Done
     }
 
+    /// Says what would help, or `refused`.
+    fn refuse(&mut self, right: Right, refused: (u16, &'static str)) -> Verdict {
+        let (code, text) = self.client.lacks(right, refused);
+        append(self.out.text(), code, text);
+        Verdict::Done
+    }
+
     fn post(&mut self) -> Verdict {
+        if !self.client.may_post() {
+            let refused = (code::POSTING_NOT_PERMITTED, text(code::POSTING_NOT_PERMITTED));
+            return self.refuse(Right::Post, refused);
+        }
+        let counted = self.client.holder().map(|holder| self.site.limits.post(&holder, Instant::now()));
+        if let Some(Err(wait)) = counted {
+            let text = format!("Too many posts, try again in {} s", wait.as_secs() + 1);
+            append(self.out.text(), code::POSTING_NOT_PERMITTED, &text);
+            return Verdict::Done;
+        }
         if inject::offer(self.client.access(), self.out.text()) {
             Verdict::Expect(Way::Post)
         } else {
@@ -108,11 +138,11 @@ impl Session {
                 append_standard(out, code::CLOSING);
                 return Verdict::Quit;
             }
-            Command::ModeReader if self.client.may_read() => {
+            Command::ModeReader if self.client.may_read() || self.client.may_become(Right::Read) => {
                 capabilities::posting(&self.site.config, &self.client, out);
             }
             Command::ModeReader => {
-                append(out, code::NOT_PERMITTED, "You may not read here");
+                append(out, MAY_NOT_READ.0, MAY_NOT_READ.1);
                 return Verdict::Close;
             }
             Command::Mode(_) => append(out, code::SYNTAX_ERROR, "Unknown MODE variant"),
@@ -130,6 +160,9 @@ impl Session {
             }
             Command::StartTls if self.client.tls().is_some() => {
                 append(out, code::NOT_PERMITTED, "TLS is active already");
+            }
+            Command::StartTls if self.client.user().is_some() => {
+                append(out, code::NOT_PERMITTED, "STARTTLS must come before AUTHINFO");
             }
             Command::StartTls if self.client.may_start_tls() => return Verdict::StartTls,
             Command::StartTls => append_standard(out, code::CANNOT_TLS),

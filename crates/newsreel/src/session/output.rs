@@ -6,7 +6,9 @@
 
 use super::pool;
 use super::transport::Transport;
+use crate::access::limits::Flow;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Above so many gathered bytes they are sent before more is made.
@@ -19,11 +21,13 @@ pub(crate) struct Output {
     transport: Transport,
     text: Vec<u8>,
     write_timeout: Duration,
+    /// What it is paced by, if by anything.
+    flow: Option<Arc<Flow>>,
 }
 
 impl Output {
     pub(super) fn new(transport: Transport, write_timeout: Duration) -> Self {
-        Self { transport, text: Vec::new(), write_timeout }
+        Self { transport, text: Vec::new(), write_timeout, flow: None }
     }
 
     /// The text gathered so far, to append to.
@@ -68,6 +72,11 @@ impl Output {
         self.transport.close(self.write_timeout).await
     }
 
+    /// From now on no faster than this allows.
+    pub(super) fn set_flow(&mut self, flow: Option<Arc<Flow>>) {
+        self.flow = flow;
+    }
+
     /// Ends our side of the connection.
     pub(super) async fn shutdown(&mut self) -> io::Result<()> {
         self.transport.shutdown(self.write_timeout).await
@@ -87,11 +96,53 @@ impl Output {
     }
 
     async fn send_behind(&mut self, bytes: &[u8], tail: &[u8]) -> io::Result<()> {
-        self.transport.write([&self.text, bytes, tail], self.write_timeout).await?;
+        let parts = [&self.text, bytes, tail];
+        match &self.flow {
+            None => self.transport.write(parts, self.write_timeout).await?,
+            Some(flow) => {
+                let all: usize = parts.iter().map(|part| part.len()).sum();
+                let mut sent = 0;
+                while sent < all {
+                    let now = flow.allowance(all - sent).await;
+                    self.transport.write(portion(parts, sent, now), self.write_timeout).await?;
+                    flow.sent(now);
+                    sent += now;
+                }
+            }
+        }
         self.text.clear();
         if self.text.capacity() > 2 * GATHERED_BYTES_MAX {
             self.text = Vec::new();
         }
         Ok(())
+    }
+}
+
+/// Of `parts`, one behind the other, the `len` bytes that start at `from`.
+fn portion(parts: [&[u8]; 3], from: usize, len: usize) -> [&[u8]; 3] {
+    let (mut skip, mut left) = (from, len);
+    parts.map(|part| {
+        let start = skip.min(part.len());
+        skip -= start;
+        let end = part.len().min(start + left);
+        left -= end - start;
+        part.get(start..end).unwrap_or_default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portions_of_parts() {
+        let parts = [&b"abc"[..], b"de", b"fghi"];
+        let mut all = Vec::new();
+        for from in (0..9).step_by(2) {
+            all.extend(portion(parts, from, 2).concat());
+        }
+        assert_eq!(all, b"abcdefghi");
+        assert_eq!(portion(parts, 2, 4), [&b"c"[..], b"de", b"f"]);
+        assert_eq!(portion(parts, 9, 4).concat(), b"");
     }
 }

@@ -5,6 +5,7 @@
 //! with its command line, and its end is searched for from where the search stopped. Called once per round by the session.
 
 use super::dispatch::Verdict;
+use super::login::SASL_LINE_BYTES_MAX;
 use super::{Flow, Session};
 use crate::ingest::Incoming;
 use crate::inject;
@@ -12,7 +13,7 @@ use crate::relay::Outlook;
 use memchr::memchr;
 use netnews::nntp::command::{self, Command};
 use netnews::nntp::response::{append, append_standard, code};
-use netnews::nntp::wire::{End, NextLine, find_end, next_line};
+use netnews::nntp::wire::{End, NextLine, find_end, next_line, next_line_within};
 use std::io;
 
 /// Articles filed together, about. They are answered at once: a peer that waits for answers before it sends more
@@ -30,6 +31,8 @@ const END_OVERLAP_BYTES: usize = 5;
 pub(super) enum Expecting {
     /// A command line.
     Command,
+    /// A line of a SASL exchange.
+    SaslResponse,
     /// The rest of a command line that was too long.
     LineEnd,
     /// An article.
@@ -102,6 +105,7 @@ impl Session {
                 Expecting::Article { way, head, resume_from } => {
                     self.article(buffer, at, (way, head, resume_from), &mut batch).await?
                 }
+                Expecting::SaslResponse => self.sasl_line(buffer, at).await,
                 Expecting::LineEnd => self.line_end(buffer, at),
                 Expecting::ArticleEnd { .. } => self.article_end(buffer, at),
             };
@@ -136,7 +140,7 @@ impl Session {
         at: usize,
         batch: &mut Gathered<'b>,
     ) -> io::Result<Step> {
-        let (line, next) = match next_line(buffer, at) {
+        let (line, next) = match command_line(buffer, at) {
             NextLine::More => return Ok(Step::More(at)),
             NextLine::Line { line, next } => (line, next),
             NextLine::TooLong { next } => {
@@ -271,6 +275,27 @@ impl Session {
         Step::To(next)
     }
 
+    /// The line of a SASL exchange at `at`.
+    async fn sasl_line(&mut self, buffer: &[u8], at: usize) -> Step {
+        let (line, next) = match next_line_within(buffer, at, SASL_LINE_BYTES_MAX) {
+            NextLine::More => return Step::More(at),
+            NextLine::Line { line, next } => (line, Step::To(next)),
+            NextLine::TooLong { next } => {
+                // No response is so long: judged as what it is, no base64.
+                (&b"!"[..], next.map_or(Step::More(buffer.len()), Step::To))
+            }
+        };
+        let verdict = self.sasl_response(line).await;
+        match (verdict, next) {
+            (Verdict::Close, _) => Step::Close,
+            (_, Step::More(done)) => {
+                self.expecting = Expecting::LineEnd;
+                Step::More(done)
+            }
+            (_, next) => next,
+        }
+    }
+
     /// The rest of a command line that is thrown away.
     fn line_end(&mut self, buffer: &[u8], at: usize) -> Step {
         match memchr(b'\n', buffer.get(at..).unwrap_or_default()) {
@@ -321,6 +346,19 @@ fn refuse_pipelined(verdict: Verdict, out: &mut Vec<u8>) {
         append(out, code::CANNOT_TLS, "STARTTLS must not be pipelined");
     } else {
         append(out, code::INTERNAL_FAULT, "COMPRESS must not be pipelined");
+    }
+}
+
+/// The command line at `at`; that of AUTHINFO SASL may be longer than others (RFC 4643 section 2.4.1).
+fn command_line(buffer: &[u8], at: usize) -> NextLine<'_> {
+    let line = next_line(buffer, at);
+    let begins =
+        |word: &[u8]| buffer.get(at..at + word.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(word));
+    match line {
+        NextLine::TooLong { .. } if begins(b"AUTHINFO SASL ") => {
+            next_line_within(buffer, at, SASL_LINE_BYTES_MAX)
+        }
+        line => line,
     }
 }
 

@@ -4,6 +4,7 @@
 //! Compression changes nothing but the octets. Called by the session's loop once the last answer before the switch is
 //! on its way. Sources: RFC 4642 section 2.2.2, RFC 8054 section 2.2.2, RFC 8143.
 
+use super::login::Login;
 use super::{Client, Session};
 use crate::serve::{LocalSpool, Reader, View};
 use netnews::nntp::response::{append, append_standard, code};
@@ -27,17 +28,11 @@ impl Session {
 
     /// Forgets everything that was said.
     fn begin_anew(&mut self, client: Client) -> io::Result<()> {
-        if client.peer_number() != self.client.peer_number() {
-            self.seat = self
-                .site
-                .seats
-                .take(client.address(), client.peer_number())
-                .map_err(|full| io::Error::other(full.text()))?;
-        }
+        self.settle(client).map_err(io::Error::other)?;
+        self.login = Login::default();
+        let client = &self.client;
         let view = View::new(self.site.config.clone(), client.access_number());
         self.reader = Reader::new(LocalSpool(self.site.spool.clone()), view);
-        self.feed = None;
-        self.client = client;
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! transcripts can also be played to any other server: see `transcripts`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod auth;
 mod bad_input;
 mod client;
 mod clients;
@@ -13,6 +14,7 @@ mod layers;
 mod lists;
 mod many;
 mod running;
+mod scram;
 mod stopping;
 mod tls;
 mod transcripts;

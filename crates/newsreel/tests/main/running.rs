@@ -2,7 +2,9 @@
 
 use newsreel::{config, server};
 use spool::{Disk, Flag, GroupChange, NewGroup, RealDisk, Spool};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tempfile::TempDir;
@@ -78,6 +80,7 @@ max_connections = 8000
 from = ["127.0.0.1"]
 read = "*"
 post = "*,!control"
+approve = "*"
 "#;
 
 /// A running server.
@@ -111,6 +114,7 @@ impl Server {
         let config =
             config::parse(&text, &dir.path().join("newsreel.toml")).map_err(|e| e.to_string()).unwrap();
         std::fs::create_dir_all(&config.site.data).unwrap();
+        std::fs::write(dir.path().join("newsreel.toml"), &text).unwrap();
         let (spool, _) = Spool::open(disk, config.spool_config(), &()).unwrap();
         let groups: Vec<_> = GROUPS
             .iter()
@@ -149,6 +153,21 @@ impl Server {
     /// The spool's directory.
     pub fn data(&self) -> std::path::PathBuf {
         self.dir.path().join("data")
+    }
+
+    /// Runs `newsreel user` on the site; `input` is its standard input. Gives what it printed, or what it complained of.
+    pub fn user(&self, arguments: &[&str], input: &str) -> Result<String, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
+        command.arg("user").args(arguments).arg("--config").arg(self.dir.path().join("newsreel.toml"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // A command that asks nothing may have ended already.
+        let _ended = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
     }
 
     /// A connection, past the greeting.

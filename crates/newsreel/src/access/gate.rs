@@ -1,0 +1,228 @@
+//! The gate: judges credentials, and makes guessing slow for the guesser alone.
+//!
+//! Checking a password costs 19 MiB and tens of milliseconds, so it is done on blocking threads, few at once; who is locked
+//! out costs nothing. Users that do not exist take as long as those that do. Every outcome is logged, failures as `WARN
+//! ... authentication failed address=A user=U ...`, which packaging/fail2ban reads. One per server; called by the
+//! session's AUTHINFO. Sources: RFC 4643 sections 5 and 6.
+
+use super::User;
+use super::lockout::Lockout;
+use super::programs::Program;
+use super::users::{ScramKeys, Store, Table, decoy_check, prepared, prepared_password, random};
+use crate::config::{Auth, Config};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tracing::{error, info, warn};
+
+/// Whom a client is connected as.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller {
+    pub address: IpAddr,
+    pub port: u16,
+    /// Where it has connected to.
+    pub local: Option<SocketAddr>,
+}
+
+/// Why a client is not logged in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Denial {
+    /// No such user, or not the password.
+    Wrong,
+    /// Locked out for so long.
+    Locked(Duration),
+    /// Our own trouble.
+    Trouble,
+}
+
+/// What the file of users says of a name and password.
+enum Verdict {
+    Right(User),
+    Wrong,
+    /// No password here.
+    NotHere,
+}
+
+/// Judges credentials.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    store: Arc<Store>,
+    programs: Vec<Program>,
+    checks: Arc<Semaphore>,
+    lockout: Lockout,
+    /// Salts for unknown users come from this while there is no file of users.
+    decoy: [u8; 16],
+}
+
+impl Gate {
+    pub fn new(config: &Config) -> Self {
+        let auth: &Auth = &config.auth;
+        Self {
+            store: Arc::new(Store::open(config.site.data.clone())),
+            programs: config.authenticators.iter().map(Program::new).collect(),
+            checks: Arc::new(Semaphore::new(auth.password_checks_max)),
+            lockout: Lockout::new(auth),
+            // Without random numbers TLS would not start either; the salts then only give away that nobody has one.
+            decoy: random().unwrap_or_default(),
+        }
+    }
+
+    /// Whether anybody may have a password, here or with a program.
+    pub fn has_passwords(&self) -> bool {
+        !self.programs.is_empty() || self.has_users()
+    }
+
+    /// Whether the file of users has anybody in it.
+    pub fn has_users(&self) -> bool {
+        self.store.recent().is_some_and(|table| !table.is_empty())
+    }
+
+    /// Reads the file of users again if it has changed.
+    pub async fn refresh(&self) {
+        let store = self.store.clone();
+        let _panicked = spawn_blocking(move || store.table()).await;
+    }
+
+    /// Logs a client in by name and password, as they came.
+    pub async fn password(
+        &self,
+        caller: &Caller,
+        name: &[u8],
+        password: &[u8],
+        how: &'static str,
+    ) -> Result<Arc<User>, Denial> {
+        self.open_to(caller, name)?;
+        let verdict = {
+            let permit = self.checks.clone().acquire_owned().await.map_err(|_| Denial::Trouble)?;
+            // Others may have failed while this one waited.
+            self.open_to(caller, name)?;
+            let (store, asked) = (self.store.clone(), prepared(name));
+            let password = prepared_password(password);
+            let check = move || {
+                let _permit = permit;
+                check(store.table().as_deref(), asked.as_deref(), password.as_deref())
+            };
+            spawn_blocking(check).await.map_err(|error| {
+                error!(%error, "checking a password failed");
+                Denial::Trouble
+            })?
+        };
+        match verdict {
+            Verdict::Right(user) => Ok(self.welcome(caller, user, how)),
+            Verdict::Wrong => Err(self.deny(caller, name, how)),
+            Verdict::NotHere => match self.ask_programs(caller, name, password).await {
+                Some(user) => Ok(self.welcome(caller, user, how)),
+                None => Err(self.deny(caller, name, how)),
+            },
+        }
+    }
+
+    async fn ask_programs(&self, caller: &Caller, name: &[u8], password: &[u8]) -> Option<User> {
+        for program in &self.programs {
+            if let Some(accepted) = program.accepts(caller, name, password).await {
+                return prepared(&accepted).map(|name| self.known_as(name));
+            }
+        }
+        None
+    }
+
+    /// The user of that name, with the groups that the file of users gives it.
+    fn known_as(&self, name: String) -> User {
+        let table = self.store.recent();
+        let record = table.as_ref().and_then(|table| table.get(&name));
+        record
+            .map_or_else(|| User { name: name.into(), groups: Box::default() }, |record| record.user.clone())
+    }
+
+    /// The SCRAM keys of a user, or such as nobody has.
+    pub async fn keys(&self, caller: &Caller, name: &str) -> Result<ScramKeys, Denial> {
+        self.open_to(caller, name.as_bytes())?;
+        self.refresh().await;
+        let table = self.store.recent();
+        let credentials = table.as_ref().and_then(|table| table.get(name)?.credentials.as_ref());
+        let decoy = table.as_ref().map_or(&self.decoy, |table| &table.decoy);
+        Ok(credentials.map_or_else(|| ScramKeys::decoy(decoy, name), |credentials| credentials.scram.clone()))
+    }
+
+    /// Logs in a client that has proven to be `name` by itself.
+    pub fn proven(&self, caller: &Caller, name: String, how: &'static str) -> Result<Arc<User>, Denial> {
+        // A proof counts for nothing while the client is locked out, or it could guess on.
+        self.open_to(caller, name.as_bytes())?;
+        Ok(self.welcome(caller, self.known_as(name), how))
+    }
+
+    /// Logs a client in by the proven names of its certificate: as the one it wants to be, else as the first that is a
+    /// user's, else as the first.
+    pub async fn certificate(
+        &self,
+        caller: &Caller,
+        names: &[&str],
+        wanted: Option<String>,
+    ) -> Result<Arc<User>, Denial> {
+        const HOW: &str = "EXTERNAL";
+        self.refresh().await;
+        let names: Vec<String> = names.iter().filter_map(|name| prepared(name.as_bytes())).collect();
+        let table = self.store.recent();
+        let is_user = |name: &&String| table.as_ref().is_some_and(|table| table.get(name).is_some());
+        let chosen = match &wanted {
+            Some(wanted) => names.iter().find(|name| *name == wanted),
+            None => names.iter().find(is_user).or(names.first()),
+        };
+        match chosen {
+            Some(name) => self.proven(caller, name.clone(), HOW),
+            None => Err(self.deny(caller, wanted.unwrap_or_default().as_bytes(), HOW)),
+        }
+    }
+
+    /// Counts and logs a failure.
+    pub fn deny(&self, caller: &Caller, name: &[u8], how: &'static str) -> Denial {
+        let counted = self.lockout.failed(caller.address, name, Instant::now());
+        warn!(
+            address = %caller.address,
+            user = ?String::from_utf8_lossy(name),
+            mechanism = how,
+            failures = counted.failures,
+            locked_out_secs = counted.locked.as_secs(),
+            "authentication failed"
+        );
+        Denial::Wrong
+    }
+
+    fn welcome(&self, caller: &Caller, user: User, how: &'static str) -> Arc<User> {
+        self.lockout.succeeded(caller.address, user.name.as_bytes(), Instant::now());
+        info!(address = %caller.address, user = ?user.name, mechanism = how, "logged in");
+        Arc::new(user)
+    }
+
+    fn open_to(&self, caller: &Caller, name: &[u8]) -> Result<(), Denial> {
+        match self.lockout.locked(caller.address, name, Instant::now()) {
+            None => Ok(()),
+            Some(left) => {
+                let user = String::from_utf8_lossy(name);
+                warn!(address = %caller.address, ?user, left_secs = left.as_secs(), "locked out, not looked at");
+                Err(Denial::Locked(left))
+            }
+        }
+    }
+}
+
+/// What the file of users says; takes equally long whether there is such a user or not.
+fn check(table: Option<&Table>, name: Option<&str>, password: Option<&[u8]>) -> Verdict {
+    let record = table.zip(name).and_then(|(table, name)| table.get(name));
+    match (record.and_then(|record| Some((&record.user, record.credentials.as_ref()?))), password) {
+        (Some((user, credentials)), Some(password)) => {
+            if credentials.argon2.verifies(password) {
+                Verdict::Right(user.clone())
+            } else {
+                Verdict::Wrong
+            }
+        }
+        (Some(_), None) => Verdict::Wrong,
+        (None, password) => {
+            decoy_check(password.unwrap_or_default());
+            Verdict::NotHere
+        }
+    }
+}

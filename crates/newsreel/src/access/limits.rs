@@ -1,0 +1,256 @@
+//! What the limits of `[[access]]` sections count: connections, bytes per second, posts per hour.
+//!
+//! Counted per section and per user, or address where nobody is logged in. A [`Share`] is a drop guard: its connection
+//! counts until it is dropped. Counts of posts outlive connections, in a table of limited size. Called by the session.
+
+use super::rate::Bucket;
+use crate::config::Access;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// Users and addresses whose posts are counted at once; beyond it whoever may post most is forgotten.
+const POSTERS_MAX: usize = 20_000;
+/// Bytes that a paced connection sends at once at least, if its limit is not smaller.
+const PACED_BYTES_MIN: u64 = 4096;
+
+/// Who is counted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Subject {
+    Address(IpAddr),
+    User(Box<str>),
+}
+
+/// A subject under the `[[access]]` section of this number.
+type Key = (usize, Subject);
+
+/// All counts of a server.
+#[derive(Debug, Default)]
+pub(crate) struct Limits(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    connections: HashMap<Key, usize>,
+    flows: HashMap<Key, Weak<Flow>>,
+    posts: HashMap<Key, Bucket>,
+}
+
+/// A client under a section: whom its doings count for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Holder<'a> {
+    /// Number of the section.
+    pub number: usize,
+    pub access: &'a Access,
+    pub address: IpAddr,
+    pub user: Option<&'a str>,
+}
+
+impl Holder<'_> {
+    fn by_address(&self) -> Key {
+        (self.number, Subject::Address(self.address))
+    }
+
+    fn by_user(&self) -> Option<Key> {
+        self.user.map(|user| (self.number, Subject::User(user.into())))
+    }
+
+    fn key(&self) -> Key {
+        self.by_user().unwrap_or_else(|| self.by_address())
+    }
+}
+
+/// Which limit on connections is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Crowded {
+    /// `connections_per_address_max`.
+    Address,
+    /// `connections_per_user_max`.
+    User,
+}
+
+impl Crowded {
+    /// What the client is told.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Address => "Too many connections from your address, try again later",
+            Self::User => "Too many connections of this user, try again later",
+        }
+    }
+}
+
+/// A connection's place under a section.
+#[derive(Debug)]
+pub(crate) struct Share {
+    limits: Arc<Limits>,
+    counted: Vec<Key>,
+    flow: Option<Arc<Flow>>,
+}
+
+impl Share {
+    /// What its output is paced by.
+    pub fn flow(&self) -> Option<Arc<Flow>> {
+        self.flow.clone()
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut counts = self.limits.0.lock();
+        for key in &self.counted {
+            if let Some(count) = counts.connections.get_mut(key) {
+                *count -= 1;
+                if *count == 0 {
+                    counts.connections.remove(key);
+                }
+            }
+        }
+        if let Some(flow) = self.flow.take()
+            && Arc::strong_count(&flow) == 1
+        {
+            counts.flows.retain(|_, known| known.as_ptr() != Arc::as_ptr(&flow));
+        }
+    }
+}
+
+/// The bytes per second that connections share.
+#[derive(Debug)]
+pub(crate) struct Flow(Mutex<Bucket>);
+
+impl Flow {
+    /// Waits until something may be sent; gives how many bytes may be, of `wanted`.
+    pub async fn allowance(&self, wanted: usize) -> usize {
+        loop {
+            let ready = self.0.lock().ready((wanted as u64).min(PACED_BYTES_MIN), Instant::now());
+            match ready {
+                Ok(bytes) => return wanted.min(usize::try_from(bytes).unwrap_or(usize::MAX)).max(1),
+                Err(wait) => sleep(wait).await,
+            }
+        }
+    }
+
+    /// So many bytes were sent.
+    pub fn sent(&self, bytes: usize) {
+        self.0.lock().take(bytes as u64);
+    }
+}
+
+impl Limits {
+    /// A place for a connection, if there is one.
+    pub fn enter(self: &Arc<Self>, holder: &Holder<'_>) -> Result<Share, Crowded> {
+        let access = holder.access;
+        let mut counts = self.0.lock();
+        let mut counted = Vec::new();
+        if let Some(max) = access.connections_per_address_max {
+            counted.push((holder.by_address(), max, Crowded::Address));
+        }
+        if let (Some(max), Some(key)) = (access.connections_per_user_max, holder.by_user()) {
+            counted.push((key, max, Crowded::User));
+        }
+        for (key, max, crowded) in &counted {
+            if counts.connections.get(key).is_some_and(|count| count >= max) {
+                return Err(*crowded);
+            }
+        }
+        let counted: Vec<Key> = counted.into_iter().map(|(key, ..)| key).collect();
+        for key in &counted {
+            *counts.connections.entry(key.clone()).or_default() += 1;
+        }
+        let flow = access.bytes_per_sec_max.map(|bytes| {
+            let known = counts.flows.get(&holder.key()).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let bucket = Bucket::new(bytes, Duration::from_secs(1), Instant::now());
+                let flow = Arc::new(Flow(Mutex::new(bucket)));
+                counts.flows.insert(holder.key(), Arc::downgrade(&flow));
+                flow
+            })
+        });
+        Ok(Share { limits: self.clone(), counted, flow })
+    }
+
+    /// Counts a post; if there were too many, how long until the next one may come.
+    pub fn post(&self, holder: &Holder<'_>, now: Instant) -> Result<(), Duration> {
+        let Some(max) = holder.access.posts_per_hour_max else { return Ok(()) };
+        let mut counts = self.0.lock();
+        let key = holder.key();
+        if counts.posts.len() >= POSTERS_MAX && !counts.posts.contains_key(&key) {
+            counts.posts.retain(|_, bucket| !bucket.is_full(now));
+            if counts.posts.len() >= POSTERS_MAX {
+                forget_fullest(&mut counts.posts, now);
+            }
+        }
+        let hour = Duration::from_secs(3600);
+        let bucket = counts.posts.entry(key).or_insert_with(|| Bucket::new(max, hour, now));
+        bucket.ready(1, now)?;
+        bucket.take(1);
+        Ok(())
+    }
+}
+
+fn forget_fullest(posts: &mut HashMap<Key, Bucket>, now: Instant) {
+    let fullest = posts
+        .iter_mut()
+        .map(|(key, bucket)| (bucket.ready(1, now).unwrap_or_default(), key))
+        .max_by_key(|(tokens, _)| *tokens)
+        .map(|(_, key)| key.clone());
+    if let Some(key) = fullest {
+        posts.remove(&key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn access() -> Access {
+        let text = "[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n[[access]]\nfrom = \"all\"\n\
+                    users = \"*\"\nconnections_per_address_max = 3\nconnections_per_user_max = 2\n\
+                    bytes_per_sec_max = 100\nposts_per_hour_max = 2\n";
+        crate::config::parse(text, Path::new("x.toml")).unwrap().access.remove(0)
+    }
+
+    fn holder<'a>(access: &'a Access, host: u8, user: &'a str) -> Holder<'a> {
+        Holder { number: 0, access, address: [192, 0, 2, host].into(), user: Some(user) }
+    }
+
+    #[test]
+    fn connections_count_until_they_end() {
+        let (access, limits) = (access(), Arc::new(Limits::default()));
+        let first = limits.enter(&holder(&access, 1, "fred")).unwrap();
+        let second = limits.enter(&holder(&access, 2, "fred")).unwrap();
+        assert_eq!(limits.enter(&holder(&access, 3, "fred")).unwrap_err(), Crowded::User);
+        let others = ["a", "b"].map(|user| limits.enter(&holder(&access, 1, user)).unwrap());
+        assert_eq!(limits.enter(&holder(&access, 1, "c")).unwrap_err(), Crowded::Address);
+        assert!(Arc::ptr_eq(&first.flow().unwrap(), &second.flow().unwrap()));
+        assert!(!Arc::ptr_eq(&first.flow().unwrap(), &others[0].flow().unwrap()));
+        drop(first);
+        let again = limits.enter(&holder(&access, 3, "fred")).unwrap();
+        drop((second, again, others));
+        let counts = limits.0.lock();
+        assert!(counts.connections.is_empty() && counts.flows.is_empty());
+    }
+
+    #[test]
+    fn posts_are_counted_by_user_and_come_back() {
+        let (access, limits) = (access(), Limits::default());
+        let now = Instant::now();
+        let fred = holder(&access, 1, "fred");
+        assert_eq!((limits.post(&fred, now), limits.post(&fred, now)), (Ok(()), Ok(())));
+        assert_eq!(limits.post(&holder(&access, 9, "fred"), now), Err(Duration::from_secs(1800)));
+        assert_eq!(limits.post(&holder(&access, 1, "wilma"), now), Ok(()));
+        assert_eq!(limits.post(&fred, now + Duration::from_secs(1800)), Ok(()));
+    }
+
+    #[test]
+    fn the_table_of_posters_is_bounded() {
+        let (access, limits) = (access(), Limits::default());
+        let now = Instant::now();
+        for n in 0..=POSTERS_MAX {
+            assert_eq!(limits.post(&holder(&access, 1, &n.to_string()), now), Ok(()));
+        }
+        assert_eq!(limits.0.lock().posts.len(), POSTERS_MAX);
+    }
+}

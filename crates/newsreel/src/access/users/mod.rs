@@ -1,0 +1,25 @@
+//! Users: the file they stand in, their passwords, their names.
+//!
+//! The file is the truth; whoever changes it replaces it as a whole, and a running server reads it again
+//! (`docs/formats/users.md`). Called by `gate` and `cli`.
+
+mod credentials;
+mod edit;
+mod file;
+mod name;
+mod store;
+
+pub(crate) use credentials::{Credentials, HASH_LEN, ScramKeys, decoy_check, hmac_sha256, random, sha256};
+pub(crate) use edit::{EditError, edit};
+pub(crate) use file::{Record, Table, is_group_name, load};
+pub(crate) use name::{prepared, prepared_password};
+pub(crate) use store::Store;
+
+/// Somebody who has logged in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct User {
+    /// The name, prepared (RFC 4013).
+    pub name: Box<str>,
+    /// The groups of users that the file of users puts the name into.
+    pub groups: Box<[Box<str>]>,
+}

@@ -1,0 +1,73 @@
+//! A password from whoever types it: at a terminal without echo, else the first line of standard input.
+//!
+//! Never from the command line, where every process of the machine could read it. Called by `user`.
+
+use super::Failure;
+use crate::access::users::prepared_password;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use std::io::{BufRead, IsTerminal, Read, Write};
+
+/// Longest line read, in bytes; longer than any password taken.
+const LINE_BYTES_MAX: u64 = 4096;
+
+/// Asks for a password that is there; gives it prepared.
+pub(super) fn ask(prompt: &str) -> Result<Vec<u8>, Failure> {
+    prepared(&line(prompt)?)
+}
+
+/// Asks for a new password, at a terminal twice; gives it prepared.
+pub(super) fn ask_new(name: &str) -> Result<Vec<u8>, Failure> {
+    let first = line(&format!("Password for {name}: "))?;
+    if std::io::stdin().is_terminal() && line("Again: ")? != first {
+        return Err(Failure::Usage("the two passwords differ; nothing was changed".into()));
+    }
+    prepared(&first)
+}
+
+fn prepared(typed: &[u8]) -> Result<Vec<u8>, Failure> {
+    prepared_password(typed).ok_or_else(|| {
+        Failure::Usage(
+            "a password has 1 to 512 bytes, none of them a control character; nothing was changed".into(),
+        )
+    })
+}
+
+fn line(prompt: &str) -> Result<Vec<u8>, Failure> {
+    let unreadable = |error: std::io::Error| Failure::Problem(format!("cannot read the password: {error}"));
+    let silence = if std::io::stdin().is_terminal() {
+        eprint!("{prompt}");
+        Some(Silence::begin().map_err(unreadable)?)
+    } else {
+        None
+    };
+    let mut text = Vec::new();
+    std::io::stdin().lock().take(LINE_BYTES_MAX).read_until(b'\n', &mut text).map_err(unreadable)?;
+    if silence.is_some() {
+        eprintln!();
+    }
+    while text.last().is_some_and(|b| matches!(b, b'\r' | b'\n')) {
+        text.pop();
+    }
+    Ok(text)
+}
+
+/// While it lives the terminal shows nothing of what is typed.
+struct Silence(Termios);
+
+impl Silence {
+    fn begin() -> std::io::Result<Self> {
+        std::io::stderr().flush()?;
+        let before = tcgetattr(std::io::stdin())?;
+        let mut silent = before.clone();
+        silent.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(std::io::stdin(), OptionalActions::Flush, &silent)?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no echo.
+        let _gone = tcsetattr(std::io::stdin(), OptionalActions::Flush, &self.0);
+    }
+}

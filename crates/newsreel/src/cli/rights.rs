@@ -1,0 +1,182 @@
+//! Who may do what, in words: the table that `check` prints, `check --access`, and what the file of users lacks.
+//!
+//! Called by `check`.
+
+use super::Failure;
+use super::table::{Side, table};
+use crate::access::User;
+use crate::access::rules::{self, Standing};
+use crate::access::users::{self, Table};
+use crate::config::{Access, Cidr, Config, Groups, LocalAddress, faults, units};
+use std::net::{IpAddr, SocketAddr};
+
+/// Whom `check --access` asks about.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub address: IpAddr,
+    pub listener: Option<SocketAddr>,
+    pub user: Option<String>,
+    pub tls: bool,
+}
+
+/// One row for each `[[access]]` section, in their order.
+pub(super) fn overview(config: &Config) -> String {
+    if config.access.is_empty() {
+        return "  nobody may read or post: there is no [[access]]".to_owned();
+    }
+    let heads = ["", "who", "reads", "posts to", "besides"].map(|head| (head, Side::Left));
+    let row = |(at, access): (usize, &Access)| {
+        vec![
+            format!("  {}", at + 1),
+            who(access),
+            wildmat(&access.read, "nothing"),
+            wildmat(&access.post, "nothing"),
+            besides(access),
+        ]
+    };
+    let rows: Vec<Vec<String>> = config.access.iter().enumerate().map(row).collect();
+    table(&heads, &rows)
+}
+
+fn joined<T: ToString>(all: &[T]) -> String {
+    all.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn wildmat(groups: &Groups, none: &str) -> String {
+    match groups.as_str() {
+        "" => none.to_owned(),
+        "*" => "everything".to_owned(),
+        text => text.to_owned(),
+    }
+}
+
+fn who(access: &Access) -> String {
+    let from = match access.from == Cidr::ALL {
+        true => "everyone".to_owned(),
+        false => joined(&access.from),
+    };
+    let mut words = match (&access.users, access.user_groups.as_slice()) {
+        (None, []) => from,
+        (None, groups) => format!("users in {} from {from}", groups.join(" or ")),
+        (Some(users), []) => format!("users {} from {from}", users.as_str()),
+        (Some(users), groups) => format!("users {} in {} from {from}", users.as_str(), groups.join(" or ")),
+    };
+    if !access.listener.is_empty() {
+        let at: Vec<String> = access.listener.iter().map(LocalAddress::to_string).collect();
+        words.push_str(&format!(" at {}", at.join(", ")));
+    }
+    match access.tls {
+        Some(true) => words.push_str(" under TLS"),
+        Some(false) => words.push_str(" without TLS"),
+        None => {}
+    }
+    words
+}
+
+fn besides(access: &Access) -> String {
+    let mut words = Vec::new();
+    if !access.approve.is_empty() {
+        words.push(format!("approves in {}", wildmat(&access.approve, "")));
+    }
+    if !access.local.is_empty() {
+        words.push(format!("posts where closed in {}", wildmat(&access.local, "")));
+    }
+    if !access.newnews {
+        words.push("no NEWNEWS".to_owned());
+    }
+    if let Some(n) = access.connections_per_address_max {
+        words.push(format!("{n} connections an address"));
+    }
+    if let Some(n) = access.connections_per_user_max {
+        words.push(format!("{n} connections a user"));
+    }
+    if let Some(bytes) = access.bytes_per_sec_max {
+        words.push(format!("{} a second", units::size_text(bytes)));
+    }
+    if let Some(n) = access.posts_per_hour_max {
+        words.push(format!("{n} posts an hour"));
+    }
+    words.join("; ")
+}
+
+/// The file of users, if there is one.
+pub(super) fn users_of(config: &Config) -> Result<Option<Table>, Failure> {
+    users::load(&config.site.data)
+        .map_err(|error| Failure::Problem(format!("cannot read the users: {error}")))
+}
+
+/// What the configuration names and the file of users does not have.
+pub(super) fn unknown(config: &Config, known: Option<&Table>) -> Vec<String> {
+    let mut told = Vec::new();
+    let all_groups = || known.into_iter().flat_map(Table::iter).flat_map(|record| &record.user.groups);
+    for (at, access) in config.access.iter().enumerate() {
+        for group in &access.user_groups {
+            if known.is_some_and(|table| table.has_group(group)) {
+                continue;
+            }
+            let near = faults::nearest(group, all_groups().map(|group| &**group));
+            let advice = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("add one with: newsreel user add NAME --group {group}"),
+            };
+            told.push(format!("[[access]] {}: no user is in the group `{group}`; {advice}", at + 1));
+        }
+    }
+    for peer in &config.peers {
+        let Some(user) = &peer.user else { continue };
+        if config.authenticators.is_empty() && known.is_none_or(|table| table.get(user).is_none()) {
+            let name = &peer.name;
+            told.push(format!(
+                "peer {name}: there is no user `{user}`; add it with: newsreel user add {user}"
+            ));
+        }
+    }
+    told
+}
+
+/// Which section decides for somebody, and what it grants.
+pub(super) fn decision(config: &Config, known: Option<&Table>, asked: &Asked) -> Result<String, Failure> {
+    let user = match &asked.user {
+        None => None,
+        Some(name) => Some(user(known, name)?),
+    };
+    let standing = Standing {
+        address: asked.address.to_canonical(),
+        local: asked.listener,
+        user: user.as_ref(),
+        tls: asked.tls,
+    };
+    let as_whom = user.as_ref().map_or("not logged in".to_owned(), |user| match user.groups.as_ref() {
+        [] => format!("logged in as {}", user.name),
+        groups => format!("logged in as {} ({})", user.name, joined(groups)),
+    });
+    let cover = if asked.tls { "under TLS" } else { "without TLS" };
+    let mut lines = vec![format!("{}, {as_whom}, {cover}:", asked.address)];
+    match rules::decides(config, &standing).and_then(|at| Some((at, config.access.get(at)?))) {
+        None => lines.push("  no [[access]] section fits: may do nothing".to_owned()),
+        Some((at, access)) => {
+            lines.push(format!("  [[access]] {} decides: {}", at + 1, who(access)));
+            lines.push(format!("  reads     {}", wildmat(&access.read, "nothing")));
+            lines.push(format!("  posts to  {}", wildmat(&access.post, "nothing")));
+            let besides = besides(access);
+            if !besides.is_empty() {
+                lines.push(format!("  besides   {besides}"));
+            }
+        }
+    }
+    if asked.listener.is_none() && config.access.iter().any(|access| !access.listener.is_empty()) {
+        lines.push(
+            "  (sections with listener were left out; name where it connects to with --listener)".to_owned(),
+        );
+    }
+    Ok(lines.join("\n"))
+}
+
+/// The user of that name; one that the file does not know may still come from a program or certificate.
+fn user(known: Option<&Table>, name: &str) -> Result<User, Failure> {
+    let name = users::prepared(name.as_bytes())
+        .ok_or_else(|| Failure::Usage(format!("`{name}` cannot be a user's name")))?;
+    let record = known.and_then(|table| table.get(&name));
+    Ok(record
+        .map_or_else(|| User { name: name.into(), groups: Box::default() }, |record| record.user.clone()))
+}

@@ -1,0 +1,235 @@
+//! `user add|set|passwd|remove|list|check`: the file of users, beside a running server or without one.
+
+use super::args::Where;
+use super::table::{Side, table};
+use super::{Failure, password, say};
+use crate::access::User;
+use crate::access::users::{self, Credentials, EditError, Record, Table};
+use crate::config::Config;
+use clap::Subcommand;
+use netnews::date::format_nntp;
+use serde::Serialize;
+
+/// What may be typed behind `user`.
+#[derive(Debug, Subcommand)]
+pub(super) enum UserCommand {
+    /// Add a user
+    Add {
+        /// The name
+        name: String,
+        /// A group of users that this one is in (repeatable); [[access]] sections name them in user_groups
+        #[arg(long, value_name = "GROUP")]
+        group: Vec<String>,
+        /// Keep no password: an authenticator program or a TLS certificate decides; here are only the groups
+        #[arg(long)]
+        no_password: bool,
+    },
+    /// Put a user into other groups
+    Set {
+        /// The name
+        name: String,
+        /// A group that the user is in from now on (repeatable); without any, the user is in none
+        #[arg(long, value_name = "GROUP")]
+        group: Vec<String>,
+    },
+    /// Give a user a new password
+    Passwd {
+        /// The name
+        name: String,
+    },
+    /// Remove users; who is connected stays so until the connection ends
+    Remove {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// List users with their groups
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Ask for a user's password and say whether it is right
+    #[command(
+        long_about = "Ask for a user's password and say whether it is right. Exit code 1 if it is not."
+    )]
+    Check {
+        /// The name
+        name: String,
+    },
+}
+
+pub(super) fn run(command: UserCommand, at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    match command {
+        UserCommand::Add { name, group, no_password } => add(&config, &name, &group, no_password),
+        UserCommand::Set { name, group } => set(&config, &name, &group),
+        UserCommand::Passwd { name } => passwd(&config, &name),
+        UserCommand::Remove { names } => remove(&config, &names),
+        UserCommand::List { json } => list(&config, json),
+        UserCommand::Check { name } => check(&config, &name),
+    }
+}
+
+fn prepared(name: &str) -> Result<String, Failure> {
+    users::prepared(name.as_bytes()).ok_or_else(|| {
+        Failure::Usage(format!(
+            "`{name}` cannot be a user's name: 1 to 128 bytes, no spaces, commas or control characters"
+        ))
+    })
+}
+
+fn groups(names: &[String]) -> Result<Box<[Box<str>]>, Failure> {
+    if let Some(bad) = names.iter().find(|name| !users::is_group_name(name)) {
+        let text = format!("`{bad}` cannot be a group of users: 1 to 15 letters, digits, `_`, `.` or `-`");
+        return Err(Failure::Usage(text));
+    }
+    let mut groups: Vec<Box<str>> = names.iter().map(|name| name.as_str().into()).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    Ok(groups.into())
+}
+
+/// Lets `change` work on the users; makes the site's directory if it is not there yet.
+fn edit<T>(config: &Config, change: impl FnOnce(&mut Table) -> Result<T, String>) -> Result<T, Failure> {
+    let data = &config.site.data;
+    let made = std::fs::create_dir_all(data).map_err(EditError::Io);
+    made.and_then(|()| users::edit(data, change)).map_err(|error| match error {
+        EditError::Refused(text) => Failure::Problem(text),
+        EditError::Io(error) => {
+            Failure::Problem(format!("cannot change the users in {}: {error}", data.display()))
+        }
+    })
+}
+
+fn load(config: &Config) -> Result<Option<Table>, Failure> {
+    let data = &config.site.data;
+    users::load(data)
+        .map_err(|error| Failure::Problem(format!("cannot read the users in {}: {error}", data.display())))
+}
+
+fn credentials(password: &[u8]) -> Result<Credentials, Failure> {
+    Credentials::new(password).map_err(|_| Failure::Problem("the system has no random numbers".into()))
+}
+
+fn now() -> u64 {
+    u64::try_from(crate::site::unix_now()).unwrap_or_default()
+}
+
+fn no_such(name: &str) -> String {
+    format!("there is no user `{name}`; newsreel user list tells who there is")
+}
+
+fn add(config: &Config, name: &str, group_names: &[String], no_password: bool) -> Result<(), Failure> {
+    let (name, groups) = (prepared(name)?, groups(group_names)?);
+    let there = || format!("user `{name}` is there already; newsreel user passwd and user set change users");
+    if load(config)?.is_some_and(|table| table.get(&name).is_some()) {
+        return Err(Failure::Problem(there()));
+    }
+    let made = if no_password { None } else { Some(credentials(&password::ask_new(&name)?)?) };
+    edit(config, |table| {
+        if table.get(&name).is_some() {
+            return Err(there());
+        }
+        let user = User { name: name.as_str().into(), groups };
+        table.put(Record { user, changed: now(), credentials: made });
+        Ok(())
+    })?;
+    say(format_args!("{name} added"))
+}
+
+fn set(config: &Config, name: &str, group_names: &[String]) -> Result<(), Failure> {
+    let (name, groups) = (prepared(name)?, groups(group_names)?);
+    let shown = if groups.is_empty() { "no group".to_owned() } else { groups.join(", ") };
+    edit(config, |table| {
+        let record = table.get(&name).cloned().ok_or_else(|| no_such(&name))?;
+        table.put(Record { user: User { groups, ..record.user }, ..record });
+        Ok(())
+    })?;
+    say(format_args!("{name} is in {shown}"))
+}
+
+fn passwd(config: &Config, name: &str) -> Result<(), Failure> {
+    let name = prepared(name)?;
+    if load(config)?.is_none_or(|table| table.get(&name).is_none()) {
+        return Err(Failure::Problem(no_such(&name)));
+    }
+    let made = credentials(&password::ask_new(&name)?)?;
+    edit(config, |table| {
+        let record = table.get(&name).cloned().ok_or_else(|| no_such(&name))?;
+        table.put(Record { changed: now(), credentials: Some(made), ..record });
+        Ok(())
+    })?;
+    say(format_args!("{name} has a new password"))
+}
+
+fn remove(config: &Config, names: &[String]) -> Result<(), Failure> {
+    let names: Vec<String> = names.iter().map(|name| prepared(name)).collect::<Result<_, _>>()?;
+    edit(config, |table| match names.iter().find(|name| table.get(name).is_none()) {
+        Some(missing) => Err(format!("{}; nobody was removed", no_such(missing))),
+        None => {
+            names.iter().for_each(|name| {
+                table.remove(name);
+            });
+            Ok(())
+        }
+    })?;
+    names.iter().try_for_each(|name| say(format_args!("{name} removed")))
+}
+
+/// A user, as `list --json` shows it.
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    groups: &'a [Box<str>],
+    /// Whether there is a password here, or a program or certificate decides.
+    password: bool,
+    /// When the password was set, in Unix seconds.
+    changed: u64,
+}
+
+impl<'a> Row<'a> {
+    fn of(record: &'a Record) -> Self {
+        Self {
+            name: &record.user.name,
+            groups: &record.user.groups,
+            password: record.credentials.is_some(),
+            changed: record.changed,
+        }
+    }
+}
+
+fn list(config: &Config, json: bool) -> Result<(), Failure> {
+    let loaded = load(config)?;
+    let records: Vec<&Record> = loaded.iter().flat_map(Table::iter).collect();
+    if json {
+        let rows: Vec<Row<'_>> = records.iter().map(|record| Row::of(record)).collect();
+        return say(serde_json::to_string_pretty(&rows).map_err(|error| Failure::Problem(error.to_string()))?);
+    }
+    let heads = [("user", Side::Left), ("groups", Side::Left), ("password set (UTC)", Side::Left)];
+    let cells = |record: &&Record| {
+        let since = format_nntp(i64::try_from(record.changed).unwrap_or_default());
+        let digits = String::from_utf8_lossy(since.as_ref()).into_owned();
+        let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default().to_owned();
+        let since = format!("{}-{}-{} {}:{}", part(0..4), part(4..6), part(6..8), part(8..10), part(10..12));
+        let since = if record.credentials.is_some() { since } else { "none here".to_owned() };
+        vec![record.user.name.to_string(), record.user.groups.join(","), since]
+    };
+    say(table(&heads, &records.iter().map(cells).collect::<Vec<_>>()))
+}
+
+fn check(config: &Config, name: &str) -> Result<(), Failure> {
+    let name = prepared(name)?;
+    let table = load(config)?;
+    let record = table.as_ref().and_then(|table| table.get(&name));
+    let record = record.ok_or_else(|| Failure::Problem(no_such(&name)))?;
+    let Some(credentials) = &record.credentials else {
+        let text = format!("{name} has no password here: an authenticator program or a certificate decides");
+        return Err(Failure::Problem(text));
+    };
+    if credentials.argon2.verifies(&password::ask(&format!("Password of {name}: "))?) {
+        say(format_args!("right: this is the password of {name}"))
+    } else {
+        Err(Failure::Problem(format!("wrong: this is not the password of {name}")))
+    }
+}
