@@ -50,6 +50,8 @@ prepare() {
         cargo build --release --locked --quiet -p newsreel || die "newsreel does not build"
         NEWSREEL=$target/release/newsreel
     fi
+    cargo build --release --locked --quiet -p lab --bin lab || die "lab does not build"
+    LAB=$target/release/lab
     mkdir -p "$BENCH_DIR" bench-results
     BENCH_DIR=$(realpath "$BENCH_DIR")
     RESULTS=$PWD/bench-results/$(date +%Y%m%d-%H%M%S).jsonl
@@ -94,11 +96,12 @@ fresh_newsreel() {
     local dir=$BENCH_DIR/newsreel
     rm -rf "$dir"
     "$NEWSREEL" init --dir "$dir" --listen "127.0.0.1:$PORT" --groups "$BENCH_DIR/corpus.t100k.active" --buffer "$BUFFER_MB MiB" \
-        --peer 127.0.0.1 --reader 127.0.0.1 >/dev/null || die "newsreel init failed"
+        --peer 127.0.0.1 --reader 127.0.0.1 --tls-listen "127.0.0.1:$((PORT + 1))" >/dev/null || die "newsreel init failed"
     "$NEWSREEL" serve --dir "$dir" >"$dir/log" 2>&1 &
     SERVER_PID=$!
     wait_port "$PORT" || { cat "$dir/log" >&2; die "newsreel did not start"; }
     ADDR=127.0.0.1:$PORT READ_ADDR=127.0.0.1:$PORT SERVER_PIDS=$SERVER_PID
+    TLS_ADDR=127.0.0.1:$((PORT + 1)) READER_PIDS=$SERVER_PID
 }
 stop_newsreel() {
     [ -n "$SERVER_PID" ] || return 0
@@ -109,15 +112,32 @@ fresh_inn() {
     local dir=$BENCH_DIR/inn
     if [ ! -d "$dir" ]; then
         "$INN/inn.sh" setup "$dir" --storage cnfs --overview tradindexed --active "$BENCH_DIR/corpus.t100k.active" --cnfs-mb $BUFFER_MB \
-            --port $((PORT + 10)) --reader-port $((PORT + 11)) || die "INN could not be set up"
+            --port $((PORT + 10)) --reader-port $((PORT + 11)) --set "tlscertfile: $dir/etc/bench.crt" \
+            --set "tlskeyfile: $dir/etc/bench.key" || die "INN could not be set up"
     else
         "$INN/inn.sh" reset "$dir" || die "INN could not be emptied"
     fi
     INN_RUNNING=1
     "$INN/inn.sh" start "$dir" >/dev/null || die "INN did not start"
     ADDR=127.0.0.1:$((PORT + 10)) READ_ADDR=127.0.0.1:$((PORT + 11)) SERVER_PIDS=$("$INN/inn.sh" pids "$dir" | tr '\n' ' ')
+    inn_tls "$dir"
+}
+# A second nnrpd, for TLS; without it the rows over TLS are newsreel's alone, aloud.
+inn_tls() {
+    local dir=$1 name
+    TLS_ADDR='' READER_PIDS=$(cat "$dir/run/nnrpd-$((PORT + 11)).pid")
+    "$NEWSREEL" init --dir "$BENCH_DIR/certificate" --buffer 64KiB --tls-listen 127.0.0.1:0 >/dev/null 2>&1
+    for name in crt key; do
+        install -o news -m 400 "$BENCH_DIR/certificate/self-signed.$name" "$dir/etc/bench.$name" || { say "INN HAS NO TLS: no certificate"; return; }
+    done
+    rm -rf "$BENCH_DIR/certificate"
+    "$INN/inn.sh" news "$dir" setsid /usr/lib/news/bin/nnrpd -D -f -S -b 127.0.0.1 -p $((PORT + 12)) >"$dir/log/nnrpd-tls.out" 2>&1 </dev/null &
+    for _ in $(seq 100); do [ -s "$dir/run/nnrpd-$((PORT + 12)).pid" ] && break; sleep 0.05; done
+    wait_port $((PORT + 12)) || { say "INN HAS NO TLS: $(cat "$dir/log/nnrpd-tls.out")"; return; }
+    TLS_ADDR=127.0.0.1:$((PORT + 12)) READER_PIDS="$READER_PIDS $(cat "$dir/run/nnrpd-$((PORT + 12)).pid")"
 }
 stop_inn() {
+    [ -f "$BENCH_DIR/inn/run/nnrpd-$((PORT + 12)).pid" ] && kill "$(cat "$BENCH_DIR/inn/run/nnrpd-$((PORT + 12)).pid")"
     [ -n "$INN_RUNNING" ] && "$INN/inn.sh" stop "$BENCH_DIR/inn"
     INN_RUNNING=
 }
@@ -128,12 +148,12 @@ wait_port() {
 }
 
 # --- measuring -----------------------------------------------------------------------------------------------------
-cpu_ticks() { # of all threads of the processes named
+cpu_ticks() { # of all threads of the processes named, and of their children that have ended
     local pid sum=0 line
     for pid in "$@"; do
         read -r line <"/proc/$pid/stat" || continue
         set -- ${line##*) }
-        sum=$((sum + ${12} + ${13}))
+        sum=$((sum + ${12} + ${13} + ${14} + ${15}))
     done
     echo $sum
 }
@@ -174,6 +194,18 @@ reads() {
     fi
     result "$row" "$server" "$value" "$json"
 }
+# layers SERVER LAYERS: ARTICLE at 64 connections over plain TCP, TLS, COMPRESS or both, with the server's CPU for each.
+layers() {
+    local server=$1 layers=$2 address=$READ_ADDR before after json
+    case $layers in tls*) address=$TLS_ADDR ;; esac
+    [ -n "$address" ] || return 0
+    before=$(cpu_ticks $READER_PIDS)
+    json=$("$LAB" tls-load --addr "$address" --layers "$layers" --seconds "$SECONDS_EACH") || die "$layers of $server failed"
+    sleep 0.5 # until the children of nnrpd have ended
+    after=$(cpu_ticks $READER_PIDS)
+    result "layers-$layers" "$server" "$(number ops_per_s "$json")" "$json"
+    result "layers-$layers-cpu" "$server" "$(awk "BEGIN { printf \"%.2f\", ($after - $before) / $TICKS * 1e6 / $(number ops "$json") }")" "$json"
+}
 measure() {
     local s=$1
     fresh "$s"
@@ -192,6 +224,7 @@ measure() {
     reads group "$s" ops_per_s --op group --conns 1
     reads list-active "$s" ops_per_s --op listactive --conns 1
     reads connect "$s" ops_per_s --op connect --conns 1
+    for layers in plain tls compress tls-compress; do layers "$s" $layers; done
     feed ihave "$s" ihave $IHAVE_ARTICLES --ihave
     fresh "$s"
     feed big "$s" big $BIG_ARTICLES --window 8
@@ -212,7 +245,15 @@ article-1x1|ARTICLE by number, 1 x 1, ordinary client, /s|500|more
 over|OVER, whole biggest group, rows/s|3|more
 group|GROUP, 1 x 1, /s|2|more
 list-active|LIST ACTIVE, 3,000 groups, /s|10|more
-connect|connect, MODE READER, QUIT, /s||more'
+connect|connect, MODE READER, QUIT, /s|5|more
+layers-plain|ARTICLE, 64 x 16, plain, /s||more
+layers-plain-cpu|  server CPU, us/article||less
+layers-tls|ARTICLE, 64 x 16, TLS, /s||more
+layers-tls-cpu|  server CPU, us/article||less
+layers-compress|ARTICLE, 64 x 16, COMPRESS, /s||more
+layers-compress-cpu|  server CPU, us/article||less
+layers-tls-compress|ARTICLE, 64 x 16, TLS and COMPRESS, /s||more
+layers-tls-compress-cpu|  server CPU, us/article||less'
 median() { awk -v r="$1" -v s="$2" '$1 == r && $2 == s { print $3 }' "$TABLE" | sort -n | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'; }
 table() {
     local row text bar better inn ours

@@ -86,28 +86,24 @@ pub fn run(options: &Options) -> Verdict {
     if groups.is_empty() {
         return Err("the server has no articles".into());
     }
-    let until = Instant::now() + Duration::from_secs_f64(options.seconds);
+    // Connecting is not in the time.
+    let streams = in_threads((0..options.conns).collect(), |_| {
+        (options.op != Op::Connect).then(|| open(options, &settings)).transpose()
+    })?;
     let begun = Instant::now();
-    let parts: Vec<Result<Count, String>> = std::thread::scope(|scope| {
-        let reading: Vec<_> = (0..options.conns)
-            .map(|number| {
-                let (settings, groups) = (&settings, &groups);
-                scope.spawn(move || {
-                    read(options, settings, groups, number, until).map_err(|error| error.to_string())
-                })
-            })
-            .collect();
-        let told = |ended: std::thread::Result<_>| ended.unwrap_or_else(|_| Err("a reader failed".into()));
-        reading.into_iter().map(|thread| told(thread.join())).collect()
-    });
+    let until = begun + Duration::from_secs_f64(options.seconds);
+    let jobs: Vec<_> = (0..options.conns).zip(streams).collect();
+    let counts = in_threads(jobs, |(number, stream)| match stream {
+        Some(stream) => read(options, stream, &groups, number, until),
+        None => connect(options, &settings, until),
+    })?;
     let seconds = begun.elapsed().as_secs_f64();
     let mut sum = Count::default();
-    for part in parts {
-        let part = part?;
-        sum.ops += part.ops;
-        sum.missing += part.missing;
-        sum.bytes += part.bytes;
-        sum.wire_bytes += part.wire_bytes;
+    for count in counts {
+        sum.ops += count.ops;
+        sum.missing += count.missing;
+        sum.bytes += count.bytes;
+        sum.wire_bytes += count.wire_bytes;
     }
     println!(
         "{{\"op\":\"{:?}\",\"layers\":\"{:?}\",\"conns\":{},\"seconds\":{seconds:.3},\"ops\":{},\"ops_per_s\":{:.1},\
@@ -122,6 +118,21 @@ pub fn run(options: &Options) -> Verdict {
         sum.wire_bytes,
     );
     Ok(sum.ops > 0)
+}
+
+/// Does each job in a thread of its own.
+fn in_threads<J: Send, T: Send>(
+    jobs: Vec<J>,
+    work: impl Fn(J) -> io::Result<T> + Sync,
+) -> Result<Vec<T>, Box<dyn Error + Send + Sync>> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = jobs.into_iter().map(|job| scope.spawn(|| work(job))).collect();
+        let ended = threads.into_iter().map(|thread| match thread.join() {
+            Ok(result) => result.map_err(Into::into),
+            Err(_) => Err("a reader failed".into()),
+        });
+        ended.collect()
+    })
 }
 
 fn open(options: &Options, settings: &Settings) -> io::Result<Stream> {
@@ -151,25 +162,26 @@ fn groups(stream: &mut Stream) -> Result<Vec<Group>, Box<dyn Error + Send + Sync
     Ok(groups)
 }
 
+/// Connects again and again.
+fn connect(options: &Options, settings: &Settings, until: Instant) -> io::Result<Count> {
+    let mut count = Count::default();
+    while Instant::now() < until {
+        open(options, settings)?.ask("QUIT")?;
+        count.ops += 1;
+    }
+    Ok(count)
+}
+
 /// One connection's reading.
 fn read(
     options: &Options,
-    settings: &Settings,
+    mut stream: Stream,
     groups: &[Group],
     number: u64,
     until: Instant,
 ) -> io::Result<Count> {
     let mut count = Count::default();
     let mut rng = Rng::new(options.seed, number);
-    if options.op == Op::Connect {
-        while Instant::now() < until {
-            let mut stream = open(options, settings)?;
-            stream.ask("QUIT")?;
-            count.ops += 1;
-        }
-        return Ok(count);
-    }
-    let mut stream = open(options, settings)?;
     let mut commands = String::new();
     while Instant::now() < until {
         let Some(group) = groups.get(rng.below(groups.len() as u64) as usize) else { break };

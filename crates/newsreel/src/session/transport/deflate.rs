@@ -15,8 +15,8 @@ const COMPRESSED_CONNECTIONS_MAX: usize = 4096;
 /// Compressors that may be kept between answers: each holds about 300 KB. Without one, an answer refers back to nothing
 /// before it.
 const KEPT_COMPRESSORS_MAX: usize = 256;
-/// How hard to try. Level 3 gives most of the gain; each step up costs more time than it saves bytes.
-const LEVEL: u32 = 3;
+/// How hard to try. On articles level 2 packs 2.4 to 1 in 17 us each, level 3 2.5 to 1 in 25, level 1 1.8 to 1 in 10.
+const LEVEL: u32 = 2;
 /// Bytes of output that one byte of input may make, on average. Deflate's most is 1,032; commands and articles stay
 /// below 50.
 const EXPANSION_MAX: u64 = 256;
