@@ -109,7 +109,8 @@ pub(crate) fn take(
         dead: Vec::new(),
     };
     let volumes = shared.volumes.load();
-    put_varint(volumes.all().len() as u64, &mut out);
+    let gone = folds.last_volume();
+    put_varint(volumes.all().len() as u64 + u64::from(gone.is_some()), &mut out);
     for (volume, residents) in volumes.all().iter().zip(&mut folds.residents) {
         volume.write_header(now)?;
         let (method, name) = (volume.method() as u8, volume.name().to_owned());
@@ -120,6 +121,11 @@ pub(crate) fn take(
         taken.files.extend(residents.take_dirty());
         taken.dead.extend(residents.take_dead(state));
         taken.dirs.push(residents.dir().into());
+    }
+    if let Some(row) = gone {
+        put_volume(&row, &mut out);
+        put_u64(0, &mut out);
+        put_u64(0, &mut out);
     }
     let segments = folds.segments.checkpoint();
     taken.segments = folds.segments.to_sync();

@@ -8,6 +8,7 @@ mod place;
 use crate::checkpoint;
 use crate::clock::unix_now;
 use crate::codec::put_varint;
+use crate::config::BufferConfig;
 use crate::error::{Trouble, TroubleKind};
 use crate::floor::Floors;
 use crate::fold::{Folds, Published};
@@ -184,6 +185,8 @@ pub(crate) struct Writer {
     pub folds: Folds,
     pub journal: JournalWriter,
     pub classes: Vec<Class>,
+    /// The buffers as the configuration says now.
+    pub buffers: Vec<BufferConfig>,
     pub sync: Arc<SyncState>,
     /// Rows since the last checkpoint was taken.
     pub rows: u64,
@@ -201,11 +204,13 @@ pub(crate) struct Writer {
 impl Writer {
     pub fn new(folds: Folds, journal: JournalWriter, classes: Vec<Class>, sync: Arc<SyncState>) -> Self {
         let synced_told = journal.end();
+        let buffers = folds.shared.config.buffers.clone();
         let checkpointed = (journal.end(), 0);
         Self {
             folds,
             journal,
             classes,
+            buffers,
             sync,
             rows: 0,
             checkpointed,
@@ -643,6 +648,9 @@ impl Writer {
         for v in shared.volumes.load().all() {
             let row =
                 VolumeRow { id: v.id(), method: v.method() as u8, name: v.name().to_owned(), head: v.head() };
+            self.journal.push(&Row::Volume(row));
+        }
+        if let Some(row) = self.folds.last_volume() {
             self.journal.push(&Row::Volume(row));
         }
         for (name, high) in &self.folds.retired {

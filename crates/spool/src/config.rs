@@ -11,10 +11,12 @@ pub struct BufferConfig {
     pub name: String,
     /// File or block device.
     pub path: PathBuf,
-    /// Size of the whole file in bytes, headers and bitmap included.
+    /// Size of the whole file in bytes, headers and bitmap included; 0: what the file or device has.
     pub size_bytes: u64,
     /// Unit in which records start; a power of two, 64 to 16384.
     pub block_bytes: u32,
+    /// Whether it takes no more articles; those it holds stay.
+    pub retired: bool,
 }
 
 /// How a class picks among its buffers.

@@ -10,7 +10,7 @@ use crate::config::SpoolConfig;
 use crate::disk::Disk;
 use crate::groups::{Group, GroupId, GroupTable, Groups, NewGroup};
 use crate::history::History;
-use crate::journal::{ArticleRow, GroupRow, Row};
+use crate::journal::{ArticleRow, GroupRow, Row, VolumeRow};
 use crate::key::{Key, KeyHasher};
 use crate::method::Volumes;
 use crate::overview::{RowEntry, Segments};
@@ -19,7 +19,7 @@ use crate::promise::GroupNumbers;
 use crate::rebuild::residents_between;
 use crate::residents::Residents;
 use crate::rules::Rules;
-use crate::token::Token;
+use crate::token::{MethodKind, Token};
 use netnews::decimal::append_decimal;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -75,6 +75,8 @@ pub(crate) struct Folds {
     pub retired: BTreeMap<String, u64>,
     pub identity: String,
     pub next_sequence: u64,
+    /// Number of the next new volume; none is ever given twice.
+    pub next_volume: u16,
     /// Boot of the machine during which the spool was last opened.
     pub boot_id: [u8; 16],
     /// The last row says that the spool was closed in order.
@@ -96,12 +98,20 @@ impl Folds {
             retired: BTreeMap::new(),
             identity: String::new(),
             next_sequence: 0,
+            next_volume: 0,
             boot_id: [0; 16],
             closed: false,
             failed: None,
             scratch: Vec::new(),
             xref: Vec::new(),
         }
+    }
+
+    /// A row that keeps the number of the last volume made from being given again, if that volume is no longer there.
+    pub fn last_volume(&self) -> Option<VolumeRow> {
+        let id = self.next_volume.checked_sub(1)?;
+        let there = self.shared.volumes.load().all().iter().any(|v| v.id() >= id);
+        (!there).then(|| VolumeRow { id, method: MethodKind::Trash as u8, name: String::new(), head: 0 })
     }
 
     fn note(&mut self, what: &str, result: io::Result<()>) {

@@ -7,6 +7,7 @@
 //! Everything here blocks and touches the machine only through [`Disk`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod buffers;
 mod checkpoint;
 mod clock;
 mod codec;
@@ -38,6 +39,7 @@ mod syncer;
 mod token;
 pub mod verify;
 
+pub use buffers::{BufferState, Commit};
 pub use commit::{Criteria, Entry, Filed, Filing, Outcome, Ticket};
 pub use config::{
     BufferConfig, ClassConfig, Compress, Durability, Floor, HeaderCondition, HistoryShape, Order, RuleConfig,

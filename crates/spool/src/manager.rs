@@ -9,7 +9,9 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Class {
     pub method: MethodKind,
-    /// Indexes into [`VolumeTable`].
+    /// Names of its buffers, those that take no more articles too; empty for the other methods.
+    pub buffers: Vec<String>,
+    /// Those it writes to: indexes into [`VolumeTable`].
     pub volumes: Vec<usize>,
     order: Order,
     /// Position in `volumes` of the one to write to next.
@@ -71,8 +73,17 @@ impl Class {
             keep_secs: f.keep_at_least_secs,
             overflow: f.overflow.as_deref().and_then(class),
         });
-        let (method, order) = (config.method, config.order);
-        Self { method, volumes: indexes, order, turn, floor, spilled: 0, turned_away: 0 }
+        let (method, order, buffers) = (config.method, config.order, config.buffers.clone());
+        Self { method, buffers, volumes: indexes, order, turn, floor, spilled: 0, turned_away: 0 }
+    }
+
+    /// Writes to its buffers as they are now, but for those that take no more.
+    pub fn use_buffers(&mut self, volumes: &VolumeTable, retired: &[String]) {
+        let at_turn = self.volumes.get(self.turn % self.volumes.len().max(1)).copied();
+        let index = |name: &String| volumes.all().iter().position(|v| v.name() == name);
+        self.volumes = self.buffers.iter().filter(|b| !retired.contains(b)).filter_map(index).collect();
+        let turn = self.volumes.iter().position(|v| Some(*v) == at_turn);
+        self.turn = turn.unwrap_or(0);
     }
 
     /// Where a record of `len` bytes goes; `heads` are the write positions planned so far in this batch. `may` says whether

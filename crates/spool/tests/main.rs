@@ -9,5 +9,7 @@ mod floors;
 mod lifecycle;
 mod news;
 mod numbers;
+mod online;
 mod rebuild;
 mod recovery;
+mod unfit;

@@ -48,6 +48,7 @@ pub fn config(dir: &str, buffers: &[(&str, u64)]) -> SpoolConfig {
         path: dir.join(format!("{name}.cyc")),
         size_bytes: *size_bytes,
         block_bytes: 512,
+        retired: false,
     };
     let mut config = SpoolConfig::new(&dir);
     config.path_identity = "news.test.example".into();

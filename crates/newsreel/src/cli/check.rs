@@ -84,7 +84,7 @@ fn summary(config: &Config) -> String {
             Method::Cnfs => {
                 let own = |name: &&String| config.buffers.iter().find(|buffer| buffer.name == **name);
                 let bytes =
-                    class.buffers.iter().filter_map(|name| own(&name)).map(|buffer| buffer.size).sum();
+                    class.buffers.iter().filter_map(|name| own(&name)).filter_map(|buffer| buffer.size).sum();
                 format!(
                     "{} in {} ({})",
                     units::about_size(bytes),

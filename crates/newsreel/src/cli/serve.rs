@@ -89,7 +89,7 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
         }
     };
     let listening: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let bytes = config.buffers.iter().map(|buffer| buffer.size).sum();
+    let bytes = config.buffers.iter().filter_map(|buffer| buffer.size).sum();
     let (host, port) = addresses.first().map_or(("127.0.0.1".into(), 119), |address| {
         let host = if address.ip().is_unspecified() { "127.0.0.1".into() } else { address.ip().to_string() };
         (host, address.port())

@@ -91,7 +91,10 @@ fn what_init_makes_is_checked_and_shown_without_errors() {
     assert_eq!(config.site.listen, ["127.0.0.1:11190", "[::1]:11190"]);
     assert_eq!((config.site.max_age_days, config.site.path_identity.as_str()), (None, "news.example.org"));
     assert_eq!(config.site.durability, crate::config::Durability::Process);
-    assert_eq!(config.buffers.iter().map(|buffer| buffer.size).collect::<Vec<_>>(), [1 << 20, 1 << 20]);
+    assert_eq!(
+        config.buffers.iter().filter_map(|buffer| buffer.size).collect::<Vec<_>>(),
+        [1 << 20, 1 << 20]
+    );
     assert_eq!(config.peers.len(), 2);
     let addresses: Vec<_> = config.peers.iter().flat_map(|peer| &peer.addresses).collect();
     assert!(addresses.iter().any(|cidr| cidr.contains("192.0.2.9".parse().unwrap())));

@@ -34,6 +34,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     draft.classes.iter().for_each(|class| checker.class(class));
     checker.buffers_shared();
     checker.overflows();
+    checker.retired();
     checker.rules(end);
     checker.peer_addresses();
     checker.lockout();
@@ -133,7 +134,7 @@ impl<'a> Checker<'a> {
 
     fn buffer_sizes(&mut self) {
         for buffer in &self.draft.buffers {
-            if buffer.size.value.is_some_and(|size| size < BUFFER_BYTES_MIN) {
+            if buffer.size.value.flatten().is_some_and(|size| size < BUFFER_BYTES_MIN) {
                 let message = "a buffer must have at least 64 KiB".to_owned();
                 self.fault(&buffer.size.span, "too small", message, "for example: size = \"2 GiB\"");
             }
@@ -210,6 +211,23 @@ impl<'a> Checker<'a> {
                 let message = format!("there is no buffer `{name}`");
                 self.fault(&class.buffers.span, "named here", message, &advice);
             }
+        }
+    }
+
+    /// A class needs a buffer that takes articles.
+    fn retired(&mut self) {
+        let retired = |name: &String| {
+            let named = |b: &&super::draft::BufferDraft| b.name.value.as_ref() == Some(name);
+            self.draft.buffers.iter().find(named).is_some_and(|b| b.retired.value == Some(true))
+        };
+        let all = |class: &&ClassDraft| {
+            class.buffers.value.as_ref().is_some_and(|names| !names.is_empty() && names.iter().all(retired))
+        };
+        let classes: Vec<&ClassDraft> = self.draft.classes.iter().filter(all).collect();
+        for class in classes {
+            let name = class.name.value.as_deref().unwrap_or("?");
+            let message = format!("every buffer of class `{name}` is retired: it could store nothing");
+            self.fault(&class.buffers.span, "all retired", message, "add a buffer to it first");
         }
     }
 

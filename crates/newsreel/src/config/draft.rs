@@ -61,8 +61,9 @@ pub(super) struct LimitsDraft {
 pub(super) struct BufferDraft {
     pub(super) name: At<String>,
     pub(super) path: At<String>,
-    pub(super) size: At<u64>,
+    pub(super) size: At<Option<u64>>,
     pub(super) block: At<u64>,
+    pub(super) retired: At<bool>,
 }
 
 #[derive(Debug)]
@@ -233,6 +234,7 @@ impl BufferDraft {
             path: data.join(self.path.value?),
             size: self.size.value?,
             block: u32::try_from(self.block.value?).ok()?,
+            retired: self.retired.value?,
         })
     }
 }

@@ -416,8 +416,9 @@ const SPOOL_AND_PEERS: &[Key] = &[
         section: "buffer",
         name: "size",
         kind: Kind::Size,
-        absent: Absent::Refused,
-        doc: "Its size, from 64 KiB. Together the buffers are the spool's size: an article lives until so many bytes \
+        absent: Absent::Nothing,
+        doc: "Its size, from 64 KiB; left out: the size that the file has, or the device. A larger size than before lets the \
+              buffer grow, a smaller one is refused. Together the buffers are the spool's size: an article lives until so many bytes \
               have arrived after it.",
         example: "size = \"20 GiB\"",
     },
@@ -430,6 +431,15 @@ const SPOOL_AND_PEERS: &[Key] = &[
               article; large blocks need a smaller usage bitmap (a bit for each block), which pays for large articles. \
               It is fixed when the buffer is made.",
         example: "block = \"4 KiB\"",
+    },
+    Key {
+        section: "buffer",
+        name: "retired",
+        kind: Kind::Switch,
+        absent: Absent::Value("false"),
+        doc: "A retired buffer takes no more articles; those it holds stay readable until it is removed. newsreel buffer \
+              retire sets this.",
+        example: "retired = true",
     },
     Key {
         section: "class",

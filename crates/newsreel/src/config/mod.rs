@@ -124,10 +124,12 @@ pub struct Buffer {
     pub name: String,
     /// File or block device, already joined to the spool's directory.
     pub path: PathBuf,
-    /// Size in bytes.
-    pub size: u64,
+    /// Size in bytes; `None`: what the file or device has.
+    pub size: Option<u64>,
     /// Unit of allocation in bytes: a power of two, 64 to 16,384.
     pub block: u32,
+    /// Whether it takes no more articles.
+    pub retired: bool,
 }
 
 /// `[[class]]`: a storage class (CNFS: metacycbuff).

@@ -289,8 +289,9 @@ impl Reader {
         BufferDraft {
             name: self.get(entry, "name", values::name),
             path: self.get(entry, "path", values::text),
-            size: self.get(entry, "size", values::size),
+            size: self.opt(entry, "size", values::size),
             block: self.get(entry, "block", values::size),
+            retired: self.get(entry, "retired", values::switch),
         }
     }
 

@@ -30,8 +30,9 @@ fn buffer(buffer: &super::Buffer) -> spool::BufferConfig {
     spool::BufferConfig {
         name: buffer.name.clone(),
         path: buffer.path.clone(),
-        size_bytes: buffer.size,
+        size_bytes: buffer.size.unwrap_or(0),
         block_bytes: buffer.block,
+        retired: buffer.retired,
     }
 }
 

@@ -147,13 +147,11 @@ fn limits_lines(limits: &Limits) -> Lines {
 }
 
 fn buffer_lines(buffer: &Buffer) -> Lines {
-    let Buffer { name, path: file, size: bytes, block } = buffer;
-    vec![
-        ("name", quoted(name)),
-        ("path", path(file)),
-        ("size", size(*bytes)),
-        ("block", quoted(&block.to_string())),
-    ]
+    let Buffer { name, path: file, size: bytes, block, retired } = buffer;
+    let mut lines = vec![("name", quoted(name)), ("path", path(file))];
+    optional(&mut lines, "size", *bytes, size);
+    lines.extend([("block", quoted(&block.to_string())), ("retired", retired.to_string())]);
+    lines
 }
 
 fn class_lines(class: &Class) -> Lines {

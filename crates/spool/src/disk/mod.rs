@@ -69,6 +69,9 @@ pub trait DiskFile: Send + Sync + Debug {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+    /// Locks the file against every other open handle that asks for the same, until this one is closed; `WouldBlock` if
+    /// there is one.
+    fn try_lock(&self) -> io::Result<()>;
     /// Cuts or extends (with zeroes) the file.
     fn set_len(&self, len: u64) -> io::Result<()>;
     /// Reserves space so that later writes below `len` cannot meet a full disk; extends the file to at least `len`.

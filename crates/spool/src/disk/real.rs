@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock, fsync, syncfs};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fsync, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
 use super::map::SharedMap;
@@ -81,6 +81,11 @@ impl Disk for RealDisk {
             Open::CreateNew => {
                 options.create_new(true);
             }
+        }
+        // The kernel gives a device opened so to nobody else who asks for it alone: no file system is mounted on it, and
+        // none can be.
+        if how != Open::ReadOnly && fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device()) {
+            options.create(false).custom_flags(OFlags::EXCL.bits().cast_signed());
         }
         let file = options.open(path)?;
         let kind = file.metadata()?.file_type();
@@ -219,6 +224,10 @@ impl DiskFile for RealFile {
         Ok(self.file.metadata()?.len())
     }
 
+    fn try_lock(&self) -> io::Result<()> {
+        Ok(again(|| flock(&self.file, FlockOperation::NonBlockingLockExclusive))?)
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         if self.device {
             return self.allocate(len);
@@ -229,7 +238,11 @@ impl DiskFile for RealFile {
     fn allocate(&self, len: u64) -> io::Result<()> {
         if self.device {
             let size = self.len()?;
-            return if size >= len { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) };
+            if size >= len {
+                return Ok(());
+            }
+            let text = format!("the device has {size} bytes, fewer than {len}");
+            return Err(io::Error::new(io::ErrorKind::StorageFull, text));
         }
         if len == 0 {
             return Ok(());

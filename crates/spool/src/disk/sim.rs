@@ -18,6 +18,7 @@ use std::fmt::{self, Debug};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -53,6 +54,7 @@ struct State {
     nodes: BTreeMap<NodeId, Node>,
     next_id: NodeId,
     locked: BTreeSet<PathBuf>,
+    locked_nodes: BTreeSet<NodeId>,
     failure: Option<Failure>,
     crash: Option<Crash>,
     image: Option<SimDisk>,
@@ -98,6 +100,7 @@ impl SimDisk {
             nodes,
             next_id,
             locked: BTreeSet::new(),
+            locked_nodes: BTreeSet::new(),
             failure: None,
             crash: None,
             image: None,
@@ -278,7 +281,12 @@ impl Disk for SimDisk {
             }
             (None, Open::Existing | Open::ReadOnly) => return Err(io::ErrorKind::NotFound.into()),
         };
-        Ok(Arc::new(SimFile { disk: self.clone(), id, read_only: how == Open::ReadOnly }))
+        Ok(Arc::new(SimFile {
+            disk: self.clone(),
+            id,
+            read_only: how == Open::ReadOnly,
+            locked: AtomicBool::new(false),
+        }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -361,6 +369,15 @@ struct SimFile {
     disk: SimDisk,
     id: NodeId,
     read_only: bool,
+    locked: AtomicBool,
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        if self.locked.load(Ordering::Acquire) {
+            self.disk.state.lock().locked_nodes.remove(&self.id);
+        }
+    }
 }
 
 impl SimFile {
@@ -378,6 +395,16 @@ impl SimFile {
 impl DiskFile for SimFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.disk.running()?.node(self.id)?.len)
+    }
+
+    fn try_lock(&self) -> io::Result<()> {
+        let mut state = self.disk.running()?;
+        let mine = self.locked.load(Ordering::Acquire);
+        if !state.locked_nodes.insert(self.id) && !mine {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.locked.store(true, Ordering::Release);
+        Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {

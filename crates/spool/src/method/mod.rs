@@ -90,6 +90,23 @@ pub(crate) trait Volume: Send + Sync + Debug {
         Ok(None)
     }
 
+    /// Whether [`Volume::grown`] to so many bytes is possible.
+    fn can_grow(&self, len: u64) -> bool {
+        let _ = len;
+        false
+    }
+
+    /// Reserves space in its file, of which nothing is used yet.
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        let _ = len;
+        Ok(())
+    }
+
+    /// Itself, if it is a cyclic buffer in a file.
+    fn as_cycbuff(&self) -> Option<&cnfs::Cycbuff> {
+        None
+    }
+
     /// Length of its file, in bytes; 0 if it has none.
     fn file_bytes(&self) -> u64 {
         0
@@ -345,6 +362,12 @@ impl Volumes {
             Some(place) => *place = volume,
             None => all.push(volume),
         }
+        self.table.store(Arc::new(VolumeTable::new(all)));
+    }
+
+    /// Takes a volume away. Called by the one writer only.
+    pub fn take(&self, id: u16) {
+        let all = self.table.load().all.iter().filter(|v| v.id() != id).cloned().collect();
         self.table.store(Arc::new(VolumeTable::new(all)));
     }
 

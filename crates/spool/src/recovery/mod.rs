@@ -28,6 +28,7 @@ use crate::rebuild;
 use crate::syncer::{SyncState, UNSYNCED_BYTES_MAX};
 use crate::token::MethodKind;
 use parts::Source;
+pub(crate) use parts::secret_of;
 use replay::{Survey, push_voids, replay, survey};
 use std::fmt;
 use std::io;
@@ -286,7 +287,11 @@ fn go_on(
     folds.identity.clone_from(&config.path_identity);
     let class = |name: &str| config.classes.iter().position(|c| c.name == name);
     let new = |c| Class::new(c, indexes(c, &volumes), &volumes, class);
-    let classes = config.classes.iter().map(new).collect();
+    let mut classes: Vec<Class> = config.classes.iter().map(new).collect();
+    let retired: Vec<String> = config.buffers.iter().filter(|b| b.retired).map(|b| b.name.clone()).collect();
+    if !retired.is_empty() {
+        classes.iter_mut().filter(|c| !c.buffers.is_empty()).for_each(|c| c.use_buffers(&volumes, &retired));
+    }
     let sync = Arc::new(SyncState::new(journal.sync_set().clone(), config.durability));
     let mut writer = Writer::new(folds, journal, classes, sync);
     writer.push_state();

@@ -20,6 +20,7 @@ use crate::rules::{CLASSES_MAX, Rules};
 use crate::token::MethodKind;
 use parking_lot::Mutex;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,7 +44,7 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
     }
     let paths = Paths::new(&config.dir);
     let secret = secret(&**disk, config, source.found)?;
-    let volumes = open_volumes(source, &secret)?;
+    let (volumes, next_volume) = open_volumes(source, &secret)?;
     let records = checkpoint.map(|c| c.history).unwrap_or_default();
     let history = match History::open(disk.clone(), &paths.history, records, progress, config.history) {
         Ok(history) => history,
@@ -88,6 +89,7 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
         articles: AtomicU64::new(0),
     });
     let mut folds = Folds::new(shared, rules, residents, segments);
+    folds.next_volume = next_volume;
     match checkpoint {
         Some(c) if !load(&mut folds, c) => Ok(None),
         _ => Ok(Some(folds)),
@@ -167,6 +169,17 @@ pub(crate) fn read_secret(text: &[u8]) -> Option<[u8; 16]> {
     (secret_text(&secret).as_bytes() == text).then_some(secret)
 }
 
+/// The secret of a spool that is open, as buffers' headers tell it.
+pub(crate) fn secret_of(disk: &dyn Disk, dir: &Path) -> Result<String, SpoolError> {
+    let path = dir.join("secret");
+    let mut text = vec![0; SECRET_FILE_BYTES];
+    let read = disk.open(&path, Open::ReadOnly).and_then(|file| file.read_exact_at(&mut text, 0));
+    read.map_err(SpoolError::io("read", &path))?;
+    let secret = read_secret(&text);
+    let secret = secret.ok_or_else(|| SpoolError::Unfit(format!("{} is damaged", path.display())))?;
+    Ok(hex(&secret))
+}
+
 /// Source the system's random source, by way of the standard library's.
 fn random_secret() -> [u8; 16] {
     let half = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
@@ -178,7 +191,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Opens or makes the volumes: buffers by the configuration, and one for each `memory` class.
-fn open_volumes(source: &Source<'_>, secret: &[u8; 16]) -> Result<Vec<Arc<dyn Volume>>, SpoolError> {
+/// Also returns the number of the next new volume.
+fn open_volumes(source: &Source<'_>, secret: &[u8; 16]) -> Result<(Vec<Arc<dyn Volume>>, u16), SpoolError> {
     let Source { disk, config, found, checkpoint, rebuild } = *source;
     let saved = checkpoint.map(|c| c.volumes.as_slice()).unwrap_or_default();
     let told = rebuild.unwrap_or_default();
@@ -243,7 +257,7 @@ fn open_volumes(source: &Source<'_>, secret: &[u8; 16]) -> Result<Vec<Arc<dyn Vo
             "two buffers have the same volume number: one is a copy of the other".into(),
         ));
     }
-    Ok(volumes)
+    Ok((volumes, next))
 }
 
 /// Whether anything was ever stored in a volume.

@@ -16,6 +16,16 @@ const MAGIC_GROWN: &str = "newsreel cycbuff 2";
 /// What both begin with.
 const MAGIC_ANY: &str = "newsreel cycbuff ";
 
+/// What a file begins with that was a buffer; the reason follows.
+pub(crate) const MAGIC_RETRACTED: &str = "newsreel cycbuff - ";
+
+/// Why a file is no buffer any more, if it was one.
+pub(crate) fn retracted(slots: &[u8]) -> Option<String> {
+    let text = slots.strip_prefix(MAGIC_RETRACTED.as_bytes())?;
+    let end = memchr::memchr(b'\n', text)?;
+    Some(String::from_utf8_lossy(text.get(..end)?).into_owned())
+}
+
 /// What a header says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BufferHeader {

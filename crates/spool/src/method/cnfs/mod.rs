@@ -3,8 +3,10 @@
 //! File: two header slots, usage bitmap, article area. Records are appended at the write position; what does not fit
 //! before the end goes to the beginning and the cycle number rises (CNFS-02). A place is cycle x area + offset.
 
+mod foreign;
 mod geometry;
 pub(crate) mod header;
+mod moving;
 pub(crate) mod record;
 
 use super::{Volume, explain_cycle, fetch_record};
@@ -16,6 +18,7 @@ use crate::reading::Patience;
 use crate::token::MethodKind;
 use geometry::Geometry;
 use header::{BufferHeader, Grown, HEADERS_BYTES, SLOT_BYTES};
+use parking_lot::Mutex;
 use record::RecordHeader;
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -23,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// One cyclic buffer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Cycbuff {
     id: u16,
     name: String,
@@ -35,6 +38,39 @@ pub(crate) struct Cycbuff {
     bitmap: Arc<dyn Mapping>,
     state: Arc<State>,
     secret: String,
+}
+
+fn in_use(path: &Path) -> SpoolError {
+    SpoolError::Unfit(format!(
+        "{} is in use: it is mounted, or another newsreel process or another [[buffer]] of this configuration has it; a buffer \
+         belongs to one alone",
+        path.display()
+    ))
+}
+
+fn too_small(config: &BufferConfig) -> SpoolError {
+    SpoolError::Unfit(format!(
+        "buffer \"{}\" is too small: {} bytes; give it 64 KiB or more, and clearly more than site.article_bytes_max",
+        config.name, config.size_bytes
+    ))
+}
+
+/// The size of a buffer to be made: as configured, else that of the file or device that is there.
+fn size_of_new(disk: &dyn Disk, config: &BufferConfig) -> Result<u64, SpoolError> {
+    let path = config.path.display();
+    let there = match disk.open(&config.path, Open::ReadOnly) {
+        Ok(file) => file.len().map_err(SpoolError::io("look at buffer", &config.path))?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => 0,
+        Err(e) => return Err(SpoolError::io("open buffer", &config.path)(e)),
+    };
+    match (config.size_bytes, there) {
+        (0, 0) => Err(SpoolError::Unfit(format!(
+            "buffer \"{}\" has no size, and there is no file {path} to take it from; set size, for example: size = \"20 GiB\"",
+            config.name
+        ))),
+        (0, there) => Ok(there),
+        (size, _) => Ok(size),
+    }
 }
 
 /// The geometry that a buffer's header tells, or that of a new one.
@@ -52,6 +88,10 @@ struct State {
     head: AtomicU64,
     dirty: AtomicBool,
     headers_written: AtomicU64,
+    /// Length of the longest run of records written, in bytes.
+    longest: AtomicU64,
+    /// Places cancelled while the buffer is being copied.
+    cancelled: Mutex<Option<Vec<u64>>>,
 }
 
 /// A buffer found on disk, before it is known what the journal says about it.
@@ -66,19 +106,31 @@ impl Found {
         let file = match disk.open(path, Open::Existing) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::ResourceBusy => return Err(in_use(path)),
             Err(e) => return Err(SpoolError::io("open buffer", path)(e)),
         };
+        match file.try_lock() {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(in_use(path)),
+            locked => locked.map_err(SpoolError::io("lock buffer", path))?,
+        }
         let mut slots = vec![0; HEADERS_BYTES as usize];
         let n = file.read_at(&mut slots, 0).map_err(SpoolError::io("read buffer", path))?;
         slots.truncate(n);
         let header = BufferHeader::newest(&slots);
         let blank = slots.iter().all(|b| *b == 0) || BufferHeader::is_unfinished(&slots);
+        if let Some(text) = header::retracted(&slots) {
+            return Err(SpoolError::Unfit(format!(
+                "{} was a buffer of newsreel and is no longer: {text}; set path to where it is now, or empty this one to use it anew",
+                path.display()
+            )));
+        }
         let ours = BufferHeader::claims(&slots)
             || slots.get(SLOT_BYTES as usize..).is_some_and(BufferHeader::claims);
         if header.is_none() && !blank && !ours {
             return Err(SpoolError::Unfit(format!(
-                "{} holds something that is not a newsreel buffer and is left alone; name another path, or empty it first",
-                path.display()
+                "{} holds {} and is left alone; name another path, or empty it first",
+                path.display(),
+                foreign::describe(&slots)
             )));
         }
         Ok((!blank).then_some(Self { file, header }))
@@ -96,6 +148,14 @@ impl Found {
             return Err(SpoolError::Unfit(format!(
                 "{path} is buffer \"{}\", not \"{}\"",
                 h.name, config.name
+            )));
+        }
+        let len = self.file.len().map_err(SpoolError::io("look at buffer", &config.path))?;
+        if len < h.len {
+            return Err(SpoolError::Unfit(format!(
+                "buffer \"{}\" is cut off: {path} has {len} bytes, but was made with {}; put the whole file back, or take the \
+                 buffer out of the configuration and run `newsreel rebuild` to go on without its articles",
+                h.name, h.len
             )));
         }
         if h.block != config.block_bytes {
@@ -122,7 +182,15 @@ impl Cycbuff {
         if let Some(parent) = path.parent() {
             disk.create_dir(parent).map_err(SpoolError::io("make directory", parent))?;
         }
+        let config = &BufferConfig { size_bytes: size_of_new(disk, config)?, ..config.clone() };
+        if geometry_of(config, None).is_none() {
+            return Err(too_small(config));
+        }
         let file = disk.open(path, Open::CreatePrivate).map_err(SpoolError::io("make buffer", path))?;
+        match file.try_lock() {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(in_use(path)),
+            locked => locked.map_err(SpoolError::io("lock buffer", path))?,
+        }
         file.allocate(config.size_bytes).map_err(SpoolError::io("reserve space for buffer", path))?;
         let buffer = Self::with_file(file, config, id, secret, None)?;
         buffer.bitmap.words().iter().for_each(|w| w.store(0, Ordering::Relaxed));
@@ -158,6 +226,8 @@ impl Cycbuff {
         secret: &str,
     ) -> Result<Self, SpoolError> {
         let len = found.file.len().map_err(SpoolError::io("look at buffer", &config.path))?;
+        let wanted = if config.size_bytes == 0 { len } else { config.size_bytes };
+        let config = &BufferConfig { size_bytes: wanted, ..config.clone() };
         if len < config.size_bytes {
             return Err(SpoolError::Unfit(format!(
                 "both headers of {} are damaged, and it has {len} bytes where the configuration says {}; set size to what \
@@ -182,9 +252,7 @@ impl Cycbuff {
         secret: &str,
         header: Option<&BufferHeader>,
     ) -> Result<Self, SpoolError> {
-        let geometry = geometry_of(config, header).ok_or_else(|| {
-            SpoolError::Unfit(format!("buffer \"{}\" is too small: {} bytes", config.name, config.size_bytes))
-        })?;
+        let geometry = geometry_of(config, header).ok_or_else(|| too_small(config))?;
         let bitmap = file
             .map_words(geometry.bitmap_at, geometry.bitmap_words)
             .map_err(SpoolError::io("map buffer", &config.path))?;
@@ -192,6 +260,8 @@ impl Cycbuff {
             head: AtomicU64::new(header.map_or(geometry.area, |h| h.head)),
             dirty: AtomicBool::new(true),
             headers_written: AtomicU64::new(header.map_or(0, |h| h.written)),
+            longest: AtomicU64::new(0),
+            cancelled: Mutex::default(),
         };
         Ok(Self {
             id,
@@ -308,6 +378,7 @@ impl Volume for Cycbuff {
     }
 
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
+        self.state.longest.fetch_max(bytes.len() as u64, Ordering::AcqRel);
         let written = self.file.write_all_at(&[IoSlice::new(bytes)], self.file_offset(place)?);
         // After the write: a sync going on meanwhile may have missed it.
         self.state.dirty.store(true, Ordering::Release);
@@ -341,6 +412,9 @@ impl Volume for Cycbuff {
         }
         if let Some((word, mask)) = self.bit(place) {
             word.fetch_and(!mask.to_le(), Ordering::AcqRel);
+        }
+        if let Some(cancelled) = &mut *self.state.cancelled.lock() {
+            cancelled.push(place);
         }
         if read.is_err() {
             // Whatever lies there cannot be read, so nothing need be written over it.
@@ -387,8 +461,20 @@ impl Volume for Cycbuff {
         Ok(self.grow(len, now)?.map(|grown| Arc::new(grown) as Arc<dyn Volume>))
     }
 
+    fn can_grow(&self, len: u64) -> bool {
+        self.geometry.grown(self.head(), len).is_some()
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        self.file.allocate(len)
+    }
+
     fn file_bytes(&self) -> u64 {
         self.len
+    }
+
+    fn as_cycbuff(&self) -> Option<&Cycbuff> {
+        Some(self)
     }
 
     fn write_header(&self, now: u64) -> io::Result<()> {
@@ -411,18 +497,22 @@ impl Cycbuff {
         let area_words = (self.geometry.area / self.geometry.block).div_ceil(64);
         let old = old.take(usize::try_from(area_words).unwrap_or(usize::MAX)).chain(std::iter::repeat(0));
         bitmap.words().iter().zip(old).for_each(|(new, old)| new.store(old, Ordering::Release));
-        let (name, path, secret) = (self.name.clone(), self.path.clone(), self.secret.clone());
-        let (file, state) = (self.file.clone(), self.state.clone());
-        let grown = Self { id: self.id, name, path, len, geometry, file, bitmap, state, secret };
-        let written = grown.state.headers_written.load(Ordering::Acquire);
-        if let Some(at) = Geometry::last_slot(len) {
-            grown.file.write_all_at(&[IoSlice::new(&grown.header(written, now).encode())], at)?;
-        }
+        let grown = Self { len, geometry, bitmap, ..self.clone() };
+        grown.write_last_copy(now)?;
         grown.file.sync()?;
         grown.write_header(now)?;
         grown.write_header(now)?;
         grown.file.sync()?;
         Ok(Some(grown))
+    }
+
+    /// The third copy of the header, of a buffer that has grown.
+    fn write_last_copy(&self, now: u64) -> io::Result<()> {
+        let Some(at) = Geometry::last_slot(self.len).filter(|_| self.geometry.has_grown()) else {
+            return Ok(());
+        };
+        let written = self.state.headers_written.load(Ordering::Acquire);
+        self.file.write_all_at(&[IoSlice::new(&self.header(written, now).encode())], at)
     }
 
     fn header(&self, written: u64, now: u64) -> BufferHeader {

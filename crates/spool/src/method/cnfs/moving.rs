@@ -1,0 +1,130 @@
+//! Moving a buffer to another file or device while it is read and written.
+//!
+//! The whole area is copied first, then what was written meanwhile, then, with the writer held, the rest: last records, cancels,
+//! usage bitmap, and the headers at the very end, so that a copy that was cut off is no buffer. The caller says when the
+//! new file takes the place of the old one. Called by `crate::buffers`.
+
+use super::header::{HEADERS_BYTES, SLOT_BYTES};
+use super::{Cycbuff, record};
+use crate::commit::PART_BYTES_MAX;
+use crate::disk::{Disk, DiskFile, Open};
+use crate::method::Volume;
+use crate::progress::Progress;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Bytes copied at a time.
+const CHUNK_BYTES: u64 = 1 << 20;
+/// Catching up ends when so little is left, in bytes.
+const REST_BYTES: u64 = 4 << 20;
+/// Most rounds of catching up.
+const ROUNDS_MAX: usize = 8;
+
+/// A copy that follows its buffer.
+#[derive(Debug)]
+pub(crate) struct Copying {
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+    /// Everything before this place is copied.
+    upto: u64,
+}
+
+impl Cycbuff {
+    /// Copies the area to a new file while serving goes on. Cancels are noted from here on.
+    pub fn copy_to(&self, disk: &dyn Disk, path: &Path, progress: &dyn Progress) -> io::Result<Copying> {
+        if let Some(parent) = path.parent() {
+            disk.create_dir(parent)?;
+        }
+        let file = disk.open(path, Open::CreatePrivate)?;
+        file.try_lock()?;
+        file.allocate(self.len)?;
+        // What was begun here before, and not finished, is no buffer.
+        file.write_all_at(&[IoSlice::new(&vec![0; HEADERS_BYTES as usize])], 0)?;
+        *self.state.cancelled.lock() = Some(Vec::new());
+        let mut copying = Copying { path: path.into(), file, upto: self.head() };
+        let g = &self.geometry;
+        progress.start("copying the buffer", g.area);
+        let mut at = 0;
+        while at < g.area {
+            let n = CHUNK_BYTES.min(g.area - at);
+            self.copy(&*copying.file, at, n)?;
+            at += n;
+            progress.step(at);
+        }
+        progress.finish();
+        for _ in 0..ROUNDS_MAX {
+            let head = self.head();
+            let left = self.catch_up(&mut copying)?;
+            copying.file.sync()?;
+            if left <= REST_BYTES || self.head() == head {
+                break;
+            }
+        }
+        Ok(copying)
+    }
+
+    fn copy(&self, to: &dyn DiskFile, offset: u64, n: u64) -> io::Result<()> {
+        let mut chunk = vec![0; usize::try_from(n).unwrap_or_default()];
+        let at = self.geometry.area_start + offset;
+        self.file.read_exact_at(&mut chunk, at)?;
+        to.write_all_at(&[IoSlice::new(&chunk)], at)
+    }
+
+    /// Copies what was written since the last time; returns how much that was. A part that is being written just now is copied
+    /// again the next time.
+    fn catch_up(&self, copying: &mut Copying) -> io::Result<u64> {
+        let head = self.head();
+        let behind = 2 * PART_BYTES_MAX + self.state.longest.load(Ordering::Acquire);
+        let from = copying.upto.saturating_sub(behind).max(self.geometry.tail_at(head)).max(self.first());
+        let mut place = from.min(head);
+        while place < head {
+            let n = CHUNK_BYTES.min(head - place).min(self.room(place));
+            let Some(offset) = self.offset(place).filter(|_| n > 0) else { break };
+            self.copy(&*copying.file, offset, n)?;
+            place += n;
+        }
+        let copied = head.saturating_sub(copying.upto);
+        copying.upto = head;
+        Ok(copied)
+    }
+
+    /// Finishes a copy. Nobody may write to the buffer meanwhile. Returns the buffer in its new file, which is durable there.
+    pub fn finish_copy(&self, disk: &dyn Disk, mut copying: Copying, now: u64) -> io::Result<Self> {
+        self.catch_up(&mut copying)?;
+        let cancelled = self.state.cancelled.lock().take().unwrap_or_default();
+        for place in cancelled.into_iter().filter(|place| *place >= self.tail()) {
+            let at = self.file_offset(place)?;
+            copying.file.write_all_at(&[IoSlice::new(record::MAGIC_CANCELLED)], at)?;
+        }
+        let bitmap = copying.file.map_words(self.geometry.bitmap_at, self.geometry.bitmap_words)?;
+        for (new, old) in bitmap.words().iter().zip(self.bitmap.words()) {
+            new.store(old.load(Ordering::Acquire), Ordering::Release);
+        }
+        let moved =
+            Self { path: copying.path.display().to_string(), file: copying.file, bitmap, ..self.clone() };
+        moved.write_last_copy(now)?;
+        moved.file.sync()?;
+        moved.write_header(now)?;
+        moved.write_header(now)?;
+        moved.file.sync()?;
+        if let Some(parent) = copying.path.parent() {
+            disk.sync_dir(parent)?;
+        }
+        Ok(moved)
+    }
+
+    /// Gives a copy up.
+    pub fn stop_copying(&self) {
+        *self.state.cancelled.lock() = None;
+    }
+
+    /// Makes the file no buffer any more; `text` says why to whoever looks.
+    pub fn retract(&self, text: &str) -> io::Result<()> {
+        let mut slot = format!("{}{text}\n", super::header::MAGIC_RETRACTED).into_bytes();
+        slot.resize(SLOT_BYTES as usize, 0);
+        self.file.write_all_at(&[IoSlice::new(&slot), IoSlice::new(&slot)], 0)?;
+        self.file.sync()
+    }
+}

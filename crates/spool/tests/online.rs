@@ -1,0 +1,284 @@
+//! Buffers added, grown, retired, moved and removed while the spool serves; with a crash at every step of each.
+
+use crate::news::*;
+use spool::*;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const GROUPS: u64 = 3;
+
+fn base() -> SpoolConfig {
+    let mut config = config("/s", &[("a", 70_000), ("b", 60_000)]);
+    config.checkpoint_rows = 50;
+    config.article_bytes_max = 4096;
+    config
+}
+
+fn feed(spool: &Spool, numbers: std::ops::Range<u64>) -> Result<(), String> {
+    for n in numbers.step_by(5) {
+        let news: Vec<News> = (n..n + 5).map(|n| News::new(n, GROUPS, 900)).collect();
+        let (_, outcomes) = commit(spool, &news).map_err(|e| e.to_string())?;
+        assert!(outcomes.iter().all(|o| matches!(o, Outcome::Filed(_) | Outcome::Duplicate)), "{outcomes:?}");
+    }
+    Ok(())
+}
+
+fn alive(spool: &Spool, upto: u64) -> Vec<u64> {
+    let lives = |n: &u64| {
+        let news = News::new(*n, GROUPS, 900);
+        let wire = fetch(spool, &news.id);
+        assert!(wire.as_ref().is_none_or(|wire| *wire == news.wire), "{}", news.id);
+        wire.is_some()
+    };
+    (0..upto).filter(lives).collect()
+}
+
+/// The changes; each is carried out on an open spool, and made in the configuration at its moment.
+const CHANGES: &[&str] = &["add", "grow", "retire", "move", "remove"];
+
+fn new_buffer() -> BufferConfig {
+    BufferConfig {
+        name: "c".into(),
+        path: "/s/c.cyc".into(),
+        size_bytes: 80_000,
+        block_bytes: 512,
+        retired: false,
+    }
+}
+
+/// The configuration after a change.
+fn after(change: &str, old: &SpoolConfig) -> SpoolConfig {
+    let mut config = old.clone();
+    match change {
+        "add" => {
+            config.buffers.push(new_buffer());
+            config.classes[0].buffers.push("c".into());
+        }
+        "grow" => config.buffers[0].size_bytes = 150_000,
+        "retire" => config.buffers[0].retired = true,
+        "move" => config.buffers[0].path = "/elsewhere/a.cyc".into(),
+        "remove" => {
+            config.buffers.remove(0);
+            config.classes[0].buffers.remove(0);
+        }
+        other => panic!("{other}"),
+    }
+    config
+}
+
+fn change(spool: &Spool, change: &str, commit: Commit<'_>) -> Result<(), SpoolError> {
+    match change {
+        "add" => spool.add_buffer(&new_buffer(), "all", commit),
+        "grow" => spool.grow_buffer("a", 150_000, commit),
+        "retire" => spool.retire_buffer("a", true, commit),
+        "move" => spool.move_buffer("a", Path::new("/elsewhere/a.cyc"), &(), commit),
+        "remove" => spool.remove_buffer("a", true, commit),
+        other => panic!("{other}"),
+    }
+}
+
+fn before(what: &str) -> SpoolConfig {
+    let config = base();
+    // What is removed takes no articles any more.
+    if what == "remove" { after("retire", &config) } else { config }
+}
+
+/// Feeds, changes, feeds. Returns how far the feeding was acknowledged.
+fn run(sim: &SimDisk, what: &str, committed: &AtomicBool, acknowledged: &mut u64) -> Result<(), String> {
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (spool, _) = Spool::open(disk, before(what), &()).map_err(|e| e.to_string())?;
+    let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    feed(&spool, 0..120)?;
+    wait(&spool)?;
+    *acknowledged = 120;
+    let mut commit = || {
+        committed.store(!sim.crashed(), Ordering::SeqCst);
+        Ok(())
+    };
+    change(&spool, what, &mut commit).map_err(|e| e.to_string())?;
+    feed(&spool, 120..150)?;
+    wait(&spool)?;
+    *acknowledged = 150;
+    spool.close().map_err(|e| e.to_string())
+}
+
+fn wait(spool: &Spool) -> Result<(), String> {
+    let ticket = spool.ticket();
+    while !spool.is_durable(ticket) {
+        if let Some(trouble) = spool.trouble() {
+            return Err(trouble.to_string());
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+fn check(image: SimDisk, what: &str, committed: bool, acknowledged: u64, tale: &str) {
+    let disk: Arc<dyn Disk> = Arc::new(image);
+    let config = if committed { after(what, &before(what)) } else { before(what) };
+    let (spool, recovery) =
+        Spool::open(disk.clone(), config.clone(), &()).unwrap_or_else(|e| panic!("{tale}: {e}"));
+    agree(&spool);
+    for n in 0..acknowledged {
+        let key = spool.key(News::new(n, GROUPS, 900).id.as_bytes());
+        assert!(spool.is_known(&key), "{tale}: {n} is forgotten ({recovery})");
+    }
+    let living = alive(&spool, acknowledged);
+    if what != "remove" {
+        // Each of the two buffers holds more than forty, and one alone may have taken thirty since.
+        let last = if what == "retire" { 5 } else { 20 };
+        let last: Vec<u64> = (acknowledged.saturating_sub(last)..acknowledged).collect();
+        assert!(living.ends_with(&last), "{tale}: {living:?} of {acknowledged} ({recovery})");
+    }
+    let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).unwrap();
+    feed(&spool, 0..260).unwrap_or_else(|e| panic!("{tale}: {e}"));
+    assert!(alive(&spool, 260).len() > 30, "{tale}");
+    agree(&spool);
+    let report = spool.verify(&());
+    assert!(report.findings.is_empty(), "{tale}: {:?}", report.findings);
+    // What was not carried out can be tried again.
+    if !committed {
+        let again = change(&spool, what, &mut || Ok(()));
+        let text = again.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        assert!(text.is_empty() || text.contains("is a newsreel buffer already"), "{tale}: {text}");
+    }
+}
+
+fn crash_everywhere(kind: CrashKind) {
+    let every = std::env::var("NEWSREEL_CRASH_EVERY").ok().and_then(|n| n.parse().ok()).unwrap_or(11);
+    for what in CHANGES {
+        let (sim, mut acknowledged) = (SimDisk::new(), 0);
+        let start = {
+            // Steps before the change are the business of other tests.
+            let sim = SimDisk::new();
+            let (spool, _) = open(&(Arc::new(sim.clone()) as Arc<dyn Disk>), &before(what));
+            add_groups(&spool, GROUPS);
+            feed(&spool, 0..120).unwrap();
+            sim.steps()
+        };
+        run(&sim, what, &AtomicBool::new(false), &mut acknowledged).unwrap();
+        assert_eq!(acknowledged, 150);
+        for step in (start.saturating_sub(4)..sim.steps() + 2).step_by(every) {
+            let (sim, committed, mut acknowledged) = (SimDisk::new(), AtomicBool::new(false), 0);
+            sim.crash_at(step, kind, step * 7919);
+            let _ = run(&sim, what, &committed, &mut acknowledged);
+            let tale = format!("{what}: {kind:?} at step {step}");
+            check(sim.image().unwrap(), what, committed.load(Ordering::SeqCst), acknowledged, &tale);
+        }
+    }
+}
+
+#[test]
+fn killed_at_every_step_of_a_change() {
+    crash_everywhere(CrashKind::Kill);
+}
+
+#[test]
+fn power_cut_at_every_step_of_a_change() {
+    crash_everywhere(CrashKind::Power);
+}
+
+#[test]
+fn every_call_of_a_change_may_fail() {
+    for what in CHANGES {
+        let (sim, mut acknowledged) = (SimDisk::new(), 0);
+        run(&sim, what, &AtomicBool::new(false), &mut acknowledged).unwrap();
+        for step in (sim.steps().saturating_sub(110)..sim.steps()).step_by(17) {
+            for errno in [SimDisk::ENOSPC, SimDisk::EIO] {
+                let (sim, committed, mut acknowledged) = (SimDisk::new(), AtomicBool::new(false), 0);
+                sim.fail_at(step, errno, false);
+                let _ = run(&sim, what, &committed, &mut acknowledged);
+                let tale = format!("{what}: errno {errno} at step {step}");
+                check(sim.image().unwrap(), what, committed.load(Ordering::SeqCst), acknowledged, &tale);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_buffer_moves_while_articles_arrive_and_are_cancelled() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut config = config("/s", &[("a", 3_000_000)]);
+    config.durability = Durability::Process;
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, GROUPS);
+    feed(&spool, 0..500).unwrap();
+    let stop = AtomicBool::new(false);
+    let fed = std::thread::scope(|scope| {
+        let feeding = scope.spawn(|| {
+            let mut n = 500;
+            while !stop.load(Ordering::SeqCst) || n < 600 {
+                feed(&spool, n..n + 5).unwrap();
+                spool.cancel(News::new(n - 300, GROUPS, 900).id.as_bytes()).unwrap();
+                n += 5;
+            }
+            n
+        });
+        for to in ["/t/a1.cyc", "/t/a2.cyc", "/t/a3.cyc"] {
+            spool.move_buffer("a", Path::new(to), &(), &mut || Ok(())).unwrap();
+        }
+        stop.store(true, Ordering::SeqCst);
+        feeding.join().unwrap()
+    });
+    let named = agree(&spool);
+    assert!(spool.verify(&()).findings.is_empty());
+    let living = alive(&spool, fed);
+    assert!(living.iter().all(|n| *n < 200 || *n % 5 != 0 || *n + 300 >= fed), "cancelled ones live");
+    assert_eq!(spool.buffers().unwrap()[0].config.path, Path::new("/t/a3.cyc"));
+    let error = spool.move_buffer("a", Path::new("/t/a1.cyc"), &(), &mut || Ok(())).unwrap_err().to_string();
+    assert!(error.contains("moved to /t/a2.cyc"), "{error}");
+    spool.close().unwrap();
+    drop(spool);
+    let error = Spool::open(disk.clone(), config.clone(), &()).unwrap_err().to_string();
+    assert!(error.contains("moved to /t/a1.cyc"), "{error}");
+    config.buffers[0].path = "/t/a3.cyc".into();
+    let (spool, recovery) = open(&disk, &config);
+    assert!(!recovery.crashed, "{recovery}");
+    assert_eq!(agree(&spool), named);
+}
+
+#[test]
+fn a_removed_buffers_number_is_not_given_again() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (spool, _) = open(&disk, &base());
+    add_groups(&spool, GROUPS);
+    feed(&spool, 0..60).unwrap();
+    let error = |r: Result<(), SpoolError>| r.unwrap_err().to_string();
+    let fine = &mut || Ok(());
+    assert!(error(spool.remove_buffer("b", true, fine)).contains("retire it first"));
+    spool.retire_buffer("b", true, fine).unwrap();
+    assert!(error(spool.retire_buffer("a", true, fine)).contains("last buffer of its class"));
+    assert!(error(spool.remove_buffer("b", false, fine)).contains("--articles"));
+    assert!(error(spool.grow_buffer("x", 1, fine)).contains("there are: a, b"));
+    assert!(error(spool.grow_buffer("a", 70_001, fine)).contains("cannot grow"));
+    assert!(error(spool.add_buffer(&new_buffer(), "none", fine)).contains("no class"));
+    let mut refused = || Err("the file cannot be written".to_owned());
+    assert!(error(spool.add_buffer(&new_buffer(), "all", &mut refused)).contains("cannot be written"));
+    assert!(disk.open(Path::new("/s/c.cyc"), Open::ReadOnly).is_err(), "left behind");
+    let before = alive(&spool, 60).len();
+    spool.remove_buffer("b", true, fine).unwrap();
+    let after = alive(&spool, 60).len();
+    assert!(after > 10 && after < before, "{after} of {before}");
+    agree(&spool);
+    spool.close().unwrap();
+    drop(spool);
+    let mut config = base();
+    config.buffers.truncate(1);
+    config.classes[0].buffers.truncate(1);
+    let (spool, _) = open(&disk, &config);
+    assert_eq!(alive(&spool, 60).len(), after);
+    spool.add_buffer(&new_buffer(), "all", fine).unwrap();
+    feed(&spool, 60..120).unwrap();
+    let volumes: std::collections::BTreeSet<u16> = (60..120)
+        .filter_map(|n| match spool.lookup(&spool.key(News::new(n, GROUPS, 900).id.as_bytes())) {
+            Lookup::Present(token) => Some(token.volume),
+            _ => None,
+        })
+        .collect();
+    // One number went to the buffer whose making was refused.
+    assert_eq!(volumes.into_iter().collect::<Vec<_>>(), [0, 3]);
+    agree(&spool);
+}
