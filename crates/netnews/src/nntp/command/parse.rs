@@ -43,7 +43,10 @@ fn command<'a>(verb: &'static Verb, mut arguments: Arguments<'a>) -> Option<Comm
         Name::Check => arguments.rest().map(Command::Check),
         Name::Takethis => Some(Command::Takethis(arguments.rest().unwrap_or_default())),
         Name::Mode => mode(arguments.only()?),
-        Name::Capabilities => arguments.optional().map(|keyword| Command::Capabilities { keyword }),
+        Name::Capabilities => arguments
+            .optional()
+            .filter(|word| word.is_none_or(is_keyword))
+            .map(|keyword| Command::Capabilities { keyword }),
         Name::Date => arguments.end(Command::Date),
         Name::Help => arguments.end(Command::Help),
         Name::Quit => arguments.end(Command::Quit),
@@ -103,6 +106,13 @@ fn since(mut arguments: Arguments<'_>) -> Option<(&[u8], &[u8])> {
     let digits = |text: &[u8]| text.iter().all(u8::is_ascii_digit);
     let formed = matches!(date.len(), 6 | 8) && time.len() == 6 && digits(date) && digits(time);
     (next.is_none() && formed).then_some((date, time))
+}
+
+/// A letter, then two or more of letters, digits, dots and dashes (RFC 3977 section 9.8).
+fn is_keyword(word: &[u8]) -> bool {
+    word.len() >= 3
+        && word.first().is_some_and(u8::is_ascii_alphabetic)
+        && word.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'))
 }
 
 fn mode(keyword: &[u8]) -> Option<Command<'_>> {
