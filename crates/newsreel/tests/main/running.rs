@@ -175,7 +175,8 @@ impl Server {
         Client::greeted(self.address)
     }
 
-    /// Does what an operator does: `cancel ID`, `newgroup NAME FLAG`, `changegroup NAME FLAG`, `rmgroup NAME`.
+    /// Does what an operator does: `cancel ID`, `newgroup NAME FLAG`, `changegroup NAME FLAG`, `rmgroup NAME`,
+    /// `user NAME PASSWORD`.
     pub fn operate(&self, words: &[&str]) -> bool {
         match words {
             ["cancel", id] => self.spool.cancel(id.as_bytes()).unwrap(),
@@ -188,6 +189,7 @@ impl Server {
                 let change = GroupChange { flag: Flag::parse(flag), ..GroupChange::default() };
                 self.spool.change_group(name, &change).unwrap()
             }
+            ["user", name, password @ ..] => self.user(&["add", name], &password.join(" ")).is_ok(),
             ["rmgroup", name] => self.spool.remove_group(name).unwrap(),
             _ => false,
         }
