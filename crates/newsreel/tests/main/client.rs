@@ -69,6 +69,11 @@ impl Client {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
+    /// As `half_close`, for a server that may have closed the connection.
+    pub fn try_half_close(&mut self) {
+        let _already_closed = self.stream.shutdown(Shutdown::Write);
+    }
+
     /// Everything up to the end of the stream.
     pub fn rest(&mut self) -> String {
         let mut rest = Vec::new();

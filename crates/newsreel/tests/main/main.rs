@@ -13,6 +13,7 @@ mod feeding;
 mod layers;
 mod lists;
 mod many;
+mod random_sessions;
 mod running;
 mod scram;
 mod stopping;

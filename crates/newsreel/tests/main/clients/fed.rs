@@ -98,7 +98,15 @@ pub fn takethis(client: &mut Client, articles: &[Text]) -> Vec<String> {
 
 /// A small site with the small set of articles in it; the directory of their files.
 pub fn small_site() -> (Site, PathBuf) {
-    let site = Site::start(GROUPS);
+    small(Site::start(GROUPS))
+}
+
+/// The same behind passwords and TLS.
+pub fn small_secured_site() -> (Site, PathBuf) {
+    small(Site::start_secured(GROUPS))
+}
+
+fn small(site: Site) -> (Site, PathBuf) {
     let dir = site.dir().join("articles");
     fs::create_dir(&dir).unwrap();
     for (i, (subject, parents, groups, body)) in SMALL.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Real programs against the real binary: Python's nntplib, Perl's Net::NNTP, tin and slrn.
+//! Real programs against the real binary: Python's nntplib, Perl's Net::NNTP, tin, slrn, nzbget, leafnode's fetchnews, suck,
+//! and INN's innxmit, pullnews and actsync.
 //!
 //! `site` makes a site and serves it in a process of its own; `fed` and `corpus` give the articles, LF files in a
 //! directory that the scripts (`reading.py`, `posting.py`, `reading.pl`) compare the server's answers with; `screen`
@@ -7,11 +8,16 @@
 mod bulk;
 mod corpus;
 mod fed;
+mod inn;
+mod leafnode;
+mod nzbget;
 mod screen;
 mod scripts;
 mod site;
 mod slrn;
+mod suck;
 mod tin;
+mod tunnel;
 
 use std::io::Write;
 use std::path::Path;

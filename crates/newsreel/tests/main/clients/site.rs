@@ -4,6 +4,7 @@
 //! ends with the value, whatever happens.
 
 use crate::client::Client;
+use crate::layers::{self, Authority};
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -28,11 +29,32 @@ pub struct Site {
     dir: TempDir,
     port: u16,
     server: Child,
+    secured: Option<Secured>,
 }
+
+/// What a secured site has besides.
+struct Secured {
+    port: u16,
+    authority: Authority,
+}
+
+/// Who may read the secured site, and the password.
+pub const USER: &str = "sam";
+pub const PASSWORD: &str = "rust-never-sleeps";
 
 impl Site {
     /// Makes a site with these groups (lines of `name flag description`) that takes articles of any age, and serves it.
     pub fn start(groups: &str) -> Self {
+        Self::make(groups, false)
+    }
+
+    /// The same, with a port where connections begin with TLS; its certificate is for `localhost`, signed by the
+    /// authority in `ca.crt`. Only [`USER`] may read and post; without a password only peers are welcome.
+    pub fn start_secured(groups: &str) -> Self {
+        Self::make(groups, true)
+    }
+
+    fn make(groups: &str, is_secured: bool) -> Self {
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("groups");
         fs::write(&file, groups).unwrap();
@@ -54,8 +76,9 @@ impl Site {
                 .output()
                 .unwrap();
             assert!(made.status.success(), "{made:?}");
+            let secured = is_secured.then(|| secure(&data, dir.path()));
             if let Ok(server) = serve(&data, port) {
-                return Self { dir, port, server };
+                return Self { dir, port, server, secured };
             }
         }
         panic!("no server starts");
@@ -67,6 +90,21 @@ impl Site {
 
     pub fn port(&self) -> String {
         self.port.to_string()
+    }
+
+    /// Where connections begin with TLS.
+    pub fn tls_port(&self) -> String {
+        self.secured.as_ref().unwrap().port.to_string()
+    }
+
+    /// The certificate of the authority that clients are to trust.
+    pub fn authority(&self) -> std::path::PathBuf {
+        self.dir().join("ca.crt")
+    }
+
+    /// Settings of a client that trusts it.
+    pub fn client_settings(&self) -> rustls::ClientConfig {
+        layers::settings(&self.secured.as_ref().unwrap().authority, None)
     }
 
     /// The temporary directory, for the test's own files.
@@ -104,6 +142,20 @@ impl Drop for Site {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Adds certificate, TLS port and user to a site that was just made.
+fn secure(data: &Path, dir: &Path) -> Secured {
+    let (authority, port) = (Authority::new(), free_port());
+    authority.write(&dir.join("ca.crt"));
+    let (certificate, key) = (dir.join("site.crt"), dir.join("site.key"));
+    authority.sign("localhost").write(&certificate, &key);
+    let file = data.join("newsreel.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let listen = format!("[site]\ntls_listen = [\"127.0.0.1:{port}\"]\n");
+    let tls = format!("\n[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
+    fs::write(&file, text.replacen("[site]\n", &listen, 1) + &tls).unwrap();
+    Secured { port, authority }
 }
 
 fn newsreel(arguments: &[&str]) -> Command {

@@ -1,0 +1,42 @@
+//! suck pulls a small feed over TLS, with a password, into a batch of rnews.
+
+use std::fs;
+use std::process::Command;
+
+use super::site::{PASSWORD, Site, USER};
+use super::{fed, installed, text};
+
+/// The articles of the group in the batch that suck makes.
+fn sucked(site: &Site, group: &str) -> Vec<Vec<u8>> {
+    let dir = site.dir().join("suck");
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("sucknewsrc"), format!("{group} 0\n")).unwrap();
+    let batch = dir.join("batch");
+    let host = format!("127.0.0.1:{}", site.tls_port());
+    let output = Command::new("suck")
+        .args([host.as_str(), "-ssl", "-U", USER, "-P", PASSWORD, "-c", "-n", "-m"])
+        .args(["-dt", text(&dir), "-dd", text(&dir), "-dm", text(&dir), "-br", text(&batch)])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let batch = fs::read(&batch).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    netnews::batch::rnews(&batch).map(|article| article.unwrap().to_vec()).collect()
+}
+
+#[test]
+fn suck_brings_a_group_over_tls() {
+    if !installed(&[("suck", "suck")]) {
+        return;
+    }
+    let (site, articles) = fed::small_secured_site();
+    let articles = fed::read(&articles);
+    let sucked = sucked(&site, "misc.test");
+    assert_eq!(sucked.len(), 7);
+    for article in articles.iter().filter(|article| article.groups().contains(&"misc.test".to_owned())) {
+        let id = article.message_id();
+        let copy = sucked
+            .iter()
+            .find(|copy| String::from_utf8_lossy(copy).contains(&format!("\nMessage-ID: {id}\n")));
+        assert!(copy.unwrap_or_else(|| panic!("{id}")).ends_with(article.body()), "{id}");
+    }
+}
