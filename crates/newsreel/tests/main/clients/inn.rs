@@ -83,7 +83,7 @@ fn innxmit_sends_a_batch_over_tls() {
     assert_eq!(client.ask("GROUP local.general"), "211 15 1 15 local.general");
     assert_eq!(client.ask("GROUP misc.test"), "211 30 1 30 misc.test");
     assert!(client.ask("BODY <sent.7@x.example>").starts_with("222 "));
-    assert_eq!(client.block(), ["body 7", ".dot", "..two"]);
+    assert_eq!(client.block(), ["body 7", "..dot", "...two"]);
 }
 
 #[test]
@@ -102,7 +102,9 @@ fn pullnews_pulls_a_group_over_tls() {
     for article in fed::read(&articles).iter().filter(|a| a.groups().contains(&"misc.test".to_owned())) {
         let id = article.message_id();
         let copy = pulled.iter().find(|copy| String::from_utf8_lossy(copy).contains(&id));
-        assert!(copy.unwrap_or_else(|| panic!("{id}")).ends_with(article.body()), "{id}");
+        let copy: Vec<u8> =
+            copy.unwrap_or_else(|| panic!("{id}")).iter().copied().filter(|b| *b != b'\r').collect();
+        assert!(copy.ends_with(article.body()), "{id}");
     }
     // The marks now stand behind what was pulled: there is nothing more.
     assert!(fs::read_to_string(&marks).unwrap().contains(" 7"), "{:?}", fs::read_to_string(&marks));

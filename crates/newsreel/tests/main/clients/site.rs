@@ -154,7 +154,16 @@ fn secure(data: &Path, dir: &Path) -> Secured {
     let text = fs::read_to_string(&file).unwrap();
     let listen = format!("[site]\ntls_listen = [\"127.0.0.1:{port}\"]\n");
     let tls = format!("\n[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
-    fs::write(&file, text.replacen("[site]\n", &listen, 1) + &tls).unwrap();
+    let text =
+        text.replacen("[site]\n", &listen, 1).replace("\n[[access]]\n", "\n[[access]]\nusers = \"*\"\n");
+    fs::write(&file, text + &tls).unwrap();
+    let password = dir.join("password");
+    fs::write(&password, format!("{PASSWORD}\n")).unwrap();
+    let added = newsreel(&["user", "add", USER, "--dir", super::text(data)])
+        .stdin(File::open(&password).unwrap())
+        .output()
+        .unwrap();
+    assert!(added.status.success(), "{added:?}");
     Secured { port, authority }
 }
 

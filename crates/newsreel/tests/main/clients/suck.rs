@@ -9,13 +9,14 @@ use super::{fed, installed, text};
 /// The articles of the group in the batch that suck makes.
 fn sucked(site: &Site, group: &str) -> Vec<Vec<u8>> {
     let dir = site.dir().join("suck");
-    fs::create_dir_all(&dir).unwrap();
+    let articles = dir.join("articles");
+    fs::create_dir_all(&articles).unwrap();
     fs::write(dir.join("sucknewsrc"), format!("{group} 0\n")).unwrap();
     let batch = dir.join("batch");
     let host = format!("127.0.0.1:{}", site.tls_port());
     let output = Command::new("suck")
         .args([host.as_str(), "-ssl", "-U", USER, "-P", PASSWORD, "-c", "-n", "-m"])
-        .args(["-dt", text(&dir), "-dd", text(&dir), "-dm", text(&dir), "-br", text(&batch)])
+        .args(["-dt", text(&dir), "-dd", text(&dir), "-dm", text(&articles), "-br", text(&batch)])
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
