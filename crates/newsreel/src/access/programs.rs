@@ -5,6 +5,7 @@
 
 use super::Caller;
 use crate::config::Authenticator;
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -50,8 +51,10 @@ impl Program {
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
+                .process_group(0)
                 .kill_on_drop(true)
                 .spawn()?;
+            let mut group = Group(child.id());
             let (mut said, mut complained) = (Vec::new(), Vec::new());
             let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
             let tell = async {
@@ -74,7 +77,9 @@ impl Program {
             };
             let (_, heard, complaints) = tokio::join!(tell, hear, hear_complaints);
             heard.and(complaints)?;
-            Ok::<_, std::io::Error>((child.wait().await?, said, complained))
+            let status = child.wait().await?;
+            group.0 = None;
+            Ok::<_, std::io::Error>((status, said, complained))
         };
         match timeout(self.time, run).await {
             Ok(Ok((status, said, complained))) => {
@@ -91,6 +96,19 @@ impl Program {
                 warn!(program, "the authenticator did not answer in time and was killed");
                 None
             }
+        }
+    }
+}
+
+/// The processes of a program that is not done yet: killed when this is dropped, its children too.
+struct Group(Option<u32>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let pid = self.0.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            // It may have ended by itself meanwhile.
+            let _ended = kill_process_group(pid, Signal::KILL);
         }
     }
 }

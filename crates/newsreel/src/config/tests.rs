@@ -146,6 +146,62 @@ fn a_good_file_becomes_a_configuration() {
 }
 
 #[test]
+fn sections_that_are_never_reached_are_told() {
+    let reached = |first: &str, later: &str| {
+        let text = with("[[access]]\nfrom = \"127.0.0.1\"\npost = \"*\"\n", "");
+        let (head, _) = text.split_once("[[access]]").unwrap();
+        read(&format!("{head}[[access]]\n{first}\n[[access]]\n{later}\n")).is_ok()
+    };
+    for (first, later, good) in [
+        ("from = \"all\"", "from = \"192.0.2.0/24\"", false),
+        ("from = \"all\"", "from = \"all\"\nusers = \"*\"", false),
+        ("from = \"all\"\nusers = \"*\"", "from = \"all\"", true),
+        ("from = \"all\"\nusers = \"*\"", "from = \"::1\"\nusers = \"fred\"", false),
+        ("from = \"all\"\nusers = \"*\"", "from = \"::1\"\nuser_groups = [\"a\"]", false),
+        ("from = \"all\"\nusers = \"f*\"", "from = \"all\"\nusers = \"fred\"", true),
+        ("from = \"all\"\nuser_groups = [\"a\", \"b\"]", "from = \"all\"\nuser_groups = [\"b\"]", false),
+        ("from = \"all\"\nuser_groups = [\"a\"]", "from = \"all\"\nuser_groups = [\"a\", \"b\"]", true),
+        ("from = \"all\"\ntls = true", "from = \"all\"", true),
+        ("from = \"all\"\ntls = true", "from = \"all\"\ntls = true", false),
+        ("from = \"all\"\nlistener = [\"*:563\"]", "from = \"all\"", true),
+        ("from = \"all\"\nlistener = [\"*:563\"]", "from = \"all\"\nlistener = [\"192.0.2.1:563\"]", false),
+        ("from = \"192.0.2.0/24\"", "from = [\"192.0.2.0/25\", \"198.51.100.1\"]", true),
+        ("from = [\"192.0.2.0/24\", \"::/0\"]", "from = [\"192.0.2.1\", \"2001:db8::/32\"]", false),
+    ] {
+        assert_eq!(reached(first, later), good, "{first}\n{later}");
+    }
+}
+
+#[test]
+fn faults_of_access_and_auth_are_told_with_advice() {
+    let first = "from = \"127.0.0.1\"\npost = \"*\"";
+    let covered = faults(&with(first, "from = \"all\""));
+    assert_eq!(covered.len(), 2, "{covered:#?}");
+    let (message, _, caret, advice) = &covered[0];
+    assert!(
+        message.starts_with("this section is never reached: the conditions of the first [[access]]"),
+        "{message}"
+    );
+    assert!(caret.starts_with("[[access]]") && advice.contains("more conditions"), "{caret} {advice}");
+    for (from, to, told) in [
+        (first, "from = \"127.0.0.1\"\nconnections_per_user_max = 3", "cannot count by user"),
+        (
+            "program = [\"/usr/lib/news/bin/auth/passwd/ckpasswd\"",
+            "program = [\"ckpasswd\"",
+            "not an absolute path",
+        ),
+        ("listener = [\"*:563\"", "listener = [\"news:563\"", "`news:563` is not an IP address"),
+        ("plain_passwords_from = []", "mechanisms = [\"cram-md5\"]", "takes a list of \"user\", \"plain\""),
+        ("plain_passwords_from = []", "lockout_first = \"1 h\"", "lockout_first is longer than"),
+        ("user_groups = [\"staff\"]", "user_groups = [\"st aff\"]", "`st aff` is not 1 to 15 letters"),
+        ("posts_per_hour_max = 30", "posts_per_hour = 30", "has no key `posts_per_hour`"),
+    ] {
+        let (message, _, advice) = only_fault(&with(from, to));
+        assert!(message.contains(told) && !advice.is_empty(), "{message} ({advice})");
+    }
+}
+
+#[test]
 fn what_show_prints_reads_back_the_same() {
     let config = read(GOOD).unwrap();
     let again = parse(&config.to_toml(), &config.file).unwrap();

@@ -4,12 +4,14 @@
 //! transcripts can also be played to any other server: see `transcripts`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod access;
 mod auth;
 mod bad_input;
 mod client;
 mod clients;
 mod compress;
 mod feeding;
+mod guessing;
 mod layers;
 mod lists;
 mod many;

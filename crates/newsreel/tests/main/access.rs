@@ -1,0 +1,350 @@
+//! What clients may do, by address, listener, user, group and TLS; and the limits on how much.
+//!
+//! Sources: RFC 3977 section 3.2.1 (480, 483, 502), INN's readers.conf for the rights.
+
+use crate::auth::{add_users, plain, start, with_access};
+use crate::client::{Client, article};
+use crate::layers::{Layers, settings};
+use crate::running::Server;
+use crate::tls::Site;
+use std::time::{Duration, Instant};
+
+/// A site that a feeder, by user, fills.
+const FED: &str = r#"
+[[peer]]
+name = "peer.example"
+addresses = ["127.0.0.1"]
+user = "feeder"
+
+[[access]]
+from = "all"
+users = "fred"
+read = "*,!local.empty"
+post = "*"
+
+[[access]]
+from = "all"
+read = "misc.*"
+"#;
+
+fn login(client: &mut Client, name: &str, password: &str) {
+    let answer = client.ask(&plain(name, password));
+    assert!(answer.starts_with("281 "), "{name}: {answer}");
+}
+
+fn fed() -> Server {
+    let server = Server::start_with(with_access(FED));
+    add_users(&server);
+    server.user(&["add", "feeder"], "secret\n").unwrap();
+    server
+}
+
+fn feed(server: &Server, articles: &[(&str, &str)]) {
+    let mut client = server.client();
+    login(&mut client, "feeder", "secret");
+    for (id, groups) in articles {
+        client.send(format!("TAKETHIS {id}\r\n{}", article(id, groups, "text")));
+        assert_eq!(client.line(), format!("239 {id}"));
+    }
+}
+
+#[test]
+fn peers_that_must_log_in_are_nobody_before() {
+    let server = fed();
+    let mut client = server.client();
+    for command in ["IHAVE <a@x.example>", "CHECK <a@x.example>", "MODE STREAM"] {
+        assert!(client.ask(command).starts_with("480 "), "{command}");
+    }
+    client.send(format!("TAKETHIS <a@x.example>\r\n{}DATE\r\n", article("<a@x.example>", "misc.test", "x")));
+    assert!(client.line().starts_with("480 "));
+    assert!(client.line().starts_with("111 "));
+    login(&mut client, "feeder", "secret");
+    assert!(client.ask("CAPABILITIES").starts_with("101 "));
+    let capabilities = client.block();
+    assert!(capabilities.contains(&"IHAVE".into()) && capabilities.contains(&"STREAMING".into()));
+    assert_eq!(client.ask("CHECK <a@x.example>"), "238 <a@x.example>");
+    // Another user is no peer, and nothing will make it one.
+    let mut client = server.client();
+    login(&mut client, "fred", "flintstone");
+    assert!(client.ask("CHECK <a@x.example>").starts_with("502 "));
+    assert!(client.ask("IHAVE <a@x.example>").starts_with("502 "));
+}
+
+/// First lines or blocks that tell whether a group or article is there, each with its answer for those who may not see it.
+const HIDDEN: &[(&str, &str)] = &[
+    ("GROUP local.hidden", "411 "),
+    ("LISTGROUP local.hidden", "411 "),
+    ("ARTICLE <hidden@x.example>", "430 "),
+    ("HEAD <hidden@x.example>", "430 "),
+    ("BODY <hidden@x.example>", "430 "),
+    ("STAT <hidden@x.example>", "430 "),
+    ("OVER <hidden@x.example>", "430 "),
+    ("HDR Subject <hidden@x.example>", "430 "),
+    ("XHDR Subject <hidden@x.example>", "430 "),
+    ("XPATH <hidden@x.example>", "430 "),
+];
+
+const LISTS: &[&str] = &[
+    "LIST",
+    "LIST ACTIVE local.*",
+    "LIST COUNTS",
+    "LIST NEWSGROUPS",
+    "LIST ACTIVE.TIMES",
+    "NEWGROUPS 19700101 000000",
+    "NEWNEWS * 19700101 000000",
+    "XGTITLE *",
+];
+
+#[test]
+fn groups_that_may_not_be_read_do_not_exist() {
+    let server = fed();
+    feed(
+        &server,
+        &[
+            ("<hidden@x.example>", "local.hidden"),
+            ("<both@x.example>", "local.hidden,misc.test"),
+            ("<open@x.example>", "misc.test"),
+        ],
+    );
+    let mut client = server.client();
+    for (command, code) in HIDDEN {
+        let answer = client.ask(command);
+        assert!(answer.starts_with(code), "{command}: {answer}");
+    }
+    for command in LISTS {
+        assert!(client.ask(command).starts_with('2'), "{command}");
+        let block = client.block();
+        assert!(block.iter().all(|line| !line.contains("hidden")), "{command}: {block:?}");
+        assert!(command.contains("local") || !block.is_empty(), "{command}");
+    }
+    // A crosspost is there, in the group that may be read; Xref is as it was stored.
+    assert!(client.ask("HEAD <both@x.example>").starts_with("221 "));
+    assert!(client.block().iter().any(|line| line.starts_with("Xref: ") && line.contains("local.hidden:2")));
+    assert_eq!(client.ask("XPATH <both@x.example>"), "223 misc/test/1");
+    // The same after logging in: all of it is there.
+    login(&mut client, "fred", "flintstone");
+    for (command, _) in HIDDEN {
+        let answer = client.ask(command);
+        assert!(answer.starts_with('2'), "{command}: {answer}");
+        if !command.starts_with("GROUP") && !command.starts_with("STAT") && !command.starts_with("XPATH") {
+            client.block();
+        }
+    }
+    for command in
+        LISTS.iter().filter(|command| !command.starts_with("LIST NEWS") && !command.starts_with("XG"))
+    {
+        assert!(client.ask(command).starts_with('2'), "{command}");
+        let block = client.block();
+        assert!(block.iter().any(|line| line.contains("hidden")), "{command}: {block:?}");
+    }
+    assert!(client.ask("GROUP local.empty").starts_with("411 "), "fred's section leaves it out");
+}
+
+#[test]
+fn a_group_stays_selected_only_if_it_may_still_be_read() {
+    let server = Server::start_with(with_access(
+        "[[access]]\nfrom = \"all\"\nusers = \"fred\"\nread = \"local.*\"\n\
+         [[access]]\nfrom = \"all\"\nread = \"misc.*,local.empty\"\n",
+    ));
+    add_users(&server);
+    for (group, after) in [("misc.test", "412 "), ("local.empty", "420 ")] {
+        let mut client = server.client();
+        assert!(client.ask(&format!("GROUP {group}")).starts_with("211 "));
+        login(&mut client, "fred", "flintstone");
+        assert!(client.ask("STAT").starts_with(after), "{group}");
+    }
+}
+
+#[test]
+fn what_is_lacking_is_told_as_480_483_or_502() {
+    let server = start();
+    let mut client = server.client();
+    assert!(client.ask("POST").starts_with("480 "), "users may post");
+    assert!(client.ask("NEWNEWS * 20000101 000000").starts_with("230 "));
+    client.block();
+    assert!(client.ask("IHAVE <a@x.example>").starts_with("502 "), "nobody may feed");
+    login(&mut client, "fred", "flintstone");
+    assert!(client.ask("POST").starts_with("340 "));
+    client.send(".\r\n");
+    assert!(client.line().starts_with("441 "));
+    drop(server);
+
+    // Nobody may do anything without logging in, and that only under TLS.
+    let site = Site::start_with("", with_access("[[access]]\nfrom = \"all\"\nusers = \"*\"\ntls = true\n"));
+    add_users(&site.server);
+    let mut client = Layers::connect(site.server.address);
+    assert!(client.line().starts_with("201 "));
+    assert!(client.ask("GROUP misc.test").starts_with("483 "));
+    assert!(client.ask("POST").starts_with("440 "), "not even then");
+    assert!(client.ask("MODE READER").starts_with("201 "));
+    assert!(client.ask("STARTTLS").starts_with("382 "));
+    client.handshake(settings(&site.authority, None), "news.example.org").unwrap();
+    assert!(client.ask("GROUP misc.test").starts_with("480 "));
+    assert!(client.ask("LIST").starts_with("480 "));
+    assert!(client.ask(&plain("fred", "flintstone")).starts_with("281 "));
+    assert!(client.ask("GROUP misc.test").starts_with("211 "));
+    // Who logged in before TLS could have helped cannot begin it any more.
+    let mut client = site.server.client();
+    login(&mut client, "fred", "flintstone");
+    assert!(client.ask("GROUP misc.test").starts_with("502 "));
+}
+
+#[test]
+fn strangers_whom_nothing_helps_are_turned_away() {
+    let server = Server::start_with(with_access("[[access]]\nfrom = \"192.0.2.0/24\"\nusers = \"*\"\n"));
+    add_users(&server);
+    let mut client = Client::connect(server.address);
+    assert!(client.line().starts_with("502 "));
+    assert_eq!(client.line_or_end(), None);
+    let server = Server::start_with(with_access("[[access]]\nfrom = \"all\"\nusers = \"*\"\n"));
+    assert!(Client::connect(server.address).line().starts_with("502 "), "nobody can log in");
+    add_users(&server);
+    assert!(Client::connect(server.address).line().starts_with("201 "));
+}
+
+#[test]
+fn rules_by_listener_and_by_tls() {
+    let access = r#"
+[[access]]
+from = "all"
+listener = ["127.0.0.2"]
+read = "misc.*"
+[[access]]
+from = "all"
+tls = true
+read = "local.*"
+[[access]]
+from = "all"
+read = "junk"
+"#;
+    let site = Site::start_with("", |text| {
+        with_access(access)(text).replace("tls_listen = [\"127.0.0.1:0\"]", "tls_listen = [\"127.0.0.2:0\"]")
+    });
+    let mut plain = Layers::connect(site.server.address);
+    plain.line();
+    assert!(plain.ask("GROUP misc.test").starts_with("411 "));
+    assert!(plain.ask("GROUP junk").starts_with("211 "));
+    assert!(plain.ask("STARTTLS").starts_with("382 "));
+    plain.handshake(settings(&site.authority, None), "news.example.org").unwrap();
+    assert!(plain.ask("GROUP junk").starts_with("411 "));
+    assert!(plain.ask("GROUP local.empty").starts_with("211 "));
+    let mut other = Layers::connect(site.server.tls_address.unwrap());
+    other.handshake(settings(&site.authority, None), "news.example.org").unwrap();
+    other.line();
+    assert!(other.ask("GROUP misc.test").starts_with("211 "));
+    assert!(other.ask("GROUP local.empty").starts_with("411 "));
+}
+
+fn post(client: &mut Client, group: &str, more: &str) -> String {
+    assert!(client.ask("POST").starts_with("340 "));
+    client.send(format!("From: a@b.example\r\nNewsgroups: {group}\r\nSubject: s\r\n{more}\r\ntext\r\n.\r\n"));
+    client.line()
+}
+
+#[test]
+fn approving_and_posting_where_closed_are_rights() {
+    let server = start();
+    let mut fred = server.client();
+    login(&mut fred, "fred", "flintstone");
+    let mut wilma = server.client();
+    login(&mut wilma, "wilma", "pebbles");
+    let approved = "Approved: a@b.example\r\n";
+    assert!(post(&mut fred, "local.moderated", approved).starts_with("441 You may not approve"));
+    assert!(post(&mut wilma, "local.moderated", approved).starts_with("240 "));
+    assert!(post(&mut fred, "local.closed", "").starts_with("441 "));
+    assert!(post(&mut wilma, "local.closed", "").starts_with("240 "));
+    assert!(post(&mut wilma, "local.refused", "").starts_with("441 "));
+    assert!(post(&mut fred, "misc.test", "").starts_with("240 "));
+    assert!(post(&mut fred, "local.hidden", "").starts_with("441 No newsgroup"));
+}
+
+#[test]
+fn connections_are_counted_by_address_and_by_user() {
+    let server = Server::start_with(with_access(
+        "[[access]]\nfrom = \"all\"\nusers = \"*\"\nconnections_per_user_max = 2\n\
+         [[access]]\nfrom = \"all\"\nread = \"misc.*\"\nconnections_per_address_max = 4\n",
+    ));
+    add_users(&server);
+    let mut clients: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    let mut fifth = Client::connect(server.address);
+    assert!(fifth.line().starts_with("400 Too many connections from your address"));
+    assert_eq!(fifth.line_or_end(), None);
+    for client in &mut clients[..2] {
+        login(client, "fred", "flintstone");
+    }
+    // They have left the section for everyone, so two more may come.
+    let mut more = [server.client(), server.client()];
+    assert!(
+        clients[2].ask(&plain("fred", "flintstone")).starts_with("400 Too many connections of this user")
+    );
+    assert_eq!(clients[2].line_or_end(), None);
+    login(&mut more[0], "wilma", "pebbles");
+    drop(clients.remove(0));
+    let begun = Instant::now();
+    while !server.client().ask(&plain("fred", "flintstone")).starts_with("281 ") {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the place is not given back");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn posts_are_counted_by_the_hour() {
+    let server = Server::start_with(with_access(
+        "[[access]]\nfrom = \"all\"\nusers = \"*\"\npost = \"*\"\nposts_per_hour_max = 2\n\
+         [[access]]\nfrom = \"all\"\npost = \"*\"\nposts_per_hour_max = 1\n",
+    ));
+    add_users(&server);
+    let mut client = server.client();
+    login(&mut client, "fred", "flintstone");
+    assert!(post(&mut client, "misc.test", "").starts_with("240 "));
+    assert!(post(&mut client, "misc.test", "").starts_with("240 "));
+    assert!(client.ask("POST").starts_with("440 Too many posts, try again in 1"));
+    // A new connection changes nothing; other users and addresses are others.
+    let mut again = server.client();
+    assert!(post(&mut again, "misc.test", "").starts_with("240 "));
+    assert!(again.ask("POST").starts_with("440 Too many posts"));
+    login(&mut again, "fred", "flintstone");
+    assert!(again.ask("POST").starts_with("440 Too many posts"));
+    let mut wilma = server.client();
+    login(&mut wilma, "wilma", "pebbles");
+    assert!(post(&mut wilma, "misc.test", "").starts_with("240 "));
+}
+
+#[test]
+fn answers_keep_to_the_rate_and_others_are_not_held_up() {
+    let server = Server::start_with(with_access(
+        "[[peer]]\nname = \"p\"\naddresses = [\"127.0.0.1\"]\nuser = \"feeder\"\n\
+         [[access]]\nfrom = \"all\"\nusers = \"*\"\nbytes_per_sec_max = \"100 KB\"\n\
+         [[access]]\nfrom = \"all\"\n",
+    ));
+    add_users(&server);
+    server.user(&["add", "feeder"], "secret\n").unwrap();
+    let mut feeder = server.client();
+    login(&mut feeder, "feeder", "secret");
+    let body = "0123456789".repeat(9_900);
+    feeder.send(format!("TAKETHIS <big@x.example>\r\n{}", article("<big@x.example>", "misc.test", &body)));
+    assert_eq!(feeder.line(), "239 <big@x.example>");
+    // 300 KB between two connections of one user: 100 at once, 200 in two seconds.
+    let begun = Instant::now();
+    let (slow, quick) = std::thread::scope(|scope| {
+        let fetch = |times: usize, user: bool| {
+            let mut client = server.client();
+            if user {
+                login(&mut client, "fred", "flintstone");
+            }
+            let begun = Instant::now();
+            for _ in 0..times {
+                assert!(client.ask("BODY <big@x.example>").starts_with("222 "));
+                assert_eq!(client.block().concat().len(), body.len());
+            }
+            begun.elapsed()
+        };
+        let one = scope.spawn(move || fetch(2, true));
+        let other = scope.spawn(move || fetch(1, true));
+        let quick = scope.spawn(move || fetch(3, false));
+        (one.join().unwrap().max(other.join().unwrap()), quick.join().unwrap())
+    });
+    assert!(slow > Duration::from_millis(1500), "{slow:?}");
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(quick < slow, "{quick:?} {slow:?}");
+}

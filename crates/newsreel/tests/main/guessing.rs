@@ -1,0 +1,208 @@
+//! Those who guess passwords, and programs that know them: lock-outs, waiting in turn, what the log says, INN's
+//! authenticators.
+//!
+//! Sources: RFC 4643 section 6; INN's external-auth documentation.
+
+use crate::auth::{add_users, plain, with_access};
+use crate::client::Client;
+use crate::clients::skipped;
+use crate::running::Server;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const ACCESS: &str =
+    "[[access]]\nfrom = \"all\"\nusers = \"*\"\n[[access]]\nfrom = \"all\"\nread = \"misc.*\"\n";
+
+fn with_auth(auth: &str) -> Server {
+    let server = Server::start_with(|text| {
+        with_access(ACCESS)(text).replacen("[[buffer]]", &format!("{auth}\n[[buffer]]"), 1)
+    });
+    add_users(&server);
+    server
+}
+
+fn code(client: &mut Client, name: &str, password: &str) -> String {
+    client.ask(&plain(name, password))
+}
+
+#[test]
+fn an_address_is_locked_out_for_a_time() {
+    let server = with_auth("[auth]\nfailures_per_address_max = 3\nlockout_first = \"2 s\"\n");
+    let mut client = server.client();
+    for _ in 0..3 {
+        assert_eq!(code(&mut client, "fred", "wrong"), "481 Authentication failed");
+    }
+    let locked = Instant::now();
+    // Not even the right password is looked at, for nobody, by no way.
+    for name in ["fred", "wilma"] {
+        let password = if name == "fred" { "flintstone" } else { "pebbles" };
+        let mut client = server.client();
+        assert!(code(&mut client, name, password).starts_with("481 Too many failures, try again in "));
+        let mut ask = |line: String| client.ask(&line);
+        assert!(crate::scram::login(&mut ask, name, password, true).unwrap_err().starts_with("481 Too many"));
+        assert!(client.ask("GROUP misc.test").starts_with("211 "), "what needs no user goes on");
+    }
+    while server.client().ask(&plain("fred", "flintstone")).starts_with("481 Too many") {
+        assert!(locked.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(locked.elapsed() > Duration::from_millis(1500), "{:?}", locked.elapsed());
+    // Logging in has cleared the count.
+    let mut client = server.client();
+    assert_eq!(code(&mut client, "fred", "wrong"), "481 Authentication failed");
+    assert_eq!(code(&mut client, "fred", "wrong"), "481 Authentication failed");
+    assert!(code(&mut client, "fred", "flintstone").starts_with("281 "));
+}
+
+#[test]
+fn a_connection_ends_after_its_failures() {
+    let server = with_auth("[auth]\nfailures_per_connection_max = 3\n");
+    let mut client = server.client();
+    assert!(client.ask("AUTHINFO SASL PLAIN YWJj").starts_with("482 "));
+    assert!(code(&mut client, "nobody", "wrong").starts_with("481 "));
+    assert!(client.ask("AUTHINFO USER fred").starts_with("381 "));
+    assert!(client.ask("AUTHINFO PASS wrong").starts_with("481 "));
+    assert_eq!(client.line_or_end(), None);
+}
+
+#[test]
+fn many_who_guess_hold_nobody_else_up() {
+    let server = with_auth(
+        "[auth]\npassword_checks_max = 1\nfailures_per_address_max = 100000\nfailures_per_user_max = 100000\n",
+    );
+    let mut bystander = server.client();
+    let longest = std::thread::scope(|scope| {
+        let guess = |n: usize| {
+            let mut client = server.client();
+            assert!(code(&mut client, &format!("user{n}"), "guess").starts_with("481 "));
+        };
+        let guessing: Vec<_> = (0..12).map(|n| scope.spawn(move || guess(n))).collect();
+        let mut longest = Duration::ZERO;
+        while !guessing.iter().all(|guess| guess.is_finished()) {
+            let begun = Instant::now();
+            assert!(bystander.ask("GROUP misc.test").starts_with("211 "));
+            longest = longest.max(begun.elapsed());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        longest
+    });
+    assert!(longest < Duration::from_secs(2), "{longest:?}");
+}
+
+#[test]
+fn the_log_names_who_guesses_as_the_filter_for_fail2ban_reads_it() {
+    let dir = TempDir::new().unwrap();
+    let newsreel = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
+        command.args(arguments).arg("--dir").arg(dir.path().join("site"));
+        command
+    };
+    let made = newsreel(&["init", "--listen", "127.0.0.1:0", "--buffer", "1 MiB"]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let mut added = newsreel(&["user", "add", "fred"]).stdin(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut added.stdin.take().unwrap(), b"flintstone\n").unwrap();
+    assert!(added.wait().unwrap().success());
+    let mut serving = newsreel(&["serve"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(serving.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let listening = log.find(|line| line.contains("listening")).unwrap();
+    let address = listening.split("address=").nth(1).unwrap().trim().parse().unwrap();
+    let mut client = Client::greeted(address);
+    // A name that would like to look like the end of a line, and like another address.
+    client.send("AUTHINFO USER x\" address=192.0.2.1\r\nAUTHINFO PASS guess\r\n");
+    assert!(client.line().starts_with("381 "));
+    assert!(client.line().starts_with("481 "));
+    let failed = log.find(|line| line.contains("authentication failed")).unwrap();
+    assert!(client.ask(&plain("fred", "flintstone")).starts_with("281 "));
+    assert!(log.any(|line| line.contains("logged in address=127.0.0.1 user=\"fred\" mechanism=\"PLAIN\"")));
+    serving.kill().unwrap();
+    serving.wait().unwrap();
+    let filter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/fail2ban/newsreel.conf");
+    let filter = std::fs::read_to_string(filter).unwrap();
+    let pattern = filter.lines().find_map(|line| line.strip_prefix("failregex = ")).unwrap();
+    let (before, after) = pattern.trim_start_matches("^.*").split_once("<HOST>").unwrap();
+    let at = failed.find(before).unwrap_or_else(|| panic!("{failed}\nis not {pattern}")) + before.len();
+    assert!(failed[at..].starts_with(&format!("127.0.0.1{after}")), "{failed}\nis not {pattern}");
+    assert_eq!(failed.matches(before).count(), 1, "{failed}");
+}
+
+/// A program that knows barney, takes long for `slow`, and is wrong in its exit code for betty.
+const PROGRAM: &str = r#"#!/bin/sh
+cr=$(printf '\r')
+while IFS= read -r line; do
+  line=${line%$cr}
+  case $line in
+    "ClientIP: "*) address=${line#ClientIP: } ;;
+    "ClientAuthname: "*) name=${line#ClientAuthname: } ;;
+    "ClientPassword: "*) password=${line#ClientPassword: } ;;
+    .) break ;;
+  esac
+done
+case "$address $name $password" in
+  "127.0.0.1 barney rubble stone") echo "User:barney" ;;
+  "127.0.0.1 fred "*) echo "User:fred" ;;
+  *" betty "*) echo "User:betty"; exit 1 ;;
+  *" slow "*) sleep 60; echo "User:slow" ;;
+  *) echo "Error:who?"; exit 1 ;;
+esac
+"#;
+
+#[test]
+fn programs_are_asked_about_users_who_have_no_password_here() {
+    let dir = TempDir::new().unwrap();
+    let program = dir.path().join("knows-barney");
+    std::fs::write(&program, PROGRAM).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let program = program.to_str().unwrap().to_owned();
+    let server = Server::start_with(|text| {
+        let programs = format!(
+            "[[authenticator]]\nprogram = [\"/does/not/exist\"]\n\
+             [[authenticator]]\nprogram = [{program:?}]\ntimeout = \"1 s\"\n\n[[access]]\nfrom = \"all\"\n\
+             user_groups = [\"quarry\"]\nread = \"local.*\"\n"
+        );
+        with_access(ACCESS)(text).replacen("[[access]]", &format!("{programs}[[access]]"), 1)
+    });
+    let mut client = server.client();
+    assert!(client.ask("CAPABILITIES").starts_with("101 "));
+    assert!(client.block().contains(&"SASL PLAIN".into()), "nobody has SCRAM keys");
+    assert!(code(&mut client, "barney", "rubble stone").starts_with("281 "));
+    add_users(&server);
+    server.user(&["add", "barney", "--no-password", "--group", "quarry"], "").unwrap();
+    let mut client = server.client();
+    assert!(client.ask("AUTHINFO USER barney").starts_with("381 "));
+    assert!(client.ask("AUTHINFO PASS rubble stone").starts_with("281 "));
+    assert!(client.ask("GROUP local.empty").starts_with("211 "), "the file of users gives the groups");
+    for (name, password) in
+        [("barney", "wrong"), ("betty", "x"), ("fred", "wrong"), ("nobody", "x"), ("a\u{7}b", "x")]
+    {
+        assert!(code(&mut server.client(), name, password).starts_with("481 "), "{name}");
+    }
+    let begun = Instant::now();
+    assert!(code(&mut server.client(), "slow", "x").starts_with("481 "));
+    assert!(begun.elapsed() < Duration::from_secs(15), "killed when its time was over");
+    assert!(code(&mut server.client(), "fred", "flintstone").starts_with("281 "));
+}
+
+#[test]
+fn inns_ckpasswd_works() {
+    let ckpasswd = "/usr/lib/news/bin/auth/passwd/ckpasswd";
+    let hash = Command::new("perl").args(["-e", "print crypt('flintstone', 'ab')"]).output();
+    let (true, Ok(hash)) = (Path::new(ckpasswd).exists(), hash) else {
+        skipped("(install inn2, and perl)", true);
+        return;
+    };
+    let dir = TempDir::new().unwrap();
+    let passwords = dir.path().join("passwd");
+    std::fs::write(&passwords, format!("barney:{}\n", String::from_utf8(hash.stdout).unwrap())).unwrap();
+    let server = Server::start_with(|text| {
+        let program = format!("[[authenticator]]\nprogram = [{ckpasswd:?}, \"-f\", {passwords:?}]\n\n");
+        with_access(ACCESS)(text).replacen("[[access]]", &format!("{program}[[access]]"), 1)
+    });
+    let mut client = server.client();
+    assert!(code(&mut client, "barney", "wrong").starts_with("481 "));
+    assert!(code(&mut client, "barney", "flintstone").starts_with("281 "));
+    assert!(client.ask("GROUP local.hidden").starts_with("211 "));
+}
