@@ -153,3 +153,57 @@ impl Current {
         TlsFacts { version, certificate }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::tls::make_self_signed;
+    use std::path::Path;
+
+    fn offer(dir: &Path) -> Result<Offer, String> {
+        let text = "[tls]\ncertificate = \"a.crt\"\nkey = \"a.key\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n\
+                    [[rule]]\nclass = \"c\"\n";
+        let config = config::parse(text, &dir.join("newsreel.toml")).map_err(|error| error.to_string())?;
+        Offer::read(&Arc::new(config)).map(Option::unwrap)
+    }
+
+    fn renew(dir: &Path) {
+        let files = ["a.crt", "a.key"].map(|name| dir.join(name));
+        files.iter().for_each(|file| std::fs::remove_file(file).unwrap_or(()));
+        make_self_signed("news.example.org", &files[0], &files[1]).unwrap();
+    }
+
+    #[test]
+    fn changed_files_are_read_anew_and_unchanged_or_bad_ones_are_not() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let missing = offer(dir.path()).err().unwrap();
+        assert!(missing.contains("a.crt") && missing.contains("cannot read"), "{missing}");
+        renew(dir.path());
+        let offer = offer(dir.path()).unwrap();
+        let first = offer.current();
+        offer.refresh();
+        assert!(Arc::ptr_eq(&first, &offer.current()), "nothing had changed");
+        renew(dir.path());
+        offer.refresh();
+        let second = offer.current();
+        assert!(!Arc::ptr_eq(&first, &second), "the files had changed");
+        std::fs::write(dir.path().join("a.key"), "no key").unwrap();
+        offer.refresh();
+        assert!(Arc::ptr_eq(&second, &offer.current()), "what cannot be used changes nothing");
+        renew(dir.path());
+        offer.refresh();
+        assert!(!Arc::ptr_eq(&second, &offer.current()), "later it can");
+    }
+
+    #[test]
+    fn files_are_looked_at_once_in_an_interval() {
+        let dir = tempfile::TempDir::new().unwrap();
+        renew(dir.path());
+        let mut offer = offer(dir.path()).unwrap();
+        assert!(!offer.is_due());
+        offer.made -= LOOK_INTERVAL;
+        assert!(offer.is_due());
+        assert!(!offer.is_due());
+    }
+}

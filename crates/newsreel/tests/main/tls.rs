@@ -186,6 +186,38 @@ fn a_handshake_that_is_none_costs_only_its_connection() {
 }
 
 #[test]
+fn clients_are_shown_the_certificate_they_ask_for() {
+    let dir = TempDir::new().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let authority = Authority::new();
+    let names = ["first.example.org", "*.example.net", "third.example.com"];
+    let all = names.map(|name| authority.sign(name));
+    let mut paths = [Vec::new(), Vec::new()];
+    for (number, identity) in all.iter().enumerate() {
+        let (certificate, key) = (file(&format!("{number}.crt")), file(&format!("{number}.key")));
+        identity.write(&certificate, &key);
+        paths[0].push(certificate);
+        paths[1].push(key);
+    }
+    let [certificates, keys] = paths;
+    let tls = format!("\n[tls]\ncertificate = {certificates:?}\nkey = {keys:?}\n[limits]");
+    let server = Server::start_with(|text| {
+        text.replace("[site]", "[site]\ntls_listen = [\"127.0.0.1:0\"]").replace("\n[limits]", &tls)
+    });
+    let shown = |asked: &str| {
+        let mut client = Layers::connect(server.tls_address.unwrap());
+        let made = client.handshake(settings(&authority, None), asked);
+        made.map(|()| client.server_certificate())
+    };
+    for (asked, expected) in [("first.example.org", 0), ("News.Example.NET", 1), ("third.example.com", 2)] {
+        assert_eq!(shown(asked).unwrap(), all[expected].certificate, "{asked}");
+    }
+    // Whoever asks for a name that none has is shown the first, which the client then does not believe.
+    assert!(shown("other.example.com").unwrap_err().to_string().contains("not valid for name"));
+    assert!(shown("a.b.example.net").unwrap_err().to_string().contains("not valid for name"));
+}
+
+#[test]
 fn a_new_certificate_needs_no_restart_and_a_bad_one_changes_nothing() {
     let site = Site::start();
     let shown = || site.encrypted(None).server_certificate();
