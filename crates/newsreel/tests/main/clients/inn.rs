@@ -101,7 +101,8 @@ fn pullnews_pulls_a_group_over_tls() {
     assert_eq!(pulled.len(), 7, "{output:?}");
     for article in fed::read(&articles).iter().filter(|a| a.groups().contains(&"misc.test".to_owned())) {
         let id = article.message_id();
-        let copy = pulled.iter().find(|copy| String::from_utf8_lossy(copy).contains(&id));
+        let copy =
+            pulled.iter().find(|copy| String::from_utf8_lossy(copy).contains(&format!("Message-ID: {id}")));
         let copy: Vec<u8> =
             copy.unwrap_or_else(|| panic!("{id}")).iter().copied().filter(|b| *b != b'\r').collect();
         assert!(copy.ends_with(article.body()), "{id}");

@@ -70,7 +70,9 @@ fn fetchnews_fills_its_spool() {
         |a: &&fed::Text| a.groups().contains(&"misc.test".to_owned()) && a.header("Subject").is_ascii();
     for article in fed::read(&articles).iter().filter(wanted) {
         let id = article.message_id();
-        let copy = fetched.iter().find(|copy| String::from_utf8_lossy(copy).contains(&id));
-        assert!(copy.unwrap_or_else(|| panic!("{id}")).ends_with(article.body()), "{id}");
+        let copy =
+            fetched.iter().find(|copy| String::from_utf8_lossy(copy).contains(&format!("Message-ID: {id}")));
+        let copy = copy.unwrap_or_else(|| panic!("{id}: {said}"));
+        assert!(copy.ends_with(article.body()), "{id}: {}", String::from_utf8_lossy(copy));
     }
 }
