@@ -1,11 +1,13 @@
 """Reads everything that a server has with nntplib and compares it with the files that were fed.
 
-reading.py PORT DIR: DIR holds the articles, one a file, LF line ends. Ends with an exception at the first difference.
+reading.py PORT DIR [tls|starttls USER PASSWORD AUTHORITY]: DIR holds the articles, one a file, LF line ends; AUTHORITY is the
+file of the certificate to trust. Ends with an exception at the first difference.
 """
 
 import datetime
 import nntplib
 import os
+import ssl
 import sys
 
 CHANGED = (b"path", b"xref")  # by the server, on the way
@@ -56,8 +58,8 @@ def same_head(got, expected):
     assert value(got, b"path").endswith(b"!" + value(expected, b"path")), got
 
 
-def check_session(server):
-    assert server.getwelcome().startswith("200 "), server.getwelcome()
+def check_session(server, greeting):
+    assert server.getwelcome().startswith(greeting), server.getwelcome()
     capabilities = server.getcapabilities()
     for capability in ("READER", "POST", "HDR", "OVER", "LIST", "NEWNEWS"):
         assert capability in capabilities, capabilities
@@ -146,11 +148,24 @@ def refused(call, code):
         raise AssertionError(f"{answer} instead of {code}")
 
 
+def connect(port, how=None, user=None, password=None, authority=None):
+    if how is None:
+        return nntplib.NNTP("127.0.0.1", port, readermode=True, timeout=20)
+    context = ssl.create_default_context(cafile=authority)
+    if how == "tls":
+        return nntplib.NNTP_SSL("localhost", port, user, password, context, readermode=True, timeout=20)
+    server = nntplib.NNTP("localhost", port, timeout=20)
+    server.starttls(context)
+    server.login(user, password)
+    return server
+
+
 def main():
     port, directory = int(sys.argv[1]), sys.argv[2]
     articles = fed(directory)
-    with nntplib.NNTP("127.0.0.1", port, readermode=True, timeout=20) as server:
-        check_session(server)
+    with connect(port, *sys.argv[3:]) as server:
+        # Who must log in first cannot post when he is greeted, but when MODE READER is answered.
+        check_session(server, ("200 ", "201 ") if len(sys.argv) > 3 else "200 ")
         seen, groups = set(), check_lists(server)
         for group in groups:
             seen.update(check_group(server, group, articles))

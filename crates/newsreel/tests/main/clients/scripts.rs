@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::site::Site;
+use super::site::{PASSWORD, Site, USER};
 use super::{fed, installed, skipped, text};
 
 /// Pythons to try.
@@ -40,6 +40,18 @@ fn nntplib_reads_what_was_fed() {
     let (site, articles) = fed::small_site();
     let said = run(&[python, "-W", "ignore"], "reading.py", &[&site.port(), text(&articles)]);
     assert_eq!(said, "8 articles in 3 groups read\n");
+}
+
+#[test]
+fn nntplib_reads_over_tls_with_a_password() {
+    let Some(python) = python() else { return };
+    let (site, articles) = fed::small_secured_site();
+    for (how, port) in [("tls", site.tls_port()), ("starttls", site.port())] {
+        let authority = site.authority();
+        let arguments = [&port, text(&articles), how, USER, PASSWORD, text(&authority)];
+        let said = run(&[python, "-W", "ignore"], "reading.py", &arguments);
+        assert_eq!(said, "8 articles in 3 groups read\n");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::screen::{self, Screen};
-use super::site::Site;
+use super::site::{PASSWORD, Site, USER};
 use super::{fed, installed, text};
 
 /// What the tests need.
@@ -105,4 +105,27 @@ fn a_post_is_there_at_once_and_after_a_kill() {
         quit(&screen);
         site.kill_and_restart();
     }
+}
+
+#[test]
+fn reads_over_tls_with_a_password() {
+    if !installed(PROGRAMS) {
+        return;
+    }
+    let (site, _) = fed::small_secured_site();
+    let home = home(&site);
+    let mut settings = fs::read_to_string(home.join(".slrnrc")).unwrap();
+    settings += &format!("nnrpaccess \"snews://localhost:{}\" \"{USER}\" \"{PASSWORD}\"\n", site.tls_port());
+    fs::write(home.join(".slrnrc"), settings).unwrap();
+    let command = format!("slrn -h snews://localhost:{} -f newsrc --create", site.tls_port());
+    let screen = Screen::start(&home, &command);
+    screen.wait_line(&["U", "7", "misc.test"]);
+    screen.keys(&["/"]);
+    screen.wait(&["Forward Search:"]);
+    screen.keys(&["misc.test", "Enter"]);
+    screen.wait_line(&["->U", "7", "misc.test"]);
+    screen.keys(&["Enter"]);
+    screen.wait(&["[7/7 unread] Group: misc.test"]);
+    screen.keys(&["Enter"]);
+    screen.wait(&["From: writer7@x.example (Writer 7)", "Subject: Blank lines\n\n\n\nend\n"]);
 }

@@ -1,10 +1,12 @@
 //! tin as its user sees it: groups with counts, threads, an article, a post that stays.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::screen::{self, Screen};
-use super::site::Site;
+use super::site::{PASSWORD, Site, USER};
+use super::tunnel::Tunnel;
 use super::{fed, installed};
 
 /// What the tests need.
@@ -95,4 +97,25 @@ fn a_post_is_there_at_once_and_after_a_kill() {
         quit(&screen, "local.general");
         site.kill_and_restart();
     }
+}
+
+/// Debian's tin has no TLS.
+#[test]
+fn reads_through_a_tunnel_with_a_password() {
+    if !installed(PROGRAMS) {
+        return;
+    }
+    let (site, _) = fed::small_secured_site();
+    let tunnel = Tunnel::to(&site);
+    let home = home(&site);
+    let secret = home.join(".newsauth");
+    fs::write(&secret, format!("127.0.0.1 {PASSWORD} {USER}\n")).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let screen = Screen::start(&home, &format!("tin -r -A -g 127.0.0.1 -p {}", tunnel.port()));
+    screen.wait(&["Group Selection (127.0.0.1  3)"]);
+    screen.wait_line(&["3", "7", "misc.test"]);
+    screen.keys(&["3", "Enter", "Enter"]);
+    screen.wait(&["misc.test (5B 7 "]);
+    screen.keys(&["Enter"]);
+    screen.wait(&["Does anybody know\nwhy hoppers rust?\n"]);
 }
