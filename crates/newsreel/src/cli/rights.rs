@@ -180,3 +180,97 @@ fn user(known: Option<&Table>, name: &str) -> Result<User, Failure> {
     Ok(record
         .map_or_else(|| User { name: name.into(), groups: Box::default() }, |record| record.user.clone()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::users::{Record, Table};
+    use std::path::Path;
+
+    const RULES: &str = r#"
+[[class]]
+name = "c"
+method = "trash"
+[[rule]]
+class = "c"
+[[peer]]
+name = "p"
+addresses = ["192.0.2.1"]
+user = "feeder"
+[[access]]
+from = "all"
+user_groups = ["staff"]
+post = "*"
+approve = "local.announce"
+[[access]]
+from = "192.0.2.0/24"
+listener = ["*:563"]
+tls = true
+newnews = false
+bytes_per_sec_max = "1 MiB"
+[[access]]
+from = "all"
+users = "*"
+read = "misc.*"
+"#;
+
+    fn parts() -> (Config, Table) {
+        let mut users = Table::empty([0; 16]);
+        let user = User { name: "fred".into(), groups: ["stuff".into(), "staff".into()].into() };
+        users.put(Record { user, changed: 1, credentials: None });
+        (crate::config::parse(RULES, Path::new("x.toml")).unwrap(), users)
+    }
+
+    #[test]
+    fn the_table_says_who_may_do_what() {
+        let (config, _) = parts();
+        let lines: Vec<String> = overview(&config).lines().map(str::to_owned).collect();
+        assert_eq!(lines.len(), 4);
+        assert!(lines[1].starts_with("  1  users in staff from everyone"), "{lines:#?}");
+        assert!(lines[1].ends_with("everything  everything  approves in local.announce"), "{lines:#?}");
+        assert!(lines[2].contains("192.0.2.0/24 at *:563 under TLS"), "{lines:#?}");
+        assert!(lines[2].ends_with("nothing     no NEWNEWS; 1 MiB a second"), "{lines:#?}");
+        assert!(lines[3].contains("users * from everyone") && lines[3].contains("misc.*"), "{lines:#?}");
+    }
+
+    #[test]
+    fn the_section_that_decides_is_named() {
+        let (config, users) = parts();
+        let asked = |user: Option<&str>, tls, listener: Option<&str>| {
+            let asked = Asked {
+                address: "192.0.2.7".parse().unwrap(),
+                listener: listener.map(|at| at.parse().unwrap()),
+                user: user.map(str::to_owned),
+                tls,
+            };
+            decision(&config, Some(&users), &asked).unwrap()
+        };
+        let stranger = asked(None, false, None);
+        assert!(stranger.contains("may do nothing") && stranger.contains("--listener"), "{stranger}");
+        let fred = asked(Some("fred"), false, None);
+        assert!(
+            fred.contains("logged in as fred (stuff, staff)") && fred.contains("[[access]] 1 decides"),
+            "{fred}"
+        );
+        assert!(asked(Some("wilma"), true, Some("192.0.2.9:563")).contains("[[access]] 2 decides"));
+        assert!(asked(Some("wilma"), true, Some("192.0.2.9:119")).contains("[[access]] 3 decides"));
+        let asked =
+            Asked { address: "::1".parse().unwrap(), listener: None, user: Some("a b".into()), tls: false };
+        assert!(matches!(decision(&config, None, &asked), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn what_nobody_meets_is_told() {
+        let (config, users) = parts();
+        assert_eq!(
+            unknown(&config, Some(&users)),
+            ["peer p: there is no user `feeder`; add it with: newsreel user add feeder"]
+        );
+        let mut other = users.clone();
+        let user = User { name: "fred".into(), groups: ["stuff".into()].into() };
+        other.put(Record { user, changed: 1, credentials: None });
+        let told = unknown(&config, Some(&other));
+        assert_eq!(told[0], "[[access]] 1: no user is in the group `staff`; did you mean `stuff`?");
+        assert_eq!(unknown(&config, None).len(), 2);
+    }
+}

@@ -215,8 +215,8 @@ impl Session {
         if client.peer_number() != self.client.peer_number() {
             let seat = self.site.seats.take(client.address(), client.peer_number());
             self.seat = seat.map_err(crate::site::Full::text)?;
+            self.feed = None;
         }
-        self.feed = None;
         self.share = None;
         self.share = client.share(&self.site.limits)?;
         self.out.set_flow(self.share.as_ref().and_then(crate::access::limits::Share::flow));

@@ -105,7 +105,7 @@ impl Session {
                 Expecting::Article { way, head, resume_from } => {
                     self.article(buffer, at, (way, head, resume_from), &mut batch).await?
                 }
-                Expecting::SaslResponse => self.sasl_line(buffer, at).await,
+                Expecting::SaslResponse => Box::pin(self.sasl_line(buffer, at)).await,
                 Expecting::LineEnd => self.line_end(buffer, at),
                 Expecting::ArticleEnd { .. } => self.article_end(buffer, at),
             };

@@ -30,6 +30,7 @@ impl Session {
     fn begin_anew(&mut self, client: Client) -> io::Result<()> {
         self.settle(client).map_err(io::Error::other)?;
         self.login = Login::default();
+        self.feed = None;
         let client = &self.client;
         let view = View::new(self.site.config.clone(), client.access_number());
         self.reader = Reader::new(LocalSpool(self.site.spool.clone()), view);
