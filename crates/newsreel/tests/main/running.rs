@@ -175,14 +175,15 @@ impl Server {
         Client::greeted(self.address)
     }
 
-    /// Does what an operator does: `cancel ID`, `newgroup NAME FLAG`, `changegroup NAME FLAG`, `rmgroup NAME`,
+    /// Does what an operator does: `cancel ID`, `newgroup NAME FLAG [HIGH]`, `changegroup NAME FLAG`, `rmgroup NAME`,
     /// `user NAME PASSWORD`.
     pub fn operate(&self, words: &[&str]) -> bool {
         match words {
             ["cancel", id] => self.spool.cancel(id.as_bytes()).unwrap(),
-            ["newgroup", name, flag] => {
+            ["newgroup", name, flag, high @ ..] => {
                 let flag = Flag::parse(flag).unwrap();
-                let group = NewGroup { name: (*name).into(), flag, ..NewGroup::default() };
+                let high = high.first().map_or(0, |high| high.parse().unwrap());
+                let group = NewGroup { name: (*name).into(), flag, high, ..NewGroup::default() };
                 self.spool.add_groups(&[group]).unwrap() == 1
             }
             ["changegroup", name, flag] => {
