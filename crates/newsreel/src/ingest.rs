@@ -7,9 +7,11 @@
 
 mod choose;
 mod drafts;
+mod early;
 mod import;
 mod origin;
 mod reject;
+mod withdraw;
 
 pub(crate) use choose::carried;
 pub use import::Imported;
@@ -28,6 +30,7 @@ use spool::{GroupId, GroupTable, Key, Lookup, Outcome, Spool, Ticket, Token, Tro
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::{debug, error, info, warn};
+use withdraw::{Withdrawals, withdrawing};
 
 /// Headers looked at in an article that is too large to be taken.
 const HEADERS_MAX: usize = 200;
@@ -67,6 +70,7 @@ pub struct Filer {
     policy: Policy,
     /// Whether a storage rule asks for a verdict; else nobody looks into bodies.
     asks_verdict: bool,
+    withdrawals: Withdrawals,
     counters: Arc<Counters>,
     /// Whether the last commit failed; so that trouble is logged when it comes and goes, not for every article.
     in_trouble: AtomicBool,
@@ -79,8 +83,10 @@ impl Filer {
     pub fn new(config: Arc<Config>, spool: Arc<Spool>) -> Self {
         let policy = Policy::of(&config);
         let asks_verdict = spool.rules_ask_verdict();
+        let withdrawals = Withdrawals::new(&config);
         Self {
             asks_verdict,
+            withdrawals,
             config,
             spool,
             policy,
@@ -121,15 +127,18 @@ impl Filer {
         let now = unix_now();
         let first = dispositions.len();
         let mut drafts = Drafts::new(batch.len());
+        let epoch = self.withdrawals.epoch();
         let keys: Vec<Key> =
             batch.iter().map(|incoming| self.spool.key(incoming.claimed_id.unwrap_or_default())).collect();
         self.spool.touch(&keys);
         let table = self.spool.group_table();
         for (incoming, key) in batch.iter().zip(keys) {
+            drafts.at = dispositions.len();
             let verdict = self.consider(origin, incoming, (key, &table), now, &mut drafts);
             dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
         }
         let receipt = self.commit(&drafts, now, first, dispositions);
+        self.obey(&drafts, epoch, dispositions);
         self.count(origin, batch, dispositions.get(first..).unwrap_or_default());
         receipt
     }
@@ -148,12 +157,17 @@ impl Filer {
         article.required()?;
         checks::framing(&article)?;
         let (id, key) = self.identify(&article, claimed)?;
+        if let Err(reject) = self.withdrawals.check(&article, key) {
+            drafts.remember(key);
+            return Err(reject);
+        }
         let groups_start = drafts.groups.len();
         match self.judge(origin, &article, table, now, &mut drafts.groups) {
             Ok(()) => {
                 let draft = Draft::of(&article, id, key, origin, groups_start..drafts.groups.len());
                 let verdict = if self.asks_verdict { checks::verdict(&article) } else { None };
                 drafts.push(draft.with_verdict(verdict));
+                drafts.withdrawing.extend(withdrawing(&article, drafts.at));
                 Ok(())
             }
             Err(reject) => {
@@ -267,6 +281,19 @@ impl Filer {
                 }
                 // What was committed before the trouble stands, and is to be durable before it is answered.
                 Receipt { ticket: Some(self.spool.ticket()), trouble: Some(trouble) }
+            }
+        }
+    }
+
+    /// Withdraws what the filed articles withdraw, and those of them whose withdrawal came since `epoch`.
+    fn obey(&self, drafts: &Drafts<'_>, epoch: u64, dispositions: &[Disposition]) {
+        if self.withdrawals.epoch() != epoch {
+            let check_again = |(key, id)| self.withdrawals.check_again(&self.spool, key, id);
+            patiently(|| drafts.ids().for_each(check_again));
+        }
+        for withdrawing in &drafts.withdrawing {
+            if let Some(Disposition::Accepted(_)) = dispositions.get(withdrawing.at) {
+                patiently(|| self.withdrawals.obey(&self.spool, withdrawing));
             }
         }
     }

@@ -1,44 +1,179 @@
 //! The injecting agent (RFC 5537 section 3.5): takes proto-articles from readers who post.
 //!
-//! Judge the proto-article, complete it, hand it to `ingest` like any other article. A refusal says what is wrong, since
-//! only the injecting agent can tell the poster. Called by `session`; never by `relay` or `serve`.
+//! Judge the proto-article, complete it, hand it to `ingest` like any other article, or to `moderation`. A refusal says what
+//! is wrong, since only the injecting agent can tell the poster. The rules are `netnews::injection`'s; here are this site's
+//! groups, rights and limits. Called by `session`; never by `relay` or `serve`.
 
-mod complete;
-mod proto;
+mod backoff;
+mod groups;
+mod poster;
+mod refusal;
+mod secret;
+mod stamp;
 
-use crate::config::Access;
+pub(crate) use poster::Poster;
+pub(crate) use secret::Secret;
+
+use crate::checks;
+use crate::config::{Access, Config};
 use crate::ingest::{Disposition, Incoming, Origin};
+use crate::moderation::{Moderation, NotQueued};
 use crate::site::{Site, unix_now};
-use complete::Additions;
+use backoff::{Paces, Who};
+use groups::Way;
 use netnews::Article;
+use netnews::injection::{self, Objection, Rules};
 use netnews::nntp::response::{append_standard, code};
-use proto::Objection;
+use refusal::{Refusal, shown};
+use stamp::Marks;
 use std::fmt::Display;
+use std::io;
 use std::io::Write;
-use tracing::info;
+use std::sync::Arc;
+use std::time::Instant;
+use tracing::{debug, info};
 
-/// Files a proto-article that came by POST from `address`, and appends the answer.
-pub(crate) async fn post(
-    site: &Site,
-    access: Option<&Access>,
-    address: &str,
-    wire: &[u8],
-    out: &mut Vec<u8>,
-) {
-    match inject(site, access, address, wire).await {
-        Ok(id) => {
-            info!(%address, %id, "posted");
-            out.extend_from_slice(b"240 Article received OK ");
-            out.extend_from_slice(id.as_bytes());
-            out.extend_from_slice(b"\r\n");
+/// What all posts share.
+#[derive(Debug)]
+pub(crate) struct Injector {
+    config: Arc<Config>,
+    secret: Secret,
+    paces: Paces,
+    moderation: Arc<Moderation>,
+}
+
+/// A post that was taken.
+struct Taken {
+    message_id: String,
+    /// The group whose moderator it was mailed to.
+    moderated: Option<String>,
+}
+
+impl Injector {
+    /// Reads the site's secret, or makes it; `moderation` takes what is not filed.
+    pub fn open(config: &Arc<Config>, moderation: Arc<Moderation>) -> io::Result<Self> {
+        Ok(Self {
+            secret: Secret::open(&config.site.data)?,
+            paces: Paces::new(config.posting.backoff),
+            config: config.clone(),
+            moderation,
+        })
+    }
+
+    fn rules(&self) -> Rules {
+        let (site, posting) = (&self.config.site, &self.config.posting);
+        Rules {
+            article_bytes_max: posting.article_bytes_max.unwrap_or(u64::MAX).min(site.article_bytes_max),
+            age_secs_max: site.max_age_days.map(|days| i64::from(days) * 86_400),
+            groups_max: posting.groups_max,
+            followup_groups_max: posting.followup_groups_max,
+            line_bytes_max: posting.line_bytes_max,
+            check_quoted: posting.check_quoted,
         }
-        Err(objection) => append_failure(out, &objection),
+    }
+
+    /// Judges a proto-article.
+    fn judge(
+        &self,
+        site: &Site,
+        article: &Article<'_>,
+        poster: &Poster<'_>,
+        now: i64,
+    ) -> Result<Way, Refusal> {
+        let rules = self.rules();
+        injection::check_headers(article, &rules, now)?;
+        if !checks::distributed(article, &self.config.site.distributions) {
+            return Err(Refusal::UnwantedDistribution);
+        }
+        let way = groups::judge(article, poster, &site.spool.group_table())?;
+        injection::check_body(article, &rules)?;
+        Ok(way)
+    }
+
+    async fn take(&self, site: &Site, poster: &Poster<'_>, wire: &[u8]) -> Result<Taken, Refusal> {
+        let now = unix_now();
+        let article = Article::parse(wire)?;
+        let way = self.judge(site, &article, poster, now)?;
+        let marks = Marks::of(&article, poster, &self.config, &self.secret);
+        self.paces.post(Who::new(poster.user, poster.address), Instant::now()).map_err(Refusal::TooFast)?;
+        let to_moderator = way != Way::File;
+        let complete = injection::complete(&article, &marks.stamp(&self.config, now, to_moderator));
+        let moderated = match way {
+            Way::File => {
+                file(site, poster, &complete).await?;
+                None
+            }
+            Way::Moderator(group) => {
+                self.submit(site, &group, &marks.message_id, &complete, now)?;
+                Some(group)
+            }
+        };
+        info!(
+            address = poster.address_text,
+            user = poster.user.unwrap_or_default(),
+            id = marks.message_id,
+            logging_data = marks.logging_data,
+            moderator_of = moderated.as_deref().unwrap_or_default(),
+            "posted"
+        );
+        Ok(Taken { message_id: marks.message_id, moderated })
+    }
+
+    /// Queues a proto-article for the moderator of `group`; it is on disk when this returns.
+    fn submit(&self, site: &Site, group: &str, id: &str, complete: &[u8], now: i64) -> Result<(), Refusal> {
+        if site.spool.is_known(&site.spool.key(id.as_bytes())) {
+            return Err(Refusal::Rejected(crate::ingest::Reject::Duplicate));
+        }
+        let article = Article::parse(complete)?;
+        tokio::task::block_in_place(|| self.moderation.submit(&article, group, now)).map_err(
+            |not| match not {
+                NotQueued::NoAddress => Refusal::NoModerator(shown(group.as_bytes())),
+                NotQueued::Full => Refusal::QueueFull,
+                NotQueued::Io => Refusal::Trouble,
+            },
+        )
+    }
+}
+
+/// Files a complete article.
+async fn file(site: &Site, poster: &Poster<'_>, complete: &[u8]) -> Result<(), Refusal> {
+    let incoming = Incoming { wire: complete, claimed_id: None };
+    let mut dispositions = Vec::new();
+    let receipt = site.filer.ingest(&Origin::injected(poster.address_text), &[incoming], &mut dispositions);
+    if let Some(ticket) = receipt.ticket {
+        site.durable(ticket).await.map_err(|_| Refusal::Trouble)?;
+    }
+    match dispositions.first() {
+        Some(Disposition::Accepted(_)) => Ok(()),
+        Some(Disposition::Rejected(reject)) => Err(Refusal::Rejected(*reject)),
+        Some(Disposition::TryLater) | None => Err(Refusal::Trouble),
+    }
+}
+
+/// Takes a proto-article that came by POST, and appends the answer.
+pub(crate) async fn post(site: &Site, poster: Option<Poster<'_>>, wire: &[u8], out: &mut Vec<u8>) {
+    let Some(poster) = poster else { return append_failure(out, &Refusal::NotPermitted) };
+    match site.injector.take(site, &poster, wire).await {
+        Ok(taken) => {
+            let _infallible = match taken.moderated {
+                None => write!(out, "240 Article received OK {}\r\n", taken.message_id),
+                Some(group) => {
+                    let group = shown(group.as_bytes());
+                    write!(out, "240 Mailed to the moderator of {group} {}\r\n", taken.message_id)
+                }
+            };
+        }
+        Err(refusal) => {
+            debug!(address = poster.address_text, user = poster.user.unwrap_or_default(), %refusal, "post refused");
+            append_failure(out, &refusal);
+        }
     }
 }
 
 /// The proto-article was larger than may be.
-pub(crate) fn post_too_large(out: &mut Vec<u8>) {
-    append_failure(out, &Objection::TooLarge);
+pub(crate) fn post_too_large(site: &Site, out: &mut Vec<u8>) {
+    let bytes_max = site.injector.rules().article_bytes_max;
+    append_failure(out, &Refusal::Objection(Objection::TooLarge { bytes_max }));
 }
 
 /// Whether somebody with this access may post at all.
@@ -51,32 +186,6 @@ pub(crate) fn offer(access: Option<&Access>, out: &mut Vec<u8>) -> bool {
     let may = may_post(access);
     append_standard(out, if may { code::SEND_POST } else { code::POSTING_NOT_PERMITTED });
     may
-}
-
-async fn inject(
-    site: &Site,
-    access: Option<&Access>,
-    address: &str,
-    wire: &[u8],
-) -> Result<String, Objection> {
-    let access = access.ok_or(Objection::NotPermitted)?;
-    let now = unix_now();
-    let article = Article::parse(wire)?;
-    proto::check(&article, &site.config, now)?;
-    proto::check_groups(&article, access, &site.spool)?;
-    let additions = Additions::for_article(&article, &site.config, address, now);
-    let complete = additions.applied_to(&article);
-    let incoming = Incoming { wire: &complete, claimed_id: None };
-    let mut dispositions = Vec::new();
-    let receipt = site.filer.ingest(&Origin::injected(address), &[incoming], &mut dispositions);
-    if let Some(ticket) = receipt.ticket {
-        site.durable(ticket).await.map_err(|_| Objection::Trouble)?;
-    }
-    match dispositions.first() {
-        Some(Disposition::Accepted(_)) => Ok(additions.message_id(&article)),
-        Some(Disposition::Rejected(reject)) => Err(Objection::Rejected(*reject)),
-        Some(Disposition::TryLater) | None => Err(Objection::Trouble),
-    }
 }
 
 /// Appends `441 reason`.

@@ -2,10 +2,12 @@
 //!
 //! Three duties (RFC 5537): `relay` takes articles from peers, `inject` from readers who post, `serve` gives them to
 //! readers. They never name each other: they meet in [`ingest`], the one road of an article, and in the spool below it.
+//! `moderation` mails what `inject` does not file.
 //! `session` is a connection, `server` what listens; `control_socket` and `cli` are how operators talk to it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod access;
+mod cancel_lock;
 mod checks;
 pub mod cli;
 pub mod config;
@@ -16,6 +18,7 @@ pub mod import;
 pub mod ingest;
 mod inject;
 pub mod log;
+mod moderation;
 pub mod operations;
 mod relay;
 mod serve;

@@ -6,6 +6,8 @@
 use crate::access::Caller;
 use crate::config::Config;
 use crate::control_socket;
+use crate::inject::Injector;
+use crate::moderation::Moderation;
 use crate::session::{Client, Session};
 use crate::site::{Full, Site, add};
 use crate::tls::Offer;
@@ -74,13 +76,16 @@ pub async fn run(
         bound.push((TcpListener::from_std(listener)?, begins_with_tls));
     }
     let offer = Offer::read(&config).map_err(io::Error::other)?;
-    let site = Site::new(config, spool, addresses, offer);
+    let moderation = Moderation::open(&config)?;
+    let injector = Injector::open(&config, moderation.clone())?;
+    let site = Site::new(config, spool, addresses, offer, injector);
     let control = control_socket::Listener::bind(&site)?;
     for (listener, begins_with_tls) in bound {
         accepting.spawn(accept_all(listener, site.clone(), begins_with_tls));
     }
     accepting.spawn(reload_at_hangups(signal(SignalKind::hangup())?, site.clone()));
     accepting.spawn(control.serve(site.clone()));
+    accepting.spawn(moderation.run(site.stopping()));
     for address in &site.listen {
         info!(%address, "listening");
     }

@@ -12,6 +12,7 @@ use crate::access::Gate;
 use crate::access::limits::Limits;
 use crate::config::{Config, Durability};
 use crate::ingest::Filer;
+use crate::inject::Injector;
 use crate::session::{Budget, Compressed};
 use crate::tls::Offer;
 use spool::{Spool, Ticket, Trouble, TroubleKind};
@@ -31,6 +32,8 @@ pub(crate) struct Site {
     pub spool: Arc<Spool>,
     /// The one road of an article.
     pub filer: Filer,
+    /// Takes posts.
+    pub injector: Injector,
     pub counters: Arc<Counters>,
     pub seats: Seats,
     pub budget: Budget,
@@ -55,6 +58,7 @@ impl Site {
         spool: Arc<Spool>,
         listen: Vec<SocketAddr>,
         tls: Option<Offer>,
+        injector: Injector,
     ) -> Arc<Self> {
         let durable = Arc::new(Notify::new());
         if config.site.durability == Durability::Always {
@@ -64,6 +68,7 @@ impl Site {
         let counters = Arc::new(Counters::new(config.peers.len()));
         Arc::new(Self {
             filer: Filer::new(config.clone(), spool.clone()).counted_by(counters.clone()),
+            injector,
             seats: Seats::new(&config),
             gate: Arc::new(Gate::new(&config)),
             limits: Arc::default(),

@@ -78,6 +78,30 @@ pub(super) enum Command {
         key: Option<String>,
     },
 
+    /// Print the Cancel-Key header that withdraws an article posted here
+    #[command(
+        long_about = "Print the Cancel-Key header (RFC 8315) that withdraws an article posted here, on every server that \
+        honors Cancel-Locks.\n\nPut it into an article with the header `Control: cancel <message-id>`, the Newsgroups of \
+        the article to be withdrawn and a body, and post it."
+    )]
+    #[command(after_long_help = "Example:\n  newsreel cancel-key '<1780000000.0.42@news.example.org>'")]
+    CancelKey {
+        #[command(flatten)]
+        at: Where,
+        /// The article's Message-ID, with its brackets
+        message_id: String,
+        /// The key of the user who posted it, instead of the operator's
+        #[arg(long, value_name = "NAME")]
+        user: Option<String>,
+    },
+
+    /// Print INN's moderators file as sections of the configuration
+    Moderators {
+        /// The file: lines of groups, a colon and an address
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+
     /// Add, change, remove, list, import or export groups
     Group {
         #[command(subcommand)]

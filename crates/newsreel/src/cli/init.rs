@@ -8,6 +8,7 @@ use super::args::{Age, CONFIG_FILE_NAME, InitOptions};
 use super::{Failure, groups_file, reach, say};
 use crate::config::{self, Cidr, Config, Durability, units, write};
 use crate::control_socket::protocol::{GroupEntry, Reply, Request};
+use crate::inject::Secret;
 use crate::tls::make_self_signed;
 
 /// Default of `--listen`.
@@ -76,6 +77,7 @@ fn make(options: &InitOptions) -> Result<Config, Failure> {
         make_self_signed(&config.site.path_identity, certificate, key)
             .map_err(|error| cannot("make a certificate in", &options.dir, &error))?;
     }
+    Secret::open(&config.site.data).map_err(|error| Failure::Problem(error.to_string()))?;
     let mut failed = Vec::new();
     let ok = reach::ask(&config, &Request::GroupAdd { groups }, &mut |reply| {
         if let Reply::Changed { name, error: Some(error), .. } = reply {

@@ -16,6 +16,7 @@ mod import;
 mod init;
 mod listeners;
 mod password;
+mod posting;
 mod reach;
 mod rights;
 mod rnews;
@@ -110,6 +111,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Rnews { file, at } => rnews::rnews(file.as_deref(), &at),
         Command::Import { command, at } => import::import(command, &at),
         Command::Docs => check::docs(),
+        Command::CancelKey { at, message_id, user } => posting::cancel_key(&at, &message_id, user.as_deref()),
+        Command::Moderators { file } => posting::moderators(&file),
     }
 }
 

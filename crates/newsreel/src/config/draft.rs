@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::access::AccessDraft;
 use super::auth::{AuthDraft, AuthenticatorDraft};
+use super::posting::{CancelDraft, ModerationDraft, ModeratorDraft, PostingDraft};
 use super::{
     Buffer, Cidr, Class, Compression, Config, Distributions, Durability, GroupMatch, Groups, HeaderMatch,
     KnownCertificate, Limits, LogFormat, LogLevel, Method, Order, Peer, PeerTls, Rule, Site, Tls,
@@ -124,6 +125,10 @@ pub(super) struct Draft {
     pub(super) auth: AuthDraft,
     pub(super) authenticators: Vec<AuthenticatorDraft>,
     pub(super) access: Vec<AccessDraft>,
+    pub(super) posting: PostingDraft,
+    pub(super) cancel: CancelDraft,
+    pub(super) moderation: ModerationDraft,
+    pub(super) moderators: Vec<ModeratorDraft>,
 }
 
 impl RuleDraft {
@@ -172,6 +177,10 @@ impl Draft {
                 .map(AuthenticatorDraft::finish)
                 .collect::<Option<_>>()?,
             access: self.access.into_iter().map(AccessDraft::finish).collect::<Option<_>>()?,
+            posting: self.posting.finish()?,
+            cancel: self.cancel.finish()?,
+            moderation: self.moderation.finish()?,
+            moderators: self.moderators.into_iter().map(ModeratorDraft::finish).collect::<Option<_>>()?,
         })
     }
 }

@@ -5,6 +5,7 @@
 //! Invariant: a key stands here if and only if it is a field of the structs in `config` (a test compares them).
 
 mod auth;
+mod posting;
 
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,10 @@ pub enum Kind {
     Certificates,
     /// A list of `HOST:PORT`.
     HostPorts,
+    /// A `HOST:PORT`.
+    HostPort,
+    /// A mail address in which `%s` stands for a group's name.
+    ModeratorAddress,
     /// An IP address or network, or a list of them, or `"all"`.
     Networks,
     /// As `Networks`, or an empty list.
@@ -167,11 +172,37 @@ pub const SECTIONS: &[Section] = &[
               user_groups, tls) all hold decides, when a client connects and again when it has logged in or begun TLS; \
               who meets none may do nothing. newsreel check --access ADDR tells which section decides for an address.",
     },
+    Section {
+        name: "posting",
+        repeated: false,
+        doc: "What is asked of articles posted here, what they tell of their posters, and how fast one may post.",
+    },
+    Section {
+        name: "cancel",
+        repeated: false,
+        doc: "Which cancel messages and Supersedes headers withdraw articles (RFC 5537 sections 5.3 and 5.4), and the locks \
+              of articles posted here (RFC 8315). Other control messages (newgroup, rmgroup, checkgroups) are filed and \
+              not obeyed.",
+    },
+    Section {
+        name: "moderation",
+        repeated: false,
+        doc: "How posts to moderated groups reach their moderators: by mail, from a queue on disk.",
+    },
+    Section {
+        name: "moderator",
+        repeated: true,
+        doc: "The moderator of some groups; the first section that names the group decides. newsreel moderators FILE writes \
+              these sections from INN's moderators file.",
+    },
 ];
 
 /// Every key; those of one section stand in the order of the documentation.
-pub const KEYS: &[Key] =
-    &joined::<{ SPOOL_AND_PEERS.len() + auth::KEYS.len() }>(&[SPOOL_AND_PEERS, auth::KEYS]);
+pub const KEYS: &[Key] = &joined::<{ SPOOL_AND_PEERS.len() + auth::KEYS.len() + posting::KEYS.len() }>(&[
+    SPOOL_AND_PEERS,
+    auth::KEYS,
+    posting::KEYS,
+]);
 
 /// The tables of the files as one.
 const fn joined<const N: usize>(parts: &[&[Key]]) -> [Key; N] {
@@ -743,6 +774,8 @@ impl Kind {
             Self::Path => "a path".into(),
             Self::Paths => "a path, or a list of them".into(),
             Self::Certificates => "the name or fingerprint of a certificate, or a list of them".into(),
+            Self::HostPort => "\"HOST:PORT\"".into(),
+            Self::ModeratorAddress => "a mail address, %s in it for the group".into(),
             Self::HostPorts => "a list of \"HOST:PORT\"".into(),
             Self::Networks => "an IP address or network, or a list of them".into(),
             Self::NetworksOrNone => "an IP address or network, or a list of them, perhaps empty".into(),

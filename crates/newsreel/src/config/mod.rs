@@ -15,6 +15,7 @@ mod groups;
 pub mod keys;
 mod local_address;
 pub mod manual;
+mod posting;
 mod read;
 mod spool_config;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use distributions::Distributions;
 pub use faults::{ConfigError, Fault};
 pub use groups::Groups;
 pub use local_address::LocalAddress;
+pub use posting::{Backoff, Cancel, Honor, MailForm, Moderation, Moderator, Posting, Reveal};
 pub use read::{host_name, load, parse};
 pub use tls::{KnownCertificate, PeerTls, Tls};
 pub use values::{check_host_port, is_path_identity};
@@ -65,6 +67,14 @@ pub struct Config {
     pub authenticators: Vec<Authenticator>,
     /// Who may read and post; the first match decides; no match: no access.
     pub access: Vec<Access>,
+    /// What is asked of posts.
+    pub posting: Posting,
+    /// Which withdrawals are obeyed.
+    pub cancel: Cancel,
+    /// How posts reach moderators.
+    pub moderation: Moderation,
+    /// Who moderates; the first match decides.
+    pub moderators: Vec<Moderator>,
 }
 
 /// `[site]`: the server itself.

@@ -85,6 +85,12 @@ impl Reader {
         let limits = self.single(document, "limits");
         let limits = self.limits(&limits);
         let auth = self.single(document, "auth");
+        let posting = self.single(document, "posting");
+        let posting = self.posting(&posting);
+        let cancel = self.single(document, "cancel");
+        let cancel = self.cancel(&cancel);
+        let moderation = self.single(document, "moderation");
+        let moderation = self.moderation(&moderation);
         Draft {
             site,
             tls,
@@ -96,6 +102,10 @@ impl Reader {
             auth: self.auth(&auth),
             authenticators: self.each(document, "authenticator", Self::authenticator),
             access: self.each(document, "access", Self::access),
+            posting,
+            cancel,
+            moderation,
+            moderators: self.each(document, "moderator", Self::moderator),
         }
     }
 

@@ -94,6 +94,18 @@ posts_per_hour_max = 30
 [[access]]
 from = "all"
 read = "*,!internal.*"
+
+[posting]
+complaints_to = "abuse@example.org"
+article_bytes_max = "64 KiB"
+
+[moderation]
+smtp = "127.0.0.1:25"
+sender = "news@example.org"
+
+[[moderator]]
+groups = "local.*"
+address = "%s@example.org"
 "#;
 
 fn read(text: &str) -> Result<Config, ConfigError> {

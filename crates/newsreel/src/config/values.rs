@@ -231,11 +231,23 @@ pub(super) fn names(key: &Key, value: &Value<'_>) -> Result<Vec<String>, Wrong> 
 }
 
 pub(super) fn host_ports(key: &Key, value: &Value<'_>) -> Result<Vec<String>, Wrong> {
-    list(key, value, |key, value| {
-        let text = str_of(key, value)?;
-        check_host_port(text).map_err(|message| wrong(key, value, message))?;
-        Ok(text.to_owned())
-    })
+    list(key, value, host_port)
+}
+
+pub(super) fn host_port(key: &Key, value: &Value<'_>) -> Result<String, Wrong> {
+    let text = str_of(key, value)?;
+    check_host_port(text).map_err(|message| wrong(key, value, message))?;
+    Ok(text.to_owned())
+}
+
+/// A mail address in which `%s` may stand for a group's name.
+pub(super) fn moderator_address(key: &Key, value: &Value<'_>) -> Result<String, Wrong> {
+    let text = str_of(key, value)?;
+    let address = netnews::injection::moderation::address(text, "a.group");
+    if !netnews::injection::is_address(address.as_bytes()) {
+        return Err(wrong(key, value, format!("`{text}` makes no mail address: {address}")));
+    }
+    Ok(text.to_owned())
 }
 
 /// Whether `text` is `HOST:PORT`; the error says what is wrong in words.

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use super::access::access_lines;
 use super::auth::{auth_lines, authenticator_lines};
+use super::posting::{cancel_lines, moderation_lines, moderator_lines, posting_lines};
 use super::units;
 use super::words::Word;
 use super::{
@@ -35,8 +36,23 @@ impl Config {
 
     /// Every section with its keys and values.
     pub(super) fn sections(&self) -> Vec<(&'static str, Lines)> {
-        let Self { file: _, site, tls, limits, buffers, classes, rules, peers, auth, authenticators, access } =
-            self;
+        let Self {
+            file: _,
+            site,
+            tls,
+            limits,
+            buffers,
+            classes,
+            rules,
+            peers,
+            auth,
+            authenticators,
+            access,
+            posting,
+            cancel,
+            moderation,
+            moderators,
+        } = self;
         let mut sections =
             vec![("site", site_lines(site)), ("tls", tls_lines(tls)), ("limits", limits_lines(limits))];
         sections.extend(buffers.iter().map(|buffer| ("buffer", buffer_lines(buffer))));
@@ -46,6 +62,10 @@ impl Config {
         sections.push(("auth", auth_lines(auth)));
         sections.extend(authenticators.iter().map(|one| ("authenticator", authenticator_lines(one))));
         sections.extend(access.iter().map(|access| ("access", access_lines(access))));
+        sections.push(("posting", posting_lines(posting)));
+        sections.push(("cancel", cancel_lines(cancel)));
+        sections.push(("moderation", moderation_lines(moderation)));
+        sections.extend(moderators.iter().map(|moderator| ("moderator", moderator_lines(moderator))));
         sections
     }
 }

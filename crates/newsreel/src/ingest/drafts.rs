@@ -4,6 +4,7 @@
 //! copying a byte. Flat vectors for the whole batch, so nothing is allocated per article. Called by `ingest` only.
 
 use super::Origin;
+use super::withdraw::Withdrawing;
 use netnews::overview_row::Fields;
 use netnews::{Article, Known, MessageId, date};
 use spool::{Criteria, Entry, Filing, GroupId, Key};
@@ -37,6 +38,10 @@ pub(super) struct Drafts<'a> {
     pub groups: Vec<GroupId>,
     /// The articles' numbers in `groups`, one for each and 0 for a new one, if articles bring any; else empty.
     pub numbers: Vec<u64>,
+    /// Those of the articles that withdraw others.
+    pub withdrawing: Vec<Withdrawing<'a>>,
+    /// Which article of the batch is looked at.
+    pub at: usize,
 }
 
 impl<'a> Drafts<'a> {
@@ -46,6 +51,8 @@ impl<'a> Drafts<'a> {
             remembered: Vec::new(),
             groups: Vec::with_capacity(articles + articles / 4),
             numbers: Vec::new(),
+            withdrawing: Vec::new(),
+            at: 0,
         }
     }
 
@@ -55,6 +62,11 @@ impl<'a> Drafts<'a> {
 
     pub fn remember(&mut self, key: Key) {
         self.remembered.push(key);
+    }
+
+    /// Key and Message-ID of each article.
+    pub fn ids(&self) -> impl Iterator<Item = (Key, MessageId<'a>)> {
+        self.articles.iter().filter_map(|draft| Some((draft.key, MessageId::parse(draft.message_id)?)))
     }
 
     pub fn is_empty(&self) -> bool {

@@ -42,6 +42,8 @@ pub(crate) enum Reject {
     Unapproved,
     /// It is for more groups than one article may be filed in.
     TooManyGroups,
+    /// It was withdrawn before it came.
+    Withdrawn,
     /// No storage rule or buffer takes it.
     NoPlace,
     /// A number it brings may name another article already.
@@ -57,7 +59,7 @@ impl Reject {
             Self::Duplicate | Self::Loop | Self::NoPlace | Self::NumberTaken => false,
             Self::NotAccepted | Self::DistributionNotAccepted => false,
             Self::TooOld | Self::TooLarge | Self::TooManyGroups | Self::UnwantedDistribution => true,
-            Self::UnknownGroups | Self::RefusedGroups | Self::Unapproved => true,
+            Self::UnknownGroups | Self::RefusedGroups | Self::Unapproved | Self::Withdrawn => true,
         }
     }
 
@@ -80,6 +82,7 @@ impl Reject {
             Self::RefusedGroups => "groups take no articles",
             Self::Unapproved => "no Approved header for moderated group",
             Self::TooManyGroups => "too many groups",
+            Self::Withdrawn => "cancelled before it came",
             Self::NoPlace => "no storage for such an article",
             Self::NumberTaken => "article number given out already",
         }

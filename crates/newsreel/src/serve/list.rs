@@ -13,6 +13,7 @@ use netnews::date::parse_nntp;
 use netnews::decimal::{append_decimal, parse_decimal};
 use netnews::nntp::command::ListKind;
 use netnews::nntp::response::{append, append_standard, code};
+use netnews::nntp::wire::dot_stuff;
 use netnews::overview_row::OVERVIEW_FMT;
 use spool::Group;
 use std::io;
@@ -61,7 +62,15 @@ impl<S: NewsSource> Reader<S> {
                 Ok(())
             }
             ListKind::Subscriptions(wildmat) => self.list_subscriptions(wildmat, out).await,
-            ListKind::Moderators | ListKind::Extensions => {
+            ListKind::Moderators => {
+                append(out.text(), code::LIST_FOLLOWS, "List of submission addresses follows");
+                for (groups, address) in self.view.moderators() {
+                    dot_stuff(format!("{groups}:{address}").as_bytes(), out.text());
+                }
+                out.text().extend_from_slice(b".\r\n");
+                Ok(())
+            }
+            ListKind::Extensions => {
                 append(out.text(), code::NOT_SUPPORTED, "List not kept here");
                 Ok(())
             }

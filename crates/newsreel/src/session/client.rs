@@ -9,6 +9,7 @@ use crate::access::limits::{Holder, Limits, Share};
 use crate::access::rules::{self, Remedy, Right, Standing};
 use crate::access::{Caller, Gate, User};
 use crate::config::{Access, Cidr, Config, KnownCertificate, Mechanism, Peer, PeerTls};
+use crate::inject::Poster;
 use crate::tls::TlsFacts;
 use netnews::nntp::response::code;
 use std::net::IpAddr;
@@ -124,6 +125,13 @@ impl Client {
 
     pub fn access(&self) -> Option<&Access> {
         self.config.access.get(self.access?)
+    }
+
+    /// Who posts, if that is allowed at all.
+    pub fn poster(&self) -> Option<Poster<'_>> {
+        let access = self.access()?;
+        let user = self.user().map(|user| &*user.name);
+        Some(Poster { access, address: self.address(), address_text: self.address_text(), user })
     }
 
     /// What the TLS handshake found out; `None` while the connection is not encrypted.

@@ -249,8 +249,8 @@ impl Session {
                 }
             }
             Way::Post => {
-                let (access, address) = (self.client.access(), self.client.address_text());
-                inject::post(&self.site, access, address, wire, self.out.text()).await;
+                let poster = self.client.poster();
+                inject::post(&self.site, poster, wire, self.out.text()).await;
             }
         }
         Ok(Step::To(next))
@@ -267,7 +267,7 @@ impl Session {
         let Expecting::ArticleEnd { way, id } = expecting else { return Step::To(next) };
         let may_stream = self.client.may_stream();
         match (way, self.feed()) {
-            (Way::Post, _) => inject::post_too_large(self.out.text()),
+            (Way::Post, _) => inject::post_too_large(&self.site, self.out.text()),
             (Way::Takethis, Some((feed, out))) if may_stream => feed.take_too_large(&id, out.text()),
             (Way::Ihave, Some((feed, out))) => feed.receive_too_large(out.text()),
             _ => append_standard(self.out.text(), code::NOT_PERMITTED),

@@ -7,6 +7,7 @@
 mod access;
 mod auth;
 mod bad_input;
+mod cancel_lock;
 mod client;
 mod clients;
 mod compress;
@@ -16,6 +17,8 @@ mod layers;
 mod lists;
 mod many;
 mod random_sessions;
+mod moderation;
+mod posting;
 mod running;
 mod scram;
 mod stopping;

@@ -81,6 +81,9 @@ from = ["127.0.0.1"]
 read = "*"
 post = "*,!control"
 approve = "*"
+
+[moderation]
+sendmail = "/bin/false %s"
 "#;
 
 /// A running server.

@@ -45,7 +45,7 @@ impl Parcel {
 /// Where articles go.
 pub(super) enum Target {
     Server(Control),
-    Here(Filer, Arc<Spool>),
+    Here(Box<Filer>, Arc<Spool>),
     /// Articles are only looked at; groups are those of the site.
     Dry(Box<Reach>),
 }
@@ -57,7 +57,7 @@ impl Target {
             Reach::Server(control) => Self::Server(control),
             Reach::Here(spool) => {
                 let spool: Arc<Spool> = Arc::from(spool);
-                Self::Here(Filer::new(Arc::new(config.clone()), spool.clone()), spool)
+                Self::Here(Box::new(Filer::new(Arc::new(config.clone()), spool.clone())), spool)
             }
         })
     }

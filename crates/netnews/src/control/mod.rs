@@ -1,0 +1,180 @@
+//! Control messages and withdrawals: what an article asks of the servers it comes to.
+//!
+//! The Control header names a command and its arguments; `cancel` and the Supersedes header withdraw an article. Whether
+//! an agent obeys is decided elsewhere: nothing here knows of policy. Called by ingest, inject and the choice of groups.
+//! Sources: RFC 5536 sections 3.2.3 and 3.2.12, RFC 5537 sections 5.3 to 5.5, RFC 8315 (in `cancel_lock`).
+
+pub mod cancel_lock;
+
+use crate::article::{Article, Known};
+use crate::message_id::MessageId;
+use std::fmt;
+
+/// What a Control header asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control<'a> {
+    /// Withdraw this article.
+    Cancel(MessageId<'a>),
+    /// Make a group; whether it is moderated.
+    Newgroup {
+        /// Its name, not checked.
+        name: &'a [u8],
+        /// Whether the word `moderated` follows.
+        moderated: bool,
+    },
+    /// Remove a group.
+    Rmgroup(&'a [u8]),
+    /// The body lists the groups of a hierarchy.
+    Checkgroups,
+    /// `ihave`, `sendme`, `sendsys` and other verbs that no agent obeys any more.
+    Other(&'a [u8]),
+}
+
+/// Why a Control or Supersedes header cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadControl {
+    /// There is no verb.
+    NoVerb,
+    /// The verb holds octets that no verb has.
+    BadVerb,
+    /// `cancel` or Supersedes without one Message-ID.
+    NoTarget,
+    /// `newgroup` or `rmgroup` without a group.
+    NoGroup,
+    /// Both Control and Supersedes (RFC 5536 section 3.2.3 forbids it).
+    Both,
+    /// The header is there more than once.
+    Repeated(Known),
+}
+
+impl fmt::Display for BadControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoVerb => f.write_str("Control header without a command"),
+            Self::BadVerb => f.write_str("Control header with a malformed command"),
+            Self::NoTarget => f.write_str("no Message-ID of the article to withdraw"),
+            Self::NoGroup => f.write_str("Control header without a newsgroup"),
+            Self::Both => f.write_str("both Control and Supersedes headers"),
+            Self::Repeated(known) => write!(f, "repeated {} header", known.name()),
+        }
+    }
+}
+
+impl std::error::Error for BadControl {}
+
+/// The words of a header's value.
+fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
+}
+
+/// The verb of a Control header; the empty word if there is none.
+pub fn verb(value: &[u8]) -> &[u8] {
+    words(value).next().unwrap_or_default()
+}
+
+/// Reads the value of a Control header. Verbs are taken in any case.
+pub fn parse(value: &[u8]) -> Result<Control<'_>, BadControl> {
+    let mut words = words(value);
+    let verb = words.next().ok_or(BadControl::NoVerb)?;
+    if !verb.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')) {
+        return Err(BadControl::BadVerb);
+    }
+    let is = |name: &[u8]| verb.eq_ignore_ascii_case(name);
+    if is(b"cancel") {
+        let id = words.next().and_then(MessageId::parse).ok_or(BadControl::NoTarget)?;
+        return Ok(Control::Cancel(id));
+    }
+    if is(b"newgroup") {
+        let name = words.next().ok_or(BadControl::NoGroup)?;
+        let moderated = words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"moderated"));
+        return Ok(Control::Newgroup { name, moderated });
+    }
+    if is(b"rmgroup") {
+        return words.next().map(Control::Rmgroup).ok_or(BadControl::NoGroup);
+    }
+    Ok(if is(b"checkgroups") { Control::Checkgroups } else { Control::Other(verb) })
+}
+
+/// How an article withdraws another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withdrawal<'a> {
+    /// By `Control: cancel`.
+    Cancel(MessageId<'a>),
+    /// By Supersedes: it takes the other's place.
+    Supersede(MessageId<'a>),
+}
+
+impl<'a> Withdrawal<'a> {
+    /// The article that is withdrawn.
+    pub fn target(&self) -> MessageId<'a> {
+        match self {
+            Self::Cancel(id) | Self::Supersede(id) => *id,
+        }
+    }
+}
+
+/// What `article` withdraws; `None` for nearly every article.
+pub fn withdrawal<'a>(article: &Article<'a>) -> Result<Option<Withdrawal<'a>>, BadControl> {
+    let (control, supersedes) = (article.header(Known::Control), article.header(Known::Supersedes));
+    for known in [Known::Control, Known::Supersedes] {
+        if article.count(known) > 1 {
+            return Err(BadControl::Repeated(known));
+        }
+    }
+    match (control, supersedes) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => Err(BadControl::Both),
+        (None, Some(value)) => {
+            let id = MessageId::from_header(value).ok_or(BadControl::NoTarget)?;
+            Ok(Some(Withdrawal::Supersede(id)))
+        }
+        (Some(value), None) => Ok(match parse(value)? {
+            Control::Cancel(id) => Some(Withdrawal::Cancel(id)),
+            _ => None,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_of_control_headers() {
+        let id = MessageId::parse(b"<a@b>").unwrap();
+        for (value, expected) in [
+            ("cancel <a@b>", Ok(Control::Cancel(id))),
+            ("CANCEL\r\n <a@b> ", Ok(Control::Cancel(id))),
+            ("cancel", Err(BadControl::NoTarget)),
+            ("cancel a@b", Err(BadControl::NoTarget)),
+            ("newgroup x.y moderated", Ok(Control::Newgroup { name: b"x.y", moderated: true })),
+            ("newgroup x.y", Ok(Control::Newgroup { name: b"x.y", moderated: false })),
+            ("newgroup", Err(BadControl::NoGroup)),
+            ("rmgroup x.y", Ok(Control::Rmgroup(b"x.y"))),
+            ("rmgroup ", Err(BadControl::NoGroup)),
+            ("checkgroups x #2026", Ok(Control::Checkgroups)),
+            ("sendsys", Ok(Control::Other(b"sendsys"))),
+            ("../../etc", Err(BadControl::BadVerb)),
+            (" ", Err(BadControl::NoVerb)),
+        ] {
+            assert_eq!(parse(value.as_bytes()), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_an_article_withdraws() {
+        let id = MessageId::parse(b"<a@b>").unwrap();
+        for (head, expected) in [
+            ("Subject: cmsg cancel <a@b>", Ok(None)),
+            ("Control: cancel <a@b>", Ok(Some(Withdrawal::Cancel(id)))),
+            ("Control: newgroup x", Ok(None)),
+            ("Supersedes: <a@b>", Ok(Some(Withdrawal::Supersede(id)))),
+            ("Supersedes: <a@b> <c@d>", Err(BadControl::NoTarget)),
+            ("Supersedes: <a@b>\r\nControl: cancel <a@b>", Err(BadControl::Both)),
+            ("Supersedes: <a@b>\r\nSupersedes: <c@d>", Err(BadControl::Repeated(Known::Supersedes))),
+        ] {
+            let wire = format!("{head}\r\n\r\n");
+            assert_eq!(withdrawal(&Article::parse(wire.as_bytes()).unwrap()), expected, "{head}");
+        }
+    }
+}

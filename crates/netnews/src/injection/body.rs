@@ -1,0 +1,77 @@
+//! What the body of a proto-article must be like.
+//!
+//! Looked at after everything else, since it costs a pass over all lines. Called by newsreel's `inject`. Source: INN's
+//! nnrpd (its `checkincludedtext`, the empty body), RFC 5536 section 2.2 for the length of lines.
+
+use super::{Objection, Rules};
+use crate::article::Article;
+use memchr::memchr_iter;
+
+/// Bodies of fewer lines may quote as much as they like.
+const QUOTED_LINES_MIN: u64 = 40;
+
+/// Judges the body.
+pub fn check(article: &Article<'_>, rules: &Rules) -> Result<(), Objection> {
+    let body = article.body();
+    let (mut at, mut lines, mut quoted, mut text) = (0, 0, 0, false);
+    for lf in memchr_iter(b'\n', body) {
+        let line = body.get(at..lf).unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let line = if line.starts_with(b".") { line.get(1..).unwrap_or_default() } else { line };
+        lines += 1;
+        if line.len() > rules.line_bytes_max {
+            return Err(Objection::LongLine { line: lines, bytes_max: rules.line_bytes_max });
+        }
+        quoted += u64::from(is_quoted(line));
+        text |= !line.trim_ascii().is_empty();
+        at = lf + 1;
+    }
+    if !text {
+        return Err(Objection::NoBody);
+    }
+    if rules.check_quoted && lines > QUOTED_LINES_MIN && quoted * 2 > lines {
+        return Err(Objection::MostlyQuoted);
+    }
+    Ok(())
+}
+
+/// Whether a line begins as newsreaders quote: `>`, `|`, `:`.
+fn is_quoted(line: &[u8]) -> bool {
+    matches!(line.first(), Some(b'>' | b'|' | b':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(body: &str, check_quoted: bool) -> Result<(), Objection> {
+        let rules = Rules {
+            article_bytes_max: 1 << 20,
+            age_secs_max: None,
+            groups_max: 1,
+            followup_groups_max: 1,
+            line_bytes_max: 80,
+            check_quoted,
+        };
+        let wire = format!("Subject: s\r\n\r\n{body}");
+        check(&Article::parse(wire.as_bytes()).unwrap(), &rules)
+    }
+
+    #[test]
+    fn bodies() {
+        let x80 = "x".repeat(80);
+        assert_eq!(judged("a\r\n", true), Ok(()));
+        assert_eq!(judged("", true), Err(Objection::NoBody));
+        assert_eq!(judged("\r\n \t\r\n", true), Err(Objection::NoBody));
+        assert_eq!(judged(&format!("{x80}\r\n.{x80}\r\n"), true), Ok(()));
+        assert_eq!(
+            judged(&format!("a\r\n{x80}x\r\n"), true),
+            Err(Objection::LongLine { line: 2, bytes_max: 80 })
+        );
+        let (quote, own) = ("> q\r\n", "own\r\n");
+        assert_eq!(judged(&(quote.repeat(21) + &own.repeat(20)), true), Err(Objection::MostlyQuoted));
+        assert_eq!(judged(&(quote.repeat(21) + &own.repeat(20)), false), Ok(()));
+        assert_eq!(judged(&(quote.repeat(21) + &own.repeat(21)), true), Ok(()));
+        assert_eq!(judged(&(quote.repeat(39) + own), true), Ok(()));
+    }
+}

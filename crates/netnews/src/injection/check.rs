@@ -1,0 +1,328 @@
+//! What the headers of a proto-article must be like, as flat lists of guards.
+//!
+//! Which groups a poster may post to is not judged here: that needs the active groups. Called by newsreel's `inject`.
+//! Sources: RFC 5537 sections 3.4.1 and 3.5 steps 2 to 4, RFC 5536 section 3, and what INN's nnrpd refuses.
+
+use super::{LINE_BYTES_MAX, Objection, Rules, mailbox};
+use crate::article::{Article, Known, Malformed, REQUIRED};
+use crate::message_id::MessageId;
+use crate::{control, date, newsgroups};
+
+/// How far ahead a date may be, in seconds (RFC 5537 section 3.5 step 3).
+const FUTURE_SECS_MAX: i64 = 86_400;
+/// Text of the poster given back in an answer, in bytes.
+const SHOWN_BYTES_MAX: usize = 200;
+
+/// Headers that tell where an article was injected, or that would betray a poster's other addressees.
+const NOT_YOURS: &[&str] = &[
+    "Injection-Info",
+    "Xref",
+    "NNTP-Posting-Host",
+    "NNTP-Posting-Date",
+    "NNTP-Posting-Path",
+    "X-Trace",
+    "X-Complaints-To",
+    "Bcc",
+];
+
+/// Headers deprecated for Netnews (RFC 5536 section 3.3, RFC 3798).
+const OBSOLETE: &[&str] = &[
+    "Also-Control",
+    "Article-Names",
+    "Article-Updates",
+    "Date-Received",
+    "Posting-Version",
+    "Relay-Version",
+    "See-Also",
+    "Disposition-Notification-To",
+];
+
+/// Headers of which there is one at most, besides those that every article has.
+const SINGLE: &[Known] = &[
+    Known::References,
+    Known::Lines,
+    Known::Control,
+    Known::Approved,
+    Known::Distribution,
+    Known::Expires,
+    Known::Supersedes,
+    Known::FollowupTo,
+    Known::ReplyTo,
+    Known::Sender,
+    Known::Organization,
+    Known::Keywords,
+    Known::Summary,
+    Known::InjectionDate,
+    Known::CancelLock,
+    Known::CancelKey,
+    Known::Archive,
+    Known::UserAgent,
+    Known::MimeVersion,
+    Known::ContentType,
+    Known::ContentTransferEncoding,
+    Known::InReplyTo,
+];
+
+/// Judges everything but the body and the right to post to the groups.
+pub fn check(article: &Article<'_>, rules: &Rules, now: i64) -> Result<(), Objection> {
+    if article.wire().len() as u64 > rules.article_bytes_max {
+        return Err(Objection::TooLarge { bytes_max: rules.article_bytes_max });
+    }
+    REQUIRED.into_iter().try_for_each(|known| mandatory(article, known))?;
+    for &known in SINGLE {
+        if article.count(known) > 1 {
+            return Err(Objection::Malformed(Malformed::Repeated(known)));
+        }
+    }
+    article.headers().try_for_each(|(name, value)| form(name, value))?;
+    if article.header(Known::Path).is_some_and(says_posted) {
+        return Err(Objection::Posted);
+    }
+    if article.header(Known::MessageId).is_some_and(|value| !is_strict_message_id(value)) {
+        return Err(Objection::BadMessageId);
+    }
+    for known in [Known::Date, Known::InjectionDate] {
+        dated(article, known, rules, now)?;
+    }
+    if let Some(value) = article.header(Known::Expires) {
+        let expires = date::parse(value).ok_or(Objection::BadHeader(Known::Expires))?;
+        if expires <= now {
+            return Err(Objection::Expired);
+        }
+    }
+    for known in [Known::From, Known::Sender, Known::ReplyTo] {
+        if article.header(known).is_some_and(|value| !mailbox::is_mailbox_list(value)) {
+            return Err(Objection::BadAddress(known));
+        }
+    }
+    group_names(article, rules)?;
+    let withdraws = control::withdrawal(article)?;
+    if let Some(value) = article.header(Known::Control) {
+        control::parse(value)?;
+    }
+    let subject = article.header(Known::Subject).unwrap_or_default();
+    let cmsg = subject.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"cmsg "));
+    if cmsg && withdraws.is_none() && article.count(Known::Control) == 0 {
+        return Err(Objection::ControlInSubject);
+    }
+    Ok(())
+}
+
+/// Message-ID, Date and Path may be left out; what is there is there once and not empty.
+fn mandatory(article: &Article<'_>, known: Known) -> Result<(), Objection> {
+    let may_be_missing = matches!(known, Known::MessageId | Known::Date | Known::Path);
+    match article.count(known) {
+        0 if may_be_missing => return Ok(()),
+        0 => return Err(Objection::Malformed(Malformed::Missing(known))),
+        1 => {}
+        _ => return Err(Objection::Malformed(Malformed::Repeated(known))),
+    }
+    if article.header(known).is_none_or(|value| value.trim_ascii().is_empty()) {
+        return Err(Objection::Malformed(Malformed::Empty(known)));
+    }
+    Ok(())
+}
+
+/// What holds for every header.
+fn form(name: &[u8], value: &[u8]) -> Result<(), Objection> {
+    let named = |list: &[&'static str]| {
+        list.iter().copied().find(|known| known.as_bytes().eq_ignore_ascii_case(name))
+    };
+    if let Some(known) = named(NOT_YOURS) {
+        return Err(Objection::NotYours(known));
+    }
+    if let Some(known) = named(OBSOLETE) {
+        return Err(Objection::Obsolete(known));
+    }
+    if value.trim_ascii().is_empty() {
+        return Err(Objection::EmptyHeader(shown(name)));
+    }
+    if std::str::from_utf8(value).is_err() {
+        return Err(Objection::NotUtf8(shown(name)));
+    }
+    let mut before = name.len() + b": ".len();
+    for line in value.split(|&b| b == b'\n') {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.len() + before > LINE_BYTES_MAX {
+            return Err(Objection::LongHeaderLine(shown(name)));
+        }
+        if before == 0 && line.trim_ascii().is_empty() {
+            return Err(Objection::BlankFold(shown(name)));
+        }
+        before = 0;
+    }
+    Ok(())
+}
+
+/// `<left@right>`, nothing but one `@` between (RFC 5536 section 3.1.3).
+fn is_strict_message_id(value: &[u8]) -> bool {
+    let Some(id) = MessageId::from_header(value) else { return false };
+    let inner = id.as_bytes().get(1..id.as_bytes().len().saturating_sub(1)).unwrap_or_default();
+    let mut halves = inner.split(|&b| b == b'@');
+    let (Some(left), Some(right), None) = (halves.next(), halves.next(), halves.next()) else { return false };
+    !left.is_empty() && !right.is_empty() && !inner.contains(&b'<')
+}
+
+fn dated(article: &Article<'_>, known: Known, rules: &Rules, now: i64) -> Result<(), Objection> {
+    let Some(value) = article.header(known) else { return Ok(()) };
+    let dated = date::parse(value).ok_or(Objection::BadHeader(known))?;
+    if dated > now + FUTURE_SECS_MAX {
+        return Err(Objection::FutureDate(known));
+    }
+    if rules.age_secs_max.is_some_and(|age_secs_max| dated < now - age_secs_max) {
+        return Err(Objection::OldDate(known));
+    }
+    Ok(())
+}
+
+fn says_posted(path: &[u8]) -> bool {
+    path.split(|&b| b == b'!').any(|entry| {
+        let keyword = entry.trim_ascii().get(..7).unwrap_or_default();
+        keyword.eq_ignore_ascii_case(b".POSTED")
+    })
+}
+
+/// The names in Newsgroups and Followup-To, which may be `poster` instead.
+fn group_names(article: &Article<'_>, rules: &Rules) -> Result<(), Objection> {
+    let names = |known| newsgroups::split(article.header(known).unwrap_or_default());
+    if names(Known::Newsgroups).count() > rules.groups_max {
+        return Err(Objection::TooManyGroups { groups_max: rules.groups_max });
+    }
+    if names(Known::FollowupTo).count() > rules.followup_groups_max {
+        return Err(Objection::TooManyFollowups { groups_max: rules.followup_groups_max });
+    }
+    match names(Known::Newsgroups).chain(names(Known::FollowupTo)).find(|name| !newsgroups::valid_name(name))
+    {
+        Some(name) => Err(Objection::BadGroupName(shown(name))),
+        None => Ok(()),
+    }
+}
+
+/// Text of the poster as it may stand in an answer.
+fn shown(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text.get(..SHOWN_BYTES_MAX).unwrap_or(text));
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_780_000_000;
+
+    fn judged(change: impl FnOnce(String) -> String) -> Option<String> {
+        let rules = Rules {
+            article_bytes_max: 4000,
+            age_secs_max: Some(10 * 86_400),
+            groups_max: 3,
+            followup_groups_max: 2,
+            line_bytes_max: 998,
+            check_quoted: true,
+        };
+        let wire = change("From: a@b\r\nNewsgroups: c.d\r\nSubject: s\r\n".to_owned()) + "\r\nbody\r\n";
+        check(&Article::parse(wire.as_bytes()).unwrap(), &rules, NOW)
+            .err()
+            .map(|objection| objection.to_string())
+    }
+
+    fn with(header: &str) -> Option<String> {
+        judged(|head| format!("{head}{header}\r\n"))
+    }
+
+    fn date(secs: i64) -> String {
+        let mut text = Vec::new();
+        date::format_rfc5322(NOW + secs, &mut text);
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn what_passes() {
+        assert_eq!(judged(|head| head), None);
+        for good in [
+            "Followup-To: poster",
+            "Followup-To: c.d,e.f",
+            "Control: cancel <a@b>",
+            "Supersedes: <a@b>",
+            "Message-ID: <a@b>",
+            "Path: not-for-mail",
+            "Sender: x@y",
+            "Approved: x@y",
+            "X-Own: \u{e9}",
+            "Subjective: cmsg cancel <a@b>",
+        ] {
+            assert_eq!(with(good), None, "{good}");
+        }
+        assert_eq!(with(&format!("Expires: {}", date(1))), None);
+        assert_eq!(with(&format!("Date: {}", date(-10 * 86_400))), None);
+        assert_eq!(with(&format!("X-Long: {}", "x".repeat(990))), None);
+        assert_eq!(with(&format!("X-Long: {}\r\n {}", "x".repeat(990), "y".repeat(997))), None);
+    }
+
+    #[test]
+    fn each_fault_has_its_words() {
+        for (header, start) in [
+            ("From: c@d", "Posting failed: repeated From header"),
+            (
+                "Expires: 1 Jan 2030 00:00:00 GMT\r\nExpires: 2 Jan 2030 00:00:00 GMT",
+                "Posting failed: repeated Expires",
+            ),
+            ("Xref: a b:1", "Xref header must not be in a post"),
+            ("injection-info: x", "Injection-Info header must not be in a post"),
+            ("X-Trace: x", "X-Trace header must not be in a post"),
+            ("Also-Control: cancel <a@b>", "Also-Control header is obsolete"),
+            ("Path: a!.POSTED.x!b", "Path says that it was injected already"),
+            ("Message-ID: <a>", "Message-ID header is not valid"),
+            ("Message-ID: <a@b@c>", "Message-ID header is not valid"),
+            ("Date: tomorrow", "Date header is not valid"),
+            ("Injection-Date: tomorrow", "Injection-Date header is not valid"),
+            ("Expires: never", "Expires header is not valid"),
+            ("Expires: 1 Jan 2001 00:00:00 GMT", "Expires header lies in the past"),
+            ("Sender: nobody", "Sender header has no valid mail address"),
+            ("Reply-To: nobody", "Reply-To header has no valid mail address"),
+            ("Followup-To: a..b", "\"a..b\" is not a valid newsgroup name"),
+            ("Followup-To: a,b,c", "More than 2 newsgroups in Followup-To"),
+            ("Control: cancel", "Posting failed: no Message-ID"),
+            ("Control: newgroup", "Posting failed: Control header without a newsgroup"),
+            ("Control: cancel <a@b>\r\nSupersedes: <a@b>", "Posting failed: both Control and Supersedes"),
+            ("Summary: ", "Summary header is empty"),
+            ("Summary: a\r\n \r\n b", "Summary header has a continuation line without text"),
+        ] {
+            let told = with(header).unwrap_or_default();
+            assert!(told.starts_with(start), "{header}: {told}");
+        }
+        let told = with(&format!("Date: {}", date(86_401))).unwrap_or_default();
+        assert!(told.starts_with("Date header is more than a day ahead"), "{told}");
+        let told = with(&format!("Date: {}", date(-10 * 86_400 - 1))).unwrap_or_default();
+        assert!(told.starts_with("Date header is too old"), "{told}");
+        let told = with(&format!("X-Long: {}", "x".repeat(991))).unwrap_or_default();
+        assert!(told.starts_with("X-Long header has a line"), "{told}");
+        let told = with(&format!("X-Long: a\r\n {}", "x".repeat(998))).unwrap_or_default();
+        assert!(told.starts_with("X-Long header has a line"), "{told}");
+        for (from, to, start) in [
+            ("a@b", "nobody", "From header has no valid mail address"),
+            ("c.d", "c.d,e,f,g", "More than 3 newsgroups"),
+            ("c.d", "../etc", "\"../etc\" is not a valid newsgroup name"),
+            (": s\r", ": cmsg cancel <a@b>\r", "Subject begins with \"cmsg\""),
+            ("Subject: s\r\n", "", "Posting failed: missing Subject header"),
+        ] {
+            let told = judged(|head| head.replace(from, to)).unwrap_or_default();
+            assert!(told.starts_with(start), "{to}: {told}");
+        }
+        let long = "X: y\r\n".repeat(700);
+        assert_eq!(
+            with(long.trim_end()).as_deref(),
+            Some("Article is too large: at most 4000 bytes are taken")
+        );
+        let latin = [&b"From: a@b\r\nNewsgroups: c\r\nSubject: caf"[..], b"\xe9", b"\r\n\r\nb\r\n"].concat();
+        let rules = Rules {
+            article_bytes_max: 999,
+            age_secs_max: None,
+            groups_max: 1,
+            followup_groups_max: 1,
+            line_bytes_max: 9,
+            check_quoted: false,
+        };
+        let told = check(&Article::parse(&latin).unwrap(), &rules, NOW).unwrap_err().to_string();
+        assert!(told.starts_with("Subject header is neither ASCII nor UTF-8"), "{told}");
+    }
+}

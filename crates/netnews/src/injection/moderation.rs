@@ -1,0 +1,126 @@
+//! Mail to a moderator: to whom, and in which form.
+//!
+//! The plain form is the proto-article as a mail, the one moderators' software expects; the other one encapsulates it
+//! whole. Called by newsreel's `moderation`. Sources: RFC 5537 sections 3.5.1 and 4.1, INN's moderators file.
+
+use crate::article::{Article, Known};
+
+/// The moderator's address for `group`: of `template`, `%s` becomes the group's name with dashes for dots, `%%` a `%`.
+pub fn address(template: &str, group: &str) -> String {
+    let mut address = String::with_capacity(template.len() + group.len());
+    let mut rest = template;
+    while let Some(at) = rest.find('%') {
+        let (before, after) = rest.split_at(at);
+        address.push_str(before);
+        rest = match after.as_bytes().get(1) {
+            Some(b's') => {
+                address.push_str(&group.replace('.', "-"));
+                after.get(2..).unwrap_or_default()
+            }
+            Some(b'%') => {
+                address.push('%');
+                after.get(2..).unwrap_or_default()
+            }
+            _ => {
+                address.push('%');
+                after.get(1..).unwrap_or_default()
+            }
+        };
+    }
+    address.push_str(rest);
+    address
+}
+
+/// The proto-article as a mail: To before its own headers, and without those that are of no meaning to a mail or that
+/// would send it elsewhere. CRLF lines, no dot-stuffing.
+pub fn plain(article: &Article<'_>, to: &str) -> Vec<u8> {
+    const LEFT_OUT: [&[u8]; 4] = [b"To", b"Cc", b"Bcc", b"Path"];
+    let mut mail = Vec::with_capacity(article.wire().len() + to.len() + 64);
+    header(&mut mail, "To", to.as_bytes());
+    for (name, value) in article.headers() {
+        let left_out = LEFT_OUT.iter().any(|known| known.eq_ignore_ascii_case(name));
+        if left_out || name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case(b"Resent-")) {
+            continue;
+        }
+        mail.extend_from_slice(name);
+        mail.extend_from_slice(b": ");
+        mail.extend_from_slice(value);
+        mail.extend_from_slice(b"\r\n");
+    }
+    mail.extend_from_slice(b"\r\n");
+    append_unstuffed(article.body(), &mut mail);
+    mail
+}
+
+/// The whole proto-article as the body of a mail of type application/news-transmission. CRLF lines, no dot-stuffing.
+pub fn encapsulated(article: &Article<'_>, to: &str, from: &str, date: &[u8], group: &str) -> Vec<u8> {
+    let mut mail = Vec::with_capacity(article.wire().len() + 512);
+    header(&mut mail, "To", to.as_bytes());
+    header(&mut mail, "From", from.as_bytes());
+    header(&mut mail, "Subject", format!("Submission to {group}").as_bytes());
+    header(&mut mail, "Date", date);
+    if let Some(reply) = article.header(Known::ReplyTo).or_else(|| article.header(Known::From)) {
+        header(&mut mail, "Reply-To", reply);
+    }
+    header(&mut mail, "MIME-Version", b"1.0");
+    header(&mut mail, "Content-Type", b"application/news-transmission; usage=moderate");
+    let seven_bit = article.wire().is_ascii();
+    header(&mut mail, "Content-Transfer-Encoding", if seven_bit { b"7bit" } else { b"8bit" });
+    mail.extend_from_slice(b"\r\n");
+    append_unstuffed(article.wire(), &mut mail);
+    mail
+}
+
+fn header(mail: &mut Vec<u8>, name: &str, value: &[u8]) {
+    mail.extend_from_slice(name.as_bytes());
+    mail.extend_from_slice(b": ");
+    mail.extend_from_slice(value);
+    mail.extend_from_slice(b"\r\n");
+}
+
+fn append_unstuffed(wire: &[u8], mail: &mut Vec<u8>) {
+    for line in wire.split_inclusive(|&b| b == b'\n') {
+        mail.extend_from_slice(line.strip_prefix(b".").unwrap_or(line));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIRE: &[u8] = b"From: a@b\r\nNewsgroups: c.d.e\r\nSubject: s\r\n t\r\nPath: x\r\nTo: evil@x\r\nResent-To: y\r\n\r\n..dot\r\nbody\r\n";
+
+    #[test]
+    fn addresses_from_templates() {
+        for (template, expected) in [
+            ("%s@moderators.isc.org", "c-d-e@moderators.isc.org"),
+            ("mod@x.example", "mod@x.example"),
+            ("100%%-%s-%s@x%", "100%-c-d-e-c-d-e@x%"),
+            ("%d@x", "%d@x"),
+        ] {
+            assert_eq!(address(template, "c.d.e"), expected);
+        }
+    }
+
+    #[test]
+    fn the_plain_form_is_the_article_with_a_recipient() {
+        let mail = plain(&Article::parse(WIRE).unwrap(), "mod@x");
+        assert_eq!(
+            String::from_utf8(mail).unwrap(),
+            "To: mod@x\r\nFrom: a@b\r\nNewsgroups: c.d.e\r\nSubject: s\r\n t\r\n\r\n.dot\r\nbody\r\n"
+        );
+    }
+
+    #[test]
+    fn the_other_form_keeps_the_article_whole() {
+        let mail = encapsulated(&Article::parse(WIRE).unwrap(), "mod@x", "news@me", b"DATE", "c.d.e");
+        let mail = String::from_utf8(mail).unwrap();
+        let (head, body) = mail.split_once("\r\n\r\n").unwrap();
+        assert_eq!(
+            head,
+            "To: mod@x\r\nFrom: news@me\r\nSubject: Submission to c.d.e\r\nDate: DATE\r\nReply-To: a@b\r\nMIME-Version: 1.0\r\n\
+             Content-Type: application/news-transmission; usage=moderate\r\nContent-Transfer-Encoding: 7bit"
+        );
+        assert_eq!(body, std::str::from_utf8(WIRE).unwrap().replace("..dot", ".dot"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Why a proto-article is not injected, in words that tell the poster what to do.
+//!
+//! The texts go behind `441` in the answer to POST, so they are one line without control characters. Source: RFC 5537
+//! section 3.5: the injecting agent bears much of the burden of diagnosing.
+
+use crate::article::{Known, Malformed};
+use crate::control::BadControl;
+use std::fmt;
+
+/// A fault of a proto-article.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Objection {
+    /// It is no article.
+    Malformed(Malformed),
+    /// A header that only injecting agents or servers add.
+    NotYours(&'static str),
+    /// A header of news as it was before 1990.
+    Obsolete(&'static str),
+    /// The Path says that it was injected already.
+    Posted,
+    /// Not a Message-ID of RFC 5536.
+    BadMessageId,
+    /// A header whose value cannot be read.
+    BadHeader(Known),
+    /// A header with octets that are not UTF-8.
+    NotUtf8(String),
+    /// A header line that is too long.
+    LongHeaderLine(String),
+    /// A header without a value.
+    EmptyHeader(String),
+    /// A header with a fold that has nothing but white space.
+    BlankFold(String),
+    /// From, Sender or Reply-To without a mail address.
+    BadAddress(Known),
+    /// A date too far ahead.
+    FutureDate(Known),
+    /// A date too long ago.
+    OldDate(Known),
+    /// Expires lies in the past.
+    Expired,
+    /// Too many bytes.
+    TooLarge {
+        /// How many may be.
+        bytes_max: u64,
+    },
+    /// Something that cannot be the name of a group.
+    BadGroupName(String),
+    /// Too many groups in Newsgroups.
+    TooManyGroups {
+        /// How many may be.
+        groups_max: usize,
+    },
+    /// Too many groups in Followup-To.
+    TooManyFollowups {
+        /// How many may be.
+        groups_max: usize,
+    },
+    /// A Control or Supersedes header that cannot be read.
+    BadControl(BadControl),
+    /// A Subject that means to be a control message.
+    ControlInSubject,
+    /// There is no text.
+    NoBody,
+    /// A line of the body is too long.
+    LongLine {
+        /// Which one, counted from 1.
+        line: u64,
+        /// How many bytes may be.
+        bytes_max: usize,
+    },
+    /// More quoted lines than new ones.
+    MostlyQuoted,
+}
+
+impl fmt::Display for Objection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(malformed) => write!(f, "Posting failed: {malformed}"),
+            Self::NotYours(name) => write!(f, "{name} header must not be in a post; remove it"),
+            Self::Obsolete(name) => write!(f, "{name} header is obsolete; remove it"),
+            Self::Posted => f.write_str("Path says that it was injected already; remove .POSTED or the Path header"),
+            Self::BadMessageId => f.write_str("Message-ID header is not valid; leave it out and one is made"),
+            Self::BadHeader(known) => match known {
+                Known::Date | Known::Expires | Known::InjectionDate => {
+                    write!(f, "{} header is not valid; write it like 21 Nov 2026 12:00:00 +0000", known.name())
+                }
+                known => write!(f, "{} header is not valid", known.name()),
+            },
+            Self::NotUtf8(name) => write!(f, "{name} header is neither ASCII nor UTF-8; encode it (RFC 2047)"),
+            Self::LongHeaderLine(name) => {
+                write!(f, "{name} header has a line of more than {} bytes; fold it", super::LINE_BYTES_MAX)
+            }
+            Self::EmptyHeader(name) => write!(f, "{name} header is empty; fill it in or remove it"),
+            Self::BlankFold(name) => write!(f, "{name} header has a continuation line without text; remove that line"),
+            Self::BadAddress(known) => {
+                write!(f, "{} header has no valid mail address; write it like: A. Poster <poster@example.org>", known.name())
+            }
+            Self::FutureDate(known) => write!(f, "{} header is more than a day ahead; check your clock", known.name()),
+            Self::OldDate(known) => write!(f, "{} header is too old; check your clock, or post it anew", known.name()),
+            Self::Expired => f.write_str("Expires header lies in the past; remove it or name a later date"),
+            Self::TooLarge { bytes_max } => write!(f, "Article is too large: at most {bytes_max} bytes are taken"),
+            Self::BadGroupName(name) => write!(f, "\"{name}\" is not a valid newsgroup name"),
+            Self::TooManyGroups { groups_max } => write!(f, "More than {groups_max} newsgroups; name fewer"),
+            Self::TooManyFollowups { groups_max } => {
+                write!(f, "More than {groups_max} newsgroups in Followup-To; name fewer, or \"poster\"")
+            }
+            Self::BadControl(bad) => write!(f, "Posting failed: {bad}"),
+            Self::ControlInSubject => {
+                f.write_str("Subject begins with \"cmsg\"; a control message has a Control header, other articles another Subject")
+            }
+            Self::NoBody => f.write_str("Article has no body; write something behind the blank line"),
+            Self::LongLine { line, bytes_max } => {
+                write!(f, "Line {line} of the body has more than {bytes_max} bytes; break it")
+            }
+            Self::MostlyQuoted => f.write_str("More quoted lines than new ones; quote only what you answer"),
+        }
+    }
+}
+
+impl std::error::Error for Objection {}
+
+impl From<Malformed> for Objection {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+impl From<BadControl> for Objection {
+    fn from(bad: BadControl) -> Self {
+        Self::BadControl(bad)
+    }
+}

@@ -1,0 +1,190 @@
+//! Posts for moderators: a queue on disk, and the mail that leaves it.
+//!
+//! A post is on disk before its poster is told 240; it leaves the queue when the mail server has taken it, so a crash sends
+//! it twice at worst, with the same Message-ID, and never loses it. What cannot be sent is tried again, ever less often,
+//! and at last put aside. `submit` is called by `inject`, `run` is a task of `server`. Sources: RFC 5537 section 3.5.1,
+//! `docs/formats/moderation.md`.
+
+mod mailer;
+mod queue;
+mod sendmail;
+mod smtp;
+
+use crate::config::{Config, MailForm};
+use crate::site::unix_now;
+use hashbrown::HashMap;
+use mailer::{Mailer, Unsent};
+use netnews::injection::{is_address, moderation as form};
+use netnews::{Article, date};
+use queue::{Mail, Name, Queue};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use tracing::{error, info, warn};
+
+/// How often the queue is looked through when nothing is due.
+const LOOK_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Why a post was not queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotQueued {
+    /// The group's name makes no mail address.
+    NoAddress,
+    /// As many wait as may.
+    Full,
+    /// It could not be written.
+    Io,
+}
+
+/// The queue and who empties it.
+#[derive(Debug)]
+pub(crate) struct Moderation {
+    config: Arc<Config>,
+    queue: Queue,
+    mailer: Mailer,
+    sender: String,
+    fresh: Notify,
+}
+
+/// When to try again.
+#[derive(Debug, Clone, Copy)]
+struct Retry {
+    tries: u32,
+    at: Instant,
+}
+
+impl Moderation {
+    pub fn open(config: &Arc<Config>) -> io::Result<Arc<Self>> {
+        let moderation = &config.moderation;
+        let identity = &config.site.path_identity;
+        Ok(Arc::new(Self {
+            queue: Queue::open(&config.site.data, moderation.queue_max)?,
+            mailer: Mailer::of(moderation, identity),
+            sender: moderation.sender.clone().unwrap_or_else(|| format!("news@{identity}")),
+            fresh: Notify::new(),
+            config: config.clone(),
+        }))
+    }
+
+    /// The moderator's address for a group.
+    pub fn address(&self, group: &str) -> String {
+        let named =
+            self.config.moderators.iter().find(|moderator| moderator.groups.matches(group.as_bytes()));
+        let template = named.map_or(&self.config.moderation.default_address, |moderator| &moderator.address);
+        form::address(template, group)
+    }
+
+    /// Queues a proto-article, which has Message-ID and Date, for the moderator of `group`. When this returns it
+    /// survives a power cut. Blocks.
+    pub fn submit(&self, article: &Article<'_>, group: &str, now: i64) -> Result<(), NotQueued> {
+        let to = self.address(group);
+        // A name that begins like an option must not reach a program's arguments.
+        if !is_address(to.as_bytes()) || to.starts_with('-') {
+            warn!(group, address = to, "no usable address of a moderator; see [[moderator]]");
+            return Err(NotQueued::NoAddress);
+        }
+        let text = match self.config.moderation.form {
+            MailForm::Plain => form::plain(article, &to),
+            MailForm::Encapsulated => {
+                let mut today = Vec::new();
+                date::format_rfc5322(now, &mut today);
+                form::encapsulated(article, &to, &self.sender, &today, group)
+            }
+        };
+        let mail = Mail { to, from: self.sender.clone(), queued: now, text };
+        match self.queue.put(&mail) {
+            Ok(true) => {
+                self.fresh.notify_one();
+                Ok(())
+            }
+            Ok(false) => {
+                warn!(waiting = self.queue.len(), "no more posts for moderators can be queued");
+                Err(NotQueued::Full)
+            }
+            Err(error) => {
+                error!(%error, "cannot queue a post for a moderator");
+                Err(NotQueued::Io)
+            }
+        }
+    }
+
+    /// Sends what is queued, until `stopping` resolves; what is being sent then is sent again later.
+    pub async fn run(self: Arc<Self>, stopping: impl Future<Output = ()>) {
+        let work = async {
+            let mut retries = HashMap::new();
+            let mut down = None;
+            loop {
+                let pause = self.pass(&mut retries, &mut down).await;
+                tokio::select! {
+                    () = self.fresh.notified() => {}
+                    () = tokio::time::sleep(pause) => {}
+                }
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = stopping => {}
+        }
+    }
+
+    /// Tries all that is due; how long to wait for the next. `down` is until when the mail server is left in peace.
+    async fn pass(&self, retries: &mut HashMap<Name, Retry>, down: &mut Option<Retry>) -> Duration {
+        let now = Instant::now();
+        if let Some(down) = down.filter(|down| down.at > now) {
+            return down.at - now;
+        }
+        let names = tokio::task::block_in_place(|| self.queue.names());
+        retries.retain(|name, _| names.contains(name));
+        for name in names {
+            if retries.get(&name).is_some_and(|retry| retry.at > Instant::now()) {
+                continue;
+            }
+            let Some(mail) = tokio::task::block_in_place(|| self.queue.read(&name)) else { continue };
+            match self.mailer.send(&mail).await {
+                Ok(()) => {
+                    *down = None;
+                    info!(to = mail.to, mail = %name, "mailed to moderator");
+                    tokio::task::block_in_place(|| self.queue.remove(&name));
+                }
+                Err(Unsent::Down(text)) => {
+                    let retry = self.again(*down);
+                    warn!(%text, seconds = (retry.at - Instant::now()).as_secs(), "mail for moderators cannot be sent");
+                    *down = Some(retry);
+                    self.give_up_old(&name, &mail);
+                    break;
+                }
+                Err(Unsent::Later(text)) => {
+                    *down = None;
+                    warn!(to = mail.to, mail = %name, %text, "mail to moderator is not taken yet");
+                    let retry = self.again(retries.get(&name).copied());
+                    retries.insert(name.clone(), retry);
+                    self.give_up_old(&name, &mail);
+                }
+                Err(Unsent::Never(text)) => {
+                    *down = None;
+                    error!(to = mail.to, mail = %name, %text, "mail to moderator is refused; it is in moderation/failed");
+                    tokio::task::block_in_place(|| self.queue.put_aside(&name));
+                }
+            }
+        }
+        let next = retries.values().map(|retry| retry.at).chain(down.map(|down| down.at)).min();
+        next.map_or(LOOK_INTERVAL, |at| at.saturating_duration_since(Instant::now()).min(LOOK_INTERVAL))
+    }
+
+    fn again(&self, before: Option<Retry>) -> Retry {
+        let moderation = &self.config.moderation;
+        let tries = before.map_or(0, |retry| retry.tries);
+        let factor = 1u32.checked_shl(tries).unwrap_or(u32::MAX);
+        let pause = moderation.retry_first.saturating_mul(factor).min(moderation.retry_longest);
+        Retry { tries: tries.saturating_add(1), at: Instant::now() + pause }
+    }
+
+    fn give_up_old(&self, name: &Name, mail: &Mail) {
+        let age = u64::try_from(unix_now() - mail.queued).unwrap_or_default();
+        if Duration::from_secs(age) >= self.config.moderation.give_up_after {
+            error!(to = mail.to, mail = %name, "mail to moderator could not be sent; it is in moderation/failed");
+            tokio::task::block_in_place(|| self.queue.put_aside(name));
+        }
+    }
+}

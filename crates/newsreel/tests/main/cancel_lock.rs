@@ -1,0 +1,195 @@
+//! Cancels and Supersedes: who may withdraw what, from peers and posters, before and after the article comes.
+
+use crate::client::{Client, article};
+use crate::posting::{headers, post, posted_id};
+use crate::running::Server;
+use std::process::Command;
+
+/// RFC 8315 section 5.1.
+const KEY: &str = "sha256:qv1VXHYiCGjkX/N1nhfYKcAeUn8bCVhrWhoKuBSnpMA=";
+const LOCK: &str = "sha256:s/pmK/3grrz++29ce2/mQydzJuc7iqHn1nqcJiQTPMc=";
+
+fn with(id: &str, groups: &str, more: &str) -> String {
+    article(id, groups, "b").replacen("\r\n", &format!("\r\n{more}"), 1)
+}
+
+fn locked(id: &str) -> String {
+    with(id, "misc.test", &format!("Cancel-Lock: {LOCK}\r\n"))
+}
+
+fn cancel(id: &str, target: &str, key: &str) -> String {
+    let key = if key.is_empty() { String::new() } else { format!("Cancel-Key: {key}\r\n") };
+    with(id, "misc.test", &format!("Control: cancel {target}\r\n{key}"))
+}
+
+fn take(client: &mut Client, id: &str, wire: &str) -> String {
+    client.send(format!("TAKETHIS {id}\r\n{wire}"));
+    client.line()
+}
+
+fn is_here(client: &mut Client, id: &str) -> bool {
+    client.ask(&format!("STAT {id}")).starts_with("223 ")
+}
+
+#[test]
+fn only_the_key_withdraws_and_everything_agrees_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    for n in 1..=3 {
+        let id = format!("<l{n}@x.example>");
+        assert_eq!(take(&mut client, &id, &locked(&id)), format!("239 {id}"));
+    }
+    let wrong = KEY.replace("qv1V", "qv1W");
+    for (n, key) in ["", &wrong, "sha1:aaaBBBcccDDDeeeFFF", LOCK].iter().enumerate() {
+        let id = format!("<c{n}@x.example>");
+        assert_eq!(take(&mut client, &id, &cancel(&id, "<l2@x.example>", key)), format!("239 {id}"));
+        assert!(is_here(&mut client, "<l2@x.example>"), "{key}");
+    }
+    let id = "<c9@x.example>";
+    assert_eq!(
+        take(&mut client, id, &cancel(id, "<l2@x.example>", &format!("{wrong} {KEY}"))),
+        format!("239 {id}")
+    );
+    assert!(!is_here(&mut client, "<l2@x.example>"));
+    assert_eq!(client.ask("GROUP misc.test"), "211 2 1 3 misc.test");
+    assert!(client.ask("LISTGROUP").starts_with("211 2 "));
+    assert_eq!(client.block(), ["1", "3"]);
+    assert!(client.ask("OVER 1-3").starts_with("224 "));
+    assert_eq!(client.block().len(), 2);
+    assert!(client.ask("ARTICLE 2").starts_with("423 "));
+    assert!(client.ask("LIST COUNTS misc.test").starts_with("215 "));
+    assert_eq!(client.block(), ["misc.test 3 1 2 y"]);
+    assert_eq!(
+        take(&mut client, "<l2@x.example>", &locked("<l2@x.example>")),
+        "439 <l2@x.example> duplicate"
+    );
+    // The cancels themselves are articles of control.cancel.
+    assert_eq!(client.ask("GROUP control.cancel"), "211 5 1 5 control.cancel");
+}
+
+#[test]
+fn supersedes_takes_the_others_place() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(take(&mut client, "<old@x.example>", &locked("<old@x.example>")), "239 <old@x.example>");
+    let newer = |id: &str, key: &str| {
+        with(
+            id,
+            "misc.test",
+            &format!("Supersedes: <old@x.example>\r\nCancel-Key: {key}\r\nCancel-Lock: {LOCK}\r\n"),
+        )
+    };
+    assert_eq!(
+        take(&mut client, "<n1@x.example>", &newer("<n1@x.example>", "sha256:no=")),
+        "239 <n1@x.example>"
+    );
+    assert!(
+        is_here(&mut client, "<old@x.example>") && is_here(&mut client, "<n1@x.example>"),
+        "both are filed"
+    );
+    assert_eq!(take(&mut client, "<n2@x.example>", &newer("<n2@x.example>", KEY)), "239 <n2@x.example>");
+    assert!(!is_here(&mut client, "<old@x.example>") && is_here(&mut client, "<n2@x.example>"));
+}
+
+#[test]
+fn a_cancel_that_comes_first_is_remembered_until_its_article_comes() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let configured = |text: String| {
+        let data = format!("data = \"{}\"", dir.path().display());
+        let lines = text.lines().map(|line| if line.starts_with("data = ") { &data } else { line });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let server = Server::start_with(configured);
+    let mut client = server.client();
+    for (id, target, key) in [
+        ("<e1@x.example>", "<a1@x.example>", KEY),
+        ("<e2@x.example>", "<a2@x.example>", "sha256:wrong="),
+        ("<e3@x.example>", "<a2@x.example>", ""),
+        ("<e4@x.example>", "<a3@x.example>", "sha256:wrong="),
+        ("<e5@x.example>", "<a3@x.example>", KEY),
+        ("<e6@x.example>", "<a4@x.example>", KEY),
+    ] {
+        assert_eq!(take(&mut client, id, &cancel(id, target, key)), format!("239 {id}"));
+    }
+    let late = |client: &mut Client, id: &str| take(client, id, &locked(id));
+    assert_eq!(late(&mut client, "<a1@x.example>"), "439 <a1@x.example> cancelled before it came");
+    assert_eq!(late(&mut client, "<a1@x.example>"), "439 <a1@x.example> duplicate", "remembered");
+    assert_eq!(late(&mut client, "<a2@x.example>"), "239 <a2@x.example>", "nobody showed its key");
+    assert_eq!(late(&mut client, "<a3@x.example>"), "439 <a3@x.example> cancelled before it came");
+    drop(client);
+    drop(server);
+    let server = Server::start_with(configured);
+    let mut client = server.client();
+    assert_eq!(
+        late(&mut client, "<a4@x.example>"),
+        "439 <a4@x.example> cancelled before it came",
+        "after a restart"
+    );
+    // In one batch the order does not matter either.
+    let (a, c) = ("<a5@x.example>", "<e7@x.example>");
+    client.send(format!("TAKETHIS {c}\r\n{}TAKETHIS {a}\r\n{}", cancel(c, a, KEY), locked(a)));
+    assert_eq!(client.line(), format!("239 {c}"));
+    let answer = client.line();
+    assert!(
+        answer == format!("239 {a}") || answer == format!("439 {a} cancelled before it came"),
+        "{answer}"
+    );
+    assert!(!is_here(&mut client, a));
+}
+
+#[test]
+fn policy_decides_what_is_honored() {
+    let honor = |policy: &str| {
+        let policy = policy.to_owned();
+        let server = Server::start_with(|text| format!("{text}\n[cancel]\n{policy}\n"));
+        let mut client = server.client();
+        for id in ["<p@x.example>", "<q@x.example>"] {
+            let wire = if id == "<p@x.example>" { article(id, "misc.test", "b") } else { locked(id) };
+            assert_eq!(take(&mut client, id, &wire), format!("239 {id}"));
+        }
+        for (id, target, key) in [
+            ("<1@x.example>", "<p@x.example>", ""),
+            ("<2@x.example>", "<q@x.example>", KEY),
+            ("<3@x.example>", "<late@x.example>", ""),
+        ] {
+            assert_eq!(take(&mut client, id, &cancel(id, target, key)), format!("239 {id}"));
+        }
+        let late = take(&mut client, "<late@x.example>", &article("<late@x.example>", "misc.test", "b"));
+        (
+            is_here(&mut client, "<p@x.example>"),
+            is_here(&mut client, "<q@x.example>"),
+            late.starts_with("239 "),
+        )
+    };
+    assert_eq!(honor("honor = \"verified\""), (true, false, true));
+    assert_eq!(honor("honor = \"verified\"\nunlocked = true"), (false, false, false));
+    assert_eq!(honor("honor = \"all\""), (false, false, false));
+    assert_eq!(honor("honor = \"none\""), (true, true, true));
+}
+
+#[test]
+fn the_operators_key_withdraws_what_was_posted_here() {
+    let server = Server::start();
+    let mut client = server.client();
+    let id = posted_id(&post(&mut client, &headers("misc.test", ""), "spam"));
+    // A post cannot be withdrawn by whoever posts a cancel for it.
+    let control = format!("Control: cancel {id}\r\n");
+    assert!(post(&mut client, &headers("misc.test", &control), "cancel").starts_with("240 "));
+    assert!(is_here(&mut client, &id));
+    let config = server.data().parent().unwrap().join("newsreel.toml");
+    let rule = "[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
+    std::fs::write(&config, format!("[site]\ndata = \"data\"\n{rule}")).unwrap();
+    let out = Command::new(env!("CARGO_BIN_EXE_newsreel"))
+        .arg("cancel-key")
+        .arg("--config")
+        .arg(&config)
+        .arg(&id)
+        .output();
+    let out = out.unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let key = String::from_utf8(out.stdout).unwrap();
+    assert!(key.starts_with("Cancel-Key: sha256:"), "{key}");
+    let control = format!("{control}{}\r\n", key.trim_end());
+    assert!(post(&mut client, &headers("misc.test", &control), "cancel").starts_with("240 "));
+    assert!(!is_here(&mut client, &id));
+}

@@ -1,0 +1,222 @@
+//! Posts to moderated groups: mailed by SMTP or by a program, from a queue that outlives everything.
+
+use crate::posting::{headers, post, posted_id};
+use crate::running::Server;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// A mail as a server got it.
+#[derive(Debug)]
+struct Mail {
+    from: String,
+    to: String,
+    text: String,
+}
+
+/// A mail server that answers RCPT with these codes, one after the other, and 250 after that.
+fn mail_server(listener: TcpListener, recipients: &'static [u16]) -> Receiver<Mail> {
+    let (told, mails) = channel();
+    std::thread::spawn(move || {
+        let mut codes = recipients.iter();
+        for stream in listener.incoming() {
+            let Some(mail) = serve(stream.unwrap(), codes.next().copied().unwrap_or(250)) else { continue };
+            if told.send(mail).is_err() {
+                return;
+            }
+        }
+    });
+    mails
+}
+
+fn serve(stream: TcpStream, recipient: u16) -> Option<Mail> {
+    let mut out = stream.try_clone().unwrap();
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let mut mail = Mail { from: String::new(), to: String::new(), text: String::new() };
+    out.write_all(b"220 mail.example\r\n").unwrap();
+    while let Some(line) = lines.next() {
+        let answer = match line.split([' ', ':']).next().unwrap() {
+            "EHLO" => "250-mail.example\r\n250 8BITMIME".to_owned(),
+            "MAIL" => {
+                mail.from = line;
+                "250 ok".into()
+            }
+            "RCPT" => {
+                mail.to = line;
+                format!("{recipient} recipient")
+            }
+            "DATA" => {
+                out.write_all(b"354 go on\r\n").unwrap();
+                let text: Vec<_> = lines.by_ref().take_while(|line| line != ".").collect();
+                mail.text = text.join("\n");
+                out.write_all(b"250 taken\r\n").unwrap();
+                return Some(mail);
+            }
+            _ => "500 what".into(),
+        };
+        if out.write_all(format!("{answer}\r\n").as_bytes()).is_err() {
+            break;
+        }
+    }
+    None
+}
+
+fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// The test site with its mails going elsewhere.
+fn configured(text: &str, data: Option<&Path>, moderation: &str) -> String {
+    let text = text.replace("[moderation]\nsendmail = \"/bin/false %s\"\n", moderation);
+    let Some(data) = data else { return text };
+    let data = format!("data = \"{}\"", data.display());
+    let lines = text.lines().map(|line| if line.starts_with("data = ") { &data } else { line });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn mail_of(mails: &Receiver<Mail>) -> Mail {
+    mails.recv_timeout(Duration::from_secs(20)).expect("no mail came")
+}
+
+fn files(dir: &Path) -> usize {
+    std::fs::read_dir(dir)
+        .map_or(0, |entries| entries.flatten().filter(|entry| entry.path().is_file()).count())
+}
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_post_reaches_the_moderator_of_the_first_moderated_group() {
+    let (listener, address) = listener();
+    let mails = mail_server(listener, &[]);
+    let server = Server::start_with(|text| {
+        let moderation = format!(
+            "[moderation]\nsmtp = \"{address}\"\nsender = \"bounces@site.example\"\n\
+             [[moderator]]\ngroups = \"local.second\"\naddress = \"second@mods.example\"\n\
+             [[moderator]]\ngroups = \"local.*\"\naddress = \"%s@mods.example\"\n"
+        );
+        configured(&text, None, &moderation)
+    });
+    assert!(server.operate(&["newgroup", "local.second", "m"]));
+    let mut client = server.client();
+    let more = "To: victim@x.example\r\nX-Own: g\u{fc}nstig\r\n";
+    let answer = post(&mut client, &headers("misc.test,local.moderated,local.second", more), "..dot\r\nbody");
+    assert!(answer.starts_with("240 Mailed to the moderator of local.moderated <"), "{answer}");
+    let id = posted_id(&answer);
+    let mail = mail_of(&mails);
+    assert_eq!(mail.from, "MAIL FROM:<bounces@site.example> BODY=8BITMIME");
+    assert_eq!(mail.to, "RCPT TO:<local-moderated@mods.example>");
+    let (head, body) = mail.text.split_once("\n\n").unwrap();
+    assert_eq!(body, "..dot\nbody", "stuffed as SMTP has it");
+    assert!(head.starts_with(
+        "To: local-moderated@mods.example\nFrom: A. Poster <poster@x.example>\nNewsgroups: misc.test,"
+    ));
+    assert!(head.contains(&format!("\nMessage-ID: {id}\nDate: ")), "{head}");
+    for absent in ["victim", "Injection-", "\nPath: ", "Approved"] {
+        assert!(!head.contains(absent), "{absent}: {head}");
+    }
+    wait_until("the queue is empty", || files(&server.data().join("moderation")) == 0);
+    assert_eq!(client.ask("GROUP misc.test"), "211 0 1 0 misc.test", "filed nowhere before it is approved");
+    // The moderator's own post comes back with the same Message-ID and is filed.
+    let approved =
+        headers("misc.test,local.moderated", &format!("Approved: mod@mods.example\r\nMessage-ID: {id}\r\n"));
+    assert_eq!(post(&mut client, &approved, "body"), format!("240 Article received OK {id}"));
+    assert_eq!(client.ask("GROUP local.moderated"), "211 1 1 1 local.moderated");
+    // What is filed already goes to no moderator again.
+    let again = headers("local.moderated", &format!("Message-ID: {id}\r\n"));
+    assert_eq!(post(&mut client, &again, "body"), "441 Posting failed: duplicate");
+}
+
+#[test]
+fn nothing_is_lost_when_the_mail_server_and_then_we_are_down() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let (first, address) = listener();
+    drop(first);
+    let moderation = format!("[moderation]\nsmtp = \"{address}\"\nretry_first = \"200ms\"\n");
+    let server = Server::start_with(|text| configured(&text, Some(dir.path()), &moderation));
+    let queue = dir.path().join("moderation");
+    let mut client = server.client();
+    let ids: Vec<_> =
+        (0..3).map(|_| posted_id(&post(&mut client, &headers("local.moderated", ""), "body"))).collect();
+    assert_eq!(files(&queue), 3);
+    drop(client);
+    drop(server);
+    // A mail that was being written when we died was not acknowledged.
+    std::fs::write(queue.join("1.new"), "newsreel moder").unwrap();
+    let server = Server::start_with(|text| configured(&text, Some(dir.path()), &moderation));
+    assert_eq!(server.client().ask("GROUP local.moderated"), "211 0 1 0 local.moderated");
+    assert_eq!(files(&queue), 3);
+    let mails = mail_server(TcpListener::bind(address).unwrap(), &[]);
+    for id in &ids {
+        assert!(mail_of(&mails).text.contains(id), "in order");
+    }
+    wait_until("the queue is empty", || files(&queue) == 0);
+    drop(server);
+}
+
+#[test]
+fn what_is_refused_for_good_is_put_aside_and_what_is_not_is_tried_again() {
+    let (listener, address) = listener();
+    let mails = mail_server(listener, &[550, 451, 451]);
+    let moderation = format!(
+        "[moderation]\nsmtp = \"{address}\"\nretry_first = \"100ms\"\nqueue_max = 1\nform = \"encapsulated\"\n"
+    );
+    let server = Server::start_with(|text| configured(&text, None, &moderation));
+    let failed = server.data().join("moderation/failed");
+    let mut client = server.client();
+    assert!(post(&mut client, &headers("local.moderated", ""), "one").starts_with("240 "));
+    wait_until("put aside", || files(&failed) == 1);
+    let id = posted_id(&post(&mut client, &headers("local.moderated", ""), "two"));
+    let mail = mail_of(&mails);
+    assert!(
+        mail.text.contains("\nContent-Type: application/news-transmission; usage=moderate\n"),
+        "{}",
+        mail.text
+    );
+    assert!(mail.text.contains(&format!("\nMessage-ID: {id}\n")));
+    assert_eq!(mail.to, "RCPT TO:<local-moderated@moderators.isc.org>");
+}
+
+#[test]
+fn a_full_queue_refuses_and_a_program_takes_the_mail() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let (program, got) = (dir.path().join("sendmail"), dir.path().join("got"));
+    let script = format!(
+        "#!/bin/sh\n[ -e {0}/up ] || exit 75\necho \"$@\" >{0}/part\ncat >>{0}/part\nmv {0}/part {0}/got\n",
+        dir.path().display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let moderation = format!(
+        "[moderation]\nsendmail = \"{} -oi -- %s\"\nretry_first = \"100ms\"\nretry_longest = \"100ms\"\nqueue_max = 1\n",
+        program.display()
+    );
+    let server = Server::start_with(|text| configured(&text, None, &moderation));
+    let mut client = server.client();
+    let id = posted_id(&post(&mut client, &headers("local.moderated", ""), "..body"));
+    assert_eq!(
+        post(&mut client, &headers("local.moderated", ""), "two"),
+        "441 Too many posts wait for moderators, try again later"
+    );
+    std::fs::write(dir.path().join("up"), "").unwrap();
+    wait_until("the program got it", || got.exists());
+    let text = std::fs::read_to_string(&got).unwrap();
+    assert!(
+        text.starts_with(
+            "-oi -- local-moderated@moderators.isc.org\nTo: local-moderated@moderators.isc.org\nFrom: "
+        ),
+        "{text}"
+    );
+    assert!(text.contains(&format!("\nMessage-ID: {id}\n")) && text.ends_with("\n\n.body\n"), "{text}");
+}
