@@ -169,9 +169,8 @@ fn nothing_is_lost_when_the_mail_server_and_then_we_are_down() {
 fn what_is_refused_for_good_is_put_aside_and_what_is_not_is_tried_again() {
     let (listener, address) = listener();
     let mails = mail_server(listener, &[550, 451, 451]);
-    let moderation = format!(
-        "[moderation]\nsmtp = \"{address}\"\nretry_first = \"100ms\"\nqueue_max = 1\nform = \"encapsulated\"\n"
-    );
+    let moderation =
+        format!("[moderation]\nsmtp = \"{address}\"\nretry_first = \"100ms\"\nform = \"encapsulated\"\n");
     let server = Server::start_with(|text| configured(&text, None, &moderation));
     let failed = server.data().join("moderation/failed");
     let mut client = server.client();
