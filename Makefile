@@ -4,6 +4,7 @@
 # make soak     the long tests, which `make test` passes over
 # make bench    the speed table, INN beside us (QUICK=1: one short run of each row)
 # make transcripts-inn  the transcripts played to INN, which must differ as they say (INN=: peers/inn)
+# make bench-spool    the papers' comparison: every storage method, and INN's, under the CNFS paper's batches
 # make lab-crash    50 times kill -9 under feed, and everything checked (LAB_ROUNDS=5: a short one)
 # make lab-scale    7,000 connections at once, weighed
 # make lab-recover  time to the first answer after kill -9 with 2 million articles (needs 12 GB of disk)
@@ -19,13 +20,14 @@ FUZZ_SECONDS ?= 60
 RUN_DIR ?= run
 LAB_ROUNDS ?= 50
 LAB_DIR ?= /tmp/newsreel-lab
+CORPUS ?= ../shared/corpus
 NNTPLOAD ?= ../shared/bench/nntpload
 INN ?= ../shared/peers/inn
 FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build test check soak fuzz bench docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn
+.PHONY: run build test check soak fuzz bench bench-spool docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn
 
 run: build
 	@exec $(or $(CARGO_TARGET_DIR),target)/release/newsreel up --dir $(RUN_DIR)
@@ -55,6 +57,10 @@ fuzz:
 
 bench:
 	NNTPLOAD=$(NNTPLOAD) INN=$(INN) crates/lab/bench/bench.sh
+
+bench-spool: build
+	$(CARGO) build --release --locked -p lab --bin lab
+	$(or $(CARGO_TARGET_DIR),target)/release/lab spool --dir $(LAB_DIR) --corpus $(CORPUS) --inn $(INN) --docs docs/bench $(LAB_OPTIONS)
 
 lab-crash: LAB_OPTIONS = --rounds $(LAB_ROUNDS)
 lab-crash lab-scale lab-recover lab-rebuild lab-flat: build

@@ -1,7 +1,8 @@
 //! lab: proves on the real binary what no unit test can.
 //!
 //! `crash` kills the server under a feed and checks what it promised; `scale` opens thousands of connections and weighs
-//! them; `recover` times the start of a big spool after a crash; `rebuild` times making its indexes anew; `flat` compares a huge spool with an empty one. Each
+//! them; `recover` times the start of a big spool after a crash; `rebuild` times making its indexes anew; `flat` compares a
+//! huge spool with an empty one; `spool` compares storage methods. Each
 //! makes its own site below `--dir`, prints what it saw, and exits with 1 if something did not hold. `tls-load` reads from
 //! a server that runs already, over TLS and COMPRESS. The speed table
 //! beside INN is `bench/bench.sh`.
@@ -20,6 +21,7 @@ mod recover;
 mod rng;
 mod scale;
 mod site;
+mod spool_bench;
 mod tls_load;
 
 use clap::{Args, Parser, Subcommand};
@@ -46,6 +48,8 @@ enum Command {
     Recover(recover::Options),
     /// How fast all indexes of a big spool are made anew
     Rebuild(rebuild::Options),
+    /// The papers' comparison: each storage method, and INN's, under the CNFS paper's batches
+    Spool(spool_bench::Options),
     /// The same figures on an empty and on a huge server
     Flat(flat::Options),
     /// Readers over plain, encrypted and compressed connections to a server that runs
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
         Command::Scale(options) => scale::run(&options),
         Command::Recover(options) => recover::run(&options),
         Command::Rebuild(options) => rebuild::run(&options),
+        Command::Spool(options) => spool_bench::run(&options),
         Command::Flat(options) => flat::run(&options),
         Command::TlsLoad(options) => tls_load::run(&options),
     };
