@@ -19,6 +19,7 @@ pub mod ingest;
 mod inject;
 pub mod log;
 mod moderation;
+mod numbers;
 pub mod operations;
 mod relay;
 mod serve;

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::control_socket;
 use crate::inject::Injector;
 use crate::moderation::Moderation;
+use crate::numbers;
 use crate::session::{Client, Session};
 use crate::site::{Full, Site, add};
 use crate::tls::Offer;
@@ -86,6 +87,7 @@ pub async fn run(
     accepting.spawn(reload_at_hangups(signal(SignalKind::hangup())?, site.clone()));
     accepting.spawn(control.serve(site.clone()));
     accepting.spawn(moderation.run(site.stopping()));
+    accepting.spawn(numbers::watch(site.clone()));
     for address in &site.listen {
         info!(%address, "listening");
     }

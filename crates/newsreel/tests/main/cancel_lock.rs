@@ -1,7 +1,8 @@
 //! Cancels and Supersedes: who may withdraw what, from peers and posters, before and after the article comes.
 
+use crate::auth;
 use crate::client::{Client, article};
-use crate::posting::{headers, post, posted_id};
+use crate::posting::{head, headers, post, posted_id};
 use crate::running::Server;
 use std::process::Command;
 
@@ -192,4 +193,31 @@ fn the_operators_key_withdraws_what_was_posted_here() {
     let control = format!("{control}{}\r\n", key.trim_end());
     assert!(post(&mut client, &headers("misc.test", &control), "cancel").starts_with("240 "));
     assert!(!is_here(&mut client, &id));
+}
+
+#[test]
+fn a_user_withdraws_and_supersedes_what_the_same_user_has_posted() {
+    let server = auth::start();
+    let logged_in = |name: &str, password: &str| {
+        let mut client = server.client();
+        assert!(client.ask(&auth::plain(name, password)).starts_with("281 "));
+        client
+    };
+    let (mut fred, mut wilma) = (logged_in("fred", "flintstone"), logged_in("wilma", "pebbles"));
+    let ids: Vec<_> =
+        (0..2).map(|_| posted_id(&post(&mut fred, &headers("misc.test", ""), "mine"))).collect();
+    let locks = head(&mut fred, &ids[0]).join("\n").matches("sha256:").count();
+    assert_eq!(locks, 2, "fred's and the operator's");
+    let cancel = headers("misc.test", &format!("Control: cancel {}\r\n", ids[0]));
+    assert!(post(&mut wilma, &cancel, "cancel").starts_with("240 "));
+    assert!(is_here(&mut fred, &ids[0]), "another user's key opens nothing");
+    let id = posted_id(&post(&mut logged_in("fred", "flintstone"), &cancel, "cancel"));
+    assert!(!is_here(&mut fred, &ids[0]));
+    let shown = head(&mut wilma, &id).join("\n");
+    assert!(shown.contains("\nCancel-Key: sha256:") && !shown.contains("fred"), "{shown}");
+    let newer = headers("misc.test", &format!("Supersedes: {}\r\n", ids[1]));
+    assert!(post(&mut fred, &newer, "mine, better").starts_with("240 "));
+    assert!(!is_here(&mut fred, &ids[1]));
+    let wrong = headers("misc.test", "Control: cancel nothing\r\n");
+    assert!(post(&mut fred, &wrong, "cancel").starts_with("441 Posting failed: no Message-ID"));
 }

@@ -1,5 +1,6 @@
 //! Posting: what is added, what is refused and in which words, flags of groups, rights, how fast.
 
+use crate::auth;
 use crate::client::{Client, article};
 use crate::running::Server;
 
@@ -246,4 +247,34 @@ fn who_posts_too_fast_waits_longer_and_longer() {
         post(&mut client, &headers("misc.test", ""), "b"),
         "441 Posting too fast: wait 2 s and try again"
     );
+}
+
+#[test]
+fn rights_to_approve_and_to_post_where_it_is_closed_are_the_users() {
+    let server = auth::start();
+    let mut client = server.client();
+    assert!(client.ask(&auth::plain("fred", "flintstone")).starts_with("281 "));
+    let approved = headers("local.moderated", "Approved: me@x.example\r\n");
+    assert_eq!(
+        post(&mut client, &approved, "b"),
+        "441 You may not approve articles for local.moderated; remove the Approved header"
+    );
+    let elsewhere = headers("misc.test", "Approved: me@x.example\r\n");
+    assert!(post(&mut client, &elsewhere, "b").starts_with("441 You may not approve articles for misc.test"));
+    assert!(post(&mut client, &headers("local.closed", ""), "b").starts_with("441 Posting to local.closed"));
+    assert!(
+        post(&mut client, &headers("local.moderated", ""), "b").starts_with("240 Mailed to the moderator")
+    );
+    let mut client = server.client();
+    assert!(client.ask(&auth::plain("wilma", "pebbles")).starts_with("281 "));
+    assert!(post(&mut client, &approved, "b").starts_with("240 Article received OK"));
+    assert!(post(&mut client, &elsewhere, "b").starts_with("240 Article received OK"));
+    assert!(post(&mut client, &headers("local.closed", ""), "b").starts_with("240 Article received OK"));
+    let newgroup = headers("misc.test", "Control: newgroup x.y\r\n");
+    assert!(
+        post(&mut client, &newgroup, "b").starts_with("240 "),
+        "who may approve may send control messages"
+    );
+    assert!(client.ask("GROUP x.y").starts_with("411 "), "and they are filed, not obeyed");
+    assert_eq!(client.ask("GROUP control").split(' ').nth(1), Some("1"));
 }

@@ -58,6 +58,9 @@ command_timeout = "1 s"
 connections_max = 12000
 connections_per_address_max = 12000
 
+[moderation]
+sendmail = "/bin/false %s"
+
 [[buffer]]
 name = "text0"
 path = "text0.cyc"
@@ -81,9 +84,6 @@ from = ["127.0.0.1"]
 read = "*"
 post = "*,!control"
 approve = "*"
-
-[moderation]
-sendmail = "/bin/false %s"
 "#;
 
 /// A running server.
