@@ -9,13 +9,13 @@ use super::Failure;
 /// Connections that may wait to be taken.
 const BACKLOG: i32 = 4096;
 
-/// Listens on every address of every `HOST:PORT`; a name that has several addresses needs one that works.
-pub(super) fn bind(listen: &[String]) -> Result<Vec<TcpListener>, Failure> {
+/// Listens on every address of every `HOST:PORT` of a key in `[site]`; a name that has several addresses needs one that works.
+pub(super) fn bind(listen: &[String], key: &str) -> Result<Vec<TcpListener>, Failure> {
     let mut listeners = Vec::new();
     for name in listen {
         let cannot = |error: &dyn std::fmt::Display| {
             Failure::Problem(format!(
-                "cannot listen on {name}: {error}; another address can be set with listen in [site]"
+                "cannot listen on {name}: {error}; another address can be set with {key} in [site]"
             ))
         };
         let addresses = name.to_socket_addrs().map_err(|error| cannot(&error))?;
@@ -48,10 +48,13 @@ mod tests {
 
     #[test]
     fn a_port_in_use_is_told_with_its_name() {
-        let first = bind(&["127.0.0.1:0".into()]).unwrap();
+        let first = bind(&["127.0.0.1:0".into()], "listen").unwrap();
         let taken = first[0].local_addr().unwrap().to_string();
-        let Failure::Problem(text) = bind(std::slice::from_ref(&taken)).unwrap_err() else { panic!() };
+        let Failure::Problem(text) = bind(std::slice::from_ref(&taken), "tls_listen").unwrap_err() else {
+            panic!()
+        };
         assert!(text.starts_with(&format!("cannot listen on {taken}: ")), "{text}");
+        assert!(text.ends_with("another address can be set with tls_listen in [site]"), "{text}");
         std::net::TcpStream::connect(&taken).unwrap();
     }
 }

@@ -40,8 +40,8 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
         );
     }
     let listeners = Listeners {
-        plain: listeners::bind(&config.site.listen)?,
-        tls: listeners::bind(&config.site.tls_listen)?,
+        plain: listeners::bind(&config.site.listen, "listen")?,
+        tls: listeners::bind(&config.site.tls_listen, "tls_listen")?,
     };
     let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
     let shutdown = {

@@ -9,6 +9,7 @@ use rustls::ProtocolVersion;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -249,9 +250,12 @@ fn a_new_certificate_needs_no_restart_and_a_bad_one_changes_nothing() {
     }
 }
 
-/// Whether the client may offer articles, or the code of the refusal.
+/// Whether the client may offer articles, or the code of the refusal. Each time another article: the one before may still be
+/// reserved for a connection that has just been closed.
 fn offer(client: &mut Layers) -> String {
-    client.ask("IHAVE <offered@x.example>").chars().take(3).collect()
+    static OFFERED: AtomicU32 = AtomicU32::new(0);
+    let number = OFFERED.fetch_add(1, Ordering::Relaxed);
+    client.ask(&format!("IHAVE <offered{number}@x.example>")).chars().take(3).collect()
 }
 
 #[test]
