@@ -102,6 +102,22 @@ pub(super) enum Command {
         file: PathBuf,
     },
 
+    /// List, add, grow, retire, move or remove buffers, while the server runs or not
+    #[command(
+        long_about = "List, add, grow, retire, move or remove buffers, while the server runs or not.\n\n\
+        The configuration is changed with them, and no more of its text than must be: whoever runs the server needs the \
+        right to write it. PATH is relative to the directory in data, as in the configuration."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel buffer add text2 --class text --size \"20 GiB\"\n  \
+        newsreel buffer grow text2 \"40 GiB\"\n  newsreel buffer move text0 /disk2/text0.cyc\n  \
+        newsreel buffer retire text1\n  newsreel buffer remove text1 --articles")]
+    Buffer {
+        #[command(subcommand)]
+        command: BufferCommand,
+        #[command(flatten)]
+        at: Where,
+    },
+
     /// Add, change, remove, list, import or export groups
     Group {
         #[command(subcommand)]
@@ -208,6 +224,64 @@ pub(super) enum Command {
 pub(super) enum Order {
     /// Read the certificates anew; if they cannot be used, the old ones stay
     Reload,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum BufferCommand {
+    /// List the buffers
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a buffer and let a class use it
+    Add {
+        /// Its name
+        name: String,
+        /// The class that is to use it
+        #[arg(long)]
+        class: String,
+        /// Its file or block device [default: NAME.cyc]
+        #[arg(long)]
+        path: Option<String>,
+        /// Its size [default: that of the file or device]
+        #[arg(long, value_parser = units::parse_size)]
+        size: Option<u64>,
+        /// Articles begin at multiples of so many bytes: a power of two from 64 to 16384 [default: 64]
+        #[arg(long, value_name = "BYTES")]
+        block: Option<u32>,
+    },
+    /// Give a buffer more room; everything in it stays where it is
+    Grow {
+        /// Its name
+        name: String,
+        /// Its new size
+        #[arg(value_parser = units::parse_size)]
+        size: u64,
+    },
+    /// Let a buffer take no more articles; those it holds stay readable
+    Retire {
+        /// Its name
+        name: String,
+        /// Let it take articles again
+        #[arg(long)]
+        undo: bool,
+    },
+    /// Move a buffer to another file or block device
+    Move {
+        /// Its name
+        name: String,
+        /// Where to
+        path: String,
+    },
+    /// Take a retired buffer out of the spool; its file is left behind
+    Remove {
+        /// Its name
+        name: String,
+        /// Even if it still holds articles, which then are gone
+        #[arg(long)]
+        articles: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,6 +6,7 @@
 
 mod args;
 mod bar;
+mod buffer;
 mod care;
 mod check;
 mod control;
@@ -101,6 +102,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Check { at, access } => check::check(&at, &access),
         Command::Show { at } => check::show(&at),
         Command::ExplainConfig { key } => check::explain(key.as_deref().unwrap_or_default()),
+        Command::Buffer { command, at } => buffer::run(command, &at),
         Command::Group { command, at } => group::run(command, &at),
         Command::User { command, at } => user::run(command, &at),
         Command::Status { at, json } => status::status(&at, json),

@@ -53,7 +53,12 @@ impl Reach {
                 })));
                 Ok(true)
             }
-            Self::Here(spool) => Ok(operations::execute(request, spool, &mut hear)),
+            Self::Here(spool) => Ok(match request {
+                Request::BufferChange { name, change } => {
+                    operations::buffers::change(spool, config, name, change, &mut hear)
+                }
+                other => operations::execute(other, spool, &mut hear),
+            }),
         }
     }
 

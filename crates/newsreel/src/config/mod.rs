@@ -10,6 +10,7 @@ mod checks;
 mod cidr;
 mod distributions;
 mod draft;
+pub(crate) mod edit;
 pub(crate) mod faults;
 mod groups;
 pub mod keys;

@@ -142,7 +142,12 @@ fn answer(
                     failure = say(replies, &reply).and_then(|()| replies.flush()).err();
                 }
             };
-            let ok = operations::execute(other, &site.spool, &mut sink);
+            let ok = match other {
+                Request::BufferChange { name, change } => {
+                    operations::buffers::change(&site.spool, &site.config, name, change, &mut sink)
+                }
+                other => operations::execute(other, &site.spool, &mut sink),
+            };
             failure.map_or(Ok(ok), Err)
         }
     }

@@ -42,6 +42,15 @@ pub enum Request {
         /// A wildmat; absent: all.
         wildmat: Option<String>,
     },
+    /// The buffers; answered by [`Reply::Buffer`] each, in the order of their making.
+    BufferList,
+    /// Change a buffer, and the configuration with it; answered by [`Reply::Progress`] and [`Reply::Text`] lines.
+    BufferChange {
+        /// Its name.
+        name: String,
+        /// What is to be done.
+        change: BufferChange,
+    },
     /// What is known of a token, Message-ID (`<...>`) or file; answered by [`Reply::Text`] lines.
     Explain {
         /// The token, Message-ID or path of a file.
@@ -64,6 +73,64 @@ pub enum Request {
         /// Names and high water marks.
         marks: Vec<(String, u64)>,
     },
+}
+
+/// What is to be done with a buffer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum BufferChange {
+    /// Make it.
+    Add {
+        /// Its file or device, as the configuration is to have it.
+        path: String,
+        /// Its size in bytes; absent: what the file or device has.
+        size: Option<u64>,
+        /// Its block in bytes; absent: the default.
+        block: Option<u32>,
+        /// The class that it is for.
+        class: String,
+    },
+    /// Give it more room.
+    Grow {
+        /// Its new size in bytes.
+        size: u64,
+    },
+    /// Let it take no more articles, or take them again.
+    Retire {
+        /// Which of the two.
+        retired: bool,
+    },
+    /// Move it while serving goes on.
+    Move {
+        /// Its new file or device, as the configuration is to have it.
+        path: String,
+    },
+    /// Take it out of the spool.
+    Remove {
+        /// Even if it still holds articles.
+        articles: bool,
+    },
+}
+
+/// A buffer, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferRow {
+    /// Its name.
+    pub name: String,
+    /// The class that it belongs to.
+    pub class: String,
+    /// Its file or device.
+    pub path: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Its block in bytes.
+    pub block_bytes: u32,
+    /// Bytes between its oldest article and its write position.
+    pub used_bytes: u64,
+    /// Whether it takes no more articles.
+    pub retired: bool,
+    /// Unix seconds of the arrival of its oldest article; absent: it is empty.
+    pub oldest_arrival: Option<u64>,
 }
 
 /// A group, as it is added or listed.
@@ -105,6 +172,8 @@ pub enum Reply {
         /// Why it could not be done.
         error: Option<String>,
     },
+    /// A buffer.
+    Buffer(BufferRow),
     /// A line of explanation.
     Text(String),
     /// How far long work is.

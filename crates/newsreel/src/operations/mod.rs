@@ -3,6 +3,7 @@
 //! The same for a running server (`control_socket` calls it) and for a command that opened the spool itself (`cli`), so
 //! that both answer alike. Filing articles is not here: that is `ingest`. Everything blocks.
 
+pub mod buffers;
 mod groups;
 mod sink;
 #[cfg(test)]
@@ -31,7 +32,12 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::Explain { subject } => explain(spool, subject, sink),
         Request::Verify => verify(spool, sink),
         Request::RaiseHigh { marks } => groups::raise_high(spool, marks, sink),
-        Request::Status | Request::Rnews | Request::Import | Request::Reload => {
+        Request::BufferList => buffers::list(spool, sink),
+        Request::Status
+        | Request::BufferChange { .. }
+        | Request::Rnews
+        | Request::Import
+        | Request::Reload => {
             sink(Reply::Error("this request is not carried out on the spool alone".into()));
             false
         }

@@ -7,6 +7,7 @@
 mod access;
 mod auth;
 mod bad_input;
+mod buffers;
 mod cancel_lock;
 mod client;
 mod clients;
