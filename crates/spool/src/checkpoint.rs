@@ -64,6 +64,8 @@ pub(crate) struct Checkpoint {
     pub groups: Vec<GroupCheckpoint>,
     /// Length of the file.
     pub bytes: u64,
+    /// Its other copy is damaged, missing or older.
+    pub alone: bool,
 }
 
 /// A checkpoint taken in memory: the file's bytes and what must be durable before it.
@@ -234,8 +236,10 @@ impl Taken {
 impl Checkpoint {
     /// Reads the newer of the checkpoint's two copies; `None` if there is none, or both are damaged.
     pub fn read(disk: &dyn Disk, dir: &Path) -> Option<Self> {
-        let copies = NAMES.iter().filter_map(|name| Self::read_copy(disk, &dir.join(name)).ok().flatten());
-        copies.max_by_key(|c| c.position)
+        let copy = |name| Self::read_copy(disk, &dir.join(name)).ok().flatten();
+        let copies: Vec<Self> = NAMES.into_iter().filter_map(copy).collect();
+        let alone = copies.len() < NAMES.len() || copies.windows(2).any(|w| w[0].position != w[1].position);
+        copies.into_iter().max_by_key(|c| c.position).map(|c| Self { alone, ..c })
     }
 
     /// Reads one copy; `Ok(None)` if it is damaged.

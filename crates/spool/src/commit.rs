@@ -582,6 +582,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Writes one of the two copies of each volume's state header.
+    pub fn write_headers(&self) -> io::Result<()> {
+        self.folds.shared.volumes.load().all().iter().try_for_each(|v| v.write_header(unix_now()))
+    }
+
     /// Commits one row and makes it durable before it is applied: for rows whose application changes bytes in place.
     pub fn commit_now(&mut self, row: &Row<'_>) -> Result<(), Trouble> {
         self.accepting()?;
@@ -632,7 +637,7 @@ impl Writer {
     }
 
     /// Begins a journal file; each starts with what a rebuild could not find in the buffers.
-    fn next_journal_file(&mut self) -> io::Result<()> {
+    pub fn next_journal_file(&mut self) -> io::Result<()> {
         self.journal.next_file()?;
         self.push_state();
         self.journal.write()?;

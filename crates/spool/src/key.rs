@@ -14,19 +14,26 @@ pub struct Key(pub u128);
 
 /// Makes keys.
 #[derive(Clone)]
-pub struct KeyHasher(SipHasher13);
+pub struct KeyHasher {
+    hasher: SipHasher13,
+    secret: [u8; 16],
+}
 
 impl KeyHasher {
     /// A hasher with the site's secret.
     pub fn new(secret: [u8; 16]) -> Self {
-        Self(SipHasher13::new_with_key(&secret))
+        Self { hasher: SipHasher13::new_with_key(&secret), secret }
     }
 
     /// The key of a Message-ID, given with its angle brackets.
     pub fn key(&self, message_id: &[u8]) -> Key {
-        let mut hasher = self.0;
+        let mut hasher = self.hasher;
         hasher.write(message_id);
         Key(hasher.finish128().as_u128())
+    }
+
+    pub(crate) fn secret(&self) -> &[u8; 16] {
+        &self.secret
     }
 }
 

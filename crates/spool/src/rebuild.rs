@@ -21,7 +21,8 @@ use crate::reading::Patience;
 use crate::recovery::{self, Paths};
 use crate::residents::Resident;
 use crate::token::{MethodKind, Token};
-use regions::{Record, Region, Regions};
+pub(crate) use regions::Region;
+use regions::{Record, Regions};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::Path;
@@ -307,6 +308,7 @@ impl Leftovers {
                     visit(position, row)?;
                 }
             }
+            self.whole &= !reader.row_follows()?;
             let Some(start) = reader.start_after(reader.position()) else { break };
             self.whole = false;
             reader = JournalReader::open(disk, journal, Some(start))?;
@@ -428,22 +430,26 @@ fn is_older(volume: &dyn Volume, place: u64) -> bool {
 }
 
 /// Reads a volume's records in place order. What the disk cannot read is passed over.
-struct Scan<'a> {
+pub(crate) struct Scan<'a> {
     volume: &'a dyn Volume,
-    at: u64,
-    end: u64,
+    /// Where it stands.
+    pub at: u64,
+    /// Records that begin before are found.
+    pub end: u64,
     chunk: Vec<u8>,
     chunk_at: u64,
     /// Up to here no more is read at a time than is asked for: the disk failed near.
     careful_to: u64,
     /// Takes records of whatever cycle; `at` then tells no more than where in the area they are.
     any_cycle: bool,
-    live: bool,
+    /// Whether the record found last is not cancelled.
+    pub live: bool,
     record: std::ops::Range<usize>,
 }
 
 impl<'a> Scan<'a> {
-    fn new(volume: &'a dyn Volume) -> Self {
+    /// Over everything that may live.
+    pub fn new(volume: &'a dyn Volume) -> Self {
         Self {
             volume,
             at: volume.tail().max(volume.first()),
@@ -482,7 +488,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Goes to the next record that is whole; `None` at the end.
-    fn next(&mut self) -> Option<RecordHeader> {
+    pub fn next(&mut self) -> Option<RecordHeader> {
         while self.at < self.end {
             let (place, any_cycle, volume) = (self.at, self.any_cycle, self.volume);
             let here = |h: &RecordHeader| {

@@ -2,7 +2,7 @@
 
 use crate::commit::{Entry, NUMBER_MAX, Outcome, Ticket, Writer};
 use crate::config::{Durability, SpoolConfig};
-use crate::disk::Disk;
+use crate::disk::{Disk, Open};
 use crate::error::{ReadError, SpoolError, Trouble, TroubleKind};
 use crate::fold::Shared;
 use crate::groups::{Group, GroupChange, GroupId, GroupTable, Marks, NewGroup};
@@ -69,7 +69,7 @@ impl Spool {
     ) -> Result<(Self, Recovery), SpoolError> {
         let lock = recovery::lock(&*disk, &config.dir)?;
         let (mut writer, recovery) = recovery::recover(disk, config, progress)?;
-        if recovery.new || recovery.power_lost || recovery.rebuilt.is_some() {
+        if recovery.new || recovery.power_lost || recovery.rebuilt.is_some() || recovery.lone_checkpoint {
             let dir = writer.folds.shared.config.dir.clone();
             writer.checkpoint().map_err(SpoolError::io("take a checkpoint in", dir))?;
         }
@@ -431,6 +431,48 @@ impl Spool {
     /// The dictionaries that articles were or are compressed with, oldest first.
     pub fn dictionaries(&self) -> Vec<DictionaryStatus> {
         self.shared.packing.status()
+    }
+
+    pub(crate) fn writer(&self) -> &Mutex<Writer> {
+        &self.writer
+    }
+
+    /// Takes a checkpoint of the indexes and waits until it is on disk.
+    pub fn checkpoint(&self) -> io::Result<()> {
+        loop {
+            self.await_checkpoint();
+            let mut writer = self.writer.lock();
+            if let Some(trouble) = self.sync.trouble() {
+                return Err(io::Error::other(trouble.to_string()));
+            }
+            if self.sync.is_checkpoint_pending() {
+                continue;
+            }
+            // With those of the checkpoint both copies of each header are written.
+            writer.write_headers()?;
+            writer.checkpoint()?;
+            drop(writer);
+            self.await_checkpoint();
+            return Ok(());
+        }
+    }
+
+    /// Waits while a checkpoint is being written.
+    pub(crate) fn await_checkpoint(&self) {
+        while self.sync.is_checkpoint_pending() && self.sync.trouble().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Writes the file `secret` again.
+    pub(crate) fn write_secret(&self) -> io::Result<()> {
+        let path = self.shared.config.dir.join("secret");
+        let file = self.shared.disk.open(&path, Open::CreatePrivate)?;
+        file.set_len(0)?;
+        let text = crate::recovery::secret_text(self.shared.hasher.secret());
+        file.write_all_at(&[io::IoSlice::new(text.as_bytes())], 0)?;
+        file.sync()?;
+        self.shared.disk.sync_dir(&self.shared.config.dir)
     }
 
     /// Writes copies of dictionaries again that are damaged or missing on disk; returns how many.

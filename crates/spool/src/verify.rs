@@ -1,19 +1,37 @@
 //! Checks spool and indexes against each other, while serving.
+//!
+//! Each group with its rows, articles and history entries; each entry of history; each record of the buffers with its usage bit
+//! and history entry ([`buffers`]); the files that have checksums ([`files`]). Articles that die meanwhile are no findings. What can
+//! be put right is put right by [`crate::repair`].
+
+mod buffers;
+mod files;
 
 use crate::groups::Group;
+use crate::key::Key;
 use crate::method::cnfs::record;
-use crate::overview::Rows;
+use crate::overview::{RowEntry, Rows};
 use crate::progress::Progress;
 use crate::reading::{ArticleBuf, Lookup, Patience};
+use crate::repair::Damage;
 use crate::spool::Spool;
+use crate::token::MethodKind;
 
 /// One thing that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The group and number concerned, or a buffer's name and a place.
     pub place: String,
-    /// What is wrong with it.
+    /// What is wrong with it, and what that means.
     pub what: String,
+    pub(crate) damage: Option<Damage>,
+}
+
+impl Finding {
+    /// What `--repair` does about it; `None`: nothing can be done.
+    pub fn repair(&self) -> Option<&'static str> {
+        self.damage.as_ref().map(Damage::repair)
+    }
 }
 
 /// What a check found.
@@ -25,6 +43,8 @@ pub struct VerifyReport {
     pub numbers: u64,
     /// History entries looked at.
     pub history: u64,
+    /// Records of the buffers looked at.
+    pub records: u64,
     /// Everything that is wrong, at most [`FINDINGS_MAX`] of it.
     pub findings: Vec<Finding>,
     /// How much more is wrong.
@@ -40,9 +60,9 @@ impl VerifyReport {
         self.findings.len() as u64 + self.more
     }
 
-    fn found(&mut self, place: impl Into<String>, what: impl Into<String>) {
+    fn found(&mut self, place: impl Into<String>, what: impl Into<String>, damage: Option<Damage>) {
         if self.findings.len() < FINDINGS_MAX {
-            self.findings.push(Finding { place: place.into(), what: what.into() });
+            self.findings.push(Finding { place: place.into(), what: what.into(), damage });
         } else {
             self.more += 1;
         }
@@ -50,8 +70,7 @@ impl VerifyReport {
 }
 
 impl Spool {
-    /// Reads every article by every number, checks its bytes, its overview row and its history entry, and that every
-    /// entry of history with a living article leads to whole bytes. Articles that die meanwhile are no findings.
+    /// Checks everything against everything; see the module. Reads each article twice.
     pub fn verify(&self, progress: &dyn Progress) -> VerifyReport {
         let mut report = VerifyReport::default();
         let groups = self.groups();
@@ -64,8 +83,8 @@ impl Spool {
         }
         progress.finish();
         self.verify_history(progress, &mut report);
-        self.verify_residents(&mut report);
-        self.shared.packing.verify(&mut |place, what| report.found(place, what));
+        self.verify_buffers(progress, &mut report);
+        self.verify_files(&mut report);
         report
     }
 
@@ -79,13 +98,33 @@ impl Spool {
         for block in blocks.iter().filter(|b| b.live > 0) {
             match block.read(group.id, Patience::Wait, &mut rows, &mut raw) {
                 Ok(()) => seen += self.verify_rows(group, &rows, buf, report),
-                Err(e) => {
-                    report.found(format!("{}:{}-{}", group.name, block.first, block.last), e.to_string())
+                Err(_) => {
+                    let place = format!("{}:{}-{}", group.name, block.first, block.last);
+                    let what = "the block of overview rows is damaged: OVER of these numbers fails";
+                    let (first, last) = (block.first, block.last);
+                    report.found(place, what, Some(Damage::Block { group: group.id, first, last }));
                 }
             }
         }
         seen += self.verify_rows(group, &open, buf, report);
         report.numbers += seen;
+        self.verify_living(group, report);
+    }
+
+    /// Every living number must have a row.
+    fn verify_living(&self, group: &Group, report: &mut VerifyReport) {
+        let state = group.state();
+        let without: Vec<u64> = state
+            .live
+            .range(0..=u64::MAX)
+            .filter(|n| state.overview.open.find(*n).is_none() && state.overview.block_of(*n).is_none())
+            .collect();
+        drop(state);
+        for number in without {
+            let damage = Damage::Number { group: group.id, number };
+            let what = "the number lives, but there is no overview row to it";
+            report.found(format!("{}:{number}", group.name), what, Some(damage));
+        }
     }
 
     fn verify_rows(
@@ -103,63 +142,86 @@ impl Spool {
             }
             seen += 1;
             let place = || format!("{}:{}", group.name, entry.number);
-            let id = rows.row(i).and_then(|row| netnews::overview_row::field(row, 4)).unwrap_or_default();
-            let key = self.key(id);
+            let row = rows.row(i).unwrap_or_default();
+            let key = self.key(netnews::overview_row::field(row, 4).unwrap_or_default());
             match self.read(&entry.token, Some(&key), Patience::Wait, buf) {
                 Ok(true) => {
                     let numbers = crate::rebuild::xref_numbers(&self.shared, buf.head());
                     if !numbers.contains(&(group.id, entry.number)) {
-                        report.found(place(), "the article's Xref does not name it");
+                        let damage = Damage::Number { group: group.id, number: entry.number };
+                        report.found(place(), "the article's Xref does not name it", Some(damage));
                     }
                 }
                 // It may have been overwritten while we looked.
                 Ok(false) if lives() => {
-                    report.found(place(), "its article cannot be read: damaged or missing")
+                    let damage = self.unreadable(entry, key, (group, row));
+                    let what = "its article cannot be read: damaged or missing";
+                    report.found(place(), what, Some(damage));
                 }
                 Ok(false) => continue,
-                Err(e) => report.found(place(), e.to_string()),
+                Err(e) => report.found(place(), e.to_string(), None),
             }
             if self.lookup(&key) != Lookup::Present(entry.token) && lives() {
-                report.found(place(), "history does not lead to its article");
+                let what = "history does not lead to its article: it cannot be had by Message-ID, and may be taken again";
+                let (token, arrived) = (entry.token, entry.arrived);
+                report.found(place(), what, Some(Damage::Unknown { key, token, arrived }));
             }
         }
         seen
     }
 
-    fn verify_residents(&self, report: &mut VerifyReport) {
-        let mut writer = self.writer.lock();
-        let volumes = self.shared.volumes.load();
-        for (volume, residents) in volumes.all().iter().zip(&mut writer.folds.residents) {
-            let found = &mut |page| {
-                let what = "is damaged; what it told is read from the buffer when it is needed";
-                report.found(format!("residents of {}, page at {page}", volume.name()), what);
-            };
-            residents.verify(found);
+    /// What is to be done about a row whose article cannot be read.
+    fn unreadable(&self, entry: &RowEntry, key: Key, (group, row): (&Group, &[u8])) -> Damage {
+        let (token, volumes) = (entry.token, self.shared.volumes.load());
+        let volume = volumes.get(token.volume);
+        let mut buf = Vec::new();
+        let whole = volume.is_some_and(|v| {
+            let read = v.fetch(token.place, Patience::Wait, &mut buf);
+            matches!(read, Ok(Some((h, true))) if h.key == key) && record::is_whole(&buf)
+        });
+        if whole {
+            return Damage::UsageBit { token };
         }
+        // The row repeats the Xref that the article had.
+        let xref = netnews::overview_row::field(row, netnews::overview_row::index::XREF).unwrap_or_default();
+        let mut numbers = crate::rebuild::xref_numbers(&self.shared, xref);
+        if !numbers.contains(&(group.id, entry.number)) {
+            numbers = vec![(group.id, entry.number)];
+        }
+        Damage::Article { key, token, numbers }
     }
 
     fn verify_history(&self, progress: &dyn Progress, report: &mut VerifyReport) {
-        progress.start("checking history", self.shared.history.entries());
+        let history = &self.shared.history;
+        progress.start("checking history", history.entries());
         let mut buf = Vec::new();
         let mut n = 0;
-        self.shared.history.for_each(0, &mut |number, record| {
+        history.for_each(0, &mut |number, record| {
             n += 1;
             if n % 65_536 == 0 {
                 progress.step(n);
             }
+            let place = || format!("history record {number}");
             let Some(record) = record else {
-                report.found(format!("history record {number}"), "is damaged");
+                let what = "is damaged: its Message-ID is not known any more, and may be taken again";
+                return report.found(place(), what, Some(Damage::HistoryRecord { number }));
+            };
+            if !history.is_indexed(&record) {
+                let what = "is not in the index: its Message-ID is not found, and may be taken again";
+                let key = Key(record.key_bits);
+                report.found(place(), what, Some(Damage::HistoryIndex { number, key }));
+            }
+            // The buffers' records are looked at one by one; the articles of other methods here.
+            let volumes = self.shared.volumes.load();
+            let Some(token) = record.token.filter(|t| volumes.is_alive(t)) else { return };
+            let Some(volume) = volumes.get(token.volume).filter(|v| v.method() != MethodKind::Cnfs) else {
                 return;
             };
-            if !self.shared.history.is_indexed(&record) {
-                report.found(format!("history record {number}"), "is not in the index");
-            }
-            let Some(token) = record.token.filter(|t| self.shared.volumes.load().is_alive(t)) else { return };
-            let volumes = self.shared.volumes.load();
-            let Some(volume) = volumes.get(token.volume) else { return };
-            let whole = matches!(volume.fetch(token.place, Patience::Wait, &mut buf), Ok(Some((_, true))) if record::is_whole(&buf));
-            if !whole && volume.is_alive(token.place) {
-                report.found(format!("{} {}", volume.name(), self.token_text(&token)), "the record is damaged");
+            let fetched = volume.fetch(token.place, Patience::Wait, &mut buf);
+            let whole = matches!(fetched, Ok(Some((_, true))) if record::is_whole(&buf));
+            // A number that still names it is told as well, with what can be done.
+            if !whole && volumes.is_alive(&token) {
+                report.found(self.token_text(&token), "the article is damaged", None);
             }
         });
         report.history = n;
@@ -174,7 +236,7 @@ mod tests {
     #[test]
     fn findings_beyond_the_most_kept_are_counted() {
         let mut report = VerifyReport::default();
-        (0..FINDINGS_MAX + 3).for_each(|n| report.found(format!("a:{n}"), "is wrong"));
+        (0..FINDINGS_MAX + 3).for_each(|n| report.found(format!("a:{n}"), "is wrong", None));
         assert_eq!((report.findings.len(), report.problems()), (FINDINGS_MAX, FINDINGS_MAX as u64 + 3));
     }
 }

@@ -4,6 +4,7 @@
 mod buffers;
 mod compress;
 mod crash;
+mod damage;
 mod figure4;
 mod floors;
 mod lifecycle;

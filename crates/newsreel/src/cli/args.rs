@@ -171,17 +171,22 @@ pub(super) enum Command {
         at: Where,
     },
 
-    /// Check every article and index
+    /// Check every article, index and file, and repair what can be repaired
     #[command(
-        long_about = "Check every article and index: bytes against checksums, overview rows and history against \
-        articles. Exit code 1 if anything is wrong."
+        long_about = "Check every article, index and file against its checksum and against the others: buffers and their \
+        bitmaps, journal, checkpoint, history, overview, active, residents, dictionaries. A running server goes on serving \
+        meanwhile. Each problem is named with what it means. With --repair each is mended where that is possible, and everything \
+        is checked again; no repair takes away anything that can be read. Exit code 1 if anything is (still) wrong."
     )]
     Verify {
         #[command(flatten)]
         at: Where,
-        /// If anything is wrong, make all indexes anew and check again (the server must be stopped)
+        /// Repair what is wrong, one thing after the other, while a server runs or not
         #[arg(long)]
         repair: bool,
+        /// With --repair: only say what would be done
+        #[arg(long, requires = "repair")]
+        dry_run: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -24,40 +24,57 @@ const HEAD_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug, Default, Serialize)]
 struct Findings {
     ok: bool,
-    problems: Vec<String>,
-    summary: String,
-    repaired: bool,
+    problems: Vec<Problem>,
+    summary: Vec<String>,
 }
 
-pub(super) fn verify(at: &Where, repair: bool, json: bool) -> Result<(), Failure> {
+/// Something wrong, and what became of it.
+#[derive(Debug, Default, Serialize)]
+struct Problem {
+    what: String,
+    /// What `--repair` does; absent: nothing can be done, or nothing was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repair: Option<String>,
+    repaired: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+pub(super) fn verify(at: &Where, repair: bool, dry_run: bool, json: bool) -> Result<(), Failure> {
     let config = at.load()?;
-    if repair {
-        stopped(&config, "verify --repair")?;
-    }
-    let mut findings = look(&config, json)?;
-    if repair && !findings.ok {
-        renew(&config)?;
-        findings = look(&config, json)?;
-        findings.repaired = true;
-    }
+    let request = if repair { Request::Repair { dry_run } } else { Request::Verify };
+    let mut findings = Findings::default();
+    findings.ok = reach::ask(&config, &request, &mut |reply| match reply {
+        Reply::Problem(what) => findings.problems.push(Problem { what, ..Problem::default() }),
+        Reply::Repair { what, error } => {
+            if let Some(problem) = findings.problems.last_mut() {
+                problem.repaired = !dry_run && error.is_none();
+                problem.repair = Some(what).filter(|what| !what.is_empty());
+                problem.error = error;
+            }
+        }
+        Reply::Text(text) => findings.summary.push(text),
+        _ => {}
+    })?;
     if json {
         say(serde_json::to_string_pretty(&findings).map_err(|error| Failure::Problem(error.to_string()))?)?;
+    } else {
+        findings.problems.iter().try_for_each(|problem| say(told(problem, repair, dry_run)))?;
+        findings.summary.iter().try_for_each(say)?;
     }
     if findings.ok { Ok(()) } else { Err(Failure::Told) }
 }
 
-fn look(config: &Config, json: bool) -> Result<Findings, Failure> {
-    let mut findings = Findings::default();
-    findings.ok = reach::ask(config, &Request::Verify, &mut |reply| match reply {
-        Reply::Problem(text) => findings.problems.push(text),
-        Reply::Text(text) => findings.summary = text,
-        _ => {}
-    })?;
-    if !json {
-        findings.problems.iter().try_for_each(say)?;
-        say(&findings.summary)?;
-    }
-    Ok(findings)
+/// A problem as it is printed: what is wrong, and below it what was or would be done.
+fn told(problem: &Problem, repair: bool, dry_run: bool) -> String {
+    let done = match (&problem.repair, &problem.error) {
+        _ if !repair => return problem.what.clone(),
+        (None, _) => "no repair: see the manual, or put the file back from a backup".to_owned(),
+        (Some(what), _) if dry_run => format!("would be repaired: {what}"),
+        (Some(what), None) => format!("repaired: {what}"),
+        (Some(what), Some(error)) => format!("NOT repaired ({error}): {what}"),
+    };
+    format!("{}\n  {done}", problem.what)
 }
 
 pub(super) fn rebuild(at: &Where) -> Result<(), Failure> {

@@ -108,7 +108,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Status { at, json } => status::status(&at, json),
         Command::Ctl { order, at } => ctl::run(&order, &at),
         Command::Explain { subject, at } => care::explain(&subject, &at),
-        Command::Verify { at, repair, json } => care::verify(&at, repair, json),
+        Command::Verify { at, repair, dry_run, json } => care::verify(&at, repair, dry_run, json),
         Command::Rebuild { at } => care::rebuild(&at),
         Command::Rnews { file, at } => rnews::rnews(file.as_deref(), &at),
         Command::Import { command, at } => import::import(command, &at),

@@ -61,6 +61,12 @@ pub enum Request {
     /// Read anew what a running server can read anew; answered by [`Reply::Text`], or by [`Reply::Error`] if all stays
     /// as it was.
     Reload,
+    /// As [`Request::Verify`], and mend what can be mended, unless it is a dry run; answered by [`Reply::Progress`], one
+    /// [`Reply::Problem`] for each thing that is wrong and one [`Reply::Repair`] for what was or would be done about it.
+    Repair {
+        /// Only tell what would be done.
+        dry_run: bool,
+    },
     /// File articles, which follow; answered by one [`Reply::Article`] each, in order.
     Rnews,
     /// File articles of another server, which follow framed as for [`Request::Rnews`]; the bytes of each are its arrival
@@ -187,6 +193,13 @@ pub enum Reply {
     },
     /// Something wrong that `verify` found.
     Problem(String),
+    /// What was done about the problem told before, or would be.
+    Repair {
+        /// What; empty: nothing can be done.
+        what: String,
+        /// Why it could not be done; absent: it was done, or the run is dry.
+        error: Option<String>,
+    },
     /// What became of an article of [`Request::Rnews`].
     Article {
         /// Its Message-ID, if it has one.

@@ -4,6 +4,7 @@
 //! that both answer alike. Filing articles is not here: that is `ingest`. Everything blocks.
 
 pub mod buffers;
+mod care;
 mod groups;
 mod sink;
 #[cfg(test)]
@@ -30,7 +31,8 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         }
         Request::GroupList { wildmat } => groups::list(spool, wildmat.as_deref(), sink),
         Request::Explain { subject } => explain(spool, subject, sink),
-        Request::Verify => verify(spool, sink),
+        Request::Verify => care::verify(spool, sink),
+        Request::Repair { dry_run } => care::repair(spool, *dry_run, sink),
         Request::RaiseHigh { marks } => groups::raise_high(spool, marks, sink),
         Request::BufferList => buffers::list(spool, sink),
         Request::Status
@@ -101,27 +103,6 @@ fn explain(spool: &Spool, subject: &str, sink: &mut Sink<'_>) -> bool {
         say(label, text);
     }
     explanation.alive
-}
-
-fn verify(spool: &Spool, sink: &mut Sink<'_>) -> bool {
-    let report = spool.verify(&sink::Relay::new(sink));
-    for finding in &report.findings {
-        sink(Reply::Problem(format!("{}: {}", finding.place, finding.what)));
-    }
-    sink(Reply::Text(format!(
-        "checked {} groups, {} article numbers and {} history entries: {}",
-        report.groups,
-        report.numbers,
-        report.history,
-        match report.problems() {
-            0 => "all is well".to_owned(),
-            1 => "1 problem".to_owned(),
-            n if report.more > 0 =>
-                format!("{n} problems, of which the first {} are told", report.findings.len()),
-            n => format!("{n} problems"),
-        }
-    )));
-    report.findings.is_empty()
 }
 
 /// The path of the control socket of a spool's directory.

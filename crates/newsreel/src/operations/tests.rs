@@ -135,6 +135,30 @@ fn an_article_is_explained_with_the_date_of_its_arrival() {
 }
 
 #[test]
+fn a_problem_is_told_with_its_repair_and_repaired() {
+    let (dir, spool) = spool();
+    let secret =
+        std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().path()).find(|p| p.ends_with("secret"));
+    let secret = secret.unwrap_or_else(|| spool.config().dir.join("secret"));
+    let whole = std::fs::read(&secret).unwrap();
+    std::fs::write(&secret, "something else").unwrap();
+    let (ok, replies) = run(&spool, &Request::Repair { dry_run: true });
+    let told = |replies: &[Reply]| {
+        let told = |r: &&Reply| matches!(r, Reply::Repair { what, error: None } if what == "write it again");
+        replies.iter().filter(told).count()
+    };
+    assert!(!ok && told(&replies) == 1, "{replies:?}");
+    assert_ne!(std::fs::read(&secret).unwrap(), whole);
+    let (ok, replies) = run(&spool, &Request::Repair { dry_run: false });
+    assert!(ok && told(&replies) == 1, "{replies:?}");
+    assert!(
+        matches!(replies.last(), Some(Reply::Text(text)) if text.ends_with("all is well")),
+        "{replies:?}"
+    );
+    assert_eq!(std::fs::read(&secret).unwrap(), whole);
+}
+
+#[test]
 fn an_empty_spool_verifies() {
     let (_dir, spool) = spool();
     let (ok, replies) = run(&spool, &Request::Verify);

@@ -196,6 +196,35 @@ impl History {
         self.log.write(number, &record::encode(key, token, arrived, number))
     }
 
+    /// Enters a record into the index that has no slot there. False if there is no room.
+    pub fn enter_index(&self, key: &Key, number: u64) -> bool {
+        let _writer = self.writer.lock();
+        let living = self.living();
+        let found = self.index.find(key, &living, |candidate| (candidate == number).then_some(()));
+        found.is_some() || self.index.insert(key, number, &living)
+    }
+
+    /// Writes an empty entry over a damaged record: one of a key that no Message-ID has, remembered as of the record before.
+    ///
+    /// # Errors
+    /// If there is no such record.
+    pub fn empty(&self, number: u64) -> io::Result<()> {
+        let _writer = self.writer.lock();
+        let living = self.living();
+        let words = self.log.read(number).filter(|_| living.contains(&number));
+        let words = words.ok_or_else(|| invalid_data("there is no such history record"))?;
+        if record::decode(&words, number).is_some() {
+            return Ok(());
+        }
+        let neighbour = number.checked_sub(1).filter(|n| living.contains(n)).unwrap_or(number + 1);
+        let arrived = self.log.read(neighbour).map_or(0, |words| record::raw_arrived(&words));
+        let _replacing = self.replacing.lock();
+        if self.log.write(number, &record::encode(&Key(0), None, arrived, number)) {
+            return Ok(());
+        }
+        Err(invalid_data("the history log has no place for this record"))
+    }
+
     /// Which records there are now. For a durable checkpoint: take it, then [`History::sync`], then store it.
     pub fn checkpoint(&self) -> Checkpoint {
         // Without the lock, a record could be counted whose slot is not there yet.
@@ -286,7 +315,8 @@ impl History {
 
     /// True if a look-up of this record's key finds it, or another of the same key. For verify.
     pub fn is_indexed(&self, record: &Record) -> bool {
-        self.lookup(&Key(record.key_bits)) != Found::None
+        // An entry that was emptied needs no slot.
+        record.key_bits == 0 || self.lookup(&Key(record.key_bits)) != Found::None
     }
 
     /// Bytes of the log's files.

@@ -20,7 +20,8 @@ const FRAME_BYTES: usize = 8;
 /// Longest payload: an article row has a bounded header block.
 const ROW_BYTES_MAX: usize = 1 << 20;
 
-fn file_name(start: u64) -> String {
+/// Name of the file that begins at a position.
+pub(crate) fn file_name(start: u64) -> String {
     format!("{start:016x}.journal")
 }
 

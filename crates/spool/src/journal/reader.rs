@@ -57,6 +57,47 @@ impl JournalReader {
         self.file.is_some()
     }
 
+    /// Starts of all files, ascending.
+    pub fn starts(&self) -> &[u64] {
+        &self.starts
+    }
+
+    /// Reads the rows of one file; returns where the last one ends, and whether anything but zeroes follows. Of a file whose
+    /// head is damaged it is the start and true.
+    pub fn look_over(disk: &Arc<dyn Disk>, dir: &Path, start: u64) -> io::Result<(u64, bool)> {
+        let mut reader = Self::open(disk, dir, Some(start))?;
+        // Not beyond the one file.
+        reader.starts.retain(|s| *s <= start);
+        while reader.next()?.is_some() {}
+        let Some((_, file)) = &reader.file else { return Ok((start, true)) };
+        let (mut head, mut frame) = ([0; FILE_HEAD_BYTES as usize], [0; FRAME_BYTES]);
+        file.read_at(&mut head, 0)?;
+        if !head.starts_with(FILE_MAGIC) || head[8..] != start.to_le_bytes() {
+            return Ok((start, true));
+        }
+        file.read_at(&mut frame, reader.position - start)?;
+        Ok((reader.position, frame.iter().any(|b| *b != 0)))
+    }
+
+    /// Whether a whole row lies in this file behind the first one that is not: then that is no end, but damage. A row is valid
+    /// only where it was written, so nothing else passes for one.
+    pub fn row_follows(&self) -> io::Result<bool> {
+        let Some((start, file)) = &self.file else { return Ok(false) };
+        let mut rest = vec![0; file.len()?.saturating_sub(self.position - start) as usize];
+        let n = file.read_at(&mut rest, self.position - start)?;
+        rest.truncate(n);
+        let used = rest.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+        let is_row = |at: usize| {
+            let frame = rest.get(at..)?.first_chunk::<FRAME_BYTES>()?;
+            let [a, b, c, d, crc @ ..] = *frame;
+            let len = u32::from_le_bytes([a, b, c, d]) as usize;
+            let payload =
+                rest.get(at + FRAME_BYTES..)?.get(..len).filter(|_| (1..=ROW_BYTES_MAX).contains(&len))?;
+            (checksum(self.position + at as u64, payload) == u32::from_le_bytes(crc)).then_some(())
+        };
+        Ok((1..used).any(|at| is_row(at).is_some()))
+    }
+
     /// Where the first file behind a position begins.
     pub fn start_after(&self, position: u64) -> Option<u64> {
         self.starts.iter().find(|s| **s > position).copied()
@@ -82,7 +123,8 @@ impl JournalReader {
         let file = self.disk.open(&self.dir.join(file_name(start)), Open::ReadOnly)?;
         let mut head = [0; FILE_HEAD_BYTES as usize];
         let n = file.read_at(&mut head, 0)?;
-        let ok = n == head.len() && head.starts_with(FILE_MAGIC) && head[8..] == start.to_le_bytes();
+        // A row proves itself; one of the two is enough to go on.
+        let ok = n == head.len() && (head.starts_with(FILE_MAGIC) || head[8..] == start.to_le_bytes());
         if !ok || position > start + file.len()? {
             return Ok(false);
         }

@@ -121,6 +121,11 @@ impl JournalWriter {
         self.end
     }
 
+    /// Where the file written to begins.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
     /// Position behind the last row pushed.
     pub fn pushed_end(&self) -> u64 {
         self.end + self.pending.len() as u64

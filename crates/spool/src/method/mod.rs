@@ -66,6 +66,15 @@ pub(crate) trait Volume: Send + Sync + Debug {
     fn is_alive(&self, place: u64) -> bool;
     /// Says that a record written here lives.
     fn mark_alive(&self, place: u64);
+    /// Says that no record lives here.
+    fn mark_dead(&self, place: u64) -> io::Result<()> {
+        let _ = place;
+        Ok(())
+    }
+    /// Calls `found` with what is wrong with its own state on disk.
+    fn verify(&self, found: &mut dyn FnMut(String)) {
+        let _ = found;
+    }
     /// Takes a cancelled or expired article out: marks its record (CNFS-12) or removes its files. Its row is durable.
     fn cancel(&self, place: u64, numbers: &[(GroupId, u64)]) -> io::Result<()>;
     /// Reads up to `buf.len()` bytes from a place on, not past the end of the area. Methods without records have none.

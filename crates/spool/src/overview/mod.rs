@@ -124,6 +124,23 @@ impl GroupOverview {
         Ok(())
     }
 
+    /// Writes other rows in the place of a closed block's; its numbers are within those of the old ones, and all live.
+    pub fn renew(
+        &mut self,
+        group: GroupId,
+        first: u64,
+        rows: &Rows,
+        segments: &mut Segments,
+    ) -> io::Result<()> {
+        let block = self.blocks.iter_mut().find(|b| b.first == first && b.live > 0);
+        let Some(block) = block else { return Ok(()) };
+        let (segment, offset, len) = segments.append(|out| rows.encode(group, out))?;
+        block.segment.live_blocks.fetch_sub(1, Ordering::Relaxed);
+        let count = rows.entries.len() as u32;
+        *block = BlockRef { segment, offset, len, count, live: count, ..block.clone() };
+        Ok(())
+    }
+
     /// Accounts for the death of a number; the live set is told by the caller.
     pub fn died(&mut self, number: u64) {
         let at = self.blocks.partition_point(|b| b.last < number);

@@ -144,10 +144,10 @@ pub(super) fn load_all(disk: &dyn Disk, dir: &Path) -> io::Result<HashMap<u32, A
 }
 
 /// Tells every copy that is not whole.
-pub(super) fn verify(disk: &dyn Disk, dir: &Path, found: &mut dyn FnMut(String, String)) {
+pub(super) fn verify(disk: &dyn Disk, dir: &Path, found: &mut dyn FnMut(String, String, bool)) {
     let all = match copies(disk, dir) {
         Ok(all) => all,
-        Err(e) => return found(dir.display().to_string(), format!("cannot be read: {e}")),
+        Err(e) => return found(dir.display().to_string(), format!("cannot be read: {e}"), false),
     };
     for copies in all.values() {
         let lost = copies.iter().all(|(_, d)| d.is_none());
@@ -157,7 +157,7 @@ pub(super) fn verify(disk: &dyn Disk, dir: &Path, found: &mut dyn FnMut(String, 
             } else {
                 "is damaged or missing; the other copy is whole, so nothing is lost"
             };
-            found(path.display().to_string(), what.to_owned());
+            found(path.display().to_string(), what.to_owned(), !lost);
         }
     }
 }

@@ -189,8 +189,8 @@ impl Packing {
         all
     }
 
-    /// Looks at all copies on disk; calls `found` with what is wrong.
-    pub fn verify(&self, found: &mut dyn FnMut(String, String)) {
+    /// Looks at all copies on disk; calls `found` with what is wrong, and whether it can be mended.
+    pub fn verify(&self, found: &mut dyn FnMut(String, String, bool)) {
         dictionary::verify(&*self.disk, &self.dir, found);
     }
 

@@ -27,7 +27,7 @@ const AHEAD: usize = 4;
 
 /// A record found, with the parts of its region's text that belong to it.
 #[derive(Debug, Clone)]
-pub(super) struct Record {
+pub(crate) struct Record {
     pub header: RecordHeader,
     /// It is not cancelled, and makes sense.
     pub live: bool,
@@ -40,7 +40,7 @@ pub(super) struct Record {
 
 /// What a region holds.
 #[derive(Debug, Default)]
-pub(super) struct Region {
+pub(crate) struct Region {
     pub records: Vec<Record>,
     /// Where the last record ends, at least the region's end.
     end: u64,
@@ -51,6 +51,9 @@ pub(super) struct Region {
 }
 
 impl Region {
+    /// A good length of what is read at once.
+    pub const BYTES_MAX: u64 = REGION_BYTES_MAX;
+
     /// Groups and numbers of a record.
     pub fn numbers(&self, record: &Record) -> &[(GroupId, u64)] {
         self.numbers.get(record.numbers.start as usize..record.numbers.end as usize).unwrap_or_default()
@@ -66,8 +69,8 @@ impl Region {
         self.text.get(record.fields.start as usize..record.fields.end as usize).unwrap_or_default()
     }
 
-    /// Reads the records that begin in a range of places.
-    fn read(&mut self, shared: &Shared, scan: &mut Scan<'_>, range: Range<u64>) {
+    /// Reads the records that begin in a range of places; returns where the last one ends, at least the range's end.
+    pub fn read(&mut self, shared: &Shared, scan: &mut Scan<'_>, range: Range<u64>) -> u64 {
         self.records.clear();
         self.numbers.clear();
         self.text.clear();
@@ -100,6 +103,7 @@ impl Region {
             });
         }
         self.end = scan.at;
+        self.end
     }
 
     /// Appends what OVER tells of an article; false if it makes no sense, or its dictionary is lost.

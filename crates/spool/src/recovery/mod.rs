@@ -28,7 +28,7 @@ use crate::rebuild;
 use crate::syncer::{SyncState, UNSYNCED_BYTES_MAX};
 use crate::token::MethodKind;
 use parts::Source;
-pub(crate) use parts::secret_of;
+pub(crate) use parts::{read_secret, secret_of, secret_text};
 use replay::{Survey, push_voids, replay, survey};
 use std::fmt;
 use std::io;
@@ -53,6 +53,8 @@ pub struct Recovery {
     pub given_up: u64,
     /// Articles found by rebuilding the indexes from the buffers.
     pub rebuilt: Option<u64>,
+    /// A copy of the checkpoint is damaged or missing: another one must be taken.
+    pub(crate) lone_checkpoint: bool,
 }
 
 impl fmt::Display for Recovery {
@@ -121,6 +123,7 @@ fn open(
     let checkpoint = Checkpoint::read(&*disk, &paths.index);
     let found = open_buffers(&*disk, &config)?;
     let used = found.iter().flatten().any(|f| f.header.as_ref().is_some_and(|h| h.written > 2));
+    recovery.lone_checkpoint = checkpoint.as_ref().is_some_and(|c| c.alone);
     recovery.new = checkpoint.is_none() && journal_oldest.is_none() && !used;
 
     let source = Source { disk: &disk, config: &config, found: &found, checkpoint: None, rebuild: None };
@@ -140,7 +143,7 @@ fn open(
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
         let folds = fresh(&source, progress)?;
         let survey = survey(&disk, &paths, 0, &folds).map_err(io("read journal in"))?;
-        if recovery.new || !survey.broken && tells_all(&survey, &found) {
+        if recovery.new || survey.reached && !survey.broken && tells_all(&survey, &found) {
             let at = Start { position: 0, checkpoint_bytes: 0, survey };
             return go_on(folds, config, &paths, at, recovery, progress);
         }
@@ -274,6 +277,11 @@ fn go_on(
         let head = volume.next_cycle(volume.next_cycle(volume.head()));
         journal.push(&Row::Skip { volume: volume.id(), head });
         folds.displace(index, head).map_err(io("replay journal in"))?;
+    }
+    if recovery.crashed || recovery.rebuilt.is_some() {
+        // Over the copy of each header that may have been cut off; a rebuild may have none at all.
+        let now = crate::clock::unix_now();
+        volumes.all().iter().try_for_each(|v| v.write_header(now)).map_err(io("write a header of"))?;
     }
     if recovery.rebuilt.is_some() {
         // What the buffers hold is durable from here on, and a journal with a gap is known as such.

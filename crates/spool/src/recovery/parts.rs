@@ -157,7 +157,7 @@ fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Res
 const SECRET_FILE_BYTES: usize = 42;
 
 /// The file `secret`.
-fn secret_text(secret: &[u8; 16]) -> String {
+pub(crate) fn secret_text(secret: &[u8; 16]) -> String {
     let digits = hex(secret);
     format!("{digits} {:08x}\n", crc32c::crc32c(digits.as_bytes()))
 }

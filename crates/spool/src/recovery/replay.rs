@@ -50,6 +50,7 @@ pub(super) fn survey(disk: &Arc<dyn Disk>, paths: &Paths, from: u64, folds: &Fol
     survey.end = reader.position();
     survey.reached = reader.is_open();
     survey.power_lost = !survey.closed && survey.boot_id != disk.boot_id();
+    let hole = reader.row_follows()?;
     let mut later = Survey { rows: 0, ..survey.clone() };
     let mut follows = false;
     while let Some(start) = reader.start_after(survey.end.max(reader.position())) {
@@ -60,8 +61,9 @@ pub(super) fn survey(disk: &Arc<dyn Disk>, paths: &Paths, from: u64, folds: &Fol
         }
     }
     // A power cut makes holes only in what was not durable yet.
-    survey.broken =
-        follows && (later.closed || later.boot_id == disk.boot_id() || later.durable > survey.end);
+    survey.broken = follows
+        && (later.closed || later.boot_id == disk.boot_id() || later.durable > survey.end)
+        || hole && !survey.power_lost;
     Ok(survey)
 }
 

@@ -104,6 +104,12 @@ impl Geometry {
         }
     }
 
+    /// See [`Volume::room`](crate::method::Volume::room). The cycle before `base` ends there, whatever room there is now.
+    pub fn room(&self, place: u64) -> u64 {
+        let rest = self.offset(place).map_or(0, |offset| self.area.saturating_sub(offset));
+        if place < self.base { rest.min(self.base - place) } else { rest }
+    }
+
     /// See [`Volume::place_in`](crate::method::Volume::place_in).
     pub fn place_in(&self, cycle: u64, offset: u64) -> Option<u64> {
         match cycle.checked_sub(self.base_cycle) {

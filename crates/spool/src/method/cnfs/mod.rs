@@ -331,6 +331,10 @@ impl Volume for Cycbuff {
         self.geometry.offset(place)
     }
 
+    fn room(&self, place: u64) -> u64 {
+        self.geometry.room(place)
+    }
+
     fn cycle(&self, place: u64) -> u64 {
         self.geometry.cycle(place)
     }
@@ -395,6 +399,27 @@ impl Volume for Cycbuff {
     fn mark_alive(&self, place: u64) {
         if let Some((word, mask)) = self.bit(place) {
             word.fetch_or(mask.to_le(), Ordering::AcqRel);
+        }
+    }
+
+    fn mark_dead(&self, place: u64) -> io::Result<()> {
+        if let Some((word, mask)) = self.bit(place).filter(|_| self.is_alive(place)) {
+            word.fetch_and(!mask.to_le(), Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    fn verify(&self, found: &mut dyn FnMut(String)) {
+        for slot in 0..HEADERS_BYTES / SLOT_BYTES {
+            let mut bytes = vec![0; SLOT_BYTES as usize];
+            let whole = |bytes: &mut [u8]| {
+                self.file.read_exact_at(bytes, slot * SLOT_BYTES).is_ok()
+                    && BufferHeader::decode(bytes).is_some_and(|h| h.encode() == bytes)
+            };
+            // It may just be written.
+            if !whole(&mut bytes) && !whole(&mut bytes) {
+                found(format!("copy {slot} of its header is damaged; the other one serves as well"));
+            }
         }
     }
 
