@@ -110,6 +110,10 @@ fn trial(sim: &SimDisk, path: &Path, bit: u64, want: &BTreeSet<u64>, all: u64) -
     }
     let mended =
         !kept.iter().any(|k| what.contains(k)) && !what.contains("index-") && bytes(&disk, path) != flipped;
+    // A journal file's head is.
+    let head = |bytes: &[u8]| bytes.get(..16).map(<[u8]>::to_vec);
+    let mended =
+        mended || what.contains(".journal") && bit < 128 && head(&bytes(&disk, path)) != head(&flipped);
     let first = readable(&spool, all);
     assert!(first.is_subset(want), "{what}: what was gone is back");
     let report = spool.repair(false, &());
@@ -225,8 +229,7 @@ fn a_dry_run_changes_nothing_and_names_each_repair() {
         spool
             .groups()
             .iter()
-            .map(|g| spool.over(g.id, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut rows).is_ok())
-            .all(|ok| ok)
+            .all(|g| spool.over(g.id, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut rows).is_ok())
     };
     assert!(!over(&spool), "the dry run mended it");
     let done = spool.repair(false, &());

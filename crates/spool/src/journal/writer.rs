@@ -85,6 +85,7 @@ impl JournalWriter {
                 }
                 let file = open_file(*start)?;
                 file.set_len(end - start)?;
+                mend_head(&*file, *start)?;
                 file.sync()?;
                 reserve(&*file, file_bytes)?;
                 (file, *start, end)
@@ -201,9 +202,20 @@ fn new_file(disk: &dyn Disk, dir: &Path, start: u64, file_bytes: u64) -> io::Res
     let file = disk.open(&dir.join(file_name(start)), Open::Create)?;
     file.set_len(0)?;
     reserve(&*file, file_bytes)?;
-    let start = start.to_le_bytes();
-    file.write_all_at(&[IoSlice::new(FILE_MAGIC), IoSlice::new(&start)], 0)?;
+    write_head(&*file, start)?;
     Ok(file)
+}
+
+fn write_head(file: &dyn DiskFile, start: u64) -> io::Result<()> {
+    file.write_all_at(&[IoSlice::new(FILE_MAGIC), IoSlice::new(&start.to_le_bytes())], 0)
+}
+
+/// Writes the head again of a file whose making was cut off.
+fn mend_head(file: &dyn DiskFile, start: u64) -> io::Result<()> {
+    let mut head = [0; FILE_HEAD_BYTES as usize];
+    file.read_at(&mut head, 0)?;
+    let whole = head.starts_with(FILE_MAGIC) && head.ends_with(&start.to_le_bytes());
+    if whole { Ok(()) } else { write_head(file, start) }
 }
 
 /// Reserves a file's space: a full disk is met here, where nothing is lost by it, and not by a batch whose articles have

@@ -45,10 +45,10 @@ impl Spool {
     }
 
     fn verify_checkpoint(&self, paths: &Paths, report: &mut VerifyReport) {
-        let is_there = |name: &&str| self.shared.disk.open(&paths.index.join(name), Open::ReadOnly).is_ok();
+        let is_there = |name: &str| self.shared.disk.open(&paths.index.join(name), Open::ReadOnly).is_ok();
         // One may be on its way; before the first is taken there is none.
         self.await_checkpoint();
-        if !NAMES.iter().any(|name| is_there(&name)) {
+        if !NAMES.iter().any(|name| is_there(name)) {
             return;
         }
         for name in NAMES {
