@@ -86,6 +86,7 @@ pub async fn run(
     }
     accepting.spawn(reload_at_hangups(signal(SignalKind::hangup())?, site.clone()));
     accepting.spawn(control.serve(site.clone()));
+    accepting.spawn(crate::operations::retention::watch(site.clone()));
     accepting.spawn(moderation.run(site.stopping()));
     accepting.spawn(numbers::watch(site.clone()));
     for address in &site.listen {

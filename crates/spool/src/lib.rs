@@ -28,6 +28,7 @@ mod overview;
 mod packing;
 mod progress;
 mod promise;
+mod rates;
 mod reading;
 mod rebuild;
 mod recovery;

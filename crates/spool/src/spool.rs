@@ -1,5 +1,6 @@
 //! [`Spool`]: the one handle that the server holds.
 
+use crate::clock::unix_now;
 use crate::commit::{Entry, NUMBER_MAX, Outcome, Ticket, Writer};
 use crate::config::{Durability, SpoolConfig};
 use crate::disk::{Disk, Open};
@@ -12,6 +13,7 @@ use crate::key::Key;
 use crate::packing::DictionaryStatus;
 use crate::progress::Progress;
 use crate::promise::MARGIN_MIN;
+use crate::rates;
 use crate::reading::{ArticleBuf, Lookup, Patience};
 use crate::recovery::{self, Recovery};
 use crate::status::{BufferStatus, ClassStatus, Status};
@@ -393,6 +395,7 @@ impl Spool {
         let mut writer = self.writer.lock();
         let writer = &mut *writer;
         let mut buffers = Vec::new();
+        let now = unix_now();
         for (volume, residents) in self.shared.volumes.load().all().iter().zip(&mut writer.folds.residents) {
             let front = residents.front().unwrap_or_default();
             buffers.push(BufferStatus {
@@ -403,6 +406,9 @@ impl Spool {
                 cycle: volume.cycle(volume.head()),
                 free: volume.offset(volume.head()).unwrap_or_default(),
                 oldest_arrival: front.map(|r| u64::from(r.arrived)),
+                written_hour_bytes: rates::written_since(&**volume, now.saturating_sub(3_600)),
+                written_day_bytes: rates::written_since(&**volume, now.saturating_sub(86_400)),
+                record_overhead_bytes: rates::record_overhead(&**volume),
             });
         }
         let classes = self.shared.config.classes.iter().zip(&writer.classes);

@@ -19,6 +19,12 @@ pub struct BufferStatus {
     pub free: u64,
     /// Arrival of the oldest living article, Unix seconds.
     pub oldest_arrival: Option<u64>,
+    /// Bytes written in the last hour.
+    pub written_hour_bytes: u64,
+    /// Bytes written in the last day.
+    pub written_day_bytes: u64,
+    /// Bytes that a record takes beyond its article, on average over the last ones: header and padding.
+    pub record_overhead_bytes: Option<u64>,
 }
 
 /// One storage class.

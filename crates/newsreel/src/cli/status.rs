@@ -6,7 +6,9 @@ use super::args::Where;
 use super::table::{Side, grouped, table};
 use super::{Failure, reach, say};
 use crate::config::units::{about_size, about_span};
-use crate::control_socket::protocol::{Reply, Request, ServerStatus, SpoolStatus, StatusReport};
+use crate::control_socket::protocol::{
+    ClassStatus, Overhead, Reply, Request, ServerStatus, SpoolStatus, StatusReport,
+};
 
 pub(super) fn status(at: &Where, json: bool) -> Result<(), Failure> {
     let config = at.load()?;
@@ -32,6 +34,7 @@ fn text(report: &StatusReport, now: u64) -> String {
         None => vec![format!("{}: no server runs", report.path_identity)],
     };
     parts.push(spool_text(&report.spool));
+    parts.push(classes_text(&report.spool, now));
     parts.push(buffers_text(&report.spool, now));
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n")
@@ -79,10 +82,68 @@ fn spool_text(spool: &SpoolStatus) -> String {
         grouped(spool.history_entries),
         about_size(spool.journal_bytes),
     );
+    if spool.articles > 0 {
+        text.push_str(&overhead_text(&spool.overhead));
+    }
     if let Some(reason) = &spool.stopped {
         text.push_str(&format!("\n  ACCEPTS NOTHING: {reason}"));
     }
     text
+}
+
+fn overhead_text(o: &Overhead) -> String {
+    let Overhead { record_bytes, journal_bytes, history_bytes, overview_bytes, residents_bytes } = o;
+    let all = record_bytes + journal_bytes + history_bytes + overview_bytes + residents_bytes;
+    format!(
+        "\n  on disk for each article beyond its own bytes: {all} (record {record_bytes}, journal {journal_bytes}, history \
+         {history_bytes}, overview {overview_bytes}, residents {residents_bytes})"
+    )
+}
+
+fn classes_text(spool: &SpoolStatus, now: u64) -> String {
+    let heads = [
+        ("class", Side::Left),
+        ("method", Side::Left),
+        ("oldest article", Side::Right),
+        ("last hour", Side::Right),
+        ("last day", Side::Right),
+        ("articles stay", Side::Right),
+        ("target", Side::Right),
+        ("promise", Side::Right),
+        ("", Side::Left),
+    ];
+    let rate = |bytes: f64| format!("{}/s", about_size(bytes as u64));
+    let span = |secs: Option<u64>| secs.map_or_else(String::new, about_span);
+    let note = |class: &ClassStatus| {
+        let mut notes = Vec::new();
+        if class.is_below_target() {
+            notes.push("BELOW TARGET".to_owned());
+        }
+        if class.spilled > 0 {
+            notes.push(format!("{} to overflow", grouped(class.spilled)));
+        }
+        if class.turned_away > 0 {
+            notes.push(format!("{} REJECTED", grouped(class.turned_away)));
+        }
+        notes.join(", ")
+    };
+    let cells = |class: &ClassStatus| {
+        vec![
+            class.name.clone(),
+            class.method.clone(),
+            class.oldest_arrival.map_or("none".into(), |at| about_span(now.saturating_sub(at))),
+            rate(class.hour_bytes_per_sec),
+            rate(class.day_bytes_per_sec),
+            span(class.stays_secs),
+            span(class.keep_target_secs),
+            span(class.keep_at_least_secs),
+            note(class),
+        ]
+    };
+    if spool.classes.is_empty() {
+        return String::new();
+    }
+    table(&heads, &spool.classes.iter().map(cells).collect::<Vec<_>>())
 }
 
 fn buffers_text(spool: &SpoolStatus, now: u64) -> String {
@@ -131,6 +192,17 @@ mod tests {
                 groups: 7,
                 history_entries: 5_000,
                 journal_bytes: 1 << 20,
+                overhead: Overhead { record_bytes: 90, history_bytes: 50, ..Overhead::default() },
+                classes: vec![ClassStatus {
+                    name: "text".into(),
+                    method: "cnfs".into(),
+                    oldest_arrival: Some(1_000),
+                    hour_bytes_per_sec: 2048.0,
+                    day_bytes_per_sec: 1024.0,
+                    stays_secs: Some(7_200),
+                    keep_target_secs: Some(86_400),
+                    ..ClassStatus::default()
+                }],
                 buffers: vec![BufferStatus {
                     name: "text0".into(),
                     size_bytes: 2 << 30,
@@ -146,7 +218,12 @@ mod tests {
     fn a_stopped_site_is_told() {
         let expected = "news.example.org: no server runs\n\n\
                         spool data, durability always\n  \
-                        1,234 articles in 7 groups; history 5,000 Message-IDs; journal 1.00 MiB\n\n\
+                        1,234 articles in 7 groups; history 5,000 Message-IDs; journal 1.00 MiB\n  \
+                        on disk for each article beyond its own bytes: 140 (record 90, journal 0, history 50, overview 0, \
+                        residents 0)\n\n\
+                        class  method  oldest article   last hour    last day  articles stay  target  promise\n\
+                        text   cnfs               2 h  2.00 KiB/s  1.00 KiB/s            2 h     1 d           BELOW \
+                        TARGET\n\n\
                         buffer      size      used   %  cycle  oldest article\n\
                         text0   2.00 GiB  1.00 GiB  50      2             2 h";
         assert_eq!(text(&report(None), 8_205), expected);

@@ -348,8 +348,59 @@ pub struct SpoolStatus {
     pub history_entries: u64,
     /// Bytes of journal.
     pub journal_bytes: u64,
+    /// Bytes on disk for each article beyond its own.
+    pub overhead: Overhead,
+    /// The classes.
+    pub classes: Vec<ClassStatus>,
     /// The buffers.
     pub buffers: Vec<BufferStatus>,
+}
+
+/// Bytes on disk for each article beyond its own, on average.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Overhead {
+    /// Header and padding of its record.
+    pub record_bytes: u64,
+    /// What is kept of the journal.
+    pub journal_bytes: u64,
+    /// History.
+    pub history_bytes: u64,
+    /// Overview.
+    pub overview_bytes: u64,
+    /// Residents.
+    pub residents_bytes: u64,
+}
+
+/// How a class is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: String,
+    /// Its method.
+    pub method: String,
+    /// Unix seconds of the arrival of its oldest article; absent: it has none.
+    pub oldest_arrival: Option<u64>,
+    /// Bytes written in a second, over the last hour.
+    pub hour_bytes_per_sec: f64,
+    /// The same over the last day.
+    pub day_bytes_per_sec: f64,
+    /// So many seconds an article stays at the last day's rate; absent: nothing was written.
+    pub stays_secs: Option<u64>,
+    /// How long articles should stay, in seconds.
+    pub keep_target_secs: Option<u64>,
+    /// How long they are promised to stay, in seconds.
+    pub keep_at_least_secs: Option<u64>,
+    /// Articles that went to its overflow since the start.
+    pub spilled: u64,
+    /// Articles rejected since the start, as only what is promised to stay could have made room.
+    pub turned_away: u64,
+}
+
+impl ClassStatus {
+    /// Whether its articles will not stay as long as they should.
+    pub fn is_below_target(&self) -> bool {
+        self.stays_secs.zip(self.keep_target_secs).is_some_and(|(stays, target)| stays < target)
+    }
 }
 
 /// How a buffer is.

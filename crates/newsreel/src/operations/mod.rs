@@ -6,6 +6,7 @@
 pub mod buffers;
 mod care;
 mod groups;
+pub(crate) mod retention;
 mod sink;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use spool::{Lookup, Spool};
 
 use crate::config::Config;
 use crate::control_socket::protocol::{BufferStatus, Reply, Request, SpoolStatus};
+use crate::site::unix_now;
 
 pub use sink::Sink;
 
@@ -50,6 +52,8 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
 pub fn spool_status(spool: &Spool, config: &Config) -> std::io::Result<SpoolStatus> {
     let status = spool.status()?;
     Ok(SpoolStatus {
+        overhead: retention::overhead(&status),
+        classes: retention::classes(&status, config, unix_now()),
         dir: config.site.data.display().to_string(),
         durability: config.site.durability.text(),
         stopped: status.trouble.map(|trouble| trouble.text),

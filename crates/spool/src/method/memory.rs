@@ -87,6 +87,10 @@ impl Volume for MemoryVolume {
         place >= self.tail() && self.live.read().contains(&place)
     }
 
+    fn next_living(&self, place: u64) -> Option<u64> {
+        self.live.read().range(place.max(self.tail())..).next().copied()
+    }
+
     fn mark_alive(&self, place: u64) {
         self.live.write().insert(place);
     }

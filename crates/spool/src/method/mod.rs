@@ -99,6 +99,12 @@ pub(crate) trait Volume: Send + Sync + Debug {
         Ok(None)
     }
 
+    /// The first place from this one on at which a living record starts; `None` if there is none, or nobody knows.
+    fn next_living(&self, place: u64) -> Option<u64> {
+        let _ = place;
+        None
+    }
+
     /// Whether [`Volume::grown`] to so many bytes is possible.
     fn can_grow(&self, len: u64) -> bool {
         let _ = len;

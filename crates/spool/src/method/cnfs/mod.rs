@@ -486,6 +486,25 @@ impl Volume for Cycbuff {
         Ok(self.grow(len, now)?.map(|grown| Arc::new(grown) as Arc<dyn Volume>))
     }
 
+    fn next_living(&self, place: u64) -> Option<u64> {
+        let (head, block) = (self.head(), self.geometry.block);
+        let mut at = place.max(self.tail()).max(self.first()).next_multiple_of(block);
+        while at < head {
+            let (word, mask) = self.geometry.bit(at)?;
+            let bits = u64::from_le(self.bitmap.words().get(word)?.load(Ordering::Acquire));
+            let bits = bits & !(mask - 1);
+            // What is left of the word, or of the cycle.
+            let here = self.geometry.offset(at)? / block % 64;
+            let left = ((64 - here) * block).min(self.room(at));
+            let ahead = u64::from(bits.trailing_zeros()).saturating_sub(here) * block;
+            if bits != 0 && ahead < left {
+                return Some(at + ahead).filter(|place| *place < head);
+            }
+            at += left;
+        }
+        None
+    }
+
     fn can_grow(&self, len: u64) -> bool {
         self.geometry.grown(self.head(), len).is_some()
     }
