@@ -1,7 +1,9 @@
-//! Doors for the targets in `fuzz/`: what takes octets from the network and is not public otherwise.
+//! Doors for the targets in `fuzz/`: what takes octets from the network or a file and is not public otherwise.
 //!
 //! Nothing else calls these, tests apart.
 
+use crate::access::sasl;
+use crate::access::users::{ScramKeys, Table};
 use crate::session::Compressed;
 use crate::tls::names;
 
@@ -54,4 +56,40 @@ pub fn inflate_in_pieces(
 /// The names in a certificate in DER.
 pub fn certificate_names(der: &[u8]) -> Vec<String> {
     names::of(der).iter().map(ToString::to_string).collect()
+}
+
+/// What a SASL exchange comes to when a client sends `responses`, each in base64 or not, to the mechanism `name`; its
+/// password is `password`.
+pub fn sasl_exchange(name: &[u8], responses: &[&[u8]], password: &[u8]) -> Vec<&'static str> {
+    let mut exchange = sasl::mechanism(name).and_then(sasl::Exchange::start);
+    let mut told = Vec::new();
+    for response in responses {
+        let Some(under_way) = exchange.take() else { break };
+        let Some(response) = sasl::decode(response) else {
+            told.push("no base64");
+            break;
+        };
+        told.push(match under_way.respond(&response) {
+            sasl::Turn::Password { password: sent, .. } if sent == password => "password",
+            sasl::Turn::Password { .. } => "another password",
+            sasl::Turn::Certificate { .. } => "certificate",
+            sasl::Turn::Keys { name, first } => {
+                let keys = ScramKeys::derived(password, name.as_bytes(), 1);
+                let (next, challenge) = sasl::Exchange::with_keys(name, first, keys, "fresh");
+                assert!(challenge.starts_with("r=") && challenge.ends_with(",i=1"));
+                exchange = Some(next);
+                "keys"
+            }
+            sasl::Turn::Proven { .. } => "proven",
+            sasl::Turn::Wrong { .. } => "wrong",
+            sasl::Turn::Refused => "refused",
+            sasl::Turn::Malformed => "malformed",
+        });
+    }
+    told
+}
+
+/// The file of users as it is written again after it was read; `None`: it makes no sense.
+pub fn users_file(text: &str) -> Option<String> {
+    Some(Table::parse(text).ok()?.text())
 }
