@@ -20,6 +20,7 @@ mod inject;
 pub mod log;
 mod moderation;
 mod numbers;
+pub mod name_map;
 pub mod operations;
 mod relay;
 mod serve;

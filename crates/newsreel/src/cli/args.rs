@@ -220,6 +220,14 @@ pub(super) enum Command {
         at: Where,
     },
 
+    /// Write what other programs read
+    Export {
+        #[command(subcommand)]
+        command: ExportCommand,
+        #[command(flatten)]
+        at: Where,
+    },
+
     /// Print docs/config.md
     #[command(hide = true)]
     Docs,
@@ -360,6 +368,23 @@ pub(super) enum ImportCommand {
         newsreel import inn /etc/news\n  newsreel import inn /var/lib/news/active /mnt/cycbuffs/*\n  \
         newsreel import inn --groups 'comp.*,!comp.os.*' /var/spool/news/articles")]
     Inn(InnOptions),
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ExportCommand {
+    /// A group's name.map, as the CNFS paper has it: a line of 34 bytes with the token of each article
+    #[command(
+        long_about = "Write a group's name.map, as the CNFS paper has it: three lines that tell where it begins, then a \
+        line of 34 bytes for each article number with the article's token, or - where it is cancelled or overwritten. \
+        newsreel explain FILE reads one."
+    )]
+    NameMap {
+        /// The group
+        group: String,
+        /// Write it to this file [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
 }
 
 /// What `import inn` is told.

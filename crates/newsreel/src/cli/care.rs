@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use netnews::article::{Article, Known};
+use netnews::date;
 use serde::Serialize;
 use spool::RealDisk;
 
@@ -16,6 +17,7 @@ use super::table::grouped;
 use super::{Failure, reach, say};
 use crate::config::{Config, units};
 use crate::control_socket::protocol::{Reply, Request};
+use crate::name_map::{BODY_START, Head, LINE_BYTES};
 
 /// How much of a file is read to find an article's Message-ID, in bytes.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
@@ -112,11 +114,44 @@ pub(super) fn explain(subject: &str, at: &Where) -> Result<(), Failure> {
     } else if let Some(text) = buffer_file(&config, file)? {
         say(text)?;
         true
+    } else if let Some(lines) = map_file(file)? {
+        lines.iter().try_for_each(say)?;
+        true
     } else {
         ask(message_id_of(file)?)?
     };
     said?;
     if ok { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// What there is to say of a file that is a group's name.map.
+fn map_file(file: &Path) -> Result<Option<Vec<String>>, Failure> {
+    let cannot = |error: std::io::Error| Failure::Usage(format!("cannot read {}: {error}", file.display()));
+    let mut begun = Vec::new();
+    fs::File::open(file).map_err(cannot)?.take(BODY_START).read_to_end(&mut begun).map_err(cannot)?;
+    let Some(head) = Head::parse(&begun) else { return Ok(None) };
+    let map = fs::read(file).map_err(cannot)?;
+    let lines = (map.len() as u64).saturating_sub(BODY_START) / LINE_BYTES as u64;
+    let end = head.low.saturating_add(lines);
+    let tokens: Vec<(u64, &str)> =
+        (head.low..end).filter_map(|number| Some((number, head.token(&map, number)?))).collect();
+    let mut made = Vec::new();
+    date::format_rfc5322(i64::try_from(head.rewritten).unwrap_or_default(), &mut made);
+    let mut said = vec![
+        format!("name.map of {lines} article numbers from {} on; {} have a token", head.low, tokens.len()),
+        format!("written        {}", String::from_utf8_lossy(&made)),
+    ];
+    let pruned = (head.body_start - BODY_START) / LINE_BYTES as u64;
+    if pruned > 0 {
+        said.push(format!("pruned         {pruned} lines at its front"));
+    }
+    if map.len() % LINE_BYTES != 0 {
+        said.push("DAMAGED        it does not end with a whole line of 34 bytes".into());
+    }
+    let ends =
+        tokens.first().map(|token| ("first", token)).into_iter().chain(tokens.last().map(|t| ("last", t)));
+    said.extend(ends.map(|(which, (number, token))| format!("{which:<14} {number}: {token}")));
+    Ok(Some(said))
 }
 
 /// What there is to say of a file that is a buffer of the configuration.

@@ -11,6 +11,7 @@ mod care;
 mod check;
 mod control;
 mod ctl;
+mod export;
 mod group;
 mod groups_file;
 mod import;
@@ -111,6 +112,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Verify { at, repair, dry_run, json } => care::verify(&at, repair, dry_run, json),
         Command::Rebuild { at } => care::rebuild(&at),
         Command::Rnews { file, at } => rnews::rnews(file.as_deref(), &at),
+        Command::Export { command, at } => export::export(command, &at),
         Command::Import { command, at } => import::import(command, &at),
         Command::Docs => check::docs(),
         Command::CancelKey { at, message_id, user } => posting::cancel_key(&at, &message_id, user.as_deref()),

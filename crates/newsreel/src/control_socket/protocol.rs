@@ -56,6 +56,11 @@ pub enum Request {
         /// The token, Message-ID or path of a file.
         subject: String,
     },
+    /// A group's name.map; answered by its lines, one [`Reply::Text`] each.
+    NameMap {
+        /// Its name.
+        group: String,
+    },
     /// Check every record, row and number; answered by [`Reply::Progress`] and one [`Reply::Problem`] each.
     Verify,
     /// Read anew what a running server can read anew; answered by [`Reply::Text`], or by [`Reply::Error`] if all stays

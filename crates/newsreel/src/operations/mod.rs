@@ -6,6 +6,7 @@
 pub mod buffers;
 mod care;
 mod groups;
+mod name_map;
 pub(crate) mod retention;
 mod sink;
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         }
         Request::GroupList { wildmat } => groups::list(spool, wildmat.as_deref(), sink),
         Request::Explain { subject } => explain(spool, subject, sink),
+        Request::NameMap { group } => name_map::name_map(spool, group, sink),
         Request::Verify => care::verify(spool, sink),
         Request::Repair { dry_run } => care::repair(spool, *dry_run, sink),
         Request::RaiseHigh { marks } => groups::raise_high(spool, marks, sink),

@@ -9,6 +9,7 @@ mod bulk;
 mod corpus;
 mod fed;
 mod inn;
+mod inn_spool;
 mod leafnode;
 mod nzbget;
 mod screen;
