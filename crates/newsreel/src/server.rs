@@ -9,6 +9,7 @@ use crate::control_socket;
 use crate::inject::Injector;
 use crate::moderation::Moderation;
 use crate::numbers;
+use crate::operations::keep_expiring;
 use crate::session::{Client, Session};
 use crate::site::{Full, Site, add};
 use crate::tls::Offer;
@@ -89,6 +90,7 @@ pub async fn run(
     accepting.spawn(crate::operations::retention::watch(site.clone()));
     accepting.spawn(moderation.run(site.stopping()));
     accepting.spawn(numbers::watch(site.clone()));
+    let expiring = tokio::spawn(keep_expiring(site.spool.clone()));
     for address in &site.listen {
         info!(%address, "listening");
     }
@@ -98,6 +100,7 @@ pub async fn run(
     info!("stopping");
     tell_system(&[sd_notify::NotifyState::Stopping]);
     site.stop();
+    expiring.abort();
     let ended = timeout(STOP_TIMEOUT, async { while accepting.join_next().await.is_some() {} }).await;
     if ended.is_err() {
         warn!(connections = site.seats.all(), "connections cut off");

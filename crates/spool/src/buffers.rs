@@ -15,6 +15,7 @@ use crate::progress::Progress;
 use crate::recovery::{Paths, secret_of, too_little};
 use crate::residents::{Residents, ResidentsState};
 use crate::spool::Spool;
+use crate::token::MethodKind;
 use parking_lot::MutexGuard;
 use std::path::Path;
 use std::sync::Arc;
@@ -122,6 +123,7 @@ impl Spool {
         commit().map_err(SpoolError::Unfit)?;
         self.shared.volumes.put(buffer.clone());
         writer.folds.residents.push(residents);
+        writer.folds.kept.push(None);
         writer.buffers.push(config.clone());
         if let Some(class) = writer.classes.get_mut(class) {
             class.buffers.push(config.name.clone());
@@ -250,9 +252,11 @@ impl Spool {
         volume.write_header(unix_now()).and_then(|()| volume.sync()).map_err(io("write header of buffer"))?;
         self.shared.volumes.take(volume.id());
         writer.folds.residents.remove(index);
+        writer.folds.kept.remove(index);
         writer.floors = Default::default();
         let known = writer.buffers.iter().position(|b| b.name == name).map(|at| writer.buffers.remove(at));
-        writer.classes.iter_mut().for_each(|c| c.buffers.retain(|b| b != name));
+        let cnfs = writer.classes.iter_mut().filter(|c| c.method == MethodKind::Cnfs);
+        cnfs.for_each(|c| c.buffers.retain(|b| b != name));
         self.changed(&mut writer, None)?;
         self.wait_for_checkpoint(&writer)?;
         if let Err(text) = commit() {

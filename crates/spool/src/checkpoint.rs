@@ -10,6 +10,7 @@ use crate::fold::Folds;
 use crate::groups::{Group, GroupId, LiveSet};
 use crate::history;
 use crate::journal::{GroupRow, VolumeRow, put_group, put_volume, read_group, read_volume};
+use crate::kept::KeptState;
 use crate::overview::{BlockRef, Rows, Segment, SegmentState, Segments};
 use crate::residents::ResidentsState;
 use std::io::{self, IoSlice};
@@ -46,6 +47,15 @@ pub(crate) struct GroupCheckpoint {
     pub open: Rows,
 }
 
+/// A volume that keeps, in a checkpoint.
+#[derive(Debug, Default)]
+pub(crate) struct KeptCheckpoint {
+    pub volume: u16,
+    pub files: KeptState,
+    /// What the volume itself wants to know again.
+    pub own: Vec<u8>,
+}
+
 /// A checkpoint as read from disk.
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoint {
@@ -62,6 +72,9 @@ pub(crate) struct Checkpoint {
     /// The id that the next new group gets.
     pub next_group: u32,
     pub groups: Vec<GroupCheckpoint>,
+    pub kept: Vec<KeptCheckpoint>,
+    /// Removed groups' names by number.
+    pub gone_names: Vec<(u32, String)>,
     /// Length of the file.
     pub bytes: u64,
     /// Its other copy is damaged, missing or older.
@@ -148,8 +161,43 @@ pub(crate) fn take(
     for group in table.sorted().iter() {
         put_group_state(folds, group, &mut out);
     }
+    put_kept(folds, &mut taken, &mut out)?;
     taken.bytes = out;
     Ok(taken)
+}
+
+/// What volumes that keep, and removed groups, need. Left out where there is neither.
+fn put_kept(folds: &mut Folds, taken: &mut Taken, out: &mut Vec<u8>) -> io::Result<()> {
+    let volumes = folds.shared.volumes.load();
+    let table = folds.shared.groups.snapshot();
+    let gone = folds.names.gone(|id| table.get(id).is_none());
+    let count = folds.kept.iter().flatten().count();
+    if count == 0 && gone.is_empty() {
+        return Ok(());
+    }
+    put_varint(count as u64, out);
+    for (volume, list) in volumes.all().iter().zip(&mut folds.kept) {
+        let Some(list) = list else { continue };
+        let files = list.checkpoint()?;
+        taken.files.extend(list.take_dirty());
+        taken.dead.extend(list.take_dead());
+        taken.dirs.push(list.dir().into());
+        put_varint(u64::from(volume.id()), out);
+        put_varint(files.len() as u64, out);
+        files.iter().for_each(|(number, len)| {
+            put_varint(*number, out);
+            put_varint(*len, out);
+        });
+        let mut own = Vec::new();
+        volume.save(&mut own);
+        put_bytes(&own, out);
+    }
+    put_varint(gone.len() as u64, out);
+    for (id, name) in gone {
+        put_varint(u64::from(id), out);
+        put_bytes(name.as_bytes(), out);
+    }
+    Ok(())
 }
 
 /// Keeps the text in open blocks within bounds, closing the biggest.
@@ -254,6 +302,30 @@ impl Checkpoint {
         Ok(Self::decode(body).map(|c| Self { bytes: bytes.len() as u64, ..c }))
     }
 
+    /// Whether it names articles in a volume that keeps.
+    pub fn keeps_in(&self, volume: u16) -> bool {
+        self.kept.iter().any(|k| k.volume == volume && !k.files.is_empty())
+    }
+
+    fn read_kept(&mut self, r: &mut Reader<'_>) -> Option<()> {
+        if r.is_empty() {
+            return Some(());
+        }
+        for _ in 0..r.count(3)? {
+            let mut k =
+                KeptCheckpoint { volume: u16::try_from(r.varint()?).ok()?, ..KeptCheckpoint::default() };
+            for _ in 0..r.count(2)? {
+                k.files.push((r.varint()?, r.varint()?));
+            }
+            k.own = r.bytes()?.to_vec();
+            self.kept.push(k);
+        }
+        for _ in 0..r.count(2)? {
+            self.gone_names.push((u32::try_from(r.varint()?).ok()?, r.text()?));
+        }
+        Some(())
+    }
+
     fn decode(body: &[u8]) -> Option<Self> {
         let r = &mut Reader(body);
         let mut c = Self {
@@ -279,6 +351,7 @@ impl Checkpoint {
         for _ in 0..r.count(8)? {
             c.groups.push(read_group_state(r)?);
         }
+        c.read_kept(r)?;
         Some(c)
     }
 }

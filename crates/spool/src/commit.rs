@@ -10,6 +10,7 @@ use crate::clock::unix_now;
 use crate::codec::put_varint;
 use crate::config::BufferConfig;
 use crate::error::{Trouble, TroubleKind};
+use crate::expire::Policy;
 use crate::floor::Floors;
 use crate::fold::{Folds, Published};
 use crate::groups::{GroupId, GroupTable};
@@ -133,11 +134,13 @@ struct Run {
 }
 
 /// What is known of an entry between its preparation and its publication.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Prepared {
     key: Key,
     token: Option<Token>,
     arrived: u32,
+    expires: u32,
+    stored_bytes: u64,
     numbers: Range<usize>,
     xref: Range<usize>,
     fields: Range<usize>,
@@ -195,6 +198,8 @@ pub(crate) struct Writer {
     /// Last position told in a `Synced` row.
     pub synced_told: u64,
     scratch: Scratch,
+    /// When kept articles are due.
+    pub policy: Policy,
     /// What classes with a floor know of their oldest articles.
     pub floors: Floors,
     /// Compressed articles of the batch being committed, by entry.
@@ -217,6 +222,7 @@ impl Writer {
             synced_told,
             scratch: Scratch::default(),
             floors: Floors::default(),
+            policy: Policy::default(),
             packed: Vec::new(),
         }
     }
@@ -316,8 +322,11 @@ impl Writer {
         }
         for run in &s.runs {
             let bytes = s.stage.get(run.volume).and_then(|b| b.get(run.bytes.clone())).unwrap_or_default();
-            if let Some(volume) = shared.volumes.load().all().get(run.volume) {
-                volume.write(run.place, bytes).map_err(|e| trouble("write to buffer", &e))?;
+            if let Some(volume) = shared.volumes.load().all().get(run.volume)
+                && let Err(e) = volume.write(run.place, bytes)
+            {
+                self.take_back(s);
+                return Err(trouble("write to buffer", &e));
             }
         }
         self.journal.write().map_err(|e| trouble("write journal", &e))?; // COMMIT POINT
@@ -333,6 +342,8 @@ impl Writer {
                         key: p.key,
                         token,
                         arrived: p.arrived,
+                        expires: p.expires,
+                        stored_bytes: p.stored_bytes,
                         numbers: s.numbers.get(p.numbers.clone()).unwrap_or_default(),
                         xref: s.text.get(p.xref.clone()).unwrap_or_default(),
                         fields: s.text.get(p.fields.clone()).unwrap_or_default(),
@@ -394,7 +405,7 @@ impl Writer {
     fn remember(&mut self, key: Key, arrived: u32, s: &mut Scratch) {
         s.keys.insert(key.0);
         self.journal.push(&Row::Remember { key, arrived });
-        s.prepared.push(Prepared { key, token: None, arrived, numbers: 0..0, xref: 0..0, fields: 0..0 });
+        s.prepared.push(Prepared { key, arrived, ..Prepared::default() });
     }
 
     /// Builds the record in the stage and the journal row, and gives out the numbers.
@@ -490,7 +501,16 @@ impl Writer {
             numbers: &s.row_numbers,
         }));
         self.folds.next_sequence += 1;
-        s.prepared.push(Prepared { key: f.key, token: Some(token), arrived, numbers, xref, fields });
+        s.prepared.push(Prepared {
+            key: f.key,
+            token: Some(token),
+            arrived,
+            expires,
+            stored_bytes: padded,
+            numbers,
+            xref,
+            fields,
+        });
         token
     }
 

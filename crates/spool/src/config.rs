@@ -44,8 +44,57 @@ pub struct ClassConfig {
     pub size_bytes: u64,
     /// Whether and how its articles are compressed.
     pub compress: Option<Compress>,
+    /// For the methods that keep what they have.
+    pub tree: Tree,
     /// How long its articles stay at least, and where new ones go that could only be stored by breaking that.
     pub floor: Option<Floor>,
+}
+
+/// Where and how a class keeps articles until they are due: `appendonly` and the methods with a file an article.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    /// Its directory.
+    pub path: PathBuf,
+    /// For `appendonly`: length at which a file is full, in bytes.
+    pub file_bytes: u64,
+    /// For `appendonly`: files there may be; 0: any number.
+    pub files_max: u64,
+    /// For a file an article: lines end in LF, without dot-stuffing, as in C News; else wire format, as in INN.
+    pub lines_end_in_lf: bool,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self { path: PathBuf::new(), file_bytes: 256 << 20, files_max: 0, lines_end_in_lf: false }
+    }
+}
+
+/// How long articles are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Until they are cancelled.
+    Forever,
+    /// Seconds from arrival: `default` without an Expires header, else until that date, but at least `min` and at most `max`
+    /// (CN-46).
+    Secs {
+        /// At least.
+        min: u64,
+        /// Without an Expires header.
+        default: u64,
+        /// At most.
+        max: u64,
+    },
+}
+
+/// One expiry rule; the first whose conditions hold decides, and without one an article is kept forever.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpireConfig {
+    /// Wildmat tested on each group that an article is filed in.
+    pub groups: Option<String>,
+    /// Name of a class.
+    pub class: Option<String>,
+    /// How long.
+    pub keep: Keep,
 }
 
 /// A class's promise: no article is displaced before it has stayed so long.
@@ -68,6 +117,7 @@ impl Default for ClassConfig {
             order: Order::default(),
             size_bytes: 0,
             compress: None,
+            tree: Tree::default(),
             floor: None,
         }
     }
@@ -166,6 +216,8 @@ pub struct SpoolConfig {
     pub classes: Vec<ClassConfig>,
     /// The storage rules, first match wins.
     pub rules: Vec<RuleConfig>,
+    /// When kept articles are due, first match wins.
+    pub expire: Vec<ExpireConfig>,
     /// What an acknowledgement promises.
     pub durability: Durability,
     /// Message-IDs are remembered at least this long after their arrival, whatever became of their articles.
@@ -191,6 +243,7 @@ impl SpoolConfig {
             buffers: Vec::new(),
             classes: Vec::new(),
             rules: Vec::new(),
+            expire: Vec::new(),
             durability: Durability::Interval(Duration::from_millis(100)),
             remember_secs: 11 * 86_400,
             journal_keep_bytes: 0,

@@ -8,11 +8,12 @@
 use crate::clock::unix_now;
 use crate::config::SpoolConfig;
 use crate::disk::Disk;
-use crate::groups::{Group, GroupId, GroupTable, Groups, NewGroup};
-use crate::history::History;
+use crate::groups::{Group, GroupId, GroupNames, GroupTable, Groups, NewGroup};
+use crate::history::{Found, History};
 use crate::journal::{ArticleRow, GroupRow, Row, VolumeRow};
+use crate::kept::{KeptEntry, KeptList};
 use crate::key::{Key, KeyHasher};
-use crate::method::Volumes;
+use crate::method::{Volume, Volumes};
 use crate::overview::{RowEntry, Segments};
 use crate::packing::Packing;
 use crate::promise::GroupNumbers;
@@ -54,6 +55,9 @@ pub(crate) struct Published<'a> {
     pub key: Key,
     pub token: Token,
     pub arrived: u32,
+    /// Unix seconds, 0 for none.
+    pub expires: u32,
+    pub stored_bytes: u64,
     pub numbers: &'a [(GroupId, u64)],
     /// Value of its Xref header.
     pub xref: &'a [u8],
@@ -68,6 +72,10 @@ pub(crate) struct Folds {
     pub rules: Rules,
     /// By volume index.
     pub residents: Vec<Residents>,
+    /// By volume index, for volumes that keep.
+    pub kept: Vec<Option<KeptList>>,
+    /// For paths of files.
+    pub names: Arc<GroupNames>,
     pub segments: Segments,
     /// By group id.
     pub numbers: Vec<GroupNumbers>,
@@ -93,6 +101,8 @@ impl Folds {
             shared,
             rules,
             residents,
+            kept: Vec::new(),
+            names: Arc::default(),
             segments,
             numbers: Vec::new(),
             retired: BTreeMap::new(),
@@ -141,16 +151,18 @@ impl Folds {
             };
             let Some(resident) = resident else { break };
             // Not so if it was cancelled.
-            gone += u64::from(v.is_alive(resident.place));
+            let mut lived = v.is_alive(resident.place);
             for (group, number) in &resident.numbers {
                 if let Some(group) = table.get(*group) {
                     let mut state = group.state();
                     if state.live.remove(*number) {
                         state.overview.died(*number);
                         state.changed = now;
+                        lived = true;
                     }
                 }
             }
+            gone += u64::from(lived);
             residents.recycle(resident);
         }
         v.advance(head);
@@ -164,8 +176,10 @@ impl Folds {
     /// Makes an accepted article known: history, residents, numbers, overview.
     pub fn publish(&mut self, table: &GroupTable, a: &Published<'_>) {
         let shared = self.shared.clone();
-        let inserted = shared.history.insert(a.key, Some(a.token), a.arrived).map(|_| ());
-        self.note("history", inserted);
+        if let Err(e) = shared.history.insert(a.key, Some(a.token), a.arrived) {
+            // Nothing names what history does not know: a restart brings it back from its row.
+            return self.note("history", Err(e));
+        }
         let volumes = shared.volumes.load();
         let index = volumes.index(a.token.volume);
         let (Some(volume), Some(residents)) =
@@ -176,7 +190,19 @@ impl Folds {
         };
         volume.mark_alive(a.token.place);
         let now = unix_now();
-        let pushed = residents.push(a.token.place, a.arrived, a.numbers);
+        let list = index.and_then(|i| self.kept.get_mut(i)).and_then(Option::as_mut);
+        let pushed = match list {
+            Some(list) => list.push(&KeptEntry {
+                place: a.token.place,
+                key: a.key,
+                class: a.token.class,
+                arrived: a.arrived,
+                expires: a.expires,
+                stored_bytes: a.stored_bytes,
+                numbers: a.numbers.to_vec(),
+            }),
+            None => residents.push(a.token.place, a.arrived, a.numbers),
+        };
         self.note("residents", pushed);
         let row_bytes_max = ROW_FRAME_BYTES_MAX + a.fields.len() + a.xref.len();
         for (id, number) in a.numbers {
@@ -213,23 +239,54 @@ impl Folds {
 
     /// Takes an article out of all indexes and marks its bytes (CNFS-12). Its row must be durable.
     pub fn cancel(&mut self, key: Key, token: Token, numbers: &[(GroupId, u64)]) {
-        let shared = self.shared.clone();
-        let table = shared.groups.table();
-        let volumes = shared.volumes.load();
-        let (lived, now) = (volumes.is_alive(&token), unix_now());
+        self.take_out(key, token, numbers, |v| v.cancel(token.place, key, numbers));
+    }
+
+    /// Takes numbers of a kept article out, with `gone` the article too. Its row must be durable.
+    pub fn expire(&mut self, key: Key, token: Token, gone: bool, numbers: &[(GroupId, u64)]) {
+        if gone {
+            self.take_out(key, token, numbers, |v| v.expire(token.place, key, numbers));
+        } else {
+            self.end_numbers(numbers);
+        }
+    }
+
+    /// Whether any of them lived.
+    fn end_numbers(&mut self, numbers: &[(GroupId, u64)]) -> bool {
+        let mut lived = false;
+        let (table, now) = (self.shared.groups.snapshot(), unix_now());
         for (id, number) in numbers {
             let Some(group) = table.get(*id) else { continue };
             let mut state = group.state();
             if state.live.remove(*number) {
                 state.overview.died(*number);
                 state.changed = now;
+                lived = true;
             }
         }
+        self.shared.generation.fetch_add(1, Ordering::Release);
+        lived
+    }
+
+    fn take_out(
+        &mut self,
+        key: Key,
+        token: Token,
+        numbers: &[(GroupId, u64)],
+        mark: impl FnOnce(&dyn Volume) -> io::Result<()>,
+    ) {
+        let shared = self.shared.clone();
+        let volumes = shared.volumes.load();
+        let was_named = self.end_numbers(numbers);
+        // What is kept lives for as long as a number or history leads to it. History may be ahead of what is replayed.
+        let keeps = volumes.get(token.volume).is_some_and(|v| v.keeps());
+        let is_here = || matches!(shared.history.lookup(&key), Found::At(t, _) if t == token);
+        let lived = was_named || if keeps { is_here() } else { volumes.is_alive(&token) };
         shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
-        shared.generation.fetch_add(1, Ordering::Release);
         shared.history.replace(&key, None);
-        if let Some(volume) = volumes.get(token.volume) {
-            let marked = volume.cancel(token.place, numbers);
+        // What is not here was declared void; its place may be another's.
+        if let Some(volume) = volumes.get(token.volume).filter(|_| lived || !keeps) {
+            let marked = mark(volume);
             self.note("buffer", marked);
         }
     }
@@ -274,6 +331,7 @@ impl Folds {
             *numbers = GroupNumbers::new(row, self.rules.group_bits(&row.name));
         }
         self.retired.remove(&row.name);
+        self.names.put(GroupId(row.id), &row.name);
         let new = NewGroup {
             name: row.name.clone(),
             flag: row.flag.clone(),
@@ -328,6 +386,7 @@ impl Folds {
             Row::Article(a) => self.apply_article(a)?,
             Row::Remember { key, arrived } => self.remember(*key, *arrived),
             Row::Cancel { key, token, numbers } => self.cancel(*key, *token, numbers),
+            Row::Expire { key, token, gone, numbers } => self.expire(*key, *token, *gone, numbers),
             Row::Group(g) => self.group(g),
             Row::GroupRemoved { name, high } => self.group_removed(name, *high),
             Row::Promise(list) => {
@@ -383,7 +442,11 @@ impl Folds {
         self.put_xref(&table, &numbers, &mut xref);
         let fields = a.fields;
         let (key, token, arrived) = (a.key, a.token, a.arrived);
-        self.publish(&table, &Published { key, token, arrived, numbers: &numbers, xref: &xref, fields });
+        let (expires, stored_bytes) = (a.expires, a.stored_bytes);
+        self.publish(
+            &table,
+            &Published { key, token, arrived, expires, stored_bytes, numbers: &numbers, xref: &xref, fields },
+        );
         self.scratch = numbers;
         self.xref = xref;
         self.shared.generation.fetch_add(1, Ordering::Release);

@@ -9,7 +9,7 @@ use std::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// The hash of a Message-ID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(pub u128);
 
 /// Makes keys.

@@ -15,12 +15,14 @@ mod commit;
 pub mod config;
 mod disk;
 mod error;
+mod expire;
 pub mod explain;
 mod floor;
 mod fold;
 mod groups;
 mod history;
 mod journal;
+mod kept;
 mod key;
 mod manager;
 mod method;
@@ -44,11 +46,12 @@ pub mod verify;
 pub use buffers::{BufferState, Commit};
 pub use commit::{Criteria, Entry, Filed, Filing, Outcome, Ticket};
 pub use config::{
-    BufferConfig, ClassConfig, Compress, Durability, Floor, HeaderCondition, HistoryShape, Order, RuleConfig,
-    SpoolConfig,
+    BufferConfig, ClassConfig, Compress, Durability, ExpireConfig, Floor, HeaderCondition, HistoryShape,
+    Keep, Order, RuleConfig, SpoolConfig, Tree,
 };
 pub use disk::{CrashKind, Disk, DiskFile, Mapping, Open, RealDisk, SimDisk};
 pub use error::{ReadError, SpoolError, Trouble, TroubleKind};
+pub use expire::ExpireReport;
 pub use groups::{Flag, Group, GroupChange, GroupId, GroupTable, Marks, NewGroup};
 pub use history::{Reservation, Reservations};
 pub use key::{Key, KeyHasher};
@@ -59,5 +62,5 @@ pub use rebuild::{RebuildReport, rebuild};
 pub use recovery::Recovery;
 pub use repair::{RepairReport, Repaired};
 pub use spool::{Offer, Spool};
-pub use status::{BufferStatus, ClassStatus, Status};
+pub use status::{BufferStatus, ClassStatus, KeptStatus, Status};
 pub use token::{MethodKind, Token};

@@ -73,14 +73,19 @@ impl Class {
             keep_secs: f.keep_at_least_secs,
             overflow: f.overflow.as_deref().and_then(class),
         });
-        let (method, order, buffers) = (config.method, config.order, config.buffers.clone());
+        let (method, order) = (config.method, config.order);
+        // A class that has no buffers has one volume of its own name.
+        let own = || vec![config.name.clone()];
+        let buffers = if method == MethodKind::Cnfs { config.buffers.clone() } else { own() };
         Self { method, buffers, volumes: indexes, order, turn, floor, spilled: 0, turned_away: 0 }
     }
 
     /// Writes to its buffers as they are now, but for those that take no more.
     pub fn use_buffers(&mut self, volumes: &VolumeTable, retired: &[String]) {
         let at_turn = self.volumes.get(self.turn % self.volumes.len().max(1)).copied();
-        let index = |name: &String| volumes.all().iter().position(|v| v.name() == name);
+        let method = self.method;
+        let is_it = |v: &Arc<dyn Volume>, name: &String| v.name() == name && v.method() == method;
+        let index = |name: &String| volumes.all().iter().position(|v| is_it(v, name));
         self.volumes = self.buffers.iter().filter(|b| !retired.contains(b)).filter_map(index).collect();
         let turn = self.volumes.iter().position(|v| Some(*v) == at_turn);
         self.turn = turn.unwrap_or(0);

@@ -14,8 +14,8 @@ use crate::fold::{Folds, Published, Shared};
 use crate::groups::{Flag, GroupId};
 use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
 use crate::key::Key;
-use crate::method::Volume;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
+use crate::method::{Inventory, Volume};
 use crate::progress::Progress;
 use crate::reading::Patience;
 use crate::recovery::{self, Paths};
@@ -34,6 +34,8 @@ const CHUNK_BYTES: usize = 256 << 10;
 const THREADS_MAX: usize = 16;
 /// Records whose places in history are fetched from memory together.
 const TOUCHED_TOGETHER: usize = 32;
+/// Articles of a volume that keeps, read together.
+const KEPT_TOGETHER: usize = 256;
 
 /// What a rebuild found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,7 +73,7 @@ pub(crate) fn xref_numbers(shared: &Shared, head: &[u8]) -> Vec<(GroupId, u64)> 
     pairs.filter_map(|(name, number)| Some((table.id(name)?, number))).collect()
 }
 
-fn xref_pairs(head: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
+pub(crate) fn xref_pairs(head: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
     let line = head.split(|b| *b == b'\r').next().and_then(|l| l.strip_prefix(b"Xref: ")).unwrap_or_default();
     pairs_of(line)
 }
@@ -147,12 +149,13 @@ pub(crate) fn from_buffers(
         volume.reset_head(head);
         volumes.push(&**volume);
     }
+    let kept = kept_fronts(folds).map_err(io("go through the articles for"))?;
     let regions = Regions::new(&shared, volumes);
     progress.start("reading the buffers", regions.total_bytes());
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MAX);
     let (articles, mut newest) = std::thread::scope(|scope| {
         (0..threads).for_each(|_| drop(scope.spawn(|| regions.work())));
-        let published = publish_all(folds, &regions, progress);
+        let published = publish_all(folds, &regions, kept, progress);
         regions.stop();
         published
     });
@@ -171,8 +174,15 @@ pub(crate) fn from_buffers(
 }
 
 /// Publishes the records of all volumes in the order of their sequence; returns how many articles live, and the last arrival.
-fn publish_all(folds: &mut Folds, regions: &Regions<'_>, progress: &dyn Progress) -> (u64, u32) {
+fn publish_all(
+    folds: &mut Folds,
+    regions: &Regions<'_>,
+    mut kept: Vec<Front>,
+    progress: &dyn Progress,
+) -> (u64, u32) {
     let mut fronts: Vec<Front> = regions.fronts();
+    kept.iter_mut().for_each(|front| front.go_on(regions));
+    fronts.extend(kept);
     let (mut articles, mut newest) = (0, 0);
     while let Some(front) = oldest(&mut fronts) {
         let (arrived, live) = front.publish(folds);
@@ -198,6 +208,41 @@ struct Front {
     region: Option<Region>,
     at: usize,
     keys: Vec<Key>,
+    method: MethodKind,
+    kept: Option<KeptPlaces>,
+}
+
+/// The places of a volume that keeps, in the order of their articles.
+struct KeptPlaces {
+    volume: Arc<dyn Volume>,
+    places: std::vec::IntoIter<u64>,
+}
+
+impl KeptPlaces {
+    fn next_region(&mut self, regions: &Regions<'_>) -> Option<Region> {
+        let places: Vec<u64> = self.places.by_ref().take(KEPT_TOGETHER).collect();
+        (!places.is_empty()).then(|| regions.of_places(&*self.volume, &places))
+    }
+}
+
+/// The articles of volumes that keep, found by going through them.
+fn kept_fronts(folds: &mut Folds) -> io::Result<Vec<Front>> {
+    let shared = folds.shared.clone();
+    let volumes = shared.volumes.load();
+    let mut fronts = Vec::new();
+    for volume in volumes.all().iter().filter(|v| v.keeps()) {
+        let mut found = Vec::new();
+        volume.inventory(&mut Inventory {
+            group: &mut |name| group_named(folds, name),
+            visit: &mut |sequence, place| found.push((sequence, place)),
+        })?;
+        found.sort_unstable();
+        let places: Vec<u64> = found.into_iter().map(|(_, place)| place).collect();
+        let kept = Some(KeptPlaces { volume: volume.clone(), places: places.into_iter() });
+        let (id, method) = (volume.id(), volume.method());
+        fronts.push(Front { volume: id, index: 0, region: None, at: 0, keys: Vec::new(), method, kept });
+    }
+    Ok(fronts)
 }
 
 impl Front {
@@ -218,7 +263,10 @@ impl Front {
     fn go_on(&mut self, regions: &Regions<'_>) {
         while self.is_used_up() {
             self.at = 0;
-            self.region = regions.take(self.index, self.region.take());
+            self.region = match &mut self.kept {
+                Some(kept) => kept.next_region(regions),
+                None => regions.take(self.index, self.region.take()),
+            };
             if self.region.is_none() {
                 return;
             }
@@ -266,11 +314,13 @@ impl Front {
             return (header.arrived, false);
         }
         let (volume, place) = (self.volume, header.place);
-        let token = Token { method: MethodKind::Cnfs, class: header.class, volume, place };
+        let token = Token { method: self.method, class: header.class, volume, place };
         let published = Published {
             key: header.key,
             token,
             arrived: header.arrived,
+            expires: header.expires,
+            stored_bytes: header.record_bytes() as u64,
             numbers,
             xref: region.xref(record),
             fields: region.fields(record),
@@ -341,12 +391,14 @@ impl Leftovers {
         match row {
             Row::Article(a) => {
                 self.arrived = self.arrived.max(a.arrived);
-                self.head(a.token.volume, a.token.place + a.stored_bytes);
+                self.head(a.token.volume, a.token.place.saturating_add(a.stored_bytes));
             }
             Row::Skip { volume, head } => self.head(*volume, *head),
             Row::Volume(v) => self.head(v.id, v.head),
             Row::Remember { key, arrived } => self.remembered.push((*key, *arrived)),
-            Row::Cancel { key, .. } => self.remembered.push((*key, self.arrived)),
+            Row::Cancel { key, .. } | Row::Expire { key, gone: true, .. } => {
+                self.remembered.push((*key, self.arrived));
+            }
             Row::Group(g) => take_group(folds, g),
             Row::GroupRemoved { .. }
             | Row::Promise(_)
@@ -354,7 +406,7 @@ impl Leftovers {
             | Row::Identity(_)
             | Row::Opened { .. }
             | Row::Closed => folds.apply(row)?,
-            Row::Synced { .. } | Row::Probe | Row::Void(_) => {}
+            Row::Synced { .. } | Row::Probe | Row::Void(_) | Row::Expire { .. } => {}
         }
         Ok(())
     }

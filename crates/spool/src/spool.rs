@@ -16,7 +16,7 @@ use crate::promise::MARGIN_MIN;
 use crate::rates;
 use crate::reading::{ArticleBuf, Lookup, Patience};
 use crate::recovery::{self, Recovery};
-use crate::status::{BufferStatus, ClassStatus, Status};
+use crate::status::{BufferStatus, ClassStatus, KeptStatus, Status};
 use crate::syncer::SyncState;
 use crate::token::Token;
 use parking_lot::Mutex;
@@ -397,6 +397,9 @@ impl Spool {
         let mut buffers = Vec::new();
         let now = unix_now();
         for (volume, residents) in self.shared.volumes.load().all().iter().zip(&mut writer.folds.residents) {
+            if volume.keeps() {
+                continue;
+            }
             let front = residents.front().unwrap_or_default();
             buffers.push(BufferStatus {
                 name: volume.name().to_owned(),
@@ -411,23 +414,43 @@ impl Spool {
                 record_overhead_bytes: rates::record_overhead(&**volume),
             });
         }
+        let volumes = self.shared.volumes.load();
+        let lists = volumes.all().iter().zip(&writer.folds.kept);
+        let kept = lists.filter_map(|(volume, list)| {
+            let list = list.as_ref()?;
+            Some(KeptStatus {
+                name: volume.name().to_owned(),
+                method: volume.method().name(),
+                articles: list.entries,
+                bytes: list.bytes,
+                full: volume.is_full(volume.head()),
+            })
+        });
+        let kept = kept.collect();
         let classes = self.shared.config.classes.iter().zip(&writer.classes);
         let classes = classes.map(|(config, class)| ClassStatus {
             name: config.name.clone(),
             method: config.method.name(),
-            buffers: class.volumes.iter().filter_map(|v| buffers.get(*v)).map(|b| b.name.clone()).collect(),
+            buffers: class
+                .volumes
+                .iter()
+                .filter_map(|v| volumes.all().get(*v))
+                .map(|v| v.name().to_owned())
+                .collect(),
             spilled: class.spilled,
             turned_away: class.turned_away,
         });
         Ok(Status {
             classes: classes.collect(),
+            kept,
             buffers,
             groups: self.groups().len() as u64,
             articles: self.shared.articles.load(std::sync::atomic::Ordering::Relaxed),
             history_entries: self.shared.history.entries(),
             history_bytes: self.shared.history.log_bytes() + self.shared.history.index_bytes(),
             overview_bytes: writer.folds.segments.bytes(),
-            residents_bytes: writer.folds.residents.iter().map(|r| r.bytes()).sum(),
+            residents_bytes: writer.folds.residents.iter().map(|r| r.bytes()).sum::<u64>()
+                + writer.folds.kept.iter().flatten().map(|k| k.file_bytes()).sum::<u64>(),
             journal_bytes: writer.journal.bytes()?,
             rows_to_replay: writer.rows,
             trouble: self.trouble(),

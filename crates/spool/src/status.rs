@@ -27,6 +27,21 @@ pub struct BufferStatus {
     pub record_overhead_bytes: Option<u64>,
 }
 
+/// A volume that keeps its articles until they are due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptStatus {
+    /// Its name, which is that of its class.
+    pub name: String,
+    /// Its method's name.
+    pub method: &'static str,
+    /// Articles in it; cancelled ones are counted until expiry has passed them.
+    pub articles: u64,
+    /// Bytes of those articles as stored.
+    pub bytes: u64,
+    /// It takes no more for now.
+    pub full: bool,
+}
+
 /// One storage class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassStatus {
@@ -49,6 +64,8 @@ pub struct Status {
     pub classes: Vec<ClassStatus>,
     /// Volumes, in the order of the configuration.
     pub buffers: Vec<BufferStatus>,
+    /// Volumes that keep.
+    pub kept: Vec<KeptStatus>,
     /// Groups carried.
     pub groups: u64,
     /// Living articles.

@@ -8,6 +8,7 @@ mod damage;
 mod figure4;
 mod floors;
 mod lifecycle;
+mod methods;
 mod news;
 mod numbers;
 mod online;

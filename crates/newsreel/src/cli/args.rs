@@ -192,6 +192,19 @@ pub(super) enum Command {
         json: bool,
     },
 
+    /// Let go of the articles that are due
+    #[command(
+        long_about = "Let go of the articles that are due by the [[expire]] rules, in classes that keep their articles. \
+        A running server does so by itself at least once an hour."
+    )]
+    Expire {
+        #[command(flatten)]
+        at: Where,
+        /// Only say what would go
+        #[arg(long)]
+        dry_run: bool,
+    },
+
     /// Make all indexes anew from the stored articles (the server must be stopped)
     Rebuild {
         #[command(flatten)]

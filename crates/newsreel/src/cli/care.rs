@@ -79,6 +79,18 @@ fn told(problem: &Problem, repair: bool, dry_run: bool) -> String {
     format!("{}\n  {done}", problem.what)
 }
 
+pub(super) fn expire(at: &Where, dry_run: bool) -> Result<(), Failure> {
+    let config = at.load()?;
+    let mut said = Ok(());
+    let done = reach::ask(&config, &Request::Expire { dry_run }, &mut |reply| {
+        if let (Reply::Text(text) | Reply::Error(text), Ok(())) = (reply, &said) {
+            said = say(text);
+        }
+    })?;
+    said?;
+    if done { Ok(()) } else { Err(Failure::Told) }
+}
+
 pub(super) fn rebuild(at: &Where) -> Result<(), Failure> {
     let config = at.load()?;
     stopped(&config, "rebuild")?;

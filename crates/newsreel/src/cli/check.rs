@@ -94,6 +94,7 @@ fn summary(config: &Config) -> String {
             }
             Method::Memory => format!("{} in memory, empty after a restart", units::about_size(class.size)),
             Method::Trash => "nothing is kept".into(),
+            method => format!("{} in {}, until due", method.word(), class.path.display()),
         };
         line("class", format!("{}: {text}", class.name));
     }

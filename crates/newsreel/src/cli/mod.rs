@@ -110,6 +110,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Ctl { order, at } => ctl::run(&order, &at),
         Command::Explain { subject, at } => care::explain(&subject, &at),
         Command::Verify { at, repair, dry_run, json } => care::verify(&at, repair, dry_run, json),
+        Command::Expire { at, dry_run } => care::expire(&at, dry_run),
         Command::Rebuild { at } => care::rebuild(&at),
         Command::Rnews { file, at } => rnews::rnews(file.as_deref(), &at),
         Command::Export { command, at } => export::export(command, &at),

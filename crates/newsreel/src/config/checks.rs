@@ -27,6 +27,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.tls();
     checker.timeouts();
     checker.buffer_sizes();
+    checker.expire();
     checker.unique("buffer", "name", draft.buffers.iter().map(|buffer| &buffer.name));
     checker.unique("buffer", "path", draft.buffers.iter().map(|buffer| &buffer.path));
     checker.unique("class", "name", draft.classes.iter().map(|class| &class.name));
@@ -168,7 +169,7 @@ impl<'a> Checker<'a> {
                 let message = "a class of method \"cnfs\" needs buffers".to_owned();
                 self.fault(&class.head, "in this section", message, "for example: buffers = [\"text0\"]");
             }
-            Method::Memory | Method::Trash if !buffers.is_empty() => {
+            method if method != Method::Cnfs && !buffers.is_empty() => {
                 let message = "only a class of method \"cnfs\" has buffers".to_owned();
                 self.fault(
                     &class.buffers.span,
@@ -179,8 +180,11 @@ impl<'a> Checker<'a> {
             }
             _ => {}
         }
-        if method != Method::Cnfs && class.compress.value == Some(Compression::Zstd) {
-            let message = "only a class of method \"cnfs\" stores compressed articles".to_owned();
+        if !matches!(method, Method::Cnfs | Method::AppendOnly)
+            && class.compress.value == Some(Compression::Zstd)
+        {
+            let message =
+                "only a class of method \"cnfs\" or \"appendonly\" stores compressed articles".to_owned();
             self.fault(
                 &class.compress.span,
                 "of no use",
@@ -193,7 +197,7 @@ impl<'a> Checker<'a> {
                 let message = "a class of method \"memory\" needs a size of at least 64 KiB".to_owned();
                 self.fault(&class.size.span, "here", message, "for example: size = \"64 MiB\"");
             }
-            (Method::Cnfs | Method::Trash, Some(size)) if size > 0 => {
+            (method, Some(size)) if method != Method::Memory && size > 0 => {
                 let message = "only a class of method \"memory\" has a size".to_owned();
                 self.fault(
                     &class.size.span,
@@ -228,6 +232,47 @@ impl<'a> Checker<'a> {
             let name = class.name.value.as_deref().unwrap_or("?");
             let message = format!("every buffer of class `{name}` is retired: it could store nothing");
             self.fault(&class.buffers.span, "all retired", message, "add a buffer to it first");
+        }
+    }
+
+    /// Expiry rules name classes that keep articles; those have names and directories of their own.
+    fn expire(&mut self) {
+        let draft = self.draft;
+        let keeps = |class: &&ClassDraft| class.method.value.is_some_and(Method::keeps);
+        let keeping = || draft.classes.iter().filter(keeps).filter_map(|class| class.name.value.as_deref());
+        for rule in &draft.expire {
+            if let Some(Some(class)) = &rule.class.value
+                && !keeping().any(|name| name == class)
+            {
+                let message = format!("there is no class `{class}` that keeps articles until they are due");
+                let advice = known_or_near("class", class, &keeping().collect::<Vec<_>>());
+                self.fault(&rule.class.span, "named here", message, &advice);
+            }
+            let bounds = [&rule.keep_min, &rule.keep_max];
+            if let Some(bound) = bounds.into_iter().find(|b| matches!(b.value, Some(Some(_))))
+                && matches!(rule.keep.value, Some(None))
+            {
+                let message = "a bound without keep: what is kept forever has none".to_owned();
+                self.fault(&bound.span, "of no use", message, "for example: keep = \"30 days\"");
+            }
+            if let (Some(Some(min)), Some(Some(max))) = (rule.keep_min.value, rule.keep_max.value)
+                && min > max
+            {
+                let message = "keep_min is longer than keep_max".to_owned();
+                self.fault(&rule.keep_min.span, "longer", message, "make keep_min the shorter one");
+            }
+        }
+        for class in draft.classes.iter().filter(keeps) {
+            let same = |buffer: &&super::draft::BufferDraft| buffer.name.value == class.name.value;
+            if draft.buffers.iter().any(|buffer| same(&buffer)) {
+                let message = "a class that keeps articles has the name of a buffer".to_owned();
+                self.fault(
+                    &class.name.span,
+                    "here",
+                    message,
+                    "tokens name both: give one of them another name",
+                );
+            }
         }
     }
 

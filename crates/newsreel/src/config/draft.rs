@@ -11,9 +11,9 @@ use super::access::AccessDraft;
 use super::auth::{AuthDraft, AuthenticatorDraft};
 use super::posting::{CancelDraft, ModerationDraft, ModeratorDraft, PostingDraft};
 use super::{
-    Buffer, Cidr, Class, Compression, Config, Distributions, Durability, GroupMatch, Groups, HeaderMatch,
-    KnownCertificate, Limits, LogFormat, LogLevel, Method, Order, Peer, PeerTls, Rule, Site, Tls,
-    UnknownGroups,
+    Buffer, Cidr, Class, Compression, Config, Distributions, Durability, Expire, GroupMatch, Groups,
+    HeaderMatch, KnownCertificate, Limits, LineEnds, LogFormat, LogLevel, Method, Order, Peer, PeerTls, Rule,
+    Site, Tls, UnknownGroups,
 };
 
 /// A value and its place; for a default, the place of its section's head.
@@ -77,9 +77,22 @@ pub(super) struct ClassDraft {
     pub(super) size: At<u64>,
     pub(super) compress: At<Compression>,
     pub(super) compress_level: At<u64>,
+    pub(super) path: At<Option<String>>,
+    pub(super) file_size: At<u64>,
+    pub(super) files_max: At<u64>,
+    pub(super) line_ends: At<LineEnds>,
     pub(super) keep_at_least: At<Option<Duration>>,
     pub(super) overflow: At<Option<String>>,
     pub(super) keep_target: At<Option<Duration>>,
+}
+
+#[derive(Debug)]
+pub(super) struct ExpireDraft {
+    pub(super) groups: At<Option<Groups>>,
+    pub(super) class: At<Option<String>>,
+    pub(super) keep: At<Option<Duration>>,
+    pub(super) keep_min: At<Option<Duration>>,
+    pub(super) keep_max: At<Option<Duration>>,
 }
 
 #[derive(Debug)]
@@ -121,6 +134,7 @@ pub(super) struct Draft {
     pub(super) buffers: Vec<BufferDraft>,
     pub(super) classes: Vec<ClassDraft>,
     pub(super) rules: Vec<RuleDraft>,
+    pub(super) expire: Vec<ExpireDraft>,
     pub(super) peers: Vec<PeerDraft>,
     pub(super) auth: AuthDraft,
     pub(super) authenticators: Vec<AuthenticatorDraft>,
@@ -167,8 +181,9 @@ impl Draft {
             tls: self.tls.finish(file)?,
             limits: self.limits.finish()?,
             buffers: self.buffers.into_iter().map(|draft| draft.finish(&data)).collect::<Option<_>>()?,
-            classes: self.classes.into_iter().map(ClassDraft::finish).collect::<Option<_>>()?,
+            classes: self.classes.into_iter().map(|draft| draft.finish(&data)).collect::<Option<_>>()?,
             rules: self.rules.into_iter().map(RuleDraft::finish).collect::<Option<_>>()?,
+            expire: self.expire.into_iter().map(ExpireDraft::finish).collect::<Option<_>>()?,
             peers: self.peers.into_iter().map(PeerDraft::finish).collect::<Option<_>>()?,
             auth: self.auth.finish()?,
             authenticators: self
@@ -248,11 +263,30 @@ impl BufferDraft {
     }
 }
 
+impl ExpireDraft {
+    fn finish(self) -> Option<Expire> {
+        Some(Expire {
+            groups: self.groups.value?,
+            class: self.class.value?,
+            keep: self.keep.value?,
+            keep_min: self.keep_min.value?,
+            keep_max: self.keep_max.value?,
+        })
+    }
+}
+
 impl ClassDraft {
-    fn finish(self) -> Option<Class> {
+    fn finish(self, data: &Path) -> Option<Class> {
+        let name = self.name.value?;
+        let method = self.method.value?;
+        let path = self.path.value?.unwrap_or_else(|| format!("kept/{name}"));
         Some(Class {
-            name: self.name.value?,
-            method: self.method.value?,
+            path: if method.keeps() { data.join(path) } else { PathBuf::new() },
+            file_size: self.file_size.value?,
+            files_max: self.files_max.value?,
+            line_ends: self.line_ends.value?,
+            name,
+            method,
             buffers: self.buffers.value?,
             order: self.order.value?,
             size: self.size.value?,

@@ -5,6 +5,7 @@
 //! Invariant: a key stands here if and only if it is a field of the structs in `config` (a test compares them).
 
 mod auth;
+mod keep;
 mod posting;
 mod sections;
 
@@ -112,11 +113,9 @@ pub struct Section {
 }
 
 /// Every key; those of one section stand in the order of the documentation.
-pub const KEYS: &[Key] = &joined::<{ SPOOL_AND_PEERS.len() + auth::KEYS.len() + posting::KEYS.len() }>(&[
-    SPOOL_AND_PEERS,
-    auth::KEYS,
-    posting::KEYS,
-]);
+pub const KEYS: &[Key] = &joined::<
+    { SPOOL_AND_PEERS.len() + keep::KEYS.len() + auth::KEYS.len() + posting::KEYS.len() },
+>(&[SPOOL_AND_PEERS, keep::KEYS, auth::KEYS, posting::KEYS]);
 
 /// The tables of the files as one.
 const fn joined<const N: usize>(parts: &[&[Key]]) -> [Key; N] {
@@ -397,10 +396,23 @@ const SPOOL_AND_PEERS: &[Key] = &[
     Key {
         section: "class",
         name: "method",
-        kind: Kind::Choice(&["cnfs", "memory", "trash"]),
+        kind: Kind::Choice(&[
+            "cnfs",
+            "memory",
+            "trash",
+            "appendonly",
+            "tradspool",
+            "bucketed",
+            "hashed",
+            "timehash",
+        ]),
         absent: Absent::Value("\"cnfs\""),
         doc: "\"cnfs\": in cyclic buffers on disk; \"memory\": in a cyclic buffer in memory, empty after a restart; \
-              \"trash\": nothing is kept, the Message-ID is remembered.",
+              \"trash\": nothing is kept, the Message-ID is remembered. These keep articles until [[expire]] says they are due: \
+              \"appendonly\": one behind the other in files that are made as needed; \"tradspool\": a file an article by \
+              group and number, crossposts as hard links, as INN and C News have it; \"bucketed\": the same with each \
+              directory split in 1,000 (Usenetfs); \"hashed\": a file an article by a digest of its Message-ID; \
+              \"timehash\": by its arrival.",
         example: "method = \"cnfs\"",
     },
     Key {
@@ -455,22 +467,6 @@ const SPOOL_AND_PEERS: &[Key] = &[
         absent: Absent::Nothing,
         doc: "A promise: no article of the class is overwritten before it has been here so long. What could only be stored by breaking it goes to the class that overflow names, so that a flood costs nothing that was promised to stay. Without overflow, or where that class cannot take the article either, it is rejected, not remembered, counted and logged once a minute. Cancels are carried out all the same.",
         example: "keep_at_least = \"30 days\"",
-    },
-    Key {
-        section: "class",
-        name: "overflow",
-        kind: Kind::Name,
-        absent: Absent::Nothing,
-        doc: "With keep_at_least: the class that takes what would overwrite what is to stay. It may have a promise and an overflow of its own.",
-        example: "overflow = \"flood\"",
-    },
-    Key {
-        section: "class",
-        name: "keep_target",
-        kind: Kind::Span,
-        absent: Absent::Nothing,
-        doc: "How long articles of the class should stay. newsreel status warns when at the present rate they will not, and the log does once a day; nothing else follows from it.",
-        example: "keep_target = \"90 days\"",
     },
     Key {
         section: "rule",

@@ -60,6 +60,8 @@ pub struct Config {
     pub classes: Vec<Class>,
     /// Which article goes to which class; the first match decides, the last one matches everything.
     pub rules: Vec<Rule>,
+    /// How long articles stay where nothing is overwritten; the first match decides.
+    pub expire: Vec<Expire>,
     /// Neighbours that feed us.
     pub peers: Vec<Peer>,
     /// How clients log in.
@@ -160,12 +162,35 @@ pub struct Class {
     pub compress: Compression,
     /// zstd's level.
     pub compress_level: u8,
+    /// Its directory, joined to the data directory, for methods that keep articles until they are due.
+    pub path: PathBuf,
+    /// Length of a file in bytes, for `appendonly`.
+    pub file_size: u64,
+    /// Files there may be, for `appendonly`; 0: any number.
+    pub files_max: u64,
+    /// Form of the files, for methods with a file an article.
+    pub line_ends: LineEnds,
     /// No article is overwritten before it has been here so long.
     pub keep_at_least: Option<Duration>,
     /// The class that takes what would break that.
     pub overflow: Option<String>,
     /// How long articles should stay; only told, when they do not.
     pub keep_target: Option<Duration>,
+}
+
+/// `[[expire]]`: how long articles of a class and group stay.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expire {
+    /// The group matches.
+    pub groups: Option<Groups>,
+    /// The article is in this class.
+    pub class: Option<String>,
+    /// Without an Expires header; `None`: forever.
+    pub keep: Option<Duration>,
+    /// At least.
+    pub keep_min: Option<Duration>,
+    /// At most.
+    pub keep_max: Option<Duration>,
 }
 
 /// `[[rule]]`: an article that meets every condition given goes to `class`; the first rule that matches decides.
@@ -269,6 +294,32 @@ pub enum Method {
     Memory,
     /// Nothing is kept.
     Trash,
+    /// Files of records, kept until they are due.
+    AppendOnly,
+    /// A file an article, by group and number.
+    Tradspool,
+    /// The same in buckets.
+    Bucketed,
+    /// A file an article, by digest.
+    Hashed,
+    /// A file an article, by arrival.
+    Timehash,
+}
+
+impl Method {
+    /// Whether articles stay until they are due.
+    pub fn keeps(self) -> bool {
+        !matches!(self, Self::Cnfs | Self::Memory | Self::Trash)
+    }
+}
+
+/// How lines end in the files of a class with a file an article.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineEnds {
+    /// Wire format.
+    Crlf,
+    /// As local files.
+    Lf,
 }
 
 /// How the buffers of a class are taken in turn.

@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::draft::{
-    At, BufferDraft, ClassDraft, Draft, LimitsDraft, PeerDraft, RuleDraft, SiteDraft, TlsDraft,
+    At, BufferDraft, ClassDraft, Draft, ExpireDraft, LimitsDraft, PeerDraft, RuleDraft, SiteDraft, TlsDraft,
 };
 use super::faults::{ConfigError, Fault, nearest};
 use super::keys::{self, Absent, Key, SECTIONS};
@@ -98,6 +98,7 @@ impl Reader {
             buffers: self.each(document, "buffer", Self::buffer),
             classes: self.each(document, "class", Self::class),
             rules: self.each(document, "rule", Self::rule),
+            expire: self.each(document, "expire", Self::expire),
             peers: self.each(document, "peer", Self::peer),
             auth: self.auth(&auth),
             authenticators: self.each(document, "authenticator", Self::authenticator),
@@ -315,9 +316,23 @@ impl Reader {
             size: self.get(entry, "size", values::size),
             compress: self.get(entry, "compress", values::choice),
             compress_level: self.get(entry, "compress_level", values::integer),
+            path: self.opt(entry, "path", values::text),
+            file_size: self.get(entry, "file_size", values::size),
+            files_max: self.get(entry, "files_max", values::integer),
+            line_ends: self.get(entry, "line_ends", values::choice),
             keep_at_least: self.opt(entry, "keep_at_least", values::span),
             overflow: self.opt(entry, "overflow", values::name),
             keep_target: self.opt(entry, "keep_target", values::span),
+        }
+    }
+
+    fn expire(&mut self, entry: &Entry<'_>) -> ExpireDraft {
+        ExpireDraft {
+            groups: self.opt(entry, "groups", values::wildmat),
+            class: self.opt(entry, "class", values::name),
+            keep: self.opt(entry, "keep", values::span),
+            keep_min: self.opt(entry, "keep_min", values::span),
+            keep_max: self.opt(entry, "keep_max", values::span),
         }
     }
 

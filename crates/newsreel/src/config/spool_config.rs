@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Compression, Config, Durability, GroupMatch, Groups, HeaderMatch, Method, Order};
+use super::{Compression, Config, Durability, GroupMatch, Groups, HeaderMatch, LineEnds, Method, Order};
 
 const DAY_SECS: u64 = 86_400;
 
@@ -14,6 +14,7 @@ impl Config {
         config.buffers = self.buffers.iter().map(buffer).collect();
         config.classes = self.classes.iter().map(class).collect();
         config.rules = self.rules.iter().map(rule).collect();
+        config.expire = self.expire.iter().map(expire).collect();
         config.durability = match self.site.durability {
             Durability::Process => spool::Durability::Process,
             Durability::Interval(span) => spool::Durability::Interval(span),
@@ -43,6 +44,11 @@ fn class(class: &super::Class) -> spool::ClassConfig {
             Method::Cnfs => spool::MethodKind::Cnfs,
             Method::Memory => spool::MethodKind::Memory,
             Method::Trash => spool::MethodKind::Trash,
+            Method::AppendOnly => spool::MethodKind::AppendOnly,
+            Method::Tradspool => spool::MethodKind::Tradspool,
+            Method::Bucketed => spool::MethodKind::Bucketed,
+            Method::Hashed => spool::MethodKind::Hashed,
+            Method::Timehash => spool::MethodKind::Timehash,
         },
         buffers: class.buffers.clone(),
         order: match class.order {
@@ -57,10 +63,29 @@ fn class(class: &super::Class) -> spool::ClassConfig {
                 samples: spool::Compress::SAMPLES_USUAL,
             }),
         },
+        tree: spool::Tree {
+            path: class.path.clone(),
+            file_bytes: class.file_size,
+            files_max: class.files_max,
+            lines_end_in_lf: class.line_ends == LineEnds::Lf,
+        },
         floor: class.keep_at_least.map(|span| spool::Floor {
             keep_at_least_secs: span.as_secs(),
             overflow: class.overflow.clone(),
         }),
+    }
+}
+
+fn expire(expire: &super::Expire) -> spool::ExpireConfig {
+    let keep = expire.keep.map_or(spool::Keep::Forever, |keep| spool::Keep::Secs {
+        min: expire.keep_min.map_or(0, |span| span.as_secs()),
+        default: keep.as_secs(),
+        max: expire.keep_max.unwrap_or(keep).as_secs(),
+    });
+    spool::ExpireConfig {
+        groups: expire.groups.as_ref().map(|groups| groups.as_str().to_owned()),
+        class: expire.class.clone(),
+        keep,
     }
 }
 

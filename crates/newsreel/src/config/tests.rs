@@ -47,6 +47,26 @@ name = "ram"
 method = "memory"
 size = "1 MiB"
 
+[[class]]
+name = "archive"
+method = "appendonly"
+path = "/news/archive"
+file_size = "1 GiB"
+files_max = 400
+
+[[class]]
+name = "files"
+method = "bucketed"
+path = "/news/files"
+line_ends = "lf"
+
+[[expire]]
+class = "archive"
+groups = "alt.*"
+keep = "30 days"
+keep_min = "3 days"
+keep_max = "365 days"
+
 [[rule]]
 class = "big"
 groups = "*.binaries.*"
@@ -205,6 +225,10 @@ fn faults_of_access_and_auth_are_told_with_advice() {
         ("listener = [\"*:563\"", "listener = [\"news:563\"", "`news:563` is not an IP address"),
         ("plain_passwords_from = []", "mechanisms = [\"cram-md5\"]", "takes a list of \"user\", \"plain\""),
         ("plain_passwords_from = []", "lockout_first = \"1 h\"", "lockout_first is longer than"),
+        ("class = \"archive\"\ngroups", "class = \"ram\"\ngroups", "no class `ram` that keeps"),
+        ("keep = \"30 days\"\n", "", "a bound without keep"),
+        ("keep_min = \"3 days\"", "keep_min = \"2000 days\"", "keep_min is longer"),
+        ("name = \"files\"", "name = \"big0\"", "has the name of a buffer"),
         ("user_groups = [\"staff\"]", "user_groups = [\"st aff\"]", "`st aff` is not 1 to 15 letters"),
         ("posts_per_hour_max = 30", "posts_per_hour = 30", "has no key `posts_per_hour`"),
     ] {

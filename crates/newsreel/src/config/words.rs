@@ -1,7 +1,7 @@
 //! The words that stand for the configuration's enumerations, in one place for reading and writing.
 
 use super::{
-    Compression, Durability, GroupMatch, LogFormat, LogLevel, Method, Order, PeerTls, UnknownGroups,
+    Compression, Durability, GroupMatch, LineEnds, LogFormat, LogLevel, Method, Order, PeerTls, UnknownGroups,
 };
 use crate::config::units;
 
@@ -29,8 +29,20 @@ impl Word for UnknownGroups {
 }
 
 impl Word for Method {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("cnfs", Self::Cnfs), ("memory", Self::Memory), ("trash", Self::Trash)];
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("cnfs", Self::Cnfs),
+        ("memory", Self::Memory),
+        ("trash", Self::Trash),
+        ("appendonly", Self::AppendOnly),
+        ("tradspool", Self::Tradspool),
+        ("bucketed", Self::Bucketed),
+        ("hashed", Self::Hashed),
+        ("timehash", Self::Timehash),
+    ];
+}
+
+impl Word for LineEnds {
+    const WORDS: &'static [(&'static str, Self)] = &[("crlf", Self::Crlf), ("lf", Self::Lf)];
 }
 
 impl Word for GroupMatch {

@@ -12,7 +12,8 @@ use super::posting::{cancel_lines, moderation_lines, moderator_lines, posting_li
 use super::units;
 use super::words::Word;
 use super::{
-    Buffer, Cidr, Class, Config, Groups, HeaderMatch, KnownCertificate, Limits, Method, Peer, Rule, Site, Tls,
+    Buffer, Cidr, Class, Config, Expire, Groups, HeaderMatch, KnownCertificate, Limits, Method, Peer, Rule,
+    Site, Tls,
 };
 
 /// The keys of one section, in order; the value is TOML.
@@ -44,6 +45,7 @@ impl Config {
             buffers,
             classes,
             rules,
+            expire,
             peers,
             auth,
             authenticators,
@@ -58,6 +60,7 @@ impl Config {
         sections.extend(buffers.iter().map(|buffer| ("buffer", buffer_lines(buffer))));
         sections.extend(classes.iter().map(|class| ("class", class_lines(class))));
         sections.extend(rules.iter().map(|rule| ("rule", rule_lines(rule))));
+        sections.extend(expire.iter().map(|expire| ("expire", expire_lines(expire))));
         sections.extend(peers.iter().map(|peer| ("peer", peer_lines(peer))));
         sections.push(("auth", auth_lines(auth)));
         sections.extend(authenticators.iter().map(|one| ("authenticator", authenticator_lines(one))));
@@ -183,6 +186,10 @@ fn class_lines(class: &Class) -> Lines {
         size: bytes,
         compress,
         compress_level,
+        path: dir,
+        file_size,
+        files_max,
+        line_ends,
         keep_at_least,
         overflow,
         keep_target,
@@ -194,12 +201,32 @@ fn class_lines(class: &Class) -> Lines {
         lines.push(("compress", quoted(compress.word())));
         lines.push(("compress_level", compress_level.to_string()));
     }
+    if method.keeps() {
+        lines.push(("path", path(dir)));
+        if *method == Method::AppendOnly {
+            lines.push(("file_size", size(*file_size)));
+            lines.push(("files_max", files_max.to_string()));
+        } else {
+            lines.push(("line_ends", quoted(line_ends.word())));
+        }
+    }
     if *method == Method::Memory {
         lines.push(("size", size(*bytes)));
     }
     optional(&mut lines, "keep_at_least", *keep_at_least, span);
     optional(&mut lines, "overflow", overflow.as_deref(), quoted);
     optional(&mut lines, "keep_target", *keep_target, span);
+    lines
+}
+
+fn expire_lines(expire: &Expire) -> Lines {
+    let Expire { groups, class, keep, keep_min, keep_max } = expire;
+    let mut lines = Vec::new();
+    optional(&mut lines, "groups", groups.as_ref().map(Groups::as_str), quoted);
+    optional(&mut lines, "class", class.as_deref(), quoted);
+    optional(&mut lines, "keep", *keep, span);
+    optional(&mut lines, "keep_min", *keep_min, span);
+    optional(&mut lines, "keep_max", *keep_max, span);
     lines
 }
 

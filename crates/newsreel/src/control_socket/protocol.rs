@@ -61,6 +61,11 @@ pub enum Request {
         /// Its name.
         group: String,
     },
+    /// Let go of articles that are due; answered by [`Reply::Text`].
+    Expire {
+        /// Only say what would go.
+        dry_run: bool,
+    },
     /// Check every record, row and number; answered by [`Reply::Progress`] and one [`Reply::Problem`] each.
     Verify,
     /// Read anew what a running server can read anew; answered by [`Reply::Text`], or by [`Reply::Error`] if all stays

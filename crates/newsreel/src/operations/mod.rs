@@ -5,6 +5,7 @@
 
 pub mod buffers;
 mod care;
+mod expire;
 mod groups;
 mod name_map;
 pub(crate) mod retention;
@@ -20,6 +21,7 @@ use crate::config::Config;
 use crate::control_socket::protocol::{BufferStatus, Reply, Request, SpoolStatus};
 use crate::site::unix_now;
 
+pub(crate) use expire::keep_expiring;
 pub use sink::Sink;
 
 /// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The caller sends
@@ -37,6 +39,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::NameMap { group } => name_map::name_map(spool, group, sink),
         Request::Verify => care::verify(spool, sink),
         Request::Repair { dry_run } => care::repair(spool, *dry_run, sink),
+        Request::Expire { dry_run } => expire::expire(spool, *dry_run, sink),
         Request::RaiseHigh { marks } => groups::raise_high(spool, marks, sink),
         Request::BufferList => buffers::list(spool, sink),
         Request::Status

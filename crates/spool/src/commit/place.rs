@@ -127,6 +127,18 @@ impl Writer {
         Place::At(token, choice.volume)
     }
 
+    /// No row spoke of a part's articles: methods with a file an article give the names back.
+    pub(super) fn take_back(&self, s: &Scratch) {
+        let volumes = self.folds.shared.volumes.load();
+        for p in &s.prepared {
+            if let Some(token) = p.token
+                && let Some(volume) = volumes.get(token.volume)
+            {
+                volume.take_back(token.place, p.key, s.numbers.get(p.numbers.clone()).unwrap_or_default());
+            }
+        }
+    }
+
     /// The token with the place that the volume really gives the article, whose numbers are known by now.
     pub(super) fn settle(
         &self,

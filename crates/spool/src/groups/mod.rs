@@ -11,7 +11,7 @@ use crate::clock::unix_now;
 use crate::overview::GroupOverview;
 use arc_swap::ArcSwap;
 use hashbrown::HashMap;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -186,6 +186,31 @@ impl Group {
     /// Its marks at this moment.
     pub fn marks(&self) -> Marks {
         self.state().marks()
+    }
+}
+
+/// Names by number, of groups that are gone too: an article may lie under one.
+#[derive(Debug, Default)]
+pub(crate) struct GroupNames {
+    names: RwLock<HashMap<u32, Arc<str>>>,
+}
+
+impl GroupNames {
+    pub fn get(&self, id: GroupId) -> Option<Arc<str>> {
+        self.names.read().get(&id.0).cloned()
+    }
+
+    pub fn put(&self, id: GroupId, name: &str) {
+        self.names.write().insert(id.0, name.into());
+    }
+
+    /// All that `is_gone` says yes to, by number.
+    pub fn gone(&self, is_gone: impl Fn(GroupId) -> bool) -> Vec<(u32, Arc<str>)> {
+        let names = self.names.read();
+        let mut gone: Vec<_> =
+            names.iter().filter(|(id, _)| is_gone(GroupId(**id))).map(|(id, n)| (*id, n.clone())).collect();
+        gone.sort_unstable();
+        gone
     }
 }
 

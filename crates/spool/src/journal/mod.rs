@@ -9,7 +9,10 @@ mod row;
 mod writer;
 
 pub(crate) use reader::JournalReader;
-pub(crate) use row::{ArticleRow, GroupRow, Row, VolumeRow, put_group, put_volume, read_group, read_volume};
+pub(crate) use row::{
+    ArticleRow, GroupRow, Row, VolumeRow, put_group, put_numbers, put_volume, read_group, read_numbers,
+    read_volume,
+};
 pub(crate) use writer::{JournalWriter, SyncSet};
 
 /// Head of a file: magic and start position.

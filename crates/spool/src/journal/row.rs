@@ -83,6 +83,8 @@ pub(crate) enum Row<'a> {
     Remember { key: Key, arrived: u32 },
     /// An article was cancelled.
     Cancel { key: Key, token: Token, numbers: Vec<(GroupId, u64)> },
+    /// Numbers of a kept article are due; with `gone` the article is gone with them.
+    Expire { key: Key, token: Token, gone: bool, numbers: Vec<(GroupId, u64)> },
     /// A group as it now is.
     Group(GroupRow),
     /// A group is gone; a group of this name made later goes on behind `high`.
@@ -125,24 +127,14 @@ mod kind {
     pub const OPENED: u8 = 13;
     pub const CLOSED: u8 = 14;
     pub const VOID: u8 = 15;
+    pub const EXPIRE: u8 = 16;
 }
 
 impl<'a> Row<'a> {
     /// Appends the row's payload (without frame).
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Article(a) => {
-                out.push(kind::ARTICLE);
-                put_u64(a.sequence, out);
-                out.extend_from_slice(&a.key.0.to_le_bytes());
-                out.extend_from_slice(&a.token.to_bytes());
-                put_varint(a.stored_bytes, out);
-                out.extend_from_slice(&a.arrived.to_le_bytes());
-                out.extend_from_slice(&a.expires.to_le_bytes());
-                put_bytes(a.message_id, out);
-                put_bytes(a.fields, out);
-                out.extend_from_slice(a.numbers);
-            }
+            Self::Article(a) => put_article(a, out),
             Self::Remember { key, arrived } => {
                 out.push(kind::REMEMBER);
                 out.extend_from_slice(&key.0.to_le_bytes());
@@ -152,6 +144,13 @@ impl<'a> Row<'a> {
                 out.push(kind::CANCEL);
                 out.extend_from_slice(&key.0.to_le_bytes());
                 out.extend_from_slice(&token.to_bytes());
+                put_numbers(numbers, out);
+            }
+            Self::Expire { key, token, gone, numbers } => {
+                out.push(kind::EXPIRE);
+                out.extend_from_slice(&key.0.to_le_bytes());
+                out.extend_from_slice(&token.to_bytes());
+                out.push(u8::from(*gone));
                 put_numbers(numbers, out);
             }
             Self::Group(g) => {
@@ -220,6 +219,10 @@ impl<'a> Row<'a> {
                 let (key, token) = (Key(r.u128()?), Token::from_bytes(&r.array()?)?);
                 read_numbers(r.0, &mut numbers).then_some(Self::Cancel { key, token, numbers })?
             }
+            kind::EXPIRE => {
+                let (key, token, gone) = (Key(r.u128()?), Token::from_bytes(&r.array()?)?, r.u8()? == 1);
+                read_numbers(r.0, &mut numbers).then_some(Self::Expire { key, token, gone, numbers })?
+            }
             kind::GROUP => Self::Group(read_group(r)?),
             kind::GROUP_REMOVED => Self::GroupRemoved { name: r.text()?, high: r.varint()? },
             kind::PROMISE => read_numbers(r.0, &mut numbers).then_some(Self::Promise(numbers))?,
@@ -241,6 +244,20 @@ impl<'a> Row<'a> {
             _ => return None,
         })
     }
+}
+
+/// Appends an article row's payload.
+fn put_article(a: &ArticleRow<'_>, out: &mut Vec<u8>) {
+    out.push(kind::ARTICLE);
+    put_u64(a.sequence, out);
+    out.extend_from_slice(&a.key.0.to_le_bytes());
+    out.extend_from_slice(&a.token.to_bytes());
+    put_varint(a.stored_bytes, out);
+    out.extend_from_slice(&a.arrived.to_le_bytes());
+    out.extend_from_slice(&a.expires.to_le_bytes());
+    put_bytes(a.message_id, out);
+    put_bytes(a.fields, out);
+    out.extend_from_slice(a.numbers);
 }
 
 /// Appends a group's fields; also used by the checkpoint.
@@ -307,6 +324,7 @@ mod tests {
             }),
             Row::Remember { key: Key(3), arrived: 5 },
             Row::Cancel { key: Key(4), token, numbers: vec![(GroupId(1), 2)] },
+            Row::Expire { key: Key(4), token, gone: true, numbers: vec![(GroupId(1), 2)] },
             Row::Group(group),
             Row::GroupRemoved { name: "old.group".into(), high: 3 },
             Row::Promise(vec![(GroupId(1), 256)]),

@@ -7,6 +7,7 @@ use super::cnfs::record::RecordHeader;
 use super::{Volume, explain_cycle, fetch_record};
 use crate::error::ReadError;
 use crate::groups::GroupId;
+use crate::key::Key;
 use crate::reading::Patience;
 use crate::token::MethodKind;
 use parking_lot::RwLock;
@@ -95,7 +96,7 @@ impl Volume for MemoryVolume {
         self.live.write().insert(place);
     }
 
-    fn cancel(&self, place: u64, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
+    fn cancel(&self, place: u64, _key: Key, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
         self.live.write().remove(&place);
         Ok(())
     }

@@ -4,12 +4,14 @@
 //! full; the others *keep* theirs until they are due ([`Volume::keeps`]). Which class and volume an
 //! article goes to is the storage manager's choice; a method never looks at policy, and nothing above asks which it is.
 
-#![allow(dead_code)]
-
+mod appendonly;
 pub(crate) mod cnfs;
 mod memory;
+mod tree;
 
+pub(crate) use appendonly::AppendOnly;
 pub(crate) use memory::MemoryVolume;
+pub(crate) use tree::FileTree;
 
 use crate::error::ReadError;
 use crate::groups::GroupId;
@@ -37,6 +39,14 @@ pub(crate) struct Placing<'a> {
     pub first: Option<(GroupId, u64)>,
     /// Whether the article with this key is at a place, or will be at the end of this part.
     pub lives: &'a dyn Fn(u64, Key) -> bool,
+}
+
+/// What a rebuild asks of a volume that keeps.
+pub(crate) struct Inventory<'a> {
+    /// Number of a group by name.
+    pub group: &'a mut dyn FnMut(&[u8]) -> Option<GroupId>,
+    /// Told sequence and place of each article found, in any order.
+    pub visit: &'a mut dyn FnMut(u64, u64),
 }
 
 /// A container of articles. The writer alone plans, advances and writes; any thread reads.
@@ -76,7 +86,7 @@ pub(crate) trait Volume: Send + Sync + Debug {
         let _ = found;
     }
     /// Takes a cancelled or expired article out: marks its record (CNFS-12) or removes its files. Its row is durable.
-    fn cancel(&self, place: u64, numbers: &[(GroupId, u64)]) -> io::Result<()>;
+    fn cancel(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) -> io::Result<()>;
     /// Reads up to `buf.len()` bytes from a place on, not past the end of the area. Methods without records have none.
     fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize>;
     /// Reads the article at a place into `buf` as a record, whether it lives or not; the flag is true for one that is
@@ -153,8 +163,18 @@ pub(crate) trait Volume: Send + Sync + Debug {
         place + stored_bytes
     }
 
+    /// Takes an expired article out, as [`Volume::cancel`] does a cancelled one.
+    fn expire(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) -> io::Result<()> {
+        self.cancel(place, key, numbers)
+    }
+
+    /// Goes through all articles of a volume that keeps, and sets its write position behind them.
+    fn inventory(&self, _found: &mut Inventory<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Forgets an article whose writing failed before any row spoke of it.
-    fn take_back(&self, _place: u64, _numbers: &[(GroupId, u64)]) {}
+    fn take_back(&self, _place: u64, _key: Key, _numbers: &[(GroupId, u64)]) {}
 
     /// Removes what holds no living article any more; all that is gone is durably so.
     fn sweep(&self) -> io::Result<()> {

@@ -9,7 +9,8 @@ use super::{Front, Scan, pairs_of};
 use crate::fold::Shared;
 use crate::groups::GroupId;
 use crate::method::Volume;
-use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader};
+use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
+use crate::reading::Patience;
 use netnews::article::{Article, Known};
 use netnews::overview_row::{Fields, append_fields};
 use parking_lot::{Condvar, Mutex};
@@ -75,35 +76,37 @@ impl Region {
         self.numbers.clear();
         self.text.clear();
         (scan.at, scan.end) = (range.start, range.end);
-        let table = shared.groups.snapshot();
         while let Some(header) = scan.next() {
-            let record = scan.record();
-            let data = record.get(HEADER_BYTES..).unwrap_or_default();
-            let line = if header.packed { crate::packing::xref_line(data) } else { data };
-            let xref_start = self.text.len() as u32;
-            self.text.extend_from_slice(xref_value(line));
-            let xref = xref_start..self.text.len() as u32;
-            let first_number = self.numbers.len();
-            let mut resolved = true;
-            for (name, number) in pairs_of(xref_value(line)) {
-                match table.id(name) {
-                    Some(id) => self.numbers.push((id, number)),
-                    None => resolved = false,
-                }
-            }
-            let fields_start = self.text.len() as u32;
-            let live = scan.live && self.put_fields(shared, &header, record);
-            self.records.push(Record {
-                header,
-                live,
-                resolved,
-                numbers: first_number as u32..self.numbers.len() as u32,
-                xref,
-                fields: fields_start..self.text.len() as u32,
-            });
+            self.add(shared, header, scan.live, scan.record());
         }
         self.end = scan.at;
         self.end
+    }
+
+    fn add(&mut self, shared: &Shared, header: RecordHeader, live: bool, record: &[u8]) {
+        let data = record.get(HEADER_BYTES..).unwrap_or_default();
+        let line = if header.packed { crate::packing::xref_line(data) } else { data };
+        let xref_start = self.text.len() as u32;
+        self.text.extend_from_slice(xref_value(line));
+        let xref = xref_start..self.text.len() as u32;
+        let first_number = self.numbers.len();
+        let mut resolved = true;
+        for (name, number) in pairs_of(xref_value(line)) {
+            match shared.groups.table().id(name) {
+                Some(id) => self.numbers.push((id, number)),
+                None => resolved = false,
+            }
+        }
+        let fields_start = self.text.len() as u32;
+        let live = live && self.put_fields(shared, &header, record);
+        self.records.push(Record {
+            header,
+            live,
+            resolved,
+            numbers: first_number as u32..self.numbers.len() as u32,
+            xref,
+            fields: fields_start..self.text.len() as u32,
+        });
     }
 
     /// Appends what OVER tells of an article; false if it makes no sense, or its dictionary is lost.
@@ -205,7 +208,15 @@ impl<'a> Regions<'a> {
     /// Each volume with its first region that has a record.
     pub fn fronts(&self) -> Vec<Front> {
         let front = |(index, volume): (usize, &&dyn Volume)| {
-            let mut front = Front { volume: volume.id(), index, region: None, at: 0, keys: Vec::new() };
+            let mut front = Front {
+                volume: volume.id(),
+                index,
+                region: None,
+                at: 0,
+                keys: Vec::new(),
+                method: volume.method(),
+                kept: None,
+            };
             front.go_on(self);
             front
         };
@@ -281,6 +292,21 @@ impl<'a> Regions<'a> {
         v.expected = region.end.max(expected);
         self.taken.notify_all();
         Some(region)
+    }
+
+    /// What lies at these places of a volume that keeps.
+    pub fn of_places(&self, volume: &dyn Volume, places: &[u64]) -> Region {
+        let mut region = Region::default();
+        let mut buf = Vec::new();
+        for place in places {
+            let found = volume.fetch(*place, Patience::Wait, &mut buf);
+            if let Ok(Some((header, live))) = found
+                && is_whole(&buf)
+            {
+                region.add(self.shared, header, live, &buf);
+            }
+        }
+        region
     }
 
     /// Lets the threads end; what was not taken is left.

@@ -11,6 +11,7 @@
 mod parts;
 mod replay;
 mod suspects;
+mod trees;
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_now;
@@ -18,6 +19,7 @@ use crate::commit::Writer;
 use crate::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::disk::Disk;
 use crate::error::SpoolError;
+use crate::expire::Policy;
 use crate::fold::{Folds, Shared};
 use crate::journal::{JournalReader, JournalWriter, Row};
 use crate::manager::Class;
@@ -124,6 +126,7 @@ fn open(
     let found = open_buffers(&*disk, &config)?;
     let used = found.iter().flatten().any(|f| f.header.as_ref().is_some_and(|h| h.written > 2));
     recovery.lone_checkpoint = checkpoint.as_ref().is_some_and(|c| c.alone);
+    let used = used || !trees::headers(&*disk, &config)?.is_empty();
     recovery.new = checkpoint.is_none() && journal_oldest.is_none() && !used;
 
     let source = Source { disk: &disk, config: &config, found: &found, checkpoint: None, rebuild: None };
@@ -188,6 +191,7 @@ pub(crate) struct Paths {
     pub history: PathBuf,
     pub overview: PathBuf,
     pub residents: PathBuf,
+    pub kept: PathBuf,
     pub dictionaries: PathBuf,
 }
 
@@ -201,6 +205,7 @@ impl Paths {
             history: index.join("history"),
             overview: index.join("overview"),
             residents: index.join("residents"),
+            kept: index.join("kept"),
             index,
         }
     }
@@ -219,7 +224,8 @@ fn wipe_indexes(disk: &dyn Disk, paths: &Paths) -> io::Result<()> {
     disk.sync_dir(&paths.index)?;
     let mut dirs = vec![paths.index.clone(), paths.history.clone(), paths.overview.clone()];
     // Residents lie in one directory a volume; a volume number has 16 bits but few are in use.
-    dirs.extend((0..256).map(|id| paths.residents.join(format!("{id:05}"))));
+    let of_volumes = [&paths.residents, &paths.kept];
+    dirs.extend((0..256).flat_map(|id| of_volumes.map(|dir| dir.join(format!("{id:05}")))));
     for dir in dirs {
         for name in disk.list(&dir)? {
             disk.remove(&dir.join(name))?;
@@ -300,8 +306,11 @@ fn go_on(
     if !retired.is_empty() {
         classes.iter_mut().filter(|c| !c.buffers.is_empty()).for_each(|c| c.use_buffers(&volumes, &retired));
     }
+    let class = |name: &str| config.classes.iter().position(|c| c.name == name);
+    let policy = Policy::new(&config.expire, class)?;
     let sync = Arc::new(SyncState::new(journal.sync_set().clone(), config.durability));
     let mut writer = Writer::new(folds, journal, classes, sync);
+    writer.policy = policy;
     writer.push_state();
     writer.journal.write().and_then(|()| writer.journal.sync_set().sync()).map_err(io("write journal in"))?;
     writer.rows = recovery.rows;

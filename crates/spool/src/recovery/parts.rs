@@ -1,14 +1,16 @@
 //! Opening the parts of a spool: secret, volumes, index files; as of a checkpoint, or with empty indexes.
 
+use super::trees::Known;
 use super::{Paths, is_unfit};
 use crate::checkpoint::{Checkpoint, restore_blocks};
 use crate::config::SpoolConfig;
 use crate::disk::{Disk, Open};
 use crate::error::SpoolError;
 use crate::fold::{Folds, Shared};
-use crate::groups::{GroupId, Groups};
+use crate::groups::{GroupId, GroupNames, Groups};
 use crate::history::History;
 use crate::journal::VolumeRow;
+use crate::kept::KeptList;
 use crate::key::KeyHasher;
 use crate::method::cnfs::{Cycbuff, Found};
 use crate::method::{MemoryVolume, Volume, Volumes};
@@ -44,7 +46,8 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
     }
     let paths = Paths::new(&config.dir);
     let secret = secret(&**disk, config, source.found)?;
-    let (volumes, next_volume) = open_volumes(source, &secret)?;
+    let names = Arc::default();
+    let (volumes, next_volume) = open_volumes(source, &secret, &names)?;
     let records = checkpoint.map(|c| c.history).unwrap_or_default();
     let history = match History::open(disk.clone(), &paths.history, records, progress, config.history) {
         Ok(history) => history,
@@ -57,7 +60,7 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
         Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(None),
         Err(e) => return Err(SpoolError::io("open overview in", &paths.overview)(e)),
     };
-    let mut residents = Vec::new();
+    let (mut residents, mut kept) = (Vec::new(), Vec::new());
     for volume in &volumes {
         let saved = checkpoint.and_then(|c| c.volumes.iter().find(|(v, _)| v.id == volume.id()));
         let state = saved.map_or(ResidentsState::default(), |(_, state)| *state);
@@ -71,6 +74,12 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
             return Ok(None);
         }
         residents.push(stream);
+        let list = match volume.keeps().then(|| open_kept(&**volume, source, &paths)) {
+            Some(Err(e)) if checkpoint.is_some() && is_unfit(&e) => return Ok(None),
+            Some(list) => Some(list.map_err(SpoolError::io("open residents in", &paths.kept))?),
+            None => None,
+        };
+        kept.push(list);
     }
     let packing = Packing::open(disk, &paths.dictionaries, &config.classes)
         .map_err(SpoolError::io("open dictionaries in", &paths.dictionaries))?;
@@ -90,6 +99,7 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
     });
     let mut folds = Folds::new(shared, rules, residents, segments);
     folds.next_volume = next_volume;
+    (folds.kept, folds.names) = (kept, names);
     match checkpoint {
         Some(c) if !load(&mut folds, c) => Ok(None),
         _ => Ok(Some(folds)),
@@ -103,6 +113,7 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
     folds.closed = c.closed;
     folds.identity.clone_from(&c.identity);
     folds.retired = c.retired.iter().cloned().collect();
+    c.gone_names.iter().for_each(|(id, name)| folds.names.put(GroupId(*id), name));
     let rows: Vec<_> = c.groups.iter().map(|g| g.row.clone()).collect();
     folds.add_groups(&rows);
     folds.numbers.resize(c.next_group as usize, Default::default());
@@ -131,6 +142,7 @@ fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Res
     let mut text = vec![0; SECRET_FILE_BYTES];
     let n = file.read_at(&mut text, 0).map_err(io("read"))?;
     let headers = || found.iter().flatten().filter_map(|f| f.header.as_ref());
+    let trees = super::trees::headers(disk, config)?;
     if let Some(secret) = text.get(..n).and_then(read_secret) {
         if let Some(other) = headers().find(|h| parse(&h.secret).is_some_and(|s| s != secret)) {
             return Err(SpoolError::Unfit(format!(
@@ -142,7 +154,7 @@ fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Res
         }
         return Ok(secret);
     }
-    let known = headers().find_map(|h| parse(&h.secret));
+    let known = headers().map(|h| &h.secret).chain(trees.iter().map(|t| &t.secret)).find_map(|s| parse(s));
     let secret = known.unwrap_or_else(random_secret);
     let text = secret_text(&secret);
     file.set_len(0).map_err(io("write"))?;
@@ -192,12 +204,18 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Opens or makes the volumes: buffers by the configuration, and one for each `memory` class.
 /// Also returns the number of the next new volume.
-fn open_volumes(source: &Source<'_>, secret: &[u8; 16]) -> Result<(Vec<Arc<dyn Volume>>, u16), SpoolError> {
+fn open_volumes(
+    source: &Source<'_>,
+    secret: &[u8; 16],
+    names: &Arc<GroupNames>,
+) -> Result<(Vec<Arc<dyn Volume>>, u16), SpoolError> {
     let Source { disk, config, found, checkpoint, rebuild } = *source;
     let saved = checkpoint.map(|c| c.volumes.as_slice()).unwrap_or_default();
     let told = rebuild.unwrap_or_default();
     let on_disk = found.iter().flatten().filter_map(|f| f.header.as_ref()).map(|h| h.volume);
-    let ids = saved.iter().map(|(v, _)| v.id).chain(told.iter().map(|v| v.id)).chain(on_disk);
+    let in_trees = super::trees::headers(&**disk, config)?;
+    let in_trees = in_trees.iter().map(|h| h.volume);
+    let ids = saved.iter().map(|(v, _)| v.id).chain(told.iter().map(|v| v.id)).chain(on_disk).chain(in_trees);
     let mut next = ids.max().map_or(0, |id| id + 1);
     let mut fresh = || {
         next += 1;
@@ -226,18 +244,17 @@ fn open_volumes(source: &Source<'_>, secret: &[u8; 16]) -> Result<(Vec<Arc<dyn V
             }
         });
     }
-    for class in config.classes.iter().filter(|c| c.method == MethodKind::Memory) {
-        let known = saved.iter().find(|(v, _)| v.name == class.name && v.method == MethodKind::Memory as u8);
+    open_memories(config, saved, &mut fresh, &mut volumes);
+    for class in config.classes.iter().filter(|c| c.method.keeps()) {
+        let known = saved.iter().find(|(v, _)| v.name == class.name && v.method == class.method as u8);
+        let used = known.is_some_and(|(v, _)| checkpoint.is_some_and(|c| c.keeps_in(v.id)));
         let id = known.map_or_else(&mut fresh, |(v, _)| v.id);
-        volumes.push(Arc::new(MemoryVolume::new(
-            id,
-            &class.name,
-            class.size_bytes,
-            known.map(|(v, _)| v.head),
-        )));
+        let known = Known { head: known.map(|(v, _)| v.head), id, secret: &hex(secret), used };
+        volumes.push(super::trees::open(disk, names, class, known)?);
     }
     for (gone, _) in saved {
-        if volumes.iter().any(|v| v.id() == gone.id) || !used(saved, gone.id) {
+        let used = used(saved, gone.id) || checkpoint.is_some_and(|c| c.keeps_in(gone.id));
+        if volumes.iter().any(|v| v.id() == gone.id) || !used {
             continue;
         }
         if gone.method == MethodKind::Memory as u8 {
@@ -250,6 +267,12 @@ fn open_volumes(source: &Source<'_>, secret: &[u8; 16]) -> Result<(Vec<Arc<dyn V
             gone.name
         )));
     }
+    check_ids(&volumes)?;
+    Ok((volumes, next))
+}
+
+/// Two volumes with one number would be mixed up by every token.
+fn check_ids(volumes: &[Arc<dyn Volume>]) -> Result<(), SpoolError> {
     let mut ids: Vec<u16> = volumes.iter().map(|v| v.id()).collect();
     ids.sort_unstable();
     if ids.windows(2).any(|w| w[0] == w[1]) {
@@ -257,7 +280,37 @@ fn open_volumes(source: &Source<'_>, secret: &[u8; 16]) -> Result<(Vec<Arc<dyn V
             "two buffers have the same volume number: one is a copy of the other".into(),
         ));
     }
-    Ok((volumes, next))
+    Ok(())
+}
+
+/// Makes the volumes of the classes of method `memory`.
+fn open_memories(
+    config: &SpoolConfig,
+    saved: &[(VolumeRow, ResidentsState)],
+    fresh: &mut dyn FnMut() -> u16,
+    volumes: &mut Vec<Arc<dyn Volume>>,
+) {
+    for class in config.classes.iter().filter(|c| c.method == MethodKind::Memory) {
+        let known = saved.iter().find(|(v, _)| v.name == class.name && v.method == MethodKind::Memory as u8);
+        let id = known.map_or_else(&mut *fresh, |(v, _)| v.id);
+        volumes.push(Arc::new(MemoryVolume::new(
+            id,
+            &class.name,
+            class.size_bytes,
+            known.map(|(v, _)| v.head),
+        )));
+    }
+}
+
+/// Opens the list of who is kept in a volume, and tells the volume what the checkpoint knows of it.
+fn open_kept(volume: &dyn Volume, source: &Source<'_>, paths: &Paths) -> io::Result<KeptList> {
+    let saved = source.checkpoint.and_then(|c| c.kept.iter().find(|k| k.volume == volume.id()));
+    let dir = paths.kept.join(format!("{:05}", volume.id()));
+    let list = KeptList::open(source.disk, dir, saved.map_or(&Vec::new(), |k| &k.files))?;
+    if saved.is_some_and(|k| !volume.load(&k.own)) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(list)
 }
 
 /// Whether anything was ever stored in a volume.

@@ -77,7 +77,7 @@ impl Survey {
             Some(Row::Closed) => self.closed = true,
             Some(Row::Void(positions)) => self.voids.extend(positions),
             Some(Row::Article(a)) => {
-                self.heads.insert(a.token.volume, a.token.place + a.stored_bytes);
+                self.heads.insert(a.token.volume, a.token.place.saturating_add(a.stored_bytes));
             }
             Some(Row::Skip { volume, head }) => {
                 self.heads.insert(volume, head);
@@ -137,7 +137,7 @@ pub(super) fn push_voids(journal: &mut JournalWriter, torn: &[u64]) {
 /// Whether an article's bytes are on the disk as they were written, or have been displaced by later ones.
 fn is_whole(shared: &Shared, heads: &BTreeMap<u16, u64>, a: &ArticleRow<'_>, buf: &mut Vec<u8>) -> bool {
     let volumes = shared.volumes.load();
-    let Some(volume) = volumes.get(a.token.volume).filter(|v| v.method() == MethodKind::Cnfs) else {
+    let Some(volume) = volumes.get(a.token.volume).filter(|v| v.method() != MethodKind::Memory) else {
         return true;
     };
     // Overwritten by articles whose rows follow: nothing to check.

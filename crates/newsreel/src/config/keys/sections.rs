@@ -28,7 +28,7 @@ pub const SECTIONS: &[Section] = &[
         name: "buffer",
         repeated: true,
         doc: "A cyclic buffer: a file or block device of fixed size in which the newest article overwrites the oldest. \
-              Overwriting is expiry; nothing else removes articles. At least one is needed by each class of method cnfs.",
+              Overwriting is expiry. At least one is needed by each class of method cnfs.",
     },
     Section {
         name: "class",
@@ -41,6 +41,12 @@ pub const SECTIONS: &[Section] = &[
         repeated: true,
         doc: "Which article goes to which class. An article must meet every condition of a rule; the first rule it \
               meets decides. The last rule has no condition, so that every article has a class.",
+    },
+    Section {
+        name: "expire",
+        repeated: true,
+        doc: "How long articles stay in classes that keep them. For each article and each of its groups the first that fits \
+              decides; without one it stays forever. A change takes effect at once, also for what is there already.",
     },
     Section {
         name: "peer",

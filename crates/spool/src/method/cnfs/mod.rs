@@ -14,6 +14,7 @@ use crate::config::BufferConfig;
 use crate::disk::{Disk, DiskFile, Mapping, Open};
 use crate::error::{ReadError, SpoolError};
 use crate::groups::GroupId;
+use crate::key::Key;
 use crate::reading::Patience;
 use crate::token::MethodKind;
 use geometry::Geometry;
@@ -423,7 +424,7 @@ impl Volume for Cycbuff {
         }
     }
 
-    fn cancel(&self, place: u64, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
+    fn cancel(&self, place: u64, _key: Key, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
         if !self.is_alive(place) {
             return Ok(());
         }

@@ -1,0 +1,66 @@
+//! `newsreel expire`, and the same by itself once in a while in a running server.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use spool::{ExpireReport, Spool};
+use tracing::{info, warn};
+
+use super::Sink;
+use crate::config::units;
+use crate::control_socket::protocol::Reply;
+
+/// Shortest time between two looks of a running server.
+const PAUSE_MIN: Duration = Duration::from_secs(600);
+/// Longest: so late is noticed what came with a short Expires header.
+const PAUSE_MAX: Duration = Duration::from_secs(3600);
+
+/// Lets go of the articles that are due, or only says which.
+pub(super) fn expire(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool {
+    match spool.expire(dry_run) {
+        Ok(report) => {
+            sink(Reply::Text(text(&report, dry_run)));
+            true
+        }
+        Err(trouble) => {
+            sink(Reply::Error(trouble.to_string()));
+            false
+        }
+    }
+}
+
+fn text(report: &ExpireReport, dry_run: bool) -> String {
+    let ExpireReport { looked_at, articles, numbers, bytes, next_due } = report;
+    let verb = if dry_run { "would go" } else { "went" };
+    let mut text = format!(
+        "of {looked_at} articles {articles} {verb}, with {numbers} numbers and {} as stored",
+        units::about_size(*bytes)
+    );
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    if let Some(secs) = next_due.and_then(|due| due.checked_sub(now)) {
+        text += &format!("; the next is due in {}", units::span_text(Duration::from_secs(secs)));
+    }
+    text
+}
+
+/// Expires for as long as the server runs; aborted with its task, between two steps.
+pub(crate) async fn keep_expiring(spool: Arc<Spool>) {
+    let mut pause = PAUSE_MIN;
+    loop {
+        tokio::time::sleep(pause).await;
+        let own = spool.clone();
+        pause = PAUSE_MAX;
+        match tokio::task::spawn_blocking(move || own.expire(false)).await {
+            Ok(Ok(report)) => {
+                if report.numbers > 0 {
+                    info!("expire: {}", text(&report, false));
+                }
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+                let due = report.next_due.map(|due| Duration::from_secs(due.saturating_sub(now)));
+                pause = due.unwrap_or(PAUSE_MAX).clamp(PAUSE_MIN, PAUSE_MAX);
+            }
+            Ok(Err(trouble)) => warn!(%trouble, "cannot expire"),
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! `appendonly`: files of records that are made as needed and go by one unlink when all in them is due (CNFS-F4;
+//! `docs/formats/appendonly.md`).
+//!
+//! A place is file number x 2^40 + offset, so the configured size may change at any time. Nothing is ever displaced; with
+//! `files_max` the class says that it is full. Invariant: a file is removed only if rows that say so of every article in it are
+//! durable.
+
+use super::cnfs::record::{self, RecordHeader};
+use super::{ENDLESS, Inventory, Volume, fetch_record};
+use crate::codec::{Reader, put_varint};
+use crate::disk::{Disk, DiskFile, Open};
+use crate::error::ReadError;
+use crate::groups::GroupId;
+use crate::key::Key;
+use crate::reading::Patience;
+use crate::token::MethodKind;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Bits of a place that tell the offset in a file.
+const OFFSET_BITS: u32 = 40;
+const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
+/// Unit in which records start.
+const BLOCK_BYTES: u64 = 64;
+/// Files kept open.
+const OPEN_FILES_MAX: usize = 256;
+
+#[derive(Debug, Default)]
+struct State {
+    file: Option<Arc<dyn DiskFile>>,
+    /// Articles that are neither cancelled nor expired.
+    living: u64,
+    dirty: bool,
+}
+
+/// The files of one class.
+#[derive(Debug)]
+pub(crate) struct AppendOnly {
+    id: u16,
+    name: String,
+    dir: PathBuf,
+    disk: Arc<dyn Disk>,
+    file_bytes: u64,
+    files_max: u64,
+    head: AtomicU64,
+    files: Mutex<BTreeMap<u64, State>>,
+    /// A file was made or removed since the last sync.
+    names_changed: AtomicBool,
+}
+
+impl AppendOnly {
+    /// Opens what is in `dir`; `head` is the write position that the journal or a checkpoint knows.
+    pub fn open(
+        disk: &Arc<dyn Disk>,
+        (id, name, dir): (u16, &str, PathBuf),
+        (file_bytes, files_max): (u64, u64),
+        head: Option<u64>,
+    ) -> io::Result<Self> {
+        let mut files = BTreeMap::new();
+        for name in disk.list(&dir)? {
+            if let Some(number) = number_of(&name) {
+                files.insert(number, State::default());
+            }
+        }
+        Ok(Self {
+            id,
+            name: name.into(),
+            dir,
+            disk: disk.clone(),
+            file_bytes: file_bytes.clamp(1 << 12, OFFSET_MASK),
+            files_max,
+            head: AtomicU64::new(head.unwrap_or(0)),
+            files: Mutex::new(files),
+            names_changed: AtomicBool::new(true),
+        })
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{number:010}.app"))
+    }
+
+    fn file(&self, number: u64, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        let mut files = self.files.lock();
+        if let Some(file) = files.get(&number).and_then(|s| s.file.clone()) {
+            return Ok(file);
+        }
+        let file = self.disk.open(&self.path(number), how)?;
+        if files.values().filter(|s| s.file.is_some()).count() < OPEN_FILES_MAX || how == Open::Create {
+            files.entry(number).or_default().file = Some(file.clone());
+        }
+        Ok(file)
+    }
+
+    fn one_less(&self, place: u64) {
+        if let Some(state) = self.files.lock().get_mut(&(place >> OFFSET_BITS)) {
+            state.living = state.living.saturating_sub(1);
+        }
+    }
+}
+
+impl Volume for AppendOnly {
+    fn id(&self) -> u16 {
+        self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn method(&self) -> MethodKind {
+        MethodKind::AppendOnly
+    }
+
+    fn area(&self) -> u64 {
+        ENDLESS
+    }
+
+    fn block(&self) -> u64 {
+        BLOCK_BYTES
+    }
+
+    fn keeps(&self) -> bool {
+        true
+    }
+
+    fn tail_at(&self, _head: u64) -> u64 {
+        0
+    }
+
+    fn head(&self) -> u64 {
+        self.head.load(Ordering::Acquire)
+    }
+
+    fn advance(&self, head: u64) {
+        self.head.fetch_max(head, Ordering::AcqRel);
+    }
+
+    fn reset_head(&self, head: u64) {
+        self.head.store(head, Ordering::Release);
+    }
+
+    fn room(&self, place: u64) -> u64 {
+        OFFSET_MASK + 1 - (place & OFFSET_MASK)
+    }
+
+    fn joins(&self, place: u64) -> bool {
+        place & OFFSET_MASK != 0
+    }
+
+    fn plan(&self, head: u64, len: usize) -> Option<u64> {
+        let offset = head & OFFSET_MASK;
+        if offset == 0 || offset + self.padded(len) <= self.file_bytes {
+            // The very first record: there may be no room even for that.
+            return (offset > 0 || !self.is_full(head)).then_some(head);
+        }
+        (!self.is_full(head)).then_some(((head >> OFFSET_BITS) + 1) << OFFSET_BITS)
+    }
+
+    fn is_full(&self, head: u64) -> bool {
+        let files = self.files.lock();
+        // Files planned in this part are not there yet.
+        let planned = (head >> OFFSET_BITS).saturating_sub(files.keys().next_back().copied().unwrap_or(0));
+        self.files_max > 0 && files.len() as u64 + planned >= self.files_max
+    }
+
+    fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
+        let (number, offset) = (place >> OFFSET_BITS, place & OFFSET_MASK);
+        let file = self.file(number, Open::Create)?;
+        if offset == 0 {
+            self.names_changed.store(true, Ordering::Release);
+        }
+        let written = file.write_all_at(&[IoSlice::new(bytes)], offset);
+        // After the write: a sync going on meanwhile may have missed it.
+        self.files.lock().entry(number).or_default().dirty = true;
+        written
+    }
+
+    fn is_alive(&self, place: u64) -> bool {
+        place < self.head() && self.files.lock().contains_key(&(place >> OFFSET_BITS))
+    }
+
+    fn mark_alive(&self, place: u64) {
+        self.files.lock().entry(place >> OFFSET_BITS).or_default().living += 1;
+    }
+
+    fn cancel(&self, place: u64, _key: Key, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
+        self.one_less(place);
+        let number = place >> OFFSET_BITS;
+        let file = match self.file(number, Open::Existing) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            file => file?,
+        };
+        let mut raw = [0; record::HEADER_BYTES];
+        let read = file.read_at(&mut raw, place & OFFSET_MASK);
+        if !read.is_ok_and(|_| RecordHeader::parse(&raw).is_some_and(|(h, _)| h.place == place)) {
+            return Ok(());
+        }
+        let written = file.write_all_at(&[IoSlice::new(record::MAGIC_CANCELLED)], place & OFFSET_MASK);
+        self.files.lock().entry(number).or_default().dirty = true;
+        written
+    }
+
+    fn expire(&self, place: u64, _key: Key, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
+        self.one_less(place);
+        Ok(())
+    }
+
+    fn sweep(&self) -> io::Result<()> {
+        let current = self.head() >> OFFSET_BITS;
+        let dead: Vec<u64> = {
+            let files = self.files.lock();
+            files.iter().filter(|(n, s)| **n < current && s.living == 0).map(|(n, _)| *n).collect()
+        };
+        for number in dead {
+            match self.disk.remove(&self.path(number)) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => self.files.lock().remove(&number),
+            };
+            self.names_changed.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
+        let (number, offset) = (place >> OFFSET_BITS, place & OFFSET_MASK);
+        let file = match self.file(number, Open::Existing) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
+            file => file?,
+        };
+        match patience {
+            Patience::CacheOnly => file.read_at_cached(buf, offset),
+            Patience::Wait => file.read_at(buf, offset),
+        }
+    }
+
+    fn fetch(
+        &self,
+        place: u64,
+        patience: Patience,
+        buf: &mut Vec<u8>,
+    ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
+        fetch_record(self, place, patience, buf)
+    }
+
+    fn inventory(&self, found: &mut Inventory<'_>) -> io::Result<()> {
+        let numbers: Vec<u64> = self.files.lock().keys().copied().collect();
+        let mut buf = Vec::new();
+        for number in numbers {
+            let len = self.file(number, Open::Existing)?.len()?;
+            let mut place = number << OFFSET_BITS;
+            while place & OFFSET_MASK < len {
+                let whole = self.fetch(place, Patience::Wait, &mut buf);
+                let Ok(Some((header, _))) = whole.as_ref().map(|r| r.filter(|_| record::is_whole(&buf)))
+                else {
+                    place += BLOCK_BYTES;
+                    continue;
+                };
+                (found.visit)(header.sequence, place);
+                place += self.padded(header.record_bytes());
+                self.advance(place);
+            }
+        }
+        Ok(())
+    }
+
+    fn place_text(&self, place: u64) -> String {
+        format!("{:x}:{:x}", place & OFFSET_MASK, place >> OFFSET_BITS)
+    }
+
+    fn parse_place(&self, text: &str) -> Option<u64> {
+        let (offset, number) = text.split_once(':')?;
+        let hex = |text| u64::from_str_radix(text, 16).ok();
+        let (offset, number) = (hex(offset)?, hex(number)?);
+        (offset <= OFFSET_MASK && number < 1 << (64 - OFFSET_BITS)).then_some(number << OFFSET_BITS | offset)
+    }
+
+    fn explain_place(&self, place: u64) -> String {
+        format!("offset {} of {}", place & OFFSET_MASK, self.path(place >> OFFSET_BITS).display())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let dirty: Vec<_> = {
+            let mut files = self.files.lock();
+            let dirty = files.iter_mut().filter(|(_, s)| s.dirty && s.file.is_some());
+            dirty.filter_map(|(n, s)| Some((*n, s.file.clone()?, s.dirty = false))).collect()
+        };
+        for (number, file, ()) in dirty {
+            let redo = |_: &io::Error| self.files.lock().entry(number).or_default().dirty = true;
+            file.sync().inspect_err(redo)?;
+        }
+        if self.names_changed.swap(false, Ordering::AcqRel) {
+            self.disk
+                .sync_dir(&self.dir)
+                .inspect_err(|_| self.names_changed.store(true, Ordering::Release))?;
+        }
+        Ok(())
+    }
+
+    fn write_header(&self, _now: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn save(&self, out: &mut Vec<u8>) {
+        let files = self.files.lock();
+        put_varint(files.len() as u64, out);
+        for (number, state) in files.iter() {
+            put_varint(*number, out);
+            put_varint(state.living, out);
+        }
+    }
+
+    fn load(&self, saved: &[u8]) -> bool {
+        let mut r = Reader(saved);
+        let Some(count) = r.count(2) else { return false };
+        let mut files = self.files.lock();
+        for _ in 0..count {
+            let (Some(number), Some(living)) = (r.varint(), r.varint()) else { return false };
+            files.entry(number).or_default().living = living;
+        }
+        true
+    }
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    name.strip_suffix(".app")?.parse().ok()
+}

@@ -1,0 +1,212 @@
+//! The form of an article that is a file of its own: the article itself, as C News and INN store it, with one header of ours
+//! behind the Xref header that says what a record's header says (`docs/formats/tree.md`).
+//!
+//! Wire form is as sent; the form with LF has plain line ends, no dot-stuffing and no final dot. An article whose bytes would
+//! not come back from that form is stored in wire form; the first line end tells which it is.
+
+use crate::key::Key;
+use crate::method::cnfs::record::{self, END, HEADER_BYTES, RecordHeader};
+
+/// Name of the header that tells of the record.
+const NAME: &[u8] = b"X-Newsreel-Record: ";
+const VERSION: &str = "1";
+
+/// The file of a record; the place in the record does not count.
+pub(super) fn to_file(record: &[u8], lines_end_in_lf: bool) -> Option<Vec<u8>> {
+    let (header, _) = RecordHeader::parse(record)?;
+    let data = record.get(HEADER_BYTES..header.record_bytes())?;
+    let (xref, rest) = data.split_at_checked(memchr::memchr(b'\n', data)? + 1)?;
+    let line = line_of(&header, checksum(&header, data));
+    let mut file = Vec::with_capacity(data.len() + line.len() + 2);
+    if lines_end_in_lf {
+        let mut plain = Vec::with_capacity(data.len());
+        put_plain(xref, &mut plain);
+        plain.extend_from_slice(&line);
+        plain.push(b'\n');
+        let start = plain.len();
+        put_plain(rest.strip_suffix(END)?, &mut plain);
+        let mut back = Vec::with_capacity(rest.len());
+        put_wire(plain.get(start..)?, &mut back);
+        if back == rest {
+            return Some(plain);
+        }
+    }
+    file.extend_from_slice(xref);
+    file.extend_from_slice(&line);
+    file.extend_from_slice(b"\r\n");
+    file.extend_from_slice(rest);
+    Some(file)
+}
+
+/// The record of a file, into `record`; `None` if it is none of ours or is damaged so that this shows before the checksum.
+pub(super) fn from_file(file: &[u8], record: &mut Vec<u8>) -> Option<RecordHeader> {
+    let first_end = memchr::memchr(b'\n', file)?;
+    let (xref, rest) = file.split_at_checked(first_end + 1)?;
+    let is_wire = xref.ends_with(b"\r\n");
+    let (line, rest) = rest.split_at_checked(memchr::memchr(b'\n', rest)? + 1)?;
+    let (mut header, crc) = parse_line(line)?;
+    record.clear();
+    record.resize(HEADER_BYTES, 0);
+    if is_wire {
+        record.extend_from_slice(xref);
+        record.extend_from_slice(rest);
+    } else {
+        record.extend_from_slice(xref.strip_suffix(b"\n")?);
+        record.extend_from_slice(b"\r\n");
+        put_wire(rest, record);
+    }
+    header.data_bytes = u32::try_from(record.len() - HEADER_BYTES).ok()?;
+    let mut head = Vec::with_capacity(HEADER_BYTES);
+    header.put(&mut head);
+    head.get_mut(..4)?.copy_from_slice(record::MAGIC_LIVE);
+    head.get_mut(4..8)?.copy_from_slice(&crc.to_le_bytes());
+    record.get_mut(..HEADER_BYTES)?.copy_from_slice(&head);
+    RecordHeader::parse(record).map(|(header, _)| header)
+}
+
+/// Only what a file's first bytes tell, for a walk through many.
+pub(super) fn glance(file: &[u8]) -> Option<(RecordHeader, &[u8])> {
+    let first_end = memchr::memchr(b'\n', file)?;
+    let (xref, rest) = file.split_at_checked(first_end + 1)?;
+    let line = rest.get(..=memchr::memchr(b'\n', rest)?)?;
+    Some((parse_line(line)?.0, xref))
+}
+
+/// Checksum of a record that lies at place 0: a file may get another place by a rebuild.
+fn checksum(header: &RecordHeader, data: &[u8]) -> u32 {
+    let mut head = Vec::with_capacity(HEADER_BYTES);
+    RecordHeader { place: 0, ..*header }.put(&mut head);
+    crc32c::crc32c_append(crc32c::crc32c(head.get(8..).unwrap_or_default()), data)
+}
+
+fn line_of(h: &RecordHeader, crc: u32) -> Vec<u8> {
+    let mut line = NAME.to_vec();
+    let RecordHeader { header_bytes, sequence, key, arrived, expires, .. } = h;
+    let (at, len, class) = (h.message_id_at, h.message_id_bytes, h.class);
+    line.extend_from_slice(
+        format!(
+            "{VERSION} {sequence:x} {:032x} {arrived:x} {expires:x} {class:x} {header_bytes:x} {at:x} {len:x} {crc:08x}",
+            key.0
+        )
+        .as_bytes(),
+    );
+    line
+}
+
+fn parse_line(line: &[u8]) -> Option<(RecordHeader, u32)> {
+    let text = std::str::from_utf8(line.strip_prefix(NAME)?).ok()?;
+    let mut fields = text.trim_end().split(' ');
+    if fields.next()? != VERSION {
+        return None;
+    }
+    let mut hex = || u128::from_str_radix(fields.next()?, 16).ok();
+    let small = |n: u128| u32::try_from(n).ok();
+    let sequence = u64::try_from(hex()?).ok()?;
+    let key = Key(hex()?);
+    let (arrived, expires) = (small(hex()?)?, small(hex()?)?);
+    let class = u8::try_from(hex()?).ok()?;
+    let (header_bytes, message_id_at) = (small(hex()?)?, small(hex()?)?);
+    let message_id_bytes = u16::try_from(hex()?).ok()?;
+    let crc = small(hex()?)?;
+    let header = RecordHeader {
+        data_bytes: 0,
+        header_bytes,
+        place: 0,
+        sequence,
+        key,
+        arrived,
+        expires,
+        message_id_at,
+        message_id_bytes,
+        class,
+        packed: false,
+    };
+    Some((header, crc))
+}
+
+/// Lines in wire format, without the final dot, as lines that end in LF.
+fn put_plain(wire: &[u8], out: &mut Vec<u8>) {
+    for line in wire.split_inclusive(|b| *b == b'\n') {
+        let line = if line.starts_with(b"..") { line.get(1..).unwrap_or_default() } else { line };
+        match line.strip_suffix(b"\r\n") {
+            Some(text) => {
+                out.extend_from_slice(text);
+                out.push(b'\n');
+            }
+            None => out.extend_from_slice(line),
+        }
+    }
+}
+
+/// Lines that end in LF in wire format, with the final dot.
+fn put_wire(plain: &[u8], out: &mut Vec<u8>) {
+    for line in plain.split_inclusive(|b| *b == b'\n') {
+        if line.starts_with(b".") {
+            out.push(b'.');
+        }
+        match line.strip_suffix(b"\n") {
+            Some(text) => {
+                out.extend_from_slice(text);
+                out.extend_from_slice(b"\r\n");
+            }
+            None => out.extend_from_slice(line),
+        }
+    }
+    out.extend_from_slice(END);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(body: &[u8]) -> Vec<u8> {
+        let mut data = b"Xref: h a.b:7\r\nMessage-ID: <1@x>\r\n\r\n".to_vec();
+        let header_bytes = data.len() as u32;
+        data.extend_from_slice(body);
+        data.extend_from_slice(END);
+        let header = RecordHeader {
+            data_bytes: data.len() as u32,
+            header_bytes,
+            place: 0,
+            sequence: 77,
+            key: Key(1 << 100),
+            arrived: 5,
+            expires: 6,
+            message_id_at: 27,
+            message_id_bytes: 5,
+            class: 3,
+            packed: false,
+        };
+        let mut record = Vec::new();
+        header.put(&mut record);
+        record.extend_from_slice(&data);
+        record::seal(&mut record);
+        record
+    }
+
+    #[test]
+    fn both_forms_give_the_same_record_back() {
+        let bodies: [&[u8]; 5] =
+            [b"plain\r\n", b"..dots\r\n...\r\n", b"", b"bare \n and \r here\r\n", b"\r\n\r\n\xff\0\r\n"];
+        for body in bodies {
+            let whole = record(body);
+            for lf in [false, true] {
+                let file = to_file(&whole, lf).unwrap();
+                let mut back = Vec::new();
+                from_file(&file, &mut back).unwrap();
+                assert!(record::is_whole(&back), "{body:?} {lf}");
+                assert_eq!(back, whole);
+                let bare = body.starts_with(b"bare");
+                assert_eq!(file.contains(&b'\r'), !lf || bare);
+                for at in 0..file.len() {
+                    let mut flipped = file.clone();
+                    flipped[at] ^= 1;
+                    let read = from_file(&flipped, &mut back);
+                    assert!(read.is_none() || !record::is_whole(&back) || back == whole, "{at}");
+                }
+            }
+        }
+        let plain = String::from_utf8(to_file(&record(b"..x\r\n"), true).unwrap()).unwrap();
+        assert!(plain.ends_with("\n\n.x\n"), "{plain}");
+    }
+}

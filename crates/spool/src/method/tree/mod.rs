@@ -1,0 +1,383 @@
+//! `tradspool`, `bucketed`, `hashed`, `timehash`: a file an article (`docs/formats/tree.md`).
+//!
+//! A file is made with O_EXCL at once in its right place (CN-11, CN-19) and written by one call; crossposts are hard links. Directories
+//! are made when one is missing. A name that the spool never gave out and that is there all the same was left by a crash, and is
+//! removed. Nothing here knows whether an article lives: history and numbers say so. Invariant: no file is removed
+//! before a row that says so is durable, and what was removed is never named again.
+
+mod form;
+mod paths;
+
+use super::cnfs::record::{self, RecordHeader};
+use super::{ENDLESS, Inventory, Placing, Volume};
+use crate::disk::{Disk, DiskFile, Open};
+use crate::error::ReadError;
+use crate::groups::{GroupId, GroupNames};
+use crate::key::Key;
+use crate::reading::Patience;
+use crate::rebuild::xref_pairs;
+use crate::token::MethodKind;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Longest file that is read: far above any article.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+/// What is read of a file to see what it is.
+const GLANCE_BYTES: usize = 64 << 10;
+
+/// The tree of one class.
+#[derive(Debug)]
+pub(crate) struct FileTree {
+    id: u16,
+    name: String,
+    method: MethodKind,
+    root: PathBuf,
+    lines_end_in_lf: bool,
+    disk: Arc<dyn Disk>,
+    names: Arc<GroupNames>,
+    /// For `timehash`: behind the last place given.
+    head: AtomicU64,
+    dirty: AtomicBool,
+    /// For `hashed`: files made as the place was chosen.
+    made: Mutex<HashMap<u64, io::Result<Arc<dyn DiskFile>>>>,
+}
+
+impl FileTree {
+    /// The tree in `root`, which must be there.
+    pub fn open(
+        disk: &Arc<dyn Disk>,
+        names: &Arc<GroupNames>,
+        (id, name, root): (u16, &str, PathBuf),
+        (method, lines_end_in_lf): (MethodKind, bool),
+        head: Option<u64>,
+    ) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            method,
+            root,
+            lines_end_in_lf,
+            disk: disk.clone(),
+            names: names.clone(),
+            head: AtomicU64::new(head.unwrap_or(0)),
+            dirty: AtomicBool::new(true),
+            made: Mutex::default(),
+        }
+    }
+
+    fn is_bucketed(&self) -> bool {
+        self.method == MethodKind::Bucketed
+    }
+
+    fn path(&self, place: u64) -> Option<PathBuf> {
+        Some(match self.method {
+            MethodKind::Hashed => paths::hashed_path(&self.root, place),
+            MethodKind::Timehash => paths::timehash_path(&self.root, self.id, place),
+            _ => {
+                let (group, number) = paths::number_of(place);
+                self.number_path(group, number)?
+            }
+        })
+    }
+
+    fn number_path(&self, group: GroupId, number: u64) -> Option<PathBuf> {
+        let name = self.names.get(group)?;
+        Some(paths::number_path(&self.root, &name, number, self.is_bucketed()))
+    }
+
+    fn has_links(&self) -> bool {
+        matches!(self.method, MethodKind::Tradspool | MethodKind::Bucketed)
+    }
+
+    fn make_dir_of(&self, path: &Path) -> io::Result<()> {
+        self.disk.make_dirs(path.parent().unwrap_or(&self.root), self.is_bucketed())
+    }
+
+    /// Makes a new file; what a crash left under its name is removed.
+    fn make(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.disk.open(path, Open::CreateNew) {
+                Err(e) if tries < 3 && e.kind() == io::ErrorKind::NotFound => self.make_dir_of(path)?,
+                Err(e) if tries < 3 && e.kind() == io::ErrorKind::AlreadyExists => self.disk.remove(path)?,
+                made => return made,
+            }
+        }
+    }
+
+    fn link(&self, file: &Path, new: &Path) -> io::Result<()> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.disk.link(file, new) {
+                Err(e) if tries < 3 && e.kind() == io::ErrorKind::NotFound => self.make_dir_of(new)?,
+                Err(e) if tries < 3 && e.kind() == io::ErrorKind::AlreadyExists => self.disk.remove(new)?,
+                linked => return linked,
+            }
+        }
+    }
+
+    /// For `hashed`: makes the file under the first name of its digest that no living article has.
+    fn settle_hashed(&self, p: &Placing<'_>) -> u64 {
+        let first = paths::hashed_place(p.message_id);
+        let mut last = first;
+        for place in first..first + paths::COLLISIONS_MAX {
+            last = place;
+            if self.made.lock().contains_key(&place) {
+                continue;
+            }
+            let path = paths::hashed_path(&self.root, place);
+            let made = match self.disk.open(&path, Open::CreateNew) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                    // Of a living article, or damaged so that nobody knows: it stays. Else a crash left it.
+                    let key = self.glance(&path).ok().flatten().map(|(header, _)| header.key);
+                    if key.is_none_or(|key| (p.lives)(place, key)) {
+                        continue;
+                    }
+                    self.make(&path)
+                }
+                Err(e) if e.kind() == io::ErrorKind::NotFound => self.make(&path),
+                made => made,
+            };
+            self.made.lock().insert(place, made);
+            return place;
+        }
+        self.made.lock().insert(last, Err(io::Error::other("too many articles have one digest")));
+        last
+    }
+
+    /// What a file's first bytes tell, and its Xref line.
+    fn glance(&self, path: &Path) -> io::Result<Option<(RecordHeader, Vec<u8>)>> {
+        let mut bytes = vec![0; GLANCE_BYTES];
+        let n = self.disk.open(path, Open::ReadOnly)?.read_at(&mut bytes, 0)?;
+        Ok(form::glance(bytes.get(..n).unwrap_or_default()).map(|(header, xref)| (header, xref.to_vec())))
+    }
+
+    /// Whether what lies at a place belongs there.
+    fn belongs(&self, place: u64, header: &RecordHeader, record: &[u8]) -> bool {
+        let data = record.get(record::HEADER_BYTES..).unwrap_or_default();
+        match self.method {
+            MethodKind::Hashed => paths::is_hashed_of(place, header.message_id(data)),
+            MethodKind::Timehash => true,
+            _ => {
+                let (group, number) = paths::number_of(place);
+                let first = xref_pairs(data).next();
+                first.is_some_and(|(name, n)| {
+                    n == number && self.names.get(group).is_some_and(|g| g.as_bytes() == name)
+                })
+            }
+        }
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.dirty.store(true, Ordering::Release);
+        match self.disk.remove(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
+    }
+
+    fn walk(&self, dir: &Path, parts: &mut Vec<String>, found: &mut Inventory<'_>) -> io::Result<()> {
+        for name in self.disk.list(dir)? {
+            let Ok(Some((header, xref))) = self.glance(&dir.join(&name)) else { continue };
+            let place = if self.has_links() {
+                let Some((group, number)) = xref_pairs(&xref).next() else { continue };
+                (found.group)(group).and_then(|id| paths::number_place(id, number))
+            } else {
+                let all: Vec<&str> = parts.iter().map(String::as_str).chain([name.as_str()]).collect();
+                paths::place_of(&all, self.method == MethodKind::Hashed)
+            };
+            // A crosspost is found under each of its names, and taken under the first.
+            let place = place.filter(|place| self.path(*place).is_some_and(|p| p == dir.join(&name)));
+            if let Some(place) = place {
+                (found.visit)(header.sequence, place);
+            }
+        }
+        for name in self.disk.list_dirs(dir)? {
+            parts.push(name);
+            self.walk(&dir.join(parts.last().map_or("", String::as_str)), parts, found)?;
+            parts.pop();
+        }
+        Ok(())
+    }
+}
+
+impl Volume for FileTree {
+    fn id(&self) -> u16 {
+        self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn method(&self) -> MethodKind {
+        self.method
+    }
+
+    fn area(&self) -> u64 {
+        ENDLESS
+    }
+
+    fn block(&self) -> u64 {
+        1
+    }
+
+    fn keeps(&self) -> bool {
+        true
+    }
+
+    fn tail_at(&self, _head: u64) -> u64 {
+        0
+    }
+
+    fn head(&self) -> u64 {
+        self.head.load(Ordering::Acquire)
+    }
+
+    fn advance(&self, head: u64) {
+        self.head.fetch_max(head, Ordering::AcqRel);
+    }
+
+    fn reset_head(&self, head: u64) {
+        self.head.store(head, Ordering::Release);
+    }
+
+    fn plan(&self, head: u64, _len: usize) -> Option<u64> {
+        Some(head)
+    }
+
+    fn joins(&self, _place: u64) -> bool {
+        false
+    }
+
+    fn behind(&self, place: u64, _stored_bytes: u64) -> u64 {
+        if self.method == MethodKind::Timehash { place + 1 } else { 0 }
+    }
+
+    fn settle(&self, p: &Placing<'_>) -> u64 {
+        match self.method {
+            MethodKind::Hashed => self.settle_hashed(p),
+            // Should the clock go back, the second goes on.
+            MethodKind::Timehash => p.planned.max(u64::from(p.arrived) << 32),
+            _ => p.first.and_then(|(group, number)| paths::number_place(group, number)).unwrap_or(u64::MAX),
+        }
+    }
+
+    fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
+        let unfit = || io::Error::new(io::ErrorKind::InvalidInput, "an article has no place in the tree");
+        let path = self.path(place).ok_or_else(unfit)?;
+        let file = form::to_file(bytes, self.lines_end_in_lf).ok_or_else(unfit)?;
+        let made = match self.made.lock().remove(&place) {
+            Some(made) => made?,
+            None => self.make(&path)?,
+        };
+        let written = made.write_all_at(&[IoSlice::new(&file)], 0);
+        self.dirty.store(true, Ordering::Release);
+        written?;
+        if self.has_links() {
+            let data = bytes.get(record::HEADER_BYTES..).unwrap_or_default();
+            for (group, number) in xref_pairs(data).skip(1) {
+                let group = std::str::from_utf8(group).map_err(|_| unfit())?;
+                self.link(&path, &paths::number_path(&self.root, group, number, self.is_bucketed()))?;
+            }
+            self.dirty.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn take_back(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) {
+        self.made.lock().remove(&place);
+        // What cannot be removed now is overwritten when its name comes again.
+        let _ = self.cancel(place, key, numbers);
+    }
+
+    fn is_alive(&self, _place: u64) -> bool {
+        true
+    }
+
+    fn mark_alive(&self, place: u64) {
+        self.advance(self.behind(place, 0));
+    }
+
+    fn cancel(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) -> io::Result<()> {
+        let Some(path) = self.path(place) else { return Ok(()) };
+        if self.method == MethodKind::Hashed
+            && self.glance(&path).ok().flatten().is_none_or(|(header, _)| header.key != key)
+        {
+            // A replay comes here when another article has the name already.
+            return Ok(());
+        }
+        self.remove(&path)?;
+        if self.has_links() {
+            let mut links = numbers.iter().filter_map(|(group, number)| self.number_path(*group, *number));
+            links.try_for_each(|path| self.remove(&path))?;
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, _place: u64, _patience: Patience, _buf: &mut [u8]) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn fetch(
+        &self,
+        place: u64,
+        patience: Patience,
+        buf: &mut Vec<u8>,
+    ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
+        if patience == Patience::CacheOnly {
+            // Whether a name is in memory cannot be known.
+            return Err(ReadError::WouldBlock);
+        }
+        let Some(path) = self.path(place) else { return Ok(None) };
+        let file = match self.disk.open(&path, Open::ReadOnly) {
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            file => file?,
+        };
+        let len = file.len()?;
+        if len > FILE_BYTES_MAX {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; len as usize];
+        let n = file.read_at(&mut bytes, 0)?;
+        bytes.truncate(n);
+        let header = form::from_file(&bytes, buf).filter(|h| self.belongs(place, h, buf));
+        Ok(header.map(|h| (RecordHeader { place, ..h }, true)))
+    }
+
+    fn inventory(&self, found: &mut Inventory<'_>) -> io::Result<()> {
+        self.walk(&self.root, &mut Vec::new(), found)
+    }
+
+    fn place_text(&self, place: u64) -> String {
+        format!("{place:x}")
+    }
+
+    fn parse_place(&self, text: &str) -> Option<u64> {
+        u64::from_str_radix(text, 16).ok()
+    }
+
+    fn explain_place(&self, place: u64) -> String {
+        self.path(place).map_or_else(|| "no path: its group is not known".into(), |p| p.display().to_string())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if self.dirty.swap(false, Ordering::AcqRel) {
+            let synced = self.disk.sync_tree(&self.root);
+            synced.inspect_err(|_| self.dirty.store(true, Ordering::Release))?;
+        }
+        Ok(())
+    }
+
+    fn write_header(&self, _now: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
