@@ -354,18 +354,18 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
     assert!(report.findings.is_empty(), "{what}: {:?}", report.findings);
 }
 
-/// Each eleventh step by default, beginning elsewhere for each method; `NEWSREEL_CRASH_EVERY=1`, as `make soak` has it, tries all.
+/// Each eleventh step by default, beginning elsewhere for each method; `NEWSREEL_CRASH_EVERY=1` tries all.
 fn every() -> u64 {
     std::env::var("NEWSREEL_CRASH_EVERY").ok().and_then(|n| n.parse().ok()).unwrap_or(11)
 }
 
-fn crash_everywhere(durability: Durability, kind: CrashKind) {
+fn crash_everywhere(durability: Durability, kind: CrashKind, every: u64) {
     for method in KEEPING {
         let config = method_config(method, durability);
         let sim = SimDisk::new();
         run(&sim, &config, &mut Told::default()).unwrap();
         let keeps_all = kind == CrashKind::Kill || durability == Durability::Always;
-        for step in (method as u64 % every()..sim.steps() + 3).step_by(every() as usize) {
+        for step in (method as u64 % every..sim.steps() + 3).step_by(every as usize) {
             let sim = SimDisk::new();
             sim.crash_at(step, kind, step * 7919);
             let mut told = Told::default();
@@ -378,31 +378,35 @@ fn crash_everywhere(durability: Durability, kind: CrashKind) {
 
 #[test]
 fn killed_at_every_step() {
-    crash_everywhere(Durability::Process, CrashKind::Kill);
+    crash_everywhere(Durability::Process, CrashKind::Kill, every());
 }
 
 #[test]
 fn power_cut_at_every_step_keeps_what_was_acknowledged() {
-    crash_everywhere(Durability::Always, CrashKind::Power);
+    crash_everywhere(Durability::Always, CrashKind::Power, every());
 }
 
 #[test]
 fn power_cut_that_loses_all_unsynced_keeps_what_was_acknowledged() {
-    crash_everywhere(Durability::Always, CrashKind::Lost);
+    crash_everywhere(Durability::Always, CrashKind::Lost, every());
 }
 
 #[test]
 fn power_cut_without_syncs_uses_no_number_twice() {
-    crash_everywhere(Durability::Process, CrashKind::Power);
+    crash_everywhere(Durability::Process, CrashKind::Power, every());
 }
 
 #[test]
 fn every_call_may_fail() {
+    fail_everywhere(every());
+}
+
+fn fail_everywhere(every: u64) {
     for method in KEEPING {
         let config = method_config(method, Durability::Always);
         let sim = SimDisk::new();
         run(&sim, &config, &mut Told::default()).unwrap();
-        for step in (method as u64 % every()..sim.steps()).step_by(every() as usize) {
+        for step in (method as u64 % every..sim.steps()).step_by(every as usize) {
             for errno in [SimDisk::ENOSPC, SimDisk::EIO] {
                 let sim = SimDisk::new();
                 sim.fail_at(step, errno, false);
@@ -451,4 +455,16 @@ fn a_full_class_says_so_and_goes_on_when_there_is_room() {
     assert!(filed.iter().all(|n| spool.is_known(&spool.key(n.id.as_bytes()))));
     let again = commit(&spool, &filed[..1]).unwrap().1;
     assert_eq!(again, [Outcome::Duplicate]);
+}
+
+/// `make soak`: no step is left out.
+#[test]
+#[ignore = "minutes; make soak runs it"]
+fn crashed_and_failed_at_every_single_step() {
+    assert_eq!(method_config(MethodKind::Hashed, Durability::Always).expire.len(), 1);
+    crash_everywhere(Durability::Process, CrashKind::Kill, 1);
+    crash_everywhere(Durability::Always, CrashKind::Power, 1);
+    crash_everywhere(Durability::Always, CrashKind::Lost, 1);
+    crash_everywhere(Durability::Process, CrashKind::Power, 1);
+    fail_everywhere(1);
 }
