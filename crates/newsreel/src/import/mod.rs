@@ -3,7 +3,7 @@
 //! Formats (`cnfs`, `caf`, `conf`, `names`, `head`) are bytes in, values out. `site` finds what there is, `walk` and
 //! `source` list and read it, `plan` puts the articles in the order in which the other server numbered them, so that their
 //! numbers can be kept. Filing is `ingest`'s, the command is `cli::import`. The other server's files are only read.
-//! Formats in words: `docs/formats/inn.md`; why numbers are kept so: `docs/decisions/0020-imported-numbers.md`.
+//! Formats in words: `docs/formats/inn.md`; why numbers are kept so: `docs/decisions/0014-imported-numbers.md`.
 
 pub mod caf;
 pub mod cnfs;
