@@ -446,7 +446,7 @@ const SPOOL_AND_PEERS: &[Key] = &[
         kind: Kind::Choice(&["none", "zstd"]),
         absent: Absent::Value("\"none\""),
         doc: "\"zstd\": each article of a class of method cnfs is stored compressed, with a dictionary trained from the first \
-              2,000; text takes about 42 % of its size, so it lives more than twice as long. Each costs some 60 \
+              2,000; text takes about 40 % of its size, so it lives more than twice as long. Each costs some 45 \
               microseconds of a processor when it is stored and 5 when it is read. May be changed at any time; what is \
               stored stays as it is. Keep the directory dictionaries in data with the buffers: without it compressed \
               articles cannot be read.",
