@@ -131,25 +131,19 @@ impl Session {
             debug!(address = self.client.address_text(), %error, "TLS failed");
             return;
         }
-        if self.client.peer_number().is_some() {
-            info!(client = self.client.name(), address = self.client.address_text(), "peer connected");
-        } else {
-            debug!(address = self.client.address_text(), "reader connected");
+        debug!(client = self.client.name(), address = self.client.address_text(), "connected");
+        if self.client.peer_number().is_none() {
             add(&self.site.counters.readers_served, 1);
         }
         let end = self.serve().await;
         let seconds = begun.elapsed().as_secs();
         let why = end.as_ref().err().map_or_else(String::new, ToString::to_string);
-        if self.client.peer_number().is_some() {
-            info!(
-                client = self.client.name(),
-                address = self.client.address_text(),
-                seconds,
-                why,
-                "peer gone"
-            );
+        let (client, address) = (self.client.name(), self.client.address_text());
+        // Peers also read, and look whether we are there: told is who has fed.
+        if self.feed.is_some() {
+            info!(client, address, seconds, why, "peer gone");
         } else {
-            debug!(address = self.client.address_text(), seconds, why, "reader gone");
+            debug!(client, address, seconds, why, "gone");
         }
     }
 

@@ -13,7 +13,7 @@ use netnews::nntp::command::{Command, ListKind, Syntax, Which};
 use netnews::nntp::response::{append, append_standard, code, text};
 use std::io;
 use std::time::Instant;
-use tracing::trace;
+use tracing::{info, trace};
 
 /// What a client is told that may not read, and for which nothing helps.
 const MAY_NOT_READ: (u16, &str) = (code::NOT_PERMITTED, "You may not read here");
@@ -83,6 +83,7 @@ impl Session {
     pub(super) fn feed(&mut self) -> Option<(&mut Feed, &mut Output)> {
         if self.feed.is_none() {
             let peer = self.client.peer_number()?;
+            info!(client = self.client.name(), address = self.client.address_text(), "peer begins to feed");
             self.feed = Feed::new(self.site.clone(), peer, self.client.address_text()).map(Box::new);
         }
         self.feed.as_deref_mut().map(|feed| (feed, &mut self.out))

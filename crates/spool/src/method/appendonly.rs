@@ -50,6 +50,8 @@ pub(crate) struct AppendOnly {
     files: Mutex<BTreeMap<u64, State>>,
     /// A file was made or removed since the last sync.
     names_changed: AtomicBool,
+    /// Held during a sync: who finds nothing to do must know that the sync before is through.
+    syncing: Mutex<()>,
 }
 
 impl AppendOnly {
@@ -76,6 +78,7 @@ impl AppendOnly {
             head: AtomicU64::new(head.unwrap_or(0)),
             files: Mutex::new(files),
             names_changed: AtomicBool::new(true),
+            syncing: Mutex::default(),
         })
     }
 
@@ -283,6 +286,7 @@ impl Volume for AppendOnly {
     }
 
     fn sync(&self) -> io::Result<()> {
+        let _one_at_a_time = self.syncing.lock();
         let dirty: Vec<_> = {
             let mut files = self.files.lock();
             let dirty = files.iter_mut().filter(|(_, s)| s.dirty && s.file.is_some());

@@ -7,6 +7,7 @@ use crate::disk::Disk;
 use crate::error::ReadError;
 use crate::fold::{Folds, Shared};
 use crate::journal::{ArticleRow, JournalReader, JournalWriter, Row};
+use crate::method::Volume;
 use crate::method::cnfs::record;
 use crate::progress::Progress;
 use crate::reading::Patience;
@@ -144,11 +145,22 @@ fn is_whole(shared: &Shared, heads: &BTreeMap<u16, u64>, a: &ArticleRow<'_>, buf
     if heads.get(&a.token.volume).is_some_and(|head| a.token.place < volume.tail_at(*head)) {
         return true;
     }
-    match volume.fetch(a.token.place, Patience::Wait, buf) {
+    let whole = match volume.fetch(a.token.place, Patience::Wait, buf) {
         Ok(Some((header, _))) => header.key == a.key && record::is_whole(buf),
         // What the disk cannot read nobody else can either.
         Ok(None) | Err(ReadError::WouldBlock | ReadError::Failed(_)) => false,
-    }
+    };
+    whole || may_be_written_over(volume, heads, a.token.place)
+}
+
+/// Whether damage at a place can come from later articles whose rows the power cut has taken: then the article was whole and
+/// its Message-ID stays known; [`super::suspects`] gives it up. Such damage lies next to the oldest article, that of articles
+/// that never reached the disk next to the newest; both are far shorter than a buffer.
+fn may_be_written_over(volume: &dyn Volume, heads: &BTreeMap<u16, u64>, place: u64) -> bool {
+    let Some(head) = heads.get(&volume.id()).filter(|_| volume.method() == MethodKind::Cnfs) else {
+        return false;
+    };
+    place < volume.tail_at(*head).saturating_add(volume.area() / 2)
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ fn has_inn() -> bool {
 fn installation(dir: &Path) -> PathBuf {
     let dir = dir.join("inn");
     fs::create_dir_all(dir.join("articles")).unwrap();
-    ["history", "passwd.nntp", "storage.conf"].iter().for_each(|name| fs::write(dir.join(name), "").unwrap());
+    ["history", "storage.conf"].iter().for_each(|name| fs::write(dir.join(name), "").unwrap());
+    // INN's tools log in by it.
+    fs::write(dir.join("passwd.nntp"), format!("127.0.0.1:{USER}:{PASSWORD}\n")).unwrap();
     let places = ["db", "etc", "log", "run", "tmp", "spool"];
     let places: String = places.iter().map(|name| format!("path{name}: {}\n", text(&dir))).collect();
     let config = format!(
@@ -112,14 +114,15 @@ fn pullnews_pulls_a_group_over_tls() {
 }
 
 #[test]
-fn actsync_tells_what_differs_from_our_groups() {
+fn actsync_tells_over_tls_what_differs_from_our_groups() {
     if !has_inn() {
         return;
     }
-    let (site, _) = fed::small_site();
+    let (site, _) = fed::small_secured_site();
+    let tunnel = Tunnel::to(&site);
     let active = site.dir().join("active");
     fs::write(&active, "local.general 0 1 y\nlocal.closed 0 1 y\nother.group 0 1 y\n").unwrap();
-    let ours = format!("127.0.0.1:{}", site.port());
+    let ours = format!("127.0.0.1:{}", tunnel.port());
     let output = inn(site.dir(), "actsync", &["-p", "0", "-v", "1", "-o", "c", text(&active), &ours]);
     let said = said(&output);
     for expected in

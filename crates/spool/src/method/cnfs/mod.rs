@@ -93,6 +93,8 @@ struct State {
     longest: AtomicU64,
     /// Places cancelled while the buffer is being copied.
     cancelled: Mutex<Option<Vec<u64>>>,
+    /// Held during a sync: who finds the buffer clean must know that the sync that cleaned it is through.
+    syncing: Mutex<()>,
 }
 
 /// A buffer found on disk, before it is known what the journal says about it.
@@ -263,6 +265,7 @@ impl Cycbuff {
             headers_written: AtomicU64::new(header.map_or(0, |h| h.written)),
             longest: AtomicU64::new(0),
             cancelled: Mutex::default(),
+            syncing: Mutex::default(),
         };
         Ok(Self {
             id,
@@ -477,6 +480,7 @@ impl Volume for Cycbuff {
     }
 
     fn sync(&self) -> io::Result<()> {
+        let _one_at_a_time = self.state.syncing.lock();
         if self.state.dirty.swap(false, Ordering::AcqRel) {
             self.file.sync().inspect_err(|_| self.state.dirty.store(true, Ordering::Release))?;
         }

@@ -42,6 +42,8 @@ pub(crate) struct FileTree {
     /// For `timehash`: behind the last place given.
     head: AtomicU64,
     dirty: AtomicBool,
+    /// Held during a sync: who finds nothing to do must know that the sync before is through.
+    syncing: Mutex<()>,
     /// For `hashed`: files made as the place was chosen.
     made: Mutex<HashMap<u64, io::Result<Arc<dyn DiskFile>>>>,
 }
@@ -65,6 +67,7 @@ impl FileTree {
             names: names.clone(),
             head: AtomicU64::new(head.unwrap_or(0)),
             dirty: AtomicBool::new(true),
+            syncing: Mutex::default(),
             made: Mutex::default(),
         }
     }
@@ -370,6 +373,7 @@ impl Volume for FileTree {
     }
 
     fn sync(&self) -> io::Result<()> {
+        let _one_at_a_time = self.syncing.lock();
         if self.dirty.swap(false, Ordering::AcqRel) {
             let synced = self.disk.sync_tree(&self.root);
             synced.inspect_err(|_| self.dirty.store(true, Ordering::Release))?;
