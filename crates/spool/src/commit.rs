@@ -11,6 +11,7 @@ use crate::codec::put_varint;
 use crate::config::BufferConfig;
 use crate::error::{Trouble, TroubleKind};
 use crate::expire::Policy;
+use crate::fence::Fence;
 use crate::floor::Floors;
 use crate::fold::{Folds, Published};
 use crate::groups::{GroupId, GroupTable};
@@ -198,6 +199,7 @@ pub(crate) struct Writer {
     /// Last position told in a `Synced` row.
     pub synced_told: u64,
     scratch: Scratch,
+    fence: Fence,
     /// When kept articles are due.
     pub policy: Policy,
     /// What classes with a floor know of their oldest articles.
@@ -221,6 +223,7 @@ impl Writer {
             checkpointed,
             synced_told,
             scratch: Scratch::default(),
+            fence: Fence::default(),
             floors: Floors::default(),
             policy: Policy::default(),
             packed: Vec::new(),
@@ -257,6 +260,10 @@ impl Writer {
             self.sync.wait_for_room();
             self.accepting()?;
             let n = self.commit_part(batch, done, outcomes)?;
+            if n == 0 {
+                self.move_fence()?;
+                continue;
+            }
             done += n;
             ticket = Ticket(self.journal.end());
             self.after_part(n as u64);
@@ -264,7 +271,26 @@ impl Writer {
         Ok(ticket)
     }
 
-    /// Commits as many entries from `done` on as make one part; returns how many.
+    /// Syncs all and tells so durably, so that everything written so far may be written over.
+    fn move_fence(&mut self) -> Result<(), Trouble> {
+        let shared = self.folds.shared.clone();
+        self.sync.sync_now(&shared).map_err(|e| self.sync.stop(failed_sync(&e)))?;
+        self.tell_synced(self.sync.durable());
+        self.write_now()?;
+        self.fence.all_told(&shared.volumes.load());
+        Ok(())
+    }
+
+    /// Tells in the journal how far all is durable, if that is news.
+    fn tell_synced(&mut self, durable: u64) {
+        if durable > self.synced_told {
+            self.synced_told = durable;
+            self.journal.push(&Row::Synced { upto: durable });
+            self.fence.told(durable, self.journal.pushed_end());
+        }
+    }
+
+    /// Commits as many entries from `done` on as make one part; returns how many: none if the fence must be moved first.
     fn commit_part(
         &mut self,
         batch: &[Entry<'_>],
@@ -309,12 +335,9 @@ impl Writer {
         if !s.promises.is_empty() {
             self.journal.push(&Row::Promise(std::mem::take(&mut s.promises)));
         }
-        let durable = self.sync.durable();
-        if durable > self.synced_told {
-            self.synced_told = durable;
-            self.journal.push(&Row::Synced { upto: durable });
-        }
-        let shared = self.folds.shared.clone();
+        let (durable, shared) = (self.sync.durable(), self.folds.shared.clone());
+        self.fence.follow(durable, self.journal.end(), &shared.volumes.load());
+        self.tell_synced(durable);
         for (volume, head) in s.heads.iter().enumerate() {
             if let Some(head) = head {
                 self.folds.displace(volume, *head).map_err(|e| trouble("read residents", &e))?;

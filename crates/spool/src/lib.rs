@@ -17,6 +17,7 @@ mod disk;
 mod error;
 mod expire;
 pub mod explain;
+mod fence;
 mod floor;
 mod fold;
 mod groups;

@@ -55,6 +55,8 @@ pub(crate) struct SyncState {
     durable: AtomicU64,
     unsynced: AtomicU64,
     checkpointing: AtomicBool,
+    /// Held during a sync: two at once would both count the same bytes as synced.
+    syncing: Mutex<()>,
     stopped: AtomicBool,
     trouble: Mutex<Option<(Trouble, Instant)>>,
     on_durable: Mutex<Vec<Callback>>,
@@ -78,6 +80,7 @@ impl SyncState {
             durable,
             unsynced: AtomicU64::new(0),
             checkpointing: AtomicBool::new(false),
+            syncing: Mutex::default(),
             stopped: AtomicBool::new(false),
             trouble: Mutex::default(),
             on_durable: Mutex::default(),
@@ -191,6 +194,7 @@ impl SyncState {
 
     /// Syncs buffers and journal now, in the calling thread.
     pub fn sync_now(&self, shared: &Shared) -> io::Result<()> {
+        let one_at_a_time = self.syncing.lock();
         let upto = self.journal.written();
         let bytes = self.unsynced.load(Ordering::Acquire);
         if upto > self.durable() {
@@ -199,6 +203,7 @@ impl SyncState {
             self.durable.fetch_max(upto, Ordering::AcqRel);
         }
         self.unsynced.fetch_sub(bytes, Ordering::AcqRel);
+        drop(one_at_a_time);
         self.room.notify_all();
         self.tell();
         Ok(())

@@ -104,8 +104,7 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
     told.check_names(&spool);
     for i in &told.acknowledged {
         let news = News::new(*i, GROUPS, 700);
-        // Open (docs/states.md): of an article whose cancel was under way the Message-ID may be forgotten.
-        if keeps_all && !told.cancelled.contains(&news.id) {
+        if keeps_all {
             assert!(known(&spool, *i), "{what}: {} was acknowledged and is forgotten ({recovery})", news.id);
         }
         if let Some(wire) = fetch(&spool, &news.id) {

@@ -115,6 +115,9 @@ impl Writer {
         if !s.prepared.is_empty() && s.bytes + len as u64 > PART_BYTES_MAX.min(v.area() / 4) {
             return Place::Later;
         }
+        if !self.fence.allows(&**v, v.behind(choice.place, v.padded(len))) {
+            return Place::Later;
+        }
         class.turn = choice.turn;
         if let Some((left, head)) = choice.leaves {
             let volume = volumes.all().get(left).map_or(u16::MAX, |v| v.id());

@@ -202,7 +202,7 @@ impl Volume for AppendOnly {
         if !read.is_ok_and(|_| RecordHeader::parse(&raw).is_some_and(|(h, _)| h.place == place)) {
             return Ok(());
         }
-        let written = file.write_all_at(&[IoSlice::new(record::MAGIC_CANCELLED)], place & OFFSET_MASK);
+        let written = record::cancel(&*file, place & OFFSET_MASK);
         self.files.lock().entry(number).or_default().dirty = true;
         written
     }

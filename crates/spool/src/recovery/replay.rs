@@ -7,7 +7,6 @@ use crate::disk::Disk;
 use crate::error::ReadError;
 use crate::fold::{Folds, Shared};
 use crate::journal::{ArticleRow, JournalReader, JournalWriter, Row};
-use crate::method::Volume;
 use crate::method::cnfs::record;
 use crate::progress::Progress;
 use crate::reading::Patience;
@@ -111,7 +110,7 @@ pub(super) fn replay(
         match &row {
             Row::Article(a) if survey.voids.contains(&position) => folds.apply_void(a)?,
             Row::Article(a)
-                if position >= check_from && !is_whole(&folds.shared, &survey.heads, a, &mut buf) =>
+                if position >= check_from && !is_whole(&folds.shared, a, &mut buf) =>
             {
                 folds.apply_void(a)?;
                 torn.push(position);
@@ -135,32 +134,18 @@ pub(super) fn push_voids(journal: &mut JournalWriter, torn: &[u64]) {
     torn.chunks(VOIDS_PER_ROW_MAX).for_each(|chunk| journal.push(&Row::Void(chunk.to_vec())));
 }
 
-/// Whether an article's bytes are on the disk as they were written, or have been displaced by later ones.
-fn is_whole(shared: &Shared, heads: &BTreeMap<u16, u64>, a: &ArticleRow<'_>, buf: &mut Vec<u8>) -> bool {
+/// Whether an article's bytes are on the disk as they were written. None that the survey does not know to be durable has
+/// been written over (`fence.rs`).
+fn is_whole(shared: &Shared, a: &ArticleRow<'_>, buf: &mut Vec<u8>) -> bool {
     let volumes = shared.volumes.load();
     let Some(volume) = volumes.get(a.token.volume).filter(|v| v.method() != MethodKind::Memory) else {
         return true;
     };
-    // Overwritten by articles whose rows follow: nothing to check.
-    if heads.get(&a.token.volume).is_some_and(|head| a.token.place < volume.tail_at(*head)) {
-        return true;
-    }
-    let whole = match volume.fetch(a.token.place, Patience::Wait, buf) {
+    match volume.fetch(a.token.place, Patience::Wait, buf) {
         Ok(Some((header, _))) => header.key == a.key && record::is_whole(buf),
         // What the disk cannot read nobody else can either.
         Ok(None) | Err(ReadError::WouldBlock | ReadError::Failed(_)) => false,
-    };
-    whole || may_be_written_over(volume, heads, a.token.place)
-}
-
-/// Whether damage at a place can come from later articles whose rows the power cut has taken: then the article was whole and
-/// its Message-ID stays known; [`super::suspects`] gives it up. Such damage lies next to the oldest article, that of articles
-/// that never reached the disk next to the newest; both are far shorter than a buffer.
-fn may_be_written_over(volume: &dyn Volume, heads: &BTreeMap<u16, u64>, place: u64) -> bool {
-    let Some(head) = heads.get(&volume.id()).filter(|_| volume.method() == MethodKind::Cnfs) else {
-        return false;
-    };
-    place < volume.tail_at(*head).saturating_add(volume.area() / 2)
+    }
 }
 
 #[cfg(test)]

@@ -449,8 +449,7 @@ impl Volume for Cycbuff {
             // Whatever lies there cannot be read, so nothing need be written over it.
             return Ok(());
         }
-        let written =
-            self.file.write_all_at(&[IoSlice::new(record::MAGIC_CANCELLED)], self.file_offset(place)?);
+        let written = record::cancel(&*self.file, self.file_offset(place)?);
         self.state.dirty.store(true, Ordering::Release);
         written
     }

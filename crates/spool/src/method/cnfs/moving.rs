@@ -96,7 +96,7 @@ impl Cycbuff {
         let cancelled = self.state.cancelled.lock().take().unwrap_or_default();
         for place in cancelled.into_iter().filter(|place| *place >= self.tail()) {
             let at = self.file_offset(place)?;
-            copying.file.write_all_at(&[IoSlice::new(record::MAGIC_CANCELLED)], at)?;
+            record::cancel(&*copying.file, at)?;
         }
         let bitmap = copying.file.map_words(self.geometry.bitmap_at, self.geometry.bitmap_words)?;
         for (new, old) in bitmap.words().iter().zip(self.bitmap.words()) {

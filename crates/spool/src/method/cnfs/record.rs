@@ -1,17 +1,22 @@
 //! The record: one stored article (`docs/formats/cnfs.md`).
 //!
 //! 64 bytes of header, then the Xref line, the article in wire format and the final `.`-line; padded to whole blocks.
-//! The checksum covers everything but the magic word, which a cancel overwrites (CNFS-12).
+//! The checksum covers everything but the magic word, of which a cancel overwrites one byte (CNFS-12).
 
 use crate::codec::Reader;
+use crate::disk::DiskFile;
 use crate::key::Key;
+use std::io::{self, IoSlice};
 
 /// Length of the header.
 pub(crate) const HEADER_BYTES: usize = 64;
 /// Magic word of a record.
 pub(crate) const MAGIC_LIVE: &[u8; 4] = b"NRec";
-/// Magic word of a cancelled record.
-pub(crate) const MAGIC_CANCELLED: &[u8; 4] = b"NCan";
+/// Magic word of a cancelled record: one byte differs, so that no crash can leave half of it, and by two bits, so that no
+/// flipped one cancels an article.
+const MAGIC_CANCELLED: &[u8; 4] = b"NCec";
+/// Where in a record the byte lies that a cancel writes.
+const CANCELLED_AT: usize = 1;
 /// What ends a stored article.
 pub(crate) const END: &[u8] = b".\r\n";
 const VERSION: u8 = 1;
@@ -100,6 +105,12 @@ impl RecordHeader {
     pub fn record_bytes(&self) -> usize {
         HEADER_BYTES + self.data_bytes as usize
     }
+}
+
+/// Marks the record that begins at `offset` of a file as cancelled.
+pub(crate) fn cancel(file: &dyn DiskFile, offset: u64) -> io::Result<()> {
+    let byte = &MAGIC_CANCELLED[CANCELLED_AT..=CANCELLED_AT];
+    file.write_all_at(&[IoSlice::new(byte)], offset + CANCELLED_AT as u64)
 }
 
 /// Fills in magic and checksum of a whole record.
