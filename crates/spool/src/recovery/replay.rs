@@ -109,9 +109,7 @@ pub(super) fn replay(
         let Some(row) = Row::decode(payload) else { return Err(io::ErrorKind::InvalidData.into()) };
         match &row {
             Row::Article(a) if survey.voids.contains(&position) => folds.apply_void(a)?,
-            Row::Article(a)
-                if position >= check_from && !is_whole(&folds.shared, a, &mut buf) =>
-            {
+            Row::Article(a) if position >= check_from && !is_whole(&folds.shared, a, &mut buf) => {
                 folds.apply_void(a)?;
                 torn.push(position);
             }
