@@ -49,7 +49,7 @@ soak:
 
 fuzz:
 	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) +nightly build --release --target $(FUZZ_HOST)
-	cd fuzz && for target in fuzz_targets/*.rs; do \
+	cd fuzz && sh seeds.sh && for target in fuzz_targets/*.rs; do \
 	  name=$$(basename $$target .rs); mkdir -p corpus/$$name artifacts/$$name; \
 	  echo "== $$name"; \
 	  target/$(FUZZ_HOST)/release/$$name -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=artifacts/$$name/ corpus/$$name || exit 1; \

@@ -4,10 +4,14 @@
 //! The server is one for all inputs, so what earlier sessions have filed and removed is there too.
 #![no_main]
 
+#[path = "../../crates/newsreel/tests/main/answers.rs"]
+mod answers;
+#[path = "../../crates/newsreel/tests/main/test_site.rs"]
+mod test_site;
+
 use libfuzzer_sys::fuzz_target;
-use newsreel::{config, server};
-use spool::{Flag, NewGroup, RealDisk, Spool};
-use std::io::{Read, Write};
+use spool::RealDisk;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -15,76 +19,44 @@ use std::time::Duration;
 /// How long the server may take to end a session.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-const CONFIG: &str = r#"
-[site]
-path_identity = "site.example"
-listen = ["127.0.0.1:0"]
-data = "{DATA}"
-durability = "process"
-max_age_days = "none"
-log_level = "error"
-
-[[buffer]]
-name = "text0"
-path = "text0.cyc"
-size = "8 MiB"
-
-[[class]]
-name = "text"
-buffers = ["text0"]
-
-[[rule]]
-class = "text"
-
-[[peer]]
-name = "peer.example"
-addresses = ["127.0.0.1"]
-
-[[access]]
-from = ["127.0.0.1"]
-read = "*"
-post = "*"
-
-[moderation]
-sendmail = "/bin/false %s"
-"#;
-
 static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
+    take_broken_pipes_as_errors();
+    // Stays there: libFuzzer ends the process without a word.
     let dir = std::env::temp_dir().join(format!("newsreel-fuzz-{}", std::process::id()));
-    std::fs::create_dir_all(dir.join("data")).unwrap();
-    let text = CONFIG.replace("{DATA}", dir.join("data").to_str().unwrap());
-    let config = config::parse(&text, &dir.join("newsreel.toml")).map_err(|e| e.to_string()).unwrap();
-    let (spool, _) = Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &()).unwrap();
-    let group = |name: &str, flag| NewGroup { name: name.into(), flag, ..NewGroup::default() };
-    spool
-        .add_groups(&[
-            group("misc.test", Flag::Open),
-            group("local.general", Flag::Open),
-            group("local.moderated", Flag::Moderated),
-            group("junk", Flag::Closed),
-            group("control", Flag::Closed),
-        ])
-        .unwrap();
+    std::fs::create_dir_all(&dir).unwrap();
+    let small = |text: String| text.replace("32 MiB", "8 MiB");
+    let (config, spool) = test_site::make(Arc::new(RealDisk::new()), &dir, small);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let listeners = server::Listeners { plain: vec![listener], tls: Vec::new() };
-    std::thread::spawn(move || {
-        let run = server::run(Arc::new(config), Arc::new(spool), listeners, std::future::pending());
-        server::runtime().unwrap().block_on(run)
-    });
+    test_site::serve(config, spool, listener, None, std::future::pending());
     address
 });
+
+/// What Rust's own `main` does for a program, and libFuzzer's does not: writing to a connection that is gone is no death.
+fn take_broken_pipes_as_errors() {
+    let runtime = newsreel::server::runtime().unwrap();
+    let _entered = runtime.enter();
+    // The handler stays when this is dropped.
+    drop(tokio::signal::unix::signal(tokio::signal::unix::SignalKind::pipe()).unwrap());
+}
 
 fuzz_target!(|data: &[u8]| {
     let mut stream = TcpStream::connect(*SERVER).unwrap();
     stream.set_read_timeout(Some(END_TIMEOUT)).unwrap();
+    // Long answers are read while more is sent: who does not read is not read from either.
+    let mut reading = stream.try_clone().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut answers = Vec::new();
+        if let Err(error) = reading.read_to_end(&mut answers) {
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset, "the session does not end");
+        }
+        answers
+    });
     // The server may have closed the connection: then what it said before is what counts.
     let _closed = stream.write_all(data);
     let _closed = stream.shutdown(Shutdown::Write);
-    let mut answers = Vec::new();
-    if let Err(error) = stream.read_to_end(&mut answers) {
-        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "the session does not end");
-    }
-    let greeting = answers.get(..4).unwrap_or(b"200 ");
-    assert!(matches!(greeting, b"200 " | b"201 " | b"400 "), "{greeting:?}");
+    let answers = reader.join().unwrap();
+    let text: String = answers.iter().map(|&octet| char::from(octet)).collect();
+    answers::well_formed(&text).unwrap_or_else(|why| panic!("{why}\nof {text}"));
+    assert!(["", "200 ", "201 ", "400 "].contains(&text.get(..4).unwrap_or_default()), "{text}");
 });

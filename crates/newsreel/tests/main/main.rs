@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod access;
+mod answers;
 mod auth;
 mod bad_input;
 mod buffers;
@@ -23,6 +24,7 @@ mod random_sessions;
 mod running;
 mod scram;
 mod stopping;
+mod test_site;
 mod tls;
 mod transcripts;
 mod trouble;

@@ -4,6 +4,7 @@
 //! of random sizes, and ended by QUIT, by a half-close or by an abrupt close. A failing one is named by its seed:
 //! `NEWSREEL_TEST_SEED=n` plays that one alone. `make soak` plays half a million.
 
+use crate::answers::well_formed;
 use crate::client::Client;
 use crate::running::Server;
 use std::net::SocketAddr;
@@ -113,31 +114,6 @@ fn mutate(random: &mut Random, line: &mut Vec<u8>) {
             _ => line.splice(at..at, b"<a@b> * !,".iter().copied()).for_each(drop),
         }
     }
-}
-
-/// Whether all that came is answers: status lines, and blocks behind codes that have one. A last line may be cut off.
-fn well_formed(answers: &str) -> Result<(), String> {
-    let mut block = false;
-    let mut numbers = false;
-    let mut lines: Vec<&str> = answers.split("\r\n").collect();
-    lines.pop();
-    for line in lines {
-        let text = line.as_bytes();
-        let status = matches!(text, [b'1'..=b'5', b'0'..=b'9', b'0'..=b'9', b' ', ..]);
-        if block {
-            block = line != ".";
-        } else if status {
-            let code = &line[..3];
-            block = matches!(
-                code,
-                "100" | "101" | "202" | "215" | "220" | "221" | "222" | "224" | "225" | "230" | "231" | "282"
-            );
-            numbers = code == "211";
-        } else if !(numbers && (line == "." || line.bytes().all(|octet| octet.is_ascii_digit()))) {
-            return Err(format!("{line:?} is no answer"));
-        }
-    }
-    Ok(())
 }
 
 /// Plays the session of a seed. What came back must be in form, and the server must end what its client ended.

@@ -1,6 +1,5 @@
 //! A server on a free port, with a spool in a temporary directory, that stops when dropped.
 
-use newsreel::{config, server};
 use spool::{Disk, Flag, GroupChange, NewGroup, RealDisk, Spool};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -11,80 +10,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use crate::client::Client;
-
-/// Groups of the test site: name, flag, description.
-pub const GROUPS: &[(&str, &str, &str)] = &[
-    ("alias.test", "=misc.test", ""),
-    ("control", "n", "Control messages"),
-    ("control.cancel", "n", "Cancels"),
-    ("junk", "n", "Articles without a carried group"),
-    ("local.closed", "n", "No local posting"),
-    ("local.empty", "y", "Nothing in it"),
-    ("local.flood", "j", "Filed in junk"),
-    ("local.hidden", "y", "Not for readers of the restricted view"),
-    ("local.moderated", "m", "Approved articles only"),
-    ("local.refused", "x", "No articles"),
-    ("misc.test", "y", "For trying things out"),
-];
-
-/// When the groups of the test site were made, Unix seconds.
-pub const GROUPS_CREATED: u64 = 1_000_000_000;
-
-/// Who made the groups of the test site.
-pub const GROUPS_CREATOR: &str = "admin@site.example";
-
-/// Texts for LIST: file name and content.
-pub const LISTS: &[(&str, &str)] = &[
-    ("motd", "Welcome.\n\n.This line begins with a dot.\nGr\u{fc}\u{df}e!\n"),
-    ("distributions", "# what they mean\nlocal\tLocal to this site\nworld\tEverywhere\n"),
-    ("distrib.pats", "10:local.*:local\n\n1:*:world\n"),
-    ("subscriptions", "misc.test\nlocal.closed\nno.such.group\n"),
-];
-
-/// The configuration of the test site; `{DATA}` is its directory.
-const CONFIG: &str = r#"
-[site]
-path_identity = "site.example"
-organization = "Example Site"
-listen = ["127.0.0.1:0"]
-data = "{DATA}"
-durability = "process"
-max_age_days = "none"
-article_bytes_max = "128 KiB"
-
-[limits]
-idle_timeout = "3 min"
-command_timeout = "1 s"
-connections_max = 12000
-connections_per_address_max = 12000
-
-[moderation]
-sendmail = "/bin/false %s"
-
-[[buffer]]
-name = "text0"
-path = "text0.cyc"
-size = "32 MiB"
-
-[[class]]
-name = "text"
-buffers = ["text0"]
-
-[[rule]]
-class = "text"
-
-[[peer]]
-name = "peer.example"
-addresses = ["127.0.0.1"]
-accept = "*,!local.hidden"
-max_connections = 8000
-
-[[access]]
-from = ["127.0.0.1"]
-read = "*"
-post = "*,!control"
-approve = "*"
-"#;
+use crate::test_site;
 
 /// A running server.
 pub struct Server {
@@ -113,43 +39,16 @@ impl Server {
     /// The same on another disk.
     pub fn start_on(disk: Arc<dyn Disk>, change: impl FnOnce(String) -> String) -> Self {
         let dir = TempDir::new().unwrap();
-        let text = change(CONFIG.replace("{DATA}", dir.path().join("data").to_str().unwrap()));
-        let config =
-            config::parse(&text, &dir.path().join("newsreel.toml")).map_err(|e| e.to_string()).unwrap();
-        std::fs::create_dir_all(&config.site.data).unwrap();
-        std::fs::write(dir.path().join("newsreel.toml"), &text).unwrap();
-        let (spool, _) = Spool::open(disk, config.spool_config(), &()).unwrap();
-        let groups: Vec<_> = GROUPS
-            .iter()
-            .map(|(name, flag, description)| NewGroup {
-                name: (*name).into(),
-                flag: Flag::parse(flag).unwrap(),
-                description: (*description).into(),
-                creator: GROUPS_CREATOR.into(),
-                created: GROUPS_CREATED,
-                high: 0,
-            })
-            .collect();
-        spool.add_groups(&groups).unwrap();
-        let spool = Arc::new(spool);
-        std::fs::create_dir_all(&config.site.lists).unwrap();
-        for (name, text) in LISTS {
-            std::fs::write(config.site.lists.join(name), text).unwrap();
-        }
+        let (config, spool) = test_site::make(disk, dir.path(), change);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let tls = config.site.tls_listen.first().map(|address| TcpListener::bind(address).unwrap());
         let tls_address = tls.as_ref().map(|listener| listener.local_addr().unwrap());
-        let listeners = server::Listeners { plain: vec![listener], tls: tls.into_iter().collect() };
         let (stop, stopped) = oneshot::channel();
-        let served = spool.clone();
-        let thread = std::thread::spawn(move || {
-            let shutdown = async {
-                let _dropped = stopped.await;
-            };
-            let run = server::run(Arc::new(config), served, listeners, shutdown);
-            server::runtime().unwrap().block_on(run)
-        });
+        let shutdown = async {
+            let _dropped = stopped.await;
+        };
+        let thread = test_site::serve(config, spool.clone(), listener, tls, shutdown);
         Self { address, tls_address, dir, spool, may_fail: false, stop: Some(stop), thread: Some(thread) }
     }
 

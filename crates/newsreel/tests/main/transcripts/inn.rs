@@ -8,7 +8,7 @@ use super::play::{Report, Stage, play};
 use super::script::Who;
 use super::scripts;
 use crate::clients::skipped;
-use crate::running::{GROUPS, GROUPS_CREATED, GROUPS_CREATOR, LISTS};
+use crate::test_site::{GROUPS, GROUPS_CREATED, GROUPS_CREATOR, LISTS};
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};

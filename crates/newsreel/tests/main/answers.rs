@@ -1,0 +1,31 @@
+//! Whether what a server has said is answers, known from their codes alone (RFC 3977 section 3.2). Called by the tests with
+//! random sessions and by the fuzz target for whole sessions.
+
+/// Whether all that came is answers: status lines, and blocks behind codes that have one. A last line may be cut off, and
+/// what follows the beginning of TLS or compression cannot be read.
+pub fn well_formed(answers: &str) -> Result<(), String> {
+    let mut block = false;
+    let mut numbers = false;
+    let mut lines: Vec<&str> = answers.split("\r\n").collect();
+    lines.pop();
+    for line in lines {
+        let text = line.as_bytes();
+        let status = matches!(text, [b'1'..=b'5', b'0'..=b'9', b'0'..=b'9', b' ', ..]);
+        if block {
+            block = line != ".";
+        } else if status {
+            let code = &line[..3];
+            if matches!(code, "206" | "382") {
+                return Ok(());
+            }
+            block = matches!(
+                code,
+                "100" | "101" | "202" | "215" | "220" | "221" | "222" | "224" | "225" | "230" | "231" | "282"
+            );
+            numbers = code == "211";
+        } else if !(numbers && (line == "." || line.bytes().all(|octet| octet.is_ascii_digit()))) {
+            return Err(format!("{line:?} is no answer"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! The site that the tests serve, and the fuzz target for whole sessions with them: its groups, its texts for LIST, its
+//! configuration.
+
+use newsreel::config::{self, Config};
+use newsreel::server;
+use spool::{Disk, Flag, NewGroup, Spool};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Groups of the test site: name, flag, description.
+pub const GROUPS: &[(&str, &str, &str)] = &[
+    ("alias.test", "=misc.test", ""),
+    ("control", "n", "Control messages"),
+    ("control.cancel", "n", "Cancels"),
+    ("junk", "n", "Articles without a carried group"),
+    ("local.closed", "n", "No local posting"),
+    ("local.empty", "y", "Nothing in it"),
+    ("local.flood", "j", "Filed in junk"),
+    ("local.hidden", "y", "Not for readers of the restricted view"),
+    ("local.moderated", "m", "Approved articles only"),
+    ("local.refused", "x", "No articles"),
+    ("misc.test", "y", "For trying things out"),
+];
+
+/// When the groups of the test site were made, Unix seconds.
+pub const GROUPS_CREATED: u64 = 1_000_000_000;
+
+/// Who made the groups of the test site.
+pub const GROUPS_CREATOR: &str = "admin@site.example";
+
+/// Texts for LIST: file name and content.
+pub const LISTS: &[(&str, &str)] = &[
+    ("motd", "Welcome.\n\n.This line begins with a dot.\nGr\u{fc}\u{df}e!\n"),
+    ("distributions", "# what they mean\nlocal\tLocal to this site\nworld\tEverywhere\n"),
+    ("distrib.pats", "10:local.*:local\n\n1:*:world\n"),
+    ("subscriptions", "misc.test\nlocal.closed\nno.such.group\n"),
+];
+
+/// The configuration of the test site; `{DATA}` is its directory.
+const CONFIG: &str = r#"
+[site]
+path_identity = "site.example"
+organization = "Example Site"
+listen = ["127.0.0.1:0"]
+data = "{DATA}"
+durability = "process"
+max_age_days = "none"
+article_bytes_max = "128 KiB"
+
+[limits]
+idle_timeout = "3 min"
+command_timeout = "1 s"
+connections_max = 12000
+connections_per_address_max = 12000
+
+[moderation]
+sendmail = "/bin/false %s"
+
+[[buffer]]
+name = "text0"
+path = "text0.cyc"
+size = "32 MiB"
+
+[[class]]
+name = "text"
+buffers = ["text0"]
+
+[[rule]]
+class = "text"
+
+[[peer]]
+name = "peer.example"
+addresses = ["127.0.0.1"]
+accept = "*,!local.hidden"
+max_connections = 8000
+
+[[access]]
+from = ["127.0.0.1"]
+read = "*"
+post = "*,!control"
+approve = "*"
+"#;
+
+/// The site made in `dir`: its configuration, changed by `change`, its groups and its texts.
+pub fn make(disk: Arc<dyn Disk>, dir: &Path, change: impl FnOnce(String) -> String) -> (Config, Arc<Spool>) {
+    let file = dir.join("newsreel.toml");
+    let text = change(CONFIG.replace("{DATA}", dir.join("data").to_str().unwrap()));
+    let config = config::parse(&text, &file).map_err(|e| e.to_string()).unwrap();
+    std::fs::create_dir_all(&config.site.data).unwrap();
+    std::fs::write(file, &text).unwrap();
+    let (spool, _) = Spool::open(disk, config.spool_config(), &()).unwrap();
+    let groups: Vec<_> = GROUPS
+        .iter()
+        .map(|(name, flag, description)| NewGroup {
+            name: (*name).into(),
+            flag: Flag::parse(flag).unwrap(),
+            description: (*description).into(),
+            creator: GROUPS_CREATOR.into(),
+            created: GROUPS_CREATED,
+            high: 0,
+        })
+        .collect();
+    spool.add_groups(&groups).unwrap();
+    std::fs::create_dir_all(&config.site.lists).unwrap();
+    for (name, text) in LISTS {
+        std::fs::write(config.site.lists.join(name), text).unwrap();
+    }
+    (config, Arc::new(spool))
+}
+
+/// Serves the site in a thread of its own, on one plain listener and perhaps one that begins with TLS.
+pub fn serve(
+    config: Config,
+    spool: Arc<Spool>,
+    plain: TcpListener,
+    tls: Option<TcpListener>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<std::io::Result<()>> {
+    let listeners = server::Listeners { plain: vec![plain], tls: tls.into_iter().collect() };
+    std::thread::spawn(move || {
+        server::runtime().unwrap().block_on(server::run(Arc::new(config), spool, listeners, stop))
+    })
+}
