@@ -1,7 +1,7 @@
 //! Groups whose article numbers come near what old clients can read.
 //!
-//! Numbers are 64 bits wide here, and a number once shown names one article for ever, so nothing is done about it but to
-//! say so in time. A task of `server`. Sources: RFC 3977 section 6 (numbers up to 2,147,483,647), the decision on it.
+//! Numbers are 64 bits wide here and go on; clients that cannot read them are shown others (`serve::window`), if the
+//! operator says who they are, so the operator is told in time. A task of `server`. Sources: RFC 3977 section 6 (numbers up to 2,147,483,647), the decision on it.
 
 use crate::site::Site;
 use spool::Spool;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tracing::warn;
 
 /// The greatest number that RFC 3977 asks clients to read.
-const CLIENTS_READ_MAX: u64 = i32::MAX as u64;
+pub(crate) const CLIENTS_READ_MAX: u64 = i32::MAX as u64;
 /// How far from it an operator is told.
 const TOLD_BEFORE: u64 = 100_000_000;
 /// How often.
@@ -24,8 +24,9 @@ pub(crate) async fn watch(site: Arc<Site>) {
                 warn!(
                     group,
                     high,
-                    "article numbers come near 2,147,483,647, and clients with 32-bit numbers read none beyond; a group \
-                     of another name begins at 1, and this one can become its alias"
+                    "article numbers come near 2,147,483,647, and old clients read none beyond; give those an \
+                     [[access]] with numbers = \"31-bit\", or make a group of another name, which begins at 1, and \
+                     this one its alias"
                 );
             }
             tokio::time::sleep(LOOK_INTERVAL).await;

@@ -11,10 +11,12 @@ mod list;
 mod local;
 mod newnews;
 mod over;
+mod renumber;
 mod source;
 mod spare;
 mod texts;
 mod view;
+mod window;
 
 pub(crate) use local::LocalSpool;
 pub(crate) use source::NewsSource;
@@ -27,12 +29,15 @@ use netnews::nntp::response::{append_standard, code};
 use spool::{GroupId, Part, ReadError};
 use std::io;
 use tracing::warn;
+use window::Window;
 
 /// The selected group.
 #[derive(Debug, Clone, Copy)]
 struct Selected {
     group: GroupId,
-    /// The current article number; `None` in a group that was empty when it was selected.
+    /// Which of its numbers are shown, and as what: as of the moment it was selected.
+    window: Window,
+    /// The current article's number, not as it is shown; `None` in a group that was empty when it was selected.
     current: Option<u64>,
 }
 
@@ -44,7 +49,7 @@ pub(crate) struct Reader<S> {
     selected: Option<Selected>,
 }
 
-/// Articles of the selected group, or one by its Message-ID; what [`Select`] comes to.
+/// Articles of the selected group by their numbers, or one by its Message-ID; what [`Select`] comes to.
 enum Span<'a> {
     Numbers(GroupId, Range),
     One(MessageId<'a>),
@@ -55,15 +60,21 @@ impl<S: NewsSource> Reader<S> {
         Self { source, view, selected: None }
     }
 
-    /// Goes on with another view; a group that is not to be seen any more is no longer selected.
+    /// Goes on with another view; a group that is not to be seen any more, or under other numbers, is no longer selected.
     pub async fn look_with(&mut self, view: View) {
         if let Some(selected) = self.selected {
             let named = self.source.named(selected.group).await;
-            let shown =
-                named.is_ok_and(|found| found.is_some_and(|(group, _)| view.shows(group.name.as_bytes())));
-            if !shown {
-                self.selected = None;
-            }
+            let shown = named.ok().flatten().filter(|(group, _)| view.shows(group.name.as_bytes()));
+            let window = match shown {
+                Some(_) if view.is_narrow() == self.view.is_narrow() => Some(selected.window),
+                Some((group, _)) => {
+                    let (window, _) = view.window_of(&group);
+                    Some(window)
+                        .filter(|window| window.changes_nothing() && selected.window.changes_nothing())
+                }
+                None => None,
+            };
+            self.selected = window.map(|window| Selected { window, ..selected });
         }
         self.view = view;
     }
@@ -108,7 +119,7 @@ impl<S: NewsSource> Reader<S> {
             Select::MessageId(id) => Ok(Span::One(id)),
             Select::Range(range) => {
                 let selected = self.selected.ok_or(code::NO_GROUP_SELECTED)?;
-                Ok(Span::Numbers(selected.group, range))
+                Ok(Span::Numbers(selected.group, selected.window.range(range)))
             }
             Select::Current => {
                 let (group, number) = self.current()?;
@@ -138,7 +149,7 @@ fn located<'a, S: NewsSource>(reader: &Reader<S>, which: Which<'a>) -> Result<so
         Which::Current => reader.current().map(|(group, number)| source::Place::Number(group, number)),
         Which::Number(number) => {
             let selected = reader.selected.ok_or(code::NO_GROUP_SELECTED)?;
-            Ok(source::Place::Number(selected.group, number))
+            Ok(source::Place::Number(selected.group, selected.window.number(number)))
         }
     }
 }

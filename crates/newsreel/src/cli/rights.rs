@@ -7,7 +7,7 @@ use super::table::{Side, table};
 use crate::access::User;
 use crate::access::rules::{self, Standing};
 use crate::access::users::{self, Table};
-use crate::config::{Access, Cidr, Config, Groups, LocalAddress, faults, units};
+use crate::config::{Access, Cidr, Config, Groups, LocalAddress, Numbers, faults, units};
 use std::net::{IpAddr, SocketAddr};
 
 /// Whom `check --access` asks about.
@@ -83,6 +83,9 @@ fn besides(access: &Access) -> String {
     }
     if !access.newnews {
         words.push("no NEWNEWS".to_owned());
+    }
+    if access.numbers == Numbers::Bits31 {
+        words.push("numbers in 31 bits".to_owned());
     }
     if let Some(n) = access.connections_per_address_max {
         words.push(format!("{n} connections an address"));
@@ -212,6 +215,7 @@ bytes_per_sec_max = "1 MiB"
 from = "all"
 users = "*"
 read = "misc.*"
+numbers = "31-bit"
 "#;
 
     fn parts() -> (Config, Table) {
@@ -231,6 +235,7 @@ read = "misc.*"
         assert!(lines[2].contains("192.0.2.0/24 at *:563 under TLS"), "{lines:#?}");
         assert!(lines[2].ends_with("nothing     no NEWNEWS; 1 MiB a second"), "{lines:#?}");
         assert!(lines[3].contains("users * from everyone") && lines[3].contains("misc.*"), "{lines:#?}");
+        assert!(lines[3].ends_with("numbers in 31 bits"), "{lines:#?}");
     }
 
     #[test]

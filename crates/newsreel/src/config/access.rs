@@ -5,6 +5,7 @@
 
 use super::draft::At;
 use super::read::{Entry, Reader};
+use super::words::Word;
 use super::write::{Lines, list, optional, quoted, size};
 use super::{Cidr, Groups, LocalAddress, values};
 use std::ops::Range;
@@ -32,6 +33,8 @@ pub struct Access {
     pub local: Groups,
     /// Whether they may use NEWNEWS.
     pub newnews: bool,
+    /// Which article numbers they can read.
+    pub numbers: Numbers,
     /// Connections of one address at once.
     pub connections_per_address_max: Option<usize>,
     /// Connections of one user at once.
@@ -40,6 +43,15 @@ pub struct Access {
     pub bytes_per_sec_max: Option<u64>,
     /// Articles per hour from one user, or address.
     pub posts_per_hour_max: Option<u64>,
+}
+
+/// Which article numbers clients can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Numbers {
+    /// All.
+    All,
+    /// Up to 2,147,483,647: they hold them in 31 bits and a sign.
+    Bits31,
 }
 
 impl Access {
@@ -62,6 +74,7 @@ pub(super) struct AccessDraft {
     approve: At<Groups>,
     local: At<Groups>,
     newnews: At<bool>,
+    numbers: At<Numbers>,
     connections_per_address_max: At<Option<u64>>,
     pub(super) connections_per_user_max: At<Option<u64>>,
     bytes_per_sec_max: At<Option<u64>>,
@@ -82,6 +95,7 @@ impl Reader {
             approve: self.get(entry, "approve", values::wildmat),
             local: self.get(entry, "local", values::wildmat),
             newnews: self.get(entry, "newnews", values::switch),
+            numbers: self.get(entry, "numbers", values::choice),
             connections_per_address_max: self.opt(entry, "connections_per_address_max", values::integer),
             connections_per_user_max: self.opt(entry, "connections_per_user_max", values::integer),
             bytes_per_sec_max: self.opt(entry, "bytes_per_sec_max", values::size),
@@ -139,6 +153,7 @@ impl AccessDraft {
             approve: self.approve.value?,
             local: self.local.value?,
             newnews: self.newnews.value?,
+            numbers: self.numbers.value?,
             connections_per_address_max: count(self.connections_per_address_max.value?)?,
             connections_per_user_max: count(self.connections_per_user_max.value?)?,
             bytes_per_sec_max: self.bytes_per_sec_max.value?,
@@ -159,6 +174,7 @@ pub(super) fn access_lines(access: &Access) -> Lines {
         approve,
         local,
         newnews,
+        numbers,
         connections_per_address_max,
         connections_per_user_max,
         bytes_per_sec_max,
@@ -177,6 +193,7 @@ pub(super) fn access_lines(access: &Access) -> Lines {
         ("approve", quoted(approve.as_str())),
         ("local", quoted(local.as_str())),
         ("newnews", newnews.to_string()),
+        ("numbers", quoted(numbers.word())),
     ]);
     optional(&mut lines, "connections_per_address_max", *connections_per_address_max, |n| n.to_string());
     optional(&mut lines, "connections_per_user_max", *connections_per_user_max, |n| n.to_string());

@@ -30,7 +30,7 @@ pub(crate) mod write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use access::Access;
+pub use access::{Access, Numbers};
 pub use auth::{Auth, Authenticator, Mechanism};
 pub use cidr::Cidr;
 pub use distributions::Distributions;

@@ -1,7 +1,8 @@
 //! The words that stand for the configuration's enumerations, in one place for reading and writing.
 
 use super::{
-    Compression, Durability, GroupMatch, LineEnds, LogFormat, LogLevel, Method, Order, PeerTls, UnknownGroups,
+    Compression, Durability, GroupMatch, LineEnds, LogFormat, LogLevel, Method, Numbers, Order, PeerTls,
+    UnknownGroups,
 };
 use crate::config::units;
 
@@ -60,6 +61,10 @@ impl Word for Compression {
 
 impl Word for PeerTls {
     const WORDS: &'static [(&'static str, Self)] = &[("allow", Self::Allow), ("require", Self::Require)];
+}
+
+impl Word for Numbers {
+    const WORDS: &'static [(&'static str, Self)] = &[("all", Self::All), ("31-bit", Self::Bits31)];
 }
 
 impl Word for LogLevel {
@@ -128,6 +133,7 @@ mod tests {
         assert_eq!(words("method"), own::<Method>());
         assert_eq!(words("order"), own::<Order>());
         assert_eq!(words("compress"), own::<Compression>());
+        assert_eq!(words("numbers"), own::<Numbers>());
         assert_eq!(words("log_level"), own::<LogLevel>());
         assert_eq!(words("log_format"), own::<LogFormat>());
     }

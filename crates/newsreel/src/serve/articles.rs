@@ -1,6 +1,7 @@
 //! ARTICLE, HEAD, BODY, STAT, NEXT, LAST, XPATH.
 //!
-//! Articles are stored as they are sent, so an answer is a status line and bytes from the spool, in one write. Source:
+//! Articles are stored as they are sent, so an answer is a status line and bytes from the spool, in one write; only the
+//! Xref of a session with other numbers is put in anew. Source:
 //! RFC 3977 sections 6.1.3, 6.1.4 and 6.2, RFC 2980 section 2.15 (XPATH).
 
 use super::source::{NewsSource, Place, Side};
@@ -13,6 +14,7 @@ use netnews::nntp::command::Which;
 use netnews::nntp::response::{append_standard, code};
 use netnews::overview_row::{self, index};
 use spool::{ArticleBuf, GroupId, Part};
+use std::borrow::Cow;
 use std::io;
 
 /// Bytes of a final line that ends a multi-line block.
@@ -21,15 +23,29 @@ const END: &[u8] = b".\r\n";
 impl<S: NewsSource> Reader<S> {
     pub(super) async fn article(&mut self, which: Which<'_>, part: Part, out: &mut Output) -> io::Result<()> {
         let mut article = spare::take();
-        let result = match self.fetch(which, &mut article).await {
-            Ok(number) => {
+        let fetched = match self.fetch(which, &mut article).await {
+            Ok(number) if part != Part::Body => {
+                self.shown_head(article.head()).await.map(|head| (number, head))
+            }
+            other => other.map(|number| (number, Cow::Borrowed(article.head()))),
+        };
+        let result = match fetched {
+            Ok((number, head)) => {
                 let code = match part {
                     Part::Head => code::HEAD_FOLLOWS,
                     Part::Body => code::BODY_FOLLOWS,
                     Part::Article | Part::Stat => code::ARTICLE_FOLLOWS,
                 };
                 append_found(code, number, article.message_id(), out.text());
-                out.send(article.part(part), if part == Part::Head { END } else { &[] }).await
+                let tail = if part == Part::Head { END } else { &[] };
+                match head {
+                    Cow::Borrowed(_) => out.send(article.part(part), tail).await,
+                    Cow::Owned(head) => {
+                        out.text().extend_from_slice(&head);
+                        let rest = article.part(part).get(article.head().len()..).unwrap_or_default();
+                        out.send(rest, tail).await
+                    }
+                }
             }
             Err(code) => {
                 append_standard(out.text(), code);
@@ -52,7 +68,7 @@ impl<S: NewsSource> Reader<S> {
         match place {
             Place::Number(_, number) => {
                 self.step_to(number);
-                Ok(number)
+                Ok(self.window().shown(number))
             }
             Place::MessageId(_) if self.view.shows_article(into.head()) => Ok(0),
             Place::MessageId(_) => Err(missing(which)),
@@ -98,7 +114,7 @@ impl<S: NewsSource> Reader<S> {
         let read = self.source.over(group, number..=number, usize::MAX, &mut row).await;
         read.map_err(|error| failed(&error))?;
         let Some(id) = overview_row::field(&row, index::MESSAGE_ID) else { return Ok(false) };
-        append_found(code::ARTICLE_EXISTS, number, id, out.text());
+        append_found(code::ARTICLE_EXISTS, self.window().shown(number), id, out.text());
         Ok(true)
     }
 
@@ -121,7 +137,8 @@ impl<S: NewsSource> Reader<S> {
         let (group, mut at) = self.current()?;
         loop {
             let neighbour = self.source.neighbour(group, at, side).await;
-            at = neighbour.map_err(|error| failed(&error))?.ok_or(none)?;
+            let neighbour = neighbour.map_err(|error| failed(&error))?;
+            at = neighbour.filter(|number| self.window().shows(*number)).ok_or(none)?;
             // One that is overwritten at this very moment is passed over.
             if self.append_stat(group, at, out).await? {
                 self.step_to(at);
@@ -132,12 +149,15 @@ impl<S: NewsSource> Reader<S> {
 
     pub(super) async fn xpath(&mut self, id: MessageId<'_>, out: &mut Output) -> io::Result<()> {
         let mut article = spare::take();
-        match self.fetch(Which::MessageId(id), &mut article).await {
-            Ok(_) => {
+        let head = match self.fetch(Which::MessageId(id), &mut article).await {
+            Ok(_) => self.shown_head(article.head()).await,
+            Err(code) => Err(code),
+        };
+        match head {
+            Ok(head) => {
                 let text = out.text();
                 text.extend_from_slice(b"223");
-                for (group, number) in xref_places(article.head()).filter(|(group, _)| self.view.shows(group))
-                {
+                for (group, number) in xref_places(&head).filter(|(group, _)| self.view.shows(group)) {
                     text.push(b' ');
                     text.extend(group.iter().map(|&b| if b == b'.' { b'/' } else { b }));
                     text.push(b'/');

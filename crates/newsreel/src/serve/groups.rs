@@ -4,6 +4,7 @@
 //! 6.1.1 and 6.1.2.
 
 use super::source::NewsSource;
+use super::window::Window;
 use super::{Reader, Selected, failed};
 use crate::session::Output;
 use netnews::decimal::append_decimal;
@@ -31,8 +32,20 @@ impl<S: NewsSource> Reader<S> {
         }
         let found = self.source.group(name).await.map_err(|error| failed(&error))?;
         let (group, marks) = found.ok_or(code::NO_SUCH_GROUP)?;
-        self.selected = Some(Selected { group, current: (marks.count > 0).then_some(marks.low) });
-        Ok((group, marks))
+        if self.view.is_narrow() {
+            let found = self.source.named(group).await.map_err(|error| failed(&error))?;
+            let (named, _) = found.ok_or(code::NO_SUCH_GROUP)?;
+            let (window, marks) = self.view.window_of(&named);
+            return Ok((group, self.selects(group, window, marks)));
+        }
+        Ok((group, self.selects(group, Window::ALL, marks)))
+    }
+
+    /// A group is selected, at the first article that is shown of it. Gives its marks as they are shown.
+    fn selects(&mut self, group: GroupId, window: Window, marks: Marks) -> Marks {
+        let current = (marks.count > 0).then(|| window.number(marks.low));
+        self.selected = Some(Selected { group, window, current });
+        marks
     }
 
     pub(super) async fn list_group(
@@ -64,13 +77,16 @@ impl<S: NewsSource> Reader<S> {
     async fn reselect(&mut self, out: &mut Output) -> Result<GroupId, u16> {
         let selected = self.selected.ok_or(code::NO_GROUP_SELECTED)?;
         let found = self.source.named(selected.group).await.map_err(|error| failed(&error))?;
-        let (group, marks) = found.ok_or(code::NO_GROUP_SELECTED)?;
-        self.selected = Some(Selected { current: (marks.count > 0).then_some(marks.low), ..selected });
+        let (group, _) = found.ok_or(code::NO_GROUP_SELECTED)?;
+        let (window, marks) = self.view.window_of(&group);
+        let marks = self.selects(selected.group, window, marks);
         append_group(marks, group.name.as_bytes(), out.text());
         Ok(selected.group)
     }
 
     async fn send_numbers(&self, group: GroupId, range: Range, out: &mut Output) -> io::Result<()> {
+        let window = self.window();
+        let range = window.range(range);
         let mut numbers = Vec::new();
         let mut from = range.low;
         while from <= range.last() {
@@ -82,7 +98,7 @@ impl<S: NewsSource> Reader<S> {
             }
             let text = out.text();
             for number in &numbers {
-                append_decimal(*number, text);
+                append_decimal(window.shown(*number), text);
                 text.extend_from_slice(b"\r\n");
             }
             out.relieve().await?;

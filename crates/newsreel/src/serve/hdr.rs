@@ -229,7 +229,7 @@ impl<S: NewsSource> Reader<S> {
         out: &mut Vec<u8>,
     ) -> Found<Step> {
         let mut rows = Vec::new();
-        let next = self.source.over(group, from..=range.last(), ROWS_BYTES_AT_ONCE, &mut rows).await?;
+        let next = self.rows(group, from..=range.last(), ROWS_BYTES_AT_ONCE, &mut rows).await?;
         for row in rows.split_inclusive(|&b| b == b'\n') {
             request.append(field(row, index::NUMBER).unwrap_or_default(), request.column.in_row(row), out);
         }
@@ -253,7 +253,7 @@ impl<S: NewsSource> Reader<S> {
             if self.source.article(Place::Number(group, *number), &mut article).await? {
                 any = true;
                 label.clear();
-                append_decimal(*number, &mut label);
+                append_decimal(self.window().shown(*number), &mut label);
                 request.append(&label, header(article.head(), name), out);
             }
         }
@@ -273,17 +273,8 @@ impl<S: NewsSource> Reader<S> {
         let found = self.source.article(Place::MessageId(id), &mut article).await;
         let result = match found {
             Ok(true) if self.view.shows_article(article.head()) => {
-                let (name, counted) = match request.column {
-                    Column::Article(name) => (name, None),
-                    Column::Overview(at) => (overview_name(at), counted(article.article(), at)),
-                };
-                let value = counted.as_deref().or_else(|| header(article.head(), name));
-                append_standard(out.text(), request.form.follows());
-                // RFC 3977 shows 0 for an article found by Message-ID, RFC 2980 the Message-ID.
-                let label = if request.form == Form::Hdr { b"0" } else { id.as_bytes() };
-                request.append(label, value, out.text());
-                out.text().extend_from_slice(b".\r\n");
-                Ok(())
+                let head = self.shown_head(article.head()).await;
+                head.map(|head| append_header_from(request, id, &head, article.article(), out.text()))
             }
             Ok(_) => Err(code::NO_SUCH_ARTICLE),
             Err(error) => Err(failed(&error)),
@@ -291,6 +282,26 @@ impl<S: NewsSource> Reader<S> {
         spare::give(article);
         result
     }
+}
+
+/// The answer with one header of the article with this Message-ID.
+fn append_header_from(
+    request: &Request<'_>,
+    id: MessageId<'_>,
+    head: &[u8],
+    stored: &[u8],
+    out: &mut Vec<u8>,
+) {
+    let (name, counted) = match request.column {
+        Column::Article(name) => (name, None),
+        Column::Overview(at) => (overview_name(at), counted(stored, at)),
+    };
+    let value = counted.as_deref().or_else(|| header(head, name));
+    append_standard(out, request.form.follows());
+    // RFC 3977 shows 0 for an article found by Message-ID, RFC 2980 the Message-ID.
+    let label = if request.form == Form::Hdr { b"0" } else { id.as_bytes() };
+    request.append(label, value, out);
+    out.extend_from_slice(b".\r\n");
 }
 
 /// How far a range is done.
@@ -301,7 +312,7 @@ struct Step {
     next: Option<u64>,
 }
 
-fn header<'h>(head: &'h [u8], name: &[u8]) -> Option<&'h [u8]> {
+pub(super) fn header<'h>(head: &'h [u8], name: &[u8]) -> Option<&'h [u8]> {
     Headers::of(head).find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 

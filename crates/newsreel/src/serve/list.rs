@@ -5,7 +5,7 @@
 
 use super::source::{Found, NewsSource};
 use super::texts::Text;
-use super::{Reader, failed};
+use super::{Reader, View, failed};
 use crate::session::Output;
 use crate::site::unix_now;
 use netnews::Wildmat;
@@ -25,9 +25,12 @@ const CHANGE_SLACK_SECS: u64 = 2;
 impl<S: NewsSource> Reader<S> {
     pub(super) async fn list(&mut self, kind: ListKind<'_>, out: &mut Output) -> io::Result<()> {
         match kind {
-            ListKind::Active(None) if self.view.is_everything() => self.list_active(out).await,
+            ListKind::Active(None) if self.view.is_everything() && !self.view.is_narrow() => {
+                self.list_active(out).await
+            }
             ListKind::Active(wildmat) => {
-                self.list_groups(code::LIST_FOLLOWS, wildmat, append_active, out).await
+                let row = |group: &Group, out: &mut Vec<u8>| append_active(group, &self.view, out);
+                self.list_groups(code::LIST_FOLLOWS, wildmat, row, out).await
             }
             ListKind::Newsgroups(wildmat) => {
                 self.list_groups(code::LIST_FOLLOWS, wildmat, append_description, out).await
@@ -36,7 +39,8 @@ impl<S: NewsSource> Reader<S> {
                 self.list_groups(code::LIST_FOLLOWS, wildmat, append_times, out).await
             }
             ListKind::Counts(wildmat) => {
-                self.list_groups(code::LIST_FOLLOWS, wildmat, append_counts, out).await
+                let row = |group: &Group, out: &mut Vec<u8>| append_counts(group, &self.view, out);
+                self.list_groups(code::LIST_FOLLOWS, wildmat, row, out).await
             }
             ListKind::OverviewFmt => {
                 append(out.text(), code::LIST_FOLLOWS, "Order of fields in overview");
@@ -127,7 +131,7 @@ impl<S: NewsSource> Reader<S> {
         };
         let row = |group: &Group, out: &mut Vec<u8>| {
             if group.changed() + CHANGE_SLACK_SECS >= since {
-                append_active(group, out);
+                append_active(group, &self.view, out);
             }
         };
         self.list_groups(code::LIST_FOLLOWS, wildmat, row, out).await
@@ -179,16 +183,16 @@ impl<S: NewsSource> Reader<S> {
 }
 
 /// `name high low flag` (RFC 3977 section 7.6.3).
-pub(super) fn append_active(group: &Group, out: &mut Vec<u8>) {
-    let marks = group.marks();
+pub(super) fn append_active(group: &Group, view: &View, out: &mut Vec<u8>) {
+    let (_, marks) = view.window_of(group);
     out.extend_from_slice(group.name.as_bytes());
     append_numbers(&[marks.high, marks.low], out);
     append_flag(group, out);
 }
 
 /// `name high low count flag` (RFC 6048 section 2.2).
-fn append_counts(group: &Group, out: &mut Vec<u8>) {
-    let marks = group.marks();
+fn append_counts(group: &Group, view: &View, out: &mut Vec<u8>) {
+    let (_, marks) = view.window_of(group);
     out.extend_from_slice(group.name.as_bytes());
     append_numbers(&[marks.high, marks.low, marks.count], out);
     append_flag(group, out);

@@ -27,7 +27,7 @@ impl<S: NewsSource> Reader<S> {
         append_standard(out.text(), code::NEWGROUPS_FOLLOWS);
         for group in groups.iter().filter(|group| group.created >= since) {
             if self.view.shows(group.name.as_bytes()) {
-                append_active(group, out.text());
+                append_active(group, &self.view, out.text());
                 out.relieve().await?;
             }
         }

@@ -3,6 +3,7 @@
 //! Rows lie in the spool as they are sent; a huge group goes out piece by piece, each waiting until the client has
 //! taken the one before. Source: RFC 3977 section 8.3, RFC 2980 section 2.8.
 
+use super::hdr::header;
 use super::source::{NewsSource, Place};
 use super::{Reader, Span, failed, spare};
 use crate::session::Output;
@@ -40,7 +41,7 @@ impl<S: NewsSource> Reader<S> {
         let mut next = (!range.is_empty()).then_some(range.low);
         let mut first = true;
         while let Some(from) = next {
-            match self.source.over(group, from..=range.last(), ROWS_BYTES_AT_ONCE, out.text()).await {
+            match self.rows(group, from..=range.last(), ROWS_BYTES_AT_ONCE, out.text()).await {
                 Ok(more) => next = more,
                 Err(error) if first => {
                     out.text().truncate(start);
@@ -78,11 +79,16 @@ impl<S: NewsSource> Reader<S> {
             Ok(true) if self.view.shows_article(article.head()) => {
                 let stored = article.article();
                 let parsed = Article::parse(stored.strip_suffix(b".\r\n").unwrap_or(stored));
-                parsed.map_err(|_| code::INTERNAL_FAULT).map(|parsed| {
-                    append_standard(out.text(), code::OVERVIEW_FOLLOWS);
-                    append_row_from(&parsed, out.text());
-                    out.text().extend_from_slice(b".\r\n");
-                })
+                match (parsed, self.shown_head(article.head()).await) {
+                    (Ok(parsed), Ok(head)) => {
+                        let xref = header(&head, b"Xref").unwrap_or_default();
+                        append_standard(out.text(), code::OVERVIEW_FOLLOWS);
+                        append_row_from(&parsed, xref, out.text());
+                        out.text().extend_from_slice(b".\r\n");
+                        Ok(())
+                    }
+                    _ => Err(code::INTERNAL_FAULT),
+                }
             }
             Ok(_) => Err(code::NO_SUCH_ARTICLE),
             Err(error) => Err(failed(&error)),
@@ -92,7 +98,7 @@ impl<S: NewsSource> Reader<S> {
     }
 }
 
-fn append_row_from(article: &Article<'_>, out: &mut Vec<u8>) {
+fn append_row_from(article: &Article<'_>, xref: &[u8], out: &mut Vec<u8>) {
     let value = |known| article.header(known).unwrap_or_default();
     let mut fields = Vec::new();
     append_fields(
@@ -107,5 +113,5 @@ fn append_row_from(article: &Article<'_>, out: &mut Vec<u8>) {
         },
         &mut fields,
     );
-    append_row(0, &fields, value(Known::Xref), out);
+    append_row(0, &fields, xref, out);
 }

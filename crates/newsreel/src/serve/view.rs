@@ -2,7 +2,9 @@
 //!
 //! Called by all of `serve`. Source: the `read` key of `[[access]]`.
 
-use crate::config::{Config, Groups};
+use super::window::Window;
+use crate::config::{Config, Groups, Numbers};
+use spool::{Group, Marks};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,19 +15,31 @@ pub(crate) struct View {
     /// Number of the `[[access]]` section; `None`: no group.
     access: Option<usize>,
     everything: bool,
+    narrow: bool,
 }
 
 impl View {
     /// What the `[[access]]` section with this number allows.
     pub fn new(config: Arc<Config>, access: Option<usize>) -> Self {
-        let everything =
-            access.and_then(|i| config.access.get(i)).is_some_and(|access| access.read.as_str() == "*");
-        Self { config, access, everything }
+        let section = access.and_then(|i| config.access.get(i));
+        let everything = section.is_some_and(|access| access.read.as_str() == "*");
+        let narrow = section.is_some_and(|access| access.numbers == Numbers::Bits31);
+        Self { config, access, everything, narrow }
     }
 
     /// Whether it is all groups.
     pub fn is_everything(&self) -> bool {
         self.everything
+    }
+
+    /// Whether the reader reads no article numbers above 2,147,483,647.
+    pub fn is_narrow(&self) -> bool {
+        self.narrow
+    }
+
+    /// What of a group's numbers the reader sees, and the marks as they are shown.
+    pub(super) fn window_of(&self, group: &Group) -> (Window, Marks) {
+        if self.narrow { Window::narrow_of(group) } else { (Window::ALL, group.marks()) }
     }
 
     /// Whether the reader may see `group`.

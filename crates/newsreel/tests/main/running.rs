@@ -78,7 +78,7 @@ impl Server {
     }
 
     /// Does what an operator does: `cancel ID`, `newgroup NAME FLAG [HIGH]`, `changegroup NAME FLAG`, `rmgroup NAME`,
-    /// `user NAME PASSWORD`.
+    /// `raise NAME HIGH`, `user NAME PASSWORD`.
     pub fn operate(&self, words: &[&str]) -> bool {
         match words {
             ["cancel", id] => self.spool.cancel(id.as_bytes()).unwrap(),
@@ -93,6 +93,10 @@ impl Server {
                 self.spool.change_group(name, &change).unwrap()
             }
             ["user", name, password @ ..] => self.user(&["add", name], &password.join(" ")).is_ok(),
+            ["raise", name, high] => {
+                let marks = [((*name).to_owned(), high.parse().unwrap())];
+                self.spool.raise_high(&marks).unwrap() == 1
+            }
             ["rmgroup", name] => self.spool.remove_group(name).unwrap(),
             _ => false,
         }

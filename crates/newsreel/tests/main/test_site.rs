@@ -76,6 +76,15 @@ addresses = ["127.0.0.1"]
 accept = "*,!local.hidden"
 max_connections = 8000
 
+# Whoever logs in by this name has a newsreader that reads no article numbers above 2,147,483,647.
+[[access]]
+from = ["127.0.0.1"]
+users = "old"
+read = "*"
+post = "*,!control"
+approve = "*"
+numbers = "31-bit"
+
 [[access]]
 from = ["127.0.0.1"]
 read = "*"

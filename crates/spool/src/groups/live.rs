@@ -135,6 +135,20 @@ impl LiveSet {
         None
     }
 
+    /// How many numbers are greater than `number`.
+    pub fn count_behind(&self, number: u64) -> u64 {
+        let Some(from) = number.checked_add(1) else { return 0 };
+        let at = self.find(from).unwrap_or_else(|at| at);
+        let ones = |words: &[u64]| words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+        let mut count = self.chunks.iter().skip(at).map(|chunk| ones(&*chunk.words)).sum();
+        // Of the chunk in which `from` lies, what comes before it does not count.
+        if let Some(chunk) = self.chunks.get(at).filter(|chunk| chunk.index == from / BITS) {
+            let (word, bit) = ((from % BITS / 64) as usize, from % 64);
+            count -= ones(&chunk.words[..word]) + ones(&[chunk.words[word] & !(u64::MAX << bit)]);
+        }
+        count
+    }
+
     /// The numbers in a range, ascending.
     pub fn range(&self, range: RangeInclusive<u64>) -> impl Iterator<Item = u64> + '_ {
         let end = *range.end();
@@ -198,9 +212,11 @@ mod tests {
                 assert_eq!(set.at_or_after(a), model.range(a..).next().copied());
                 assert_eq!(set.at_or_before(a), model.range(..=a).next_back().copied());
                 assert_eq!(set.contains(a), model.contains(&a));
+                assert_eq!(set.count_behind(a), model.range(a + 1..).count() as u64);
                 assert!(set.range(a..=a + b).eq(model.range(a..=a + b).copied()));
             }
         }
+        assert_eq!(set.count_behind(u64::MAX), 0);
         let mut copy = LiveSet::default();
         for (first, words) in set.save() {
             assert!(copy.load(first, *words));

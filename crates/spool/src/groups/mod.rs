@@ -187,6 +187,18 @@ impl Group {
     pub fn marks(&self) -> Marks {
         self.state().marks()
     }
+
+    /// Its marks as they are for somebody to whom only the articles behind a number exist, which follows from the high
+    /// mark, and that number; all of one moment.
+    pub fn marks_behind(&self, number: impl FnOnce(u64) -> u64) -> (u64, Marks) {
+        let state = self.state();
+        let (all, number) = (state.marks(), number(state.high));
+        if all.low > number {
+            return (number, all);
+        }
+        let low = state.live.at_or_after(number + 1).unwrap_or(state.high + 1);
+        (number, Marks { low, high: state.high, count: state.live.count_behind(number) })
+    }
 }
 
 /// Names by number, of groups that are gone too: an article may lie under one.

@@ -198,6 +198,19 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         section: "access",
+        name: "numbers",
+        kind: Kind::Choice(&["all", "31-bit"]),
+        absent: Absent::Value("\"all\""),
+        doc: "Which article numbers their newsreaders can read. \"31-bit\" is for old ones, which take none above \
+              2,147,483,647: a group that has passed it is shown to them with its numbers less a multiple of \
+              1,073,741,824, which follows from the group's high mark alone, and with its last 1,073,741,824 numbers \
+              at least. When that multiple grows the group's numbers fall by 1,073,741,824, as if the group had been \
+              made anew: a newsreader that does not notice must unsubscribe and subscribe again. Give a client one \
+              setting and keep it, since numbers read under one are other articles under the other.",
+        example: "numbers = \"31-bit\"",
+    },
+    Key {
+        section: "access",
         name: "connections_per_address_max",
         kind: Kind::Integer { min: 1, max: 1_000_000 },
         absent: Absent::Nothing,
