@@ -388,10 +388,14 @@ fn read_group_state(r: &mut Reader<'_>) -> Option<GroupCheckpoint> {
 }
 
 /// Turns a group's saved blocks into references, counting the living ones of each segment.
-pub(crate) fn restore_blocks(blocks: &[BlockState], segments: &Segments) -> Option<Vec<BlockRef>> {
+pub(crate) fn restore_blocks(
+    group: GroupId,
+    blocks: &[BlockState],
+    segments: &Segments,
+) -> Option<Vec<BlockRef>> {
     let restore = |b: &BlockState| {
         let segment = segments.get(b.segment)?.clone();
-        segment.live_blocks.fetch_add(1, Ordering::Relaxed);
+        segment.holds(group, b.first, b.arrived_max);
         let BlockState { first, last, offset, len, count, live, arrived_max, .. } = *b;
         Some(BlockRef { first, last, segment, offset, len, count, live, arrived_max })
     };

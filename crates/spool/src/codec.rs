@@ -10,6 +10,16 @@ pub(crate) fn put_varint(mut n: u64, out: &mut Vec<u8>) {
     out.push(n as u8);
 }
 
+/// A signed number as an unsigned one that is small if it is near 0: 0, -1, 1, -2 are 0, 1, 2, 3.
+pub(crate) fn zigzag(n: u64) -> u64 {
+    (n << 1) ^ ((n as i64 >> 63) as u64)
+}
+
+/// The inverse of [`zigzag`].
+pub(crate) fn unzigzag(n: u64) -> u64 {
+    (n >> 1) ^ (n & 1).wrapping_neg()
+}
+
 /// Appends a length and the bytes.
 pub(crate) fn put_bytes(b: &[u8], out: &mut Vec<u8>) {
     put_varint(b.len() as u64, out);

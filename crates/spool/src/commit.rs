@@ -596,11 +596,17 @@ impl Writer {
             self.sync.stop(trouble("begin a journal file", &e));
         }
         let (position, bytes) = self.checkpointed;
-        let due = self.folds.failed.is_none()
-            && self.rows >= self.folds.shared.config.checkpoint_rows
+        if self.rows >= self.folds.shared.config.checkpoint_rows
             && self.journal.end().saturating_sub(position) >= 4 * bytes
-            && !self.sync.is_checkpoint_pending();
-        if due && let Err(e) = self.checkpoint() {
+        {
+            self.checkpoint_unless_pending();
+        }
+    }
+
+    /// Takes a checkpoint, but for one that is being written or where an index has failed.
+    pub fn checkpoint_unless_pending(&mut self) {
+        let may = self.folds.failed.is_none() && !self.sync.is_checkpoint_pending();
+        if may && let Err(e) = self.checkpoint() {
             // Half of it may be taken: only a start from the last one puts that right.
             let text =
                 format!("cannot take a checkpoint: {e}; free space if the disk is full, and start again");

@@ -203,6 +203,20 @@ impl HistoryShape {
     pub const USUAL: Self = Self { segment_bits: 20, shard_bits: 10 };
 }
 
+/// Sizes of the overview's blocks and files (`docs/formats/overview.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OverviewShape {
+    /// Row text in a block, in bytes, unless a single row is longer.
+    pub block_text_bytes: usize,
+    /// Length at which a segment is full, in bytes.
+    pub segment_bytes: u64,
+}
+
+impl OverviewShape {
+    /// What is used outside of tests.
+    pub const USUAL: Self = Self { block_text_bytes: 16 << 10, segment_bytes: 64 << 20 };
+}
+
 /// The whole configuration of a spool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpoolConfig {
@@ -230,6 +244,10 @@ pub struct SpoolConfig {
     pub journal_file_bytes: u64,
     /// Sizes of history's files; small ones are for tests.
     pub history: HistoryShape,
+    /// Sizes of the overview's blocks and files; small ones are for tests.
+    pub overview: OverviewShape,
+    /// Overview is compressed once its rows are so old, in seconds; 0: at once. See [`crate::Spool::pack_overview`].
+    pub overview_cold_secs: u64,
     /// Journal rows between two checkpoints of the indexes, at least.
     pub checkpoint_rows: u64,
 }
@@ -250,6 +268,8 @@ impl SpoolConfig {
             article_bytes_max: 4 << 20,
             journal_file_bytes: 64 << 20,
             history: HistoryShape::USUAL,
+            overview: OverviewShape::USUAL,
+            overview_cold_secs: 600,
             checkpoint_rows: 1 << 18,
         }
     }

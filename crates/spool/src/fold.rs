@@ -205,11 +205,12 @@ impl Folds {
         };
         self.note("residents", pushed);
         let row_bytes_max = ROW_FRAME_BYTES_MAX + a.fields.len() + a.xref.len();
+        let block_text_bytes = shared.config.overview.block_text_bytes;
         for (id, number) in a.numbers {
             let Some(group) = table.get(*id) else { continue };
             let mut state = group.state();
             let state = &mut *state;
-            if state.overview.is_full(*number, row_bytes_max) {
+            if state.overview.is_full(*number, row_bytes_max, block_text_bytes) {
                 let closed = state.overview.close(*id, &state.live, &mut self.segments);
                 if let Err(e) = closed {
                     self.failed.get_or_insert_with(|| format!("cannot write overview: {e}"));

@@ -48,7 +48,7 @@ pub use buffers::{BufferState, Commit};
 pub use commit::{Criteria, Entry, Filed, Filing, Outcome, Ticket};
 pub use config::{
     BufferConfig, ClassConfig, Compress, Durability, ExpireConfig, Floor, HeaderCondition, HistoryShape,
-    Keep, Order, RuleConfig, SpoolConfig, Tree,
+    Keep, Order, OverviewShape, RuleConfig, SpoolConfig, Tree,
 };
 pub use disk::{CrashKind, Disk, DiskFile, Mapping, Open, RealDisk, SimDisk};
 pub use error::{ReadError, SpoolError, Trouble, TroubleKind};
@@ -56,6 +56,7 @@ pub use expire::ExpireReport;
 pub use groups::{Flag, Group, GroupChange, GroupId, GroupTable, Marks, NewGroup};
 pub use history::{Reservation, Reservations};
 pub use key::{Key, KeyHasher};
+pub use overview::PackReport;
 pub use packing::DictionaryStatus;
 pub use progress::Progress;
 pub use reading::{ArticleBuf, Lookup, Part, Patience};

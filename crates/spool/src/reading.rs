@@ -7,7 +7,7 @@ use crate::history::Found;
 use crate::key::Key;
 use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader};
 use crate::method::read_record;
-use crate::overview::{BlockRef, Rows};
+use crate::overview::{BlockRef, Kind, Rows};
 use crate::token::Token;
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -117,13 +117,43 @@ impl ArticleBuf {
     }
 }
 
-thread_local! {
-    /// Decoded rows and raw block, kept from one read to the next.
-    static BLOCK: RefCell<(Rows, Vec<u8>)> = RefCell::default();
+/// A block's decoded rows, and what they were decoded from.
+#[derive(Default)]
+struct Held {
+    rows: Rows,
+    raw: Vec<u8>,
+    /// Id of the segment and offset, if `rows` is a whole packed block: decompressing takes many times as long as copying, and
+    /// who reads row by row asks for the same block again and again.
+    packed: Option<(u64, u64)>,
 }
 
-fn with_block<T>(read: impl FnOnce(&mut Rows, &mut Vec<u8>) -> T) -> T {
-    BLOCK.with_borrow_mut(|(rows, raw)| read(rows, raw))
+thread_local! {
+    /// Kept from one read to the next.
+    static BLOCK: RefCell<Held> = RefCell::default();
+}
+
+/// Reads a block, all of it or its entries, and hands its rows to `then`.
+fn with_block<T>(
+    group: GroupId,
+    block: &BlockRef,
+    all: bool,
+    patience: Patience,
+    then: impl FnOnce(&Rows) -> T,
+) -> Result<T, ReadError> {
+    BLOCK.with_borrow_mut(|held| {
+        let place = (block.segment.id, block.offset);
+        if held.packed != Some(place) {
+            held.packed = None;
+            let (rows, raw) = (&mut held.rows, &mut held.raw);
+            if all {
+                block.read(group, patience, rows, raw)?;
+                held.packed = (block.segment.kind == Kind::Packed).then_some(place);
+            } else {
+                block.read_entries(group, patience, rows, raw)?;
+            }
+        }
+        Ok(then(&held.rows))
+    })
 }
 
 impl Shared {
@@ -169,9 +199,8 @@ impl Shared {
         };
         match found {
             Located::Open(token) => Ok(Some(token)),
-            Located::Block(block) => with_block(|rows, raw| {
-                block.read_entries(id, patience, rows, raw)?;
-                Ok(rows.find(number).and_then(|i| rows.entries.get(i)).map(|e| e.token))
+            Located::Block(block) => with_block(id, &block, false, patience, |rows| {
+                rows.find(number).and_then(|i| rows.entries.get(i)).map(|e| e.token)
             }),
         }
     }
@@ -196,10 +225,8 @@ impl Shared {
             match step {
                 Step::Done(next) => from = next,
                 Step::Block(block, living) => {
-                    let read = with_block(|rows, raw| {
-                        block.read(id, patience, rows, raw)?;
+                    let read = with_block(id, &block, true, patience, |rows| {
                         copy_rows(rows, from, end, living.as_deref(), out);
-                        Ok(())
                     });
                     match read {
                         // What is already there can be sent; the caller comes back for the rest, ready to wait.
@@ -241,11 +268,7 @@ impl Shared {
             }
         };
         for block in blocks {
-            with_block(|rows, raw| {
-                block.read(id, Patience::Wait, rows, raw)?;
-                tell(rows);
-                Ok::<_, ReadError>(())
-            })?;
+            with_block(id, &block, true, Patience::Wait, &mut tell)?;
         }
         tell(&open);
         Ok(())

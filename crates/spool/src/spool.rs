@@ -53,6 +53,8 @@ pub struct Spool {
     sync: Arc<SyncState>,
     thread: Mutex<Option<JoinHandle<()>>>,
     reservations: Arc<Reservations>,
+    /// Held by the pass that compresses cold overview.
+    pub(crate) packing_overview: Mutex<()>,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -88,6 +90,7 @@ impl Spool {
             sync,
             thread: Mutex::new(Some(thread)),
             reservations: Reservations::new(RESERVATIONS_MAX),
+            packing_overview: Mutex::default(),
             _lock: lock,
         };
         Ok((spool, recovery))

@@ -12,6 +12,7 @@ mod methods;
 mod news;
 mod numbers;
 mod online;
+mod overview;
 mod rebuild;
 mod recovery;
 mod unfit;

@@ -1,8 +1,9 @@
 //! The block: overview rows of one group, in number order (`docs/formats/overview.md`).
 //!
-//! On disk: header (40 bytes), entries (24 bytes a row), row text. In memory an open block holds the same entries and
-//! text. Row text is in wire form: number, fields, Xref, CRLF.
+//! On disk: header (40 bytes), entries (24 bytes a row), row text; or the same compressed ([`super::packed`]). In memory an
+//! open block holds the same entries and text. Row text is in wire form: number, fields, Xref, CRLF.
 
+use super::packed;
 use crate::codec::Reader;
 use crate::groups::GroupId;
 use crate::token::Token;
@@ -12,11 +13,9 @@ const MAGIC: &[u8; 4] = b"NOvB";
 pub(crate) const HEADER_BYTES: usize = 40;
 /// Length of one entry.
 pub(crate) const ENTRY_BYTES: usize = 24;
-/// Row text that an open block holds, unless a single row is longer.
-pub(crate) const BLOCK_TEXT_BYTES: usize = 16 << 10;
 /// Memory for the text of an open block grows in these steps: a busy site has many thousand open blocks, and doubling
 /// leaves as much memory behind as it gives.
-const TEXT_ROOM_BYTES: [usize; 3] = [1 << 10, 4 << 10, BLOCK_TEXT_BYTES];
+const TEXT_ROOM_BYTES: [usize; 3] = [1 << 10, 4 << 10, 16 << 10];
 /// Entries that go with each of them.
 const ENTRIES_ROOM: [usize; 3] = [4, 12, 48];
 
@@ -90,9 +89,12 @@ impl Rows {
         out.extend_from_slice(&self.text);
     }
 
-    /// Reads the on-disk form into `self`; false if it is damaged or another group's.
+    /// Reads the on-disk form, plain or packed, into `self`; false if it is damaged or another group's.
     pub fn decode(&mut self, group: GroupId, block: &[u8]) -> bool {
-        self.decode_entries(group, block)
+        if packed::is_packed(block) {
+            return packed::decode(self, group, block);
+        }
+        self.decode_plain_entries(group, block)
             .and_then(|(text_len, crc)| {
                 let text = block.get(head_bytes(self.entries.len())..)?;
                 self.text.extend_from_slice(text);
@@ -101,8 +103,16 @@ impl Rows {
             .is_some()
     }
 
-    /// Reads header and entries only; returns the text's length and checksum. The text is left empty.
-    pub fn decode_entries(&mut self, group: GroupId, block: &[u8]) -> Option<(u32, u32)> {
+    /// Reads header and entries only; false if they are damaged or another group's. The text is left empty.
+    pub fn decode_entries(&mut self, group: GroupId, block: &[u8]) -> bool {
+        if packed::is_packed(block) {
+            return packed::decode_entries(self, group, block).is_some();
+        }
+        self.decode_plain_entries(group, block).is_some()
+    }
+
+    /// Returns the text's length and checksum.
+    fn decode_plain_entries(&mut self, group: GroupId, block: &[u8]) -> Option<(u32, u32)> {
         self.entries.clear();
         self.text.clear();
         let mut r = Reader(block);

@@ -1,13 +1,17 @@
 //! Overview: per group the rows of OVER, in blocks (`docs/formats/overview.md`).
 //!
 //! A new row goes into the group's open block in memory; at 16 KiB of text the block is closed, that is written to
-//! the current segment. Which rows are alive is not decided here but by the group's [`crate::groups::LiveSet`].
+//! the current segment. Blocks of cold segments are compressed later ([`cold`]). Which rows are alive is not decided here
+//! but by the group's [`crate::groups::LiveSet`].
 
 mod block;
+mod cold;
+mod packed;
 mod segment;
 
 pub(crate) use block::{RowEntry, Rows};
-pub(crate) use segment::{Segment, SegmentState, Segments};
+pub use cold::PackReport;
+pub(crate) use segment::{Kind, Segment, SegmentState, Segments};
 
 use crate::disk::DiskFile;
 use crate::error::ReadError;
@@ -54,8 +58,13 @@ impl BlockRef {
         rows: &mut Rows,
         raw: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
-        self.read_bytes(block::head_bytes(self.count as usize), patience, raw)?;
-        rows.decode_entries(group, raw).map(|_| ()).ok_or_else(|| self.damaged(group))
+        let head = match self.segment.kind {
+            Kind::Plain => block::head_bytes(self.count as usize),
+            // Its entries end where only the block itself tells.
+            Kind::Packed => self.len as usize,
+        };
+        self.read_bytes(head, patience, raw)?;
+        if rows.decode_entries(group, raw) { Ok(()) } else { Err(self.damaged(group)) }
     }
 
     fn read_bytes(&self, len: usize, patience: Patience, raw: &mut Vec<u8>) -> Result<(), ReadError> {
@@ -71,7 +80,8 @@ impl BlockRef {
 
     fn damaged(&self, group: GroupId) -> ReadError {
         ReadError::Failed(format!(
-            "overview block of group {} at {} in segment {:08} is damaged; `newsreel rebuild` makes the overview anew",
+            "overview block of group {} at {} in segment {:08} is damaged; `newsreel verify --repair` makes it anew from the \
+             articles",
             group.0, self.offset, self.segment.number
         ))
     }
@@ -94,10 +104,11 @@ impl GroupOverview {
         self.open.entries.push(RowEntry { end: self.open.text.len() as u32, ..entry });
     }
 
-    /// Whether the open block should be closed before a row of this size and number joins it.
-    pub fn is_full(&self, number: u64, row_bytes_max: usize) -> bool {
+    /// Whether the open block should be closed before a row of this size and number joins it, to hold no more text than
+    /// `block_text_bytes`.
+    pub fn is_full(&self, number: u64, row_bytes_max: usize, block_text_bytes: usize) -> bool {
         let Some(first) = self.open.entries.first() else { return false };
-        self.open.text.len() + row_bytes_max > block::BLOCK_TEXT_BYTES || !block::fits(first.number, number)
+        self.open.text.len() + row_bytes_max > block_text_bytes || !block::fits(first.number, number)
     }
 
     /// Writes the open block to a segment, without rows whose article is gone if all are.
@@ -108,6 +119,8 @@ impl GroupOverview {
         };
         if living > 0 {
             let (segment, offset, len) = segments.append(|out| self.open.encode(group, out))?;
+            let arrived_max = self.open.entries.iter().map(|e| e.arrived).max().unwrap_or(0);
+            segment.holds(group, first.number, arrived_max);
             self.blocks.push_back(BlockRef {
                 first: first.number,
                 last: last.number,
@@ -116,7 +129,7 @@ impl GroupOverview {
                 len,
                 count: self.open.entries.len() as u32,
                 live: living as u32,
-                arrived_max: self.open.entries.iter().map(|e| e.arrived).max().unwrap_or(0),
+                arrived_max,
             });
         }
         self.open.entries.clear();
@@ -136,9 +149,36 @@ impl GroupOverview {
         let Some(block) = block else { return Ok(()) };
         let (segment, offset, len) = segments.append(|out| rows.encode(group, out))?;
         block.segment.live_blocks.fetch_sub(1, Ordering::Relaxed);
+        segment.holds(group, first, block.arrived_max);
         let count = rows.entries.len() as u32;
         *block = BlockRef { segment, offset, len, count, live: count, ..block.clone() };
         Ok(())
+    }
+
+    /// The closed block that begins with this number, if it lies in `segment` and a row of it lives.
+    pub fn block_in(&self, segment: u32, first: u64) -> Option<&BlockRef> {
+        let block = self.blocks.get(self.blocks.partition_point(|b| b.last < first))?;
+        (block.first == first && block.segment.number == segment && block.live > 0).then_some(block)
+    }
+
+    /// Says that a block lies elsewhere now, with the same rows; false if it is not as `old` tells any more.
+    pub fn moved(
+        &mut self,
+        group: GroupId,
+        old: &BlockRef,
+        to: &Arc<Segment>,
+        offset: u64,
+        len: u32,
+    ) -> bool {
+        let at = self.blocks.partition_point(|b| b.last < old.first);
+        let same = |b: &&mut BlockRef| {
+            (b.segment.number, b.offset, b.first) == (old.segment.number, old.offset, old.first) && b.live > 0
+        };
+        let Some(block) = self.blocks.get_mut(at).filter(same) else { return false };
+        to.holds(group, block.first, block.arrived_max);
+        block.segment.live_blocks.fetch_sub(1, Ordering::Relaxed);
+        (block.segment, block.offset, block.len) = (to.clone(), offset, len);
+        true
     }
 
     /// Accounts for the death of a number; the live set is told by the caller.

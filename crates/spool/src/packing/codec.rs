@@ -17,6 +17,22 @@ thread_local! {
     static DECOMPRESSING: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
 }
 
+/// Appends `text` as one zstd frame; false if it cannot be.
+pub(crate) fn put_frame(text: &[u8], level: i32, out: &mut Vec<u8>) -> bool {
+    COMPRESSING.with_borrow_mut(|(context, frame)| {
+        frame.clear();
+        frame.reserve(compress_bound(text.len()));
+        let done = context.compress(frame, text, level).is_ok();
+        out.extend_from_slice(if done { frame } else { &[] });
+        done
+    })
+}
+
+/// Fills `target` from a frame; false if its content is not exactly so long, or makes no sense.
+pub(crate) fn read_frame(frame: &[u8], target: &mut [u8]) -> bool {
+    DECOMPRESSING.with_borrow_mut(|context| context.decompress(target, frame)) == Ok(target.len())
+}
+
 /// A compressed article on its way to its record.
 #[derive(Debug)]
 pub(crate) struct Packed {

@@ -55,7 +55,7 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
         Err(e) => return Err(SpoolError::io("open history in", &paths.history)(e)),
     };
     let states = checkpoint.map(|c| c.segments.as_slice()).unwrap_or_default();
-    let segments = match Segments::open(disk, &paths.overview, states) {
+    let segments = match Segments::open(disk, &paths.overview, states, config.overview) {
         Ok(segments) => segments,
         Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(None),
         Err(e) => return Err(SpoolError::io("open overview in", &paths.overview)(e)),
@@ -120,7 +120,7 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
     let table = folds.shared.groups.snapshot();
     for g in &c.groups {
         let Some(group) = table.get(GroupId(g.row.id)) else { return false };
-        let Some(blocks) = restore_blocks(&g.blocks, &folds.segments) else { return false };
+        let Some(blocks) = restore_blocks(group.id, &g.blocks, &folds.segments) else { return false };
         let mut state = group.state();
         state.live = g.live.clone();
         state.overview.blocks = blocks.into();

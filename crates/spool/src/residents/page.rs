@@ -3,7 +3,7 @@
 //! Invariant: a page on disk is never written again; one that is not full when a checkpoint comes stays so.
 
 use super::{FILE_BYTES, Resident, damaged};
-use crate::codec::{Reader, put_varint};
+use crate::codec::{Reader, put_varint, unzigzag, zigzag};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::groups::GroupId;
 use std::collections::BTreeMap;
@@ -56,14 +56,6 @@ impl Coder {
         *self = Self { place, arrived };
         Some(Resident { place, arrived, numbers: std::mem::take(spare) })
     }
-}
-
-fn zigzag(n: u64) -> u64 {
-    (n << 1) ^ ((n as i64 >> 63) as u64)
-}
-
-fn unzigzag(n: u64) -> u64 {
-    (n >> 1) ^ (n & 1).wrapping_neg()
 }
 
 /// The pages of one volume's stream.
