@@ -132,6 +132,10 @@ impl Folds {
 
     /// Moves a volume's write position; the articles displaced stop being named in the same moment (CNFS-11, CNFS-33).
     pub fn displace(&mut self, volume: usize, head: u64) -> io::Result<()> {
+        self.displace_to(volume, head, false)
+    }
+
+    fn displace_to(&mut self, volume: usize, head: u64, replay: bool) -> io::Result<()> {
         let shared = self.shared.clone();
         let volumes = shared.volumes.load();
         let (Some(v), Some(residents)) = (volumes.all().get(volume), self.residents.get_mut(volume)) else {
@@ -150,8 +154,10 @@ impl Folds {
                 popped => popped?,
             };
             let Some(resident) = resident else { break };
-            // Not so if it was cancelled.
-            let mut lived = v.is_alive(resident.place);
+            // Not so if it was cancelled. In a replay the bit may be that of the article which was written over it before
+            // the crash; numbers are as of the row.
+            let named = replay && resident.numbers.iter().any(|(group, _)| table.get(*group).is_some());
+            let mut lived = !named && v.is_alive(resident.place);
             for (group, number) in &resident.numbers {
                 if let Some(group) = table.get(*group) {
                     let mut state = group.state();
@@ -400,7 +406,7 @@ impl Folds {
             Row::Skip { volume, head } => {
                 let index = self.shared.volumes.load().index(*volume);
                 if let Some(index) = index {
-                    self.displace(index, *head)?;
+                    self.displace_to(index, *head, true)?;
                 }
             }
             Row::PowerLost => self.power_lost(),
@@ -422,7 +428,7 @@ impl Folds {
         let head = volumes.get(a.token.volume).map(|v| v.behind(a.token.place, a.stored_bytes));
         drop(volumes);
         if let (Some(index), Some(head)) = (index, head) {
-            self.displace(index, head)?;
+            self.displace_to(index, head, true)?;
         }
         for (group, number) in &numbers {
             if let Some(n) = self.numbers.get_mut(group.0 as usize) {
