@@ -184,6 +184,24 @@ impl KeptList {
         Ok(())
     }
 
+    /// Calls `visit` with every entry, oldest first, and tells how many pages are damaged.
+    pub fn verify(&mut self, visit: &mut dyn FnMut(&KeptEntry)) -> io::Result<u64> {
+        let before = std::mem::take(&mut self.damaged);
+        let each = self.each(visit);
+        let damaged = std::mem::replace(&mut self.damaged, before);
+        each.map(|()| damaged)
+    }
+
+    /// Writes all entries into new files, without the pages that are damaged.
+    pub fn renew(&mut self) -> io::Result<()> {
+        self.begin_pass()?;
+        while let Some(entry) = self.take()? {
+            self.push(&entry)?;
+        }
+        self.damaged = 0;
+        Ok(())
+    }
+
     fn put_back_taken(&mut self) -> io::Result<()> {
         while let Some(entry) = self.taken.pop_front() {
             self.bytes = self.bytes.saturating_sub(entry.stored_bytes);

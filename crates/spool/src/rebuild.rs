@@ -12,6 +12,7 @@ use crate::disk::Disk;
 use crate::error::SpoolError;
 use crate::fold::{Folds, Published, Shared};
 use crate::groups::{Flag, GroupId};
+use crate::history::OldLog;
 use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
 use crate::key::Key;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
@@ -125,11 +126,11 @@ pub(crate) fn volumes_told(disk: &Arc<dyn Disk>, journal: &Path) -> io::Result<V
 }
 
 /// Fills empty folds from the buffers; returns the number of living articles and where the journal goes on. A checkpoint
-/// that cannot be opened from still tells the groups.
+/// that cannot be opened from still tells the groups, and the old history what it remembers without an article.
 pub(crate) fn from_buffers(
     folds: &mut Folds,
     journal: &Path,
-    checkpoint: Option<&Checkpoint>,
+    (checkpoint, history): (Option<&Checkpoint>, &OldLog),
     progress: &dyn Progress,
 ) -> Result<(u64, u64), SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, journal);
@@ -159,13 +160,24 @@ pub(crate) fn from_buffers(
         regions.stop();
         published
     });
-    for (key, arrived) in leftovers.remembered {
+    let mut remember = |key, arrived| {
         if matches!(shared.history.lookup(&key), crate::history::Found::None) {
             // History takes arrivals to ascend, and these come last.
             newest = newest.max(arrived);
             folds.remember(key, newest);
         }
-    }
+    };
+    leftovers.remembered.iter().for_each(|(key, arrived)| remember(*key, *arrived));
+    history.for_each(&mut |record| {
+        // An article that should be in its volume and was not found is lost: peers may send it again.
+        let lost = |token: Token| {
+            let volume = loaded.get(token.volume).filter(|v| v.method() != MethodKind::Memory);
+            volume.is_some_and(|v| token.place >= v.tail())
+        };
+        if !record.token.is_some_and(lost) {
+            remember(Key(record.key_bits), record.arrived);
+        }
+    });
     for numbers in &mut folds.numbers {
         numbers.assigned = numbers.assigned.max(numbers.promised());
     }

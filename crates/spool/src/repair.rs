@@ -4,6 +4,7 @@
 //! can be read. What is changed in indexes lasts from the checkpoint that ends a repair; an article given up is a
 //! cancel row in the journal. What no repair can mend stays a finding.
 
+mod kept;
 mod rows;
 
 use crate::commit::Writer;
@@ -17,6 +18,7 @@ use crate::token::Token;
 use crate::verify::{Finding, VerifyReport};
 use rows::Wanted;
 use std::io;
+use std::path::PathBuf;
 
 /// What is damaged, and all that is needed to mend it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub(crate) enum Damage {
     HistoryRecord { number: u64 },
     /// A record of history without a slot in the index.
     HistoryIndex { number: u64, key: Key },
+    /// A word of the history's index.
+    HistoryWord { word: (usize, usize) },
     /// A block of overview rows.
     Block { group: GroupId, first: u64, last: u64 },
     /// A living number without article or row.
@@ -45,6 +49,18 @@ pub(crate) enum Damage {
     Secret,
     /// A copy of a dictionary.
     Dictionary,
+    /// An article that is kept, missing in its place and whole under another of its names.
+    Misplaced { key: Key, token: Token, numbers: Vec<(GroupId, u64)> },
+    /// The name of a number that does not lead to its article.
+    Name { token: Token, group: GroupId, number: u64 },
+    /// An article that is kept and not in the list of those.
+    Unlisted { index: usize, key: Key, token: Token },
+    /// Pages of the list of what a volume keeps.
+    KeptPages { index: usize },
+    /// A file that no article has.
+    Stray { volume: u16, path: PathBuf },
+    /// A copy of `newsreel.tree`.
+    TreeFile { dir: PathBuf },
 }
 
 impl Damage {
@@ -57,12 +73,18 @@ impl Damage {
             Self::Unknown { .. } => "enter the Message-ID into history",
             Self::HistoryRecord { .. } => "make it an empty record; a living article gets a new one",
             Self::HistoryIndex { .. } => "enter it into the index",
+            Self::HistoryWord { .. } => "make it one that leads nowhere astray",
             Self::Block { .. } => "make the rows anew from the articles",
             Self::Number { .. } => "end the number",
             Self::Checkpointed => "take a checkpoint, which writes it anew or makes it needless",
             Self::Journal { .. } => "take a checkpoint, which makes it needless, and remove it",
             Self::Secret => "write it again",
-            Self::Dictionary => "write it again from the other copy",
+            Self::Dictionary | Self::TreeFile { .. } => "write it again from the other copy",
+            Self::Misplaced { .. } => "put the article in its place again from another of its names",
+            Self::Name { .. } => "link it to the article again",
+            Self::Unlisted { .. } => "enter it into the list",
+            Self::KeptPages { .. } => "write the list again without them",
+            Self::Stray { .. } => "remove it",
         }
     }
 }
@@ -134,6 +156,10 @@ impl Spool {
             Damage::HistoryIndex { number, key } => {
                 history.enter_index(key, *number).then_some(()).ok_or_else(|| "the index is full".to_owned())
             }
+            Damage::HistoryWord { word } => {
+                history.mend_index(*word);
+                Ok(())
+            }
             Damage::HistoryRecord { number } => history.empty(*number).map_err(text),
             Damage::Unknown { key, token, arrived } => {
                 let _writer = self.writer().lock();
@@ -159,6 +185,12 @@ impl Spool {
                 let volumes = self.shared.volumes.load();
                 volumes.get(token.volume).map_or(Ok(()), |v| v.mark_dead(token.place)).map_err(text)
             }
+            Damage::Misplaced { .. }
+            | Damage::Name { .. }
+            | Damage::Unlisted { .. }
+            | Damage::KeptPages { .. }
+            | Damage::Stray { .. }
+            | Damage::TreeFile { .. } => self.mend_kept(damage),
             Damage::Article { key, token, numbers } => {
                 let mut writer = self.writer().lock();
                 self.give_up(&mut writer, *key, *token, numbers)
@@ -196,7 +228,11 @@ impl Spool {
     ) -> Result<(), String> {
         let table = self.group_table();
         let named = |(id, n): &(GroupId, u64)| table.get(*id).is_some_and(|g| g.state().live.contains(*n));
-        if !numbers.iter().any(named) {
+        let volumes = self.shared.volumes.load();
+        let keeps = volumes.get(token.volume).is_some_and(|v| v.keeps());
+        // What is kept may be known by its Message-ID alone.
+        let known = || keeps && matches!(self.shared.history.lookup(&key), Found::At(t, _) if t == token);
+        if !numbers.iter().any(named) && !known() {
             return Ok(());
         }
         let row = Row::Cancel { key, token, numbers: numbers.to_vec() };

@@ -1,13 +1,15 @@
 //! Checks spool and indexes against each other, while serving.
 //!
 //! Each group with its rows, articles and history entries; each entry of history; each record of the buffers with its usage bit
-//! and history entry ([`buffers`]); the files that have checksums ([`files`]). Articles that die meanwhile are no findings. What can
-//! be put right is put right by [`crate::repair`].
+//! and history entry ([`buffers`]); lists and files of what is kept ([`kept`]); the files that have checksums ([`files`]). Articles that
+//! die meanwhile are no findings. What can be put right is put right by [`crate::repair`].
 
 mod buffers;
 mod files;
+mod kept;
 
 use crate::groups::Group;
+use crate::history::Found;
 use crate::key::Key;
 use crate::method::cnfs::record;
 use crate::overview::{RowEntry, Rows};
@@ -84,6 +86,7 @@ impl Spool {
         progress.finish();
         self.verify_history(progress, &mut report);
         self.verify_buffers(progress, &mut report);
+        self.verify_kept(progress, &mut report);
         self.verify_files(&mut report);
         report
     }
@@ -151,6 +154,7 @@ impl Spool {
                         let damage = Damage::Number { group: group.id, number: entry.number };
                         report.found(place(), "the article's Xref does not name it", Some(damage));
                     }
+                    self.verify_name(&place(), entry.token, (group.id, entry.number), report);
                 }
                 // It may have been overwritten while we looked.
                 Ok(false) if lives() => {
@@ -188,6 +192,11 @@ impl Spool {
         if !numbers.contains(&(group.id, entry.number)) {
             numbers = vec![(group.id, entry.number)];
         }
+        let elsewhere =
+            volume.is_some_and(|v| matches!(v.restore(token.place, key, &numbers, true), Ok(true)));
+        if elsewhere {
+            return Damage::Misplaced { key, token, numbers };
+        }
         Damage::Article { key, token, numbers }
     }
 
@@ -206,7 +215,7 @@ impl Spool {
                 let what = "is damaged: its Message-ID is not known any more, and may be taken again";
                 return report.found(place(), what, Some(Damage::HistoryRecord { number }));
             };
-            if !history.is_indexed(&record) {
+            if !history.is_indexed(number, &record) {
                 let what = "is not in the index: its Message-ID is not found, and may be taken again";
                 let key = Key(record.key_bits);
                 report.found(place(), what, Some(Damage::HistoryIndex { number, key }));
@@ -220,11 +229,20 @@ impl Spool {
             let fetched = volume.fetch(token.place, Patience::Wait, &mut buf);
             let whole = matches!(fetched, Ok(Some((_, true))) if record::is_whole(&buf));
             // A number that still names it is told as well, with what can be done.
-            if !whole && volumes.is_alive(&token) {
-                report.found(self.token_text(&token), "the article is damaged", None);
+            let key = Key(record.key_bits);
+            let still = matches!(history.lookup(&key), Found::At(t, _) if t == token);
+            if !whole && still && volumes.is_alive(&token) {
+                // One that a number names is mended under that.
+                let damage = volume.keeps().then(|| Damage::Article { key, token, numbers: Vec::new() });
+                report.found(self.token_text(&token), "the article is damaged or missing", damage);
             }
         });
         report.history = n;
+        history.check_index(&mut |word| {
+            let what = "leads to a record that is not its own, or its check is wrong: look-ups may stop short or go astray";
+            let place = format!("history index, shard {} word {}", word.0, word.1);
+            report.found(place, what, Some(Damage::HistoryWord { word }));
+        });
         progress.finish();
     }
 }

@@ -113,3 +113,51 @@ fn bytes_that_look_like_records_within_an_article_are_no_articles() {
     }
     assert_eq!(spool.verify(&()).findings, []);
 }
+
+/// Only the history log and rows of the journal that are long gone tell of ids whose articles are no more.
+#[test]
+fn a_rebuild_keeps_what_only_the_history_log_remembers() {
+    for method in [MethodKind::Cnfs, MethodKind::AppendOnly, MethodKind::Tradspool, MethodKind::Bucketed] {
+        let mut config = config("/s", &[("a", 120_000)]);
+        config.durability = Durability::Process;
+        if method != MethodKind::Cnfs {
+            config.buffers.clear();
+            let class = &mut config.classes[0];
+            (class.method, class.size_bytes) = (method, 1 << 20);
+            class.buffers.clear();
+            class.tree = Tree { path: "/s/kept".into(), file_bytes: 16 << 10, ..Tree::default() };
+            class.tree.lines_end_in_lf = method == MethodKind::Bucketed;
+            let keep = Keep::Secs { min: 0, default: 1, max: 1 };
+            config.expire = vec![ExpireConfig { groups: Some("test.g0".into()), class: None, keep }];
+        }
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let (spool, _) = open(&disk, &config);
+        add_groups(&spool, 2);
+        let news = |n: u64| News::new(n, 2, 500);
+        for n in 0..300 {
+            commit(&spool, &[news(n)]).unwrap();
+        }
+        (250..260).for_each(|n| assert!(spool.cancel(news(n).id.as_bytes()).is_ok()));
+        spool.expire_as_of(NOW + 1, false).unwrap();
+        let living: Vec<bool> = (0..300).map(|n| fetch(&spool, &news(n).id).is_some()).collect();
+        assert!(living.iter().filter(|l| !**l).count() > 50, "{method:?}");
+        // Rows that tell of them go with the journal's files.
+        spool.checkpoint().unwrap();
+        for n in 300..420 {
+            commit(&spool, &[news(n)]).unwrap();
+        }
+        spool.checkpoint().unwrap();
+        spool.close().unwrap();
+        drop(spool);
+        rebuild(disk.clone(), config.clone(), &()).unwrap();
+        let (spool, _) = open(&disk, &config);
+        for n in 0..420 {
+            let id = news(n).id;
+            assert!(spool.is_known(&spool.key(id.as_bytes())), "{method:?}: {id} is forgotten");
+            if method != MethodKind::Cnfs && n < 300 && living[n as usize] {
+                assert_eq!(fetch(&spool, &id), Some(news(n).wire), "{method:?}: {id} is lost");
+            }
+        }
+        assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+    }
+}

@@ -19,7 +19,7 @@ use crate::disk::{Disk, Mapping, Open};
 use crate::key::Key;
 
 const PREFIX: &str = "index-";
-const MAGIC: u64 = u64::from_le_bytes(*b"NRHISIX1");
+const MAGIC: u64 = u64::from_le_bytes(*b"NRHISIX2");
 const HEADER_WORDS: usize = 512;
 const MAGIC_WORD: usize = 0;
 const BOOT_ID_WORDS: [usize; 2] = [1, 2];
@@ -88,6 +88,30 @@ impl Index {
     ) -> Option<T> {
         let (shard, tag) = self.place(key);
         self.shards.get(shard)?.load().find(tag, living, matches)
+    }
+
+    /// As [`Shard::check`], for all shards: tells shard and position.
+    pub fn check(
+        &self,
+        living: &Range<u64>,
+        place: &mut dyn FnMut(u64) -> Option<(usize, u32)>,
+        found: &mut dyn FnMut(usize, usize),
+    ) {
+        for (number, shard) in self.shards.iter().enumerate() {
+            let mut fits = |record, tag| place(record).is_none_or(|place| place == (number, tag));
+            shard.load().check(living, &mut fits, &mut |at| found(number, at));
+        }
+    }
+
+    /// As [`Shard::mend`].
+    pub fn mend(
+        &self,
+        (shard, at): (usize, usize),
+        living: &Range<u64>,
+        place: &mut dyn FnMut(u64) -> Option<(usize, u32)>,
+    ) {
+        let mut fits = |record, tag| place(record).is_none_or(|place| place == (shard, tag));
+        self.shards.get(shard).inspect(|s| s.load().mend(at, living, &mut fits));
     }
 
     /// As [`Shard::insert`]; there is always room after [`Growth::make_room`].
@@ -175,7 +199,8 @@ impl Growth {
         let file = LevelFile { level, map: file.map_words(0, words)? };
         let ours = file.header(MAGIC_WORD) == MAGIC
             && file.header(SHAPE_WORD) == shape(level, self.shard_bits)
-            && file.boot_id() == self.disk.boot_id();
+            && file.boot_id() == self.disk.boot_id()
+            && file.is_rest_zero(self.shard_bits);
         Ok(ours.then_some(file))
     }
 
@@ -307,6 +332,14 @@ impl LevelFile {
     fn set(&self, shard: usize) {
         let word = BITS_WORD + shard / 64;
         self.set_header(word, self.header(word) | 1 << (shard % 64));
+    }
+
+    /// Whether what of the header means nothing is zero, as it was made: else something has been at it.
+    fn is_rest_zero(&self, shard_bits: u32) -> bool {
+        let shards = 1usize << shard_bits;
+        let bits_end = BITS_WORD + shards.div_ceil(64);
+        let beyond = if shards < 64 { self.header(BITS_WORD) >> shards } else { 0 };
+        beyond == 0 && (SHAPE_WORD + 1..BITS_WORD).chain(bits_end..HEADER_WORDS).all(|w| self.header(w) == 0)
     }
 
     fn shard(&self, number: usize) -> Shard {

@@ -218,7 +218,7 @@ impl Segments {
 }
 
 /// The number in a segment's file name.
-fn segment_number(name: &str) -> Option<u64> {
+pub(super) fn segment_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     if digits.len() != NAME_DIGITS { None } else { digits.parse().ok() }
 }

@@ -7,6 +7,7 @@
 
 mod index;
 mod log;
+mod old;
 mod rebuild;
 mod record;
 mod reservation;
@@ -29,6 +30,7 @@ use crate::progress::Progress;
 use crate::token::Token;
 use index::{Growth, Index};
 use log::Log;
+pub(crate) use old::OldLog;
 pub use record::Record;
 pub use reservation::{Reservation, Reservations};
 
@@ -313,10 +315,31 @@ impl History {
         }
     }
 
-    /// True if a look-up of this record's key finds it, or another of the same key. For verify.
-    pub fn is_indexed(&self, record: &Record) -> bool {
+    /// True if a look-up of this record's key comes by it. For verify.
+    pub fn is_indexed(&self, number: u64, record: &Record) -> bool {
+        let here = |candidate| (candidate == number).then_some(());
         // An entry that was emptied needs no slot.
-        record.key_bits == 0 || self.lookup(&Key(record.key_bits)) != Found::None
+        record.key_bits == 0 || self.index.find(&Key(record.key_bits), &self.living(), here).is_some()
+    }
+
+    /// Calls `found` with each word of the index that is damaged: which one, for [`History::mend_index`].
+    pub fn check_index(&self, found: &mut dyn FnMut((usize, usize))) {
+        let segments = self.log.snapshot();
+        let mut place = |number| self.place_of(&segments, number);
+        self.index.check(&self.living(), &mut place, &mut |shard, at| found((shard, at)));
+    }
+
+    /// Where a record's slot belongs; `None` if it needs none, or is damaged itself.
+    fn place_of(&self, segments: &log::Segments, number: u64) -> Option<(usize, u32)> {
+        let record = record::decode(&segments.read(number)?, number).filter(|r| r.key_bits != 0)?;
+        Some(self.index.place(&Key(record.key_bits)))
+    }
+
+    /// Mends a word of the index.
+    pub fn mend_index(&self, word: (usize, usize)) {
+        let _writer = self.writer.lock();
+        let segments = self.log.snapshot();
+        self.index.mend(word, &self.living(), &mut |number| self.place_of(&segments, number));
     }
 
     /// Bytes of the log's files.

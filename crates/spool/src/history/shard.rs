@@ -102,9 +102,36 @@ impl Shard {
             // crash that is not living yet will not be waited for.
             let last = number_of(load(passed_over)).filter(|n| living.contains(n));
             let last = last.map_or(number, |last| last.max(number));
-            passed_over.store((last + 1).to_le(), Ordering::Release);
+            passed_over.store(bound(last).to_le(), Ordering::Release);
         }
         false
+    }
+
+    /// Calls `found` with the position of each word that is damaged: a word 0 whose check is wrong, or a slot that leads to
+    /// a living record which is not of its tag, as `fits` says.
+    pub fn check(
+        &self,
+        living: &Range<u64>,
+        fits: &mut dyn FnMut(u64, u32) -> bool,
+        found: &mut dyn FnMut(usize),
+    ) {
+        for (at, word) in self.buckets().iter().flatten().enumerate() {
+            if !is_right(at, load(word), living, fits) {
+                found(at);
+            }
+        }
+    }
+
+    /// Mends a word that [`Shard::check`] told, if it is still wrong: a slot becomes empty, and a look-up goes on from the bucket for as
+    /// long as any of the present records lives.
+    pub fn mend(&self, at: usize, living: &Range<u64>, fits: &mut dyn FnMut(u64, u32) -> bool) {
+        let Some(word) = self.buckets().iter().flatten().nth(at) else { return };
+        if is_right(at, load(word), living, fits) {
+            return;
+        }
+        let safe =
+            if at.is_multiple_of(BUCKET_WORDS) { living.end.checked_sub(1).map_or(0, bound) } else { 0 };
+        word.store(safe.to_le(), Ordering::Release);
     }
 
     /// Counts the slots that are in use or may come into use without an insert: those of living records and
@@ -135,6 +162,21 @@ impl Shard {
 
 fn load(word: &AtomicU64) -> u64 {
     u64::from_le(word.load(Ordering::Acquire))
+}
+
+/// Word 0 that names a record: its number + 1, and a check of that in the other bits, which is never 0.
+fn bound(number: u64) -> u64 {
+    let check = u64::from(crc32c::crc32c(&(number + 1).to_le_bytes()) >> (u32::BITS - TAG_BITS)).max(1);
+    check << NUMBER_BITS | (number + 1)
+}
+
+fn is_right(at: usize, word: u64, living: &Range<u64>, fits: &mut dyn FnMut(u64, u32) -> bool) -> bool {
+    match number_of(word) {
+        // In word 0 a record is named with a check or not at all; a slot may have anything left over.
+        None => word == 0 || !at.is_multiple_of(BUCKET_WORDS),
+        Some(number) if at.is_multiple_of(BUCKET_WORDS) => word == bound(number),
+        Some(number) => !living.contains(&number) || fits(number, (word >> NUMBER_BITS) as u32),
+    }
 }
 
 /// The record number in a slot or in word 0.
@@ -209,6 +251,41 @@ mod tests {
         let mut all = found(&shard, 5, &(0..7));
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn any_flipped_bit_that_a_look_up_could_meet_is_found_and_mended() {
+        let shard = shard(1);
+        let tag = |n: u64| if n < 10 { 5 } else { 0xC0_0000 + n as u32 };
+        (0..12).for_each(|n| assert!(shard.insert(tag(n), n, &(0..n))));
+        let living = 0..12;
+        let wrong = |shard: &Shard| {
+            let mut wrong = Vec::new();
+            shard.check(&living, &mut |n, t| tag(n) == t, &mut |at| wrong.push(at));
+            wrong
+        };
+        assert!(wrong(&shard).is_empty());
+        let words: Vec<&AtomicU64> = shard.buckets().iter().flatten().collect();
+        assert_ne!(load(words[0]), 0);
+        for (at, word) in words.iter().enumerate() {
+            let before = word.load(Ordering::Relaxed);
+            for bit in 0..64 {
+                word.store(before ^ 1 << bit, Ordering::Relaxed);
+                let lives = |w: u64| number_of(u64::from_le(w)).is_some_and(|n| n < 12);
+                let now = word.load(Ordering::Relaxed);
+                let lost = (0..12).any(|n| !found(&shard, tag(n), &living).contains(&n));
+                if at % BUCKET_WORDS == 0 {
+                    assert_eq!(wrong(&shard), [at], "bit {bit}");
+                } else {
+                    // What no longer leads to its record is missed there; what leads to none is as good as empty.
+                    assert_eq!(lost, lives(before), "word {at} bit {bit}");
+                    assert!(lost || !lives(now) || wrong(&shard) == [at], "word {at} bit {bit}");
+                }
+                shard.mend(at, &living, &mut |n, t| tag(n) == t);
+                assert!(wrong(&shard).is_empty(), "word {at} bit {bit}");
+                word.store(before, Ordering::Relaxed);
+            }
+        }
     }
 
     #[test]

@@ -146,7 +146,7 @@ fn check_all(history: &History, model: &Model, seed: u64) {
     assert_eq!((history.entries(), history.checkpoint().next_record), (model.next - model.first, model.next));
     let mut numbers = HashSet::new();
     history.for_each(0, &mut |number, record| {
-        assert!(history.is_indexed(&record.unwrap()) && numbers.insert(number));
+        assert!(history.is_indexed(number, &record.unwrap()) && numbers.insert(number));
     });
     assert_eq!(numbers.len() as u64, history.entries());
 }

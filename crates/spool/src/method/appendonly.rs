@@ -6,13 +6,14 @@
 //! durable.
 
 use super::cnfs::record::{self, RecordHeader};
-use super::{ENDLESS, Inventory, Volume, fetch_record};
+use super::{ENDLESS, Inventory, Living, Stray, Volume, fetch_record};
 use crate::codec::{Reader, put_varint};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::ReadError;
 use crate::groups::GroupId;
 use crate::key::Key;
 use crate::reading::Patience;
+use crate::recovery::trees;
 use crate::token::MethodKind;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -267,6 +268,16 @@ impl Volume for AppendOnly {
                 self.advance(place);
             }
         }
+        Ok(())
+    }
+
+    fn strays(&self, _living: &Living<'_>, found: &mut dyn FnMut(Stray)) -> io::Result<()> {
+        let names = self.disk.list(&self.dir)?.into_iter();
+        let strays = names.filter(|name| {
+            let named = number_of(name).is_some_and(|number| self.path(number) == self.dir.join(name));
+            !named && !trees::is_ours(name)
+        });
+        strays.for_each(|name| found(Stray { path: self.dir.join(name), ours: false }));
         Ok(())
     }
 

@@ -22,6 +22,7 @@ use arc_swap::ArcSwap;
 use cnfs::record::RecordHeader;
 use std::fmt::Debug;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The write position's bound in volumes that displace nothing.
@@ -47,6 +48,24 @@ pub(crate) struct Inventory<'a> {
     pub group: &'a mut dyn FnMut(&[u8]) -> Option<GroupId>,
     /// Told sequence and place of each article found, in any order.
     pub visit: &'a mut dyn FnMut(u64, u64),
+}
+
+/// Who lives, for a check of files.
+pub(crate) struct Living<'a> {
+    /// Whether a number of a group does.
+    pub number: &'a dyn Fn(&str, u64) -> bool,
+    /// Whether an article that is kept at a place does.
+    pub place: &'a dyn Fn(u64) -> bool,
+    /// Whether the article with a key is in this volume.
+    pub key: &'a dyn Fn(Key) -> bool,
+}
+
+/// A file that no living article has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stray {
+    pub path: PathBuf,
+    /// It holds an article that this method wrote.
+    pub ours: bool,
 }
 
 /// A container of articles. The writer alone plans, advances and writes; any thread reads.
@@ -171,6 +190,38 @@ pub(crate) trait Volume: Send + Sync + Debug {
     /// Goes through all articles of a volume that keeps, and sets its write position behind them.
     fn inventory(&self, _found: &mut Inventory<'_>) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Whether the article at a place is also found under the name of a number; methods without names say yes.
+    fn has_name(&self, _place: u64, _group: GroupId, _number: u64) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Gives it that name again.
+    fn give_name(&self, _place: u64, _group: GroupId, _number: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether an article that cannot be read in its place is whole under the name of one of its numbers; unless it is a dry run,
+    /// it is put in its place again.
+    fn restore(
+        &self,
+        _place: u64,
+        _key: Key,
+        _numbers: &[(GroupId, u64)],
+        _dry_run: bool,
+    ) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Calls `found` with each file that no living article has.
+    fn strays(&self, _living: &Living<'_>, _found: &mut dyn FnMut(Stray)) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether a file holds an article that this method wrote and that does not live.
+    fn is_stray(&self, _path: &Path, _living: &Living<'_>) -> io::Result<bool> {
+        Ok(false)
     }
 
     /// Forgets an article whose writing failed before any row spoke of it.

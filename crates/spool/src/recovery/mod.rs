@@ -11,7 +11,7 @@
 mod parts;
 mod replay;
 mod suspects;
-mod trees;
+pub(crate) mod trees;
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_now;
@@ -21,6 +21,7 @@ use crate::disk::Disk;
 use crate::error::SpoolError;
 use crate::expire::Policy;
 use crate::fold::{Folds, Shared};
+use crate::history::OldLog;
 use crate::journal::{JournalReader, JournalWriter, Row};
 use crate::manager::Class;
 use crate::method::VolumeTable;
@@ -142,6 +143,9 @@ fn open(
             }
         }
     }
+    let old = checkpoint.as_ref().map_or_else(OldLog::default, |c| {
+        OldLog::open(&*disk, &paths.history, config.history.segment_bits, c.history)
+    });
     wipe_indexes(&*disk, &paths).map_err(io("clear indexes in"))?;
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
         let folds = fresh(&source, progress)?;
@@ -155,7 +159,7 @@ fn open(
     volumes.extend(checkpoint.iter().flat_map(|c| c.volumes.iter().map(|(v, _)| v.clone())));
     let mut folds = fresh(&Source { rebuild: Some(&volumes), ..source }, progress)?;
     let (articles, position) =
-        rebuild::from_buffers(&mut folds, &paths.journal, checkpoint.as_ref(), progress)?;
+        rebuild::from_buffers(&mut folds, &paths.journal, (checkpoint.as_ref(), &old), progress)?;
     recovery.rebuilt = Some(articles);
     let survey = survey(&disk, &paths, position, &folds).map_err(io("read journal in"))?;
     go_on(folds, config, &paths, Start { position, checkpoint_bytes: 0, survey }, recovery, progress)

@@ -1,7 +1,8 @@
 //! Opening the volumes that keep: one directory for each class, told by a file of ours in it.
 //!
-//! The file `newsreel.tree` says whose the directory is, so that a foreign one is left alone and one that should be there is
-//! missed. Written once, as the directory is taken into use. Layout: `docs/formats/tree.md`.
+//! The file `newsreel.tree` and its copy say whose the directory is, so that a foreign one is left alone and one that should be
+//! there is missed. Written as the directory is taken into use; a damaged one is written again from the other by the next
+//! opening, or by a repair. Layout: `docs/formats/tree.md`.
 
 use crate::config::{ClassConfig, SpoolConfig};
 use crate::disk::{Disk, Open};
@@ -14,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const FILE: &str = "newsreel.tree";
+/// The file and its copy.
+const FILES: [&str; 2] = [FILE, "newsreel.tree.copy"];
 const MAGIC: &str = "newsreel tree 1";
 const FILE_BYTES_MAX: usize = 4096;
 
@@ -54,14 +57,58 @@ impl TreeHeader {
 
     /// Reads the one in a directory; `None` if there is none, or its writing was cut off.
     pub fn read(disk: &dyn Disk, dir: &Path) -> io::Result<Option<Self>> {
-        let file = match disk.open(&dir.join(FILE), Open::ReadOnly) {
+        for name in FILES {
+            let read = Self::read_file(disk, &dir.join(name))?;
+            if read.is_some() {
+                return Ok(read);
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Option<Self>> {
+        let file = match disk.open(path, Open::ReadOnly) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
         let mut bytes = vec![0; FILE_BYTES_MAX];
         let n = file.read_at(&mut bytes, 0)?;
-        Ok(Self::decode(bytes.get(..n).unwrap_or_default()))
+        let bytes = bytes.get(..n).unwrap_or_default();
+        Ok(Self::decode(bytes).filter(|header| header.encode() == bytes))
     }
+
+    /// Writes the copies again that do not say this.
+    fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+        for name in FILES {
+            let path = dir.join(name);
+            if Self::read_file(disk, &path)?.as_ref() != Some(self) {
+                let file = disk.open(&path, Open::CreatePrivate)?;
+                file.set_len(0)?;
+                file.write_all_at(&[IoSlice::new(&self.encode())], 0)?;
+                file.sync()?;
+                disk.sync_dir(dir)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The copies of `newsreel.tree` that are damaged or missing.
+pub(crate) fn damaged(disk: &dyn Disk, dir: &Path) -> Vec<PathBuf> {
+    let paths = FILES.map(|name| dir.join(name));
+    let whole = |path: &PathBuf| matches!(TreeHeader::read_file(disk, path), Ok(Some(_)));
+    paths.into_iter().filter(|path| !whole(path)).collect()
+}
+
+/// Writes a damaged copy again from the other one; an error if there is none.
+pub(crate) fn mend(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    let header = TreeHeader::read(disk, dir)?;
+    header.ok_or_else(|| io::Error::other("both copies are damaged"))?.write(disk, dir)
+}
+
+/// Whether a file in such a directory says whose it is.
+pub(crate) fn is_ours(name: &str) -> bool {
+    FILES.contains(&name)
 }
 
 /// The directories' files, of all classes that keep.
@@ -129,6 +176,7 @@ pub(super) fn open(
             dir.display()
         )));
     }
+    header.write(&**disk, dir).map_err(io("write newsreel.tree in"))?;
     let which = (header.volume, class.name.as_str(), PathBuf::from(dir));
     Ok(if class.method == MethodKind::AppendOnly {
         let sizes = (class.tree.file_bytes, class.tree.files_max);
@@ -143,17 +191,13 @@ pub(super) fn open(
 fn make(disk: &Arc<dyn Disk>, class: &ClassConfig, known: &Known<'_>) -> io::Result<Option<TreeHeader>> {
     let dir = &class.tree.path;
     disk.create_dir(dir)?;
-    let others = disk.list(dir)?.into_iter().any(|name| name != FILE);
+    let others = disk.list(dir)?.into_iter().any(|name| !is_ours(&name));
     // A file system's root has that one.
     if others || disk.list_dirs(dir)?.into_iter().any(|name| name != "lost+found") {
         return Ok(None);
     }
     let (name, method) = (class.name.clone(), class.method.name().to_owned());
     let header = TreeHeader { name, method, volume: known.id, secret: known.secret.to_owned() };
-    let file = disk.open(&dir.join(FILE), Open::CreatePrivate)?;
-    file.set_len(0)?;
-    file.write_all_at(&[IoSlice::new(&header.encode())], 0)?;
-    file.sync()?;
-    disk.sync_dir(dir)?;
+    header.write(&**disk, dir)?;
     Ok(Some(header))
 }

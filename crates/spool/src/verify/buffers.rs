@@ -32,13 +32,14 @@ impl Spool {
                 if scan.live {
                     self.verify_record(&**volume, &header, report);
                 }
+                self.verify_gap(&**volume, header.place + volume.block(), scan.at, report);
             }
             self.verify_gap(&**volume, expected, end, report);
             progress.finish();
         }
     }
 
-    /// Between two records none may live.
+    /// Between two records, and within one, none may live.
     fn verify_gap(&self, volume: &dyn Volume, from: u64, to: u64, report: &mut VerifyReport) {
         let mut place = from;
         while place < to {

@@ -414,15 +414,16 @@ impl Volume for Cycbuff {
     }
 
     fn verify(&self, found: &mut dyn FnMut(String)) {
-        for slot in 0..HEADERS_BYTES / SLOT_BYTES {
+        let last = Geometry::last_slot(self.len).filter(|_| self.geometry.has_grown());
+        for (slot, at) in [0, SLOT_BYTES].into_iter().chain(last).enumerate() {
             let mut bytes = vec![0; SLOT_BYTES as usize];
             let whole = |bytes: &mut [u8]| {
-                self.file.read_exact_at(bytes, slot * SLOT_BYTES).is_ok()
+                self.file.read_exact_at(bytes, at).is_ok()
                     && BufferHeader::decode(bytes).is_some_and(|h| h.encode() == bytes)
             };
             // It may just be written.
             if !whole(&mut bytes) && !whole(&mut bytes) {
-                found(format!("copy {slot} of its header is damaged; the other one serves as well"));
+                found(format!("copy {slot} of its header is damaged; another one serves as well"));
             }
         }
     }
@@ -529,6 +530,7 @@ impl Volume for Cycbuff {
         let written = self.state.headers_written.fetch_add(1, Ordering::AcqRel) + 1;
         let header = self.header(written, now);
         let done = self.file.write_all_at(&[IoSlice::new(&header.encode())], (written % 2) * SLOT_BYTES);
+        let done = done.and_then(|()| self.write_last_copy(now));
         self.state.dirty.store(true, Ordering::Release);
         done
     }

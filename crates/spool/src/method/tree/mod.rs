@@ -5,11 +5,12 @@
 //! removed. Nothing here knows whether an article lives: history and numbers say so. Invariant: no file is removed
 //! before a row that says so is durable, and what was removed is never named again.
 
+mod check;
 mod form;
 mod paths;
 
 use super::cnfs::record::{self, RecordHeader};
-use super::{ENDLESS, Inventory, Placing, Volume};
+use super::{ENDLESS, Inventory, Living, Placing, Stray, Volume};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::ReadError;
 use crate::groups::{GroupId, GroupNames};
@@ -358,6 +359,26 @@ impl Volume for FileTree {
 
     fn inventory(&self, found: &mut Inventory<'_>) -> io::Result<()> {
         self.walk(&self.root, &mut Vec::new(), found)
+    }
+
+    fn has_name(&self, place: u64, group: GroupId, number: u64) -> io::Result<bool> {
+        self.is_named(place, group, number)
+    }
+
+    fn give_name(&self, place: u64, group: GroupId, number: u64) -> io::Result<()> {
+        self.name_again(place, group, number)
+    }
+
+    fn restore(&self, place: u64, key: Key, numbers: &[(GroupId, u64)], dry_run: bool) -> io::Result<bool> {
+        self.find_again(place, key, numbers, dry_run)
+    }
+
+    fn strays(&self, living: &Living<'_>, found: &mut dyn FnMut(Stray)) -> io::Result<()> {
+        self.look_for_strays(living, found)
+    }
+
+    fn is_stray(&self, path: &Path, living: &Living<'_>) -> io::Result<bool> {
+        self.is_left_over(path, living)
     }
 
     fn place_text(&self, place: u64) -> String {

@@ -51,6 +51,19 @@ pub(super) fn number_path(root: &Path, group: &str, number: u64, bucketed: bool)
     path
 }
 
+/// Group and number of an article's file, by the directories it lies in and its name: what [`number_path`] made may be it.
+pub(super) fn group_and_number(parts: &[String], name: &str, bucketed: bool) -> Option<(String, u64)> {
+    let number = name.parse().ok()?;
+    let names: Vec<&str> = if bucketed {
+        let (_bucket, dirs) = parts.split_last()?;
+        dirs.iter().step_by(2).map(String::as_str).collect()
+    } else {
+        let plain = |part: &'_ String| part.strip_suffix('.').map_or(part.len(), str::len);
+        parts.iter().filter_map(|part| part.get(..plain(part))).collect()
+    };
+    Some((names.join("."), number))
+}
+
 /// The first place that a Message-ID's digest gives: that of the id with a newline (CNFS-41).
 pub(super) fn hashed_place(message_id: &[u8]) -> u64 {
     let mut md5 = Md5::new();
@@ -128,6 +141,14 @@ mod tests {
         assert_eq!(path("alt.2600", 7, true), "/s/alt/aaa/2600/000/7");
         assert_eq!(path("alt.2600", 7, false), "/s/alt/2600./7");
         assert_eq!(path("comp.lang.c", 7, false), "/s/comp/lang/c/7");
+        for (group, bucketed) in
+            [("control.cancel", true), ("alt.2600", true), ("alt.2600", false), ("comp.lang.c", false)]
+        {
+            let path = path(group, 4711, bucketed);
+            let mut parts: Vec<String> = path.split('/').skip(2).map(str::to_owned).collect();
+            let name = parts.pop().unwrap();
+            assert_eq!(group_and_number(&parts, &name, bucketed), Some((group.to_owned(), 4711)));
+        }
         assert_eq!(number_of(number_place(GroupId(9), 1 << 35).unwrap()), (GroupId(9), 1 << 35));
         assert_eq!(number_place(GroupId(1 << 24), 1), None);
     }

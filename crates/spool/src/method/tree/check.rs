@@ -1,0 +1,144 @@
+//! A tree looked over: files that no article has, names that lead astray, articles found under another name.
+//!
+//! Called by `verify` and `repair` through [`Volume`](crate::method::Volume).
+
+use super::{FILE_BYTES_MAX, FileTree, form, paths};
+use crate::disk::Open;
+use crate::groups::GroupId;
+use crate::key::Key;
+use crate::method::cnfs::record;
+use crate::method::{Living, Stray};
+use crate::recovery::trees;
+use crate::token::MethodKind;
+use std::io;
+use std::path::Path;
+
+/// What a file system's root has of its own.
+const FILE_SYSTEMS_OWN: &str = "lost+found";
+
+impl FileTree {
+    pub(super) fn look_for_strays(
+        &self,
+        living: &Living<'_>,
+        found: &mut dyn FnMut(Stray),
+    ) -> io::Result<()> {
+        self.look_over(&self.root, &mut Vec::new(), living, found)
+    }
+
+    fn look_over(
+        &self,
+        dir: &Path,
+        parts: &mut Vec<String>,
+        living: &Living<'_>,
+        found: &mut dyn FnMut(Stray),
+    ) -> io::Result<()> {
+        for name in self.disk.list(dir)? {
+            let path = dir.join(&name);
+            if parts.is_empty() && trees::is_ours(&name) || self.is_known(parts, &name, &path, living) {
+                continue;
+            }
+            match self.glance(&path) {
+                Ok(Some((header, _))) if (living.key)(header.key) => {}
+                Ok(glanced) => found(Stray { path, ours: glanced.is_some() }),
+                // Gone meanwhile, or not to be read.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        }
+        for name in self.disk.list_dirs(dir)? {
+            if parts.is_empty() && name == FILE_SYSTEMS_OWN {
+                continue;
+            }
+            parts.push(name);
+            self.look_over(&dir.join(parts.last().map_or("", String::as_str)), parts, living, found)?;
+            parts.pop();
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_left_over(&self, path: &Path, living: &Living<'_>) -> io::Result<bool> {
+        let inner = path.strip_prefix(&self.root).unwrap_or(path);
+        let mut parts: Vec<String> = inner.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let name = parts.pop().unwrap_or_default();
+        if self.is_known(&parts, &name, path, living) {
+            return Ok(false);
+        }
+        match self.glance(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            glanced => Ok(glanced?.is_some_and(|(header, _)| !(living.key)(header.key))),
+        }
+    }
+
+    /// Whether a living article must be under this name, whatever is there.
+    fn is_known(&self, parts: &[String], name: &str, path: &Path, living: &Living<'_>) -> bool {
+        if self.has_links() {
+            let of = paths::group_and_number(parts, name, self.is_bucketed());
+            return of.is_some_and(|(group, number)| {
+                paths::number_path(&self.root, &group, number, self.is_bucketed()) == path
+                    && (living.number)(&group, number)
+            });
+        }
+        let all: Vec<&str> = parts.iter().map(String::as_str).chain([name]).collect();
+        paths::place_of(&all, self.method == MethodKind::Hashed)
+            .is_some_and(|place| self.path(place).is_some_and(|p| p == path) && (living.place)(place))
+    }
+
+    fn content(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        let file = match self.disk.open(path, Open::ReadOnly) {
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            file => file?,
+        };
+        let len = file.len()?.min(FILE_BYTES_MAX);
+        let mut bytes = vec![0; len as usize];
+        let n = file.read_at(&mut bytes, 0)?;
+        bytes.truncate(n);
+        Ok(Some(bytes))
+    }
+
+    pub(super) fn is_named(&self, place: u64, group: GroupId, number: u64) -> io::Result<bool> {
+        let (Some(own), Some(name)) = (self.path(place), self.number_path(group, number)) else {
+            return Ok(true);
+        };
+        if !self.has_links() || own == name {
+            return Ok(true);
+        }
+        let there = self.content(&name)?;
+        Ok(there.is_some() && there == self.content(&own)?)
+    }
+
+    pub(super) fn name_again(&self, place: u64, group: GroupId, number: u64) -> io::Result<()> {
+        let (Some(own), Some(name)) = (self.path(place), self.number_path(group, number)) else {
+            return Ok(());
+        };
+        if self.is_named(place, group, number)? {
+            return Ok(());
+        }
+        self.dirty.store(true, std::sync::atomic::Ordering::Release);
+        self.link(&own, &name)
+    }
+
+    pub(super) fn find_again(
+        &self,
+        place: u64,
+        key: Key,
+        numbers: &[(GroupId, u64)],
+        dry_run: bool,
+    ) -> io::Result<bool> {
+        let Some(own) = self.path(place).filter(|_| self.has_links()) else { return Ok(false) };
+        let mut buf = Vec::new();
+        for name in numbers.iter().filter_map(|(group, number)| self.number_path(*group, *number)) {
+            let Some(bytes) = self.content(&name)?.filter(|_| name != own) else { continue };
+            let header = form::from_file(&bytes, &mut buf).filter(|h| h.key == key);
+            if header.is_some_and(|h| record::is_whole(&buf) && self.belongs(place, &h, &buf)) {
+                if !dry_run {
+                    self.dirty.store(true, std::sync::atomic::Ordering::Release);
+                    self.link(&name, &own)?;
+                }
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
