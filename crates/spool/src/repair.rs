@@ -12,7 +12,9 @@ use crate::groups::GroupId;
 use crate::history::Found;
 use crate::journal::Row;
 use crate::key::Key;
+use crate::method::cnfs::record;
 use crate::progress::Progress;
+use crate::reading::Patience;
 use crate::spool::Spool;
 use crate::token::Token;
 use crate::verify::{Finding, VerifyReport};
@@ -232,7 +234,13 @@ impl Spool {
         let keeps = volumes.get(token.volume).is_some_and(|v| v.keeps());
         // What is kept may be known by its Message-ID alone.
         let known = || keeps && matches!(self.shared.history.lookup(&key), Found::At(t, _) if t == token);
-        if !numbers.iter().any(named) && !known() {
+        let mut buf = Vec::new();
+        // A repair before this one may have put it right. Of a key history keeps the upper 96 bits.
+        let is_whole = volumes.get(token.volume).is_some_and(|v| {
+            let fetched = v.fetch(token.place, Patience::Wait, &mut buf);
+            matches!(fetched, Ok(Some((h, true))) if (h.key.0 ^ key.0) >> 32 == 0) && record::is_whole(&buf)
+        });
+        if is_whole || !numbers.iter().any(named) && !known() {
             return Ok(());
         }
         let row = Row::Cancel { key, token, numbers: numbers.to_vec() };

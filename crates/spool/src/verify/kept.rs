@@ -107,7 +107,7 @@ impl Spool {
         for stray in strays.into_iter().filter(|stray| now.contains(stray)) {
             let place = stray.path.display().to_string();
             if stray.ours {
-                let what = "is an article that no number and no Message-ID leads to: left by a crash; a rebuild would take it";
+                let what = "no number and no Message-ID leads to it: left by a crash; if it is whole a rebuild would take it";
                 let damage = Damage::Stray { volume: volume.id(), path: stray.path };
                 report.found(place, what, Some(damage));
             } else {

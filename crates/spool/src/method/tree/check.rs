@@ -2,7 +2,7 @@
 //!
 //! Called by `verify` and `repair` through [`Volume`](crate::method::Volume).
 
-use super::{FILE_BYTES_MAX, FileTree, form, paths};
+use super::{FILE_BYTES_MAX, FileTree, GLANCE_BYTES, form, paths};
 use crate::disk::Open;
 use crate::groups::GroupId;
 use crate::key::Key;
@@ -15,6 +15,14 @@ use std::path::Path;
 
 /// What a file system's root has of its own.
 const FILE_SYSTEMS_OWN: &str = "lost+found";
+
+/// Whose a file is.
+enum Whose {
+    /// It is gone, or a living article is in it that has other names too.
+    Fine,
+    Foreign,
+    Left,
+}
 
 impl FileTree {
     pub(super) fn look_for_strays(
@@ -37,12 +45,10 @@ impl FileTree {
             if parts.is_empty() && trees::is_ours(&name) || self.is_known(parts, &name, &path, living) {
                 continue;
             }
-            match self.glance(&path) {
-                Ok(Some((header, _))) if (living.key)(header.key) => {}
-                Ok(glanced) => found(Stray { path, ours: glanced.is_some() }),
-                // Gone meanwhile, or not to be read.
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                Err(e) => return Err(e),
+            match self.whose(parts, &name, &path, living)? {
+                Whose::Fine => {}
+                Whose::Foreign => found(Stray { path, ours: false }),
+                Whose::Left => found(Stray { path, ours: true }),
             }
         }
         for name in self.disk.list_dirs(dir)? {
@@ -63,10 +69,27 @@ impl FileTree {
         if self.is_known(&parts, &name, path, living) {
             return Ok(false);
         }
-        match self.glance(path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-            glanced => Ok(glanced?.is_some_and(|(header, _)| !(living.key)(header.key))),
+        Ok(matches!(self.whose(&parts, &name, path, living)?, Whose::Left))
+    }
+
+    /// Whose a file is that no living article must have.
+    fn whose(&self, parts: &[String], name: &str, path: &Path, living: &Living<'_>) -> io::Result<Whose> {
+        let bytes = match self.disk.open(path, Open::ReadOnly) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Whose::Fine),
+            file => {
+                let mut bytes = vec![0; GLANCE_BYTES];
+                let n = file?.read_at(&mut bytes, 0)?;
+                bytes.truncate(n);
+                bytes
+            }
+        };
+        if let Some((header, _)) = form::glance(&bytes) {
+            return Ok(if (living.key)(header.key) { Whose::Fine } else { Whose::Left });
         }
+        // Cut off by a crash: nothing, the beginning, or zeroes, under a name such as we give.
+        let any = Living { number: &|_, _| true, place: &|_| true, key: living.key };
+        let torn = bytes.first().is_none_or(|b| *b == 0) || form::begins(&bytes);
+        Ok(if torn && self.is_known(parts, name, path, &any) { Whose::Left } else { Whose::Foreign })
     }
 
     /// Whether a living article must be under this name, whatever is there.

@@ -64,6 +64,11 @@ pub(super) fn from_file(file: &[u8], record: &mut Vec<u8>) -> Option<RecordHeade
     RecordHeader::parse(record).map(|(header, _)| header)
 }
 
+/// Whether bytes are such as a file of ours begins with, however few they are.
+pub(super) fn begins(bytes: &[u8]) -> bool {
+    bytes.iter().zip(b"Xref: ").all(|(a, b)| a == b)
+}
+
 /// Only what a file's first bytes tell, for a walk through many: header, and Xref line without its end.
 pub(super) fn glance(file: &[u8]) -> Option<(RecordHeader, &[u8])> {
     let first_end = memchr::memchr(b'\n', file)?;

@@ -1,0 +1,281 @@
+//! Volumes that keep, damaged in every way an operator may find them: told by verify, mended by repair, and nothing is lost
+//! but articles whose bytes are gone.
+
+use crate::news::*;
+use spool::verify::Finding;
+use spool::*;
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const GROUPS: u64 = 3;
+const ARTICLES: u64 = 60;
+const TREES: [MethodKind; 4] =
+    [MethodKind::Tradspool, MethodKind::Bucketed, MethodKind::Hashed, MethodKind::Timehash];
+
+fn kept_config(method: MethodKind) -> SpoolConfig {
+    let mut config = config("/s", &[("a", 1 << 20)]);
+    config.durability = Durability::Process;
+    config.buffers.clear();
+    let class = &mut config.classes[0];
+    (class.method, class.size_bytes) = (method, 1 << 20);
+    class.buffers.clear();
+    class.tree = Tree { path: "/s/kept".into(), file_bytes: 16 << 10, ..Tree::default() };
+    class.tree.lines_end_in_lf = method == MethodKind::Bucketed;
+    config
+}
+
+fn news(n: u64) -> News {
+    News::new(n, GROUPS, 700)
+}
+
+struct Subject {
+    disk: Arc<dyn Disk>,
+    spool: Spool,
+}
+
+fn filled(method: MethodKind) -> Subject {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (spool, _) = open(&disk, &kept_config(method));
+    add_groups(&spool, GROUPS);
+    commit(&spool, &(0..ARTICLES).map(news).collect::<Vec<_>>()).unwrap();
+    assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+    Subject { disk, spool }
+}
+
+impl Subject {
+    /// All files below the class's directory.
+    fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let (mut found, mut dirs) = (BTreeMap::new(), vec![PathBuf::from("/s/kept")]);
+        while let Some(dir) = dirs.pop() {
+            dirs.extend(self.disk.list_dirs(&dir).unwrap().into_iter().map(|name| dir.join(name)));
+            for path in self.disk.list(&dir).unwrap().into_iter().map(|name| dir.join(name)) {
+                let bytes = self.bytes(&path);
+                found.insert(path, bytes);
+            }
+        }
+        found
+    }
+
+    fn bytes(&self, path: &Path) -> Vec<u8> {
+        let file = self.disk.open(path, Open::ReadOnly).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        bytes
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) {
+        self.disk.make_dirs(path.parent().unwrap(), false).unwrap();
+        let file = self.disk.open(path, Open::CreateNew).unwrap();
+        file.write_all_at(&[IoSlice::new(bytes)], 0).unwrap();
+    }
+
+    /// The files of an article.
+    fn files_of(&self, n: u64) -> Vec<PathBuf> {
+        let id = format!("Message-ID: {}", news(n).id);
+        let has = |bytes: &[u8]| bytes.windows(id.len()).any(|w| w == id.as_bytes());
+        self.files().into_iter().filter(|(_, bytes)| has(bytes)).map(|(path, _)| path).collect()
+    }
+
+    fn living(&self) -> Vec<u64> {
+        (0..ARTICLES).filter(|n| fetch(&self.spool, &news(*n).id) == Some(news(*n).wire)).collect()
+    }
+
+    /// A dry run names the repairs and changes nothing; then they are done, and all is well, also after a restart.
+    fn repair(self, method: MethodKind, told: impl Fn(&[Finding]), lost: &[u64]) {
+        let before = self.files();
+        let dry = self.spool.repair(true, &());
+        told(&dry.before.findings);
+        assert!(self.files() == before, "{method:?}: the dry run changed something");
+        let done = self.spool.repair(false, &());
+        assert!(done.repaired.iter().all(|r| r.result.is_ok()), "{method:?}: {:?}", done.repaired);
+        assert_eq!(done.after.unwrap().findings, [], "{method:?}");
+        let want: Vec<u64> = (0..ARTICLES).filter(|n| !lost.contains(n)).collect();
+        assert_eq!(self.living(), want, "{method:?}");
+        agree(&self.spool);
+        for n in lost {
+            assert!(self.spool.is_known(&self.spool.key(news(*n).id.as_bytes())), "{method:?}");
+            assert_eq!(self.files_of(*n), [] as [&Path; 0], "{method:?}");
+        }
+        self.spool.close().unwrap();
+        drop(self.spool);
+        let (spool, recovery) = open(&self.disk, &kept_config(method));
+        assert!(!recovery.crashed && recovery.rebuilt.is_none(), "{recovery}");
+        assert_eq!(spool.verify(&()).findings, [], "{method:?} after a restart");
+    }
+}
+
+fn one(findings: &[Finding], what: &str, repair: Option<&str>) {
+    assert!(
+        findings.iter().any(|f| f.what.contains(what) && f.repair() == repair),
+        "no \"{what}\" with {repair:?} in {findings:?}"
+    );
+}
+
+const GIVE_UP: &str = "give the article up: its numbers end, its Message-ID stays known";
+
+#[test]
+fn a_damaged_or_missing_file_costs_its_article() {
+    for method in TREES {
+        for missing in [false, true] {
+            let s = filled(method);
+            let n = (0..ARTICLES).find(|n| news(*n).groups.len() == 1).unwrap();
+            let files = s.files_of(n);
+            assert_eq!(files.len(), 1);
+            if missing {
+                s.disk.remove(&files[0]).unwrap();
+            } else {
+                let at = s.bytes(&files[0]).len() as u64 / 2;
+                let file = s.disk.open(&files[0], Open::Existing).unwrap();
+                file.write_all_at(&[IoSlice::new(b"~")], at).unwrap();
+            }
+            let told =
+                |f: &[Finding]| one(f, "its article cannot be read: damaged or missing", Some(GIVE_UP));
+            s.repair(method, told, &[n]);
+        }
+    }
+}
+
+#[test]
+fn a_missing_file_of_an_appendonly_class_costs_the_articles_in_it() {
+    let s = filled(MethodKind::AppendOnly);
+    let path = Path::new("/s/kept/0000000001.app");
+    let bytes = s.bytes(path);
+    let in_it = |n: &u64| {
+        let id = format!("Message-ID: {}", news(*n).id);
+        bytes.windows(id.len()).any(|w| w == id.as_bytes())
+    };
+    let lost: Vec<u64> = (0..ARTICLES).filter(in_it).collect();
+    assert!(lost.len() > 5 && lost.len() < 40);
+    s.disk.remove(path).unwrap();
+    s.spool.close().unwrap();
+    let Subject { disk, spool } = s;
+    drop(spool);
+    let (spool, _) = open(&disk, &kept_config(MethodKind::AppendOnly));
+    let told = |f: &[Finding]| one(f, "its article cannot be read: damaged or missing", Some(GIVE_UP));
+    Subject { disk, spool }.repair(MethodKind::AppendOnly, told, &lost);
+}
+
+#[test]
+fn the_names_of_a_crosspost_are_put_right() {
+    for method in [MethodKind::Tradspool, MethodKind::Bucketed] {
+        let crosspost = (0..ARTICLES).find(|n| news(*n).groups.len() == 2).unwrap();
+        for which in 0..2 {
+            // Missing: the article has another name from which it can be put back.
+            let s = filled(method);
+            let files = s.files_of(crosspost);
+            assert_eq!(files.len(), 2);
+            s.disk.remove(&files[which]).unwrap();
+            let is_first = !s.spool.verify(&()).findings.iter().any(|f| f.what.contains("other programs"));
+            let told = |f: &[Finding]| match is_first {
+                true => one(
+                    f,
+                    "its article cannot be read",
+                    Some("put the article in its place again from another of its names"),
+                ),
+                false => one(f, "missing or another one", Some("link it to the article again")),
+            };
+            let (disk, kept) = (s.disk.clone(), s.bytes(&files[1 - which]));
+            s.repair(method, told, &[]);
+            assert!(disk.open(&files[which], Open::ReadOnly).unwrap().len().unwrap() == kept.len() as u64);
+
+            // Another file in its place: a broken link.
+            let s = filled(method);
+            s.disk.remove(&files[which]).unwrap();
+            s.write(&files[which], b"Path: somebody else's\n\nfile\n");
+            let told =
+                |f: &[Finding]| assert!(!f.is_empty() && f.iter().all(|f| f.repair().is_some()), "{f:?}");
+            s.repair(method, told, &[]);
+        }
+    }
+}
+
+#[test]
+fn files_that_no_article_has_are_told_and_only_ours_are_removed() {
+    for method in TREES {
+        let s = filled(method);
+        let n = (0..ARTICLES).find(|n| news(*n).groups.len() == 1).unwrap();
+        let (path, bytes) = (s.files_of(n).remove(0), s.bytes(&s.files_of(n)[0]));
+        // Cancelled, and its file is there again, as after a crash.
+        assert!(s.spool.cancel(news(n).id.as_bytes()).unwrap());
+        s.write(&path, &bytes);
+        let told = |f: &[Finding]| {
+            assert_eq!(f.len(), 1, "{f:?}");
+            one(f, "left by a crash", Some("remove it"));
+        };
+        s.repair(method, told, &[n]);
+    }
+    for method in TREES.into_iter().chain([MethodKind::AppendOnly]) {
+        let s = filled(method);
+        let foreign = ["/s/kept/README", "/s/kept/0000000001.app.bak"].map(Path::new);
+        foreign.iter().for_each(|path| s.write(path, b"Not one of yours\n"));
+        let done = s.spool.repair(false, &());
+        assert_eq!(done.before.findings.len(), 2, "{method:?}: {:?}", done.before.findings);
+        done.before
+            .findings
+            .iter()
+            .for_each(|f| one(std::slice::from_ref(f), "is no article of this class", None));
+        assert!(foreign.iter().all(|path| s.bytes(path) == b"Not one of yours\n"), "{method:?}");
+        assert_eq!(s.living().len() as u64, ARTICLES);
+    }
+}
+
+#[test]
+fn what_is_not_in_the_list_of_what_is_kept_is_entered_again() {
+    for method in TREES.into_iter().chain([MethodKind::AppendOnly]) {
+        let Subject { disk, spool } = filled(method);
+        spool.close().unwrap();
+        drop(spool);
+        let dir = Path::new("/s/index/kept/00000");
+        let list = dir.join(&disk.list(dir).unwrap()[0]);
+        let file = disk.open(&list, Open::Existing).unwrap();
+        file.write_all_at(&[IoSlice::new(b"~~~")], 100).unwrap();
+        let mut config = kept_config(method);
+        config.expire =
+            vec![ExpireConfig { groups: None, class: None, keep: Keep::Secs { min: 0, default: 1, max: 1 } }];
+        let (spool, _) = open(&disk, &config);
+        assert_eq!(spool.expire_as_of(NOW + 9, true).unwrap().articles, 0, "{method:?}: not by the list");
+        let s = Subject { disk: disk.clone(), spool };
+        let told = |f: &[Finding]| {
+            one(f, "would never expire", Some("write the list again without them"));
+            one(f, "would never expire", Some("enter it into the list"));
+        };
+        s.repair(method, told, &[]);
+        let (spool, _) = open(&disk, &config);
+        assert_eq!(spool.expire_as_of(NOW + 9, false).unwrap().articles, ARTICLES, "{method:?}");
+        assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+    }
+}
+
+#[test]
+fn either_copy_of_newsreel_tree_serves() {
+    for method in TREES.into_iter().chain([MethodKind::AppendOnly]) {
+        for name in ["newsreel.tree", "newsreel.tree.copy"] {
+            let path = Path::new("/s/kept").join(name);
+            let s = filled(method);
+            let whole = s.bytes(&path);
+            for missing in [false, true] {
+                s.disk.remove(&path).unwrap();
+                if !missing {
+                    s.write(&path, &[&whole[..20], b"~", &whole[21..]].concat());
+                }
+                let done = s.spool.repair(false, &());
+                one(
+                    &done.before.findings,
+                    "is damaged or missing",
+                    Some("write it again from the other copy"),
+                );
+                assert_eq!(done.after.unwrap().findings, []);
+                assert_eq!(s.bytes(&path), whole);
+            }
+            s.disk.remove(&path).unwrap();
+            let Subject { disk, spool } = s;
+            drop(spool);
+            let (spool, _) = open(&disk, &kept_config(method));
+            let s = Subject { disk, spool };
+            assert_eq!(s.bytes(&path), whole, "{method:?}");
+            assert_eq!(s.living().len() as u64, ARTICLES);
+        }
+    }
+}
