@@ -164,21 +164,12 @@ fn crash_everywhere(durability: Durability, kind: CrashKind, every: u64) {
     let steps = steps(durability);
     assert!(steps > 100, "{steps}");
     let keeps_all = matches!(kind, CrashKind::Kill) || durability == Durability::Always;
-    let mut tried = 0;
-    for step in (0..steps + 5).step_by(every as usize) {
-        let sim = SimDisk::new();
-        sim.crash_at(step, kind, step * 7919);
-        let mut told = Told::default();
-        let _ = run(&sim, &config, &mut told);
-        check(
-            sim.image().unwrap(),
-            &config,
-            &told,
-            keeps_all,
-            &format!("{durability:?} {kind:?} at step {step}"),
-        );
-        tried += 1;
-    }
+    let tried = crashed_at(
+        (0..steps + 5).step_by(every as usize),
+        kind,
+        |sim, told| run(sim, &config, told),
+        |image, told, what| check(image, &config, told, keeps_all, &format!("{durability:?} {what}")),
+    );
     assert!(tried * every >= steps);
 }
 
@@ -212,22 +203,9 @@ fn power_cut_without_syncs_tears_nothing_and_uses_no_number_twice() {
 fn every_call_may_fail() {
     let config = test_config(Durability::Always);
     let steps = steps(Durability::Always);
-    for step in (0..steps).step_by(every() as usize) {
-        for errno in [SimDisk::ENOSPC, SimDisk::EIO] {
-            let sim = SimDisk::new();
-            sim.fail_at(step, errno, false);
-            let mut told = Told::default();
-            let result = run(&sim, &config, &mut told);
-            if let Err(text) = &result {
-                assert!(!text.is_empty());
-            }
-            check(
-                sim.image().unwrap(),
-                &config,
-                &told,
-                true,
-                &format!("errno {errno} at step {step} ({result:?})"),
-            );
-        }
-    }
+    failed_at(
+        (0..steps).step_by(every() as usize),
+        |sim, told| run(sim, &config, told),
+        |image, told, what| check(image, &config, told, true, what),
+    );
 }

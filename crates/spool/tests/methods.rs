@@ -368,14 +368,14 @@ fn crash_everywhere(durability: Durability, kind: CrashKind, every: u64) {
         let sim = SimDisk::new();
         run(&sim, &config, &mut Told::default()).unwrap();
         let keeps_all = kind == CrashKind::Kill || durability == Durability::Always;
-        for step in (method as u64 % every..sim.steps() + 3).step_by(every as usize) {
-            let sim = SimDisk::new();
-            sim.crash_at(step, kind, step * 7919);
-            let mut told = Told::default();
-            let _ = run(&sim, &config, &mut told);
-            let what = format!("{method:?} {durability:?} {kind:?} at step {step}");
-            check(sim.image().unwrap(), &config, &told, keeps_all, &what);
-        }
+        crashed_at(
+            (method as u64 % every..sim.steps() + 3).step_by(every as usize),
+            kind,
+            |sim, told| run(sim, &config, told),
+            |image, told, what| {
+                check(image, &config, told, keeps_all, &format!("{method:?} {durability:?} {what}"))
+            },
+        );
     }
 }
 
@@ -409,17 +409,11 @@ fn fail_everywhere(every: u64) {
         let config = method_config(method, Durability::Always);
         let sim = SimDisk::new();
         run(&sim, &config, &mut Told::default()).unwrap();
-        for step in (method as u64 % every..sim.steps()).step_by(every as usize) {
-            for errno in [SimDisk::ENOSPC, SimDisk::EIO] {
-                let sim = SimDisk::new();
-                sim.fail_at(step, errno, false);
-                let mut told = Told::default();
-                let result = run(&sim, &config, &mut told);
-                assert!(result.as_ref().err().is_none_or(|text| !text.is_empty()));
-                let what = format!("{method:?} errno {errno} at step {step} ({result:?})");
-                check(sim.image().unwrap(), &config, &told, true, &what);
-            }
-        }
+        failed_at(
+            (method as u64 % every..sim.steps()).step_by(every as usize),
+            |sim, told| run(sim, &config, told),
+            |image, told, what| check(image, &config, told, true, &format!("{method:?} {what}")),
+        );
     }
 }
 

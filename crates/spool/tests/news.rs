@@ -76,6 +76,48 @@ pub fn add_groups(spool: &Spool, n: u64) {
     spool.add_groups(&(0..n).map(new).collect::<Vec<_>>()).unwrap();
 }
 
+/// Runs a workload on machines that stop at each of `steps` and looks over what is left of each; gives how often. `run` may
+/// end with an error: the machine is gone.
+pub fn crashed_at<Told: Default>(
+    steps: impl Iterator<Item = u64>,
+    kind: CrashKind,
+    run: impl Fn(&SimDisk, &mut Told) -> Result<(), String>,
+    check: impl Fn(SimDisk, &Told, &str),
+) -> u64 {
+    let mut tried = 0;
+    for step in steps {
+        let sim = SimDisk::new();
+        sim.crash_at(step, kind, step * 7919);
+        let mut told = Told::default();
+        let _ = run(&sim, &mut told);
+        check(sim.image().unwrap(), &told, &format!("{kind:?} at step {step}"));
+        tried += 1;
+    }
+    tried
+}
+
+/// Runs a workload on machines on which the call at each of `steps` fails, as on a full disk and as on a broken one, and looks
+/// over what is left of each. An error of `run` must say something.
+pub fn failed_at<Told: Default>(
+    steps: impl Iterator<Item = u64>,
+    run: impl Fn(&SimDisk, &mut Told) -> Result<(), String>,
+    check: impl Fn(SimDisk, &Told, &str),
+) {
+    for step in steps {
+        for errno in [SimDisk::ENOSPC, SimDisk::EIO] {
+            let sim = SimDisk::new();
+            sim.fail_at(step, errno, false);
+            let mut told = Told::default();
+            let result = run(&sim, &mut told);
+            assert!(
+                result.as_ref().err().is_none_or(|text| !text.is_empty()),
+                "errno {errno} at step {step}"
+            );
+            check(sim.image().unwrap(), &told, &format!("errno {errno} at step {step} ({result:?})"));
+        }
+    }
+}
+
 /// Commits articles as one batch.
 pub fn commit(spool: &Spool, news: &[News]) -> Result<(Ticket, Vec<Outcome>), Trouble> {
     commit_as(spool, news, &[], NOW)

@@ -2,7 +2,7 @@
 
 use crate::news::*;
 use spool::*;
-use std::io::IoSlice;
+use std::io::{IoSlice, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -145,7 +145,13 @@ impl Drop for Loop {
 #[test]
 fn a_block_device_is_a_buffer() {
     let Some(device) = Loop::new(3 << 20) else {
-        eprintln!("SKIPPED: no loop device can be made here (losetup, as root)");
+        // `eprintln` would be captured with the output of a test that passes.
+        #[allow(clippy::explicit_write)]
+        writeln!(
+            std::io::stderr(),
+            "SKIPPED: unfit::a_block_device_is_a_buffer (no loop device can be made here: losetup, as root)"
+        )
+        .unwrap();
         return;
     };
     let dir = device._dir.join("spool");

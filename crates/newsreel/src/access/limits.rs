@@ -203,13 +203,11 @@ fn forget_fullest(posts: &mut HashMap<Key, Bucket>, now: Instant) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     fn access() -> Access {
-        let text = "[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n[[access]]\nfrom = \"all\"\n\
-                    users = \"*\"\nconnections_per_address_max = 3\nconnections_per_user_max = 2\n\
-                    bytes_per_sec_max = 100\nposts_per_hour_max = 2\n";
-        crate::config::parse(text, Path::new("x.toml")).unwrap().access.remove(0)
+        let text = "[[access]]\nfrom = \"all\"\nusers = \"*\"\nconnections_per_address_max = 3\n\
+                    connections_per_user_max = 2\nbytes_per_sec_max = 100\nposts_per_hour_max = 2\n";
+        crate::config::tests::with_trash(text).access.remove(0)
     }
 
     fn holder<'a>(access: &'a Access, host: u8, user: &'a str) -> Holder<'a> {

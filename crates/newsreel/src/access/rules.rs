@@ -98,14 +98,9 @@ fn some_user_has(config: &Config, who: &Standing<'_>, right: Right, tls: bool) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
+    use crate::config::tests::with_trash;
 
     const RULES: &str = r#"
-[[class]]
-name = "c"
-method = "trash"
-[[rule]]
-class = "c"
 [[access]]
 from = "all"
 user_groups = ["staff"]
@@ -131,7 +126,7 @@ read = "open.*"
 
     #[test]
     fn the_first_section_whose_conditions_hold_decides() {
-        let config = crate::config::parse(RULES, Path::new("x.toml")).unwrap();
+        let config = with_trash(RULES);
         let (fred, guest) = (user("fred", &[]), user("guest1", &[]));
         let staff = user("guest2", &["x", "staff"]);
         let port = |port: u16| Some(SocketAddr::from(([192, 0, 2, 9], port)));
@@ -153,7 +148,7 @@ read = "open.*"
 
     #[test]
     fn what_would_help() {
-        let config = crate::config::parse(RULES, Path::new("x.toml")).unwrap();
+        let config = with_trash(RULES);
         let guest = user("guest1", &[]);
         let at = |address: &str, user| Standing {
             address: address.parse().unwrap(),

@@ -188,14 +188,9 @@ fn user(known: Option<&Table>, name: &str) -> Result<User, Failure> {
 mod tests {
     use super::*;
     use crate::access::users::{Record, Table};
-    use std::path::Path;
+    use crate::config::tests::with_trash;
 
     const RULES: &str = r#"
-[[class]]
-name = "c"
-method = "trash"
-[[rule]]
-class = "c"
 [[peer]]
 name = "p"
 addresses = ["192.0.2.1"]
@@ -222,7 +217,7 @@ numbers = "31-bit"
         let mut users = Table::empty([0; 16]);
         let user = User { name: "fred".into(), groups: ["stuff".into(), "staff".into()].into() };
         users.put(Record { user, changed: 1, credentials: None });
-        (crate::config::parse(RULES, Path::new("x.toml")).unwrap(), users)
+        (with_trash(RULES), users)
     }
 
     #[test]

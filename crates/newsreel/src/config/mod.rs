@@ -20,7 +20,7 @@ mod posting;
 mod read;
 mod spool_config;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tls;
 pub mod units;
 mod values;

@@ -7,6 +7,12 @@ use std::time::Duration;
 use super::keys::{Absent, KEYS};
 use super::*;
 
+/// A configuration of these sections and the least spool there is.
+pub(crate) fn with_trash(sections: &str) -> Config {
+    let spool = "[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
+    parse(&format!("{sections}\n{spool}"), Path::new("x.toml")).map_err(|e| e.to_string()).unwrap()
+}
+
 const GOOD: &str = r#"
 [site]
 path_identity = "news.example.org"
@@ -261,8 +267,7 @@ fn the_table_of_keys_and_the_structs_name_the_same_keys() {
 
 #[test]
 fn every_default_of_the_table_is_what_holds() {
-    let minimal = "[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
-    let shown = read(minimal).unwrap().to_toml();
+    let shown = with_trash("").to_toml();
     for key in KEYS
         .iter()
         .filter(|key| ["site", "limits"].contains(&key.section) && !["data", "lists"].contains(&key.name))

@@ -33,22 +33,15 @@ impl<S: NewsSource> Reader<S> {
             return self.source.over(group, range, limit_bytes, into).await;
         }
         // In boxes, here and below: what renumbering holds would make every session larger.
-        Box::pin(self.renumbered_rows(group, range, limit_bytes, into)).await
-    }
-
-    async fn renumbered_rows(
-        &self,
-        group: GroupId,
-        range: RangeInclusive<u64>,
-        limit_bytes: usize,
-        into: &mut Vec<u8>,
-    ) -> Found<Option<u64>> {
-        let mut stored = Vec::new();
-        let next = self.source.over(group, range, limit_bytes, &mut stored).await?;
-        for row in stored.split_inclusive(|&b| b == b'\n') {
-            self.append_renumbered_row(row, into).await?;
-        }
-        Ok(next)
+        Box::pin(async {
+            let mut stored = Vec::new();
+            let next = self.source.over(group, range, limit_bytes, &mut stored).await?;
+            for row in stored.split_inclusive(|&b| b == b'\n') {
+                self.append_renumbered_row(row, into).await?;
+            }
+            Ok(next)
+        })
+        .await
     }
 
     async fn append_renumbered_row(&self, row: &[u8], out: &mut Vec<u8>) -> Found<()> {

@@ -1,6 +1,7 @@
 //! `newsreel buffer` on a site that is served and on one that is not: the spool, the configuration and the files agree.
 
 use crate::client::{Client, article};
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -49,8 +50,7 @@ impl Served {
     }
 
     fn stop(mut self) {
-        let pid = self.0.id().to_string();
-        assert!(Command::new("kill").arg(pid).status().unwrap().success());
+        kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
         assert!(self.0.wait().unwrap().success());
     }
 }

@@ -72,6 +72,14 @@ impl Screen {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
+    /// Leaves one place after the other with `q`; each text is what the place behind it shows.
+    pub fn leave(&self, behind: &[&str]) {
+        for text in behind {
+            self.keys(&["q"]);
+            self.wait(&[text]);
+        }
+    }
+
     /// What is on the screen, once all of these texts are.
     pub fn wait(&self, texts: &[&str]) -> String {
         self.wait_until(&format!("{texts:?}"), |shown| texts.iter().all(|text| shown.contains(text)))

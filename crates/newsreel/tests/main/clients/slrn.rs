@@ -27,12 +27,20 @@ fn slrn(site: &Site, home: &Path, options: &str) -> Screen {
     screen
 }
 
+/// Enters misc.test, which has seven articles.
+fn enter(screen: &Screen) {
+    screen.wait_line(&["U", "7", "misc.test"]);
+    screen.keys(&["/"]);
+    screen.wait(&["Forward Search:"]);
+    screen.keys(&["misc.test", "Enter"]);
+    screen.wait_line(&["->U", "7", "misc.test"]);
+    screen.keys(&["Enter"]);
+    screen.wait(&["[7/7 unread] Group: misc.test"]);
+}
+
 /// Leaves an article, its group with it, and slrn.
 fn quit(screen: &Screen) {
-    screen.keys(&["q"]);
-    screen.wait(&["News Groups: 127.0.0.1"]);
-    screen.keys(&["q"]);
-    screen.wait(&["ended: 0"]);
+    screen.leave(&["News Groups: 127.0.0.1", "ended: 0"]);
 }
 
 #[test]
@@ -44,13 +52,7 @@ fn shows_groups_threads_and_articles() {
     let screen = slrn(&site, &home(&site), "--create");
     screen.wait_line(&["U", "1", "local.closed"]);
     screen.wait_line(&["U", "1", "local.general"]);
-    screen.wait_line(&["U", "7", "misc.test"]);
-    screen.keys(&["/"]);
-    screen.wait(&["Forward Search:"]);
-    screen.keys(&["misc.test", "Enter"]);
-    screen.wait_line(&["->U", "7", "misc.test"]);
-    screen.keys(&["Enter"]);
-    screen.wait(&["[7/7 unread] Group: misc.test"]);
+    enter(&screen);
     screen.wait_line(&["2", "Dots"]);
     screen.wait_line(&["3", "3", "Hoppers", "in", "the", "rain"]);
     screen.wait_line(&["5", "Octets", "\u{2713}", "in", "a", "folded", "subject"]);
@@ -119,13 +121,7 @@ fn reads_over_tls_with_a_password() {
     fs::write(home.join(".slrnrc"), settings).unwrap();
     let command = format!("slrn -h snews://localhost:{} -f newsrc --create", site.tls_port());
     let screen = Screen::start(&home, &command);
-    screen.wait_line(&["U", "7", "misc.test"]);
-    screen.keys(&["/"]);
-    screen.wait(&["Forward Search:"]);
-    screen.keys(&["misc.test", "Enter"]);
-    screen.wait_line(&["->U", "7", "misc.test"]);
-    screen.keys(&["Enter"]);
-    screen.wait(&["[7/7 unread] Group: misc.test"]);
+    enter(&screen);
     screen.keys(&["Enter"]);
     screen.wait(&["From: writer7@x.example (Writer 7)", "Subject: Blank lines\n\n\n\nend\n"]);
 }

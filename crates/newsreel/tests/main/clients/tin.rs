@@ -33,12 +33,7 @@ fn tin(site: &Site, home: &Path) -> Screen {
 
 /// Leaves the articles of a group, as far as the list of groups, and then tin.
 fn quit(screen: &Screen, group: &str) {
-    screen.keys(&["q"]);
-    screen.wait(&[&format!("{group} (")]);
-    screen.keys(&["q"]);
-    screen.wait(&["Group Selection"]);
-    screen.keys(&["q"]);
-    screen.wait(&["ended: 0"]);
+    screen.leave(&[&format!("{group} ("), "Group Selection", "ended: 0"]);
 }
 
 #[test]
