@@ -409,6 +409,7 @@ fn fail_everywhere(every: u64) {
         let config = method_config(method, Durability::Always);
         let sim = SimDisk::new();
         run(&sim, &config, &mut Told::default()).unwrap();
+        assert!(sim.steps() > every, "{method:?}: no step is tried");
         failed_at(
             (method as u64 % every..sim.steps()).step_by(every as usize),
             |sim, told| run(sim, &config, told),
