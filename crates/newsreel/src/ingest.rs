@@ -11,6 +11,7 @@ mod early;
 mod import;
 mod origin;
 mod reject;
+mod turn;
 mod withdraw;
 
 pub(crate) use choose::carried;
@@ -30,6 +31,7 @@ use spool::{GroupId, GroupTable, Key, Lookup, Outcome, Spool, Ticket, Token, Tro
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::{debug, error, info, warn};
+use turn::Turn;
 use withdraw::{Withdrawals, withdrawing};
 
 /// Headers looked at in an article that is too large to be taken.
@@ -61,6 +63,19 @@ pub(crate) struct Receipt {
     pub ticket: Option<Ticket>,
     /// Why some dispositions are `TryLater`.
     pub trouble: Option<Trouble>,
+    /// Other sessions were committing when this one came.
+    pub waited: bool,
+}
+
+/// A batch that was judged and is to be committed.
+struct Considered<'a> {
+    drafts: Drafts<'a>,
+    /// Unix seconds.
+    now: i64,
+    /// Where its dispositions begin.
+    first: usize,
+    /// When it was judged, in the order of withdrawals.
+    epoch: u64,
 }
 
 /// Files articles in the spool.
@@ -71,6 +86,8 @@ pub struct Filer {
     /// Whether a storage rule asks for a verdict; else nobody looks into bodies.
     asks_verdict: bool,
     withdrawals: Withdrawals,
+    /// Whose commit is next.
+    turn: Turn,
     counters: Arc<Counters>,
     /// Whether the last commit failed; so that trouble is logged when it comes and goes, not for every article.
     in_trouble: AtomicBool,
@@ -87,6 +104,7 @@ impl Filer {
         Self {
             asks_verdict,
             withdrawals,
+            turn: Turn::default(),
             config,
             spool,
             policy,
@@ -106,7 +124,7 @@ impl Filer {
     pub fn file(&self, wire: &[u8]) -> (protocol::Disposition, String) {
         let origin = Origin::batch(&self.config.site.path_identity);
         let mut dispositions = Vec::new();
-        let receipt = self.ingest(&origin, &[Incoming { wire, claimed_id: None }], &mut dispositions);
+        let receipt = self.ingest_now(&origin, &[Incoming { wire, claimed_id: None }], &mut dispositions);
         match dispositions.first() {
             Some(Disposition::Accepted(_)) => (protocol::Disposition::Accepted, String::new()),
             Some(Disposition::Rejected(reject)) => (protocol::Disposition::Rejected, reject.to_string()),
@@ -117,13 +135,44 @@ impl Filer {
         }
     }
 
-    /// Files a batch; appends one disposition for each article, in order. May wait for the spool's writer.
-    pub(crate) fn ingest(
+    /// Files a batch; appends one disposition for each article, in order. Sessions wait for their turn at the spool's writer
+    /// as tasks: threads that waited would each cost two wake-ups a batch.
+    pub(crate) async fn ingest(
         &self,
         origin: &Origin,
         batch: &[Incoming<'_>],
         dispositions: &mut Vec<Disposition>,
     ) -> Receipt {
+        let considered = self.consider_all(origin, batch, dispositions);
+        let (turn, waited) =
+            if considered.drafts.is_empty() { (None, false) } else { self.turn.take().await };
+        let receipt = self.commit(&considered.drafts, considered.now, considered.first, dispositions);
+        drop(turn);
+        let receipt = Receipt { waited, ..receipt };
+        self.conclude(origin, batch, &considered, dispositions);
+        receipt
+    }
+
+    /// As [`Filer::ingest`] outside of a session; blocking.
+    fn ingest_now(
+        &self,
+        origin: &Origin,
+        batch: &[Incoming<'_>],
+        dispositions: &mut Vec<Disposition>,
+    ) -> Receipt {
+        let considered = self.consider_all(origin, batch, dispositions);
+        let receipt = self.commit(&considered.drafts, considered.now, considered.first, dispositions);
+        self.conclude(origin, batch, &considered, dispositions);
+        receipt
+    }
+
+    /// Identifies and judges a batch; appends a provisional disposition for each article.
+    fn consider_all<'a>(
+        &self,
+        origin: &'a Origin,
+        batch: &[Incoming<'a>],
+        dispositions: &mut Vec<Disposition>,
+    ) -> Considered<'a> {
         let now = unix_now();
         let first = dispositions.len();
         let mut drafts = Drafts::new(batch.len());
@@ -137,10 +186,19 @@ impl Filer {
             let verdict = self.consider(origin, incoming, (key, &table), now, &mut drafts);
             dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
         }
-        let receipt = self.commit(&drafts, now, first, dispositions);
-        self.obey(&drafts, epoch, dispositions);
-        self.count(origin, batch, dispositions.get(first..).unwrap_or_default());
-        receipt
+        Considered { drafts, now, first, epoch }
+    }
+
+    /// What is left to do once a batch is committed.
+    fn conclude(
+        &self,
+        origin: &Origin,
+        batch: &[Incoming<'_>],
+        considered: &Considered<'_>,
+        dispositions: &[Disposition],
+    ) {
+        self.obey(&considered.drafts, considered.epoch, dispositions);
+        self.count(origin, batch, dispositions.get(considered.first..).unwrap_or_default());
     }
 
     /// Identifies and judges one article; what is to be committed goes into `drafts`.
@@ -273,14 +331,14 @@ impl Filer {
                 if full && !self.class_full.swap(true, Ordering::Relaxed) {
                     warn!("a storage class is full: its articles are turned away; see `newsreel status`");
                 }
-                Receipt { ticket: Some(ticket), trouble: full.then(class_full) }
+                Receipt { ticket: Some(ticket), trouble: full.then(class_full), waited: false }
             }
             Err(trouble) => {
                 if !self.in_trouble.swap(true, Ordering::Relaxed) {
                     error!(%trouble, "the spool takes no articles");
                 }
                 // What was committed before the trouble stands, and is to be durable before it is answered.
-                Receipt { ticket: Some(self.spool.ticket()), trouble: Some(trouble) }
+                Receipt { ticket: Some(self.spool.ticket()), trouble: Some(trouble), waited: false }
             }
         }
     }

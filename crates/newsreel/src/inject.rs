@@ -139,7 +139,8 @@ impl Injector {
 async fn file(site: &Site, poster: &Poster<'_>, complete: &[u8]) -> Result<(), Refusal> {
     let incoming = Incoming { wire: complete, claimed_id: None };
     let mut dispositions = Vec::new();
-    let receipt = site.filer.ingest(&Origin::injected(poster.address_text), &[incoming], &mut dispositions);
+    let origin = Origin::injected(poster.address_text);
+    let receipt = site.filer.ingest(&origin, &[incoming], &mut dispositions).await;
     if let Some(ticket) = receipt.ticket {
         site.durable(ticket).await.map_err(|_| Refusal::Trouble)?;
     }

@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// response line may be (RFC 3977 section 3.1).
 const ECHO_BYTES_MAX: usize = 400;
 
+/// After meeting another feed at the spool's writer, so many batches are taken for those of a crowd.
+const CROWD_ROUNDS: u8 = 16;
+
 /// Whether the connection goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
@@ -39,6 +42,8 @@ pub(crate) struct Feed {
     dispositions: Vec<Disposition>,
     /// Memory for the keys of a batch of offers.
     keys: Vec<Key>,
+    /// Rises when others are committing as this one comes, and wears off.
+    crowd: u8,
 }
 
 /// What IHAVE has announced and 335 has asked for.
@@ -60,6 +65,7 @@ impl Feed {
             ihave: None,
             dispositions: Vec::new(),
             keys: Vec::new(),
+            crowd: 0,
         })
     }
 
@@ -102,8 +108,11 @@ impl Feed {
         let announced = self.ihave.take();
         let claimed_id = announced.as_ref().map(|announced| &*announced.id);
         self.dispositions.clear();
-        let receipt =
-            self.site.filer.ingest(&self.origin, &[Incoming { wire, claimed_id }], &mut self.dispositions);
+        let receipt = self
+            .site
+            .filer
+            .ingest(&self.origin, &[Incoming { wire, claimed_id }], &mut self.dispositions)
+            .await;
         let trouble = self.settled(&receipt).await;
         match self.dispositions.first() {
             Some(Disposition::Accepted(_)) if trouble.is_none() => append_standard(out, code::TRANSFERRED),
@@ -124,6 +133,12 @@ impl Feed {
         append(out, code::TRANSFER_REJECTED, "too large");
     }
 
+    /// Whether several feeds bring articles at the moment. Then larger batches cost less, and nothing is gained by answering
+    /// early: while one peer waits, others send.
+    pub fn is_crowded(&self) -> bool {
+        self.crowd > 0
+    }
+
     /// A batch of TAKETHIS articles.
     pub async fn take(&mut self, batch: &[Incoming<'_>], out: &mut Vec<u8>) -> Outlook {
         let settled = self.settle_offers(batch);
@@ -131,7 +146,8 @@ impl Feed {
             add(&peer.offered, batch.len() - settled);
         }
         self.dispositions.clear();
-        let receipt = self.site.filer.ingest(&self.origin, batch, &mut self.dispositions);
+        let receipt = self.site.filer.ingest(&self.origin, batch, &mut self.dispositions).await;
+        self.crowd = if receipt.waited { CROWD_ROUNDS } else { self.crowd.saturating_sub(1) };
         let trouble = self.settled(&receipt).await;
         for (incoming, disposition) in batch.iter().zip(&self.dispositions) {
             let id = echo(incoming.claimed_id.unwrap_or_default());

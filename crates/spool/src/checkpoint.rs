@@ -255,7 +255,7 @@ impl Taken {
         self.files.iter().try_for_each(|f| f.sync())?;
         self.segments.iter().try_for_each(|s| s.sync())?;
         self.dirs.iter().try_for_each(|d| disk.sync_dir(d))?;
-        let crc = crc32c::crc32c(&self.bytes).to_le_bytes();
+        let crc = crate::crc::crc32c(&self.bytes).to_le_bytes();
         // One whole copy is there at every moment.
         for name in NAMES {
             let (new, path) = (self.dir.join(format!("{name}.new")), self.dir.join(name));
@@ -296,7 +296,9 @@ impl Checkpoint {
         let mut bytes = vec![0; file.len()? as usize];
         file.read_exact_at(&mut bytes, 0)?;
         let Some((head, body)) = bytes.split_at_checked(MAGIC.len() + 4) else { return Ok(None) };
-        if !head.starts_with(MAGIC) || head.get(MAGIC.len()..) != Some(&crc32c::crc32c(body).to_le_bytes()) {
+        if !head.starts_with(MAGIC)
+            || head.get(MAGIC.len()..) != Some(&crate::crc::crc32c(body).to_le_bytes())
+        {
             return Ok(None);
         }
         Ok(Self::decode(body).map(|c| Self { bytes: bytes.len() as u64, ..c }))

@@ -116,7 +116,7 @@ impl KeptList {
         }
         let (Some(file), Some((_, len))) = (&self.open, self.files.back_mut()) else { return Ok(()) };
         let mut frame = (self.unwritten.len() as u32).to_le_bytes().to_vec();
-        frame.extend_from_slice(&crc32c::crc32c(&self.unwritten).to_le_bytes());
+        frame.extend_from_slice(&crate::crc::crc32c(&self.unwritten).to_le_bytes());
         file.write_all_at(&[IoSlice::new(&frame), IoSlice::new(&self.unwritten)], *len)?;
         if !self.dirty.iter().any(|f| Arc::ptr_eq(f, file)) {
             self.dirty.push(file.clone());
@@ -134,7 +134,7 @@ impl KeptList {
         let mut entries = Vec::new();
         while let (Some(n), Some(crc)) = (r.u32(), r.u32()) {
             let Some(page) = r.take(n as usize) else { break };
-            if crc32c::crc32c(page) != crc {
+            if crate::crc::crc32c(page) != crc {
                 self.damaged += 1;
                 continue;
             }

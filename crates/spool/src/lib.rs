@@ -13,6 +13,7 @@ mod clock;
 mod codec;
 mod commit;
 pub mod config;
+mod crc;
 mod disk;
 mod error;
 mod expire;

@@ -28,7 +28,7 @@ fn record(place: u64, sequence: u64) -> Vec<u8> {
     r.extend_from_slice(&10u16.to_le_bytes());
     r.extend_from_slice(&[0, 1]);
     r.extend_from_slice(&data);
-    let crc = crc32c::crc32c(&r[8..]);
+    let crc = crc_fast::crc32_iscsi(&r[8..]);
     r[..4].copy_from_slice(b"NRec");
     r[4..8].copy_from_slice(&crc.to_le_bytes());
     r

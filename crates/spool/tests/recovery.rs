@@ -494,7 +494,12 @@ fn another_secret_is_refused() {
     close(spool);
     let path = Path::new("/s/secret");
     let digits = format!("{:032x}", 77);
-    overwrite(&disk, path, 0, format!("{digits} {:08x}\n", crc32c::crc32c(digits.as_bytes())).as_bytes());
+    overwrite(
+        &disk,
+        path,
+        0,
+        format!("{digits} {:08x}\n", crc_fast::crc32_iscsi(digits.as_bytes())).as_bytes(),
+    );
     assert!(error(&disk, &config).contains("buffer \"a\""), "{}", error(&disk, &config));
     disk.remove(path).unwrap();
     let (spool, _) = open(&disk, &config);

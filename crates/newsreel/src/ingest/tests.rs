@@ -60,7 +60,7 @@ fn ingest(filer: &Filer, wires: &[(String, &str)]) -> Vec<Disposition> {
         .map(|(wire, claimed)| Incoming { wire: wire.as_bytes(), claimed_id: Some(claimed.as_bytes()) })
         .collect();
     let mut dispositions = Vec::new();
-    filer.ingest(&Origin::batch("site.example"), &batch, &mut dispositions);
+    filer.ingest_now(&Origin::batch("site.example"), &batch, &mut dispositions);
     dispositions
 }
 
@@ -202,7 +202,7 @@ fn class_under(rules: &str, origin: &Origin, wire: &str) -> String {
     let classes: Vec<String> = config.classes.iter().map(|class| class.name.clone()).collect();
     let filer = Filer::new(Arc::new(config), Arc::new(spool));
     let mut dispositions = Vec::new();
-    filer.ingest(origin, &[Incoming { wire: wire.as_bytes(), claimed_id: None }], &mut dispositions);
+    filer.ingest_now(origin, &[Incoming { wire: wire.as_bytes(), claimed_id: None }], &mut dispositions);
     let [Disposition::Accepted(token)] = dispositions[..] else { panic!("{dispositions:?}") };
     classes[usize::from(token.class)].clone()
 }

@@ -19,6 +19,8 @@ use std::io;
 /// Articles filed together, about. They are answered at once: a peer that waits for answers before it sends more
 /// works on while we do. What a round brought is cut into equal parts, since a small rest costs nearly as much as a part.
 const BATCH_ARTICLES: usize = 48;
+/// Articles filed together while several feeds are at work, about.
+const BATCH_ARTICLES_CROWDED: usize = 3 * BATCH_ARTICLES;
 /// Articles gathered at most before they are filed.
 const GATHERED_ARTICLES_MAX: usize = 10 * BATCH_ARTICLES;
 /// Offers answered together at most, at once as well.
@@ -311,7 +313,9 @@ impl Session {
     async fn file(&mut self, batch: &mut Gathered<'_>) -> io::Result<Flow> {
         self.answer_offers(&mut batch.offers);
         let gathered = batch.articles.len();
-        let parts = ((gathered + BATCH_ARTICLES / 2) / BATCH_ARTICLES).max(1);
+        let crowded = self.feed.as_ref().is_some_and(|feed| feed.is_crowded());
+        let batch_articles = if crowded { BATCH_ARTICLES_CROWDED } else { BATCH_ARTICLES };
+        let parts = ((gathered + batch_articles / 2) / batch_articles).max(1);
         let mut filed = 0;
         for part in batch.articles.chunks(gathered.div_ceil(parts).max(1)) {
             if filed > 0 {

@@ -235,15 +235,17 @@ impl Growth {
         }
         let mut current = shard.load_full();
         let mut used = current.count_used(living.start);
+        let mut moved = false;
         while used * 100 >= current.slots() * GROW_PERCENT {
             current = Arc::new(self.move_up(&current, number, living)?);
             shard.store(current.clone());
             used = current.count_used(living.start);
+            moved = true;
         }
         if let Some(room) = self.room.get_mut(number) {
             *room = (current.slots() * COUNT_PERCENT / 100).saturating_sub(used + 1);
         }
-        self.remove_empty_files(index)
+        if moved { self.remove_empty_files(index) } else { Ok(()) }
     }
 
     /// Copies a shard into the file of the next level. The caller shows it to the readers.

@@ -91,7 +91,7 @@ fn check(words: &Words, number: u64) -> u32 {
         };
         *part = (half as u32).to_le_bytes();
     }
-    crc32c::crc32c(&bytes).max(1)
+    crate::crc::crc32c(&bytes).max(1)
 }
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(bytes[24..28], 0xA1B2_C3D4_u32.to_le_bytes());
         let mut checked = bytes[..28].to_vec();
         checked.extend_from_slice(&5_u64.to_le_bytes());
-        assert_eq!(bytes[28..], crc32c::crc32c(&checked).to_le_bytes());
+        assert_eq!(bytes[28..], crate::crc::crc32c(&checked).to_le_bytes());
         let remembered: Vec<u8> = encode(&KEY, None, 1, 5).iter().flat_map(|w| w.to_le_bytes()).collect();
         assert_eq!(remembered[12..24], [0xFF, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     }

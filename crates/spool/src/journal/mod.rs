@@ -34,7 +34,7 @@ fn start_of(name: &str) -> Option<u64> {
 
 /// The checksum of a row covers its position, so that a row is only valid where it was written.
 fn checksum(position: u64, payload: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&position.to_le_bytes()), payload)
+    crate::crc::crc32c_of_two(&position.to_le_bytes(), payload)
 }
 
 /// Starts of the files in a directory, ascending.

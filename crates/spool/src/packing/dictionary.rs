@@ -41,13 +41,13 @@ impl Dictionary {
         put_u64(self.trained, &mut body);
         put_bytes(self.class.as_bytes(), &mut body);
         body.extend_from_slice(&self.bytes);
-        [MAGIC.as_slice(), &crc32c::crc32c(&body).to_le_bytes(), &body].concat()
+        [MAGIC.as_slice(), &crate::crc::crc32c(&body).to_le_bytes(), &body].concat()
     }
 
     fn decode(file: &[u8]) -> Option<Self> {
         let mut r = Reader(file.strip_prefix(MAGIC)?);
         let crc = r.u32()?;
-        if crc32c::crc32c(r.0) != crc {
+        if crate::crc::crc32c(r.0) != crc {
             return None;
         }
         let (id, trained, class) = (r.u32()?, r.u64()?, r.text()?);
@@ -84,7 +84,7 @@ impl Dictionary {
 }
 
 fn id_of(bytes: &[u8]) -> Option<u32> {
-    Some(crc32c::crc32c(bytes)).filter(|id| *id != 0)
+    Some(crate::crc::crc32c(bytes)).filter(|id| *id != 0)
 }
 
 /// Path of a copy.

@@ -171,7 +171,7 @@ const SECRET_FILE_BYTES: usize = 42;
 /// The file `secret`.
 pub(crate) fn secret_text(secret: &[u8; 16]) -> String {
     let digits = hex(secret);
-    format!("{digits} {:08x}\n", crc32c::crc32c(digits.as_bytes()))
+    format!("{digits} {:08x}\n", crate::crc::crc32c(digits.as_bytes()))
 }
 
 /// Reads it; `None` if a single bit is not as it was written.

@@ -34,12 +34,12 @@ impl TreeHeader {
     fn encode(&self) -> Vec<u8> {
         let Self { name, method, volume, secret } = self;
         let body = format!("{MAGIC}\nname {name}\nmethod {method}\nvolume {volume}\nsecret {secret}\n");
-        format!("{body}crc32c {:08x}\n", crc32c::crc32c(body.as_bytes())).into_bytes()
+        format!("{body}crc32c {:08x}\n", crate::crc::crc32c(body.as_bytes())).into_bytes()
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let (body, crc) = std::str::from_utf8(bytes).ok()?.split_once("crc32c ")?;
-        if u32::from_str_radix(crc.trim_end(), 16).ok()? != crc32c::crc32c(body.as_bytes()) {
+        if u32::from_str_radix(crc.trim_end(), 16).ok()? != crate::crc::crc32c(body.as_bytes()) {
             return None;
         }
         let mut lines = body.lines();

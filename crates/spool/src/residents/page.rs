@@ -230,7 +230,7 @@ impl Pages {
 
 /// Of the page's position and what follows the checksum.
 fn checksum(at: u64, rest: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&at.to_le_bytes()), rest)
+    crate::crc::crc32c_of_two(&at.to_le_bytes(), rest)
 }
 
 fn entries_of(page: &[u8]) -> Option<&[u8]> {

@@ -115,7 +115,7 @@ pub(crate) fn cancel(file: &dyn DiskFile, offset: u64) -> io::Result<()> {
 
 /// Fills in magic and checksum of a whole record.
 pub(crate) fn seal(record: &mut [u8]) {
-    let crc = crc32c::crc32c(&record[8..]);
+    let crc = crate::crc::crc32c(&record[8..]);
     record[..4].copy_from_slice(MAGIC_LIVE);
     record[4..8].copy_from_slice(&crc.to_le_bytes());
 }
@@ -123,7 +123,7 @@ pub(crate) fn seal(record: &mut [u8]) {
 /// Whether a whole record (header and data, no padding) is as it was written.
 pub(crate) fn is_whole(record: &[u8]) -> bool {
     match (record.get(4..8), record.get(8..)) {
-        (Some(crc), Some(rest)) => crc == crc32c::crc32c(rest).to_le_bytes(),
+        (Some(crc), Some(rest)) => crc == crate::crc::crc32c(rest).to_le_bytes(),
         _ => false,
     }
 }
