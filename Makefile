@@ -52,7 +52,7 @@ fuzz:
 	cd fuzz && sh seeds.sh && for target in fuzz_targets/*.rs; do \
 	  name=$$(basename $$target .rs); mkdir -p corpus/$$name artifacts/$$name; \
 	  echo "== $$name"; \
-	  target/$(FUZZ_HOST)/release/$$name -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=artifacts/$$name/ corpus/$$name || exit 1; \
+	  $(or $(CARGO_TARGET_DIR),target)/$(FUZZ_HOST)/release/$$name -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=artifacts/$$name/ corpus/$$name || exit 1; \
 	done
 
 bench:

@@ -103,7 +103,7 @@ fresh_newsreel() {
     SERVER_PID=$!
     wait_port "$PORT" || { cat "$dir/log" >&2; die "newsreel did not start"; }
     ADDR=127.0.0.1:$PORT READ_ADDR=127.0.0.1:$PORT SERVER_PIDS=$SERVER_PID
-    TLS_ADDR=127.0.0.1:$((PORT + 1)) READER_PIDS=$SERVER_PID
+    TLS_ADDR=127.0.0.1:$((PORT + 1)) TLS_CERTIFICATE=$dir/self-signed.crt READER_PIDS=$SERVER_PID
 }
 stop_newsreel() {
     [ -n "$SERVER_PID" ] || return 0
@@ -136,7 +136,7 @@ inn_tls() {
     "$INN/inn.sh" news "$dir" setsid /usr/lib/news/bin/nnrpd -D -f -S -b 127.0.0.1 -p $((PORT + 12)) >"$dir/log/nnrpd-tls.out" 2>&1 </dev/null &
     for _ in $(seq 100); do [ -s "$dir/run/nnrpd-$((PORT + 12)).pid" ] && break; sleep 0.05; done
     wait_port $((PORT + 12)) || { say "INN HAS NO TLS: $(cat "$dir/log/nnrpd-tls.out")"; return; }
-    TLS_ADDR=127.0.0.1:$((PORT + 12)) READER_PIDS="$READER_PIDS $(cat "$dir/run/nnrpd-$((PORT + 12)).pid")"
+    TLS_ADDR=127.0.0.1:$((PORT + 12)) TLS_CERTIFICATE=$dir/etc/bench.crt READER_PIDS="$READER_PIDS $(cat "$dir/run/nnrpd-$((PORT + 12)).pid")"
 }
 stop_inn() {
     [ -f "$BENCH_DIR/inn/run/nnrpd-$((PORT + 12)).pid" ] && kill "$(cat "$BENCH_DIR/inn/run/nnrpd-$((PORT + 12)).pid")"
@@ -198,11 +198,11 @@ reads() {
 }
 # layers SERVER LAYERS: ARTICLE at 64 connections over plain TCP, TLS, COMPRESS or both, with the server's CPU for each.
 layers() {
-    local server=$1 layers=$2 address=$READ_ADDR before after json
-    case $layers in tls*) address=$TLS_ADDR ;; esac
+    local server=$1 layers=$2 address=$READ_ADDR certificate=() before after json
+    case $layers in tls*) address=$TLS_ADDR certificate=(--certificate "$TLS_CERTIFICATE") ;; esac
     [ -n "$address" ] || return 0
     before=$(cpu_ticks $READER_PIDS)
-    json=$("$LAB" tls-load --addr "$address" --layers "$layers" --seconds "$SECONDS_EACH") || die "$layers of $server failed"
+    json=$("$LAB" tls-load --addr "$address" --layers "$layers" "${certificate[@]}" --seconds "$SECONDS_EACH") || die "$layers of $server failed"
     sleep 0.5 # until the children of nnrpd have ended
     after=$(cpu_ticks $READER_PIDS)
     result "layers-$layers" "$server" "$(number ops_per_s "$json")" "$json"

@@ -31,7 +31,7 @@ pub struct Options {
     /// What is between NNTP and TCP
     #[arg(long, value_enum, default_value = "plain")]
     layers: Layers,
-    /// The certificate that the server shows, in PEM; without it any is taken
+    /// The certificate that the server shows, in PEM; TLS needs it
     #[arg(long)]
     certificate: Option<PathBuf>,
     /// What is asked for

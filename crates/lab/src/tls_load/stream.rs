@@ -4,11 +4,9 @@ use clap::ValueEnum;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use netnews::nntp::response::parse_code;
 use netnews::nntp::wire::{NextLine, next_line};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -44,23 +42,17 @@ impl Settings {
         layers: Layers,
         certificate: Option<&Path>,
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = match layers {
             Layers::Plain | Layers::Compress => None,
             Layers::Tls | Layers::TlsCompress => {
-                let builder = ClientConfig::builder_with_provider(provider.clone())
+                let file =
+                    certificate.ok_or("TLS needs --certificate: the one that the server shows, in PEM")?;
+                let mut roots = RootCertStore::empty();
+                roots.add(CertificateDer::from_pem_file(file)?)?;
+                let provider = Arc::new(rustls::crypto::ring::default_provider());
+                let builder = ClientConfig::builder_with_provider(provider)
                     .with_protocol_versions(rustls::ALL_VERSIONS)?;
-                Some(Arc::new(match certificate {
-                    Some(file) => {
-                        let mut roots = RootCertStore::empty();
-                        roots.add(CertificateDer::from_pem_file(file)?)?;
-                        builder.with_root_certificates(roots).with_no_client_auth()
-                    }
-                    None => builder
-                        .dangerous()
-                        .with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
-                        .with_no_client_auth(),
-                }))
+                Some(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
             }
         };
         Ok(Self { layers, tls })
@@ -207,44 +199,5 @@ impl Stream {
     pub fn ask(&mut self, command: &str) -> io::Result<u16> {
         self.send(format!("{command}\r\n").as_bytes())?;
         self.code()
-    }
-}
-
-/// Takes any certificate: what is measured is what encryption costs.
-#[derive(Debug)]
-struct AnyServer(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _leaf: &CertificateDer<'_>,
-        _rest: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }
