@@ -91,6 +91,7 @@ pub async fn run(
     accepting.spawn(moderation.run(site.stopping()));
     accepting.spawn(numbers::watch(site.clone()));
     let expiring = tokio::spawn(keep_expiring(site.spool.clone()));
+    let packing = crate::operations::overview::Packing::start(&site.spool)?;
     for address in &site.listen {
         info!(%address, "listening");
     }
@@ -101,6 +102,7 @@ pub async fn run(
     tell_system(&[sd_notify::NotifyState::Stopping]);
     site.stop();
     expiring.abort();
+    block_in_place(|| packing.end());
     let ended = timeout(STOP_TIMEOUT, async { while accepting.join_next().await.is_some() {} }).await;
     if ended.is_err() {
         warn!(connections = site.seats.all(), "connections cut off");

@@ -124,6 +124,13 @@ pub enum Outcome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Ticket(pub(crate) u64);
 
+impl Ticket {
+    /// The position, in bytes of journal ever written.
+    pub fn position(self) -> u64 {
+        self.0
+    }
+}
+
 /// Records to be written to one volume in one call.
 #[derive(Debug)]
 struct Run {

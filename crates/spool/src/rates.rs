@@ -35,19 +35,22 @@ pub(crate) fn written_since(volume: &dyn Volume, since: u64) -> u64 {
     head.saturating_sub(volume.next_living(low).unwrap_or(head).min(high.max(low)))
 }
 
-/// Bytes that records take beyond their data, on average over the last ones; `None` if there are none.
+/// Bytes that records take beyond their data, on average over the last ones: header, padding, and the usage bits of their
+/// blocks; `None` if there are none.
 pub(crate) fn record_overhead(volume: &dyn Volume) -> Option<u64> {
-    let (mut bytes, mut records) = (0, 0);
+    let (mut bytes, mut bits, mut records) = (0, 0, 0);
     let mut place = volume.head().saturating_sub(SAMPLE_BYTES).max(volume.tail());
     while let Some(header) = volume.next_living(place).and_then(|at| header_at(volume, at)) {
-        bytes += volume.padded(header.record_bytes()) - u64::from(header.data_bytes);
+        let padded = volume.padded(header.record_bytes());
+        bytes += padded - u64::from(header.data_bytes);
+        bits += padded / volume.block().max(1);
         records += 1;
         place = header.place + volume.block();
         if records == SAMPLES_MAX {
             break;
         }
     }
-    (records > 0).then(|| bytes / records)
+    (records > 0).then(|| (bytes + bits / 8) / records)
 }
 
 #[cfg(test)]

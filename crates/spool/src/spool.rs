@@ -454,6 +454,7 @@ impl Spool {
             overview_bytes: writer.folds.segments.bytes(),
             residents_bytes: writer.folds.residents.iter().map(|r| r.bytes()).sum::<u64>()
                 + writer.folds.kept.iter().flatten().map(|k| k.file_bytes()).sum::<u64>(),
+            checkpoint_bytes: writer.checkpointed.1 * crate::checkpoint::NAMES.len() as u64,
             journal_bytes: writer.journal.bytes()?,
             rows_to_replay: writer.rows,
             trouble: self.trouble(),

@@ -23,7 +23,7 @@ pub struct BufferStatus {
     pub written_hour_bytes: u64,
     /// Bytes written in the last day.
     pub written_day_bytes: u64,
-    /// Bytes that a record takes beyond its article, on average over the last ones: header and padding.
+    /// Bytes that a record takes beyond its article, on average over the last ones: header, padding and usage bits.
     pub record_overhead_bytes: Option<u64>,
 }
 
@@ -78,6 +78,8 @@ pub struct Status {
     pub overview_bytes: u64,
     /// Bytes of residents files.
     pub residents_bytes: u64,
+    /// Bytes of both copies of the last checkpoint.
+    pub checkpoint_bytes: u64,
     /// Bytes of journal kept.
     pub journal_bytes: u64,
     /// Journal rows that a crash now would replay.

@@ -29,6 +29,8 @@ fn spool_config() -> SpoolConfig {
     config.durability = Durability::Process;
     config.journal_keep_bytes = 1 << 30;
     config.checkpoint_rows = 100;
+    config.overview = OverviewShape { block_text_bytes: 4096, segment_bytes: 16 << 10 };
+    config.overview_cold_secs = 0;
     config
 }
 
@@ -148,6 +150,8 @@ fn a_flipped_bit_costs_at_most_the_article_it_hit() {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = open(&disk, &spool_config());
     let all = fill(&spool);
+    // Some of the overview is packed, some plain.
+    assert!(spool.pack_overview(&mut |_| false).unwrap().blocks > 1);
     let want = readable(&spool, all);
     assert!(spool.status().unwrap().buffers[0].cycle >= 2 && want.len() > 100, "{}", want.len());
     assert_eq!(spool.verify(&()).findings, []);

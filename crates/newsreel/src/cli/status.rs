@@ -92,11 +92,16 @@ fn spool_text(spool: &SpoolStatus) -> String {
 }
 
 fn overhead_text(o: &Overhead) -> String {
-    let Overhead { record_bytes, journal_bytes, history_bytes, overview_bytes, residents_bytes } = o;
-    let all = record_bytes + journal_bytes + history_bytes + overview_bytes + residents_bytes;
     format!(
-        "\n  on disk for each article beyond its own bytes: {all} (record {record_bytes}, journal {journal_bytes}, history \
-         {history_bytes}, overview {overview_bytes}, residents {residents_bytes})"
+        "\n  on disk for each article beyond its own bytes: {} (record {}, journal {}, history {}, overview {}, residents {}, \
+         checkpoint {})",
+        o.sum(),
+        o.record_bytes,
+        o.journal_bytes,
+        o.history_bytes,
+        o.overview_bytes,
+        o.residents_bytes,
+        o.checkpoint_bytes
     )
 }
 
@@ -220,7 +225,7 @@ mod tests {
                         spool data, durability always\n  \
                         1,234 articles in 7 groups; history 5,000 Message-IDs; journal 1.00 MiB\n  \
                         on disk for each article beyond its own bytes: 140 (record 90, journal 0, history 50, overview 0, \
-                        residents 0)\n\n\
+                        residents 0, checkpoint 0)\n\n\
                         class  method  oldest article   last hour    last day  articles stay  target  promise\n\
                         text   cnfs               2 h  2.00 KiB/s  1.00 KiB/s            2 h     1 d           BELOW \
                         TARGET\n\n\

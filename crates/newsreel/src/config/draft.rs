@@ -38,6 +38,7 @@ pub(super) struct SiteDraft {
     pub(super) unknown_groups: At<UnknownGroups>,
     pub(super) distributions: At<Distributions>,
     pub(super) journal_keep_bytes: At<u64>,
+    pub(super) compress_overview_after: At<Duration>,
     pub(super) log_level: At<LogLevel>,
     pub(super) log_format: At<LogFormat>,
 }
@@ -222,6 +223,7 @@ impl SiteDraft {
             unknown_groups: self.unknown_groups.value?,
             distributions: self.distributions.value?,
             journal_keep_bytes: self.journal_keep_bytes.value?,
+            compress_overview_after: self.compress_overview_after.value?,
             log_level: self.log_level.value?,
             log_format: self.log_format.value?,
         })

@@ -256,6 +256,17 @@ const SPOOL_AND_PEERS: &[Key] = &[
     },
     Key {
         section: "site",
+        name: "compress_overview_after",
+        kind: Kind::Span,
+        absent: Absent::Value("\"10 min\""),
+        doc: "Overview (what OVER answers with) is compressed once its articles have been here so long; it then takes less \
+              than half the room, and reading it more time. It is done at leisure, and not while articles come in by \
+              thousands a second. A time longer than articles stay leaves all of it as it is, for instance on a file \
+              system that compresses.",
+        example: "compress_overview_after = \"1 h\"",
+    },
+    Key {
+        section: "site",
         name: "log_level",
         kind: Kind::Choice(&["error", "warn", "info", "debug", "trace"]),
         absent: Absent::Value("\"info\""),

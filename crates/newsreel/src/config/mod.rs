@@ -109,6 +109,8 @@ pub struct Site {
     pub distributions: Distributions,
     /// How much journal is kept beyond what the indexes need, in bytes.
     pub journal_keep_bytes: u64,
+    /// Overview is compressed once its articles have been here so long.
+    pub compress_overview_after: Duration,
     /// Least severe event that is logged.
     pub log_level: LogLevel,
     /// Shape of a log line.

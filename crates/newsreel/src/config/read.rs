@@ -273,6 +273,7 @@ impl Reader {
             unknown_groups: self.get(entry, "unknown_groups", values::choice),
             distributions: self.get(entry, "distributions", values::distributions),
             journal_keep_bytes: self.get(entry, "journal_keep_bytes", values::size),
+            compress_overview_after: self.get(entry, "compress_overview_after", values::span),
             log_level: self.get(entry, "log_level", values::choice),
             log_format: self.get(entry, "log_format", values::choice),
         }

@@ -22,6 +22,7 @@ impl Config {
         };
         config.remember_secs = u64::from(self.site.remember_days) * DAY_SECS;
         config.journal_keep_bytes = self.site.journal_keep_bytes;
+        config.overview_cold_secs = self.site.compress_overview_after.as_secs();
         config.article_bytes_max = self.site.article_bytes_max;
         config
     }

@@ -124,6 +124,7 @@ fn site_lines(site: &Site) -> Lines {
         unknown_groups,
         distributions,
         journal_keep_bytes,
+        compress_overview_after,
         log_level,
         log_format,
     } = site;
@@ -141,6 +142,7 @@ fn site_lines(site: &Site) -> Lines {
         ("unknown_groups", quoted(unknown_groups.word())),
         ("distributions", quoted(distributions.as_str())),
         ("journal_keep_bytes", size(*journal_keep_bytes)),
+        ("compress_overview_after", span(*compress_overview_after)),
         ("log_level", quoted(log_level.word())),
         ("log_format", quoted(log_format.word())),
     ]);

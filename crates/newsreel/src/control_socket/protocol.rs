@@ -369,7 +369,7 @@ pub struct SpoolStatus {
 /// Bytes on disk for each article beyond its own, on average.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
-    /// Header and padding of its record.
+    /// Header, padding and usage bits of its record.
     pub record_bytes: u64,
     /// What is kept of the journal.
     pub journal_bytes: u64,
@@ -379,6 +379,23 @@ pub struct Overhead {
     pub overview_bytes: u64,
     /// Residents.
     pub residents_bytes: u64,
+    /// Both copies of the checkpoint: living numbers, and overview that is in no file of its own yet.
+    pub checkpoint_bytes: u64,
+}
+
+impl Overhead {
+    /// All of it.
+    pub fn sum(&self) -> u64 {
+        let Self {
+            record_bytes,
+            journal_bytes,
+            history_bytes,
+            overview_bytes,
+            residents_bytes,
+            checkpoint_bytes,
+        } = self;
+        record_bytes + journal_bytes + history_bytes + overview_bytes + residents_bytes + checkpoint_bytes
+    }
 }
 
 /// How a class is.

@@ -8,6 +8,7 @@ mod care;
 mod expire;
 mod groups;
 mod name_map;
+pub(crate) mod overview;
 pub(crate) mod retention;
 mod sink;
 #[cfg(test)]

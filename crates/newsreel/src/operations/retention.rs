@@ -33,6 +33,7 @@ pub fn overhead(status: &spool::Status) -> Overhead {
         history_bytes: each(status.history_bytes),
         overview_bytes: each(status.overview_bytes),
         residents_bytes: each(status.residents_bytes),
+        checkpoint_bytes: each(status.checkpoint_bytes),
     }
 }
 
