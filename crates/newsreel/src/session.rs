@@ -94,7 +94,7 @@ impl Session {
         begins_with_tls: bool,
     ) -> Self {
         let view = View::new(site.config.clone(), client.access_number());
-        let mut out = Output::new(Transport::Plain(stream), site.config.limits.write_timeout);
+        let mut out = Output::new(Transport::new(stream), site.config.limits.write_timeout);
         out.set_flow(share.as_ref().and_then(Share::flow));
         Self {
             input: Input::new(),
@@ -167,7 +167,7 @@ impl Session {
                     return self.part("Not enough memory, try again later").await;
                 }
             }
-            self.hover.wait(self.out.transport().readable()).await;
+            self.hover.wait(self.out.transport());
             let event = self.hear(&mut interrupts).await?;
             self.hover.heard();
             match event {

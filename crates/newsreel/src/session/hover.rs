@@ -2,14 +2,13 @@
 //!
 //! A client that sends one command, reads the answer and sends the next waits for two wake-ups each time: its own and
 //! ours. Ours is most of the answer's latency (tens of microseconds where waking a core means leaving a virtual
-//! machine), so a session whose client has been quick stays ready for a moment instead of going to sleep. It yields to
-//! every other task in between, only one session does so at a time, and one that waited in vain does not try again
-//! until its client has shown itself quick. An idle session costs nothing. Called by the session's loop.
+//! machine), so a session whose client has been quick looks for the next command itself for a moment instead of going to
+//! sleep. Only while no other session does anything, so it takes the thread from nobody; and one that waited in vain does
+//! not try again until its client has shown itself quick. An idle session costs nothing. Called by the session's loop.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::task::Poll;
+use super::transport::Transport;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long to stay awake: some more than a quick client's turn-around.
@@ -22,6 +21,11 @@ const QUICK_MIN: u8 = 4;
 /// How quick the client of the session that ended last was; the next one is likely of its kind, as when one client makes
 /// many connections.
 static LAST_QUICK: AtomicU8 = AtomicU8::new(0);
+/// Rounds of all sessions.
+static ROUNDS: AtomicU64 = AtomicU64::new(0);
+/// With one processor only, a client on the same machine could not even run meanwhile.
+static SEVERAL_PROCESSORS: LazyLock<bool> =
+    LazyLock::new(|| std::thread::available_parallelism().is_ok_and(|n| n.get() > 1));
 /// One session at a time.
 static HOVERING: AtomicBool = AtomicBool::new(false);
 
@@ -30,16 +34,28 @@ static HOVERING: AtomicBool = AtomicBool::new(false);
 pub(super) struct Hover {
     answered: Option<Instant>,
     quick: u8,
+    /// [`ROUNDS`] after this session's last one.
+    rounds: u64,
+    /// No other session had a round between this one's last two.
+    alone: bool,
 }
 
 impl Hover {
     /// For a session whose greeting goes out now.
     pub fn new() -> Self {
-        Self { answered: Some(Instant::now()), quick: LAST_QUICK.load(Ordering::Relaxed) }
+        Self {
+            answered: Some(Instant::now()),
+            quick: LAST_QUICK.load(Ordering::Relaxed),
+            rounds: ROUNDS.load(Ordering::Relaxed),
+            alone: true,
+        }
     }
 
     /// The answers of a round to a single command went out; more at once is no lock-step.
     pub fn answered(&mut self, lock_step: bool) {
+        let before = ROUNDS.fetch_add(1, Ordering::Relaxed);
+        self.alone = before == self.rounds;
+        self.rounds = before + 1;
         self.answered = lock_step.then(Instant::now);
         if !lock_step {
             self.quick = 0;
@@ -53,36 +69,33 @@ impl Hover {
         }
     }
 
-    /// Stays awake for a moment, if that is promising, until `ready` is.
-    pub async fn wait(&mut self, ready: impl Future<Output = ()>) {
-        if self.quick < QUICK_MIN || HOVERING.swap(true, Ordering::Acquire) {
+    /// Stays awake for a moment, if that is promising, until there is something to read.
+    pub fn wait(&mut self, transport: &mut Transport) {
+        if self.quick < QUICK_MIN
+            || !self.alone
+            || !*SEVERAL_PROCESSORS
+            || HOVERING.swap(true, Ordering::Acquire)
+        {
             return;
         }
-        let _landing = Landing;
+        transport.take_over();
         let until = Instant::now() + HOVER_MAX;
-        let mut ready = pin!(ready);
-        while Instant::now() < until {
-            let is_ready = poll_fn(|cx| Poll::Ready(ready.as_mut().poll(cx).is_ready())).await;
-            if is_ready {
-                return;
+        while !transport.has_some() {
+            if ROUNDS.load(Ordering::Relaxed) != self.rounds {
+                break;
             }
-            tokio::task::yield_now().await;
+            if Instant::now() >= until {
+                self.quick = 0;
+                break;
+            }
+            std::hint::spin_loop();
         }
-        self.quick = 0;
+        HOVERING.store(false, Ordering::Release);
     }
 }
 
 impl Drop for Hover {
     fn drop(&mut self) {
         LAST_QUICK.store(self.quick, Ordering::Relaxed);
-    }
-}
-
-/// Lets the next session hover, also if this one is dropped meanwhile.
-struct Landing;
-
-impl Drop for Landing {
-    fn drop(&mut self) {
-        HOVERING.store(false, Ordering::Release);
     }
 }

@@ -6,6 +6,7 @@
 
 mod deflate;
 mod layered;
+mod socket;
 mod tls_layer;
 
 pub(crate) use deflate::{Compressed, Deflating, Inflating};
@@ -13,20 +14,20 @@ pub(crate) use deflate::{Compressed, Deflating, Inflating};
 use layered::Layered;
 use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
-use std::io::{self, IoSlice};
-use std::pin::pin;
+use socket::Socket;
+use std::future::poll_fn;
+use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tls_layer::TlsLayer;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The stream of a connection.
 pub(super) enum Transport {
     /// As the socket has it.
-    Plain(TcpStream),
+    Plain(Socket),
     /// Through one or two layers.
     Layered(Box<Layered>),
     /// Between two of these; nothing can be read or written.
@@ -34,12 +35,17 @@ pub(super) enum Transport {
 }
 
 impl Transport {
+    /// The stream of a new connection.
+    pub fn new(stream: TcpStream) -> Self {
+        Self::Plain(Socket::new(stream))
+    }
+
     /// Negotiates TLS as `config` says, within `limit`. Whatever fails ends the connection.
     pub async fn start_tls(&mut self, config: Arc<ServerConfig>, limit: Duration) -> io::Result<()> {
-        let Self::Plain(socket) = std::mem::replace(self, Self::Switching) else {
+        let Self::Plain(mut socket) = std::mem::replace(self, Self::Switching) else {
             return Err(io::Error::other("TLS below another layer"));
         };
-        let negotiation = TlsLayer::negotiate(&socket, config);
+        let negotiation = TlsLayer::negotiate(&mut socket, config);
         let tls = timeout(limit, negotiation).await.map_err(|_| io::ErrorKind::TimedOut)??;
         *self = Self::Layered(Box::new(Layered::new(socket, Some(tls))));
         Ok(())
@@ -76,21 +82,34 @@ impl Transport {
         }
     }
 
-    /// Waits until something may be read.
-    pub async fn readable(&self) {
+    /// Takes the socket from the runtime, so that [`Transport::has_some`] tells.
+    pub fn take_over(&mut self) {
+        if let Some(socket) = self.socket() {
+            socket.take_over();
+        }
+    }
+
+    /// Whether there is something to read, of a transport that was taken over.
+    pub fn has_some(&self) -> bool {
         match self {
-            Self::Plain(socket) => {
-                let _ = socket.readable().await;
-            }
-            Self::Layered(layered) => layered.readable().await,
-            Self::Switching => {}
+            Self::Plain(socket) => socket.has_some(),
+            Self::Layered(layered) => layered.has_some(),
+            Self::Switching => true,
+        }
+    }
+
+    fn socket(&mut self) -> Option<&mut Socket> {
+        match self {
+            Self::Plain(socket) => Some(socket),
+            Self::Layered(layered) => Some(layered.socket()),
+            Self::Switching => None,
         }
     }
 
     /// Whether something may be read; if not, the task is woken then.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Self::Plain(socket) => socket.poll_read_ready(cx),
+            Self::Plain(socket) => socket.poll_readable(cx),
             Self::Layered(layered) => layered.poll_readable(cx),
             Self::Switching => Poll::Ready(Ok(())),
         }
@@ -99,7 +118,7 @@ impl Transport {
     /// Reads into the room that `buffer` has; 0 is the end of the stream.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         match self {
-            Self::Plain(socket) => pin!(socket.read_buf(buffer)).poll(cx),
+            Self::Plain(socket) => socket.poll_read(cx, buffer),
             Self::Layered(layered) => layered.poll_read(cx, buffer),
             Self::Switching => Poll::Ready(Ok(0)),
         }
@@ -109,7 +128,7 @@ impl Transport {
     #[inline]
     pub async fn write(&mut self, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
         match self {
-            Self::Plain(socket) => write_plain(socket, parts, write_timeout).await,
+            Self::Plain(socket) => socket.write(parts, write_timeout).await,
             Self::Layered(layered) => layered.write(parts, write_timeout).await,
             Self::Switching => Err(io::ErrorKind::NotConnected.into()),
         }
@@ -119,7 +138,7 @@ impl Transport {
     pub fn try_write(&mut self, bytes: &[u8]) -> usize {
         match self {
             // An error shows again when the rest is sent.
-            Self::Plain(socket) => socket.try_write(bytes).unwrap_or(0),
+            Self::Plain(socket) => socket.try_write([bytes, &[], &[]]).unwrap_or(0),
             Self::Layered(_) | Self::Switching => 0,
         }
     }
@@ -143,14 +162,10 @@ impl Transport {
 
     /// Reads and throws away what comes, without looking at it, to the end of the stream.
     pub async fn drain(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
-        let socket = match self {
-            Self::Plain(socket) => socket,
-            Self::Layered(layered) => layered.socket(),
-            Self::Switching => return Ok(()),
-        };
+        let Some(socket) = self.socket() else { return Ok(()) };
         loop {
             buffer.clear();
-            if socket.read_buf(buffer).await? == 0 {
+            if poll_fn(|cx| socket.poll_read(cx, buffer)).await? == 0 {
                 return Ok(());
             }
         }
@@ -163,33 +178,4 @@ impl Transport {
             layered.release();
         }
     }
-}
-
-/// Sends all of `parts` over the socket.
-async fn write_plain(socket: &TcpStream, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
-    let mut sent = 0;
-    let all: usize = parts.iter().map(|part| part.len()).sum();
-    while sent < all {
-        let mut skip = sent;
-        let rest = parts.map(|part| {
-            let skipped = skip.min(part.len());
-            skip -= skipped;
-            part.get(skipped..).unwrap_or_default()
-        });
-        let result = match rest {
-            [text, [], []] => socket.try_write(text),
-            rest => socket.try_write_vectored(&rest.map(IoSlice::new)),
-        };
-        match result {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(n) => sent += n,
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                let writable = socket.ready(Interest::WRITABLE);
-                timeout(write_timeout, writable).await.map_err(|_| io::ErrorKind::TimedOut)??;
-            }
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(())
 }

@@ -6,22 +6,19 @@
 
 use super::super::pool;
 use super::deflate::{Deflating, Inflating};
+use super::socket::Socket;
 use super::tls_layer::{Progress, TlsLayer};
-use super::write_plain;
 use rustls::server::UnbufferedServerConnection;
 use std::io;
-use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 /// Text that is encrypted at a time, in bytes: three full records.
 const PIECE_BYTES: usize = 48 << 10;
 
 /// A connection with layers.
 pub(in crate::session) struct Layered {
-    socket: TcpStream,
+    socket: Socket,
     tls: Option<TlsLayer>,
     deflate: Option<(Deflating, Inflating)>,
     /// What came through TLS, or from the socket without it, and is not delivered; from `at` on.
@@ -34,7 +31,7 @@ pub(in crate::session) struct Layered {
 
 impl Layered {
     /// `tls` with what the client sent right behind the handshake.
-    pub(super) fn new(socket: TcpStream, tls: Option<(TlsLayer, Vec<u8>)>) -> Self {
+    pub(super) fn new(socket: Socket, tls: Option<(TlsLayer, Vec<u8>)>) -> Self {
         let (tls, pending) = tls.unzip();
         let pending = pending.unwrap_or_default();
         Self { socket, tls, deflate: None, pending, at: 0, has_more: false, ended: false }
@@ -48,7 +45,7 @@ impl Layered {
         self.tls.as_ref().map(TlsLayer::connection)
     }
 
-    pub fn socket(&mut self) -> &mut TcpStream {
+    pub fn socket(&mut self) -> &mut Socket {
         &mut self.socket
     }
 
@@ -67,14 +64,13 @@ impl Layered {
         self.has_more || self.ended || self.at < self.pending.len()
     }
 
-    pub async fn readable(&self) {
-        if !self.holds_some() {
-            let _ = self.socket.readable().await;
-        }
+    /// Whether there is something to read, if the socket was taken over.
+    pub fn has_some(&self) -> bool {
+        self.holds_some() || self.socket.has_some()
     }
 
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.holds_some() { Poll::Ready(Ok(())) } else { self.socket.poll_read_ready(cx) }
+        if self.holds_some() { Poll::Ready(Ok(())) } else { self.socket.poll_readable(cx) }
     }
 
     pub fn poll_read(&mut self, cx: &mut Context<'_>, target: &mut Vec<u8>) -> Poll<io::Result<usize>> {
@@ -90,10 +86,10 @@ impl Layered {
                 if pending.capacity() == 0 {
                     *pending = pool::take();
                 }
-                self.ended = ready!(pin!(socket.read_buf(pending)).poll(cx))? == 0;
+                self.ended = ready!(socket.poll_read(cx, pending))? == 0;
                 continue;
             };
-            if ready!(pin!(socket.read_buf(tls.room()?)).poll(cx))? == 0 {
+            if ready!(socket.poll_read(cx, tls.room()?))? == 0 {
                 self.ended = true;
                 continue;
             }
@@ -174,11 +170,11 @@ impl Layered {
     async fn send(&mut self, bytes: &[u8], write_timeout: Duration) -> io::Result<()> {
         let Self { socket, tls, pending, .. } = self;
         let Some(tls) = tls else {
-            return write_plain(socket, [bytes, &[], &[]], write_timeout).await;
+            return socket.write([bytes, &[], &[]], write_timeout).await;
         };
         for piece in bytes.chunks(PIECE_BYTES) {
             tls.encrypt(piece, &mut |plain| keep(pending, plain))?;
-            write_plain(socket, [&tls.outgoing, &[], &[]], write_timeout).await?;
+            socket.write([tls.outgoing.as_slice(), &[], &[]], write_timeout).await?;
             tls.outgoing.clear();
         }
         Ok(())
@@ -188,7 +184,7 @@ impl Layered {
     pub async fn close(&mut self, write_timeout: Duration) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             tls.close()?;
-            write_plain(&self.socket, [&tls.outgoing, &[], &[]], write_timeout).await?;
+            self.socket.write([tls.outgoing.as_slice(), &[], &[]], write_timeout).await?;
             tls.outgoing.clear();
         }
         Ok(())

@@ -5,17 +5,16 @@
 //! the call that decrypts it. Called by `Layered`. Sources: RFC 8446, RFC 5246, RFC 4642 section 2.2.2.
 
 use super::super::pool;
-use super::write_plain;
+use super::socket::Socket;
 use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
 };
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 /// Room for what arrives, in bytes: some records.
 const INCOMING_BYTES: usize = 48 << 10;
@@ -50,13 +49,13 @@ pub(super) struct TlsLayer {
 
 impl TlsLayer {
     /// Negotiates TLS over `socket`; a client that does it wrong is told so in an alert.
-    pub async fn negotiate(socket: &TcpStream, config: Arc<ServerConfig>) -> io::Result<(Self, Vec<u8>)> {
+    pub async fn negotiate(socket: &mut Socket, config: Arc<ServerConfig>) -> io::Result<(Self, Vec<u8>)> {
         let connection = UnbufferedServerConnection::new(config).map_err(io::Error::other)?;
         let mut layer = Self { connection, incoming: Vec::new(), at: 0, outgoing: Vec::new(), ended: false };
         let mut early = Vec::new();
         loop {
             let progress = layer.advance(&mut |plain| early.extend_from_slice(plain));
-            let sent = write_plain(socket, [&layer.outgoing, &[], &[]], ALERT_TIMEOUT).await;
+            let sent = socket.write([layer.outgoing.as_slice(), &[], &[]], ALERT_TIMEOUT).await;
             layer.outgoing.clear();
             if progress? == Progress::End {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -65,14 +64,9 @@ impl TlsLayer {
             if !layer.connection.is_handshaking() {
                 return Ok((layer, early));
             }
-            loop {
-                socket.ready(Interest::READABLE).await?;
-                match socket.try_read_buf(layer.room()?) {
-                    Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    Ok(_) => break,
-                    Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                    Err(e) => return Err(e),
-                }
+            let room = layer.room()?;
+            if poll_fn(|cx| socket.poll_read(cx, room)).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
     }
