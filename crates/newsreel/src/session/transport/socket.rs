@@ -195,7 +195,7 @@ mod tests {
             },
             client.read_to_end(&mut got)
         );
-        (sent.0.unwrap(), sent.1.unwrap());
+        sent.0.and(sent.1).unwrap();
         assert_eq!((taken.unwrap(), got.len()), (text.len() + 1, text.len() + 1));
         drop(client);
         socket.take_over();
