@@ -12,6 +12,8 @@ fn base() -> SpoolConfig {
     let mut config = config("/s", &[("a", 70_000), ("b", 60_000)]);
     config.checkpoint_rows = 50;
     config.article_bytes_max = 4096;
+    config.overview = OverviewShape { block_text_bytes: 1024, segment_bytes: 4096 };
+    config.overview_cold_secs = 0;
     config
 }
 
@@ -98,6 +100,8 @@ fn run(sim: &SimDisk, what: &str, committed: &AtomicBool, acknowledged: &mut u64
         Ok(())
     };
     change(&spool, what, &mut commit).map_err(|e| e.to_string())?;
+    // A pass that fails has changed nothing.
+    let _ = spool.pack_overview(&mut |_| true);
     feed(&spool, 120..150)?;
     wait(&spool)?;
     *acknowledged = 150;
