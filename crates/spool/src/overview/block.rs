@@ -47,6 +47,13 @@ impl Rows {
         self.text.get(start..self.entries.get(i)?.end as usize)
     }
 
+    /// Adds all rows of `other`, whose numbers are higher.
+    pub fn append(&mut self, other: &Self) {
+        let end = self.text.len() as u32;
+        self.text.extend_from_slice(&other.text);
+        self.entries.extend(other.entries.iter().map(|e| RowEntry { end: end + e.end, ..*e }));
+    }
+
     /// Makes room for one more row of `row_bytes`.
     pub fn make_room(&mut self, row_bytes: usize) {
         let text = self.text.len() + row_bytes;

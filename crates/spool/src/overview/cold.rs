@@ -5,9 +5,9 @@
 //! moments only, never while a block is read, compressed or written. Called by the server in a thread of its own, at leisure; what
 //! a crash leaves is in `docs/formats/overview.md`.
 
-use super::{BlockRef, Rows, Segment, packed};
+use super::{BlockRef, Placed, Rows, Segment, packed};
 use crate::clock::unix_now;
-use crate::groups::GroupId;
+use crate::groups::{Group, GroupId};
 use crate::reading::Patience;
 use crate::spool::Spool;
 use std::io;
@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// Plain bytes of blocks that move in one step: some milliseconds of work.
 const STEP_BYTES: u64 = 256 << 10;
+/// Neighbours that become one packed block: four times as long, the text compresses by 8 % better and is read a fifth faster; one
+/// row alone costs four times as much.
+const BLOCKS_MERGED: usize = 4;
 /// A checkpoint is taken when segments that wait for it hold so many times what it will write.
 const IDLE_PER_CHECKPOINT: u64 = 2;
 
@@ -34,12 +37,32 @@ pub struct PackReport {
     pub stopped: bool,
 }
 
-/// A block and its packed form in the step's bytes.
+/// Neighbours, and their packed form in the step's bytes.
 struct Moving {
     group: GroupId,
-    block: BlockRef,
+    blocks: Vec<BlockRef>,
     at: u64,
     len: u32,
+}
+
+/// Appends the packed form of `rows`, which are those of `merged`, if there are any; both are empty then.
+fn put_block(
+    group: GroupId,
+    rows: &mut Rows,
+    merged: &mut Vec<BlockRef>,
+    bytes: &mut Vec<u8>,
+    moving: &mut Vec<Moving>,
+) {
+    let at = bytes.len();
+    if !merged.is_empty() && packed::encode(rows, group, bytes) {
+        let len = (bytes.len() - at) as u32;
+        moving.push(Moving { group, blocks: std::mem::take(merged), at: at as u64, len });
+    } else {
+        bytes.truncate(at);
+    }
+    merged.clear();
+    rows.entries.clear();
+    rows.text.clear();
 }
 
 impl Spool {
@@ -96,46 +119,71 @@ impl Spool {
         rest: &[(GroupId, u64)],
         report: &mut PackReport,
     ) -> io::Result<usize> {
-        let (mut rows, mut raw, mut bytes) = (Rows::default(), Vec::new(), Vec::new());
-        let (mut moving, mut plain, mut done) = (Vec::new(), 0, 0);
-        for (group, first) in rest {
-            if plain >= STEP_BYTES {
-                break;
-            }
-            done += 1;
-            let find =
-                |g: Arc<crate::groups::Group>| g.state().overview.block_in(segment.number, *first).cloned();
-            let Some(block) = self.group(*group).and_then(find) else { continue };
-            let at = bytes.len();
-            plain += u64::from(block.len);
-            // `verify` tells what is damaged, and repairs it.
-            let whole = block.read(*group, Patience::Wait, &mut rows, &mut raw).is_ok();
-            if !whole || !packed::encode(&rows, *group, &mut bytes) {
-                bytes.truncate(at);
-                report.damaged += 1;
-                continue;
-            }
-            let len = (bytes.len() - at) as u32;
-            moving.push(Moving { group: *group, block, at: at as u64, len });
+        let (mut bytes, mut moving, mut plain, mut done) = (Vec::new(), Vec::new(), 0, 0);
+        while let Some((group, first)) = rest.get(done).filter(|_| plain < STEP_BYTES) {
+            let find = |g: Arc<Group>| g.state().overview.blocks_in(segment.number, *first, BLOCKS_MERGED);
+            let blocks = self.group(*group).map(find).unwrap_or_default();
+            // Of what died there is nothing, of what is merged there are several.
+            let last = blocks.last().map_or(*first, |b| b.first);
+            done += rest.iter().skip(done).take_while(|next| **next <= (*group, last)).count();
+            plain += blocks.iter().map(|b| u64::from(b.len)).sum::<u64>();
+            self.pack_blocks(*group, blocks, &mut bytes, &mut moving, report);
         }
         if !moving.is_empty() {
-            self.put_packed(&moving, &bytes, report)?;
+            self.put_packed(segment, &moving, &bytes, report)?;
         }
         Ok(done)
     }
 
+    /// Makes packed blocks of neighbours: one, or, where a damaged one lies between them, those before and behind it.
+    fn pack_blocks(
+        &self,
+        group: GroupId,
+        blocks: Vec<BlockRef>,
+        bytes: &mut Vec<u8>,
+        moving: &mut Vec<Moving>,
+        report: &mut PackReport,
+    ) {
+        let (mut one, mut raw, mut all) = (Rows::default(), Vec::new(), Rows::default());
+        let mut merged = Vec::new();
+        let text_bytes_max = BLOCKS_MERGED * self.shared.config.overview.block_text_bytes;
+        for block in blocks {
+            // `verify` tells what is damaged, and repairs it.
+            let whole = block.read(group, Patience::Wait, &mut one, &mut raw).is_ok();
+            report.damaged += u64::from(!whole);
+            if !whole || all.text.len() + one.text.len() > text_bytes_max {
+                put_block(group, &mut all, &mut merged, bytes, moving);
+            }
+            if whole {
+                all.append(&one);
+                merged.push(block);
+            }
+        }
+        put_block(group, &mut all, &mut merged, bytes, moving);
+    }
+
     /// Writes packed blocks, and says that they are where the plain ones' rows are.
-    fn put_packed(&self, moving: &[Moving], bytes: &[u8], report: &mut PackReport) -> io::Result<()> {
+    fn put_packed(
+        &self,
+        from: &Segment,
+        moving: &[Moving],
+        bytes: &[u8],
+        report: &mut PackReport,
+    ) -> io::Result<()> {
         let (to, end) = self.writer().lock().folds.segments.packed()?;
         // Nobody else writes there: there is one pass.
         to.write(bytes, end)?;
         let mut writer = self.writer().lock();
         for m in moving {
             let Some(group) = self.group(m.group) else { continue };
-            if group.state().overview.moved(m.group, &m.block, &to, end + m.at, m.len) {
-                report.blocks += 1;
-                report.plain_bytes += u64::from(m.block.len);
+            let placed = Placed { segment: to.clone(), offset: end + m.at, len: m.len };
+            if group.state().overview.moved(m.group, &m.blocks, placed) {
+                report.blocks += m.blocks.len() as u64;
+                report.plain_bytes += m.blocks.iter().map(|b| u64::from(b.len)).sum::<u64>();
                 report.packed_bytes += u64::from(m.len);
+            } else {
+                // One of them has died, or was made anew: the others are for the next pass.
+                from.put_blocks_back(&m.blocks.iter().map(|b| (m.group, b.first)).collect::<Vec<_>>());
             }
         }
         writer.folds.segments.packed_up_to(to.number, end + bytes.len() as u64);

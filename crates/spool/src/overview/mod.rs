@@ -87,6 +87,14 @@ impl BlockRef {
     }
 }
 
+/// Where a block was written.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub segment: Arc<Segment>,
+    pub offset: u64,
+    pub len: u32,
+}
+
 /// The overview of one group.
 #[derive(Debug, Default)]
 pub(crate) struct GroupOverview {
@@ -155,29 +163,43 @@ impl GroupOverview {
         Ok(())
     }
 
-    /// The closed block that begins with this number, if it lies in `segment` and a row of it lives.
-    pub fn block_in(&self, segment: u32, first: u64) -> Option<&BlockRef> {
-        let block = self.blocks.get(self.blocks.partition_point(|b| b.last < first))?;
-        (block.first == first && block.segment.number == segment && block.live > 0).then_some(block)
+    /// The closed block that begins with this number, if it lies in `segment` and a row of it lives; and its neighbours behind
+    /// that do so too, at most `max` altogether.
+    pub fn blocks_in(&self, segment: u32, first: u64, max: usize) -> Vec<BlockRef> {
+        let at = self.blocks.partition_point(|b| b.last < first);
+        let is_there = |b: &&BlockRef| b.segment.number == segment && b.live > 0;
+        let begins = self.blocks.get(at).is_some_and(|b| b.first == first);
+        self.blocks.iter().skip(at).take_while(is_there).take(max * usize::from(begins)).cloned().collect()
     }
 
-    /// Says that a block lies elsewhere now, with the same rows; false if it is not as `old` tells any more.
-    pub fn moved(
-        &mut self,
-        group: GroupId,
-        old: &BlockRef,
-        to: &Arc<Segment>,
-        offset: u64,
-        len: u32,
-    ) -> bool {
-        let at = self.blocks.partition_point(|b| b.last < old.first);
-        let same = |b: &&mut BlockRef| {
-            (b.segment.number, b.offset, b.first) == (old.segment.number, old.offset, old.first) && b.live > 0
+    /// Puts one block with the same rows in the place of neighbours; false if they are not as `old` tells any more.
+    pub fn moved(&mut self, group: GroupId, old: &[BlockRef], to: Placed) -> bool {
+        let (Some(first), Some(last)) = (old.first(), old.last()) else { return false };
+        let at = self.blocks.partition_point(|b| b.last < first.first);
+        let place = |b: &BlockRef| (b.segment.number, b.offset, b.first);
+        let now = || self.blocks.iter().skip(at).take(old.len());
+        let live = now().map(|b| b.live).sum();
+        if live == 0 || !now().map(place).eq(old.iter().map(place)) {
+            return false;
+        }
+        let merged = BlockRef {
+            first: first.first,
+            last: last.last,
+            segment: to.segment,
+            offset: to.offset,
+            len: to.len,
+            count: old.iter().map(|b| b.count).sum(),
+            live,
+            arrived_max: old.iter().map(|b| b.arrived_max).max().unwrap_or(0),
         };
-        let Some(block) = self.blocks.get_mut(at).filter(same) else { return false };
-        to.holds(group, block.first, block.arrived_max);
-        block.segment.live_blocks.fetch_sub(1, Ordering::Relaxed);
-        (block.segment, block.offset, block.len) = (to.clone(), offset, len);
+        merged.segment.holds(group, merged.first, merged.arrived_max);
+        for block in now().filter(|b| b.live > 0) {
+            block.segment.live_blocks.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.blocks.drain(at + 1..at + old.len());
+        if let Some(block) = self.blocks.get_mut(at) {
+            *block = merged;
+        }
         true
     }
 
