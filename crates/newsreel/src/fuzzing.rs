@@ -4,8 +4,10 @@
 
 use crate::access::sasl;
 use crate::access::users::{ScramKeys, Table};
+use crate::import::{head, source::Found};
 use crate::session::Compressed;
 use crate::tls::names;
+use std::path::Path;
 
 /// A room in which octets of a compressed stream arrive, in bytes: as much as a session takes from the socket at once.
 const ARRIVING_BYTES_MAX: usize = 1 << 20;
@@ -92,4 +94,35 @@ pub fn sasl_exchange(name: &[u8], responses: &[&[u8]], password: &[u8]) -> Vec<&
 /// The file of users as it is written again after it was read; `None`: it makes no sense.
 pub fn users_file(text: &str) -> Option<String> {
     Some(Table::parse(text).ok()?.text())
+}
+
+/// An article's bytes as stored, and in wire format.
+pub type Imported = (Vec<u8>, Option<Vec<u8>>);
+
+/// What an import finds in a file that is said to be a CNFS buffer of INN, or a timecaf file: each article's bytes as stored, and in
+/// wire format where they are an article. `path` is written over with the file.
+pub fn imported(path: &Path, file: &[u8], is_caf: bool) -> std::io::Result<Vec<Imported>> {
+    std::fs::write(path, file)?;
+    let mut found = Found::default();
+    if is_caf {
+        found.add_caf(path)?
+    } else {
+        found.add_buffer(path)?
+    };
+    let mut articles = Vec::new();
+    let (mut stored, mut wire) = (Vec::new(), Vec::new());
+    for item in &found.items {
+        found.read_head(item, &mut stored)?;
+        let id = head::read(&stored).message_id.to_vec();
+        found.read(item, &mut stored)?;
+        if stored.len() < item.bytes as usize {
+            return Err(std::io::Error::other("an article reaches beyond its file"));
+        }
+        let whole = head::to_wire(&stored, &mut wire).is_ok();
+        if head::is_whole(&stored) && head::read(&stored).message_id != id {
+            return Err(std::io::Error::other("a head read alone tells another Message-ID"));
+        }
+        articles.push((stored.clone(), whole.then(|| wire.clone())));
+    }
+    Ok(articles)
 }

@@ -4,6 +4,7 @@
 //! go of what is due and puts the rest back at the end. A fold of the journal: what is behind the checkpoint is written
 //! again by the replay. Invariant: an entry that is taken and not put back is of an article that is gone.
 
+use crate::ages::Ages;
 use crate::codec::{Reader, put_bytes, put_u64, put_varint};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::groups::GroupId;
@@ -58,6 +59,8 @@ pub(crate) struct KeptList {
     /// Bytes of articles in the queue.
     pub bytes: u64,
     pub entries: u64,
+    /// When they arrived.
+    pub ages: Ages,
 }
 
 impl KeptList {
@@ -84,11 +87,13 @@ impl KeptList {
             damaged: 0,
             bytes: 0,
             entries: 0,
+            ages: Ages::default(),
         };
         for (number, len) in state {
             let entries = new.read_file(*number, *len)?;
             new.entries += entries.len() as u64;
             new.bytes += entries.iter().map(|e| e.stored_bytes).sum::<u64>();
+            entries.iter().for_each(|e| new.ages.add(e.arrived, e.stored_bytes));
         }
         Ok(new)
     }
@@ -97,6 +102,7 @@ impl KeptList {
     pub fn push(&mut self, entry: &KeptEntry) -> io::Result<()> {
         self.bytes += entry.stored_bytes;
         self.entries += 1;
+        self.ages.add(entry.arrived, entry.stored_bytes);
         encode(entry, &mut self.unwritten);
         if self.unwritten.len() >= PAGE_BYTES { self.write_out() } else { Ok(()) }
     }
@@ -161,6 +167,7 @@ impl KeptList {
             if let Some(entry) = self.taken.pop_front() {
                 self.bytes = self.bytes.saturating_sub(entry.stored_bytes);
                 self.entries = self.entries.saturating_sub(1);
+                self.ages.take(entry.arrived, entry.stored_bytes);
                 return Ok(Some(entry));
             }
             let Some(end) = self.pass_end else { return Ok(None) };
@@ -206,6 +213,7 @@ impl KeptList {
         while let Some(entry) = self.taken.pop_front() {
             self.bytes = self.bytes.saturating_sub(entry.stored_bytes);
             self.entries = self.entries.saturating_sub(1);
+            self.ages.take(entry.arrived, entry.stored_bytes);
             self.push(&entry)?;
         }
         Ok(())

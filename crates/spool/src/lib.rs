@@ -7,6 +7,7 @@
 //! Everything here blocks and touches the machine only through [`Disk`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod ages;
 mod buffers;
 mod checkpoint;
 mod clock;
@@ -21,6 +22,8 @@ pub mod explain;
 mod fence;
 mod floor;
 mod fold;
+#[doc(hidden)]
+pub mod fuzzing;
 mod groups;
 mod history;
 mod journal;

@@ -10,6 +10,7 @@ use crate::groups::{Group, GroupChange, GroupId, GroupTable, Marks, NewGroup};
 use crate::history::{Reservation, Reservations};
 use crate::journal::{GroupRow, Row};
 use crate::key::Key;
+use crate::method::Volume;
 use crate::packing::DictionaryStatus;
 use crate::progress::Progress;
 use crate::promise::MARGIN_MIN;
@@ -427,6 +428,10 @@ impl Spool {
                 articles: list.entries,
                 bytes: list.bytes,
                 full: volume.is_full(volume.head()),
+                oldest_arrival: list.ages.oldest(),
+                written_hour_bytes: list.ages.bytes_since(now.saturating_sub(3_600)),
+                written_day_bytes: list.ages.bytes_since(now.saturating_sub(86_400)),
+                room_bytes: self.room_bytes(&**volume, list.bytes),
             })
         });
         let kept = kept.collect();
@@ -459,6 +464,13 @@ impl Spool {
             rows_to_replay: writer.rows,
             trouble: self.trouble(),
         })
+    }
+
+    /// Bytes that a volume which keeps has room for.
+    fn room_bytes(&self, volume: &dyn Volume, used: u64) -> u64 {
+        let class = self.shared.config.classes.iter().find(|c| c.name == volume.name());
+        let free = || class.and_then(|c| self.shared.disk.free_bytes(&c.tree.path).ok()).unwrap_or(0);
+        volume.bytes_max().unwrap_or_else(|| used.saturating_add(free()))
     }
 
     /// The dictionaries that articles were or are compressed with, oldest first.

@@ -40,6 +40,14 @@ pub struct KeptStatus {
     pub bytes: u64,
     /// It takes no more for now.
     pub full: bool,
+    /// Arrival of the oldest, Unix seconds.
+    pub oldest_arrival: Option<u64>,
+    /// Bytes of those that arrived in the last hour.
+    pub written_hour_bytes: u64,
+    /// Bytes of those that arrived in the last day.
+    pub written_day_bytes: u64,
+    /// Bytes that it has room for, those in it included: of the files it may have, or on its file system.
+    pub room_bytes: u64,
 }
 
 /// One storage class.

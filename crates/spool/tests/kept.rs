@@ -279,3 +279,41 @@ fn either_copy_of_newsreel_tree_serves() {
         }
     }
 }
+
+#[test]
+fn status_tells_age_and_rate_of_what_is_kept() {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    for method in TREES.into_iter().chain([MethodKind::AppendOnly]) {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let mut config = kept_config(method);
+        config.classes[0].tree.files_max = 100;
+        config.expire = vec![ExpireConfig {
+            groups: None,
+            class: None,
+            keep: Keep::Secs { min: 0, default: 50_000, max: 50_000 },
+        }];
+        let (spool, _) = open(&disk, &config);
+        add_groups(&spool, GROUPS);
+        for (n, age) in [100_000, 40_000, 2000, 1900].into_iter().enumerate() {
+            commit_at(&spool, &[news(n as u64)], now - age).unwrap();
+        }
+        let check = |spool: &Spool, articles: u64, age: u64| {
+            let kept = spool.status().unwrap().kept.remove(0);
+            assert_eq!((kept.articles, kept.oldest_arrival), (articles, Some(now - age)), "{method:?}");
+            let (hour, day) = (kept.written_hour_bytes, kept.written_day_bytes);
+            assert!(
+                0 < hour && hour < day && day < kept.bytes || articles == 3 && day == kept.bytes,
+                "{kept:?}"
+            );
+            let limited = method == MethodKind::AppendOnly;
+            assert!(if limited { kept.room_bytes == 100 * (16 << 10) } else { kept.room_bytes > 1 << 30 });
+        };
+        check(&spool, 4, 100_000);
+        spool.close().unwrap();
+        drop(spool);
+        let (spool, _) = open(&disk, &config);
+        check(&spool, 4, 100_000);
+        assert_eq!(spool.expire_as_of(now, false).unwrap().articles, 1);
+        check(&spool, 3, 40_000);
+    }
+}

@@ -45,6 +45,9 @@ pub struct Options {
     /// How often each is measured
     #[arg(long, default_value_t = 3)]
     runs: usize,
+    /// Minutes that all may take: where they do not suffice for all runs there are fewer, at least one
+    #[arg(long, default_value_t = 9)]
+    minutes: u64,
     /// Only these, such as cnfs,tradspool,inn-cnfs
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -66,6 +69,8 @@ pub struct Options {
 #[derive(Debug)]
 struct Measured {
     subject: Subject,
+    /// How often it was.
+    runs: usize,
     /// Fastest time for each batch.
     seconds: Vec<f64>,
     /// Writing out everything afterwards.
@@ -93,9 +98,13 @@ pub fn run(options: &Options) -> Verdict {
         groups,
     };
     let mut all = Vec::new();
-    for subject in subjects(options, &workshop) {
+    let subjects = subjects(options, &workshop);
+    let end = Instant::now() + Duration::from_secs(options.minutes * 60);
+    for (at, subject) in subjects.iter().enumerate() {
         eprintln!("lab: {}", subject.name());
-        match measure(&workshop, &subject, &made, options.runs.max(1)) {
+        // Each gets the same share of what is left.
+        let share = end.saturating_duration_since(Instant::now()) / (subjects.len() - at) as u32;
+        match measure(&workshop, subject, &made, (options.runs.max(1), share)) {
             Ok(measured) => all.push(measured),
             Err(error) => eprintln!("lab: {} is left out: {error}", subject.name()),
         }
@@ -157,15 +166,28 @@ fn unpack(from: &Path, dir: &Path) -> io::Result<PathBuf> {
     }
 }
 
-fn measure(workshop: &Workshop<'_>, subject: &Subject, made: &Batches, runs: usize) -> io::Result<Measured> {
+fn measure(
+    workshop: &Workshop<'_>,
+    subject: &Subject,
+    made: &Batches,
+    (runs, time): (usize, Duration),
+) -> io::Result<Measured> {
+    let begun = Instant::now();
     let mut measured = Measured {
         subject: subject.clone(),
+        runs: 0,
         seconds: vec![f64::INFINITY; made.batches.len()],
         sync_seconds: f64::INFINITY,
         counters: Counters::default(),
         calls: None,
     };
     for run in 0..runs {
+        // This one, and the one in which calls are counted.
+        let needed = begun.elapsed() * 2 / run.max(1) as u32;
+        if run > 0 && begun.elapsed() + needed > time {
+            break;
+        }
+        measured.runs += 1;
         let server = workshop.start(subject)?;
         meter::sync(&server.dir)?;
         let before = Counters::read(server.pid, &server.dir)?;

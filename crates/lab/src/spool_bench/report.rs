@@ -80,11 +80,25 @@ fn what(made: &Batches) -> String {
     )
 }
 
+/// How often each was measured.
+fn runs(all: &[Measured]) -> String {
+    let most = all.iter().map(|m| m.runs).max().unwrap_or(0);
+    let times = |n| if n == 1 { "once".to_owned() } else { format!("{n} times") };
+    let fewer: Vec<String> = all
+        .iter()
+        .filter(|m| m.runs < most)
+        .map(|m| format!("{} {}", m.subject.name(), times(m.runs)))
+        .collect();
+    let but = if fewer.is_empty() { String::new() } else { format!(" ({})", fewer.join(", ")) };
+    format!("each measured {}{but}", times(most))
+}
+
 /// For a terminal.
 pub fn table(all: &[Measured], made: &Batches) -> String {
     let rows = rows(all, made);
     let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(String::len).max().unwrap_or(0);
-    let mut text = format!("{}; all but articles/s and sync s are for one article\n\n", what(made));
+    let mut text =
+        format!("{}; {}; all but articles/s and sync s are for one article\n\n", what(made), runs(all));
     for row in &rows {
         for (at, cell) in row.iter().enumerate() {
             let _ = if at == 0 {
@@ -125,7 +139,7 @@ pub fn json(all: &[Measured], made: &Batches, seed: u64) -> String {
 
 /// For the page.
 pub fn markdown(all: &[Measured], made: &Batches) -> String {
-    let mut text = format!("{}.\n\n", what(made));
+    let mut text = format!("{}; {}.\n\n", what(made), runs(all));
     for (at, row) in rows(all, made).iter().enumerate() {
         let _ = writeln!(text, "| {} |", row.join(" | "));
         if at == 0 {

@@ -1,8 +1,10 @@
 //! The spool of a site, wherever it is open: in the running server, or here.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use spool::{RealDisk, Spool, SpoolError};
+use spool::{RealDisk, Recovery, Spool, SpoolError};
 
 use super::Failure;
 use super::bar::Bar;
@@ -10,6 +12,11 @@ use super::control::Control;
 use crate::config::Config;
 use crate::control_socket::protocol::{Reply, Request, StatusReport};
 use crate::operations;
+
+/// How long a spool is waited for that another process has.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Between two looks whether it is free.
+const TRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A way to a site's spool.
 pub(super) enum Reach {
@@ -20,12 +27,25 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// Finds the running server of this configuration, or opens its spool.
+    /// Finds the running server of this configuration, or opens its spool. One that is just starting is waited for.
     pub(super) fn new(config: &Config) -> Result<Self, Failure> {
-        if let Some(control) = Control::connect(&config.site.data) {
-            return Ok(Self::Server(control));
+        let mut wait = Wait::new("a server that is starting, or another command");
+        loop {
+            if let Some(control) = Control::connect(&config.site.data) {
+                return Ok(Self::Server(control));
+            }
+            match Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new()) {
+                Ok((spool, _)) => return Ok(Self::Here(Box::new(spool))),
+                Err(SpoolError::Locked(path)) if wait.goes_on(&path) => {}
+                Err(SpoolError::Locked(path)) => {
+                    return Err(Failure::Problem(format!(
+                        "{} is in use by a newsreel process that does not answer on its control socket; wait, or stop it",
+                        path.display()
+                    )));
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
-        Ok(Self::Here(Box::new(open(config)?)))
     }
 
     /// Carries out a request; returns whether all was well.
@@ -83,15 +103,45 @@ pub(super) fn ask(
     Ok(ok)
 }
 
-/// Opens the spool of a configuration in this process; a site that was never served or made is none.
-pub(super) fn open(config: &Config) -> Result<Spool, Failure> {
-    match Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new()) {
-        Ok((spool, _)) => Ok(spool),
-        Err(SpoolError::Locked(path)) => Err(Failure::Problem(format!(
-            "{} is in use by a newsreel process that does not answer on its control socket; wait, or stop it",
-            path.display()
-        ))),
-        Err(error) => Err(error.into()),
+/// Opens the spool for a server. A command that has it open is waited for; another server is not.
+pub(super) fn open_to_serve(config: &Config) -> Result<(Spool, Recovery), SpoolError> {
+    let mut wait = Wait::new("a command, or another server that is starting");
+    loop {
+        match Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new()) {
+            Err(SpoolError::Locked(path))
+                if Control::connect(&config.site.data).is_none() && wait.goes_on(&path) => {}
+            opened => return opened,
+        }
+    }
+}
+
+/// Waiting for somebody to let go of a spool.
+struct Wait {
+    whom: &'static str,
+    until: Option<Instant>,
+}
+
+impl Wait {
+    fn new(whom: &'static str) -> Self {
+        Self { whom, until: None }
+    }
+
+    /// Sleeps for a moment; says at first what is waited for. False once it was long enough.
+    fn goes_on(&mut self, spool: &Path) -> bool {
+        let until = *self.until.get_or_insert_with(|| {
+            let pid = std::fs::read_to_string(spool.join("lock")).unwrap_or_default();
+            let process =
+                pid.trim().parse::<u32>().map_or_else(|_| String::new(), |pid| format!(" (process {pid})"));
+            let limit = WAIT_MAX.as_secs();
+            eprintln!(
+                "newsreel: {} has the spool {}{process}; waiting for it for up to {limit} s",
+                self.whom,
+                spool.display()
+            );
+            Instant::now() + WAIT_MAX
+        });
+        std::thread::sleep(TRY_INTERVAL);
+        Instant::now() < until
     }
 }
 

@@ -5,10 +5,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
-use spool::{RealDisk, Spool, SpoolError};
+use spool::{Spool, SpoolError};
 
-use super::bar::Bar;
-use super::{Failure, init, listeners, say};
+use super::{Failure, init, listeners, reach, say};
 use crate::config::{self, Config, UnknownGroups, units};
 use crate::server::Listeners;
 use crate::tls::Offer;
@@ -27,8 +26,7 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
     let config = &Arc::new(config.clone());
     Offer::read(config).map_err(Failure::Usage)?;
     crate::log::init(config.site.log_level, config.site.log_format);
-    let spool_config = config.spool_config();
-    let (spool, recovery) = match Spool::open(Arc::new(RealDisk::new()), spool_config, &Bar::new()) {
+    let (spool, recovery) = match reach::open_to_serve(config) {
         Ok(opened) => opened,
         Err(error @ SpoolError::Unfit(_)) => return Err(Failure::Usage(error.to_string())),
         Err(error) => return Err(error.into()),

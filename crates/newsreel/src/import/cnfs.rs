@@ -101,9 +101,10 @@ impl BufferHeader {
         (self.len / self.block).div_ceil(64) as usize * 8
     }
 
-    /// The blocks that may begin an article, in the order they were written: what is left of the last cycle, then this one.
-    pub fn blocks(&self) -> impl Iterator<Item = u64> + use<> {
-        let (first, end) = (self.area() / self.block, self.len / self.block);
+    /// The blocks that may begin an article, in the order they were written: what is left of the last cycle, then this one. The
+    /// header may be damaged: a file of `file_bytes` holds no more than that.
+    pub fn blocks(&self, file_bytes: u64) -> impl Iterator<Item = u64> + use<> {
+        let (first, end) = (self.area() / self.block, self.len.min(file_bytes) / self.block);
         let free = if self.cycle == 0 { first } else { self.free / self.block };
         (free.max(first)..end).chain(first..free.min(end))
     }
@@ -134,14 +135,16 @@ impl Words {
 
     /// Finds out which it is: the one whose set bits stand most often where an article begins.
     pub fn detect(
-        header: &BufferHeader,
+        (header, file_bytes): (&BufferHeader, u64),
         bitmap: &[u8],
         mut begins: impl FnMut(u64) -> std::io::Result<bool>,
     ) -> std::io::Result<Self> {
         let mut best = (Self::Little64, 0.0);
         for words in [Self::Little64, Self::Little32, Self::Big] {
             let (mut seen, mut right) = (0.0, 0.0);
-            for block in header.blocks().filter(|b| words.is_set(bitmap, *b)).take(DETECT_BLOCKS_MAX) {
+            for block in
+                header.blocks(file_bytes).filter(|b| words.is_set(bitmap, *b)).take(DETECT_BLOCKS_MAX)
+            {
                 seen += 1.0;
                 right += if begins(block)? { 1.0 } else { 0.0 };
             }
@@ -221,12 +224,12 @@ mod tests {
             BufferHeader { name: "B1".into(), len: 8 << 20, free: 0x4000, cycle: 2, block: 4096 }
         );
         assert_eq!((read.area(), read.bitmap_bytes()), (0x4000, 256));
-        let mut blocks = read.blocks();
+        let mut blocks = read.blocks(8 << 20);
         assert_eq!((blocks.next(), blocks.last()), (Some(4), Some(2047)));
         let bytes = header("CBuf3", "0000000000800000", "0000000000010000", "0000000000000002", "");
         let read = BufferHeader::parse(&bytes).unwrap();
         assert_eq!((read.block, read.area()), (512, 0x4000));
-        let blocks: Vec<u64> = read.blocks().collect();
+        let blocks: Vec<u64> = read.blocks(8 << 20).collect();
         assert_eq!((blocks[0], blocks.len()), (128, 16_384 - 32));
         assert_eq!(&blocks[16_384 - 130..16_384 - 126], &[16_382, 16_383, 32, 33]);
     }
@@ -273,7 +276,8 @@ mod tests {
                 });
                 bitmap[at.unwrap() / 8] |= 1 << (at.unwrap() % 8);
             }
-            let found = Words::detect(&header, &bitmap, |block| Ok(articles.contains(&block))).unwrap();
+            let found =
+                Words::detect((&header, 1 << 20), &bitmap, |block| Ok(articles.contains(&block))).unwrap();
             assert_eq!(found, words);
         }
     }

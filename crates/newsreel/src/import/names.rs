@@ -47,10 +47,13 @@ fn timecaf(parts: &[&str]) -> Option<Named> {
     Some(Named::TimeCaf)
 }
 
-/// `group/name/number`.
+/// `group/name/number`; where our own tree has a dot behind a part of digits alone (`docs/formats/tree.md`), without it.
 fn trad(parts: &[&str]) -> Option<Named> {
     let (number, names) = parts.split_last()?;
     let number = number.parse().ok().filter(|number| *number > 0)?;
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let plain = |part: &&'_ str| part.strip_suffix('.').filter(|p| digits(p)).map_or(part.len(), str::len);
+    let names: Vec<&str> = names.iter().filter_map(|part| part.get(..plain(part))).collect();
     let group = names.join(".");
     netnews::newsgroups::valid_name(group.as_bytes()).then_some(Named::Trad { group, number })
 }
@@ -70,6 +73,9 @@ mod tests {
         assert_eq!(parts("timecaf-00/01/6b26.CF"), Named::TimeCaf);
         assert_eq!(parts("alt/med/java/2"), Named::Trad { group: "alt.med.java".into(), number: 2 });
         assert_eq!(parts("junk/17"), Named::Trad { group: "junk".into(), number: 17 });
+        for path in ["alt/2600/7", "alt/2600./7"] {
+            assert_eq!(parts(path), Named::Trad { group: "alt.2600".into(), number: 7 });
+        }
         for other in [
             "time-00/01/26/x",
             "timecaf-00/01/6b26.BAK",

@@ -70,9 +70,11 @@ impl Found {
                 return Ok(());
             }
         };
-        let mut bitmap = vec![0; header.bitmap_bytes()];
-        let read = read_at_most(&file, HEADER_BYTES as u64, &mut bitmap)?;
-        if read < bitmap.len() {
+        // No more than there is, whatever the header says.
+        let there = file_bytes(&file)?.saturating_sub(HEADER_BYTES as u64);
+        let mut bitmap = vec![0; usize::try_from(there).unwrap_or(usize::MAX).min(header.bitmap_bytes())];
+        read_at_most(&file, HEADER_BYTES as u64, &mut bitmap)?;
+        if bitmap.len() < header.bitmap_bytes() {
             self.notes
                 .push(format!("{} ends within its usage bitmap; what lies behind is lost", path.display()));
         }
@@ -96,10 +98,11 @@ impl Found {
         };
         let mut contents = vec![0; header.entries as usize * caf::ENTRY_BYTES];
         let read = read_at_most(&file, header.contents_at, &mut contents)?;
+        let end = file_bytes(&file)?;
         let source = self.add_source(Source::Packed(path.to_owned(), file))?;
         for entry in contents.get(..read).unwrap_or_default().chunks_exact(caf::ENTRY_BYTES) {
             let Some(CafEntry { at, bytes, arrived }) = CafEntry::parse(entry) else { continue };
-            if bytes <= ARTICLE_BYTES_MAX {
+            if bytes <= ARTICLE_BYTES_MAX && at.checked_add(u64::from(bytes)).is_some_and(|to| to <= end) {
                 self.items.push(Item { source, arrived, at, bytes });
             } else {
                 self.damaged += 1;
@@ -171,12 +174,12 @@ fn buffer_items(
 ) -> io::Result<Vec<Item>> {
     let end = header.len.min(file_bytes(file)?);
     let mut begun = [0; ARTICLE_HEADER_BYTES_MAX + 1];
-    let words = Words::detect(header, bitmap, |block| {
+    let words = Words::detect((header, end), bitmap, |block| {
         let read = read_at_most(file, block * header.block, &mut begun)?;
         Ok(ArticleHeader::begins(begun.get(..read).unwrap_or_default()))
     })?;
     let mut items: Vec<Item> = Vec::new();
-    for block in header.blocks().filter(|block| words.is_set(bitmap, *block)) {
+    for block in header.blocks(end).filter(|block| words.is_set(bitmap, *block)) {
         let start = block * header.block;
         let read = read_at_most(file, start, &mut begun)?;
         let article =

@@ -48,19 +48,23 @@ fn one(class: &spool::ClassStatus, status: &spool::Status, config: &Config, now:
         let own = |b: &&spool::BufferStatus| class.buffers.contains(&b.name);
         status.buffers.iter().filter(own)
     };
-    let oldest_arrival = buffers().filter_map(|b| b.oldest_arrival).min();
+    let kept = || status.kept.iter().filter(|k| class.buffers.contains(&k.name));
+    let oldest = buffers().filter_map(|b| b.oldest_arrival).chain(kept().filter_map(|k| k.oldest_arrival));
+    let oldest_arrival = oldest.min();
     // A class that is younger than the time asked for is judged by what there is.
     let age = oldest_arrival.map_or(0, |at| now.saturating_sub(at));
     let rate = |bytes: u64, secs: u64| bytes as f64 / age.clamp(1, secs) as f64;
-    let day = rate(buffers().map(|b| b.written_day_bytes).sum(), DAY_SECS);
-    let area: u64 = buffers().map(|b| b.area_bytes).sum();
+    let hour_bytes = buffers().map(|b| b.written_hour_bytes).chain(kept().map(|k| k.written_hour_bytes));
+    let day_bytes = buffers().map(|b| b.written_day_bytes).chain(kept().map(|k| k.written_day_bytes));
+    let day = rate(day_bytes.sum(), DAY_SECS);
+    let area: u64 = buffers().map(|b| b.area_bytes).chain(kept().map(|k| k.room_bytes)).sum();
     let configured = config.classes.iter().find(|c| c.name == class.name);
     let secs = |span: Option<Duration>| span.map(|span| span.as_secs());
     ClassStatus {
         name: class.name.clone(),
         method: class.method.to_owned(),
         oldest_arrival,
-        hour_bytes_per_sec: rate(buffers().map(|b| b.written_hour_bytes).sum(), HOUR_SECS),
+        hour_bytes_per_sec: rate(hour_bytes.sum(), HOUR_SECS),
         day_bytes_per_sec: day,
         stays_secs: (day > 0.0).then(|| (area as f64 / day) as u64),
         keep_target_secs: secs(configured.and_then(|c| c.keep_target)),

@@ -36,10 +36,6 @@ impl Served {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(50));
-            // Asked earlier, the command would open the spool itself.
-            if !dir.join("control").exists() {
-                continue;
-            }
             let status: serde_json::Value =
                 serde_json::from_slice(&newsreel(dir, &["status", "--json"]).stdout).unwrap_or_default();
             if let Some(address) = status["server"]["listen"][0].as_str() {

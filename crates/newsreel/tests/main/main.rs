@@ -23,6 +23,7 @@ mod posting;
 mod random_sessions;
 mod running;
 mod scram;
+mod starting;
 mod stopping;
 mod test_site;
 mod tls;

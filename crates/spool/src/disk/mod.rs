@@ -55,6 +55,8 @@ pub trait Disk: Send + Sync + Debug {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Makes creations, renames and removals in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Bytes free on the file system of a directory.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
     /// Changes at each boot of the machine: as long as it is the same, the page cache has survived.
     fn boot_id(&self) -> [u8; 16];
     /// Takes an exclusive lock that lives as long as the returned value; `WouldBlock` if somebody holds it.

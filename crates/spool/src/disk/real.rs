@@ -155,6 +155,11 @@ impl Disk for RealDisk {
         Ok(again(|| fsync(&dir))?)
     }
 
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let told = rustix::fs::statvfs(dir)?;
+        Ok(told.f_bavail.saturating_mul(told.f_frsize))
+    }
+
     fn boot_id(&self) -> [u8; 16] {
         self.boot_id
     }

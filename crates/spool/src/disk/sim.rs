@@ -28,6 +28,9 @@ use names::{Names, NodeId};
 use node::Node;
 use random::Random;
 
+/// What a simulated disk says is free.
+const SIM_FREE_BYTES: u64 = 1 << 30;
+
 /// How a simulated machine ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashKind {
@@ -337,6 +340,10 @@ impl Disk for SimDisk {
 
     fn boot_id(&self) -> [u8; 16] {
         u128::from(self.state.lock().boot).to_le_bytes()
+    }
+
+    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
+        self.running().map(|_| SIM_FREE_BYTES)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {

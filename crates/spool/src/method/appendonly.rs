@@ -164,6 +164,10 @@ impl Volume for AppendOnly {
         (!self.is_full(head)).then_some(((head >> OFFSET_BITS) + 1) << OFFSET_BITS)
     }
 
+    fn bytes_max(&self) -> Option<u64> {
+        (self.files_max > 0).then(|| self.files_max.saturating_mul(self.file_bytes))
+    }
+
     fn is_full(&self, head: u64) -> bool {
         let files = self.files.lock();
         // Files planned in this part are not there yet.

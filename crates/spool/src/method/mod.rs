@@ -11,7 +11,7 @@ mod tree;
 
 pub(crate) use appendonly::AppendOnly;
 pub(crate) use memory::MemoryVolume;
-pub(crate) use tree::FileTree;
+pub(crate) use tree::{FileTree, file_again as tree_file_again, files_of as tree_files_of};
 
 use crate::error::ReadError;
 use crate::groups::GroupId;
@@ -160,6 +160,11 @@ pub(crate) trait Volume: Send + Sync + Debug {
     /// says no more than that a place could be one of its.
     fn keeps(&self) -> bool {
         false
+    }
+
+    /// Most bytes that one which keeps may ever hold, if that is limited.
+    fn bytes_max(&self) -> Option<u64> {
+        None
     }
 
     /// Whether it takes no more articles until some are due or an operator makes room; only ones that keep say so.

@@ -30,6 +30,19 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 /// What is read of a file to see what it is.
 const GLANCE_BYTES: usize = 64 << 10;
 
+/// A file read, and its article written again, with CRLF and with LF; `None` where it is damaged or none of ours.
+pub(crate) fn file_again(file: &[u8]) -> Option<[Vec<u8>; 2]> {
+    let mut buf = Vec::new();
+    form::glance(file)?;
+    form::from_file(file, &mut buf).filter(|_| record::is_whole(&buf))?;
+    files_of(&buf)
+}
+
+/// The files of a record, with CRLF and with LF.
+pub(crate) fn files_of(record: &[u8]) -> Option<[Vec<u8>; 2]> {
+    Some([form::to_file(record, false)?, form::to_file(record, true)?])
+}
+
 /// The tree of one class.
 #[derive(Debug)]
 pub(crate) struct FileTree {

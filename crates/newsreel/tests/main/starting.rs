@@ -1,0 +1,78 @@
+//! A spool that another process has for a moment: server and commands wait for each other instead of failing.
+
+use spool::{Disk, RealDisk};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+fn newsreel(dir: &Path, arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
+    command.args(arguments).arg("--dir").arg(dir);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn run(dir: &Path, arguments: &[&str]) -> Output {
+    newsreel(dir, arguments).wait_with_output().unwrap()
+}
+
+/// A site on a port of its own.
+fn site() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    assert!(run(dir.path(), &["init"]).status.success());
+    let file = dir.path().join("newsreel.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let listen = text.lines().find(|line| line.starts_with("listen = ")).unwrap().to_owned();
+    let tls = text.lines().find(|line| line.starts_with("tls_listen = ")).map(str::to_owned);
+    let mut text = text.replace(&listen, "listen = [\"127.0.0.1:0\"]");
+    if let Some(tls) = tls {
+        text = text.replace(&tls, "");
+    }
+    std::fs::write(file, text).unwrap();
+    dir
+}
+
+#[test]
+fn a_command_waits_for_who_has_the_spool() {
+    let dir = site();
+    let lock = RealDisk::new().lock(&dir.path().join("lock")).unwrap();
+    let mut status = newsreel(dir.path(), &["status"]);
+    std::thread::sleep(Duration::from_millis(600));
+    assert!(status.try_wait().unwrap().is_none(), "it did not wait");
+    drop(lock);
+    let output = status.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains(&format!("(process {}); waiting for it", std::process::id())), "{told}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("no server runs"));
+}
+
+#[test]
+fn a_server_waits_for_a_command_and_not_for_another_server() {
+    let dir = site();
+    let lock = RealDisk::new().lock(&dir.path().join("lock")).unwrap();
+    let mut first = newsreel(dir.path(), &["serve"]);
+    std::thread::sleep(Duration::from_millis(600));
+    assert!(first.try_wait().unwrap().is_none(), "it did not wait");
+    // Asked while the server waits, a command waits too, and is answered by the server or before it.
+    let early = newsreel(dir.path(), &["status", "--json"]);
+    drop(lock);
+    let early = early.wait_with_output().unwrap();
+    assert!(early.status.success(), "{}", String::from_utf8_lossy(&early.stderr));
+    let begun = Instant::now();
+    loop {
+        let told = run(dir.path(), &["status", "--json"]);
+        assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+        if told["server"]["pid"] == first.id() {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "the server does not answer");
+    }
+    let second = Instant::now();
+    let output = run(dir.path(), &["serve"]);
+    assert!(!output.status.success() && second.elapsed() < Duration::from_secs(20));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("in use by another newsreel process"));
+    assert!(Command::new("kill").arg(first.id().to_string()).status().unwrap().success());
+    assert!(first.wait().unwrap().success());
+}

@@ -1,0 +1,39 @@
+//! Doors for the targets in `fuzz/`: what takes octets from a file and is not public otherwise. Nothing else calls these.
+
+use crate::key::Key;
+use crate::method::cnfs::record::{self, RecordHeader};
+use crate::method::tree_file_again;
+
+/// A file of a tree (`docs/formats/tree.md`) read, and the same article written again in both forms; `None` where it is damaged or
+/// none of ours.
+pub fn tree_file(file: &[u8]) -> Option<[Vec<u8>; 2]> {
+    tree_file_again(file)
+}
+
+/// A record of an article with these bytes behind its Xref line, as the spool stores it; the first of them is in its key too.
+pub fn record(article: &[u8]) -> Vec<u8> {
+    let data = [b"Xref: h a.b:7\r\n", article, record::END].concat();
+    let header = RecordHeader {
+        data_bytes: data.len() as u32,
+        header_bytes: 0,
+        place: 0,
+        sequence: article.len() as u64,
+        key: Key(u128::from(article.first().copied().unwrap_or(0)) << 90),
+        arrived: 1,
+        expires: 2,
+        message_id_at: 0,
+        message_id_bytes: 0,
+        class: 3,
+        packed: false,
+    };
+    let mut record = Vec::new();
+    header.put(&mut record);
+    record.extend_from_slice(&data);
+    record::seal(&mut record);
+    record
+}
+
+/// The files of a record, with CRLF and with LF.
+pub fn tree_files_of(record: &[u8]) -> Option<[Vec<u8>; 2]> {
+    crate::method::tree_files_of(record)
+}
