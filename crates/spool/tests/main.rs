@@ -9,6 +9,7 @@ mod figure4;
 mod floors;
 mod kept;
 mod lifecycle;
+mod meaning;
 mod methods;
 mod news;
 mod numbers;

@@ -1,0 +1,170 @@
+//! Which bytes of a spool's files mean something: as the format pages say it, from a checkpoint and the places of what lives.
+//!
+//! For `damage`: a flipped bit there must be noticed; anything may stand elsewhere. What means nothing: free space, records
+//! that were overwritten, cancelled or forgotten, padding behind records, slots of the history index that lead to no living record.
+
+use spool::{MethodKind, Token};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+const BLOCK_BYTES: u64 = 64;
+const RECORD_HEADER_BYTES: u64 = 64;
+const PAGE_BYTES: u64 = 16 << 10;
+
+/// What a checkpoint tells (`docs/formats/checkpoint.md`), as far as it is asked here.
+#[derive(Default)]
+pub struct Told {
+    history: Range<u64>,
+    /// By number: write position, and the residents' read and written positions.
+    volumes: BTreeMap<u16, (u64, Range<u64>)>,
+}
+
+fn varint(bytes: &mut &[u8]) -> u64 {
+    let (mut n, mut shift) = (0, 0);
+    loop {
+        let b = take(bytes, 1)[0];
+        n |= u64::from(b & 127) << shift;
+        shift += 7;
+        if b < 128 {
+            return n;
+        }
+    }
+}
+
+fn take<'a>(bytes: &mut &'a [u8], n: usize) -> &'a [u8] {
+    let (taken, rest) = bytes.split_at(n);
+    *bytes = rest;
+    taken
+}
+
+fn number(bytes: &mut &[u8]) -> u64 {
+    u64::from_le_bytes(take(bytes, 8).try_into().unwrap())
+}
+
+impl Told {
+    pub fn read(mut c: &[u8]) -> Self {
+        assert_eq!(take(&mut c, 8), b"NCheckp1");
+        // Checksum; journal, sequence, articles; boot; closed.
+        take(&mut c, 4 + 24 + 16 + 1);
+        let identity = varint(&mut c) as usize;
+        take(&mut c, identity);
+        let history = number(&mut c)..number(&mut c);
+        let mut told = Self { history, ..Self::default() };
+        for _ in 0..varint(&mut c) {
+            let id = u16::from_le_bytes(take(&mut c, 2).try_into().unwrap());
+            take(&mut c, 1);
+            let name = varint(&mut c) as usize;
+            take(&mut c, name);
+            let head = number(&mut c);
+            told.volumes.insert(id, (head, number(&mut c)..number(&mut c)));
+        }
+        told
+    }
+}
+
+/// What is known of the whole spool.
+pub struct Meaning {
+    /// Of all living articles.
+    pub tokens: Vec<Token>,
+    /// Volumes by number.
+    pub names: BTreeMap<u16, String>,
+    pub checkpoint: Told,
+}
+
+impl Meaning {
+    /// The bytes of a file that mean something; of some not every bit ([`Meaning::has`]).
+    pub fn of(&self, name: &str, content: &[u8]) -> Vec<Range<u64>> {
+        let len = content.len() as u64;
+        let file = name.rsplit('/').next().unwrap();
+        let numbered = || file.split('.').next().unwrap().parse::<u64>().unwrap();
+        if let Some(buffer) = file.strip_suffix(".cyc") {
+            return self.of_buffer(buffer, content);
+        }
+        if name.ends_with(".app") {
+            let here = |t: &&Token| t.method == MethodKind::AppendOnly && t.place >> 40 == numbered();
+            let at = |t: &Token| record(content, t.place & ((1 << 40) - 1));
+            return self.tokens.iter().filter(here).map(at).collect();
+        }
+        if name.ends_with(".ring") {
+            let first = numbered() * (len / 32);
+            let number = |n: u64| n.clamp(first, first + len / 32) - first;
+            let living = &self.checkpoint.history;
+            return some(number(living.start) * 32..number(living.end) * 32);
+        }
+        if name.ends_with(".res") {
+            let volume = name.rsplit('/').nth(1).unwrap().parse().unwrap();
+            let (_, stream) = &self.checkpoint.volumes[&volume];
+            let at = |position: u64| {
+                (position / PAGE_BYTES * PAGE_BYTES).saturating_sub(numbered() << 22).min(len)
+            };
+            return some(at(stream.start)..at(stream.end));
+        }
+        some(0..len)
+    }
+
+    /// Number of a buffer, where its area begins, its length, and how many blocks were ever written.
+    fn buffer(&self, name: &str, content: &[u8]) -> (u16, u64, u64, u64) {
+        let len = content.len() as u64;
+        let bits = (len - 8192) / BLOCK_BYTES;
+        let start = 8192 + bits.div_ceil(8).next_multiple_of(4096);
+        let area = (len - start) / BLOCK_BYTES * BLOCK_BYTES;
+        let volume = *self.names.iter().find(|(_, n)| *n == name).unwrap().0;
+        // In the first cycle nothing lies behind the write position.
+        let head = self.checkpoint.volumes[&volume].0;
+        let blocks = if head < 2 * area { (head - area) / BLOCK_BYTES } else { area / BLOCK_BYTES };
+        (volume, start, area, blocks)
+    }
+
+    fn of_buffer(&self, name: &str, content: &[u8]) -> Vec<Range<u64>> {
+        let (volume, start, area, blocks) = self.buffer(name, content);
+        let mut ranges = vec![0..8192, 8192..8192 + blocks.div_ceil(8)];
+        let here = self.tokens.iter().filter(|t| t.method == MethodKind::Cnfs && t.volume == volume);
+        ranges.extend(here.map(|t| record(content, start + t.place % area)));
+        ranges
+    }
+
+    /// Whether a bit within those bytes means something.
+    pub fn has(&self, name: &str, content: &[u8], bit: u64) -> bool {
+        if let Some(buffer) = name.rsplit('/').next().and_then(|n| n.strip_suffix(".cyc")) {
+            let (_, start, _, blocks) = self.buffer(buffer, content);
+            return !(8192 * 8 + blocks..start * 8).contains(&bit);
+        }
+        if !name.contains("/index-") || bit / 8 < 4096 {
+            return true;
+        }
+        let at = (bit / 64 * 8) as usize;
+        let word = u64::from_le_bytes(content[at..at + 8].try_into().unwrap());
+        // Word 0 of a bucket, or a slot that leads to a living record before or after.
+        (bit / 64).is_multiple_of(8) || self.is_living(word) || self.is_living(word ^ 1 << (bit % 64))
+    }
+
+    fn is_living(&self, slot: u64) -> bool {
+        (slot & ((1 << 40) - 1)).checked_sub(1).is_some_and(|n| self.checkpoint.history.contains(&n))
+    }
+
+    /// A history index with other slots where they lead to no living record.
+    pub fn other_index(&self, content: &[u8], seed: &mut u64) -> Vec<u8> {
+        let mut other = content.to_vec();
+        for at in (4096..content.len()).step_by(8).filter(|at| at % 64 != 0) {
+            let word = u64::from_le_bytes(content[at..at + 8].try_into().unwrap());
+            *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Not of a number that will soon be given.
+            let far = self.checkpoint.history.end + 100_000 + (*seed >> 40);
+            // One in three: a shard with too many would grow.
+            if !self.is_living(word) && (*seed >> 30).is_multiple_of(3) {
+                other[at..at + 8].copy_from_slice(&(*seed >> 24 << 40 | far).to_le_bytes());
+            }
+        }
+        other
+    }
+}
+
+fn some(range: Range<u64>) -> Vec<Range<u64>> {
+    if range.is_empty() { Vec::new() } else { vec![range] }
+}
+
+/// A record with its header, without the padding.
+fn record(content: &[u8], at: u64) -> Range<u64> {
+    let len = &content[at as usize + 8..at as usize + 12];
+    at..at + RECORD_HEADER_BYTES + u64::from(u32::from_le_bytes(len.try_into().unwrap()))
+}
