@@ -154,7 +154,9 @@ impl Segments {
             all.push((Segment::new(state.number, kind, file, false), state.len));
         }
         all.sort_by_key(|(s, _)| s.number);
-        let next = states.iter().map(|s| s.number + 1).max().unwrap_or(0);
+        // Above what was just removed, too: a power cut may bring it back.
+        let numbers = states.iter().map(|s| s.number).chain(names.iter().filter_map(|name| number_of(name)));
+        let next = numbers.max().map_or(0, |number| number.saturating_add(1));
         let mut segments = Self {
             disk: disk.clone(),
             dir: dir.into(),
@@ -202,10 +204,11 @@ impl Segments {
     }
 
     fn start_segment(&mut self, kind: Kind) -> io::Result<u32> {
+        // If it fails the number is used up all the same: its file may be there, and no segment of the other kind may have it.
         let number = self.next;
+        self.next += 1;
         let file = self.disk.open(&self.dir.join(file_name(number, kind)), Open::Create)?;
         file.set_len(0)?;
-        self.next += 1;
         self.all.push((Segment::new(number, kind, file, true), 0));
         Ok(number)
     }
@@ -291,6 +294,12 @@ impl Segments {
     pub fn dir(&self) -> &Path {
         &self.dir
     }
+}
+
+/// The number in a segment's file name.
+fn number_of(name: &str) -> Option<u32> {
+    let (number, suffix) = name.split_once('.')?;
+    Kind::ALL.iter().any(|kind| kind.suffix() == suffix).then(|| number.parse().ok())?
 }
 
 fn file_name(number: u32, kind: Kind) -> String {
