@@ -3,6 +3,8 @@
 //! Listeners and the word to stop come from outside, so that tests can bind port 0 and stop when they like. Called by
 //! `cli`. Source: guarantee G6 for the limits on connections.
 
+mod listener;
+
 use crate::access::Caller;
 use crate::config::Config;
 use crate::control_socket;
@@ -10,9 +12,10 @@ use crate::inject::Injector;
 use crate::moderation::Moderation;
 use crate::numbers;
 use crate::operations::keep_expiring;
-use crate::session::{Client, Session};
+use crate::session::{Client, Session, Socket};
 use crate::site::{Full, Site, add};
 use crate::tls::Offer;
+use listener::Listener;
 use netnews::nntp::response::{append, code};
 use rustix::net::sockopt;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -21,16 +24,13 @@ use std::io;
 use std::net::{SocketAddr, TcpListener as BoundListener};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::task::{JoinSet, block_in_place};
-use tokio::time::{interval, sleep, timeout};
+use tokio::task::{JoinError, JoinSet, block_in_place};
+use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
 /// How long sessions may take to end once they were told to.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an ended session may take up memory while no other begins.
-const REAP_INTERVAL: Duration = Duration::from_secs(5);
 /// Pause after a failed accept, as when there are no file descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -75,7 +75,7 @@ pub async fn run(
         // Connections inherit it.
         sockopt::set_tcp_nodelay(&listener, true)?;
         addresses.push(listener.local_addr()?);
-        bound.push((TcpListener::from_std(listener)?, begins_with_tls));
+        bound.push((Listener::new(listener)?, begins_with_tls));
     }
     let offer = Offer::read(&config).map_err(io::Error::other)?;
     let moderation = Moderation::open(&config)?;
@@ -134,64 +134,75 @@ async fn reload_at_hangups(mut hangups: Signal, site: Arc<Site>) {
 }
 
 /// Accepts connections until the server stops, then waits for their sessions.
-async fn accept_all(listener: TcpListener, site: Arc<Site>, begins_with_tls: bool) {
+async fn accept_all(mut listener: Listener, site: Arc<Site>, begins_with_tls: bool) {
     let mut sessions = JoinSet::new();
-    let mut reaping = interval(REAP_INTERVAL);
     let mut stopping = std::pin::pin!(site.stopping());
     loop {
-        tokio::select! {
+        let accepted = tokio::select! {
             () = &mut stopping => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, address)) => {
-                    if let Some(session) = admit(&site, stream, address, begins_with_tls) {
-                        sessions.spawn(session.run());
-                    }
-                }
+                Ok(accepted) => Some(accepted),
                 Err(error) => {
                     warn!(%error, "cannot accept a connection");
                     sleep(ACCEPT_PAUSE).await;
+                    None
                 }
             },
-            _ = reaping.tick() => {}
-        }
-        // Not waited for one by one: each end would wake this task.
-        while let Some(ended) = sessions.try_join_next() {
-            if let Err(error) = ended {
-                tracing::error!(%error, "a session failed");
+            Some(ended) = sessions.join_next() => {
+                tell_failure(ended);
+                listener.session_ended()
             }
+        };
+        if let Some((socket, address)) = accepted
+            && let Some(session) = admit(&site, socket, address, begins_with_tls)
+        {
+            sessions.spawn(session.run());
         }
     }
     drop(listener);
-    while sessions.join_next().await.is_some() {}
+    while let Some(ended) = sessions.join_next().await {
+        tell_failure(ended);
+    }
+}
+
+fn tell_failure(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a session failed");
+    }
 }
 
 /// A session for a new connection, if the client is known and there is a seat for it.
-fn admit(site: &Arc<Site>, stream: TcpStream, address: SocketAddr, begins_with_tls: bool) -> Option<Session> {
+fn admit(
+    site: &Arc<Site>,
+    mut socket: Socket,
+    address: SocketAddr,
+    begins_with_tls: bool,
+) -> Option<Session> {
     // Asked of the system only where it matters.
-    let local = if site.config.needs_local_address() { stream.local_addr().ok() } else { None };
+    let local = if site.config.needs_local_address() { socket.local_address() } else { None };
     let caller = Caller { address: address.ip().to_canonical(), port: address.port(), local };
     let client = Client::at(&site.config, &site.gate, caller);
     if !client.is_known() {
-        turn_away(site, &stream, begins_with_tls, code::NOT_PERMITTED, "You are not known here");
+        turn_away(site, &mut socket, begins_with_tls, code::NOT_PERMITTED, "You are not known here");
         debug!(%address, "unknown client turned away");
         return None;
     }
     let place = site.seats.take(client.address(), client.peer_number()).map_err(Full::text);
     match place.and_then(|seat| Ok((seat, client.share(&site.limits)?))) {
         Ok((seat, share)) => {
-            let mut session = Session::new(site.clone(), client, stream, (seat, share), begins_with_tls);
+            let mut session = Session::new(site.clone(), client, socket, (seat, share), begins_with_tls);
             session.greet();
             Some(session)
         }
         Err(reason) => {
-            turn_away(site, &stream, begins_with_tls, code::UNAVAILABLE, reason);
+            turn_away(site, &mut socket, begins_with_tls, code::UNAVAILABLE, reason);
             debug!(%address, reason, "turned away");
             None
         }
     }
 }
 
-fn turn_away(site: &Site, stream: &TcpStream, begins_with_tls: bool, code: u16, text: &str) {
+fn turn_away(site: &Site, socket: &mut Socket, begins_with_tls: bool, code: u16, text: &str) {
     add(&site.counters.turned_away, 1);
     if begins_with_tls {
         // Nothing can be said before a handshake, which is too much work for somebody who is not wanted.
@@ -200,5 +211,5 @@ fn turn_away(site: &Site, stream: &TcpStream, begins_with_tls: bool, code: u16, 
     let mut line = Vec::new();
     append(&mut line, code, text);
     // A new connection has room for a line; if it is gone already there is nobody to tell.
-    let _gone = stream.try_write(&line);
+    let _gone = socket.try_write([line.as_slice(), &[], &[]]);
 }

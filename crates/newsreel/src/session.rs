@@ -21,8 +21,9 @@ mod transport;
 
 pub(crate) use budget::Budget;
 pub(crate) use client::Client;
+pub(crate) use hover::Vigil;
 pub(crate) use output::Output;
-pub(crate) use transport::Compressed;
+pub(crate) use transport::{Compressed, Socket};
 
 use crate::access::limits::Share;
 use crate::relay::Feed;
@@ -37,7 +38,6 @@ use rounds::Expecting;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::{debug, info};
 use transport::Transport;
@@ -89,12 +89,12 @@ impl Session {
     pub fn new(
         site: Arc<Site>,
         client: Client,
-        stream: TcpStream,
+        socket: Socket,
         (seat, share): (Seat, Option<Share>),
         begins_with_tls: bool,
     ) -> Self {
         let view = View::new(site.config.clone(), client.access_number());
-        let mut out = Output::new(Transport::new(stream), site.config.limits.write_timeout);
+        let mut out = Output::new(Transport::Plain(socket), site.config.limits.write_timeout);
         out.set_flow(share.as_ref().and_then(Share::flow));
         Self {
             input: Input::new(),

@@ -65,31 +65,60 @@ impl Hover {
     /// Something arrived.
     pub fn heard(&mut self) {
         if let Some(answered) = self.answered.take() {
-            self.quick = if answered.elapsed() < QUICK_MAX { self.quick.saturating_add(1) } else { 0 };
+            self.quick = if Vigil::was_quick(answered) { self.quick.saturating_add(1) } else { 0 };
         }
     }
 
     /// Stays awake for a moment, if that is promising, until there is something to read.
     pub fn wait(&mut self, transport: &mut Transport) {
-        if self.quick < QUICK_MIN
-            || !self.alone
-            || !*SEVERAL_PROCESSORS
-            || HOVERING.swap(true, Ordering::Acquire)
-        {
-            return;
-        }
+        let Some(vigil) = Vigil::begin(self.quick).filter(|_| self.alone) else { return };
         transport.take_over();
-        let until = Instant::now() + HOVER_MAX;
-        while !transport.has_some() {
-            if ROUNDS.load(Ordering::Relaxed) != self.rounds {
-                break;
-            }
-            if Instant::now() >= until {
-                self.quick = 0;
-                break;
+        if vigil.look(|| transport.has_some().then_some(())).is_none() && vigil.was_undisturbed() {
+            self.quick = 0;
+        }
+    }
+}
+
+/// Being awake for a moment. One at a time in the whole server.
+pub(crate) struct Vigil {
+    until: Instant,
+    /// [`ROUNDS`] as it began.
+    rounds: u64,
+}
+
+impl Vigil {
+    /// Begins, if so many quick turn-arounds in a row promise that it will not be in vain.
+    pub fn begin(quick: u8) -> Option<Self> {
+        if quick < QUICK_MIN || !*SEVERAL_PROCESSORS || HOVERING.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        Some(Self { until: Instant::now() + HOVER_MAX, rounds: ROUNDS.load(Ordering::Relaxed) })
+    }
+
+    /// Looks until there is something, another session is at work, or the time is over.
+    pub fn look<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        loop {
+            let seen = look();
+            if seen.is_some() || !self.was_undisturbed() || Instant::now() >= self.until {
+                return seen;
             }
             std::hint::spin_loop();
         }
+    }
+
+    /// Whether no other session did anything meanwhile.
+    pub fn was_undisturbed(&self) -> bool {
+        ROUNDS.load(Ordering::Relaxed) == self.rounds
+    }
+
+    /// Whether what comes now comes quickly after `answered`.
+    pub fn was_quick(answered: Instant) -> bool {
+        answered.elapsed() < QUICK_MAX
+    }
+}
+
+impl Drop for Vigil {
+    fn drop(&mut self) {
         HOVERING.store(false, Ordering::Release);
     }
 }

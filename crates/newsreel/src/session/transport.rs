@@ -10,18 +10,17 @@ mod socket;
 mod tls_layer;
 
 pub(crate) use deflate::{Compressed, Deflating, Inflating};
+pub(crate) use socket::Socket;
 
 use layered::Layered;
 use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
-use socket::Socket;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tls_layer::TlsLayer;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The stream of a connection.
@@ -35,11 +34,6 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    /// The stream of a new connection.
-    pub fn new(stream: TcpStream) -> Self {
-        Self::Plain(Socket::new(stream))
-    }
-
     /// Negotiates TLS as `config` says, within `limit`. Whatever fails ends the connection.
     pub async fn start_tls(&mut self, config: Arc<ServerConfig>, limit: Duration) -> io::Result<()> {
         let Self::Plain(mut socket) = std::mem::replace(self, Self::Switching) else {

@@ -8,6 +8,7 @@ use rustix::buffer::spare_capacity;
 use rustix::io::writev;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::pin::pin;
 use std::task::{Context, Poll};
@@ -17,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The socket of a connection.
-pub(in crate::session) struct Socket(State);
+pub(crate) struct Socket(State);
 
 enum State {
     Watched(TcpStream),
@@ -28,8 +29,23 @@ enum State {
 }
 
 impl Socket {
+    /// Of a stream that the runtime watches.
     pub fn new(stream: TcpStream) -> Self {
         Self(State::Watched(stream))
+    }
+
+    /// Of a stream that nobody watches yet and that does not block.
+    pub fn own(stream: std::net::TcpStream) -> Self {
+        Self(State::Own(stream))
+    }
+
+    /// Our end's address.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match &self.0 {
+            State::Watched(stream) => stream.local_addr().ok(),
+            State::Own(own) => own.local_addr().ok(),
+            State::Lost => None,
+        }
     }
 
     /// Takes the socket from the runtime.

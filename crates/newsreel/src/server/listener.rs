@@ -1,0 +1,98 @@
+//! A listening socket: watched by the runtime, or for a moment by the accepting task alone.
+//!
+//! A client that makes one connection after the other waits for a wake-up of ours each time. As with commands
+//! (`session`'s hovering), when one connection has followed the other quickly the accepting task looks for the next itself
+//! for a moment. Called by `server`.
+
+use crate::session::{Socket, Vigil};
+use std::io;
+use std::net::{SocketAddr, TcpListener as OwnListener};
+use std::time::Instant;
+use tokio::net::TcpListener;
+
+/// A connection and where it comes from.
+type Accepted = (Socket, SocketAddr);
+
+/// A listening socket.
+pub(super) struct Listener {
+    state: State,
+    /// When the last session ended.
+    left: Option<Instant>,
+    /// How many connections in a row came quickly after the end of the one before.
+    quick: u8,
+}
+
+enum State {
+    Watched(TcpListener),
+    /// Looked at by the accepting task alone.
+    Own(OwnListener),
+    /// Neither could be had.
+    Lost,
+}
+
+impl Listener {
+    /// Of a socket that does not block.
+    pub fn new(listener: OwnListener) -> io::Result<Self> {
+        Ok(Self { state: State::Watched(TcpListener::from_std(listener)?), left: None, quick: 0 })
+    }
+
+    /// The next connection; waits for it.
+    pub async fn accept(&mut self) -> io::Result<Accepted> {
+        let (stream, address) = self.watched()?.accept().await?;
+        self.heard();
+        Ok((Socket::new(stream), address))
+    }
+
+    /// A session has ended. Stays awake for the next connection for a moment, if that is promising.
+    pub fn session_ended(&mut self) -> Option<Accepted> {
+        self.left = Some(Instant::now());
+        let vigil = Vigil::begin(self.quick)?;
+        let own = self.take_over()?;
+        let accepted = vigil.look(|| match own.accept() {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => None,
+            accepted => Some(accepted),
+        });
+        match accepted {
+            // What went wrong shows again at the next accept.
+            Some(accepted) => {
+                self.heard();
+                let (stream, address) = accepted.ok()?;
+                stream.set_nonblocking(true).ok()?;
+                Some((Socket::own(stream), address))
+            }
+            None => {
+                self.quick = 0;
+                None
+            }
+        }
+    }
+
+    fn heard(&mut self) {
+        let quick = self.left.take().is_some_and(Vigil::was_quick);
+        self.quick = if quick { self.quick.saturating_add(1) } else { 0 };
+    }
+
+    fn take_over(&mut self) -> Option<&OwnListener> {
+        if let State::Watched(_) = &self.state
+            && let State::Watched(listener) = std::mem::replace(&mut self.state, State::Lost)
+        {
+            self.state = State::Own(listener.into_std().ok()?);
+        }
+        match &self.state {
+            State::Own(own) => Some(own),
+            State::Watched(_) | State::Lost => None,
+        }
+    }
+
+    fn watched(&mut self) -> io::Result<&TcpListener> {
+        if let State::Own(_) = &self.state
+            && let State::Own(own) = std::mem::replace(&mut self.state, State::Lost)
+        {
+            self.state = State::Watched(TcpListener::from_std(own)?);
+        }
+        match &self.state {
+            State::Watched(listener) => Ok(listener),
+            State::Own(_) | State::Lost => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+}
