@@ -40,7 +40,9 @@ impl Fence {
             return true;
         }
         let known = self.heads.iter().find(|(id, _)| *id == volume.id()).map(|(_, head)| *head);
-        volume.tail_at(head) <= known.unwrap_or_else(|| volume.first())
+        let known = known.unwrap_or_else(|| volume.first());
+        // An article of more than half the area may reach beyond all there is, with what stays free before the area's end.
+        volume.tail_at(head) <= known || volume.head() <= known
     }
 
     /// Moves the fence as far as is known. `durable` is the journal position up to which rows and articles are durable,

@@ -294,3 +294,20 @@ fn a_group_knows_when_its_active_entry_last_changed() {
     let moved = cancelled.iter().zip(&filed).filter(|(after, before)| after > before).count();
     assert_eq!(moved, 1, "{filed:?} {cancelled:?}");
 }
+
+/// Each takes more than half of the buffer, so what it is written over ends in the part that stayed free before the end.
+#[test]
+fn articles_longer_than_half_a_buffer_follow_each_other() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut config = config("/s", &[("a", 70_000)]);
+    config.article_bytes_max = 50_000;
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, 1);
+    for n in 0..40 {
+        let news = News::new(n, 1, if n % 3 == 0 { 36_000 } else { 400 });
+        let (_, outcomes) = commit(&spool, std::slice::from_ref(&news)).unwrap();
+        assert!(matches!(outcomes[..], [Outcome::Filed(_)]), "{n}: {outcomes:?}");
+        assert_eq!(fetch(&spool, &news.id), Some(news.wire), "{n}");
+    }
+    agree(&spool);
+}
