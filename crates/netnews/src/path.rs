@@ -4,9 +4,19 @@
 //! checks (loops), by the choice of feeds (a peer in the Path has the article) and by ingest, which puts our name before
 //! the old value. Sources: RFC 5536 section 3.1.5, RFC 5537 section 3.2.1.
 
+use memchr::{memchr2_iter, memrchr};
+
 /// Whether `identity` is one of the path identities of `path`, whatever its case. The tail entry does not count.
 pub fn contains_identity(path: &[u8], identity: &[u8]) -> bool {
-    entries(path).any(|entry| entry.eq_ignore_ascii_case(identity))
+    let Some(first) = identity.first() else { return false };
+    let identities = identities(path);
+    let ends = |at: Option<usize>| at.and_then(|at| identities.get(at)).is_none_or(|&b| separates(b));
+    memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), identities).any(|at| {
+        let end = at + identity.len();
+        identities.get(at..end).is_some_and(|entry| entry.eq_ignore_ascii_case(identity))
+            && ends(at.checked_sub(1))
+            && ends(Some(end))
+    })
 }
 
 /// The path identities, leftmost (nearest) first, without diagnostics and without the tail entry.
@@ -16,14 +26,22 @@ pub fn hops(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// The tail entry: what stands after the last `!` (a user name or `not-for-mail`).
 pub fn tail(path: &[u8]) -> &[u8] {
-    let from = memchr::memrchr(b'!', path).map_or(0, |bang| bang + 1);
+    let from = memrchr(b'!', path).map_or(0, |bang| bang + 1);
     path.get(from..).unwrap_or_default().trim_ascii()
 }
 
+/// What stands before the last `!`.
+fn identities(path: &[u8]) -> &[u8] {
+    let end = memrchr(b'!', path).unwrap_or(0);
+    path.get(..end).unwrap_or_default()
+}
+
+fn separates(b: u8) -> bool {
+    matches!(b, b'!' | b' ' | b'\t' | b'\r' | b'\n')
+}
+
 fn entries(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let end = memchr::memrchr(b'!', path).unwrap_or(0);
-    let identities = path.get(..end).unwrap_or_default();
-    identities.split(|&b| matches!(b, b'!' | b' ' | b'\t' | b'\r' | b'\n')).filter(|entry| !entry.is_empty())
+    identities(path).split(|&b| separates(b)).filter(|entry| !entry.is_empty())
 }
 
 /// What a relaying agent says about where it got the article (RFC 5537 section 3.2.1).
@@ -66,6 +84,7 @@ pub fn prefix(identity: &[u8], diagnostic: Diagnostic<'_>, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const MODERN: &[u8] =
         b"foo.isp.example!.SEEN.isp.example!!foo-news\r\n !.MISMATCH.2001:DB8:0:0:8:800:200C:417A!bar.isp.example!!old.site.example!barbaz!!baz.isp.example!.POSTED.dialup123.baz.isp.example!not-for-mail";
@@ -81,6 +100,15 @@ mod tests {
         assert!(!contains_identity(b"", b"a"));
         assert!(!contains_identity(b"a", b"a"));
         assert!(contains_identity(b"a!a", b"a"));
+    }
+
+    proptest! {
+        #[test]
+        fn an_identity_is_one_of_the_entries(path in "[ab!. ]{0,30}", identity in "[aAb.]{0,3}") {
+            let (path, identity) = (path.as_bytes(), identity.as_bytes());
+            let expected = entries(path).any(|entry| entry.eq_ignore_ascii_case(identity));
+            prop_assert_eq!(contains_identity(path, identity), expected);
+        }
     }
 
     #[test]

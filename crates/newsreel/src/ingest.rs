@@ -27,7 +27,7 @@ use drafts::{Draft, Drafts};
 use netnews::article::Headers;
 use netnews::nntp::wire;
 use netnews::{Article, Known, MessageId};
-use spool::{GroupId, GroupTable, Key, Lookup, Outcome, Spool, Ticket, Token, Trouble, TroubleKind};
+use spool::{GroupId, GroupTable, Key, Outcome, Spool, Ticket, Token, Trouble, TroubleKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::{debug, error, info, warn};
@@ -179,11 +179,11 @@ impl Filer {
         let epoch = self.withdrawals.epoch();
         let keys: Vec<Key> =
             batch.iter().map(|incoming| self.spool.key(incoming.claimed_id.unwrap_or_default())).collect();
-        self.spool.touch(&keys);
+        let known = self.spool.are_known(&keys);
         let table = self.spool.group_table();
-        for (incoming, key) in batch.iter().zip(keys) {
+        for (incoming, claimed) in batch.iter().zip(keys.into_iter().zip(known)) {
             drafts.at = dispositions.len();
-            let verdict = self.consider(origin, incoming, (key, &table), now, &mut drafts);
+            let verdict = self.consider(origin, incoming, claimed, &table, now, &mut drafts);
             dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
         }
         Considered { drafts, now, first, epoch }
@@ -206,11 +206,12 @@ impl Filer {
         &self,
         origin: &'a Origin,
         incoming: &Incoming<'a>,
-        (claimed_key, table): (Key, &GroupTable),
+        claimed: (Key, bool),
+        table: &GroupTable,
         now: i64,
         drafts: &mut Drafts<'a>,
     ) -> Result<(), Reject> {
-        let claimed = self.claimed(incoming, claimed_key)?;
+        let claimed = self.claimed(incoming, claimed)?;
         let article = Article::parse(incoming.wire)?;
         article.required()?;
         checks::framing(&article)?;
@@ -253,13 +254,14 @@ impl Filer {
     }
 
     /// The announced Message-ID and its key, if there is one; a known one is rejected before the article is looked at.
-    fn claimed<'a>(&self, incoming: &Incoming<'a>, key: Key) -> Result<Option<(MessageId<'a>, Key)>, Reject> {
+    fn claimed<'a>(
+        &self,
+        incoming: &Incoming<'a>,
+        (key, known): (Key, bool),
+    ) -> Result<Option<(MessageId<'a>, Key)>, Reject> {
         let Some(text) = incoming.claimed_id else { return Ok(None) };
         let id = MessageId::parse(text).ok_or(Reject::BadMessageId)?;
-        match self.spool.lookup(&key) {
-            Lookup::Unknown => Ok(Some((id, key))),
-            _ => Err(Reject::Duplicate),
-        }
+        if known { Err(Reject::Duplicate) } else { Ok(Some((id, key))) }
     }
 
     /// The article's Message-ID, which must be the announced one, and its key.
@@ -274,10 +276,7 @@ impl Filer {
             Some((_, key)) => Ok((id, key)),
             None => {
                 let key = self.spool.key(id.as_bytes());
-                match self.spool.lookup(&key) {
-                    Lookup::Unknown => Ok((id, key)),
-                    _ => Err(Reject::Duplicate),
-                }
+                if self.spool.is_known(&key) { Err(Reject::Duplicate) } else { Ok((id, key)) }
             }
         }
     }

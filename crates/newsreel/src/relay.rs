@@ -75,11 +75,10 @@ impl Feed {
         let mut keys = std::mem::take(&mut self.keys);
         keys.clear();
         keys.extend(arguments.iter().map(|argument| self.site.spool.key(argument)));
-        self.site.spool.touch(&keys);
-        for (argument, key) in arguments.iter().zip(&keys) {
+        for ((argument, key), offer) in arguments.iter().zip(&keys).zip(self.site.spool.reserve(&keys)) {
             let code = match MessageId::parse(argument) {
                 None => code::CHECK_NOT_WANTED,
-                Some(_) => self.offers.answer(&self.site.spool, *key),
+                Some(_) => self.offers.answer(*key, offer),
             };
             append_bytes(out, code, echo(argument));
         }
@@ -91,10 +90,10 @@ impl Feed {
         self.count_offers(1);
         let key = self.site.spool.key(id.as_bytes());
         self.offers.settle(&key);
-        match self.site.spool.reserve(key) {
-            Offer::Have => append_standard(out, code::NOT_WANTED),
-            Offer::InFlight => append_standard(out, code::TRANSFER_LATER),
-            Offer::Wanted(reservation) => {
+        match self.site.spool.reserve(&[key]).next() {
+            Some(Offer::Have) => append_standard(out, code::NOT_WANTED),
+            Some(Offer::InFlight) | None => append_standard(out, code::TRANSFER_LATER),
+            Some(Offer::Wanted(reservation)) => {
                 self.ihave = Some(Announced { id: id.as_bytes().into(), _reservation: reservation });
                 append_standard(out, code::SEND_IT);
                 return true;

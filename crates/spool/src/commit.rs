@@ -13,8 +13,8 @@ use crate::error::{Trouble, TroubleKind};
 use crate::expire::Policy;
 use crate::fence::Fence;
 use crate::floor::Floors;
-use crate::fold::{Folds, Published};
-use crate::groups::{GroupId, GroupTable};
+use crate::fold::{Folds, Moment, Published};
+use crate::groups::GroupId;
 use crate::history::Found;
 use crate::journal::{ArticleRow, JournalWriter, Row, VolumeRow};
 use crate::key::Key;
@@ -29,10 +29,11 @@ use place::{Place, article_bytes};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Bytes stored in one go, unless a single article is bigger.
 pub(crate) const PART_BYTES_MAX: u64 = 1 << 20;
+/// Entries of a part at most: they are looked up together.
+const LOOKED_UP_MAX: usize = 1024;
 /// Highest number that an article may bring: far above any group's, and far below where arithmetic with it ends.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 /// Most groups one article is filed in.
@@ -94,6 +95,15 @@ pub enum Entry<'a> {
         /// Unix seconds.
         arrived: u64,
     },
+}
+
+impl Entry<'_> {
+    fn key(&self) -> Key {
+        match self {
+            Entry::Article(f) => f.key,
+            Entry::Remember { key, .. } => *key,
+        }
+    }
 }
 
 /// Where an article was filed.
@@ -168,6 +178,9 @@ struct Scratch {
     row_numbers: Vec<u8>,
     promises: Vec<(GroupId, u64)>,
     keys: HashSet<u128>,
+    /// Keys of the entries, and what history knows of them.
+    asked: Vec<Key>,
+    known: Vec<Found>,
     bytes: u64,
     sync_first: bool,
     xref: Vec<u8>,
@@ -185,6 +198,8 @@ impl Scratch {
         self.text.clear();
         self.promises.clear();
         self.keys.clear();
+        self.asked.clear();
+        self.known.clear();
         self.bytes = 0;
         self.sync_first = false;
     }
@@ -305,13 +320,18 @@ impl Writer {
         outcomes: &mut Vec<Outcome>,
     ) -> Result<usize, Trouble> {
         let mut s = std::mem::take(&mut self.scratch);
-        s.clear(self.folds.shared.volumes.load().all().len());
+        let shared = self.folds.shared.clone();
+        let (groups, volumes) = (shared.groups.table(), shared.volumes.load());
+        let moment = Moment { groups: &groups, volumes: &volumes, now: unix_now() };
+        s.clear(volumes.all().len());
         let told = outcomes.len();
-        let table = self.folds.shared.groups.snapshot();
+        s.asked.extend(batch.iter().skip(done).take(LOOKED_UP_MAX).map(Entry::key));
+        shared.history.lookup_all(&s.asked, &mut s.known);
         let mut n = 0;
-        for entry in batch.iter().skip(done) {
+        for entry in batch.iter().skip(done).take(LOOKED_UP_MAX) {
             let packed = self.packed.get_mut(done + n).and_then(Option::take);
-            match self.prepare(entry, packed.as_ref(), &table, &mut s) {
+            let known = s.known.get(n).is_none_or(|found| *found != Found::None);
+            match self.prepare(entry, known, packed.as_ref(), &moment, &mut s) {
                 Some(outcome) => outcomes.push(outcome),
                 None => {
                     if let Some(slot) = self.packed.get_mut(done + n) {
@@ -322,7 +342,7 @@ impl Writer {
             }
             n += 1;
         }
-        let result = self.store_and_publish(&table, &mut s);
+        let result = self.store_and_publish(&moment, &mut s);
         self.scratch = s;
         match result {
             Ok(()) => Ok(n),
@@ -335,15 +355,15 @@ impl Writer {
         }
     }
 
-    fn store_and_publish(&mut self, table: &GroupTable, s: &mut Scratch) -> Result<(), Trouble> {
+    fn store_and_publish(&mut self, moment: &Moment<'_>, s: &mut Scratch) -> Result<(), Trouble> {
         if s.prepared.is_empty() {
             return Ok(());
         }
         if !s.promises.is_empty() {
             self.journal.push(&Row::Promise(std::mem::take(&mut s.promises)));
         }
-        let (durable, shared) = (self.sync.durable(), self.folds.shared.clone());
-        self.fence.follow(durable, self.journal.end(), &shared.volumes.load());
+        let durable = self.sync.durable();
+        self.fence.follow(durable, self.journal.end(), moment.volumes);
         self.tell_synced(durable);
         for (volume, head) in s.heads.iter().enumerate() {
             if let Some(head) = head {
@@ -352,10 +372,10 @@ impl Writer {
         }
         for run in &s.runs {
             let bytes = s.stage.get(run.volume).and_then(|b| b.get(run.bytes.clone())).unwrap_or_default();
-            if let Some(volume) = shared.volumes.load().all().get(run.volume)
+            if let Some(volume) = moment.volumes.all().get(run.volume)
                 && let Err(e) = volume.write(run.place, bytes)
             {
-                self.take_back(s);
+                self.take_back(moment, s);
                 return Err(trouble("write to buffer", &e));
             }
         }
@@ -363,25 +383,25 @@ impl Writer {
         if s.sync_first {
             self.journal.sync_set().sync().map_err(|e| failed_sync(&e))?;
         }
+        let mut articles = 0;
         for p in &s.prepared {
-            match p.token {
-                None => self.folds.remember(p.key, p.arrived),
-                Some(token) => self.folds.publish(
-                    table,
-                    &Published {
-                        key: p.key,
-                        token,
-                        arrived: p.arrived,
-                        expires: p.expires,
-                        stored_bytes: p.stored_bytes,
-                        numbers: s.numbers.get(p.numbers.clone()).unwrap_or_default(),
-                        xref: s.text.get(p.xref.clone()).unwrap_or_default(),
-                        fields: s.text.get(p.fields.clone()).unwrap_or_default(),
-                    },
-                ),
-            }
+            let Some(token) = p.token else {
+                self.folds.remember(p.key, p.arrived);
+                continue;
+            };
+            let published = Published {
+                key: p.key,
+                token,
+                arrived: p.arrived,
+                expires: p.expires,
+                stored_bytes: p.stored_bytes,
+                numbers: s.numbers.get(p.numbers.clone()).unwrap_or_default(),
+                xref: s.text.get(p.xref.clone()).unwrap_or_default(),
+                fields: s.text.get(p.fields.clone()).unwrap_or_default(),
+            };
+            articles += u64::from(self.folds.publish(moment, &published));
         }
-        shared.generation.fetch_add(1, Ordering::Release);
+        self.folds.came(articles);
         self.sync.wrote(s.bytes);
         Ok(())
     }
@@ -390,16 +410,18 @@ impl Writer {
     fn prepare(
         &mut self,
         entry: &Entry<'_>,
+        known: bool,
         packed: Option<&Packed>,
-        table: &GroupTable,
+        moment: &Moment<'_>,
         s: &mut Scratch,
     ) -> Option<Outcome> {
-        let (key, arrived) = match entry {
-            Entry::Article(f) => (f.key, f.arrived),
-            Entry::Remember { key, arrived } => (*key, *arrived),
+        let key = entry.key();
+        let arrived = match entry {
+            Entry::Article(f) => f.arrived,
+            Entry::Remember { arrived, .. } => *arrived,
         };
         let arrived = u32::try_from(arrived).unwrap_or(u32::MAX);
-        if s.keys.contains(&key.0) || !matches!(self.folds.shared.history.lookup(&key), Found::None) {
+        if known || s.keys.contains(&key.0) {
             return Some(Outcome::Duplicate);
         }
         if let Entry::Article(f) = entry
@@ -409,7 +431,7 @@ impl Writer {
         }
         let token = match entry {
             Entry::Remember { .. } => None,
-            Entry::Article(f) => match self.place(f, packed, table, s) {
+            Entry::Article(f) => match self.place(f, packed, moment, s) {
                 Place::Later => return None,
                 Place::NoRoom => return Some(Outcome::Full),
                 Place::Nowhere | Place::Full(_) => return Some(Outcome::Unfit),
@@ -419,7 +441,7 @@ impl Writer {
                 }
                 Place::At(token, volume) => {
                     let packed = packed.filter(|p| p.class == usize::from(token.class));
-                    Some(self.put_article(f, packed, table, (token, volume), arrived, s))
+                    Some(self.put_article(f, packed, moment, (token, volume), arrived, s))
                 }
             },
         };
@@ -443,14 +465,15 @@ impl Writer {
         &mut self,
         f: &Filing<'_>,
         packed: Option<&Packed>,
-        table: &GroupTable,
+        moment: &Moment<'_>,
         (token, volume): (Token, usize),
         arrived: u32,
         s: &mut Scratch,
     ) -> Token {
         let numbers = self.give_numbers(f, s);
-        let token = self.settle(f, (token, volume), arrived, &numbers, s);
-        self.folds.put_xref(table, s.numbers.get(numbers.clone()).unwrap_or_default(), &mut s.xref);
+        let Some(v) = moment.volumes.all().get(volume) else { return token };
+        let token = self.settle(f, (token, &**v), arrived, &numbers, s);
+        self.folds.put_xref(moment.groups, s.numbers.get(numbers.clone()).unwrap_or_default(), &mut s.xref);
         let xref = append(&mut s.text, &s.xref);
         const NAME: &[u8] = b"Xref: ";
         let xref_line_bytes = NAME.len() + s.xref.len() + 2;
@@ -492,8 +515,6 @@ impl Writer {
         if let Some(record) = stage.get_mut(start..) {
             record::seal(record);
         }
-        let volumes = self.folds.shared.volumes.load();
-        let Some(v) = volumes.all().get(volume) else { return token };
         let padded = v.padded(stage.len() - start);
         stage.resize(start + padded as usize, 0);
         let head = v.behind(token.place, padded);
@@ -510,7 +531,7 @@ impl Writer {
             *planned = Some(head);
         }
         if let Some(class) = self.classes.get_mut(usize::from(token.class)) {
-            class.stored(&**v, head);
+            class.stored(&**v, head, padded);
         }
         s.bytes += padded;
         s.keys.insert(f.key.0);

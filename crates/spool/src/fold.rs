@@ -13,7 +13,7 @@ use crate::history::{Found, History};
 use crate::journal::{ArticleRow, GroupRow, Row, VolumeRow};
 use crate::kept::{KeptEntry, KeptList};
 use crate::key::{Key, KeyHasher};
-use crate::method::{Volume, Volumes};
+use crate::method::{Volume, VolumeTable, Volumes};
 use crate::overview::{RowEntry, Segments};
 use crate::packing::Packing;
 use crate::promise::GroupNumbers;
@@ -63,6 +63,15 @@ pub(crate) struct Published<'a> {
     pub xref: &'a [u8],
     /// Overview fields from subject to line count.
     pub fields: &'a [u8],
+}
+
+/// What stays the same while the articles of a part are published.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment<'a> {
+    pub groups: &'a GroupTable,
+    pub volumes: &'a VolumeTable,
+    /// Unix seconds.
+    pub now: u64,
 }
 
 /// The writing side of all folds.
@@ -125,9 +134,7 @@ impl Folds {
     }
 
     fn note(&mut self, what: &str, result: io::Result<()>) {
-        if let Err(e) = result {
-            self.failed.get_or_insert_with(|| format!("cannot write {what}: {e}"));
-        }
+        note(&mut self.failed, what, result);
     }
 
     /// Moves a volume's write position; the articles displaced stop being named in the same moment (CNFS-11, CNFS-33).
@@ -179,24 +186,24 @@ impl Folds {
         Ok(())
     }
 
-    /// Makes an accepted article known: history, residents, numbers, overview.
-    pub fn publish(&mut self, table: &GroupTable, a: &Published<'_>) {
-        let shared = self.shared.clone();
+    /// Makes an accepted article known: history, residents, numbers, overview. True if it lives, which is to be told to
+    /// [`Folds::came`].
+    pub fn publish(&mut self, moment: &Moment<'_>, a: &Published<'_>) -> bool {
+        let Self { shared, residents, kept, segments, failed, .. } = self;
         if let Err(e) = shared.history.insert(a.key, Some(a.token), a.arrived) {
             // Nothing names what history does not know: a restart brings it back from its row.
-            return self.note("history", Err(e));
+            note(failed, "history", Err(e));
+            return false;
         }
-        let volumes = shared.volumes.load();
-        let index = volumes.index(a.token.volume);
+        let index = moment.volumes.index(a.token.volume);
         let (Some(volume), Some(residents)) =
-            (index.and_then(|i| volumes.all().get(i)), index.and_then(|i| self.residents.get_mut(i)))
+            (index.and_then(|i| moment.volumes.all().get(i)), index.and_then(|i| residents.get_mut(i)))
         else {
             // Replay of what lay in a volume that is no longer there: known, but gone.
-            return;
+            return false;
         };
         volume.mark_alive(a.token.place);
-        let now = unix_now();
-        let list = index.and_then(|i| self.kept.get_mut(i)).and_then(Option::as_mut);
+        let list = index.and_then(|i| kept.get_mut(i)).and_then(Option::as_mut);
         let pushed = match list {
             Some(list) => list.push(&KeptEntry {
                 place: a.token.place,
@@ -209,18 +216,17 @@ impl Folds {
             }),
             None => residents.push(a.token.place, a.arrived, a.numbers),
         };
-        self.note("residents", pushed);
+        note(failed, "residents", pushed);
         let row_bytes_max = ROW_FRAME_BYTES_MAX + a.fields.len() + a.xref.len();
         let block_text_bytes = shared.config.overview.block_text_bytes;
         for (id, number) in a.numbers {
-            let Some(group) = table.get(*id) else { continue };
+            let Some(group) = moment.groups.get(*id) else { continue };
             let mut state = group.state();
             let state = &mut *state;
+            state.touch(*number);
             if state.overview.is_full(*number, row_bytes_max, block_text_bytes) {
-                let closed = state.overview.close(*id, &state.live, &mut self.segments);
-                if let Err(e) = closed {
-                    self.failed.get_or_insert_with(|| format!("cannot write overview: {e}"));
-                }
+                let closed = state.overview.close(*id, &state.live, segments);
+                note(failed, "overview", closed);
             }
             let entry = RowEntry { number: *number, end: 0, token: a.token, arrived: a.arrived };
             state.overview.push(entry, row_bytes_max, |text| {
@@ -232,10 +238,16 @@ impl Folds {
                 text.extend_from_slice(b"\r\n");
             });
             state.live.insert(*number);
-            state.changed = now;
+            state.changed = moment.now;
             state.high = state.high.max(*number);
         }
-        shared.articles.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Counts articles that were published and live.
+    pub fn came(&self, articles: u64) {
+        self.shared.articles.fetch_add(articles, Ordering::Relaxed);
+        self.shared.generation.fetch_add(1, Ordering::Release);
     }
 
     /// Remembers a Message-ID without an article.
@@ -445,18 +457,19 @@ impl Folds {
         let mut numbers = std::mem::take(&mut self.scratch);
         let mut xref = std::mem::take(&mut self.xref);
         a.numbers(&mut numbers);
-        let table = self.shared.groups.snapshot();
-        self.put_xref(&table, &numbers, &mut xref);
+        let shared = self.shared.clone();
+        let (groups, volumes) = (shared.groups.table(), shared.volumes.load());
+        self.put_xref(&groups, &numbers, &mut xref);
         let fields = a.fields;
         let (key, token, arrived) = (a.key, a.token, a.arrived);
         let (expires, stored_bytes) = (a.expires, a.stored_bytes);
-        self.publish(
-            &table,
+        let lives = self.publish(
+            &Moment { groups: &groups, volumes: &volumes, now: unix_now() },
             &Published { key, token, arrived, expires, stored_bytes, numbers: &numbers, xref: &xref, fields },
         );
+        self.came(u64::from(lives));
         self.scratch = numbers;
         self.xref = xref;
-        self.shared.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -472,5 +485,11 @@ impl Folds {
                 append_decimal(*number, out);
             }
         }
+    }
+}
+
+fn note(failed: &mut Option<String>, what: &str, result: io::Result<()>) {
+    if let Err(e) = result {
+        failed.get_or_insert_with(|| format!("cannot write {what}: {e}"));
     }
 }

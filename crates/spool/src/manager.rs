@@ -5,6 +5,12 @@ use crate::method::{Volume, VolumeTable};
 use crate::token::MethodKind;
 use std::sync::Arc;
 
+/// In interleaved order so much goes to one volume before the next is at turn: enough for the articles of a busy feed's batch to
+/// be written in one call.
+const STRIPE_BYTES_MAX: u64 = 1 << 20;
+/// The same for small volumes, as a part of their area.
+const STRIPE_PART: u64 = 64;
+
 /// A storage class: a method and the volumes it writes to (a "metacycbuff").
 #[derive(Debug)]
 pub(crate) struct Class {
@@ -16,6 +22,8 @@ pub(crate) struct Class {
     order: Order,
     /// Position in `volumes` of the one to write to next.
     pub turn: usize,
+    /// Bytes stored since it is at turn.
+    stripe: u64,
     /// What it promises.
     pub floor: Option<ClassFloor>,
     /// Articles of this class that its overflow took, since the start.
@@ -77,7 +85,7 @@ impl Class {
         // A class that has no buffers has one volume of its own name.
         let own = || vec![config.name.clone()];
         let buffers = if method == MethodKind::Cnfs { config.buffers.clone() } else { own() };
-        Self { method, buffers, volumes: indexes, order, turn, floor, spilled: 0, turned_away: 0 }
+        Self { method, buffers, volumes: indexes, order, turn, stripe: 0, floor, spilled: 0, turned_away: 0 }
     }
 
     /// Writes to its buffers as they are now, but for those that take no more.
@@ -123,12 +131,8 @@ impl Class {
             let leaves = Some((full.volume, full.place));
             return Some(Choice { volume: next.volume, place: next.place, turn, leaves });
         }
-        let (turn, chosen) = match here.filter(|p| may(p.volume, p.end)) {
-            Some(here) => (self.turn, here),
-            None => other(may)?,
-        };
-        let turn = if self.order == Order::Interleave { turn + 1 } else { self.turn };
-        Some(Choice { volume: chosen.volume, place: chosen.place, turn, leaves: None })
+        let chosen = here.filter(|p| may(p.volume, p.end)).or_else(|| other(may).map(|(_, p)| p))?;
+        Some(Choice { volume: chosen.volume, place: chosen.place, turn: self.turn, leaves: None })
     }
 
     /// Whether it can take nothing until there is room again.
@@ -140,10 +144,16 @@ impl Class {
         self.volumes.iter().any(full)
     }
 
-    /// Told of a record's end: a volume filled to the last byte is left in sequential order.
-    pub fn stored(&mut self, volume: &dyn Volume, head: u64) {
-        if self.order == Order::Sequential && volume.offset(head) == Some(0) {
+    /// Told of a record and where it ends: a volume that is full, or has got its stripe, is left for the next.
+    pub fn stored(&mut self, volume: &dyn Volume, head: u64, bytes: u64) {
+        self.stripe += bytes;
+        let is_done = match self.order {
+            Order::Sequential => volume.offset(head) == Some(0),
+            Order::Interleave => self.stripe >= STRIPE_BYTES_MAX.min(volume.area() / STRIPE_PART),
+        };
+        if is_done {
             self.turn += 1;
+            self.stripe = 0;
         }
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct GroupNumbers {
     hurried: bool,
     /// Which storage rules' group condition the group meets.
     pub rule_bits: u64,
+    /// Length of the group's name.
+    pub name_bytes: usize,
 }
 
 /// What giving out a number calls for.
@@ -52,6 +54,7 @@ impl GroupNumbers {
             promised_at: 0,
             hurried: false,
             rule_bits,
+            name_bytes: row.name.len(),
         }
     }
 

@@ -7,10 +7,11 @@
 mod regions;
 
 use crate::checkpoint::Checkpoint;
+use crate::clock::unix_now;
 use crate::config::SpoolConfig;
 use crate::disk::Disk;
 use crate::error::SpoolError;
-use crate::fold::{Folds, Published, Shared};
+use crate::fold::{Folds, Moment, Published, Shared};
 use crate::groups::{Flag, GroupId};
 use crate::history::OldLog;
 use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
@@ -296,7 +297,7 @@ impl Front {
             self.keys.clear();
             let next = region.records.iter().skip(self.at).take(TOUCHED_TOGETHER);
             self.keys.extend(next.map(|r| r.header.key));
-            std::hint::black_box(folds.shared.history.touch(&self.keys));
+            folds.shared.history.touch(&self.keys);
         }
         self.at += 1;
         let header = record.header;
@@ -314,7 +315,8 @@ impl Front {
             }
         }
         folds.next_sequence = folds.next_sequence.max(header.sequence + 1);
-        let table = folds.shared.groups.snapshot();
+        let shared = folds.shared.clone();
+        let table = shared.groups.table();
         if !record.live {
             folds.remember(header.key, header.arrived);
             for (id, number) in numbers {
@@ -337,7 +339,9 @@ impl Front {
             xref: region.xref(record),
             fields: region.fields(record),
         };
-        folds.publish(&table, &published);
+        let moment = Moment { groups: &table, volumes: &shared.volumes.load(), now: unix_now() };
+        let lives = folds.publish(&moment, &published);
+        folds.came(u64::from(lives));
         (header.arrived, true)
     }
 }

@@ -439,7 +439,7 @@ const SPOOL_AND_PEERS: &[Key] = &[
         name: "order",
         kind: Kind::Choice(&["interleave", "sequential"]),
         absent: Absent::Value("\"interleave\""),
-        doc: "\"interleave\": one article to each buffer in turn, which spreads the load over disks; \"sequential\": one \
+        doc: "\"interleave\": each buffer in turn gets a stripe of 1 MiB, which spreads the load over disks; \"sequential\": one \
               buffer is filled to its end before the next.",
         example: "order = \"sequential\"",
     },

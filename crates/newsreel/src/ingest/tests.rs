@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config;
-use spool::{ArticleBuf, Flag, NewGroup, Patience, SimDisk};
+use spool::{ArticleBuf, Flag, Lookup, NewGroup, Patience, SimDisk};
 use std::path::Path;
 
 const CONFIG: &str = r#"

@@ -5,7 +5,7 @@
 
 use hashbrown::HashMap;
 use netnews::nntp::response::code;
-use spool::{Key, Offer, Reservation, Spool};
+use spool::{Key, Offer, Reservation};
 use std::collections::VecDeque;
 
 /// Reservations per connection at most; the oldest is given up for a new one.
@@ -21,8 +21,8 @@ pub(super) struct Offers {
 
 impl Offers {
     /// Answers an offer: 238, 431 or 438.
-    pub fn answer(&mut self, spool: &Spool, key: Key) -> u16 {
-        match spool.reserve(key) {
+    pub fn answer(&mut self, key: Key, offer: Offer) -> u16 {
+        match offer {
             Offer::Have => code::CHECK_NOT_WANTED,
             // Who asks again for what it was told to send is told so again.
             Offer::InFlight if self.waiting.contains_key(&key) => code::CHECK_SEND,

@@ -4,12 +4,13 @@
 //! the writer; plans only, nothing is written here. Sources: CNFS-04, CNFS-20 to CNFS-26.
 
 use super::{Filing, GROUPS_MAX, PART_BYTES_MAX, Prepared, Scratch, Writer};
-use crate::groups::{GroupId, GroupTable};
+use crate::fold::Moment;
+use crate::groups::GroupId;
 use crate::history::Found;
 use crate::journal::Row;
 use crate::key::Key;
-use crate::method::Placing;
 use crate::method::cnfs::record;
+use crate::method::{Placing, Volume};
 use crate::packing::Packed;
 use crate::rules::Traits;
 use crate::token::{MethodKind, Token};
@@ -50,13 +51,13 @@ impl Writer {
         &mut self,
         f: &Filing<'_>,
         packed: Option<&Packed>,
-        table: &GroupTable,
+        moment: &Moment<'_>,
         s: &mut Scratch,
     ) -> Place {
         let Some(first) = self.class_of(f) else { return Place::Nowhere };
         // An upper bound: the Xref line's length depends on the numbers.
         let xref_bytes_max =
-            self.folds.identity.len() + 16 + names_bytes(table, f.groups) + f.groups.len() * 24;
+            self.folds.identity.len() + 16 + self.names_bytes(f.groups) + f.groups.len() * 24;
         let mut number = first;
         // What its class has promised to keep is not displaced: the article goes to the overflow instead.
         for _ in 0..self.classes.len() {
@@ -65,7 +66,7 @@ impl Writer {
                 None => article_bytes(f) as usize + record::END.len(),
             };
             let len = record::HEADER_BYTES + xref_bytes_max + data_bytes;
-            match self.place_in(number, len, f.arrived, s) {
+            match self.place_in(moment, number, len, f.arrived, s) {
                 Place::Full(Some(overflow)) => number = overflow,
                 Place::Full(None) => break,
                 Place::Later => return Place::Later,
@@ -83,8 +84,19 @@ impl Writer {
         Place::Nowhere
     }
 
+    fn names_bytes(&self, groups: &[GroupId]) -> usize {
+        groups.iter().filter_map(|g| self.folds.numbers.get(g.0 as usize)).map(|n| n.name_bytes).sum()
+    }
+
     /// Chooses volume and place in a class.
-    fn place_in(&mut self, number: usize, len: usize, arrived: u64, s: &mut Scratch) -> Place {
+    fn place_in(
+        &mut self,
+        moment: &Moment<'_>,
+        number: usize,
+        len: usize,
+        arrived: u64,
+        s: &mut Scratch,
+    ) -> Place {
         let Some(class) = self.classes.get_mut(number) else { return Place::Nowhere };
         if class.method == MethodKind::Trash {
             return Place::Trash(Token {
@@ -94,7 +106,7 @@ impl Writer {
                 place: 0,
             });
         }
-        let volumes = self.folds.shared.volumes.load();
+        let volumes = moment.volumes;
         let (floors, residents) = (&mut self.floors, &mut self.folds.residents);
         let floor = class.floor;
         let mut may = |volume: usize, head: u64| {
@@ -107,8 +119,8 @@ impl Writer {
             // Residents that cannot be read will be told by the displacing itself.
             !floors.would_break(volume, residents, moves, arrived_max).unwrap_or(false)
         };
-        let Some(choice) = class.choose(&volumes, &s.heads, len, &mut may) else {
-            let without = if class.is_full(&volumes, &s.heads) { Place::NoRoom } else { Place::Nowhere };
+        let Some(choice) = class.choose(volumes, &s.heads, len, &mut may) else {
+            let without = if class.is_full(volumes, &s.heads) { Place::NoRoom } else { Place::Nowhere };
             return class.floor.map_or(without, |floor| Place::Full(floor.overflow));
         };
         let Some(v) = volumes.all().get(choice.volume) else { return Place::Nowhere };
@@ -131,11 +143,10 @@ impl Writer {
     }
 
     /// No row spoke of a part's articles: methods with a file an article give the names back.
-    pub(super) fn take_back(&self, s: &Scratch) {
-        let volumes = self.folds.shared.volumes.load();
+    pub(super) fn take_back(&self, moment: &Moment<'_>, s: &Scratch) {
         for p in &s.prepared {
             if let Some(token) = p.token
-                && let Some(volume) = volumes.get(token.volume)
+                && let Some(volume) = moment.volumes.get(token.volume)
             {
                 volume.take_back(token.place, p.key, s.numbers.get(p.numbers.clone()).unwrap_or_default());
             }
@@ -146,13 +157,14 @@ impl Writer {
     pub(super) fn settle(
         &self,
         f: &Filing<'_>,
-        (token, volume): (Token, usize),
+        (token, volume): (Token, &dyn Volume),
         arrived: u32,
         numbers: &Range<usize>,
         s: &Scratch,
     ) -> Token {
-        let volumes = self.folds.shared.volumes.load();
-        let Some(volume) = volumes.all().get(volume).filter(|v| v.keeps()) else { return token };
+        if !volume.keeps() {
+            return token;
+        }
         let history = &self.folds.shared.history;
         let is_here = |t: Token, place| t.volume == token.volume && t.place == place;
         let pending = |p: &Prepared, place| p.token.is_some_and(|t| is_here(t, place));
@@ -165,8 +177,4 @@ impl Writer {
             Placing { planned: token.place, message_id: f.message_id, arrived, first, lives: &lives };
         Token { place: volume.settle(&placing), ..token }
     }
-}
-
-fn names_bytes(table: &GroupTable, groups: &[GroupId]) -> usize {
-    groups.iter().map(|g| table.get(*g).map_or(0, |g| g.name.len())).sum()
 }

@@ -14,7 +14,7 @@ const BITS: u64 = WORDS as u64 * 64;
 struct Chunk {
     /// First number divided by [`BITS`].
     index: u64,
-    words: Box<[u64; WORDS]>,
+    words: [u64; WORDS],
 }
 
 impl Chunk {
@@ -67,7 +67,11 @@ impl LiveSet {
     /// Adds a number; false if it was there.
     pub fn insert(&mut self, number: u64) -> bool {
         let at = self.find(number).unwrap_or_else(|at| {
-            self.chunks.insert(at, Chunk { index: number / BITS, words: Box::new([0; WORDS]) });
+            if self.chunks.is_empty() {
+                // Most groups never have a second one.
+                self.chunks.reserve_exact(1);
+            }
+            self.chunks.insert(at, Chunk { index: number / BITS, words: [0; WORDS] });
             at
         });
         let bit = number % BITS;
@@ -99,6 +103,11 @@ impl LiveSet {
     pub fn contains(&self, number: u64) -> bool {
         let bit = number % BITS;
         self.find(number).is_ok_and(|at| self.chunks[at].words[(bit / 64) as usize] & 1 << (bit % 64) != 0)
+    }
+
+    /// Brings what adding `number` will change into the processor's cache. The value means nothing.
+    pub fn touch(&self, number: u64) -> u64 {
+        self.chunks.back().map_or(0, |last| last.index ^ last.words[(number % BITS / 64) as usize])
     }
 
     pub fn count(&self) -> u64 {
@@ -140,7 +149,7 @@ impl LiveSet {
         let Some(from) = number.checked_add(1) else { return 0 };
         let at = self.find(from).unwrap_or_else(|at| at);
         let ones = |words: &[u64]| words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
-        let mut count = self.chunks.iter().skip(at).map(|chunk| ones(&*chunk.words)).sum();
+        let mut count = self.chunks.iter().skip(at).map(|chunk| ones(&chunk.words)).sum();
         // Of the chunk in which `from` lies, what comes before it does not count.
         if let Some(chunk) = self.chunks.get(at).filter(|chunk| chunk.index == from / BITS) {
             let (word, bit) = ((from % BITS / 64) as usize, from % 64);
@@ -162,13 +171,13 @@ impl LiveSet {
 
     /// The chunks as (first number, bits), for the checkpoint.
     pub fn save(&self) -> impl ExactSizeIterator<Item = (u64, &[u64; WORDS])> {
-        self.chunks.iter().map(|c| (c.index * BITS, &*c.words))
+        self.chunks.iter().map(|c| (c.index * BITS, &c.words))
     }
 
     /// Takes a saved chunk back; false if it makes no sense.
     pub fn load(&mut self, first: u64, words: [u64; WORDS]) -> bool {
         let index = first / BITS;
-        let chunk = Chunk { index, words: Box::new(words) };
+        let chunk = Chunk { index, words };
         if !first.is_multiple_of(BITS)
             || chunk.is_empty()
             || self.chunks.back().is_some_and(|c| c.index >= index)

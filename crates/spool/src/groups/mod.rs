@@ -101,20 +101,27 @@ pub struct Marks {
     pub count: u64,
 }
 
-/// The changing part of a group.
+/// The changing part of a group. What every new article changes comes first, so that it lies in few cache lines.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct GroupState {
-    pub flag: Flag,
-    pub description: String,
     /// Highest number ever shown.
     pub high: u64,
     /// When its active entry last changed, Unix seconds; at first when it was made or opened.
     pub changed: u64,
     pub live: LiveSet,
     pub overview: GroupOverview,
+    pub flag: Flag,
+    pub description: String,
 }
 
 impl GroupState {
+    /// Waits for all memory that filing an article under `number` will change at once, instead of for one piece after the
+    /// other: with thousands of groups none of it is in the processor's cache.
+    pub fn touch(&self, number: u64) {
+        std::hint::black_box(self.live.touch(number) ^ self.overview.touch());
+    }
+
     pub fn marks(&self) -> Marks {
         Marks { low: self.live.low().unwrap_or(self.high + 1), high: self.high, count: self.live.count() }
     }
@@ -229,7 +236,7 @@ impl GroupNames {
 /// The table of all groups, as of one moment.
 #[derive(Debug, Default)]
 pub struct GroupTable {
-    by_name: HashMap<Box<str>, GroupId>,
+    by_name: HashMap<Box<[u8]>, GroupId>,
     /// Indexed by [`GroupId`]; `None` where a group was removed.
     by_id: Vec<Option<Arc<Group>>>,
     sorted: Arc<[Arc<Group>]>,
@@ -243,7 +250,7 @@ impl GroupTable {
 
     /// A group's number.
     pub fn id(&self, name: &[u8]) -> Option<GroupId> {
-        self.by_name.get(std::str::from_utf8(name).ok()?).copied()
+        self.by_name.get(name).copied()
     }
 
     /// All groups, by name.
@@ -274,7 +281,7 @@ impl Groups {
         let mut by_name = old.by_name.clone();
         for id in remove {
             if let Some(group) = by_id.get_mut(id.0 as usize).and_then(Option::take) {
-                by_name.remove(&group.name);
+                by_name.remove(group.name.as_bytes());
             }
         }
         for group in add {
@@ -282,7 +289,7 @@ impl Groups {
             if by_id.len() <= at {
                 by_id.resize(at + 1, None);
             }
-            by_name.insert(group.name.clone(), group.id);
+            by_name.insert(group.name.as_bytes().into(), group.id);
             by_id[at] = Some(group);
         }
         let mut sorted: Vec<_> = by_id.iter().flatten().cloned().collect();

@@ -2,16 +2,17 @@
 //! `docs/formats/history.md`.
 //!
 //! Nothing here is ever synced: after a boot it is built again (`rebuild`). Readers take no lock; all that
-//! changes goes through a [`Growth`], which the history keeps behind its writer lock. Invariant: a shard's
-//! bit in a file is set only when the shard there is complete.
+//! changes goes through a [`Growth`], which the history keeps behind its writer lock. Invariants: a shard's
+//! bit in a file is set only when the shard there is complete; the file of a shard's level is shown before
+//! the level, and taken away only after no shard is of it.
 
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 
 use super::invalid_data;
 use super::shard::{BUCKET_SLOTS, BUCKET_WORDS, Shard, TAG_BITS};
@@ -36,11 +37,27 @@ const COUNT_PERCENT: usize = 80;
 /// A rebuild chooses the level so that at most this share of the slots is used.
 const REBUILD_PERCENT: u64 = 60;
 
+/// Levels there can be.
+const LEVELS: usize = TAG_BITS as usize + 1;
+
 /// The index as readers see it.
 #[derive(Debug)]
 pub(super) struct Index {
     shard_bits: u32,
-    shards: Box<[ArcSwap<Shard>]>,
+    /// By shard: the level of the file it is in.
+    levels: Box<[AtomicU8]>,
+    files: ArcSwap<Files>,
+}
+
+/// The mapped files by level.
+#[derive(Debug, Default)]
+struct Files([Option<Arc<dyn Mapping>>; LEVELS]);
+
+/// The index during some look-ups.
+#[derive(Debug)]
+pub(super) struct Reader<'i> {
+    index: &'i Index,
+    files: Guard<Arc<Files>>,
 }
 
 /// What the writer needs for making shards larger.
@@ -59,6 +76,8 @@ pub(super) struct Growth {
 struct LevelFile {
     level: u32,
     map: Arc<dyn Mapping>,
+    /// How many shards readers look for here: a file without any is of no use.
+    used_by: usize,
 }
 
 impl Index {
@@ -73,51 +92,102 @@ impl Index {
         (key.0 >> 1 >> (u128::BITS - 1 - self.shard_bits)) as usize
     }
 
+    /// For some look-ups. It holds on to files, so it is not to be kept.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader { index: self, files: self.files.load() }
+    }
+
+    fn level(&self, shard: usize) -> Option<u32> {
+        self.levels.get(shard).map(|level| u32::from(level.load(Ordering::Acquire)))
+    }
+
+    fn set_level(&self, shard: usize, to: u32) {
+        if let Some(level) = self.levels.get(shard) {
+            level.store(to as u8, Ordering::Release);
+        }
+    }
+}
+
+impl Files {
+    fn of(files: &[LevelFile]) -> Self {
+        let mut all = Self::default();
+        for file in files {
+            if let Some(slot) = all.0.get_mut(file.level as usize) {
+                *slot = Some(file.map.clone());
+            }
+        }
+        all
+    }
+
+    fn get(&self, level: u32) -> Option<&Arc<dyn Mapping>> {
+        self.0.get(level as usize)?.as_ref()
+    }
+}
+
+impl Reader<'_> {
+    /// A shard where it is now.
+    fn shard(&mut self, number: usize) -> Option<Shard<'_>> {
+        let mut level = self.index.level(number)?;
+        // Has it moved since the files were loaded, they are loaded again.
+        for _ in 0..LEVELS {
+            if self.files.get(level).is_some() {
+                break;
+            }
+            self.files = self.index.files.load();
+            level = self.index.level(number)?;
+        }
+        self.files.get(level).map(|map| shard_in(&**map, number, level))
+    }
+
     /// As [`Shard::touch`].
-    pub fn touch(&self, key: &Key) -> u64 {
-        let (shard, tag) = self.place(key);
-        self.shards.get(shard).map_or(0, |shard| shard.load().touch(tag))
+    pub fn touch(&mut self, key: &Key) -> u64 {
+        let (shard, tag) = self.index.place(key);
+        self.shard(shard).map_or(0, |shard| shard.touch(tag))
     }
 
     /// As [`Shard::find`].
     pub fn find<T>(
-        &self,
+        &mut self,
         key: &Key,
         living: &Range<u64>,
         matches: impl FnMut(u64) -> Option<T>,
     ) -> Option<T> {
-        let (shard, tag) = self.place(key);
-        self.shards.get(shard)?.load().find(tag, living, matches)
+        let (shard, tag) = self.index.place(key);
+        self.shard(shard)?.find(tag, living, matches)
     }
 
     /// As [`Shard::check`], for all shards: tells shard and position.
     pub fn check(
-        &self,
+        &mut self,
         living: &Range<u64>,
         place: &mut dyn FnMut(u64) -> Option<(usize, u32)>,
         found: &mut dyn FnMut(usize, usize),
     ) {
-        for (number, shard) in self.shards.iter().enumerate() {
+        for number in 0..self.index.levels.len() {
             let mut fits = |record, tag| place(record).is_none_or(|place| place == (number, tag));
-            shard.load().check(living, &mut fits, &mut |at| found(number, at));
+            if let Some(shard) = self.shard(number) {
+                shard.check(living, &mut fits, &mut |at| found(number, at));
+            }
         }
     }
 
     /// As [`Shard::mend`].
     pub fn mend(
-        &self,
+        &mut self,
         (shard, at): (usize, usize),
         living: &Range<u64>,
         place: &mut dyn FnMut(u64) -> Option<(usize, u32)>,
     ) {
         let mut fits = |record, tag| place(record).is_none_or(|place| place == (shard, tag));
-        self.shards.get(shard).inspect(|s| s.load().mend(at, living, &mut fits));
+        if let Some(shard) = self.shard(shard) {
+            shard.mend(at, living, &mut fits);
+        }
     }
 
-    /// As [`Shard::insert`]; there is always room after [`Growth::make_room`].
-    pub fn insert(&self, key: &Key, number: u64, living: &Range<u64>) -> bool {
-        let (shard, tag) = self.place(key);
-        self.shards.get(shard).is_some_and(|shard| shard.load().insert(tag, number, living))
+    /// As [`Shard::insert`], for who has made room.
+    pub fn insert(&mut self, key: &Key, number: u64, living: &Range<u64>) -> bool {
+        let (shard, tag) = self.index.place(key);
+        self.shard(shard).is_some_and(|shard| shard.insert(tag, number, living))
     }
 }
 
@@ -131,14 +201,15 @@ impl Growth {
                 None => disk.remove(&growth.path(level))?,
             }
         }
-        let mut shards = Vec::with_capacity(1 << shard_bits);
+        let mut levels = Vec::with_capacity(1 << shard_bits);
         for number in 0..1 << shard_bits {
-            let newest = growth.files.iter().rev().find(|file| file.has(number));
+            let newest = growth.files.iter_mut().rev().find(|file| file.has(number));
             let Some(file) = newest else { return Ok(None) };
-            shards.push(ArcSwap::from_pointee(file.shard(number)));
+            file.used_by += 1;
+            levels.push(AtomicU8::new(file.level as u8));
         }
-        let index = Index { shard_bits, shards: shards.into() };
-        growth.remove_empty_files(&index)?;
+        let index = growth.index(levels.into());
+        growth.remove_unused_files(&index)?;
         Ok(Some((index, growth)))
     }
 
@@ -152,10 +223,11 @@ impl Growth {
         let slots_at_level_0 = (BUCKET_SLOTS as u64) << shard_bits;
         let wanted = living.saturating_mul(100) / REBUILD_PERCENT;
         let level = (0..TAG_BITS).find(|level| slots_at_level_0 << level >= wanted).unwrap_or(TAG_BITS);
-        let file = growth.make_file(level.max(LEVEL_MIN))?;
-        let shards = (0..1 << shard_bits).map(|number| ArcSwap::from_pointee(file.shard(number))).collect();
+        let mut file = growth.make_file(level.max(LEVEL_MIN))?;
+        file.used_by = 1 << shard_bits;
+        let levels = (0..1 << shard_bits).map(|_| AtomicU8::new(file.level as u8)).collect();
         growth.files.push(file);
-        Ok((Index { shard_bits, shards }, growth))
+        Ok((growth.index(levels), growth))
     }
 
     /// Says that an index from [`Growth::make`] holds all it has to.
@@ -170,6 +242,19 @@ impl Growth {
     fn new(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32) -> Self {
         let room = vec![0; 1 << shard_bits].into();
         Self { disk: disk.clone(), dir: dir.to_path_buf(), shard_bits, files: Vec::new(), room }
+    }
+
+    fn index(&self, levels: Box<[AtomicU8]>) -> Index {
+        Index { shard_bits: self.shard_bits, levels, files: ArcSwap::from_pointee(Files::of(&self.files)) }
+    }
+
+    fn file(&self, level: u32) -> Option<&LevelFile> {
+        self.files.iter().find(|file| file.level == level)
+    }
+
+    fn shard(&self, index: &Index, number: usize) -> Option<Shard<'_>> {
+        let level = index.level(number)?;
+        self.file(level).map(|file| shard_in(&*file.map, number, level))
     }
 
     fn path(&self, level: u32) -> PathBuf {
@@ -196,7 +281,7 @@ impl Growth {
         if file.len()? != words as u64 * 8 {
             return Ok(None);
         }
-        let file = LevelFile { level, map: file.map_words(0, words)? };
+        let file = LevelFile { level, map: file.map_words(0, words)?, used_by: 0 };
         let ours = file.header(MAGIC_WORD) == MAGIC
             && file.header(SHAPE_WORD) == shape(level, self.shard_bits)
             && file.boot_id() == self.disk.boot_id()
@@ -216,7 +301,7 @@ impl Growth {
         let file = self.disk.open(&path, Open::CreateNew)?;
         let words = self.file_words(level);
         file.allocate(words as u64 * 8)?;
-        let file = LevelFile { level, map: file.map_words(0, words)? };
+        let file = LevelFile { level, map: file.map_words(0, words)?, used_by: 0 };
         file.set_header(SHAPE_WORD, shape(level, self.shard_bits));
         file.set_header(MAGIC_WORD, MAGIC);
         Ok(file)
@@ -226,68 +311,71 @@ impl Growth {
     /// be.
     pub fn make_room(&mut self, index: &Index, key: &Key, living: &Range<u64>) -> io::Result<()> {
         let number = index.shard_number(key);
-        let (Some(room), Some(shard)) = (self.room.get_mut(number), index.shards.get(number)) else {
-            return Err(invalid_data("no such history shard"));
-        };
+        let missing = || invalid_data("no such history shard");
+        let room = self.room.get_mut(number).ok_or_else(missing)?;
         if *room > 0 {
             *room -= 1;
             return Ok(());
         }
-        let mut current = shard.load_full();
-        let mut used = current.count_used(living.start);
         let mut moved = false;
-        while used * 100 >= current.slots() * GROW_PERCENT {
-            current = Arc::new(self.move_up(&current, number, living)?);
-            shard.store(current.clone());
-            used = current.count_used(living.start);
+        loop {
+            let shard = self.shard(index, number).ok_or_else(missing)?;
+            let (level, slots, used) = (shard.level(), shard.slots(), shard.count_used(living.start));
+            if used * 100 < slots * GROW_PERCENT {
+                if let Some(room) = self.room.get_mut(number) {
+                    *room = (slots * COUNT_PERCENT / 100).saturating_sub(used + 1);
+                }
+                break;
+            }
+            self.move_up(index, number, level + 1, living)?;
             moved = true;
         }
-        if let Some(room) = self.room.get_mut(number) {
-            *room = (current.slots() * COUNT_PERCENT / 100).saturating_sub(used + 1);
-        }
-        if moved { self.remove_empty_files(index) } else { Ok(()) }
+        if moved { self.remove_unused_files(index) } else { Ok(()) }
     }
 
-    /// Copies a shard into the file of the next level. The caller shows it to the readers.
-    fn move_up(&mut self, shard: &Shard, number: usize, living: &Range<u64>) -> io::Result<Shard> {
-        let level = shard.level() + 1;
+    /// As [`Shard::insert`]; there is always room after [`Growth::make_room`].
+    pub fn insert(&self, index: &Index, key: &Key, number: u64, living: &Range<u64>) -> bool {
+        let (shard, tag) = index.place(key);
+        self.shard(index, shard).is_some_and(|shard| shard.insert(tag, number, living))
+    }
+
+    /// Moves a shard to this level, the next after its own.
+    fn move_up(&mut self, index: &Index, number: usize, level: u32, living: &Range<u64>) -> io::Result<()> {
         if level > TAG_BITS {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "the history index cannot grow further"));
         }
-        let held = self.files.iter().position(|file| file.level == level);
-        let at = match held {
-            Some(at) => at,
-            None => {
-                let file = self.make_file(level)?;
-                file.set_boot_id(self.disk.boot_id());
-                self.files.push(file);
-                self.files.len() - 1
-            }
+        if self.file(level).is_none() {
+            let file = self.make_file(level)?;
+            file.set_boot_id(self.disk.boot_id());
+            self.files.push(file);
+            index.files.store(Arc::new(Files::of(&self.files)));
+        }
+        let (Some(shard), Some(file)) = (self.shard(index, number), self.file(level)) else {
+            return Err(invalid_data("no such history index file"));
         };
-        let file = self.files.get(at).ok_or_else(|| invalid_data("no such history index file"))?;
-        let larger = file.shard(number);
+        let larger = shard_in(&*file.map, number, level);
         larger.clear();
         if !shard.copy_into(&larger, living) {
             return Err(invalid_data("a history shard does not fit into twice its size"));
         }
         file.set(number);
-        Ok(larger)
+        index.set_level(number, level);
+        for file in &mut self.files {
+            file.used_by += usize::from(file.level == level);
+            file.used_by -= usize::from(file.level + 1 == level);
+        }
+        Ok(())
     }
 
-    fn remove_empty_files(&mut self, index: &Index) -> io::Result<()> {
-        if self.files.len() < 2 {
+    fn remove_unused_files(&mut self, index: &Index) -> io::Result<()> {
+        let unused = |file: &LevelFile| file.used_by == 0;
+        let paths: Vec<PathBuf> =
+            self.files.iter().filter(|file| unused(file)).map(|file| self.path(file.level)).collect();
+        if paths.is_empty() {
             return Ok(());
         }
-        let mut used = [false; TAG_BITS as usize + 1];
-        for shard in &index.shards {
-            if let Some(used) = used.get_mut(shard.load().level() as usize) {
-                *used = true;
-            }
-        }
-        let empty = |file: &LevelFile| !used.get(file.level as usize).copied().unwrap_or(true);
-        let paths: Vec<PathBuf> =
-            self.files.iter().filter(|file| empty(file)).map(|file| self.path(file.level)).collect();
-        self.files.retain(|file| !empty(file));
+        self.files.retain(|file| !unused(file));
+        index.files.store(Arc::new(Files::of(&self.files)));
         paths.iter().try_for_each(|path| self.disk.remove(path))
     }
 
@@ -343,9 +431,8 @@ impl LevelFile {
         let beyond = if shards < 64 { self.header(BITS_WORD) >> shards } else { 0 };
         beyond == 0 && (SHAPE_WORD + 1..BITS_WORD).chain(bits_end..HEADER_WORDS).all(|w| self.header(w) == 0)
     }
+}
 
-    fn shard(&self, number: usize) -> Shard {
-        let first_word = HEADER_WORDS + number * (BUCKET_WORDS << self.level);
-        Shard::new(self.map.clone(), first_word, self.level)
-    }
+fn shard_in(map: &dyn Mapping, number: usize, level: u32) -> Shard<'_> {
+    Shard::new(map.words(), HEADER_WORDS + number * (BUCKET_WORDS << level), level)
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 
 use super::record::{RECORD_BYTES, RECORD_WORDS, Words};
 use super::{Checkpoint, invalid_data};
@@ -24,6 +24,12 @@ pub(super) struct Segment {
     file: Arc<dyn DiskFile>,
     map: Arc<dyn Mapping>,
     unsynced: AtomicBool,
+}
+
+/// The segment that the next record goes into; kept by the writer.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    segment: Option<Arc<Segment>>,
 }
 
 /// All segments, ascending.
@@ -104,14 +110,16 @@ impl Log {
         Ok(Segment { number, file, map, unsynced: AtomicBool::new(true) })
     }
 
-    /// Makes sure that record `number`, the next one, has a place. Under the writer lock.
-    pub fn make_room(&self, number: u64) -> io::Result<()> {
+    /// Makes sure that record `number`, the next one, has a place, which is in `tail` then. Under the writer lock.
+    pub fn make_room(&self, number: u64, tail: &mut Tail) -> io::Result<()> {
         let wanted = number >> self.segment_bits;
-        if self.segments.load().list.last().is_some_and(|last| last.number >= wanted) {
+        if tail.segment.as_ref().is_some_and(|segment| segment.number == wanted) {
             return Ok(());
         }
-        let segment = self.make_segment(wanted)?;
-        self.add(segment);
+        if self.segments.load().list.last().is_none_or(|last| last.number < wanted) {
+            self.add(self.make_segment(wanted)?);
+        }
+        tail.segment = self.segments.load().list.iter().find(|segment| segment.number == wanted).cloned();
         Ok(())
     }
 
@@ -155,21 +163,25 @@ impl Log {
         self.segments.load().read(number)
     }
 
-    /// What is there now, for reading many records.
+    /// What is there now, for reading many records; not to be kept.
+    pub fn load(&self) -> Guard<Arc<Segments>> {
+        self.segments.load()
+    }
+
+    /// What is there now, for as long as need be.
     pub fn snapshot(&self) -> Arc<Segments> {
         self.segments.load_full()
     }
 
-    /// Stores a record, word by word. Under the writer lock. False if no segment has its place.
-    pub fn write(&self, number: u64, record: &Words) -> bool {
+    /// Stores the record for which room was made last. Under the writer lock. False if there is none.
+    pub fn write_next(&self, number: u64, record: &Words, tail: &Tail) -> bool {
+        tail.segment.as_ref().is_some_and(|segment| segment.store(number, self.segment_bits, record))
+    }
+
+    /// Stores a record over one that is there. Under the writer lock. False if no segment has its place.
+    pub fn write_over(&self, number: u64, record: &Words) -> bool {
         let segments = self.segments.load();
-        let Some((segment, words)) = segments.place(number) else { return false };
-        for (to, word) in words.iter().zip(record) {
-            to.store(word.to_le(), Ordering::Relaxed);
-        }
-        // Always, and after the words: a sync that misses this store has left the flag set for the next one.
-        segment.unsynced.store(true, Ordering::Release);
-        true
+        segments.segment(number).is_some_and(|segment| segment.store(number, self.segment_bits, record))
     }
 
     /// Makes all records stored before the call durable.
@@ -197,18 +209,34 @@ impl Log {
     }
 }
 
+impl Segment {
+    fn words(&self, number: u64, segment_bits: u32) -> Option<&[AtomicU64]> {
+        let at = number.checked_sub(self.number << segment_bits)? as usize * RECORD_WORDS;
+        self.map.words().get(at..at + RECORD_WORDS)
+    }
+
+    /// Stores a record, word by word; false if its place is not here.
+    fn store(&self, number: u64, segment_bits: u32, record: &Words) -> bool {
+        let Some(words) = self.words(number, segment_bits) else { return false };
+        for (to, word) in words.iter().zip(record) {
+            to.store(word.to_le(), Ordering::Relaxed);
+        }
+        // Always, and after the words: a sync that misses this store has left the flag set for the next one.
+        self.unsynced.store(true, Ordering::Release);
+        true
+    }
+}
+
 impl Segments {
-    fn place(&self, number: u64) -> Option<(&Segment, &[AtomicU64])> {
+    fn segment(&self, number: u64) -> Option<&Segment> {
         let first = self.list.first()?.number;
         let at = usize::try_from((number >> self.segment_bits).checked_sub(first)?).ok()?;
-        let segment = self.list.get(at)?;
-        let word = (number & ((1 << self.segment_bits) - 1)) as usize * RECORD_WORDS;
-        Some((segment, segment.map.words().get(word..word + RECORD_WORDS)?))
+        self.list.get(at).map(|segment| &**segment)
     }
 
     /// The words of a record; `None` if no segment has it.
     pub fn read(&self, number: u64) -> Option<Words> {
-        let (_, words) = self.place(number)?;
+        let words = self.segment(number)?.words(number, self.segment_bits)?;
         let mut record = [0; RECORD_WORDS];
         for (word, from) in record.iter_mut().zip(words) {
             *word = u64::from_le(from.load(Ordering::Relaxed));

@@ -28,10 +28,11 @@ use crate::disk::Disk;
 use crate::key::Key;
 use crate::progress::Progress;
 use crate::token::Token;
-use index::{Growth, Index};
-use log::Log;
+use index::{Growth, Index, Reader};
+use log::{Log, Tail};
 pub(crate) use old::OldLog;
 pub use record::Record;
+use record::Words;
 pub use reservation::{Reservation, Reservations};
 
 /// Records that can ever be numbered.
@@ -69,10 +70,17 @@ pub struct History {
     index: Index,
     first_record: AtomicU64,
     next_record: AtomicU64,
-    writer: Mutex<Growth>,
+    writer: Mutex<Writer>,
     /// Held while a record is written over, so that a reader that met it half-written can wait.
     replacing: Mutex<()>,
     disk: Arc<dyn Disk>,
+}
+
+/// What only who inserts needs.
+#[derive(Debug)]
+struct Writer {
+    growth: Growth,
+    tail: Tail,
 }
 
 impl History {
@@ -116,7 +124,7 @@ impl History {
             index,
             first_record: AtomicU64::new(living.start),
             next_record: AtomicU64::new(living.end),
-            writer: Mutex::new(growth),
+            writer: Mutex::new(Writer { growth, tail: Tail::default() }),
             replacing: Mutex::new(()),
             disk,
         })
@@ -128,31 +136,43 @@ impl History {
 
     /// What is known of a Message-ID.
     pub fn lookup(&self, key: &Key) -> Found {
-        let found = self.index.find(key, &self.living(), |number| self.record_of(key, number));
-        match found {
+        self.look_up(key, &self.living(), &mut self.index.reader(), |number| self.log.read(number))
+    }
+
+    /// What is known of many. They are fetched together, so that the processor waits for memory once and not for each.
+    pub fn lookup_all(&self, keys: &[Key], found: &mut Vec<Found>) {
+        let (living, mut index, log) = (self.living(), self.index.reader(), self.log.load());
+        touch(keys, &living, &mut index, |number| log.read(number));
+        found
+            .extend(keys.iter().map(|key| self.look_up(key, &living, &mut index, |number| log.read(number))));
+    }
+
+    fn look_up(
+        &self,
+        key: &Key,
+        living: &Range<u64>,
+        index: &mut Reader<'_>,
+        read: impl Fn(u64) -> Option<Words>,
+    ) -> Found {
+        match index.find(key, living, |number| self.record_of(key, number, &read)) {
             None => Found::None,
             Some(Record { token: None, arrived, .. }) => Found::Remembered { arrived },
             Some(Record { token: Some(token), arrived, .. }) => Found::At(token, arrived),
         }
     }
 
-    /// Brings what look-ups of these keys will read into the processor's cache, waiting for memory for all at once
-    /// instead of one after the other. The value means nothing.
-    pub fn touch(&self, keys: &[Key]) -> u64 {
-        let buckets = keys.iter().fold(0, |sum, key| sum ^ self.index.touch(key));
-        let living = self.living();
-        let first_word = |number| self.log.read(number).map(|words| words[0]);
-        keys.iter().fold(buckets, |sum, key| sum ^ self.index.find(key, &living, first_word).unwrap_or(0))
+    /// To be called before something is done for each of these keys: as [`History::lookup_all`] fetches what that will read.
+    pub fn touch(&self, keys: &[Key]) {
+        touch(keys, &self.living(), &mut self.index.reader(), |number| self.log.read(number));
     }
 
     /// The record at `number`, if it is one of `key` and whole.
-    fn record_of(&self, key: &Key, number: u64) -> Option<Record> {
-        let words =
-            self.log.read(number).filter(|words| record::raw_key_bits(words) == record::key_bits(key))?;
+    fn record_of(&self, key: &Key, number: u64, read: impl Fn(u64) -> Option<Words>) -> Option<Record> {
+        let words = read(number).filter(|words| record::raw_key_bits(words) == record::key_bits(key))?;
         record::decode(&words, number).or_else(|| {
             // Damaged, or being written over just now.
             let _whole = self.replacing.lock();
-            record::decode(&self.log.read(number)?, number)
+            record::decode(&read(number)?, number)
         })
     }
 
@@ -162,7 +182,8 @@ impl History {
     /// # Errors
     /// What the disk said as a file had to grow; then nothing was entered.
     pub fn insert(&self, key: Key, token: Option<Token>, arrived: u32) -> io::Result<u64> {
-        let mut growth = self.writer.lock();
+        let mut writer = self.writer.lock();
+        let Writer { growth, tail } = &mut *writer;
         let living = self.living();
         let number = living.end;
         if number >= RECORDS_MAX {
@@ -171,14 +192,14 @@ impl History {
                 "the history has used up its record numbers",
             ));
         }
-        self.log.make_room(number)?;
+        self.log.make_room(number, tail)?;
         growth.make_room(&self.index, &key, &living)?;
-        if !self.log.write(number, &record::encode(&key, token, arrived, number)) {
+        if !self.log.write_next(number, &record::encode(&key, token, arrived, number), tail) {
             return Err(invalid_data("the history log has no place for its next record"));
         }
         // A stale slot may name this number already: the record comes first, then the bound, then the slot.
         self.next_record.store(number + 1, Ordering::Release);
-        if !self.index.insert(&key, number, &living) {
+        if !growth.insert(&self.index, &key, number, &living) {
             return Err(invalid_data("a shard of the history index is full"));
         }
         Ok(number)
@@ -189,21 +210,21 @@ impl History {
     pub fn replace(&self, key: &Key, token: Option<Token>) -> bool {
         let _writer = self.writer.lock();
         let bits = record::key_bits(key);
-        let found = self.index.find(key, &self.living(), |number| {
+        let found = self.index.reader().find(key, &self.living(), |number| {
             let words = self.log.read(number).filter(|words| record::raw_key_bits(words) == bits)?;
             Some((number, record::raw_arrived(&words)))
         });
         let Some((number, arrived)) = found else { return false };
         let _replacing = self.replacing.lock();
-        self.log.write(number, &record::encode(key, token, arrived, number))
+        self.log.write_over(number, &record::encode(key, token, arrived, number))
     }
 
     /// Enters a record into the index that has no slot there. False if there is no room.
     pub fn enter_index(&self, key: &Key, number: u64) -> bool {
-        let _writer = self.writer.lock();
+        let writer = self.writer.lock();
         let living = self.living();
-        let found = self.index.find(key, &living, |candidate| (candidate == number).then_some(()));
-        found.is_some() || self.index.insert(key, number, &living)
+        let found = self.index.reader().find(key, &living, |candidate| (candidate == number).then_some(()));
+        found.is_some() || writer.growth.insert(&self.index, key, number, &living)
     }
 
     /// Writes an empty entry over a damaged record: one of a key that no Message-ID has, remembered as of the record before.
@@ -221,7 +242,7 @@ impl History {
         let neighbour = number.checked_sub(1).filter(|n| living.contains(n)).unwrap_or(number + 1);
         let arrived = self.log.read(neighbour).map_or(0, |words| record::raw_arrived(&words));
         let _replacing = self.replacing.lock();
-        if self.log.write(number, &record::encode(&Key(0), None, arrived, number)) {
+        if self.log.write_over(number, &record::encode(&Key(0), None, arrived, number)) {
             return Ok(());
         }
         Err(invalid_data("the history log has no place for this record"))
@@ -319,14 +340,15 @@ impl History {
     pub fn is_indexed(&self, number: u64, record: &Record) -> bool {
         let here = |candidate| (candidate == number).then_some(());
         // An entry that was emptied needs no slot.
-        record.key_bits == 0 || self.index.find(&Key(record.key_bits), &self.living(), here).is_some()
+        record.key_bits == 0
+            || self.index.reader().find(&Key(record.key_bits), &self.living(), here).is_some()
     }
 
     /// Calls `found` with each word of the index that is damaged: which one, for [`History::mend_index`].
     pub fn check_index(&self, found: &mut dyn FnMut((usize, usize))) {
         let segments = self.log.snapshot();
         let mut place = |number| self.place_of(&segments, number);
-        self.index.check(&self.living(), &mut place, &mut |shard, at| found((shard, at)));
+        self.index.reader().check(&self.living(), &mut place, &mut |shard, at| found((shard, at)));
     }
 
     /// Where a record's slot belongs; `None` if it needs none, or is damaged itself.
@@ -339,7 +361,7 @@ impl History {
     pub fn mend_index(&self, word: (usize, usize)) {
         let _writer = self.writer.lock();
         let segments = self.log.snapshot();
-        self.index.mend(word, &self.living(), &mut |number| self.place_of(&segments, number));
+        self.index.reader().mend(word, &self.living(), &mut |number| self.place_of(&segments, number));
     }
 
     /// Bytes of the log's files.
@@ -349,8 +371,16 @@ impl History {
 
     /// Bytes of the index's files. They are mapped: this is what should be in memory for quick look-ups.
     pub fn index_bytes(&self) -> u64 {
-        self.writer.lock().bytes()
+        self.writer.lock().growth.bytes()
     }
+}
+
+/// Brings what look-ups of these keys will read into the processor's cache: the buckets of all, then the records.
+fn touch(keys: &[Key], living: &Range<u64>, index: &mut Reader<'_>, read: impl Fn(u64) -> Option<Words>) {
+    let buckets = keys.iter().fold(0, |sum, key| sum ^ index.touch(key));
+    let first_word = |number| read(number).map(|words| words[0]);
+    let records = keys.iter().fold(0, |sum, key| sum ^ index.find(key, living, first_word).unwrap_or(0));
+    std::hint::black_box(buckets ^ records);
 }
 
 fn invalid_data(what: &str) -> io::Error {

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::index::Index;
+use super::index::{Index, Reader};
 use super::log::{Log, Segments};
 use super::record::raw_key_bits;
 use crate::key::Key;
@@ -43,6 +43,7 @@ pub(super) fn fill(index: &Index, log: &Log, living: &Range<u64>, progress: &dyn
 /// Inserts the records whose shard number leaves `part` when divided by the number of threads.
 fn fill_shards(index: &Index, log: &Segments, living: &Range<u64>, part: usize, step: &dyn Fn(u64)) -> bool {
     let mut batch = Vec::with_capacity(RECORDS_PER_BATCH);
+    let mut reader = index.reader();
     let mut from = living.start;
     while from < living.end {
         let to = living.end.min(from + RECORDS_PER_STEP);
@@ -53,19 +54,19 @@ fn fill_shards(index: &Index, log: &Segments, living: &Range<u64>, part: usize, 
             if index.place(&key).0 % THREADS == part {
                 batch.push((key, number));
             }
-            if batch.len() == RECORDS_PER_BATCH && !insert_batch(index, &mut batch, living) {
+            if batch.len() == RECORDS_PER_BATCH && !insert_batch(&mut reader, &mut batch, living) {
                 return false;
             }
         }
         step(to - from);
         from = to;
     }
-    insert_batch(index, &mut batch, living)
+    insert_batch(&mut reader, &mut batch, living)
 }
 
 /// Inserts the records in their order. Their buckets are fetched first, so that the processor waits for
 /// memory once for many and not for each.
-fn insert_batch(index: &Index, batch: &mut Vec<(Key, u64)>, living: &Range<u64>) -> bool {
+fn insert_batch(index: &mut Reader<'_>, batch: &mut Vec<(Key, u64)>, living: &Range<u64>) -> bool {
     std::hint::black_box(batch.iter().fold(0, |all, (key, _)| all ^ index.touch(key)));
     batch.drain(..).all(|(key, number)| index.insert(&key, number, living))
 }
@@ -78,6 +79,6 @@ pub(super) fn goes_with(index: &Index, log: &Log, living: &Range<u64>) -> bool {
         let number = living.start + (u128::from(count) * u128::from(n) / u128::from(samples)) as u64 - 1;
         let Some(words) = log.read(number) else { return false };
         let key = Key(raw_key_bits(&words));
-        index.find(&key, living, |candidate| (candidate == number).then_some(())).is_some()
+        index.reader().find(&key, living, |candidate| (candidate == number).then_some(())).is_some()
     })
 }

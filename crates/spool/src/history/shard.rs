@@ -5,10 +5,7 @@
 //! its own.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use crate::disk::Mapping;
 
 /// Bits of a key kept in its slot, from which also the bucket is taken.
 pub(super) const TAG_BITS: u32 = 24;
@@ -24,16 +21,16 @@ type Bucket = [AtomicU64; BUCKET_WORDS];
 
 /// A shard in one index file.
 #[derive(Debug)]
-pub(super) struct Shard {
-    map: Arc<dyn Mapping>,
-    words: Range<usize>,
+pub(super) struct Shard<'m> {
+    buckets: &'m [Bucket],
     level: u32,
 }
 
-impl Shard {
-    /// The shard of 2^`level` buckets that begins at word `first_word` of `map`.
-    pub fn new(map: Arc<dyn Mapping>, first_word: usize, level: u32) -> Self {
-        Self { map, words: first_word..first_word + (BUCKET_WORDS << level), level }
+impl<'m> Shard<'m> {
+    /// The shard of 2^`level` buckets that begins at `first_word` of a file's words.
+    pub fn new(words: &'m [AtomicU64], first_word: usize, level: u32) -> Self {
+        let words = words.get(first_word..first_word + (BUCKET_WORDS << level)).unwrap_or_default();
+        Self { buckets: words.as_chunks().0, level }
     }
 
     /// log2 of the number of buckets.
@@ -46,15 +43,10 @@ impl Shard {
         BUCKET_SLOTS << self.level
     }
 
-    fn buckets(&self) -> &[Bucket] {
-        self.map.words().get(self.words.clone()).unwrap_or_default().as_chunks().0
-    }
-
     /// The buckets in the order of a look-up of `tag`, each once.
     fn chain(&self, tag: u32) -> impl Iterator<Item = &Bucket> {
-        let buckets = self.buckets();
         let home = (u64::from(tag) << self.level >> TAG_BITS) as usize;
-        let (before, after) = buckets.split_at(home.min(buckets.len()));
+        let (before, after) = self.buckets.split_at(home.min(self.buckets.len()));
         after.iter().chain(before)
     }
 
@@ -115,7 +107,7 @@ impl Shard {
         fits: &mut dyn FnMut(u64, u32) -> bool,
         found: &mut dyn FnMut(usize),
     ) {
-        for (at, word) in self.buckets().iter().flatten().enumerate() {
+        for (at, word) in self.buckets.iter().flatten().enumerate() {
             if !is_right(at, load(word), living, fits) {
                 found(at);
             }
@@ -125,7 +117,7 @@ impl Shard {
     /// Mends a word that [`Shard::check`] told, if it is still wrong: a slot becomes empty, and a look-up goes on from the bucket for as
     /// long as any of the present records lives.
     pub fn mend(&self, at: usize, living: &Range<u64>, fits: &mut dyn FnMut(u64, u32) -> bool) {
-        let Some(word) = self.buckets().iter().flatten().nth(at) else { return };
+        let Some(word) = self.buckets.iter().flatten().nth(at) else { return };
         if is_right(at, load(word), living, fits) {
             return;
         }
@@ -141,7 +133,7 @@ impl Shard {
     }
 
     fn slots_within(&self, numbers: &Range<u64>) -> impl Iterator<Item = (u32, u64)> {
-        let slots = self.buckets().iter().flat_map(|[_, slots @ ..]| slots).map(load);
+        let slots = self.buckets.iter().flat_map(|[_, slots @ ..]| slots).map(load);
         slots
             .filter_map(|slot| Some(((slot >> NUMBER_BITS) as u32, number_of(slot)?)))
             .filter(|(_, number)| numbers.contains(number))
@@ -149,13 +141,13 @@ impl Shard {
 
     /// Empties the shard; it must not be in use.
     pub fn clear(&self) {
-        for word in self.buckets().iter().flatten() {
+        for word in self.buckets.iter().flatten() {
             word.store(0, Ordering::Relaxed);
         }
     }
 
     /// Inserts all living slots of this shard into an empty one. False if they do not fit.
-    pub fn copy_into(&self, empty: &Self, living: &Range<u64>) -> bool {
+    pub fn copy_into(&self, empty: &Shard<'_>, living: &Range<u64>) -> bool {
         self.slots_within(living).all(|(tag, number)| empty.insert(tag, number, living))
     }
 }
@@ -188,18 +180,8 @@ fn number_of(word: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    #[derive(Debug)]
-    struct Words(Vec<AtomicU64>);
-
-    impl Mapping for Words {
-        fn words(&self) -> &[AtomicU64] {
-            &self.0
-        }
-    }
-
-    fn shard(level: u32) -> Shard {
-        let words = (0..BUCKET_WORDS << level).map(|_| AtomicU64::new(0)).collect();
-        Shard::new(Arc::new(Words(words)), 0, level)
+    fn words(level: u32) -> Vec<AtomicU64> {
+        (0..BUCKET_WORDS << level).map(|_| AtomicU64::new(0)).collect()
     }
 
     fn found(shard: &Shard, tag: u32, living: &Range<u64>) -> Vec<u64> {
@@ -213,7 +195,8 @@ mod tests {
 
     #[test]
     fn a_full_bucket_goes_on_to_the_next_and_the_last_to_the_first() {
-        let shard = shard(1);
+        let words = words(1);
+        let shard = Shard::new(&words, 0, 1);
         let tag = 0xFF_FFFF;
         for number in 0..14 {
             assert!(shard.insert(tag, number, &(0..number)));
@@ -225,7 +208,8 @@ mod tests {
 
     #[test]
     fn a_look_up_goes_on_while_what_passed_over_lives() {
-        let shard = shard(2);
+        let words = words(2);
+        let shard = Shard::new(&words, 0, 2);
         for number in 0..8 {
             assert!(shard.insert(0, number, &(0..number)));
         }
@@ -240,7 +224,8 @@ mod tests {
 
     #[test]
     fn forgotten_numbers_are_overwritten() {
-        let shard = shard(0);
+        let words = words(0);
+        let shard = Shard::new(&words, 0, 0);
         for number in 0..7 {
             assert!(shard.insert(5, number, &(0..number)));
         }
@@ -255,7 +240,8 @@ mod tests {
 
     #[test]
     fn any_flipped_bit_that_a_look_up_could_meet_is_found_and_mended() {
-        let shard = shard(1);
+        let words = words(1);
+        let shard = Shard::new(&words, 0, 1);
         let tag = |n: u64| if n < 10 { 5 } else { 0xC0_0000 + n as u32 };
         (0..12).for_each(|n| assert!(shard.insert(tag(n), n, &(0..n))));
         let living = 0..12;
@@ -265,7 +251,7 @@ mod tests {
             wrong
         };
         assert!(wrong(&shard).is_empty());
-        let words: Vec<&AtomicU64> = shard.buckets().iter().flatten().collect();
+        let words: Vec<&AtomicU64> = shard.buckets.iter().flatten().collect();
         assert_ne!(load(words[0]), 0);
         for (at, word) in words.iter().enumerate() {
             let before = word.load(Ordering::Relaxed);
@@ -290,7 +276,8 @@ mod tests {
 
     #[test]
     fn moving_keeps_the_living_only() {
-        let (old, new) = (shard(2), shard(3));
+        let (small, large) = (words(2), words(3));
+        let (old, new) = (Shard::new(&small, 0, 2), Shard::new(&large, 0, 3));
         let tag = |n: u64| (n as u32).wrapping_mul(0x9E_3779) & 0xFF_FFFF;
         for number in 0..26 {
             assert!(old.insert(tag(number), number, &(0..number)));

@@ -119,6 +119,13 @@ impl GroupOverview {
         self.open.text.len() + row_bytes_max > block_text_bytes || !block::fits(first.number, number)
     }
 
+    /// Brings what the next push will read and change into the processor's cache. The value means nothing.
+    pub fn touch(&self) -> u64 {
+        let Rows { entries, text } = &self.open;
+        let ends = entries.first().map_or(0, |e| e.number) ^ entries.last().map_or(0, |e| e.number);
+        ends ^ u64::from(text.last().copied().unwrap_or_default())
+    }
+
     /// Writes the open block to a segment, without rows whose article is gone if all are.
     pub fn close(&mut self, group: GroupId, live: &LiveSet, segments: &mut Segments) -> io::Result<()> {
         let living = self.open.entries.iter().filter(|e| live.contains(e.number)).count();
