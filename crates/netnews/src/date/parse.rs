@@ -74,16 +74,19 @@ fn named(names: &[u32], word: &[u8]) -> Option<usize> {
 
 impl Parts {
     fn word(&mut self, word: &[u8]) -> Option<()> {
+        // Nearly every date has these two, and no zone has such a name.
+        if word.len() == 3
+            && let Some(known) = self.month_or_weekday(word)
+        {
+            return known;
+        }
         if let Some(seconds) = zone::named(word) {
             // "GMT+2" and "EST5EDT": the first name counts, an offset after it is added by `signed`.
             self.zone = self.zone.or(Some(seconds));
             return Some(());
         }
-        if let Some(month) = named(&MONTHS, word) {
-            return set(&mut self.month, month as u8 + 1);
-        }
-        if named(&WEEKDAYS, word).is_some() {
-            return Some(());
+        if let Some(known) = self.month_or_weekday(word) {
+            return known;
         }
         match (word, self.time) {
             (b"T" | b"t", None) => Some(()),
@@ -104,6 +107,14 @@ impl Parts {
             // A weekday in another language, at the start.
             (_, None) => (self.month.is_none() && self.numbers[0].is_none()).then_some(()),
         }
+    }
+
+    /// `None` if it is neither; else whether it may stand here.
+    fn month_or_weekday(&mut self, word: &[u8]) -> Option<Option<()>> {
+        if let Some(month) = named(&MONTHS, word) {
+            return Some(set(&mut self.month, month as u8 + 1));
+        }
+        named(&WEEKDAYS, word).map(|_| Some(()))
     }
 
     fn number(&mut self, value: u32, digits: u8) -> Option<()> {
@@ -172,5 +183,17 @@ fn full_year(value: u32, digits: u8) -> Option<i64> {
         2 | 3 => Some(1900 + value),
         4 => Some(value),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_zone_is_called_like_a_month_or_a_weekday() {
+        for name in MONTHS.iter().chain(&WEEKDAYS) {
+            assert_eq!(zone::named(&name.to_be_bytes()[1..]), None);
+        }
     }
 }

@@ -10,8 +10,9 @@ pub(crate) use live::LiveSet;
 use crate::clock::unix_now;
 use crate::overview::GroupOverview;
 use arc_swap::ArcSwap;
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -236,7 +237,9 @@ impl GroupNames {
 /// The table of all groups, as of one moment.
 #[derive(Debug, Default)]
 pub struct GroupTable {
-    by_name: HashMap<Box<[u8]>, GroupId>,
+    /// By the names that the groups themselves have: who looks for a name goes on to the group.
+    by_name: HashTable<GroupId>,
+    hasher: DefaultHashBuilder,
     /// Indexed by [`GroupId`]; `None` where a group was removed.
     by_id: Vec<Option<Arc<Group>>>,
     sorted: Arc<[Arc<Group>]>,
@@ -250,7 +253,41 @@ impl GroupTable {
 
     /// A group's number.
     pub fn id(&self, name: &[u8]) -> Option<GroupId> {
-        self.by_name.get(name).copied()
+        self.by_name.find(self.hash(name), |id| self.is_called(*id, name)).copied()
+    }
+
+    fn is_called(&self, id: GroupId, name: &[u8]) -> bool {
+        self.get(id).is_some_and(|group| group.name.as_bytes() == name)
+    }
+
+    fn hash(&self, name: &[u8]) -> u64 {
+        self.hasher.hash_one(name)
+    }
+
+    /// The same with groups put in and groups taken out.
+    fn changed(&self, add: Vec<Arc<Group>>, remove: &[GroupId]) -> Self {
+        let mut by_id = self.by_id.clone();
+        for id in remove {
+            if let Some(slot) = by_id.get_mut(id.0 as usize) {
+                *slot = None;
+            }
+        }
+        for group in add {
+            let at = group.id.0 as usize;
+            if by_id.len() <= at {
+                by_id.resize(at + 1, None);
+            }
+            by_id[at] = Some(group);
+        }
+        let mut sorted: Vec<_> = by_id.iter().flatten().cloned().collect();
+        sorted.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let name = |id: &GroupId| by_id.get(id.0 as usize).and_then(Option::as_ref).map(|group| &*group.name);
+        let hash = |id: &GroupId| self.hash(name(id).unwrap_or_default().as_bytes());
+        let mut by_name = HashTable::with_capacity(sorted.len());
+        for group in &sorted {
+            by_name.insert_unique(hash(&group.id), group.id, hash);
+        }
+        Self { by_name, hasher: self.hasher.clone(), by_id, sorted: sorted.into() }
     }
 
     /// All groups, by name.
@@ -276,24 +313,6 @@ impl Groups {
 
     /// Puts groups in and takes groups out. Called by the one writer only.
     pub fn replace(&self, add: Vec<Arc<Group>>, remove: &[GroupId]) {
-        let old = self.table.load();
-        let mut by_id = old.by_id.clone();
-        let mut by_name = old.by_name.clone();
-        for id in remove {
-            if let Some(group) = by_id.get_mut(id.0 as usize).and_then(Option::take) {
-                by_name.remove(group.name.as_bytes());
-            }
-        }
-        for group in add {
-            let at = group.id.0 as usize;
-            if by_id.len() <= at {
-                by_id.resize(at + 1, None);
-            }
-            by_name.insert(group.name.as_bytes().into(), group.id);
-            by_id[at] = Some(group);
-        }
-        let mut sorted: Vec<_> = by_id.iter().flatten().cloned().collect();
-        sorted.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        self.table.store(Arc::new(GroupTable { by_name, by_id, sorted: sorted.into() }));
+        self.table.store(Arc::new(self.table.load().changed(add, remove)));
     }
 }
