@@ -22,7 +22,7 @@ pub struct BufferConfig {
 /// How a class picks among its buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// Round-robin, one article each (CNFS-04).
+    /// Round-robin, a stripe each (CNFS-04).
     #[default]
     Interleave,
     /// One buffer until it wraps, then the next.

@@ -4,6 +4,7 @@
 //! n-th call (EIO, ENOSPC) and can crash: what was not synced is then lost, torn or reordered.
 //! Invariant: no other module of this crate opens a file, maps memory or asks for the boot id.
 
+mod ahead;
 mod map;
 mod real;
 mod sim;
@@ -14,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+pub(crate) use ahead::{Ahead, STEP_BYTES_MAX};
 pub use real::RealDisk;
 pub use sim::{CrashKind, SimDisk};
 

@@ -1,7 +1,7 @@
 //! Appends rows to the journal and tells the syncing thread which files to sync.
 
 use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, ROW_BYTES_MAX, Row, checksum, file_name, starts};
-use crate::disk::{Disk, DiskFile, Open};
+use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX};
 use parking_lot::Mutex;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -57,6 +57,7 @@ pub(crate) struct JournalWriter {
     start: u64,
     end: u64,
     pending: Vec<u8>,
+    ahead: Ahead,
     set: Arc<SyncSet>,
 }
 
@@ -108,6 +109,7 @@ impl JournalWriter {
             start,
             end,
             pending: Vec::new(),
+            ahead: Ahead::default(),
             set,
         })
     }
@@ -154,11 +156,14 @@ impl JournalWriter {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let written = self.file.write_all_at(&[IoSlice::new(&self.pending)], self.end - self.start);
-        let len = self.pending.len() as u64;
+        let (at, len) = (self.end - self.start, self.pending.len() as u64);
+        // Behind the last row there are zeros anyhow.
+        let spare = self.ahead.spare(at, len, STEP_BYTES_MAX, STEP_BYTES_MAX);
+        let written = self.file.write_all_at(&[IoSlice::new(&self.pending), IoSlice::new(spare)], at);
         self.pending.clear();
         if let Err(e) = written {
             // What was written of them must never be taken for rows, whatever is written over its beginning.
+            self.ahead.reset();
             self.file.set_len(self.end - self.start)?;
             return Err(e);
         }
@@ -181,6 +186,7 @@ impl JournalWriter {
         self.start = self.end;
         self.end += FILE_HEAD_BYTES;
         self.file = file;
+        self.ahead.reset();
         self.set.written.store(self.end, Ordering::Release);
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! more. The writer is the only one that appends to plain segments; readers hold the open file through an [`Arc`].
 
 use crate::config::OverviewShape;
-use crate::disk::{Disk, DiskFile, Open};
+use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX};
 use crate::groups::GroupId;
 use parking_lot::Mutex;
 use std::io::{self, IoSlice};
@@ -51,6 +51,7 @@ pub(crate) struct Segment {
     /// Latest arrival in it, Unix seconds.
     newest: AtomicU32,
     dirty: AtomicBool,
+    ahead: Ahead,
 }
 
 impl Segment {
@@ -65,6 +66,7 @@ impl Segment {
             blocks: Mutex::default(),
             newest: AtomicU32::new(0),
             dirty: AtomicBool::new(dirty),
+            ahead: Ahead::default(),
         })
     }
 
@@ -90,9 +92,11 @@ impl Segment {
         self.blocks.lock().extend_from_slice(blocks);
     }
 
-    /// Writes `bytes` at `offset`, where nothing is yet.
+    /// Writes `bytes` at `offset`; nothing of value is there or behind it.
     pub fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file.write_all_at(&[IoSlice::new(bytes)], offset)?;
+        let spare = self.ahead.spare(offset, bytes.len() as u64, STEP_BYTES_MAX, STEP_BYTES_MAX);
+        let written = self.file.write_all_at(&[IoSlice::new(bytes), IoSlice::new(spare)], offset);
+        written.inspect_err(|_| self.ahead.reset())?;
         self.dirty.store(true, Ordering::Release);
         Ok(())
     }

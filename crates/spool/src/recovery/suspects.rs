@@ -45,7 +45,8 @@ pub(super) fn give_up_damaged(
         let behind =
             places.get(last + 1).copied().unwrap_or_else(|| places.last().map_or(0, |p| p + volume.block()));
         let head = volume.head_behind(behind).max(volume.head());
-        given_up += last as u64 + 1;
+        // The next one too if it begins in the same step.
+        given_up += places.iter().filter(|place| **place < volume.tail_at(head)).count() as u64;
         journal.push(&Row::Skip { volume: volume.id(), head });
         folds.displace(index, head).map_err(io())?;
     }

@@ -5,9 +5,12 @@
 //! one (`before`), so that every token stays what it was (`docs/formats/cnfs.md`, Growing).
 
 use super::header::{HEADERS_BYTES, SLOT_BYTES};
+use crate::disk::STEP_BYTES_MAX;
 
 /// Smallest article area: room for a few articles.
 const AREA_BYTES_MIN: u64 = 8 << 10;
+/// In small buffers a step is this part of what the first bitmap has room for.
+const STEP_PART: u64 = 8192;
 /// Mapped parts begin at multiples of this.
 const PAGE_BYTES: u64 = 4096;
 
@@ -128,8 +131,23 @@ impl Geometry {
     /// See [`Volume::tail_at`](crate::method::Volume::tail_at). While the cycle at `base` is being written, the one
     /// before goes as far as the write position has come; what the new room holds displaces nothing.
     pub fn tail_at(&self, head: u64) -> u64 {
-        let before = head.saturating_sub(self.before).min(self.base);
-        head.saturating_sub(self.area).max(before)
+        let end = self.step_end(head);
+        let before = end.saturating_sub(self.before).min(self.base);
+        end.saturating_sub(self.area).max(before)
+    }
+
+    /// The end of the step in which a place lies, or of its cycle: up to here nothing lives once the write position is there.
+    pub fn step_end(&self, place: u64) -> u64 {
+        let Some(offset) = self.offset(place) else { return place };
+        let at = self.area_start + offset;
+        place + (at.next_multiple_of(self.step()) - at).min(self.room(place))
+    }
+
+    /// A power of two, in bytes; stays the same when the buffer grows.
+    pub fn step(&self) -> u64 {
+        let made_for = self.area_start.saturating_sub(HEADERS_BYTES).saturating_mul(8 * self.block);
+        let most = (made_for / STEP_PART).clamp(1, STEP_BYTES_MAX);
+        (1 << most.ilog2()).max(self.block)
     }
 
     /// See [`Volume::head_behind`](crate::method::Volume::head_behind).
@@ -195,6 +213,7 @@ mod tests {
             let mut g = Geometry::new(len, block).unwrap();
             let mut head = g.area;
             let mut lies = std::collections::BTreeMap::new();
+            let mut written = Vec::new();
             for _ in 0..600 {
                 if random(40) == 0 {
                     len += (8 << 10) + 512 * random(64);
@@ -206,16 +225,33 @@ mod tests {
                 // The write position may pass over places, as at the end of a cycle.
                 head += block * random(5);
                 lies.insert(g.offset(head).unwrap() / block, head);
+                written.push(head);
                 head += block;
+                // What writing ahead takes.
+                for place in (head..g.step_end(head - 1).max(head)).step_by(block as usize) {
+                    lies.remove(&(g.offset(place).unwrap() / block));
+                }
                 let tail = g.tail_at(head);
-                assert_eq!(g.tail_at(g.head_behind(tail)).max(tail), tail);
+                let behind = g.tail_at(g.head_behind(tail));
+                assert!(
+                    behind < tail + g.step() && behind.max(tail) - tail <= g.step_end(head) - head + g.step()
+                );
                 for (at, place) in lies.iter().filter(|(_, place)| **place >= tail) {
                     assert_eq!(g.offset(*place), Some(at * block), "{place} {g:?}");
                     let (cycle, offset) = (g.cycle(*place), g.offset(*place).unwrap());
                     assert_eq!(g.place_in(cycle, offset), Some(*place));
                 }
+                for place in written.iter().filter(|place| **place >= tail) {
+                    assert_eq!(
+                        lies.get(&(g.offset(*place).unwrap() / block)),
+                        Some(place),
+                        "{g:?} head {head}"
+                    );
+                }
                 // Nothing is dead that was not passed over.
-                let passed = |at: u64| at < g.offset(head).unwrap() / block || g.offset(head) == Some(0);
+                let end = g.step_end(head);
+                let passed =
+                    |at: u64| at * block < g.offset(head).unwrap() + end - head || g.offset(head) == Some(0);
                 for (at, place) in lies.iter().filter(|(_, place)| **place < tail) {
                     assert!(passed(*at) || g.head_behind(*place) < head, "{place} at {at} {g:?} head {head}");
                 }

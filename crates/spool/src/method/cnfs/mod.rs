@@ -11,7 +11,7 @@ pub(crate) mod record;
 
 use super::{Volume, explain_cycle, fetch_record};
 use crate::config::BufferConfig;
-use crate::disk::{Disk, DiskFile, Mapping, Open};
+use crate::disk::{Ahead, Disk, DiskFile, Mapping, Open};
 use crate::error::{ReadError, SpoolError};
 use crate::groups::GroupId;
 use crate::key::Key;
@@ -91,6 +91,8 @@ struct State {
     headers_written: AtomicU64,
     /// Length of the longest run of records written, in bytes.
     longest: AtomicU64,
+    /// Where the file has been written ahead to.
+    ahead: Ahead,
     /// Places cancelled while the buffer is being copied.
     cancelled: Mutex<Option<Vec<u64>>>,
     /// Held during a sync: who finds the buffer clean must know that the sync that cleaned it is through.
@@ -264,6 +266,7 @@ impl Cycbuff {
             dirty: AtomicBool::new(true),
             headers_written: AtomicU64::new(header.map_or(0, |h| h.written)),
             longest: AtomicU64::new(0),
+            ahead: Ahead::default(),
             cancelled: Mutex::default(),
             syncing: Mutex::default(),
         };
@@ -387,7 +390,14 @@ impl Volume for Cycbuff {
 
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         self.state.longest.fetch_max(bytes.len() as u64, Ordering::AcqRel);
-        let written = self.file.write_all_at(&[IoSlice::new(bytes)], self.file_offset(place)?);
+        let (offset, end) = (self.file_offset(place)?, place + bytes.len() as u64);
+        // Nothing lives up to the end of the step.
+        let room = self.geometry.step_end(end.saturating_sub(1)).saturating_sub(end);
+        let spare = self.state.ahead.spare(offset, bytes.len() as u64, room, self.geometry.step());
+        let written = self.file.write_all_at(&[IoSlice::new(bytes), IoSlice::new(spare)], offset);
+        if written.is_err() {
+            self.state.ahead.reset();
+        }
         // After the write: a sync going on meanwhile may have missed it.
         self.state.dirty.store(true, Ordering::Release);
         written
