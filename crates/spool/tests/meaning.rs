@@ -1,7 +1,7 @@
 //! Which bytes of a spool's files mean something: as the format pages say it, from a checkpoint and the places of what lives.
 //!
 //! For `damage`: a flipped bit there must be noticed; anything may stand elsewhere. What means nothing: free space, records
-//! that were overwritten, cancelled or forgotten, padding behind records, slots of the history index that lead to no living record.
+//! that were overwritten, cancelled or forgotten, padding behind records, what was written ahead, slots of the history index that lead to no living record.
 
 use spool::{MethodKind, Token};
 use std::collections::BTreeMap;
@@ -17,6 +17,8 @@ pub struct Told {
     history: Range<u64>,
     /// By number: write position, and the residents' read and written positions.
     volumes: BTreeMap<u16, (u64, Range<u64>)>,
+    /// Lengths of the overview's segments by number.
+    segments: BTreeMap<u64, u64>,
 }
 
 fn varint(bytes: &mut &[u8]) -> u64 {
@@ -58,6 +60,9 @@ impl Told {
             let head = number(&mut c);
             told.volumes.insert(id, (head, number(&mut c)..number(&mut c)));
         }
+        for _ in 0..varint(&mut c) {
+            told.segments.insert(varint(&mut c), varint(&mut c));
+        }
         told
     }
 }
@@ -98,6 +103,9 @@ impl Meaning {
                 (position / PAGE_BYTES * PAGE_BYTES).saturating_sub(numbered() << 22).min(len)
             };
             return some(at(stream.start)..at(stream.end));
+        }
+        if name.contains("/overview/") {
+            return some(0..self.checkpoint.segments[&numbered()].min(len));
         }
         some(0..len)
     }
