@@ -186,8 +186,12 @@ impl Input {
             self.room = budget.read_ahead();
         }
         let size = self.wanted.min(self.limit());
-        if self.buffer.capacity() == 0 && size <= BUFFER_BYTES {
-            self.buffer = pool::take();
+        if self.buffer.capacity() == 0 {
+            if size <= BUFFER_BYTES {
+                self.buffer = pool::take();
+            } else if size <= READ_AHEAD_BYTES {
+                self.buffer = pool::take_large(size);
+            }
         }
         if self.buffer.capacity() < size {
             self.buffer.reserve_exact(size - self.buffer.len());

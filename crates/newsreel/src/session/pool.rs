@@ -3,17 +3,22 @@
 //! Each thread keeps a few; a buffer may come back on another thread than it was taken on. Called by `Input` and
 //! `Output`.
 
+use super::budget::READ_AHEAD_BYTES;
 use std::cell::RefCell;
 
 /// Size of a new buffer.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
-/// Larger buffers are not kept, in bytes.
+/// Longest buffer kept with these, in bytes.
 const KEPT_BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Buffers kept per thread at most.
 const KEPT_BUFFERS_MAX: usize = 64;
+/// Larger ones kept per thread at most: feeds give theirs back whenever they wait, and the allocator would give the memory back to
+/// the system and get it again, zeroed, a hundred times a second.
+const KEPT_LARGE_MAX: usize = 4;
 
 thread_local! {
     static SPARE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    static LARGE: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// An empty buffer with room for at least [`BUFFER_BYTES`].
@@ -21,15 +26,27 @@ pub(super) fn take() -> Vec<u8> {
     SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
 }
 
+/// An empty buffer with room for at least `bytes`, at most [`READ_AHEAD_BYTES`].
+pub(super) fn take_large(bytes: usize) -> Vec<u8> {
+    let kept = LARGE.with_borrow_mut(|large| {
+        let at = large.iter().rposition(|buffer| buffer.capacity() >= bytes)?;
+        Some(large.swap_remove(at))
+    });
+    kept.unwrap_or_else(|| Vec::with_capacity(bytes))
+}
+
 /// Takes a buffer back, with whatever is in it.
 pub(super) fn give(mut buffer: Vec<u8>) {
-    if !(BUFFER_BYTES..=KEPT_BUFFER_BYTES_MAX).contains(&buffer.capacity()) {
-        return;
-    }
     buffer.clear();
-    SPARE.with_borrow_mut(|spare| {
-        if spare.len() < KEPT_BUFFERS_MAX {
-            spare.push(buffer);
+    let keep = |kept: &mut Vec<Vec<u8>>, most: usize, buffer| {
+        if kept.len() < most {
+            kept.push(buffer);
         }
-    });
+    };
+    let bytes = buffer.capacity();
+    if bytes > KEPT_BUFFER_BYTES_MAX && bytes <= READ_AHEAD_BYTES {
+        LARGE.with_borrow_mut(|large| keep(large, KEPT_LARGE_MAX, buffer));
+    } else if (BUFFER_BYTES..=KEPT_BUFFER_BYTES_MAX).contains(&bytes) {
+        SPARE.with_borrow_mut(|spare| keep(spare, KEPT_BUFFERS_MAX, buffer));
+    }
 }
