@@ -311,3 +311,26 @@ fn articles_longer_than_half_a_buffer_follow_each_other() {
     }
     agree(&spool);
 }
+
+/// What a full buffer writes reaches to the end of a step, so that no page need be read first; and nothing that lives is hit.
+#[test]
+fn writes_end_with_zeros_up_to_the_next_step() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (spool, _) = open(&disk, &config("/s", &[("a", 100_000)]));
+    add_groups(&spool, 1);
+    // As `docs/formats/cnfs.md` says it of blocks of 512 bytes.
+    let (area_start, step) = (12_288, 2048);
+    let file = disk.open(Path::new("/s/a.cyc"), Open::Existing).unwrap();
+    for n in 0..300 {
+        commit(&spool, &[News::new(n, 1, 900)]).unwrap();
+        let status = &spool.status().unwrap().buffers[0];
+        let head = area_start + status.free;
+        let end = u64::next_multiple_of(head, step).min(area_start + status.area_bytes);
+        let mut ahead = vec![1; (end - head) as usize];
+        file.read_exact_at(&mut ahead, head).unwrap();
+        assert!(ahead.iter().all(|b| *b == 0), "{n}: behind {head}");
+    }
+    assert!(spool.status().unwrap().buffers[0].cycle >= 3);
+    agree(&spool);
+    assert_eq!(spool.verify(&()).findings, []);
+}
