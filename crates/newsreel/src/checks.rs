@@ -143,7 +143,7 @@ mod tests {
             let head = format!("Path: a!b\r\n{header}Date: {}", date(0));
             let origin = Origin::peer("me.example", 0, &peer(from_peer), "192.0.2.1");
             assert_eq!(judged(&head, &origin, None, site), expected, "{header} {site} {from_peer}");
-            for origin in [Origin::batch("me.example"), Origin::injected("192.0.2.1")] {
+            for origin in [Origin::batch("me.example"), Origin::injected("192.0.2.1", Vec::new())] {
                 assert_eq!(judged(&head, &origin, None, site), expected_of_batch, "{header} {site}");
             }
         }

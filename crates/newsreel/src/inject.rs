@@ -96,11 +96,11 @@ impl Injector {
         let way = self.judge(site, &article, poster, now)?;
         let marks = Marks::of(&article, poster, &self.config, &self.secret);
         self.paces.post(Who::new(poster.user, poster.address), Instant::now()).map_err(Refusal::TooFast)?;
-        let to_moderator = way != Way::File;
+        let to_moderator = matches!(way, Way::Moderator(_));
         let complete = injection::complete(&article, &marks.stamp(&self.config, now, to_moderator));
         let moderated = match way {
-            Way::File => {
-                file(site, poster, &complete).await?;
+            Way::File(groups) => {
+                file(site, poster, groups, &complete).await?;
                 None
             }
             Way::Moderator(group) => {
@@ -135,11 +135,16 @@ impl Injector {
     }
 }
 
-/// Files a complete article.
-async fn file(site: &Site, poster: &Poster<'_>, complete: &[u8]) -> Result<(), Refusal> {
+/// Files a complete article in these of its groups.
+async fn file(
+    site: &Site,
+    poster: &Poster<'_>,
+    groups: Vec<Box<[u8]>>,
+    complete: &[u8],
+) -> Result<(), Refusal> {
     let incoming = Incoming { wire: complete, claimed_id: None };
     let mut dispositions = Vec::new();
-    let origin = Origin::injected(poster.address_text);
+    let origin = Origin::injected(poster.address_text, groups);
     let receipt = site.filer.ingest(&origin, &[incoming], &mut dispositions).await;
     if let Some(ticket) = receipt.ticket {
         site.durable(ticket).await.map_err(|_| Refusal::Trouble)?;

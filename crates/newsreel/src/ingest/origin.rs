@@ -11,14 +11,22 @@ use netnews::path::{self, Diagnostic};
 pub(crate) struct Origin {
     name: Box<str>,
     peer: Option<usize>,
-    /// `None`: all groups.
-    accept: Option<Groups>,
+    accepts: Accepts,
     /// `None`: all that the site accepts.
     distributions: Option<Distributions>,
     /// `None`: the Path is complete already.
     prefix: Option<PathPrefix>,
     /// As storage rules know it.
     for_rules: Box<str>,
+}
+
+/// The groups that articles may be filed in.
+#[derive(Debug)]
+enum Accepts {
+    All,
+    Matching(Groups),
+    /// By the names that the article has for them.
+    These(Vec<Box<[u8]>>),
 }
 
 /// What is put before the Path of a relayed article.
@@ -63,7 +71,10 @@ impl Origin {
         Self {
             name: peer.name.as_str().into(),
             peer: Some(number),
-            accept: (peer.accept.as_str() != "*").then(|| peer.accept.clone()),
+            accepts: match peer.accept.as_str() {
+                "*" => Accepts::All,
+                _ => Accepts::Matching(peer.accept.clone()),
+            },
             distributions: Some(peer.distributions.clone()),
             prefix: Some(PathPrefix::of_peer(identity, &peer.name, address)),
             for_rules: format!("peer {}", peer.name).into(),
@@ -74,20 +85,21 @@ impl Origin {
     pub fn batch(identity: &str) -> Self {
         let prefix = Some(PathPrefix::plain(identity));
         let for_rules = "rnews".into();
-        Self { name: "batch".into(), peer: None, accept: None, distributions: None, prefix, for_rules }
+        let accepts = Accepts::All;
+        Self { name: "batch".into(), peer: None, accepts, distributions: None, prefix, for_rules }
     }
 
-    /// A reader who posts; the injecting agent has completed the article, its Path too.
-    pub fn injected(address: &str) -> Self {
-        let for_rules = "injected".into();
-        Self { name: address.into(), peer: None, accept: None, distributions: None, prefix: None, for_rules }
+    /// A reader who posts; the injecting agent has completed the article, its Path too, and allows it in these groups.
+    pub fn injected(address: &str, groups: Vec<Box<[u8]>>) -> Self {
+        let (accepts, for_rules) = (Accepts::These(groups), "injected".into());
+        Self { name: address.into(), peer: None, accepts, distributions: None, prefix: None, for_rules }
     }
 
     /// Another server's spool on this machine: what it holds was relayed already, and may well have our own name in
     /// its Path.
     pub fn import() -> Self {
-        let for_rules = "import".into();
-        Self { name: "import".into(), peer: None, accept: None, distributions: None, prefix: None, for_rules }
+        let (accepts, for_rules) = (Accepts::All, "import".into());
+        Self { name: "import".into(), peer: None, accepts, distributions: None, prefix: None, for_rules }
     }
 
     /// For the log.
@@ -105,9 +117,13 @@ impl Origin {
         self.peer
     }
 
-    /// Whether the sender may send to `group`.
+    /// Whether the sender may send to the group that an article names so.
     pub fn accepts(&self, group: &[u8]) -> bool {
-        self.accept.as_ref().is_none_or(|accept| accept.matches(group))
+        match &self.accepts {
+            Accepts::All => true,
+            Accepts::Matching(groups) => groups.matches(group),
+            Accepts::These(names) => names.iter().any(|name| **name == *group),
+        }
     }
 
     /// The distributions that the sender may send; `None`: all that the site accepts.
@@ -154,6 +170,6 @@ mod tests {
             assert_eq!(origin.before_path(path), before);
         }
         assert_eq!(Origin::batch("me.example").before_path(b"x!tail"), b"me.example!");
-        assert_eq!(Origin::injected("192.0.2.1").before_path(b"x!tail"), b"");
+        assert_eq!(Origin::injected("192.0.2.1", Vec::new()).before_path(b"x!tail"), b"");
     }
 }

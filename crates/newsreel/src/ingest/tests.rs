@@ -228,5 +228,6 @@ fn rules_see_verdict_origin_path_headers_and_every_group() {
         assert_eq!(class_under(&rule, &batch, wire), expected, "{condition}");
     }
     let rule = "[[rule]]\nclass = \"ram\"\norigin = \"injected\"\n";
-    assert_eq!(class_under(rule, &Origin::injected("192.0.2.1"), &plain), "ram");
+    let injected = Origin::injected("192.0.2.1", vec![b"misc.test"[..].into()]);
+    assert_eq!(class_under(rule, &injected, &plain), "ram");
 }

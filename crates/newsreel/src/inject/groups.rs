@@ -1,23 +1,49 @@
 //! Where a proto-article may go: into its groups, or to a moderator.
 //!
-//! All groups that are carried here and that the poster can see must be open to the poster; those unknown here are other
-//! servers' matter, as long as one is known. Called by `inject`. Sources: RFC 5537 section 3.5 steps 4 and 7, RFC 5536
-//! section 3.1.4 (reserved names), the flags of RFC 6048 section 3.1.
+//! All groups that are carried here and that the poster may read must be open to the poster. All others are other servers'
+//! matter, as long as one is known: a group that the poster may not read is treated as one that is not carried, in what is
+//! answered and in what is filed, so that nobody can post to hidden groups or find out which there are. Called by `inject`.
+//! Sources: RFC 5537 section 3.5 steps 4 and 7, RFC 5536 section 3.1.4 (reserved names), the flags of RFC 6048 section 3.1.
 
 use super::poster::Poster;
 use super::refusal::{Refusal, shown};
+use crate::config::Groups;
 use crate::ingest::carried;
 use netnews::control::{self, Control};
 use netnews::{Article, Known, newsgroups};
-use spool::{Flag, GroupTable};
+use spool::{Flag, Group, GroupTable};
+use std::sync::Arc;
 
 /// Where a proto-article goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Into the spool.
-    File,
+    /// Into the spool, in these of the groups it names and in no other.
+    File(Vec<Box<[u8]>>),
     /// To the moderator of this group.
     Moderator(String),
+}
+
+/// A group of a proto-article that the poster knows of.
+struct Target<'a> {
+    /// As the article names it.
+    name: &'a [u8],
+    /// The group it is filed in: another one if `name` is an alias.
+    group: Arc<Group>,
+    flag: Flag,
+}
+
+impl<'a> Target<'a> {
+    /// `None` if there is no such group, or none that the poster may read.
+    fn find(table: &GroupTable, poster: &Poster<'_>, name: &'a [u8]) -> Option<Self> {
+        let (id, flag) = carried(table, name)?;
+        let target = Self { name, group: table.get(id)?.clone(), flag };
+        target.is_in(&poster.access.read).then_some(target)
+    }
+
+    /// Whether these groups include it, by the name in the article and by its own.
+    fn is_in(&self, groups: &Groups) -> bool {
+        groups.matches(self.name) && groups.matches(self.group.name.as_bytes())
+    }
 }
 
 /// Judges the groups, and the rights to send control messages and approved articles.
@@ -26,41 +52,37 @@ pub(super) fn judge(article: &Article<'_>, poster: &Poster<'_>, table: &GroupTab
     let approved = article.count(Known::Approved) > 0;
     control_permitted(article, poster)?;
     let value = article.header(Known::Newsgroups).unwrap_or_default();
-    let (mut any, mut moderated, mut approves) = (false, None, false);
+    let access = poster.access;
+    let (mut judged, mut moderated, mut approves) = (Vec::new(), None, false);
     for name in newsgroups::split(value) {
-        let Some((id, flag)) = carried(table, name) else {
+        let Some(target) = Target::find(table, poster, name) else {
             reserved(name)?;
             continue;
         };
-        if !poster.access.read.matches(name) {
-            continue;
-        }
-        any = true;
-        if !poster.access.post.matches(name) {
+        if !target.is_in(&access.post) {
             return Err(Refusal::NotYourGroup(shown(name)));
         }
-        match flag {
+        match target.flag {
             Flag::Open => {}
-            Flag::Closed if poster.may_post_closed(name) => {}
+            Flag::Closed if target.is_in(&access.local) => {}
             Flag::Closed => return Err(Refusal::Closed(shown(name))),
             Flag::Refused | Flag::Junk | Flag::Alias(_) => return Err(Refusal::NoArticles(shown(name))),
-            Flag::Moderated if approved && poster.may_approve(name) => approves = true,
+            Flag::Moderated if approved && target.is_in(&access.approve) => approves = true,
             Flag::Moderated if approved => return Err(Refusal::MayNotApprove(shown(name))),
             // A cancel is not submitted to anybody: its key decides.
             Flag::Moderated if is_control => {}
-            Flag::Moderated if moderated.is_none() => {
-                moderated = table.get(id).map(|group| group.name.to_string());
-            }
+            Flag::Moderated if moderated.is_none() => moderated = Some(target.group.name.to_string()),
             Flag::Moderated => {}
         }
+        judged.push(name.into());
     }
-    if !any {
+    if judged.is_empty() {
         return Err(Refusal::NoSuchGroup(shown(value)));
     }
-    if approved && !approves && !poster.may_approve_anything() {
+    if approved && !approves && access.approve.is_empty() {
         return Err(Refusal::MayNotApprove(shown(value)));
     }
-    Ok(moderated.map_or(Way::File, Way::Moderator))
+    Ok(moderated.map_or(Way::File(judged), Way::Moderator))
 }
 
 /// Cancels are for everybody who may post; other control messages for who may approve in the group of their kind.

@@ -46,7 +46,7 @@ impl fmt::Display for Refusal {
             Self::ReservedName(name) => {
                 write!(f, "\"{name}\" is a reserved name, no newsgroup; remove it from Newsgroups")
             }
-            Self::NoSuchGroup(names) => write!(f, "No newsgroup of these is here: {names}"),
+            Self::NoSuchGroup(names) => write!(f, "None of these newsgroups is carried here: {names}"),
             Self::NotYourGroup(name) => write!(f, "Posting to {name} is not permitted to you"),
             Self::Closed(name) => {
                 write!(f, "Posting to {name} is not permitted: it takes articles from other servers only")

@@ -15,6 +15,7 @@ mod clients;
 mod compress;
 mod feeding;
 mod guessing;
+mod hidden;
 mod layers;
 mod lists;
 mod many;

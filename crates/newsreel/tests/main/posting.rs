@@ -109,7 +109,7 @@ fn each_refusal_says_what_to_do() {
             "b",
             "\"example.all.x\" is a reserved name, no newsgroup; remove it from Newsgroups",
         ),
-        (headers("no.such,nor.this", ""), "b", "No newsgroup of these is here: no.such,nor.this"),
+        (headers("no.such,nor.this", ""), "b", "None of these newsgroups is carried here: no.such,nor.this"),
         (headers("control", ""), "b", "Posting to control is not permitted to you"),
         (
             headers("misc.test", "Control: rmgroup misc.test\r\n"),
@@ -238,7 +238,7 @@ fn who_posts_too_fast_waits_longer_and_longer() {
         "another connection, the same address"
     );
     assert!(
-        post(&mut client, &headers("no.such", ""), "b").starts_with("441 No newsgroup"),
+        post(&mut client, &headers("no.such", ""), "b").starts_with("441 None of these newsgroups"),
         "what is wrong is told first"
     );
     std::thread::sleep(std::time::Duration::from_millis(1_050));

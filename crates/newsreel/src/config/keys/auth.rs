@@ -167,7 +167,9 @@ pub(super) const KEYS: &[Key] = &[
         name: "post",
         kind: Kind::Wildmat,
         absent: Absent::Value("\"\""),
-        doc: "The groups they may post to, of those they may read (INN's P). The empty wildmat is none.",
+        doc: "The groups they may post to, of those they may read (INN's P). A post that also names groups which they may \
+              not read is treated as if those were not carried here: it is filed only in the others. The empty wildmat \
+              is none.",
         example: "post = \"*,!announce.*\"",
     },
     Key {

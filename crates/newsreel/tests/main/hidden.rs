@@ -1,0 +1,100 @@
+//! Groups that a poster may not read: to posters they are groups that are not carried here.
+//!
+//! Nothing can be filed in them, and no answer tells whether they exist.
+
+use crate::auth::{add_users, plain, with_access};
+use crate::client::Client;
+use crate::posting::{headers, post};
+use crate::running::Server;
+
+/// fred reads everything; everyone else reads, posts and approves everywhere but in `private.*`.
+const ACCESS: &str = r#"
+[[access]]
+from = "all"
+users = "fred"
+read = "*"
+
+[[access]]
+from = "all"
+read = "*,!private.*,!control.*"
+post = "*,!private.*"
+approve = "*,!private.*"
+local = "*,!private.*"
+"#;
+
+/// Hidden groups with their flags.
+const HIDDEN: &[(&str, &str)] = &[
+    ("private.open", "y"),
+    ("private.closed", "n"),
+    ("private.moderated", "m"),
+    ("private.flood", "j"),
+    ("private.refused", "x"),
+    ("private.alias", "=private.open"),
+    ("private.outward", "=misc.test"),
+    // Its name can be seen, and what it stands for cannot.
+    ("local.inward", "=private.open"),
+];
+
+fn site() -> Server {
+    let server = Server::start_with(with_access(ACCESS));
+    add_users(&server);
+    for (name, flag) in HIDDEN {
+        assert!(server.operate(&["newgroup", name, flag]));
+    }
+    server
+}
+
+fn count(client: &mut Client, group: &str) -> u64 {
+    client.ask(&format!("GROUP {group}")).split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// The answer without what differs from post to post.
+fn told(answer: &str, group: &str) -> String {
+    let answer = answer.replace(group, "GROUP");
+    answer.split_once('<').map_or(answer.clone(), |(text, _)| text.to_owned())
+}
+
+#[test]
+fn a_crosspost_is_filed_only_where_its_poster_may_post() {
+    let server = site();
+    let (mut client, mut fred) = (server.client(), server.client());
+    assert!(fred.ask(&plain("fred", "flintstone")).starts_with("281 "));
+    let absent = "no.such.group";
+    for more in ["", "Approved: me@x.example\r\n"] {
+        for (name, _) in HIDDEN {
+            for groups in
+                ["GROUP", "GROUP,misc.test", "misc.test,GROUP", "local.moderated,GROUP", "GROUP,local.closed"]
+            {
+                let ask = |client: &mut Client, name: &str| {
+                    told(&post(client, &headers(&groups.replace("GROUP", name), more), "b"), name)
+                };
+                assert_eq!(ask(&mut client, name), ask(&mut client, absent), "{groups} with {name}; {more}");
+            }
+        }
+    }
+    for (name, _) in HIDDEN.iter().filter(|(_, flag)| !flag.starts_with('=')) {
+        assert_eq!(count(&mut fred, name), 0, "{name}");
+    }
+    assert_eq!(count(&mut fred, "junk"), 0);
+    // Newsgroups stays as it was written; Xref names only where the article is.
+    let answer = post(&mut client, &headers("private.open,misc.test", ""), "b");
+    assert!(answer.starts_with("240 Article received OK"), "{answer}");
+    assert!(fred.ask(&format!("HEAD {}", answer.rsplit(' ').next().unwrap())).starts_with("221 "));
+    let head = fred.block();
+    assert!(head.contains(&"Newsgroups: private.open,misc.test".into()), "{head:?}");
+    let xref = head.iter().find(|line| line.starts_with("Xref: ")).unwrap();
+    assert!(!xref.contains("private."), "{xref}");
+}
+
+#[test]
+fn names_that_are_reserved_are_refused_whether_they_are_here_or_not() {
+    let server = site();
+    let mut client = server.client();
+    // control.cancel is a group of this site, control.newgroup is not; this poster can read neither.
+    for name in ["control.cancel", "control.newgroup"] {
+        assert_eq!(
+            post(&mut client, &headers(&format!("{name},misc.test"), ""), "b"),
+            format!("441 \"{name}\" is a reserved name, no newsgroup; remove it from Newsgroups")
+        );
+    }
+}
