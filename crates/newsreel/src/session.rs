@@ -33,7 +33,7 @@ use hover::Hover;
 use input::{Event, Input, Interrupts};
 use login::Login;
 use netnews::nntp::response::{append, code};
-use pace::Pace;
+use pace::{Pace, Round};
 use rounds::Expecting;
 use std::io;
 use std::sync::Arc;
@@ -48,6 +48,8 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const COMPRESSOR_KEPT: Duration = Duration::from_secs(2);
 /// How long an article under way may still take when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(3);
+/// What a client is told at the server's stop.
+const STOPPING: &str = "Server is stopping, try again later";
 
 /// Whether the session goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +104,7 @@ impl Session {
             reader: Reader::new(LocalSpool(site.spool.clone()), view),
             feed: None,
             expecting: Expecting::Command,
-            pace: Pace::new(&site.config.limits),
+            pace: Pace::new(&site.config.limits, Instant::now()),
             hover: Hover::new(),
             steps: 0,
             site,
@@ -125,11 +127,18 @@ impl Session {
     /// Serves the connection to its end.
     pub async fn run(mut self) {
         let begun = Instant::now();
-        if self.begins_with_tls
-            && let Err(error) = self.start_tls().await
-        {
-            debug!(address = self.client.address_text(), %error, "TLS failed");
-            return;
+        if self.begins_with_tls {
+            match self.start_tls().await {
+                Ok(Ok(())) => {}
+                Ok(Err(text)) => {
+                    let _gone = self.part(text).await;
+                    return;
+                }
+                Err(error) => {
+                    debug!(address = self.client.address_text(), %error, "TLS failed");
+                    return;
+                }
+            }
         }
         debug!(client = self.client.name(), address = self.client.address_text(), "connected");
         if self.client.peer_number().is_none() {
@@ -158,14 +167,16 @@ impl Session {
         }
         self.out.flush().await?;
         self.out.release();
-        let mut interrupts = Interrupts::new(self.site.stopping(), self.pace.deadline(&self.expecting, 0));
+        let mut interrupts = Interrupts::new(self.site.stopping(), self.pace.deadline(&self.expecting));
         loop {
             if self.input.len() > 0 {
+                let waits = Instant::now();
                 let room =
                     timeout(self.site.config.limits.command_timeout, self.input.make_room(&self.site.budget));
                 if room.await.is_err() {
                     return self.part("Not enough memory, try again later").await;
                 }
+                self.pace.paused(waits.elapsed());
             }
             self.hover.wait(self.out.transport());
             let event = self.hear(&mut interrupts).await?;
@@ -173,30 +184,37 @@ impl Session {
             match event {
                 Event::Bytes => {}
                 Event::End => return Ok(()),
-                // Without a word: it might pass for the answer to a command under way (RFC 3977 section 3.1).
-                Event::Late => return self.linger().await,
+                Event::Late if self.site.is_stopping() => return self.part(STOPPING).await,
+                // A silent client is left without a word (RFC 3977 section 3.1).
+                Event::Late if self.pace.begun().is_none() => return self.linger().await,
+                // A command or an article that does not end gets its answer (section 3.2.1).
+                Event::Late => return self.part("Timed out, try again later").await,
                 Event::Stop if self.expecting.is_article() => {
-                    self.pace.hurry(STOP_GRACE);
+                    self.pace.hurry(Instant::now() + STOP_GRACE);
                     continue;
                 }
-                Event::Stop => return self.part("Server is stopping, try again later").await,
+                Event::Stop => return self.part(STOPPING).await,
             }
             match self.round().await? {
                 Flow::Continue => {}
-                Flow::StartTls => self.start_tls().await?,
+                Flow::StartTls => {
+                    if let Err(text) = self.start_tls().await? {
+                        return self.part(text).await;
+                    }
+                }
                 Flow::Compress => self.start_compression().await?,
                 Flow::Quit if self.input.len() == 0 => return self.out.close().await,
                 Flow::Quit | Flow::Close => return self.linger().await,
             }
             if self.site.is_stopping() && !self.expecting.is_article() {
-                return self.part("Server is stopping, try again later").await;
+                return self.part(STOPPING).await;
             }
         }
     }
 
     /// Waits for more; what compression keeps is given back if nothing comes for a while.
     async fn hear(&mut self, interrupts: &mut Interrupts<impl Future<Output = ()>>) -> io::Result<Event> {
-        let mut until = self.pace.until(&self.expecting, self.input.len());
+        let mut until = self.pace.until(&self.expecting);
         if self.out.transport().is_warm() {
             let deadline = until.deadline;
             until.deadline = deadline.min(Instant::now() + COMPRESSOR_KEPT);
@@ -216,10 +234,11 @@ impl Session {
         let arrived = buffer.len();
         let mut consumed = 0;
         let flow = self.handle(&buffer, &mut consumed).await;
-        self.pace.heard(&self.expecting, arrived, consumed);
         self.input.put_back(buffer, consumed);
         let flow = flow?;
         self.out.flush().await?;
+        let round = Round { arrived, consumed, completed: self.steps > 0 };
+        self.pace.heard(round, &self.expecting, Instant::now());
         self.hover.answered(self.steps == 1);
         Ok(flow)
     }

@@ -339,7 +339,8 @@ const SPOOL_AND_PEERS: &[Key] = &[
         name: "command_timeout",
         kind: Kind::Span,
         absent: Absent::Value("\"1 min\""),
-        doc: "A client that falls silent for so long within a command line or an article is disconnected.",
+        doc: "How long a client may take to complete a command line, and pause within an article, from the first byte on; \
+              a slower one is answered 400 and disconnected. The time before the first byte is idle_timeout's.",
         example: "command_timeout = \"20 s\"",
     },
     Key {

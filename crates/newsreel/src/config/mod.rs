@@ -126,7 +126,8 @@ pub struct Limits {
     pub connections_per_address_max: usize,
     /// A connection without a command for so long is closed (RFC 3977 section 3.1: at least three minutes).
     pub idle_timeout: Duration,
-    /// Once a command line or an article has begun, so long a silence within it closes the connection.
+    /// A command line that takes longer, or an article that pauses for longer, is answered 400; counted from the first
+    /// byte.
     pub command_timeout: Duration,
     /// A client that takes none of its answer for so long is disconnected.
     pub write_timeout: Duration,

@@ -12,8 +12,8 @@ use std::io;
 use tokio::task::block_in_place;
 
 impl Session {
-    /// Negotiates TLS and begins anew. Whatever fails ends the connection.
-    pub(super) async fn start_tls(&mut self) -> io::Result<()> {
+    /// Negotiates TLS and starts over. Whatever fails ends the connection; the inner error is for the client.
+    pub(super) async fn start_tls(&mut self) -> io::Result<Result<(), &'static str>> {
         let Some(offer) = &self.site.tls else { return Err(io::Error::other("no certificate")) };
         if offer.is_due() {
             block_in_place(|| offer.refresh());
@@ -21,14 +21,14 @@ impl Session {
         let current = offer.current();
         let limit = self.site.config.limits.command_timeout;
         self.out.transport().start_tls(current.config(), limit).await?;
-        let Some(connection) = self.out.transport().tls() else { return Ok(()) };
+        let Some(connection) = self.out.transport().tls() else { return Ok(Ok(())) };
         let client = self.client.secured(current.facts(connection));
-        self.begin_anew(client)
+        Ok(self.start_over(client))
     }
 
     /// Forgets everything that was said.
-    fn begin_anew(&mut self, client: Client) -> io::Result<()> {
-        self.settle(client).map_err(io::Error::other)?;
+    fn start_over(&mut self, client: Client) -> Result<(), &'static str> {
+        self.settle(client)?;
         self.login = Login::default();
         self.feed = None;
         let client = &self.client;

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// How long an answer may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub struct Client {
     stream: TcpStream,
@@ -30,6 +30,11 @@ impl Client {
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).unwrap();
+    }
+
+    /// The stream, to send on from another thread.
+    pub fn sender(&self) -> TcpStream {
+        self.stream.try_clone().unwrap()
     }
 
     /// As `send`, for a server that may have closed the connection.

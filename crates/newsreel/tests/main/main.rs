@@ -21,6 +21,7 @@ mod lists;
 mod many;
 mod moderation;
 mod posting;
+mod quiet;
 mod random_sessions;
 mod running;
 mod scram;

@@ -51,7 +51,7 @@ article_bytes_max = "128 KiB"
 
 [limits]
 idle_timeout = "3 min"
-command_timeout = "1 s"
+command_timeout = "1 min"
 connections_max = 12000
 connections_per_address_max = 12000
 
