@@ -12,8 +12,9 @@ use crate::journal::{Row, VolumeRow};
 use crate::method::cnfs::{Cycbuff, Found};
 use crate::method::{Volume, VolumeTable};
 use crate::progress::Progress;
-use crate::recovery::{Paths, secret_of, too_little};
+use crate::recovery::{Paths, presence, secret_of, too_little};
 use crate::residents::{Residents, ResidentsState};
+use crate::space;
 use crate::spool::Spool;
 use crate::token::MethodKind;
 use parking_lot::MutexGuard;
@@ -97,6 +98,8 @@ impl Spool {
         };
         let disk = &*self.shared.disk;
         let blank = must_be_blank(disk, &config.path)?;
+        presence::check_dir(disk, config)?;
+        space::check(disk, &[space::of_buffer(disk, config, None)])?;
         let secret = secret_of(disk, &self.shared.config.dir)?;
         let made = Cycbuff::create(disk, config, id, &secret).and_then(|buffer| {
             let buffer: Arc<dyn Volume> = Arc::new(buffer);
@@ -140,6 +143,10 @@ impl Spool {
         if !volume.can_grow(size_bytes) {
             return Err(too_little(&wanted, volume.file_bytes()));
         }
+        let more = size_bytes.saturating_sub(volume.file_bytes());
+        let demand =
+            space::Demand { what: format!("growing buffer \"{name}\" by"), path: &wanted.path, bytes: more };
+        space::check(&*self.shared.disk, &[demand])?;
         volume.reserve(size_bytes).map_err(SpoolError::io("reserve space for buffer", &wanted.path))?;
         let mut writer = self.accepting()?;
         commit().map_err(SpoolError::Unfit)?;
@@ -186,6 +193,9 @@ impl Spool {
         let from = volume.as_cycbuff().ok_or_else(|| unfit(format!("\"{name}\" is not a cyclic buffer")))?;
         let disk = &*self.shared.disk;
         let blank = must_be_blank(disk, path)?;
+        let new = BufferConfig { path: path.into(), size_bytes: volume.file_bytes(), ..config.clone() };
+        presence::check_dir(disk, &new)?;
+        space::check(disk, &[space::of_buffer(disk, &new, None)])?;
         let moved = self.copy_and_switch(from, path, progress, commit);
         match moved {
             Ok(()) => from

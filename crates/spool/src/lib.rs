@@ -26,6 +26,7 @@ mod fold;
 pub mod fuzzing;
 mod groups;
 mod history;
+mod inspect;
 mod journal;
 mod kept;
 mod key;
@@ -42,6 +43,7 @@ mod recovery;
 mod repair;
 mod residents;
 mod rules;
+mod space;
 mod spool;
 mod status;
 mod syncer;
@@ -54,11 +56,12 @@ pub use config::{
     BufferConfig, ClassConfig, Compress, Durability, ExpireConfig, Floor, HeaderCondition, HistoryShape,
     Keep, Order, OverviewShape, RuleConfig, SpoolConfig, Tree,
 };
-pub use disk::{CrashKind, Disk, DiskFile, Mapping, Open, RealDisk, SimDisk};
+pub use disk::{CrashKind, Disk, DiskFile, FileSystem, Mapping, Open, RealDisk, SimDisk};
 pub use error::{ReadError, SpoolError, Trouble, TroubleKind};
 pub use expire::ExpireReport;
 pub use groups::{Flag, Group, GroupChange, GroupId, GroupTable, Marks, NewGroup};
 pub use history::{Reservation, Reservations};
+pub use inspect::{Inspection, inspect};
 pub use key::{Key, KeyHasher};
 pub use overview::PackReport;
 pub use packing::DictionaryStatus;

@@ -472,8 +472,8 @@ impl Spool {
     /// Bytes that a volume which keeps has room for.
     fn room_bytes(&self, volume: &dyn Volume, used: u64) -> u64 {
         let class = self.shared.config.classes.iter().find(|c| c.name == volume.name());
-        let free = || class.and_then(|c| self.shared.disk.free_bytes(&c.tree.path).ok()).unwrap_or(0);
-        volume.bytes_max().unwrap_or_else(|| used.saturating_add(free()))
+        let free = || Some(self.shared.disk.file_system(&class?.tree.path).ok()?.free_bytes);
+        volume.bytes_max().unwrap_or_else(|| used.saturating_add(free().unwrap_or(0)))
     }
 
     /// The dictionaries that articles were or are compressed with, oldest first.

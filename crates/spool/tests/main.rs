@@ -15,6 +15,7 @@ mod news;
 mod numbers;
 mod online;
 mod overview;
+mod presence;
 mod rebuild;
 mod recovery;
 mod unfit;

@@ -89,6 +89,7 @@ fn before(what: &str) -> SpoolConfig {
 /// Feeds, changes, feeds. Returns how far the feeding was acknowledged.
 fn run(sim: &SimDisk, what: &str, committed: &AtomicBool, acknowledged: &mut u64) -> Result<(), String> {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    disk.create_dir(Path::new("/elsewhere")).map_err(|e| e.to_string())?;
     let (spool, _) = Spool::open(disk, before(what), &()).map_err(|e| e.to_string())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
     spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
@@ -208,6 +209,7 @@ fn a_buffer_moves_while_articles_arrive_and_are_cancelled() {
     let mut config = config("/s", &[("a", 3_000_000)]);
     config.durability = Durability::Process;
     let (spool, _) = open(&disk, &config);
+    disk.create_dir(Path::new("/t")).unwrap();
     add_groups(&spool, GROUPS);
     feed(&spool, 0..500).unwrap();
     let stop = AtomicBool::new(false);

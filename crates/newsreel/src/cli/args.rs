@@ -11,7 +11,14 @@ use crate::config::{Cidr, Config, Durability, check_host_port, is_path_identity,
 
 /// A Usenet server: relays, injects, stores and serves news
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true, after_help = "Start with: newsreel up")]
+#[command(
+    version,
+    arg_required_else_help = true,
+    after_help = "Start with: newsreel up\n\n\
+    Commands work on the site that --dir DIR or --config FILE (or NEWSREEL_CONFIG) names, else on the first \
+    of these directories that has a newsreel.toml: ., ./newsreel-data, ./run (where `make run` puts it), \
+    /etc/newsreel, /var/lib/newsreel."
+)]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
@@ -22,18 +29,32 @@ pub(super) enum Command {
     /// Make a site if there is none, and serve it
     #[command(long_about = "Make a site if there is none, and serve it.\n\n\
         In a new DIR this writes a configuration, two cyclic buffers of 512 MiB and a few groups; in an existing one it \
-        serves what is there. Readers and peers connect to 127.0.0.1:1119. Stop it with Ctrl-C.")]
-    #[command(after_long_help = "Example:\n  newsreel up --dir ./news\n  tin -r -g 127.0.0.1 -p 1119")]
+        serves what is there. Readers and peers connect to 127.0.0.1:1119, or where --listen says, which is \
+        written to the configuration. Stop it with Ctrl-C.")]
+    #[command(
+        after_long_help = "Examples:\n  newsreel up --dir ./news\n  newsreel up --listen 127.0.0.1:2119\n  \
+        tin -r -g 127.0.0.1 -p 1119"
+    )]
     Up {
         /// The site's directory
         #[arg(long, value_name = "DIR", default_value = "newsreel-data")]
         dir: PathBuf,
+        /// Where to listen (repeatable) [default: as configured; on a new site 127.0.0.1:1119]
+        #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+        listen: Vec<String>,
+        /// Where to listen for connections that begin with TLS (repeatable) [default: as configured; on a new
+        /// site 127.0.0.1:1563, or nowhere with --listen]
+        #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+        tls_listen: Vec<String>,
     },
 
     /// Make a site without serving it
     #[command(
-        long_about = "Make a site without serving it: a directory with newsreel.toml, two cyclic buffers and groups.\n\n\
-        The configuration is written with comments, to be edited; see newsreel explain-config and newsreel check."
+        long_about = "Make a site without serving it: a directory with newsreel.toml, two cyclic buffers, \
+        groups and the lists that newsreaders ask for.\n\n\
+        The configuration is written with comments, to be edited; see newsreel explain-config and newsreel \
+        check. If anything fails, nothing is left behind. In the directory of a site that is there already, \
+        what is missing is added, and nothing is overwritten."
     )]
     #[command(after_long_help = "Examples:\n  \
         newsreel init --dir /srv/news --listen 0.0.0.0:119 --buffer \"20 GiB\" --reader 192.0.2.0/24\n  \
@@ -423,7 +444,8 @@ pub(super) struct InnOptions {
 /// Which site.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct Where {
-    /// The configuration [default: newsreel.toml here, in ./newsreel-data or in /etc/newsreel]
+    /// The configuration [default: the first newsreel.toml in ., newsreel-data, run, /etc/newsreel,
+    /// /var/lib/newsreel]
     #[arg(short, long, value_name = "FILE", global = true, env = "NEWSREEL_CONFIG")]
     pub(super) config: Option<PathBuf>,
     /// The site's directory, as given to up or init
@@ -432,7 +454,7 @@ pub(super) struct Where {
 }
 
 /// What `init` is told.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(super) struct InitOptions {
     /// The site's directory; made if missing
     #[arg(long, value_name = "DIR")]
@@ -446,21 +468,21 @@ pub(super) struct InitOptions {
     /// Groups to begin with: lines of "name [flag [description]]", or an active file
     #[arg(long, value_name = "FILE")]
     pub(super) groups: Option<PathBuf>,
-    /// Size of each of the two cyclic buffers
-    #[arg(long, value_name = "SIZE", default_value = "512 MiB", value_parser = units::parse_size)]
-    pub(super) buffer: u64,
+    /// Size of each of the two cyclic buffers [default: 512 MiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    pub(super) buffer: Option<u64>,
     /// An address or network that may feed articles (repeatable)
     #[arg(long, value_name = "ADDR", value_parser = network)]
     pub(super) peer: Vec<Cidr>,
     /// An address or network that may read and post (repeatable) [default: this machine]
     #[arg(long, value_name = "ADDR", value_parser = network)]
     pub(super) reader: Vec<Cidr>,
-    /// Reject articles older than so many days
-    #[arg(long, value_name = "DAYS|none", default_value = "10", value_parser = age)]
-    pub(super) max_age: Age,
-    /// When an article counts as stored: process, interval(TIME) or always
-    #[arg(long, value_name = "HOW", default_value = "interval(100ms)", value_parser = Durability::from_text)]
-    pub(super) durability: Durability,
+    /// Reject articles older than so many days [default: 10]
+    #[arg(long, value_name = "DAYS|none", value_parser = age)]
+    pub(super) max_age: Option<Age>,
+    /// When an article counts as stored: process, interval(TIME) or always [default: interval(100ms)]
+    #[arg(long, value_name = "HOW", value_parser = Durability::from_text)]
+    pub(super) durability: Option<Durability>,
     /// The server's name in Path [default: the machine's host name]
     #[arg(long, value_name = "NAME", value_parser = path_identity)]
     pub(super) path_identity: Option<String>,
@@ -491,6 +513,9 @@ fn path_identity(text: &str) -> Result<String, String> {
     if is_path_identity(text) { Ok(text.to_owned()) } else { Err("not a path identity".into()) }
 }
 
+/// Where a site is looked for that is not named, in this order.
+const SITE_DIRS: [&str; 5] = ["", "newsreel-data", "run", "/etc/newsreel", "/var/lib/newsreel"];
+
 /// Name of the configuration in a site's directory.
 pub(super) const CONFIG_FILE_NAME: &str = "newsreel.toml";
 
@@ -503,15 +528,28 @@ impl Where {
         if let Some(dir) = &self.dir {
             return Ok(dir.join(CONFIG_FILE_NAME));
         }
-        let usual =
-            ["", "newsreel-data", "/etc/newsreel"].map(|dir| PathBuf::from(dir).join(CONFIG_FILE_NAME));
-        usual.iter().find(|file| file.is_file()).cloned().ok_or_else(|| {
-            let tried: Vec<String> = usual.iter().map(|file| file.display().to_string()).collect();
-            Failure::Usage(format!(
-                "no configuration found ({}); name one with --config FILE or --dir DIR, or make a site with: newsreel up",
-                tried.join(", ")
-            ))
-        })
+        let found: Vec<PathBuf> = SITE_DIRS
+            .iter()
+            .map(|dir| PathBuf::from(dir).join(CONFIG_FILE_NAME))
+            .filter(|file| file.is_file())
+            .collect();
+        match found.as_slice() {
+            [] => Err(Failure::Usage(format!(
+                "no site found in . or {}; name one with --dir DIR or --config FILE, or make one with: \
+                 newsreel up",
+                SITE_DIRS[1..].join(", ")
+            ))),
+            [one] => Ok(one.clone()),
+            [first, others @ ..] => {
+                let others: Vec<String> = others.iter().map(|file| file.display().to_string()).collect();
+                eprintln!(
+                    "newsreel: using {}, though there is also {}; choose with --dir or --config",
+                    first.display(),
+                    others.join(" and ")
+                );
+                Ok(first.clone())
+            }
+        }
     }
 
     /// The configuration.

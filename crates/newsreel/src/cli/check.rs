@@ -37,10 +37,10 @@ pub(super) fn check(at: &Where, question: &AccessQuestion) -> Result<(), Failure
     }
     say(summary(&config))?;
     say(format_args!("\nAccess; the first that fits decides:\n\n{}", rights::overview(&config)))?;
-    match rights::unknown(&config, users.as_ref()).as_slice() {
-        [] => Ok(()),
-        unknown => say(format_args!("\nNobody meets these:\n  {}", unknown.join("\n  "))),
+    if let unknown @ [_, ..] = rights::unknown(&config, users.as_ref()).as_slice() {
+        say(format_args!("\nNobody meets these:\n  {}", unknown.join("\n  ")))?;
     }
+    config.identity_advice().map_or(Ok(()), |advice| say(format_args!("\nWarning: {advice}")))
 }
 
 pub(super) fn show(at: &Where) -> Result<(), Failure> {

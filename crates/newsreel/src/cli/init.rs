@@ -1,11 +1,15 @@
-//! `init`: a site's directory with configuration, buffers and groups.
+//! `init`: a site's directory with buffers, groups, lists for newsreaders and, last of all, the
+//! configuration.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{ErrorKind, Read, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::args::{Age, CONFIG_FILE_NAME, InitOptions};
-use super::{Failure, groups_file, reach, say};
+use super::args::{CONFIG_FILE_NAME, InitOptions};
+use super::{Failure, groups_file, reach, say, starter_lists};
 use crate::config::{self, Cidr, Config, Durability, units, write};
 use crate::control_socket::protocol::{GroupEntry, Reply, Request};
 use crate::inject::Secret;
@@ -19,8 +23,12 @@ const TLS_LISTEN: &str = "127.0.0.1:1563";
 const CERTIFICATE_FILES: [&str; 2] = ["self-signed.crt", "self-signed.key"];
 /// This machine; default of `--reader`.
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
-/// Size of each buffer that `up` makes, in bytes.
+/// Default of `--buffer`, in bytes.
 const BUFFER_BYTES: u64 = 512 << 20;
+/// Default of `--max-age`.
+const MAX_AGE_DAYS: u32 = 10;
+/// Default of `--durability`.
+const DURABILITY: Durability = Durability::Interval(Duration::from_millis(100));
 /// Default of `remember_days`, when articles are not taken that old anyway.
 const REMEMBER_DAYS: u32 = 11;
 
@@ -38,57 +46,188 @@ local.test y For trying things out
 ";
 
 pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
-    let config = make(options)?;
+    let (config, is_new) = make(options)?;
     let file = config.file.display();
-    say(format_args!("made {file}\nserve it with: newsreel serve --config {file}"))
+    if let Some(text) = config.identity_advice() {
+        eprintln!("newsreel: {text}");
+    }
+    if is_new {
+        return say(format_args!("made {file}\nserve it with: newsreel serve --config {file}"));
+    }
+    for difference in differences(options, &config) {
+        eprintln!("newsreel: not applied: {difference}");
+    }
+    say(format_args!(
+        "{file} is there already and stays as it is; what was missing of the site has been added"
+    ))
 }
 
 /// Makes the site that `up` serves in a new directory.
-pub(super) fn make_default(dir: &Path) -> Result<Config, Failure> {
-    make(&InitOptions {
-        dir: dir.to_owned(),
-        listen: Vec::new(),
-        tls_listen: vec![TLS_LISTEN.to_owned()],
-        groups: None,
-        buffer: BUFFER_BYTES,
-        peer: Vec::new(),
-        reader: Vec::new(),
-        max_age: Age(Some(10)),
-        durability: Durability::Interval(std::time::Duration::from_millis(100)),
-        path_identity: None,
-    })
+pub(super) fn make_default(dir: &Path, listen: &[String], tls_listen: &[String]) -> Result<Config, Failure> {
+    let usual = || if listen.is_empty() { vec![TLS_LISTEN.to_owned()] } else { Vec::new() };
+    let tls_listen = if tls_listen.is_empty() { usual() } else { tls_listen.to_vec() };
+    let options =
+        InitOptions { dir: dir.to_owned(), listen: listen.to_vec(), tls_listen, ..InitOptions::default() };
+    Ok(make(&options)?.0)
 }
 
-fn make(options: &InitOptions) -> Result<Config, Failure> {
+/// Makes a site, or adds what is missing of one that is there; says whether it is new. The configuration is
+/// written last, so a site that has one is whole, and everything before it can be done twice.
+fn make(options: &InitOptions) -> Result<(Config, bool), Failure> {
     let groups = groups(options.groups.as_deref())?;
     let file = options.dir.join(CONFIG_FILE_NAME);
+    if file.is_file() {
+        let config = config::load(&file)?;
+        let wanted = if options.groups.is_some() || !has_groups(&config)? { groups } else { Vec::new() };
+        fill(&config, &wanted)?;
+        return Ok((config, false));
+    }
     let text = config_text(options);
     let config = config::parse(&text, &file)?;
-    fs::create_dir_all(&options.dir).map_err(|error| cannot("make the directory", &options.dir, &error))?;
-    match fs::File::create_new(&file).and_then(|mut made| made.write_all(text.as_bytes())) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let text = format!("{} is there already; serve it, or choose another --dir", file.display());
-            return Err(Failure::Usage(text));
+    let disk: Arc<dyn spool::Disk> = Arc::new(spool::RealDisk::new());
+    // Asked first, so that a disk that is too small is left as it was.
+    if let Some(problem) = spool::inspect(&disk, &config.spool_config(), false).problems.into_iter().next() {
+        return Err(Failure::Problem(problem.to_string()));
+    }
+    let undo = Undo::begin(&options.dir)?;
+    match fill(&config, &groups).and_then(|()| write_config(&file, &text)) {
+        Ok(()) => Ok((config, true)),
+        Err(failure) => {
+            undo.undo();
+            Err(failure)
         }
-        Err(error) => return Err(cannot("write", &file, &error)),
     }
-    if let ([certificate], [key]) = (config.tls.certificate.as_slice(), config.tls.key.as_slice()) {
-        make_self_signed(&config.site.path_identity, certificate, key)
-            .map_err(|error| cannot("make a certificate in", &options.dir, &error))?;
-    }
-    Secret::open(&config.site.data).map_err(|error| Failure::Problem(error.to_string()))?;
+}
+
+/// Everything of a site but its configuration; what is there stays as it is.
+fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure> {
+    let data = &config.site.data;
+    fs::create_dir_all(data).map_err(|error| cannot("make the directory", data, &error))?;
+    make_certificate(config)?;
+    starter_lists::make(config, groups)?;
+    Secret::open(data).map_err(|error| Failure::Problem(error.to_string()))?;
     let mut failed = Vec::new();
-    let ok = reach::ask(&config, &Request::GroupAdd { groups }, &mut |reply| {
+    let ok = reach::ask(config, &Request::GroupAdd { groups: groups.to_vec() }, &mut |reply| {
         if let Reply::Changed { name, error: Some(error), .. } = reply {
             failed.push(format!("{name}: {error}"));
         }
     })?;
     if ok {
-        Ok(config)
+        Ok(())
     } else {
         Err(Failure::Problem(format!("groups could not be added: {}", failed.join("; "))))
     }
+}
+
+/// Whether the site has any group; one that was made only half has none.
+fn has_groups(config: &Config) -> Result<bool, Failure> {
+    let mut any = false;
+    reach::ask(config, &Request::GroupList { wildmat: None }, &mut |reply| {
+        any |= matches!(reply, Reply::Group(_));
+    })?;
+    Ok(any)
+}
+
+/// Makes the self-signed certificate, if the configuration names it and it is not there.
+fn make_certificate(config: &Config) -> Result<(), Failure> {
+    let ([certificate], [key]) = (config.tls.certificate.as_slice(), config.tls.key.as_slice()) else {
+        return Ok(());
+    };
+    match (certificate.exists(), key.exists()) {
+        _ if !is_self_signed(certificate) => Ok(()),
+        (true, true) => Ok(()),
+        (false, false) => make_self_signed(&config.site.path_identity, certificate, key)
+            .map_err(|error| cannot("make the certificate", certificate, &error)),
+        (there, _) => {
+            let (there, gone) = if there { (certificate, key) } else { (key, certificate) };
+            Err(Failure::Problem(format!(
+                "{} is there, but not {}; put it back, or remove the former to have both made again",
+                there.display(),
+                gone.display()
+            )))
+        }
+    }
+}
+
+/// Writes the configuration whole or not at all, and never over another.
+fn write_config(file: &Path, text: &str) -> Result<(), Failure> {
+    let new = file.with_extension("toml.new");
+    let written = (|| {
+        let mut made = fs::File::create(&new)?;
+        made.write_all(text.as_bytes())?;
+        made.sync_all()?;
+        fs::hard_link(&new, file)?;
+        let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::File::open(dir)?.sync_all()
+    })();
+    // Of no use any more, or never made.
+    let _gone = fs::remove_file(&new);
+    written.map_err(|error| cannot("write", file, &error))
+}
+
+/// What was in a directory, so that what a failed `init` made can be taken away again.
+struct Undo {
+    dir: PathBuf,
+    before: Option<Vec<OsString>>,
+}
+
+impl Undo {
+    fn begin(dir: &Path) -> Result<Self, Failure> {
+        let before = match fs::read_dir(dir) {
+            Ok(entries) => Some(entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect()),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(cannot("read", dir, &error)),
+        };
+        Ok(Self { dir: dir.to_owned(), before })
+    }
+
+    /// Takes it away; the failure that is reported is the one that came before.
+    fn undo(self) {
+        let before = self.before.unwrap_or_else(|| {
+            let _gone = fs::remove_dir_all(&self.dir);
+            Vec::new()
+        });
+        for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            if !before.contains(&entry.file_name()) {
+                let path = entry.path();
+                let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                let _gone = if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+            }
+        }
+    }
+}
+
+/// What was asked for that an existing configuration says otherwise.
+fn differences(options: &InitOptions, config: &Config) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut compare = |option: &str, asked: Option<String>, has: String| {
+        if let Some(asked) = asked.filter(|asked| *asked != has) {
+            told.push(format!("{option} {asked}: {} says {has}", config.file.display()));
+        }
+    };
+    let joined = |list: &[String]| (!list.is_empty()).then(|| list.join(", "));
+    let sizes: Vec<String> =
+        config.buffers.iter().map(|b| b.size.map_or("nothing".into(), units::size_text)).collect();
+    let age = |days: Option<u32>| days.map_or("none".to_owned(), |days| days.to_string());
+    compare("--listen", joined(&options.listen), config.site.listen.join(", "));
+    compare("--tls-listen", joined(&options.tls_listen), config.site.tls_listen.join(", "));
+    compare(
+        "--buffer",
+        options.buffer.map(|size| vec![units::size_text(size); sizes.len()].join(", ")),
+        sizes.join(", "),
+    );
+    compare("--max-age", options.max_age.map(|age_of| age(age_of.0)), age(config.site.max_age_days));
+    compare("--durability", options.durability.map(|d| d.text()), config.site.durability.text());
+    compare("--path-identity", options.path_identity.clone(), config.site.path_identity.clone());
+    let peers =
+        |cidr: &&Cidr| !config.peers.iter().flat_map(|peer| &peer.addresses).any(|own| own.covers(cidr));
+    let readers =
+        |cidr: &&Cidr| !config.access.iter().flat_map(|access| &access.from).any(|own| own.covers(cidr));
+    told.extend(options.peer.iter().filter(peers).map(|cidr| format!("--peer {cidr}: no [[peer]] has it")));
+    told.extend(
+        options.reader.iter().filter(readers).map(|cidr| format!("--reader {cidr}: no [[access]] has it")),
+    );
+    told
 }
 
 /// Whether a certificate is the one made with a site.
@@ -133,10 +272,11 @@ pub(super) fn read_groups(file: &Path) -> Result<String, Failure> {
 fn config_text(options: &InitOptions) -> String {
     let identity = options.path_identity.clone().unwrap_or_else(config::host_name);
     let listen = if options.listen.is_empty() { vec![LISTEN.to_owned()] } else { options.listen.clone() };
-    let age = options.max_age.0.map_or_else(|| "\"none\"".to_owned(), |days| days.to_string());
-    let remember = options.max_age.0.map_or(REMEMBER_DAYS, |days| REMEMBER_DAYS.max(days + 1));
+    let days = options.max_age.map_or(Some(MAX_AGE_DAYS), |age| age.0);
+    let age = days.map_or_else(|| "\"none\"".to_owned(), |days| days.to_string());
+    let remember = days.map_or(REMEMBER_DAYS, |days| REMEMBER_DAYS.max(days + 1));
     let quoted = write::quoted;
-    let size = quoted(&units::size_text(options.buffer));
+    let size = quoted(&units::size_text(options.buffer.unwrap_or(BUFFER_BYTES)));
     let readers: Vec<String> = match options.reader.as_slice() {
         [] => LOOPBACK.map(str::to_owned).to_vec(),
         readers => readers.iter().map(Cidr::to_string).collect(),
@@ -173,7 +313,7 @@ fn config_text(options: &InitOptions) -> String {
                 quoted(CERTIFICATE_FILES[1])
             ),
         },
-        durability = quoted(&options.durability.text()),
+        durability = quoted(&options.durability.unwrap_or(DURABILITY).text()),
     );
     for cidr in &options.peer {
         let address = quoted(&cidr.to_string());

@@ -23,6 +23,7 @@ mod reach;
 mod rights;
 mod rnews;
 mod serve;
+mod starter_lists;
 mod status;
 mod table;
 #[cfg(test)]
@@ -97,7 +98,7 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Up { dir } => serve::up(&dir),
+        Command::Up { dir, listen, tls_listen } => serve::up(&dir, &listen, &tls_listen),
         Command::Init(options) => init::init(&options),
         Command::Serve { at } => serve::serve(&at.load()?),
         Command::Check { at, access } => check::check(&at, &access),

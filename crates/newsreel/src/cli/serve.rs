@@ -8,14 +8,24 @@ use std::sync::Arc;
 use spool::{Spool, SpoolError};
 
 use super::{Failure, init, listeners, reach, say};
-use crate::config::{self, Config, UnknownGroups, units};
+use crate::config::edit::{self, Change};
+use crate::config::{self, Config, UnknownGroups, units, write};
 use crate::server::Listeners;
 use crate::tls::Offer;
 
-pub(super) fn up(dir: &Path) -> Result<(), Failure> {
+pub(super) fn up(dir: &Path, listen: &[String], tls_listen: &[String]) -> Result<(), Failure> {
     let file = init::config_file(dir);
-    let config = if file.is_file() { config::load(&file)? } else { init::make_default(dir)? };
-    run(&config, true)
+    if !file.is_file() {
+        return run(&init::make_default(dir, listen, tls_listen)?, true);
+    }
+    // Written down, so that commands, a reload and the next start go by it too.
+    for (key, wanted) in [("listen", listen), ("tls_listen", tls_listen)] {
+        if !wanted.is_empty() {
+            let change = Change::Site { key, value: write::list(wanted) };
+            edit::apply(&file, &change).map_err(Failure::Problem)?;
+        }
+    }
+    run(&config::load(&file)?, true)
 }
 
 pub(super) fn serve(config: &Config) -> Result<(), Failure> {
@@ -26,6 +36,9 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
     let config = &Arc::new(config.clone());
     Offer::read(config).map_err(Failure::Usage)?;
     crate::log::init(config.site.log_level, config.site.log_format);
+    if let Some(advice) = config.identity_advice() {
+        tracing::warn!("{advice}");
+    }
     let (spool, recovery) = match reach::open_to_serve(config) {
         Ok(opened) => opened,
         Err(error @ SpoolError::Unfit(_)) => return Err(Failure::Usage(error.to_string())),

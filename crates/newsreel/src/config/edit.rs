@@ -1,7 +1,7 @@
 //! Changes of the configuration that commands make: as little of the text as possible, comments and order as they were.
 //!
 //! Works on the text by the places that the TOML reader tells; the result is read and checked like any configuration before
-//! it replaces the file. Called by `operations::buffers`.
+//! it replaces the file. Called by `operations::buffers` and `up`.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -20,6 +20,8 @@ pub(crate) enum Change {
     Set { name: String, key: &'static str, value: String },
     /// A `[[buffer]]` and its name in its class go.
     Remove { name: String },
+    /// A key of `[site]`, and its value (TOML).
+    Site { key: &'static str, value: String },
 }
 
 /// Makes a change in a configuration file, as a whole or not at all.
@@ -74,6 +76,22 @@ pub(crate) fn edited(text: &str, change: &Change) -> Result<String, String> {
                 Some(old) => replaced(text, old.span(), value),
                 None => replaced(text, at.end..at.end, &format!("\n{key} = {value}")),
             })
+        }
+        Change::Site { key, value } => {
+            let table = document.get("site").and_then(|site| site.get_ref().as_table());
+            if let Some(old) = table.and_then(|table| table.get(*key)) {
+                return Ok(replaced(text, old.span(), value));
+            }
+            let head = "[site]";
+            match text.lines().position(|line| line.trim_end() == head) {
+                Some(line) => {
+                    let before: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+                    let end = before + head.len();
+                    Ok(replaced(text, end..end, &format!("\n{key} = {value}")))
+                }
+                None if table.is_none() => Ok(format!("{head}\n{key} = {value}\n\n{text}")),
+                None => Err(format!("it does not write {head} on a line of its own; change it by hand")),
+            }
         }
         Change::Add { name, keys, class } => {
             let with = list_with(text, document, class, name)?;
@@ -260,6 +278,20 @@ mod tests {
         let (text, config) = check(&Change::Remove { name: "b".into() });
         assert_eq!((config.classes[0].buffers.as_slice(), config.buffers.len()), (&["a".to_owned()][..], 1));
         assert!(text.contains("# Text.\n[[class]]"), "{text}");
+    }
+
+    #[test]
+    fn a_key_of_the_site_is_changed_or_added() {
+        let set = |key, value: &str| Change::Site { key, value: value.into() };
+        let (text, config) = check(&set("listen", "[\"127.0.0.1:2119\"]"));
+        assert_eq!(difference(&text).0, ["listen = [\"127.0.0.1:2119\"] # here"]);
+        assert_eq!(config.site.listen, ["127.0.0.1:2119"]);
+        let (text, config) = check(&set("lists", "\"texts\""));
+        assert_eq!(difference(&text), (vec!["lists = \"texts\""], vec![]));
+        assert_eq!(config.site.lists, Path::new("x/texts"));
+        let text = edited("[[class]]\n", &set("lists", "\"texts\"")).unwrap();
+        assert_eq!(text, "[site]\nlists = \"texts\"\n\n[[class]]\n");
+        assert!(edited("site.log_level = \"warn\"\n", &set("lists", "\"x\"")).is_err());
     }
 
     #[test]

@@ -368,6 +368,19 @@ pub enum LogFormat {
 }
 
 impl Config {
+    /// What to do about a path identity that is not a full name, which others may have too (RFC 5536 section
+    /// 3.1.5).
+    pub fn identity_advice(&self) -> Option<String> {
+        let identity = &self.site.path_identity;
+        (!identity.contains('.')).then(|| {
+            format!(
+                "the path identity `{identity}` has no domain, so another server may have the same; set \
+                 path_identity in [site] to this server's full name, such as news.example.org, before \
+                 articles are exchanged with peers"
+            )
+        })
+    }
+
     /// Whether anything depends on which of our addresses a client has connected to.
     pub fn needs_local_address(&self) -> bool {
         !self.authenticators.is_empty() || self.access.iter().any(|access| !access.listener.is_empty())

@@ -90,6 +90,9 @@ fn buffers_change_under_a_server_and_the_configuration_with_them() {
     feed(&mut client, 100..200);
     assert_eq!(done(dir, &["buffer", "grow", "text0", "3 MiB"]), "text0 has 3 MiB now\n");
     let elsewhere = temp.path().join("disk2/text1.cyc");
+    let told = refused(dir, &["buffer", "move", "text1", elsewhere.to_str().unwrap()]);
+    assert!(told.contains("disk2; mount its disk, or make the directory"), "{told}");
+    std::fs::create_dir(temp.path().join("disk2")).unwrap();
     let moved = done(dir, &["buffer", "move", "text1", elsewhere.to_str().unwrap()]);
     assert!(moved.starts_with("text1 is in "), "{moved}");
     assert_eq!(done(dir, &["buffer", "retire", "text1"]), "text1 takes no more articles\n");

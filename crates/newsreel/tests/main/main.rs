@@ -18,6 +18,7 @@ mod guessing;
 mod hidden;
 mod layers;
 mod lists;
+mod making;
 mod many;
 mod moderation;
 mod posting;

@@ -11,7 +11,7 @@ mod sim;
 
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -32,6 +32,17 @@ pub enum Open {
     CreatePrivate,
     /// Read and write; an error if it exists.
     CreateNew,
+}
+
+/// A file system, as far as its room is concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSystem {
+    /// Tells it from the others of this machine.
+    pub id: u64,
+    /// A directory on it.
+    pub dir: PathBuf,
+    /// Bytes that are free for us.
+    pub free_bytes: u64,
 }
 
 /// File names and directories.
@@ -57,8 +68,13 @@ pub trait Disk: Send + Sync + Debug {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Makes creations, renames and removals in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Bytes free on the file system of a directory.
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
+    /// Whether there is a directory of this name.
+    fn has_dir(&self, dir: &Path) -> io::Result<bool>;
+    /// What tells a file (or block device) from all others, whatever its names are; `None` if there is none.
+    fn identity(&self, path: &Path) -> io::Result<Option<(u64, u64)>>;
+    /// The file system that `path` is on or would be made on: that of the nearest directory that exists. A
+    /// block device is one of its own, without end: what does not fit is refused when it is reserved.
+    fn file_system(&self, path: &Path) -> io::Result<FileSystem>;
     /// Changes at each boot of the machine: as long as it is the same, the page cache has survived.
     fn boot_id(&self) -> [u8; 16];
     /// Takes an exclusive lock that lives as long as the returned value; `WouldBlock` if somebody holds it.
@@ -69,6 +85,10 @@ pub trait Disk: Send + Sync + Debug {
 pub trait DiskFile: Send + Sync + Debug {
     /// Size of the file or block device.
     fn len(&self) -> io::Result<u64>;
+    /// Bytes that the file takes of its file system already; fewer than its length where it has holes.
+    fn allocated(&self) -> io::Result<u64> {
+        self.len()
+    }
     /// True if the file has no bytes.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)

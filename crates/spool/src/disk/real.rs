@@ -6,7 +6,7 @@
 use std::fmt::{self, Debug};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, f
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
 use super::map::SharedMap;
-use super::{Disk, DiskFile, Mapping, Open};
+use super::{Disk, DiskFile, FileSystem, Mapping, Open};
 
 /// Slices the kernel takes in one pwritev (UIO_MAXIOV).
 const SLICES_PER_WRITE_MAX: usize = 1024;
@@ -155,9 +155,37 @@ impl Disk for RealDisk {
         Ok(again(|| fsync(&dir))?)
     }
 
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        let told = rustix::fs::statvfs(dir)?;
-        Ok(told.f_bavail.saturating_mul(told.f_frsize))
+    fn has_dir(&self, dir: &Path) -> io::Result<bool> {
+        match fs::metadata(here(dir)) {
+            Ok(found) => Ok(found.is_dir()),
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Option<(u64, u64)>> {
+        match fs::metadata(path) {
+            Ok(found) if found.file_type().is_block_device() => Ok(Some((found.rdev(), 0))),
+            Ok(found) => Ok(Some((found.dev(), found.ino()))),
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn file_system(&self, path: &Path) -> io::Result<FileSystem> {
+        if let Some(device) = fs::metadata(path).ok().filter(|m| m.file_type().is_block_device()) {
+            return Ok(FileSystem { id: device.rdev(), dir: path.to_owned(), free_bytes: u64::MAX });
+        }
+        let mut dir = here(path);
+        while !self.has_dir(dir)? {
+            dir = here(dir.parent().ok_or(io::ErrorKind::NotFound)?);
+        }
+        let room = rustix::fs::statvfs(dir)?;
+        Ok(FileSystem {
+            id: fs::metadata(dir)?.dev(),
+            dir: dir.to_owned(),
+            free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
+        })
     }
 
     fn boot_id(&self) -> [u8; 16] {
@@ -173,6 +201,11 @@ impl Disk for RealDisk {
         writeln!(file, "{}", std::process::id())?;
         Ok(Box::new(file))
     }
+}
+
+/// A directory's path that is not empty.
+fn here(dir: &Path) -> &Path {
+    if dir.as_os_str().is_empty() { Path::new(".") } else { dir }
 }
 
 /// The names of one kind in a directory, sorted.
@@ -227,6 +260,11 @@ impl DiskFile for RealFile {
             return (&self.file).seek(SeekFrom::End(0));
         }
         Ok(self.file.metadata()?.len())
+    }
+
+    fn allocated(&self) -> io::Result<u64> {
+        // In units of 512 bytes, whatever the file system's blocks are.
+        if self.device { self.len() } else { Ok(self.file.metadata()?.blocks().saturating_mul(512)) }
     }
 
     fn try_lock(&self) -> io::Result<()> {

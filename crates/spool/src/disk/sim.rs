@@ -22,13 +22,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{Disk, DiskFile, Mapping, Open};
+use super::{Disk, DiskFile, FileSystem, Mapping, Open};
 use memory::{PAGE_BYTES, SimMapping};
 use names::{Names, NodeId};
 use node::Node;
 use random::Random;
 
-/// What a simulated disk says is free.
+/// What a simulated disk says is free, unless it was told otherwise.
 const SIM_FREE_BYTES: u64 = 1 << 30;
 
 /// How a simulated machine ends.
@@ -61,6 +61,7 @@ struct State {
     failure: Option<Failure>,
     crash: Option<Crash>,
     image: Option<SimDisk>,
+    free_bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -107,6 +108,7 @@ impl SimDisk {
             failure: None,
             crash: None,
             image: None,
+            free_bytes: SIM_FREE_BYTES,
         };
         Self { state: Arc::new(Mutex::new(state)) }
     }
@@ -120,6 +122,11 @@ impl SimDisk {
     /// written a part.
     pub fn fail_at(&self, step: u64, raw_os_error: i32, sticky: bool) {
         self.state.lock().failure = Some(Failure { step, raw_os_error, sticky });
+    }
+
+    /// From now on says that so many bytes are free; nothing else takes notice of it.
+    pub fn set_free_bytes(&self, free_bytes: u64) {
+        self.state.lock().free_bytes = free_bytes;
     }
 
     /// Lets no further step fail.
@@ -342,8 +349,17 @@ impl Disk for SimDisk {
         u128::from(self.state.lock().boot).to_le_bytes()
     }
 
-    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
-        self.running().map(|_| SIM_FREE_BYTES)
+    fn has_dir(&self, dir: &Path) -> io::Result<bool> {
+        Ok(self.running()?.names.is_dir(dir))
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Option<(u64, u64)>> {
+        Ok(self.running()?.names.get(path).map(|id| (0, id)))
+    }
+
+    fn file_system(&self, _path: &Path) -> io::Result<FileSystem> {
+        let free_bytes = self.running()?.free_bytes;
+        Ok(FileSystem { id: 0, dir: PathBuf::from("/"), free_bytes })
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {

@@ -13,7 +13,7 @@ pub(crate) use row::{
     ArticleRow, GroupRow, Row, VolumeRow, put_group, put_numbers, put_volume, read_group, read_numbers,
     read_volume,
 };
-pub(crate) use writer::{JournalWriter, SyncSet};
+pub(crate) use writer::{JournalWriter, SyncSet, reserved_bytes};
 
 /// Head of a file: magic and start position.
 const FILE_HEAD_BYTES: u64 = 16;

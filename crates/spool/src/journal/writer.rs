@@ -227,5 +227,10 @@ fn mend_head(file: &dyn DiskFile, start: u64) -> io::Result<()> {
 /// Reserves a file's space: a full disk is met here, where nothing is lost by it, and not by a batch whose articles have
 /// displaced others already.
 fn reserve(file: &dyn DiskFile, file_bytes: u64) -> io::Result<()> {
-    file.allocate(file_bytes + file_bytes / 8)
+    file.allocate(reserved_bytes(file_bytes))
+}
+
+/// What a file of this length takes of the disk from the start.
+pub(crate) fn reserved_bytes(file_bytes: u64) -> u64 {
+    file_bytes + file_bytes / 8
 }

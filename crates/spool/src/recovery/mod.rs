@@ -9,6 +9,7 @@
 //!    past them), so that nothing names an article that cannot be read.
 
 mod parts;
+pub(crate) mod presence;
 mod replay;
 mod suspects;
 pub(crate) mod trees;
@@ -28,10 +29,11 @@ use crate::method::VolumeTable;
 use crate::method::cnfs::Found;
 use crate::progress::Progress;
 use crate::rebuild;
+use crate::space;
 use crate::syncer::{SyncState, UNSYNCED_BYTES_MAX};
 use crate::token::MethodKind;
 use parts::Source;
-pub(crate) use parts::{read_secret, secret_of, secret_text};
+pub(crate) use parts::{not_configured, read_secret, same_secret, secret_of, secret_text};
 use replay::{Survey, push_voids, replay, survey};
 use std::fmt;
 use std::io;
@@ -100,7 +102,13 @@ pub(crate) fn recover(
     config: SpoolConfig,
     progress: &dyn Progress,
 ) -> Result<(Writer, Recovery), SpoolError> {
-    open(disk, config, false, progress)
+    let unmade = presence::absent(&*disk, &config);
+    let mut new = false;
+    let opened = open(disk.clone(), &config, false, progress, &mut new);
+    if opened.is_err() && new {
+        presence::remove_made(&*disk, &config, &unmade);
+    }
+    opened
 }
 
 /// Opens everything with indexes made anew from the buffers.
@@ -109,14 +117,16 @@ pub(crate) fn recover_from_buffers(
     config: SpoolConfig,
     progress: &dyn Progress,
 ) -> Result<(Writer, Recovery), SpoolError> {
-    open(disk, config, true, progress)
+    open(disk, &config, true, progress, &mut false)
 }
 
+/// `new` tells, also after an error, whether the spool is new.
 fn open(
     disk: Arc<dyn Disk>,
-    config: SpoolConfig,
+    config: &SpoolConfig,
     from_buffers: bool,
     progress: &dyn Progress,
+    new: &mut bool,
 ) -> Result<(Writer, Recovery), SpoolError> {
     let paths = Paths::new(&config.dir);
     let io = |doing: &'static str| SpoolError::io(doing, paths.dir.clone());
@@ -124,13 +134,16 @@ fn open(
     let journal_oldest =
         JournalReader::open(&disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
     let checkpoint = Checkpoint::read(&*disk, &paths.index);
-    let found = open_buffers(&*disk, &config)?;
+    let found = open_buffers(&*disk, config)?;
     let used = found.iter().flatten().any(|f| f.header.as_ref().is_some_and(|h| h.written > 2));
     recovery.lone_checkpoint = checkpoint.as_ref().is_some_and(|c| c.alone);
-    let used = used || !trees::headers(&*disk, &config)?.is_empty();
+    let used = used || !trees::headers(&*disk, config)?.is_empty();
     recovery.new = checkpoint.is_none() && journal_oldest.is_none() && !used;
+    *new = recovery.new;
+    must_be_there(&disk, config, &found, checkpoint.as_ref(), from_buffers, recovery.new)?;
+    space::check(&*disk, &space::of_opening(&*disk, config, &found, recovery.new))?;
 
-    let source = Source { disk: &disk, config: &config, found: &found, checkpoint: None, rebuild: None };
+    let source = Source { disk: &disk, config, found: &found, checkpoint: None, rebuild: None };
     // A checkpoint is of use only if the journal still has what follows it.
     let usable = |c: &&Checkpoint| !from_buffers && journal_oldest.is_some_and(|oldest| oldest <= c.position);
     if let Some(c) = checkpoint.as_ref().filter(usable) {
@@ -139,7 +152,7 @@ fn open(
             let survey = survey(&disk, &paths, c.position, &folds).map_err(io("read journal in"))?;
             if survey.reached && !survey.broken {
                 let at = Start { position: c.position, checkpoint_bytes: c.bytes, survey };
-                return go_on(folds, config, &paths, at, recovery, progress);
+                return go_on(folds, config.clone(), &paths, at, recovery, progress);
             }
         }
     }
@@ -152,7 +165,7 @@ fn open(
         let survey = survey(&disk, &paths, 0, &folds).map_err(io("read journal in"))?;
         if recovery.new || survey.reached && !survey.broken && tells_all(&survey, &found) {
             let at = Start { position: 0, checkpoint_bytes: 0, survey };
-            return go_on(folds, config, &paths, at, recovery, progress);
+            return go_on(folds, config.clone(), &paths, at, recovery, progress);
         }
     }
     let mut volumes = rebuild::volumes_told(&disk, &paths.journal).map_err(io("read journal in"))?;
@@ -162,7 +175,7 @@ fn open(
         rebuild::from_buffers(&mut folds, &paths.journal, (checkpoint.as_ref(), &old), progress)?;
     recovery.rebuilt = Some(articles);
     let survey = survey(&disk, &paths, position, &folds).map_err(io("read journal in"))?;
-    go_on(folds, config, &paths, Start { position, checkpoint_bytes: 0, survey }, recovery, progress)
+    go_on(folds, config.clone(), &paths, Start { position, checkpoint_bytes: 0, survey }, recovery, progress)
 }
 
 /// Folds of which nothing is known yet.
@@ -217,6 +230,23 @@ impl Paths {
 
 fn open_buffers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<Option<Found>>, SpoolError> {
     config.buffers.iter().map(|b| Found::open(disk, &b.path)).collect()
+}
+
+/// Refuses a spool that lacks a buffer it had, or the directory of any; a rebuild goes on without the former.
+fn must_be_there(
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
+    found: &[Option<Found>],
+    checkpoint: Option<&Checkpoint>,
+    from_buffers: bool,
+    new: bool,
+) -> Result<(), SpoolError> {
+    if new || found.iter().all(Option::is_some) {
+        return Ok(());
+    }
+    let known = if from_buffers { Vec::new() } else { presence::known_volumes(disk, config, checkpoint)? };
+    let mut without = config.buffers.iter().zip(found).filter(|(_, found)| found.is_none());
+    without.try_for_each(|(buffer, _)| presence::check(&**disk, buffer, &known))
 }
 
 /// Removes all index files, the checkpoint first: no other may be made anew while it might still be found.

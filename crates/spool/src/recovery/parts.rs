@@ -12,6 +12,7 @@ use crate::history::History;
 use crate::journal::VolumeRow;
 use crate::kept::KeptList;
 use crate::key::KeyHasher;
+use crate::method::cnfs::header::BufferHeader;
 use crate::method::cnfs::{Cycbuff, Found};
 use crate::method::{MemoryVolume, Volume, Volumes};
 use crate::overview::Segments;
@@ -137,24 +138,17 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
 fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Result<[u8; 16], SpoolError> {
     let path = config.dir.join("secret");
     let io = |doing: &'static str| SpoolError::io(doing, path.clone());
-    let parse = |text: &str| u128::from_str_radix(text.trim(), 16).ok().map(u128::to_be_bytes);
     let file = disk.open(&path, Open::CreatePrivate).map_err(io("open"))?;
     let mut text = vec![0; SECRET_FILE_BYTES];
     let n = file.read_at(&mut text, 0).map_err(io("read"))?;
     let headers = || found.iter().flatten().filter_map(|f| f.header.as_ref());
     let trees = super::trees::headers(disk, config)?;
     if let Some(secret) = text.get(..n).and_then(read_secret) {
-        if let Some(other) = headers().find(|h| parse(&h.secret).is_some_and(|s| s != secret)) {
-            return Err(SpoolError::Unfit(format!(
-                "the secret in {} is not the one that buffer \"{}\" was made with; put the right file back, or remove \
-                 it to have it written again from the buffer, or empty that buffer if it belongs to another spool",
-                path.display(),
-                other.name
-            )));
-        }
+        same_secret(&path, &secret, headers())?;
         return Ok(secret);
     }
-    let known = headers().map(|h| &h.secret).chain(trees.iter().map(|t| &t.secret)).find_map(|s| parse(s));
+    let known =
+        headers().map(|h| &h.secret).chain(trees.iter().map(|t| &t.secret)).find_map(|s| parse_secret(s));
     let secret = known.unwrap_or_else(random_secret);
     let text = secret_text(&secret);
     file.set_len(0).map_err(io("write"))?;
@@ -163,6 +157,36 @@ fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Res
         .map_err(io("write"))?;
     disk.sync_dir(&config.dir).map_err(io("sync"))?;
     Ok(secret)
+}
+
+/// Refuses buffers that were made with another secret than the one in the file `path`.
+pub(crate) fn same_secret<'a>(
+    path: &Path,
+    secret: &[u8; 16],
+    mut headers: impl Iterator<Item = &'a BufferHeader>,
+) -> Result<(), SpoolError> {
+    match headers.find(|h| parse_secret(&h.secret).is_some_and(|s| s != *secret)) {
+        None => Ok(()),
+        Some(other) => Err(SpoolError::Unfit(format!(
+            "the secret in {} is not the one that buffer \"{}\" was made with; put the right file back, or \
+             remove it to have it written again from the buffer, or empty that buffer if it belongs to \
+             another spool",
+            path.display(),
+            other.name
+        ))),
+    }
+}
+
+fn parse_secret(text: &str) -> Option<[u8; 16]> {
+    u128::from_str_radix(text.trim(), 16).ok().map(u128::to_be_bytes)
+}
+
+/// A volume that holds articles and is in no section of the configuration.
+pub(crate) fn not_configured(name: &str) -> SpoolError {
+    SpoolError::Unfit(format!(
+        "buffer \"{name}\" holds articles but is not in the configuration; put it back, or run `newsreel \
+         rebuild` to go on without its articles"
+    ))
 }
 
 /// Length of the file `secret`: digits, space, checksum, LF.
@@ -232,11 +256,7 @@ fn open_volumes(
             }
             (Some(found), _) => Arc::new(Cycbuff::open(found, buffer, known.map(|(v, _)| v.head))?),
             (None, Some((v, _))) if v.head > 0 && used(saved, v.id) => {
-                return Err(SpoolError::Unfit(format!(
-                    "buffer \"{}\" is missing: there is no file {}; put it back, or run `newsreel rebuild` to go on without its articles",
-                    buffer.name,
-                    buffer.path.display()
-                )));
+                return Err(super::presence::missing(buffer));
             }
             (None, known) => {
                 let id = known.map_or_else(&mut fresh, |(v, _)| v.id);
@@ -262,10 +282,7 @@ fn open_volumes(
             volumes.push(Arc::new(MemoryVolume::new(gone.id, &gone.name, 0, Some(gone.head))));
             continue;
         }
-        return Err(SpoolError::Unfit(format!(
-            "buffer \"{}\" holds articles but is not in the configuration; put it back, or run `newsreel rebuild` to go on without its articles",
-            gone.name
-        )));
+        return Err(not_configured(&gone.name));
     }
     check_ids(&volumes)?;
     Ok((volumes, next))

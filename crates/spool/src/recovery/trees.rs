@@ -22,7 +22,7 @@ const FILE_BYTES_MAX: usize = 4096;
 
 /// What `newsreel.tree` says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TreeHeader {
+pub(crate) struct TreeHeader {
     pub name: String,
     pub method: String,
     pub volume: u16,
@@ -112,7 +112,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
 }
 
 /// The directories' files, of all classes that keep.
-pub(super) fn headers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<TreeHeader>, SpoolError> {
+pub(crate) fn headers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<TreeHeader>, SpoolError> {
     let mut headers = Vec::new();
     for class in config.classes.iter().filter(|c| c.method.keeps()) {
         let dir = &class.tree.path;

@@ -24,7 +24,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// Whether the programs are installed; each is named with the Debian package that has it.
-fn installed(programs: &[(&str, &str)]) -> bool {
+pub fn installed(programs: &[(&str, &str)]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
     let absent: Vec<_> =

@@ -16,6 +16,7 @@ use crate::error::{ReadError, SpoolError};
 use crate::groups::GroupId;
 use crate::key::Key;
 use crate::reading::Patience;
+use crate::space;
 use crate::token::MethodKind;
 use geometry::Geometry;
 use header::{BufferHeader, Grown, HEADERS_BYTES, SLOT_BYTES};
@@ -41,7 +42,8 @@ pub(crate) struct Cycbuff {
     secret: String,
 }
 
-fn in_use(path: &Path) -> SpoolError {
+/// A file that somebody else has.
+pub(crate) fn in_use(path: &Path) -> SpoolError {
     SpoolError::Unfit(format!(
         "{} is in use: it is mounted, or another newsreel process or another [[buffer]] of this configuration has it; a buffer \
          belongs to one alone",
@@ -106,17 +108,29 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Opens a buffer's file and reads its headers; `Ok(None)` if there is no file, or it is empty or not wholly made.
+    /// Opens a buffer's file for use and reads its headers; `Ok(None)` if there is no file, or it is empty or
+    /// not wholly made.
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<Option<Self>, SpoolError> {
-        let file = match disk.open(path, Open::Existing) {
+        Self::open_as(disk, path, Open::Existing)
+    }
+
+    /// As [`Found::open`], only to look at it: it is neither locked nor can it be written.
+    pub fn look(disk: &dyn Disk, path: &Path) -> Result<Option<Self>, SpoolError> {
+        Self::open_as(disk, path, Open::ReadOnly)
+    }
+
+    fn open_as(disk: &dyn Disk, path: &Path, how: Open) -> Result<Option<Self>, SpoolError> {
+        let file = match disk.open(path, how) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) if e.kind() == io::ErrorKind::ResourceBusy => return Err(in_use(path)),
             Err(e) => return Err(SpoolError::io("open buffer", path)(e)),
         };
-        match file.try_lock() {
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(in_use(path)),
-            locked => locked.map_err(SpoolError::io("lock buffer", path))?,
+        if how != Open::ReadOnly {
+            match file.try_lock() {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(in_use(path)),
+                locked => locked.map_err(SpoolError::io("lock buffer", path))?,
+            }
         }
         let mut slots = vec![0; HEADERS_BYTES as usize];
         let n = file.read_at(&mut slots, 0).map_err(SpoolError::io("read buffer", path))?;
@@ -191,12 +205,38 @@ impl Cycbuff {
         if geometry_of(config, None).is_none() {
             return Err(too_small(config));
         }
+        // What lay there before: nothing, or a blank file or device.
+        let before = disk.open(path, Open::ReadOnly).and_then(|file| file.len()).ok();
         let file = disk.open(path, Open::CreatePrivate).map_err(SpoolError::io("make buffer", path))?;
         match file.try_lock() {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Err(in_use(path)),
             locked => locked.map_err(SpoolError::io("lock buffer", path))?,
         }
-        file.allocate(config.size_bytes).map_err(SpoolError::io("reserve space for buffer", path))?;
+        Self::fill(disk, file.clone(), config, id, secret).inspect_err(|_| {
+            // The error is the one to report, whether or not the room can be given back.
+            let _left = match before {
+                None => disk.remove(path),
+                Some(len) => file.set_len(len),
+            };
+        })
+    }
+
+    /// Reserves a new buffer's space and makes it one.
+    fn fill(
+        disk: &dyn Disk,
+        file: Arc<dyn DiskFile>,
+        config: &BufferConfig,
+        id: u16,
+        secret: &str,
+    ) -> Result<Self, SpoolError> {
+        let path = &config.path;
+        let free_bytes = disk.file_system(path).ok().map(|system| system.free_bytes);
+        file.allocate(config.size_bytes).map_err(|error| match error.raw_os_error() {
+            Some(_) if error.kind() == io::ErrorKind::StorageFull => {
+                space::exhausted(config, free_bytes, &error)
+            }
+            _ => SpoolError::io("reserve space for buffer", path)(error),
+        })?;
         let buffer = Self::with_file(file, config, id, secret, None)?;
         buffer.bitmap.words().iter().for_each(|w| w.store(0, Ordering::Relaxed));
         let made =

@@ -34,9 +34,6 @@ pub(crate) struct Copying {
 impl Cycbuff {
     /// Copies the area to a new file while serving goes on. Cancels are noted from here on.
     pub fn copy_to(&self, disk: &dyn Disk, path: &Path, progress: &dyn Progress) -> io::Result<Copying> {
-        if let Some(parent) = path.parent() {
-            disk.create_dir(parent)?;
-        }
         let file = disk.open(path, Open::CreatePrivate)?;
         file.try_lock()?;
         file.allocate(self.len)?;

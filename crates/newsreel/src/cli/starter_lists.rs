@@ -1,0 +1,79 @@
+//! The texts for LIST that a new site has: a message of the day, and the groups that newsreaders show to new
+//! users.
+//!
+//! Called by `init`. Files that are there stay as they are. Sources: RFC 6048 section 2.5, RFC 3977 section
+//! 7.6.5.
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+
+use super::Failure;
+use crate::config::Config;
+use crate::control_socket::protocol::GroupEntry;
+
+/// Groups that new users are subscribed to at most.
+const SUBSCRIPTIONS_MAX: usize = 50;
+
+/// Makes the lists of a site that begins with these groups; without groups there is nothing to begin with.
+pub(super) fn make(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure> {
+    if groups.is_empty() {
+        return Ok(());
+    }
+    let dir = &config.site.lists;
+    fs::create_dir_all(dir).map_err(|error| cannot("make the directory", dir, &error))?;
+    write_new(&dir.join("motd"), &motd(config, groups))?;
+    write_new(&dir.join("subscriptions"), &subscriptions(groups))
+}
+
+fn motd(config: &Config, groups: &[GroupEntry]) -> String {
+    let has = |name: &str| groups.iter().any(|group| group.name == name);
+    let mut text = format!("Welcome to {}.\n", config.site.path_identity);
+    if has("local.general") && has("local.test") {
+        text.push_str("\nlocal.general is for talk of all kinds; please post tests to local.test.\n");
+    }
+    text
+}
+
+/// The groups that readers can follow; those of the system are for servers.
+fn subscriptions(groups: &[GroupEntry]) -> String {
+    let mut text =
+        "# Groups that newsreaders offer to new users, one a line (LIST SUBSCRIPTIONS).\n".to_owned();
+    let open = groups.iter().filter(|group| ["y", "m"].contains(&group.flag.as_str()));
+    open.take(SUBSCRIPTIONS_MAX).for_each(|group| text.push_str(&format!("{}\n", group.name)));
+    text
+}
+
+fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+    match fs::File::create_new(path) {
+        Ok(mut file) => file
+            .write_all(text.as_bytes())
+            .and_then(|()| file.sync_all())
+            .map_err(|error| cannot("write", path, &error)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(cannot("make", path, &error)),
+    }
+}
+
+fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Problem(format!("cannot {doing} {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_that_readers_cannot_use_are_left_out_and_a_long_list_is_cut() {
+        let group = |name: &str, flag: &str| GroupEntry {
+            name: name.into(),
+            flag: flag.into(),
+            ..GroupEntry::default()
+        };
+        let text =
+            subscriptions(&[group("a.b", "y"), group("junk", "n"), group("a.m", "m"), group("a.x", "x")]);
+        assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), ["a.b", "a.m"]);
+        let many: Vec<GroupEntry> = (0..500).map(|n| group(&format!("g.n{n}"), "y")).collect();
+        assert_eq!(subscriptions(&many).lines().count(), 1 + SUBSCRIPTIONS_MAX);
+    }
+}

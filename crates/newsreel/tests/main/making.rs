@@ -1,0 +1,166 @@
+//! Sites that are made: whole or not at all, as often as one likes, and found by the commands that follow.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+use crate::clients::{installed, skipped};
+
+/// Runs `newsreel` with a working directory.
+fn newsreel(cwd: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
+    command.args(arguments).current_dir(cwd).env_remove("NEWSREEL_CONFIG").output().unwrap()
+}
+
+fn init(dir: &Path, options: &[&str]) -> Output {
+    newsreel(Path::new("/"), &[&["init", "--dir", dir.to_str().unwrap()], options].concat())
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn succeeds(output: Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    told(&output)
+}
+
+/// The files of a directory that say how a site is, with their texts.
+fn texts(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let names = ["newsreel.toml", "posting-secret", "secret", "self-signed.crt", "lists/motd"];
+    names.into_iter().filter_map(|name| Some((name.to_owned(), fs::read(dir.join(name)).ok()?))).collect()
+}
+
+#[test]
+fn buffers_larger_than_the_disk_leave_nothing() {
+    let home = TempDir::new().unwrap();
+    let dir = home.path().join("site");
+    let output = init(&dir, &["--buffer", "900 TiB"]);
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("1800.00 TiB") || text.contains("1.76 PiB"), "{text}");
+    assert!(text.contains(" needed (buffer \"text0\" 900.00 TiB") && text.contains(" free on "), "{text}");
+    assert!(!dir.exists());
+    succeeds(init(&dir, &["--buffer", "1 MiB"]));
+}
+
+/// A disk of 160 MB, which is mounted for this command alone.
+#[test]
+fn a_small_disk_is_neither_filled_nor_littered() {
+    if !installed(&[("unshare", "util-linux"), ("mount", "mount")]) {
+        return;
+    }
+    let home = TempDir::new().unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=160m tmpfs {dir} && cd {dir} || exit 77\n\
+         {newsreel} init --dir site --buffer '100 MiB' && exit 1\n\
+         ls -A; {newsreel} init --dir site --buffer '1 MiB' && {newsreel} status --dir site",
+        dir = home.path().display(),
+        newsreel = env!("CARGO_BIN_EXE_newsreel"),
+    );
+    let output = Command::new("unshare").args(["-Urm", "sh", "-c", &script]).output().unwrap();
+    if output.status.code() == Some(77) {
+        skipped(&format!("(no file system can be mounted: {})", told(&output).trim()), false);
+        return;
+    }
+    let text = succeeds(output);
+    assert!(text.contains("the disk is too small: 304.00 MiB needed"), "{text}");
+    assert!(text.contains("but 160.00 MiB free"), "{text}");
+    assert!(text.starts_with("made site/newsreel.toml"), "something was left behind: {text}");
+}
+
+#[test]
+fn what_fails_half_way_is_taken_back_and_done_again() {
+    let home = TempDir::new().unwrap();
+    let dir = home.path().join("site");
+    fs::create_dir(&dir).unwrap();
+    // Where the lists should be there is a file, of which nothing is known beforehand.
+    fs::write(dir.join("lists"), "precious").unwrap();
+    let output = init(&dir, &["--buffer", "1 MiB", "--tls-listen", "127.0.0.1:0"]);
+    assert!(!output.status.success());
+    assert!(told(&output).contains("lists"), "{output:?}");
+    let left: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["lists"]);
+    assert_eq!(fs::read_to_string(dir.join("lists")).unwrap(), "precious");
+    fs::remove_file(dir.join("lists")).unwrap();
+    succeeds(init(&dir, &["--buffer", "1 MiB", "--tls-listen", "127.0.0.1:0"]));
+}
+
+#[test]
+fn init_is_repeated_without_changing_anything() {
+    let home = TempDir::new().unwrap();
+    let dir = home.path();
+    let options = ["--buffer", "1 MiB", "--tls-listen", "127.0.0.1:0"];
+    succeeds(init(dir, &options));
+    let before = texts(dir);
+    assert_eq!(before.len(), 5, "{:?}", before.keys());
+    let text = succeeds(init(dir, &options));
+    assert!(text.contains("is there already and stays as it is"), "{text}");
+    assert!(!text.contains("not applied"), "{text}");
+    assert!(texts(dir) == before);
+    // What the operator has removed does not come back by itself.
+    succeeds(newsreel(dir, &["group", "remove", "local.test"]));
+    // What is asked for now and is not so is said.
+    let text =
+        succeeds(init(dir, &["--listen", "127.0.0.1:9", "--buffer", "2 MiB", "--reader", "192.0.2.1"]));
+    for option in ["--listen 127.0.0.1:9: ", "--buffer 2 MiB, 2 MiB: ", "--reader 192.0.2.1: "] {
+        assert!(text.contains(&format!("not applied: {option}")), "{option}: {text}");
+    }
+    assert!(texts(dir) == before);
+    assert!(!succeeds(newsreel(dir, &["group", "list"])).contains("local.test"));
+}
+
+#[test]
+fn a_site_that_was_made_only_half_is_completed() {
+    let home = TempDir::new().unwrap();
+    let dir = home.path();
+    succeeds(init(dir, &["--buffer", "1 MiB", "--tls-listen", "127.0.0.1:0"]));
+    let configuration = fs::read(dir.join("newsreel.toml")).unwrap();
+    // The end was not reached, and the configuration is written at the end.
+    fs::remove_file(dir.join("newsreel.toml")).unwrap();
+    fs::remove_file(dir.join("posting-secret")).unwrap();
+    succeeds(init(dir, &["--buffer", "1 MiB", "--tls-listen", "127.0.0.1:0"]));
+    assert!(texts(dir).len() == 5 && fs::read(dir.join("newsreel.toml")).unwrap() == configuration);
+    // Nothing but a configuration.
+    let other = home.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("newsreel.toml"), &configuration).unwrap();
+    succeeds(init(&other, &[]));
+    assert_eq!(texts(&other).len(), 5);
+    assert!(succeeds(newsreel(&other, &["group", "list"])).contains("local.test"));
+    assert!(fs::read(other.join("newsreel.toml")).unwrap() == configuration);
+}
+
+#[test]
+fn commands_find_the_site_and_say_which_if_there_are_more() {
+    let home = TempDir::new().unwrap();
+    let text = told(&newsreel(home.path(), &["group", "list"]));
+    assert!(
+        text.contains("no site found in . or newsreel-data, run, /etc/newsreel, /var/lib/newsreel"),
+        "{text}"
+    );
+    succeeds(init(&home.path().join("run"), &["--buffer", "1 MiB"]));
+    let text = succeeds(newsreel(home.path(), &["group", "list"]));
+    assert!(text.contains("local.general") && !text.contains("choose"), "{text}");
+    succeeds(init(&home.path().join("newsreel-data"), &["--buffer", "1 MiB"]));
+    let text = succeeds(newsreel(home.path(), &["group", "list"]));
+    let hint = "using newsreel-data/newsreel.toml, though there is also run/newsreel.toml; choose with --dir \
+        or --config";
+    assert!(text.contains(hint), "{text}");
+}
+
+#[test]
+fn a_name_without_a_domain_is_warned_about() {
+    let home = TempDir::new().unwrap();
+    let advice = "the path identity `news` has no domain";
+    let dir = home.path().join("short");
+    assert!(succeeds(init(&dir, &["--buffer", "1 MiB", "--path-identity", "news"])).contains(advice));
+    assert!(told(&newsreel(&dir, &["check"])).contains(advice));
+    let dir = home.path().join("long");
+    let text = succeeds(init(&dir, &["--buffer", "1 MiB", "--path-identity", "news.example.org"]));
+    assert!(!text.contains("domain"), "{text}");
+    assert!(!told(&newsreel(&dir, &["check"])).contains("domain"));
+}
