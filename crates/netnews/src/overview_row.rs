@@ -7,9 +7,10 @@
 use crate::decimal::append_decimal;
 use memchr::{memchr, memchr_iter, memchr3};
 
-/// The lines of LIST OVERVIEW.FMT for the rows made here (RFC 3977 section 8.4).
+/// The lines of LIST OVERVIEW.FMT for the rows made here. `:bytes` and `:lines` go by the names that RFC 3977 section
+/// 8.4.2 allows for compatibility: slrn fetches every head where it does not find these.
 pub const OVERVIEW_FMT: &[&str] =
-    &["Subject:", "From:", "Date:", "Message-ID:", "References:", ":bytes", ":lines", "Xref:full"];
+    &["Subject:", "From:", "Date:", "Message-ID:", "References:", "Bytes:", "Lines:", "Xref:full"];
 
 /// Field indexes of a row, for `field`.
 pub mod index {

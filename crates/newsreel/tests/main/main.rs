@@ -17,6 +17,7 @@ mod feeding;
 mod guessing;
 mod hidden;
 mod layers;
+mod link;
 mod lists;
 mod making;
 mod many;

@@ -106,6 +106,36 @@ pub fn small_secured_site() -> (Site, PathBuf) {
     small(Site::start_secured(GROUPS))
 }
 
+/// How many articles `local.general` of the long sites has.
+pub const MANY: usize = 400;
+
+/// A site with [`MANY`] articles in `local.general`, all in threads of their own.
+pub fn long_site() -> Site {
+    long(Site::start(GROUPS))
+}
+
+/// The same behind passwords and TLS.
+pub fn long_secured_site() -> Site {
+    long(Site::start_secured(GROUPS))
+}
+
+fn long(site: Site) -> Site {
+    let article = |number: usize| {
+        Text {
+        bytes: format!(
+            "Path: far.example!not-for-mail\nFrom: writer@x.example (Writer)\nNewsgroups: local.general\n\
+             Subject: Story {number:03}\nDate: 1 Apr 93 12:00:00 GMT\nMessage-ID: <long.{number}@x.example>\n\n\
+             Text of {number}.\n"
+        )
+        .into_bytes(),
+    }
+    };
+    let articles: Vec<_> = (1..=MANY).map(article).collect();
+    let answers = takethis(&mut site.client(), &articles);
+    assert!(answers.iter().all(|answer| answer.starts_with("239 ")), "{answers:?}");
+    site
+}
+
 fn small(site: Site) -> (Site, PathBuf) {
     let dir = site.dir().join("articles");
     fs::create_dir(&dir).unwrap();

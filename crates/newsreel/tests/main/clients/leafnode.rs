@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::site::{PASSWORD, USER};
+use super::site::{PASSWORD, Site, USER};
 use super::tunnel::Tunnel;
 use super::{fed, installed, skipped, text};
 
@@ -37,19 +37,15 @@ fn places(dir: &Path, port: &str, group: &str) -> (PathBuf, PathBuf) {
     (etc, spool)
 }
 
-#[test]
-fn fetchnews_fills_its_spool() {
-    let programs = [("fetchnews", "leafnode"), ("unshare", "util-linux"), ("mount", "mount")];
-    if !installed(&programs) {
-        return;
-    }
-    if !rustix::process::geteuid().is_root() {
-        skipped("(fetchnews is tried as root only)", false);
-        return;
-    }
-    let (site, articles) = fed::small_secured_site();
-    let tunnel = Tunnel::to(&site);
-    let (etc, spool) = places(site.dir(), &tunnel.port(), "misc.test");
+/// Whether fetchnews can be run here; says so aloud if not.
+pub(super) fn runs() -> bool {
+    installed(&[("fetchnews", "leafnode"), ("unshare", "util-linux"), ("mount", "mount")])
+        && (rustix::process::geteuid().is_root() || skipped("(fetchnews is tried as root only)", false))
+}
+
+/// Fetches a group of the site by way of this port: what fetchnews said, and its spool.
+pub(super) fn fetch(site: &Site, port: &str, group: &str) -> (String, PathBuf) {
+    let (etc, spool) = places(site.dir(), port, group);
     let script = "mount --bind \"$1\" /etc && mount --bind \"$2\" /var/spool && chown -R news:news /var/spool/news \
                   && chmod 2775 /var/spool/news && chmod 711 \"$3\" && exec fetchnews -vvv -w";
     let output = Command::new("unshare")
@@ -59,6 +55,17 @@ fn fetchnews_fills_its_spool() {
     let said =
         String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
+    (said, spool)
+}
+
+#[test]
+fn fetchnews_fills_its_spool() {
+    if !runs() {
+        return;
+    }
+    let (site, articles) = fed::small_secured_site();
+    let tunnel = Tunnel::to(&site);
+    let (said, spool) = fetch(&site, &tunnel.port(), "misc.test");
     assert!(said.contains("misc.test: 7 articles fetched, 0 killed"), "{said}");
     let group = spool.join("news/misc/test");
     let numbered = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().parse::<u64>().is_ok();

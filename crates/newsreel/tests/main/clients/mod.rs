@@ -10,6 +10,7 @@ mod corpus;
 mod fed;
 mod inn;
 mod inn_spool;
+mod latency;
 mod leafnode;
 mod nzbget;
 mod screen;

@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
 use super::site::{PASSWORD, Site, USER};
 use super::tunnel::Tunnel;
 use super::{installed, text};
+use crate::link::Link;
 
 const GROUP: &str = "alt.binaries.test";
 /// Octets of the file, and of each of its parts.
@@ -107,6 +109,7 @@ fn nzbget_downloads_a_binary_over_tls() {
         client.send(".\r\n");
         assert!(client.line().starts_with("240 "));
     }
+    let link = Link::to(([127, 0, 0, 1], site.tls_port().parse().unwrap()).into(), Duration::from_millis(5));
     let dir = site.dir().join("nzbget");
     fs::create_dir(&dir).unwrap();
     let description = dir.join("file.nzb");
@@ -120,7 +123,7 @@ fn nzbget_downloads_a_binary_over_tls() {
         "ParCheck=manual".to_owned(),
         "Server1.Active=yes".to_owned(),
         "Server1.Host=localhost".to_owned(),
-        format!("Server1.Port={}", site.tls_port()),
+        format!("Server1.Port={}", link.port()),
         "Server1.Encryption=yes".to_owned(),
         format!("Server1.Username={USER}"),
         format!("Server1.Password={PASSWORD}"),
@@ -139,4 +142,6 @@ fn nzbget_downloads_a_binary_over_tls() {
     assert!(!said.contains("[ERROR] Decoding"), "{said}");
     // It has checked each part's CRC; the file is what was posted.
     assert!(fs::read(dir.join("done/file/file.bin")).unwrap() == file, "{said}");
+    // Two connections, each with TLS, name, password and goodbye; two commands at most for a part.
+    assert!(link.passed().round_trips <= 2 * 6 + 2 * parts.len(), "{:?}", link.passed());
 }

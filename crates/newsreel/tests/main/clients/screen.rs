@@ -13,7 +13,7 @@ use super::site::Site;
 use super::text;
 
 /// How long a text may take to come to the screen.
-const TEXT_TIMEOUT: Duration = Duration::from_secs(15);
+const TEXT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often the screen is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(25);
 

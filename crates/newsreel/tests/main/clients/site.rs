@@ -18,7 +18,7 @@ use super::text;
 /// The binary under test.
 const NEWSREEL: &str = env!("CARGO_BIN_EXE_newsreel");
 /// How long a start may take.
-const START_TIMEOUT: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Ports to try: above 10,000 and below what the system gives to outgoing connections.
 const PORTS: std::ops::Range<u16> = 10_100..32_000;
 

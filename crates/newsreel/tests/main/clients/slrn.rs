@@ -8,10 +8,10 @@ use super::site::{PASSWORD, Site, USER};
 use super::{fed, installed, text};
 
 /// What the tests need.
-const PROGRAMS: &[(&str, &str)] = &[("slrn", "slrn"), ("tmux", "tmux")];
+pub(super) const PROGRAMS: &[(&str, &str)] = &[("slrn", "slrn"), ("tmux", "tmux")];
 
 /// The home directory of a user.
-fn home(site: &Site) -> PathBuf {
+pub(super) fn home(site: &Site) -> PathBuf {
     let home = screen::home(site);
     let settings = format!(
         "set confirm_actions 0\nhostname \"x.example\"\nusername \"sam\"\nrealname \"Sam Tester\"\nset editor_command \"{}/editor %s\"\n",

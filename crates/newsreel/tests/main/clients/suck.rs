@@ -6,16 +6,17 @@ use std::process::Command;
 use super::site::{PASSWORD, Site, USER};
 use super::{fed, installed, text};
 
-/// The articles of the group in the batch that suck makes.
-fn sucked(site: &Site, group: &str) -> Vec<Vec<u8>> {
+/// The articles of the group in the batch that suck makes, from `host` with these options.
+pub(super) fn sucked(site: &Site, host: &str, options: &[&str], group: &str) -> Vec<Vec<u8>> {
     let dir = site.dir().join("suck");
     let articles = dir.join("articles");
     fs::create_dir_all(&articles).unwrap();
     fs::write(dir.join("sucknewsrc"), format!("{group} 0\n")).unwrap();
     let batch = dir.join("batch");
-    let host = format!("127.0.0.1:{}", site.tls_port());
     let output = Command::new("suck")
-        .args([host.as_str(), "-ssl", "-U", USER, "-P", PASSWORD, "-c", "-n", "-m"])
+        .arg(host)
+        .args(options)
+        .args(["-c", "-n", "-m"])
         .args(["-dt", text(&dir), "-dd", text(&dir), "-dm", text(&articles), "-br", text(&batch)])
         .output()
         .unwrap();
@@ -31,7 +32,8 @@ fn suck_brings_a_group_over_tls() {
     }
     let (site, articles) = fed::small_secured_site();
     let articles = fed::read(&articles);
-    let sucked = sucked(&site, "misc.test");
+    let host = format!("127.0.0.1:{}", site.tls_port());
+    let sucked = sucked(&site, &host, &["-ssl", "-U", USER, "-P", PASSWORD], "misc.test");
     assert_eq!(sucked.len(), 7);
     for article in articles.iter().filter(|article| article.groups().contains(&"misc.test".to_owned())) {
         let id = article.message_id();

@@ -10,10 +10,10 @@ use super::tunnel::Tunnel;
 use super::{fed, installed};
 
 /// What the tests need.
-const PROGRAMS: &[(&str, &str)] = &[("tin", "tin"), ("tmux", "tmux")];
+pub(super) const PROGRAMS: &[(&str, &str)] = &[("tin", "tin"), ("tmux", "tmux")];
 
 /// The home directory of a user who has groups and knows his way about.
-fn home(site: &Site) -> PathBuf {
+pub(super) fn home(site: &Site) -> PathBuf {
     let home = screen::home(site);
     fs::create_dir(home.join(".tin")).unwrap();
     let settings = "mail_address=Tina Tester <tina@x.example>\nbeginner_level=OFF\nconfirm_choice=0\n\

@@ -1,0 +1,125 @@
+//! A slow link: a relay on loopback that delivers every octet after a fixed delay, and counts.
+//!
+//! What is counted does not depend on how fast the machine is: octets, segments as they were read, and round trips. A
+//! client makes a round trip when it sends something after it has received something; commands sent one after another
+//! without waiting are one.
+
+use parking_lot::Mutex;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What has passed since the relay was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Passed {
+    pub round_trips: usize,
+    pub segments: usize,
+    pub octets_up: usize,
+    pub octets_down: usize,
+}
+
+/// The relay. Its threads end with their connections, that which accepts them with the process.
+pub struct Link {
+    address: SocketAddr,
+    passed: Arc<Mutex<Passed>>,
+}
+
+/// One connection's way in one direction.
+struct Way {
+    from: TcpStream,
+    to: TcpStream,
+    up: bool,
+}
+
+/// Octets, and when they are due.
+type Delayed = (Instant, Vec<u8>);
+
+impl Link {
+    /// A link to `target` that takes `one_way` in each direction.
+    pub fn to(target: SocketAddr, one_way: Duration) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let passed: Arc<Mutex<Passed>> = Arc::default();
+        let counts = passed.clone();
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, server) = (client.unwrap(), TcpStream::connect(target).unwrap());
+                // Whether the client has received something since it sent last.
+                let answered = Arc::new(Mutex::new(true));
+                for (from, to, up) in [(&client, &server, true), (&server, &client, false)] {
+                    from.set_nodelay(true).unwrap();
+                    let way = Way { from: from.try_clone().unwrap(), to: to.try_clone().unwrap(), up };
+                    way.carry(one_way, &counts, &answered);
+                }
+            }
+        });
+        Self { address, passed }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn port(&self) -> String {
+        self.address.port().to_string()
+    }
+
+    pub fn passed(&self) -> Passed {
+        *self.passed.lock()
+    }
+
+    /// The round trips that `work` makes.
+    pub fn round_trips(&self, work: impl FnOnce()) -> usize {
+        let before = self.passed().round_trips;
+        work();
+        self.passed().round_trips - before
+    }
+}
+
+impl Way {
+    fn carry(self, one_way: Duration, counts: &Arc<Mutex<Passed>>, answered: &Arc<Mutex<bool>>) {
+        let (sender, receiver) = channel();
+        let Self { from, to, up } = self;
+        let (counts, heard) = (counts.clone(), answered.clone());
+        let delivered = answered.clone();
+        thread::spawn(move || {
+            let note = |octets: usize| {
+                let mut counts = counts.lock();
+                counts.segments += 1;
+                if up {
+                    counts.octets_up += octets;
+                    counts.round_trips += usize::from(std::mem::take(&mut *heard.lock()));
+                } else {
+                    counts.octets_down += octets;
+                }
+            };
+            take(from, &sender, one_way, note);
+        });
+        thread::spawn(move || deliver(to, &receiver, || *delivered.lock() |= !up));
+    }
+}
+
+/// Reads to the end; an end is delivered by dropping the sender.
+fn take(mut from: TcpStream, sender: &Sender<Delayed>, one_way: Duration, note: impl Fn(usize)) {
+    let mut octets = [0; 64 << 10];
+    while let Ok(n @ 1..) = from.read(&mut octets) {
+        note(n);
+        if sender.send((Instant::now() + one_way, octets[..n].to_vec())).is_err() {
+            break;
+        }
+    }
+}
+
+fn deliver(mut to: TcpStream, receiver: &Receiver<Delayed>, note: impl Fn()) {
+    for (due, octets) in receiver {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        note();
+        if to.write_all(&octets).is_err() {
+            break;
+        }
+    }
+    let _already_closed = to.shutdown(Shutdown::Write);
+}
