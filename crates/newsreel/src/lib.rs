@@ -22,6 +22,7 @@ mod moderation;
 pub mod name_map;
 mod numbers;
 pub mod operations;
+mod printable;
 mod relay;
 mod serve;
 pub mod server;

@@ -1,11 +1,21 @@
 //! The log: one line per event on standard error, as text or JSON.
 //!
-//! Modules are the targets (`newsreel::relay`), so that a line tells which duty speaks. Per-article events are
-//! formatted only if their level is on. Called by `cli` before anything else runs.
+//! Modules are the targets (`newsreel::relay`), so that a line names the duty that wrote it. Fields come from strangers
+//! (names, headers, answers of other servers): whatever is in them, a line has the fields that its event has, and a
+//! terminal shows it without obeying it. `packaging/fail2ban` relies on that. Per-article events are formatted only if
+//! their level is on. Called by `cli` before anything else runs.
 
 use crate::config::{LogFormat, LogLevel};
+use crate::printable;
+use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal};
+use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::format::{Format, Json, Writer};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
 
 /// Starts logging; a second call has no effect.
 pub fn init(level: LogLevel, format: LogFormat) {
@@ -19,7 +29,158 @@ pub fn init(level: LogLevel, format: LogFormat) {
     let lines = tracing_subscriber::fmt().with_max_level(filter).with_writer(io::stderr);
     // An error here says that a subscriber is set already.
     let _set_already = match format {
-        LogFormat::Plain => lines.with_ansi(io::stderr().is_terminal()).try_init(),
-        LogFormat::Json => lines.json().try_init(),
+        LogFormat::Plain => lines.with_ansi(io::stderr().is_terminal()).fmt_fields(PlainFields).try_init(),
+        LogFormat::Json => lines.json().map_event_format(PrintableJson).try_init(),
     };
+}
+
+/// Writes fields as `name=value`: a value that is not one plain word stands in quotes, with escapes.
+struct PlainFields;
+
+impl<'writer> FormatFields<'writer> for PlainFields {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut visitor = PlainVisitor { writer, is_first: true, result: Ok(()) };
+        fields.record(&mut visitor);
+        visitor.result
+    }
+}
+
+struct PlainVisitor<'writer> {
+    writer: Writer<'writer>,
+    is_first: bool,
+    result: fmt::Result,
+}
+
+impl PlainVisitor<'_> {
+    fn write(&mut self, field: &Field, value: &dyn Debug) -> fmt::Result {
+        if !std::mem::take(&mut self.is_first) {
+            self.writer.write_char(' ')?;
+        }
+        match field.name() {
+            "message" => self.writer.write_str(&printable::line(&format!("{value:?}"))),
+            name if self.writer.has_ansi_escapes() => {
+                write!(self.writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m{value:?}")
+            }
+            name => write!(self.writer, "{name}={value:?}"),
+        }
+    }
+}
+
+impl Visit for PlainVisitor<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if self.result.is_err() {
+            return;
+        }
+        self.result = match field.name() {
+            "message" => self.write(field, &format_args!("{value}")),
+            // Debug quotes, and escapes quotes and what cannot be printed.
+            _ => self.write(field, &value),
+        };
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if self.result.is_err() {
+            return;
+        }
+        let text = format!("{value:?}");
+        self.result = if field.name() == "message" || is_plain_word(&text) {
+            self.write(field, &format_args!("{text}"))
+        } else {
+            self.write(field, &text)
+        };
+    }
+}
+
+/// Whether a value can stand without quotes: nothing in it ends it, or looks like another field.
+fn is_plain_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'=' | b'\\'))
+}
+
+/// One JSON object a line, of which every character can be printed.
+struct PrintableJson(Format<Json>);
+
+impl<S, N> FormatEvent<S, N> for PrintableJson
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+    N: for<'writer> FormatFields<'writer> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut line = String::new();
+        self.0.format_event(context, Writer::new(&mut line), event)?;
+        writer.write_str(&printable::json(&line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+    use std::sync::Arc;
+    use tracing::warn;
+    use tracing_subscriber::fmt::MakeWriter;
+
+    /// Lines that were logged.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl MakeWriter<'_> for Lines {
+        type Writer = Self;
+
+        fn make_writer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    const EVIL: &str = "x\" address=203.0.113.9 user=\"y\n\x1b[2J\u{9b}\u{202e}";
+
+    fn events() {
+        let error = io::Error::other(EVIL);
+        warn!(address = %"192.0.2.1", user = EVIL, id = %EVIL, %error, failures = 3, known = true, "a {EVIL} b");
+    }
+
+    #[test]
+    fn no_value_forges_a_field_or_moves_the_cursor() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let plain = tracing_subscriber::fmt().with_ansi(false).fmt_fields(PlainFields).with_writer(writer);
+        tracing::subscriber::with_default(plain.finish(), events);
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        let (_, text) = text.split_once("newsreel::log::tests: ").unwrap();
+        let (message, fields) = text.split_once(" address=192.0.2.1 ").unwrap();
+        assert_eq!(message, "a x\" address=203.0.113.9 user=\"y\\u{a}\\u{1b}[2J\\u{9b}\\u{202e} b");
+        let quoted = r#""x\" address=203.0.113.9 user=\"y\n\u{1b}[2J\u{9b}\u{202e}""#;
+        assert_eq!(fields, format!("user={quoted} id={quoted} error={quoted} failures=3 known=true\n"));
+    }
+
+    #[test]
+    fn json_has_the_values_as_they_are_and_can_be_printed() {
+        let lines = Lines::default();
+        let json =
+            tracing_subscriber::fmt().json().map_event_format(PrintableJson).with_writer(lines.clone());
+        tracing::subscriber::with_default(json.finish(), events);
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        assert!(text.trim_end_matches('\n').bytes().all(|b| (b' '..=b'~').contains(&b)), "{text}");
+        let event: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let fields = &event["fields"];
+        for name in ["user", "id", "error"] {
+            assert_eq!(fields[name], EVIL, "{name}");
+        }
+        assert_eq!((&fields["address"], &fields["failures"]), (&"192.0.2.1".into(), &3.into()));
+    }
 }

@@ -137,8 +137,9 @@ fn form(name: &[u8], value: &[u8]) -> Result<(), Objection> {
     if value.trim_ascii().is_empty() {
         return Err(Objection::EmptyHeader(shown(name)));
     }
-    if std::str::from_utf8(value).is_err() {
-        return Err(Objection::NotUtf8(shown(name)));
+    let Ok(text) = std::str::from_utf8(value) else { return Err(Objection::NotUtf8(shown(name))) };
+    if text.chars().any(commands_terminals) {
+        return Err(Objection::ControlCharacter(shown(name)));
     }
     let mut before = name.len() + b": ".len();
     for line in value.split(|&b| b == b'\n') {
@@ -152,6 +153,12 @@ fn form(name: &[u8], value: &[u8]) -> Result<(), Objection> {
         before = 0;
     }
     Ok(())
+}
+
+/// Controls, but for tabs and line ends: C0, DEL and C1, which RFC 5536 section 2.2 leaves out, and the overrides of the
+/// direction of text (U+202D, U+202E). A terminal that shows a header with them can be made to show anything.
+fn commands_terminals(c: char) -> bool {
+    (c.is_control() && !matches!(c, '\t' | '\r' | '\n')) || matches!(c, '\u{202d}' | '\u{202e}')
 }
 
 /// `<left@right>`, nothing but one `@` between (RFC 5536 section 3.1.3).
@@ -256,6 +263,24 @@ mod tests {
         assert_eq!(with(&format!("Date: {}", date(-10 * 86_400))), None);
         assert_eq!(with(&format!("X-Long: {}", "x".repeat(990))), None);
         assert_eq!(with(&format!("X-Long: {}\r\n {}", "x".repeat(990), "y".repeat(997))), None);
+    }
+
+    #[test]
+    fn what_commands_terminals_is_refused_in_every_header() {
+        for evil in ["\u{1b}[2J", "a\u{7}b", "a\u{7f}", "a\u{9b}2J", "\u{202e}fdp.exe", "\u{1}"] {
+            for name in ["Summary", "Organization", "X-Own"] {
+                let told = with(&format!("{name}: a {evil} b")).unwrap_or_default();
+                assert_eq!(told, format!("{name} header has a control character; remove it"), "{evil:?}");
+            }
+            for from in ["From: ", "Subject: "] {
+                let told =
+                    judged(|head| head.replace(from, &format!("{from}\"{evil}\" "))).unwrap_or_default();
+                assert!(told.ends_with(" header has a control character; remove it"), "{evil:?}: {told}");
+            }
+        }
+        for good in ["a\tb", "a\r\n\tb", "\u{5d0}\u{200f}\u{2067}x\u{2069}", "\u{a0}gr\u{fc}n"] {
+            assert_eq!(with(&format!("Summary: {good}")), None, "{good:?}");
+        }
     }
 
     #[test]

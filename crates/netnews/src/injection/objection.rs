@@ -24,6 +24,8 @@ pub enum Objection {
     BadHeader(Known),
     /// A header with octets that are not UTF-8.
     NotUtf8(String),
+    /// A header with a character that a terminal obeys instead of showing it.
+    ControlCharacter(String),
     /// A header line that is too long.
     LongHeaderLine(String),
     /// A header without a value.
@@ -87,6 +89,7 @@ impl fmt::Display for Objection {
                 known => write!(f, "{} header is not valid", known.name()),
             },
             Self::NotUtf8(name) => write!(f, "{name} header is neither ASCII nor UTF-8; encode it (RFC 2047)"),
+            Self::ControlCharacter(name) => write!(f, "{name} header has a control character; remove it"),
             Self::LongHeaderLine(name) => {
                 write!(f, "{name} header has a line of more than {} bytes; fold it", super::LINE_BYTES_MAX)
             }

@@ -1,12 +1,13 @@
 //! The gate: judges credentials, and makes guessing slow for the guesser alone.
 //!
-//! Checking a password costs 19 MiB and tens of milliseconds, so it is done on blocking threads, few at once; who is locked
-//! out costs nothing. Users that do not exist take as long as those that do. Every outcome is logged, failures as `WARN
-//! ... authentication failed address=A user=U ...`, which packaging/fail2ban reads. One per server; called by the
+//! Checking a password costs 19 MiB and tens of milliseconds, so it is done on blocking threads, few at once; a client that
+//! is locked out costs nothing. Users that do not exist take as long as those that do. Every outcome is logged, failures as
+//! `WARN ... authentication failed address=A user=U ...`, which packaging/fail2ban reads; of a lock-out the first try that
+//! it refuses. One per server; called by the
 //! session's AUTHINFO. Sources: RFC 4643 sections 5 and 6.
 
 use super::User;
-use super::lockout::Lockout;
+use super::lockout::{Locked, Lockout};
 use super::programs::Program;
 use super::users::{ScramKeys, Store, Table, decoy_check, prepared, prepared_password, random};
 use crate::config::{Auth, Config};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 /// Whom a client is connected as.
 #[derive(Debug, Clone, Copy)]
@@ -181,7 +182,7 @@ impl Gate {
         let counted = self.lockout.failed(caller.address, name, Instant::now());
         warn!(
             address = %caller.address,
-            user = ?String::from_utf8_lossy(name),
+            user = &*String::from_utf8_lossy(name),
             mechanism = how,
             failures = counted.failures,
             locked_out_secs = counted.locked.as_secs(),
@@ -192,16 +193,21 @@ impl Gate {
 
     fn welcome(&self, caller: &Caller, user: User, how: &'static str) -> Arc<User> {
         self.lockout.succeeded(caller.address, user.name.as_bytes(), Instant::now());
-        info!(address = %caller.address, user = ?user.name, mechanism = how, "logged in");
+        info!(address = %caller.address, user = &*user.name, mechanism = how, "logged in");
         Arc::new(user)
     }
 
     fn open_to(&self, caller: &Caller, name: &[u8]) -> Result<(), Denial> {
         match self.lockout.locked(caller.address, name, Instant::now()) {
             None => Ok(()),
-            Some(left) => {
-                let user = String::from_utf8_lossy(name);
-                warn!(address = %caller.address, ?user, left_secs = left.as_secs(), "locked out, not looked at");
+            Some(Locked { left, is_first }) => {
+                let user = &*String::from_utf8_lossy(name);
+                if is_first {
+                    let left_secs = left.as_secs();
+                    warn!(address = %caller.address, user, left_secs, "authentication refused: locked out");
+                } else {
+                    debug!(address = %caller.address, user, "authentication refused: locked out");
+                }
                 Err(Denial::Locked(left))
             }
         }

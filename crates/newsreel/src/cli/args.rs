@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::Failure;
+use super::{Failure, complain};
 use crate::config::{Cidr, Config, Durability, check_host_port, is_path_identity, units};
 
 /// A Usenet server: relays, injects, stores and serves news
@@ -542,11 +542,11 @@ impl Where {
             [one] => Ok(one.clone()),
             [first, others @ ..] => {
                 let others: Vec<String> = others.iter().map(|file| file.display().to_string()).collect();
-                eprintln!(
+                complain(format_args!(
                     "newsreel: using {}, though there is also {}; choose with --dir or --config",
                     first.display(),
                     others.join(" and ")
-                );
+                ));
                 Ok(first.clone())
             }
         }

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::args::{BufferCommand, Where};
 use super::table::{Side, table};
-use super::{Failure, reach, say};
+use super::{Failure, reach, say, say_json};
 use crate::config::Config;
 use crate::config::units::{about_size, about_span};
 use crate::control_socket::protocol::{BufferChange, BufferRow, Reply, Request};
@@ -40,7 +40,7 @@ fn list(config: &Config, json: bool) -> Result<(), Failure> {
         }
     })?;
     if json {
-        say(serde_json::to_string_pretty(&rows).map_err(|error| Failure::Problem(error.to_string()))?)?;
+        say_json(&rows)?;
     } else {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         say(text(&rows, now))?;

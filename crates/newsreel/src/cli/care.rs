@@ -14,7 +14,7 @@ use super::args::Where;
 use super::bar::Bar;
 use super::control::Control;
 use super::table::grouped;
-use super::{Failure, reach, say};
+use super::{Failure, reach, say, say_json};
 use crate::config::{Config, units};
 use crate::control_socket::protocol::{Reply, Request};
 use crate::name_map::{BODY_START, Head, LINE_BYTES};
@@ -59,7 +59,7 @@ pub(super) fn verify(at: &Where, repair: bool, dry_run: bool, json: bool) -> Res
         _ => {}
     })?;
     if json {
-        say(serde_json::to_string_pretty(&findings).map_err(|error| Failure::Problem(error.to_string()))?)?;
+        say_json(&findings)?;
     } else {
         findings.problems.iter().try_for_each(|problem| say(told(problem, repair, dry_run)))?;
         findings.summary.iter().try_for_each(say)?;

@@ -2,7 +2,7 @@
 
 use super::args::{GroupCommand, Where};
 use super::table::{Side, grouped, table};
-use super::{Failure, groups_file, init, reach, say};
+use super::{Failure, complain, groups_file, init, reach, say, say_json};
 use crate::config::Config;
 use crate::control_socket::protocol::{GroupEntry, GroupRow, Reply, Request};
 
@@ -46,7 +46,9 @@ fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<
     let (mut changed_count, mut same_count) = (0, 0);
     let mut said = Ok(());
     let ok = reach::ask(config, request, &mut |reply| match reply {
-        Reply::Changed { name, error: Some(error), .. } => eprintln!("newsreel: {name}: {error}"),
+        Reply::Changed { name, error: Some(error), .. } => {
+            complain(format_args!("newsreel: {name}: {error}"))
+        }
         Reply::Changed { name, changed, .. } => {
             let word = if changed { done } else { "is there already" };
             *if changed { &mut changed_count } else { &mut same_count } += 1;
@@ -77,7 +79,7 @@ fn rows(config: &Config, wildmat: Option<String>) -> Result<Vec<GroupRow>, Failu
 fn list(config: &Config, wildmat: Option<String>, json: bool) -> Result<(), Failure> {
     let rows = rows(config, wildmat)?;
     if json {
-        return say(serde_json::to_string_pretty(&rows).map_err(|error| Failure::Problem(error.to_string()))?);
+        return say_json(&rows);
     }
     let heads = [
         ("group", Side::Left),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::args::{CONFIG_FILE_NAME, InitOptions};
-use super::{Failure, groups_file, reach, say, starter_lists};
+use super::{Failure, complain, groups_file, reach, say, starter_lists};
 use crate::config::{self, Cidr, Config, Durability, units, write};
 use crate::control_socket::protocol::{GroupEntry, Reply, Request};
 use crate::inject::Secret;
@@ -49,13 +49,13 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
     let (config, is_new) = make(options)?;
     let file = config.file.display();
     if let Some(text) = config.identity_advice() {
-        eprintln!("newsreel: {text}");
+        complain(format_args!("newsreel: {text}"));
     }
     if is_new {
         return say(format_args!("made {file}\nserve it with: newsreel serve --config {file}"));
     }
     for difference in differences(options, &config) {
-        eprintln!("newsreel: not applied: {difference}");
+        complain(format_args!("newsreel: not applied: {difference}"));
     }
     say(format_args!(
         "{file} is there already and stays as it is; what was missing of the site has been added"

@@ -35,8 +35,10 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use rustix::fs::Mode;
 
 use crate::config::ConfigError;
+use crate::printable;
 use args::{Cli, Command};
 
 /// Why a command did not end well.
@@ -83,15 +85,24 @@ impl From<spool::SpoolError> for Failure {
     }
 }
 
+/// What the group and others may not do with files that any command makes: 0640 and 0750 is the most a file or directory
+/// has, and what all have that are not for their owner alone.
+const UMASK: Mode = Mode::from_raw_mode(0o027);
+
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
+    rustix::process::umask(UMASK);
     let failure = match run(Cli::parse().command) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(failure) => failure,
     };
     let text = failure.to_string();
     if !text.is_empty() {
-        eprintln!("{text}");
+        match &failure {
+            // It may have colours, and what it shows is the operator's own file.
+            Failure::Config(_) => eprintln!("{text}"),
+            _ => complain(text),
+        }
     }
     ExitCode::from(failure.code())
 }
@@ -122,8 +133,24 @@ fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line to standard output; an output that is closed ends the command quietly.
-pub(crate) fn say(line: impl fmt::Display) -> Result<(), Failure> {
+/// Prints lines to standard output; an output that is closed ends the command quietly.
+pub(crate) fn say(lines: impl fmt::Display) -> Result<(), Failure> {
+    print(&printable::lines(&lines.to_string()))
+}
+
+/// Prints a value as JSON.
+pub(crate) fn say_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::Problem(error.to_string()))?;
+    print(&printable::json(&text))
+}
+
+fn print(text: &str) -> Result<(), Failure> {
     use std::io::Write as _;
-    writeln!(std::io::stdout().lock(), "{line}").map_err(|_| Failure::Told)
+    writeln!(std::io::stdout().lock(), "{text}").map_err(|_| Failure::Told)
+}
+
+/// Writes lines to standard error. There is nobody to tell if that cannot be written.
+pub(crate) fn complain(lines: impl fmt::Display) {
+    use std::io::Write as _;
+    let _unheard = writeln!(std::io::stderr().lock(), "{}", printable::lines(&lines.to_string()));
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use spool::{RealDisk, Recovery, Spool, SpoolError};
 
-use super::Failure;
 use super::bar::Bar;
 use super::control::Control;
+use super::{Failure, complain};
 use crate::config::Config;
 use crate::control_socket::protocol::{Reply, Request, StatusReport};
 use crate::operations;
@@ -58,7 +58,7 @@ impl Reach {
         let bar = Bar::new();
         let mut hear = |reply| match reply {
             Reply::Progress { what, done, total } => bar.show(&what, done, total),
-            Reply::Error(text) => eprintln!("newsreel: {text}"),
+            Reply::Error(text) => complain(format_args!("newsreel: {text}")),
             other => hear(other),
         };
         match self {
@@ -133,11 +133,11 @@ impl Wait {
             let process =
                 pid.trim().parse::<u32>().map_or_else(|_| String::new(), |pid| format!(" (process {pid})"));
             let limit = WAIT_MAX.as_secs();
-            eprintln!(
+            complain(format_args!(
                 "newsreel: {} has the spool {}{process}; waiting for it for up to {limit} s",
                 self.whom,
                 spool.display()
-            );
+            ));
             Instant::now() + WAIT_MAX
         });
         std::thread::sleep(TRY_INTERVAL);

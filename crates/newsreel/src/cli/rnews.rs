@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::args::Where;
 use super::reach::Reach;
 use super::table::grouped;
-use super::{Failure, say};
+use super::{Failure, complain, say};
 use crate::config::Config;
 use crate::control_socket::protocol::{Disposition, Reply};
 use crate::ingest::Filer;
@@ -35,7 +35,7 @@ impl Tally {
         *counter += 1;
         if disposition != Disposition::Accepted {
             let name = if message_id.is_empty() { "article without Message-ID" } else { message_id };
-            eprintln!("{name}: {word}: {reason}");
+            complain(format_args!("{name}: {word}: {reason}"));
         }
     }
 }
@@ -62,7 +62,7 @@ pub(super) fn rnews(file: Option<&Path>, at: &Where) -> Result<(), Failure> {
                 Reply::Article { message_id, disposition, reason } => {
                     tally.count(disposition, &message_id, &reason)
                 }
-                Reply::Error(text) => eprintln!("newsreel: {text}"),
+                Reply::Error(text) => complain(format_args!("newsreel: {text}")),
                 _ => {}
             })?;
             tally

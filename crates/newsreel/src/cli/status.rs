@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::args::Where;
 use super::table::{Side, grouped, table};
-use super::{Failure, reach, say};
+use super::{Failure, reach, say, say_json};
 use crate::config::units::{about_size, about_span};
 use crate::control_socket::protocol::{
     ClassStatus, Overhead, Reply, Request, ServerStatus, SpoolStatus, StatusReport,
@@ -20,7 +20,7 @@ pub(super) fn status(at: &Where, json: bool) -> Result<(), Failure> {
     })?;
     let report = report.ok_or_else(|| Failure::Problem("the server told no status".into()))?;
     if json {
-        say(serde_json::to_string_pretty(&report).map_err(|error| Failure::Problem(error.to_string()))?)?;
+        say_json(&report)?;
     } else {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         say(text(&report, now))?;

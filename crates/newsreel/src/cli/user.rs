@@ -2,7 +2,7 @@
 
 use super::args::Where;
 use super::table::{Side, table};
-use super::{Failure, password, say};
+use super::{Failure, password, say, say_json};
 use crate::access::User;
 use crate::access::users::{self, Credentials, EditError, Record, Table};
 use crate::config::Config;
@@ -204,7 +204,7 @@ fn list(config: &Config, json: bool) -> Result<(), Failure> {
     let records: Vec<&Record> = loaded.iter().flat_map(Table::iter).collect();
     if json {
         let rows: Vec<Row<'_>> = records.iter().map(|record| Row::of(record)).collect();
-        return say(serde_json::to_string_pretty(&rows).map_err(|error| Failure::Problem(error.to_string()))?);
+        return say_json(&rows);
     }
     let heads = [("user", Side::Left), ("groups", Side::Left), ("password set (UTC)", Side::Left)];
     let cells = |record: &&Record| {

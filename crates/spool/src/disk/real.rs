@@ -6,7 +6,7 @@
 use std::fmt::{self, Debug};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,6 +20,10 @@ use super::{Disk, DiskFile, FileSystem, Mapping, Open};
 const SLICES_PER_WRITE_MAX: usize = 1024;
 /// Zeroes written at once where the file system cannot allocate.
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
+/// Modes of what is made, where the process's umask does not forbid more: articles are for the site's group, not for all.
+const FILE_MODE: u32 = 0o640;
+const PRIVATE_FILE_MODE: u32 = 0o600;
+const DIR_MODE: u32 = 0o750;
 /// Where Linux tells the boot id.
 const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -69,14 +73,14 @@ impl Default for RealDisk {
 impl Disk for RealDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
-        options.read(true).write(how != Open::ReadOnly);
+        options.read(true).write(how != Open::ReadOnly).mode(FILE_MODE);
         match how {
             Open::Existing | Open::ReadOnly => {}
             Open::Create => {
                 options.create(true).truncate(false);
             }
             Open::CreatePrivate => {
-                options.create(true).truncate(false).mode(0o600);
+                options.create(true).truncate(false).mode(PRIVATE_FILE_MODE);
             }
             Open::CreateNew => {
                 options.create_new(true);
@@ -109,7 +113,7 @@ impl Disk for RealDisk {
         }
         let parent = path.parent().unwrap_or(Path::new(""));
         self.create_dir(parent)?;
-        match fs::create_dir(path) {
+        match make_dir(path) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
             made => made?,
         }
@@ -117,10 +121,10 @@ impl Disk for RealDisk {
     }
 
     fn make_dirs(&self, path: &Path, managed: bool) -> io::Result<()> {
-        match fs::create_dir(path) {
+        match make_dir(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 self.make_dirs(path.parent().ok_or(e)?, managed)?;
-                fs::create_dir(path)?;
+                make_dir(path)?;
             }
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
             made => made?,
@@ -193,7 +197,9 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+        let mut file = options.open(path)?;
         // EWOULDBLOCK, which std calls WouldBlock, if somebody holds it. The lock ends with the last
         // descriptor.
         again(|| flock(&file, FlockOperation::NonBlockingLockExclusive))?;
@@ -206,6 +212,11 @@ impl Disk for RealDisk {
 /// A directory's path that is not empty.
 fn here(dir: &Path) -> &Path {
     if dir.as_os_str().is_empty() { Path::new(".") } else { dir }
+}
+
+/// Makes one directory.
+fn make_dir(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(DIR_MODE).create(path)
 }
 
 /// The names of one kind in a directory, sorted.
@@ -437,12 +448,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_private_is_for_its_owner_alone() {
-        use std::os::unix::fs::PermissionsExt;
+    fn what_is_private_is_for_its_owner_alone_and_the_rest_for_the_group_too() {
         let scratch = Scratch::new();
-        let path = scratch.path("secret");
-        RealDisk::new().open(&path, Open::CreatePrivate).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let disk = RealDisk::new();
+        let mode = |name: &str| fs::metadata(scratch.path(name)).unwrap().permissions().mode() & 0o777;
+        disk.open(&scratch.path("secret"), Open::CreatePrivate).unwrap();
+        disk.open(&scratch.path("new"), Open::CreateNew).unwrap();
+        disk.open(&scratch.path("file"), Open::Create).unwrap();
+        disk.lock(&scratch.path("lock")).unwrap();
+        disk.create_dir(&scratch.path("a/b")).unwrap();
+        disk.make_dirs(&scratch.path("c/d"), false).unwrap();
+        assert_eq!(mode("secret"), 0o600);
+        assert_eq!(["new", "file", "lock"].map(mode), [0o640; 3]);
+        assert_eq!(["a", "a/b", "c", "c/d"].map(mode), [0o750; 4]);
     }
 
     #[test]

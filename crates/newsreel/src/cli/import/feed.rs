@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use spool::Progress;
 
-use super::super::Failure;
 use super::super::bar::Bar;
 use super::super::table::grouped;
+use super::super::{Failure, complain};
 use super::tally::Tally;
 use super::target::{Packed, Parcel, Target};
 use crate::control_socket::import::{BATCH_ARTICLES_MAX, BATCH_BYTES_MAX};
@@ -83,7 +83,7 @@ impl Feed<'_> {
         tally.damaged += load.damaged.len() as u64;
         for (article, error) in &load.unreadable {
             tally.damaged += 1;
-            eprintln!("{}: cannot be read: {error}", name(*article));
+            complain(format_args!("{}: cannot be read: {error}", name(*article)));
         }
         let results = target.file(&load.parcel)?;
         for (packed, result) in load.parcel.articles.iter().zip(&results) {

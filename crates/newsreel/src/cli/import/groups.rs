@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::Failure;
+use super::super::{Failure, complain};
 use super::tally::Tally;
 use super::target::Target;
 use crate::config::{Config, Groups};
@@ -42,10 +42,10 @@ pub(super) fn add(
         listed.map(entry).collect()
     };
     if inn.groups.is_empty() && !groups.is_empty() {
-        eprintln!(
+        complain(format_args!(
             "newsreel: no active file was named, so groups are made from what articles say, all with flag y; \
              change moderated ones with: newsreel group set NAME --flag m"
-        );
+        ));
     }
     tally.groups_added = groups.len() as u64;
     if groups.is_empty() || tally.dry_run {
@@ -54,7 +54,7 @@ pub(super) fn add(
     let mut failed = 0;
     target.ask(config, &Request::GroupAdd { groups }, &mut |reply| {
         if let Reply::Changed { name, error: Some(error), .. } = reply {
-            eprintln!("newsreel: group {name} was not added: {error}");
+            complain(format_args!("newsreel: group {name} was not added: {error}"));
             failed += 1;
         }
     })?;
@@ -138,7 +138,7 @@ pub(super) fn raise(
     marks.sort_unstable();
     target.ask(config, &Request::RaiseHigh { marks }, &mut |reply| {
         if let Reply::Error(text) = reply {
-            eprintln!("newsreel: {text}");
+            complain(format_args!("newsreel: {text}"));
         }
     })?;
     Ok(())

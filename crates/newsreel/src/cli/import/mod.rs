@@ -12,7 +12,7 @@ use spool::Progress;
 
 use super::args::{ImportCommand, InnOptions, Where};
 use super::bar::Bar;
-use super::{Failure, say};
+use super::{Failure, complain, say, say_json};
 use crate::config::{Config, Groups};
 use crate::import::plan::Plan;
 use crate::import::site::Inn;
@@ -33,7 +33,7 @@ fn inn(options: &InnOptions, at: &Where) -> Result<(), Failure> {
     if !options.json {
         inn.told.iter().try_for_each(|line| say(format_args!("found {line}")))?;
     }
-    inn.found.notes.iter().for_each(|note| eprintln!("newsreel: {note}"));
+    inn.found.notes.iter().for_each(|note| complain(format_args!("newsreel: {note}")));
     let bar = Bar::new();
     let plan =
         Plan::make(&inn, wanted.as_ref(), &bar).map_err(|error| Failure::Problem(error.to_string()))?;
@@ -51,7 +51,7 @@ fn inn(options: &InnOptions, at: &Where) -> Result<(), Failure> {
     target.close()?;
     tally.seconds = began.elapsed().as_secs_f64();
     if options.json {
-        say(serde_json::to_string_pretty(&tally).map_err(|error| Failure::Problem(error.to_string()))?)?;
+        say_json(&tally)?;
     } else {
         tally.lines(began.elapsed()).iter().try_for_each(say)?;
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::super::complain;
 use super::super::table::grouped;
 use crate::control_socket::protocol::{ImportOutcome, ImportResult};
 
@@ -50,7 +51,7 @@ impl Tally {
             ImportOutcome::Rejected | ImportOutcome::TryLater => {
                 self.skip(&result.reason, 1);
                 if self.skipped.get(&result.reason).is_some_and(|count| *count <= EXAMPLES_MAX) {
-                    eprintln!("{}: skipped: {}", name(), result.reason);
+                    complain(format_args!("{}: skipped: {}", name(), result.reason));
                 }
             }
         }

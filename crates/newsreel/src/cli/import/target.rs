@@ -6,10 +6,10 @@ use std::sync::Arc;
 use netnews::Article;
 use spool::Spool;
 
-use super::super::Failure;
 use super::super::bar::Bar;
 use super::super::control::Control;
 use super::super::reach::Reach;
+use super::super::{Failure, complain};
 use crate::config::Config;
 use crate::control_socket::import::put_frame;
 use crate::control_socket::protocol::{ImportOutcome, ImportResult, Reply, Request};
@@ -114,7 +114,7 @@ fn send(control: &mut Control, articles: &[Imported<'_>]) -> Result<Vec<ImportRe
     let mut results = Vec::new();
     control.import(&frames, &mut |reply| match reply {
         Reply::Imported(list) => results = list,
-        Reply::Error(text) => eprintln!("newsreel: {text}"),
+        Reply::Error(text) => complain(format_args!("newsreel: {text}")),
         Reply::Progress { what, done, total } => bar.show(&what, done, total),
         _ => {}
     })?;

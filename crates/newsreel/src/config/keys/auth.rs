@@ -46,8 +46,10 @@ pub(super) const KEYS: &[Key] = &[
         kind: Kind::Integer { min: 1, max: 1_000_000 },
         absent: Absent::Value("10"),
         doc: "Failures to log in after which an address (of IPv6: a /64 network) is locked out: for lockout_first, then \
-              twice as long with every further failure, up to lockout_longest. While locked out every password is \
-              refused unseen. Logging in clears the count.",
+              twice as long with every further failure, up to lockout_longest. While an address is locked out every password is \
+              refused unseen, except for users who have logged in from it within the last day: their failures are counted \
+              for each of them, too, so that nobody is locked out by a neighbour. Failures fade: so many in each \
+              lockout_longest are free. Logging in does not clear them.",
         example: "failures_per_address_max = 5",
     },
     Key {
@@ -73,7 +75,7 @@ pub(super) const KEYS: &[Key] = &[
         name: "lockout_longest",
         kind: Kind::Span,
         absent: Absent::Value("\"15 min\""),
-        doc: "How long a lock-out lasts at most. After so long a time without a failure the count begins anew.",
+        doc: "The longest lock-out, and the time in which as many failures are forgotten as are free.",
         example: "lockout_longest = \"1 h\"",
     },
     Key {

@@ -1,0 +1,141 @@
+//! A site as its operator has it: made, served and asked by the built binary, in processes of their own.
+//!
+//! The configuration may be edited between the commands; the log of the server can be read. A server ends with the value.
+
+use crate::client::Client;
+use std::fs::{self, File};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long anything may take before a test fails.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct Operated {
+    home: TempDir,
+    umask: &'static str,
+}
+
+/// A serving process, killed when dropped.
+pub struct Serving {
+    child: Child,
+    log: PathBuf,
+    pub address: SocketAddr,
+}
+
+impl Operated {
+    /// A site with small buffers on a port that the system chooses.
+    pub fn new() -> Self {
+        Self::with_umask("022")
+    }
+
+    /// The same, with every command run under a umask.
+    pub fn with_umask(umask: &'static str) -> Self {
+        let site = Self { home: TempDir::new().unwrap(), umask };
+        site.done(&["init", "--listen", "127.0.0.1:0", "--buffer", "1 MiB"]);
+        site
+    }
+
+    /// The site's directory.
+    pub fn dir(&self) -> PathBuf {
+        self.home.path().join("site")
+    }
+
+    /// A directory for the test's own files.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// Changes the text of the configuration.
+    pub fn edit(&self, change: impl FnOnce(String) -> String) {
+        let file = self.dir().join("newsreel.toml");
+        let text = change(fs::read_to_string(&file).unwrap());
+        fs::write(file, text).unwrap();
+    }
+
+    /// A command on this site.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("umask {}; exec \"$0\" \"$@\"", self.umask)]);
+        command.arg(env!("CARGO_BIN_EXE_newsreel")).args(arguments).arg("--dir").arg(self.dir());
+        command
+            .env_remove("NEWSREEL_CONFIG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// The same with standard input.
+    pub fn run_with(&self, arguments: &[&str], input: &[u8]) -> Output {
+        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        // A command that does not want it may have ended already.
+        let _ended = child.stdin.take().unwrap().write_all(input);
+        child.wait_with_output().unwrap()
+    }
+
+    /// Runs what must succeed; returns what it printed.
+    pub fn done(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", complaints(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Serves the site.
+    pub fn serve(&self) -> Serving {
+        let log = self.home.path().join("log");
+        let child = self.command(&["serve"]).stderr(File::create(&log).unwrap()).spawn().unwrap();
+        let mut serving = Serving { child, log, address: SocketAddr::from(([0, 0, 0, 0], 0)) };
+        let line = serving.logged(|line| line.contains("listening"));
+        let address = line.rsplit("address").next().unwrap();
+        let plain = |c: char| c.is_ascii_digit() || ".:".contains(c);
+        let address = address.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let end = address.find(|c| !plain(c)).unwrap_or(address.len());
+        serving.address = address[..end].parse().unwrap();
+        serving
+    }
+}
+
+impl Serving {
+    pub fn client(&self) -> Client {
+        Client::greeted(self.address)
+    }
+
+    /// The lines logged so far.
+    pub fn log(&self) -> Vec<String> {
+        fs::read_to_string(&self.log).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// Waits for a line of the log.
+    pub fn logged(&mut self, is_wanted: impl Fn(&str) -> bool) -> String {
+        let begun = Instant::now();
+        loop {
+            if let Some(line) = self.log().into_iter().find(|line| is_wanted(line)) {
+                return line;
+            }
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none() && begun.elapsed() < PATIENCE, "{ended:?}: {:#?}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ended = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}
+
+/// What a command wrote on standard error.
+pub fn complaints(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
