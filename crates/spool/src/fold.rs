@@ -379,6 +379,7 @@ impl Folds {
     /// A group's row as of now.
     pub fn group_row(&self, group: &Group) -> GroupRow {
         let state = group.state();
+        let numbers = self.numbers.get(group.id.0 as usize);
         GroupRow {
             id: group.id.0,
             name: group.name.to_string(),
@@ -386,8 +387,20 @@ impl Folds {
             description: state.description.clone(),
             creator: group.creator.to_string(),
             created: group.created,
-            high: state.high,
-            promised: self.numbers.get(group.id.0 as usize).map_or(state.high, GroupNumbers::promised),
+            // Numbers that are used up without ever having been shown count.
+            high: numbers.map_or(state.high, |n| n.assigned.max(state.high)),
+            promised: numbers.map_or(state.high, GroupNumbers::promised),
+        }
+    }
+
+    /// A number named an article, which may be gone: it names no other one.
+    pub fn number_was_used(&mut self, group: GroupId, number: u64) {
+        if let Some(n) = self.numbers.get_mut(group.0 as usize) {
+            n.assigned = n.assigned.max(number);
+        }
+        if let Some(group) = self.shared.groups.table().get(group) {
+            let mut state = group.state();
+            state.high = state.high.max(number);
         }
     }
 

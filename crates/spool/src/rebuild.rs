@@ -4,17 +4,19 @@
 //! of journal and checkpoint adds groups' flags, promised numbers and remembered ids. Records of several buffers are taken in the
 //! order of their sequence, so that the folds see the articles as they came.
 
+mod leftovers;
 mod regions;
 
 use crate::checkpoint::Checkpoint;
 use crate::clock::unix_now;
+use crate::commit::PART_BYTES_MAX;
 use crate::config::SpoolConfig;
 use crate::disk::Disk;
 use crate::error::SpoolError;
 use crate::fold::{Folds, Moment, Published, Shared};
 use crate::groups::{Flag, GroupId};
 use crate::history::OldLog;
-use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
+use crate::journal::GroupRow;
 use crate::key::Key;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::{Inventory, Volume};
@@ -23,9 +25,11 @@ use crate::reading::Patience;
 use crate::recovery::{self, Paths};
 use crate::residents::Resident;
 use crate::token::{MethodKind, Token};
-pub(crate) use regions::Region;
-use regions::{Record, Regions};
-use std::collections::{BTreeMap, VecDeque};
+use leftovers::Leftovers;
+pub(crate) use leftovers::volumes_told;
+use regions::Regions;
+pub(crate) use regions::{Record, Region};
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -113,19 +117,6 @@ pub(crate) fn residents_between(
     found
 }
 
-/// The volumes that rows of the journal tell of.
-pub(crate) fn volumes_told(disk: &Arc<dyn Disk>, journal: &Path) -> io::Result<Vec<VolumeRow>> {
-    let mut told = Vec::new();
-    Leftovers::default().each_row(disk, journal, &mut |_, row| {
-        if let Row::Volume(v) = row {
-            told.retain(|t: &VolumeRow| t.id != v.id);
-            told.push(v);
-        }
-        Ok(())
-    })?;
-    Ok(told)
-}
-
 /// Fills empty folds from the buffers; returns the number of living articles and where the journal goes on. A checkpoint
 /// that cannot be opened from still tells the groups, and the old history what it remembers without an article.
 pub(crate) fn from_buffers(
@@ -136,14 +127,17 @@ pub(crate) fn from_buffers(
 ) -> Result<(u64, u64), SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, journal);
     let shared = folds.shared.clone();
-    let mut leftovers = Leftovers::default();
-    let end = leftovers.collect(folds, journal, checkpoint).map_err(io("read journal in"))?;
+    let mut leftovers = Leftovers::collect(folds, journal, checkpoint).map_err(io("read journal in"))?;
     let loaded = shared.volumes.load();
+    let cnfs = || loaded.all().iter().filter(|v| v.method() == MethodKind::Cnfs);
+    let known = |volume: &dyn Volume| leftovers.heads.get(&volume.id()).copied();
+    leftovers.whole &= !cnfs().any(|v| known(&**v).is_some_and(|head| is_overwritten(&shared, &**v, head)));
+    let end = leftovers.end(&shared.disk, journal).map_err(io("read journal in"))?;
     let mut volumes: Vec<&dyn Volume> = Vec::new();
-    for volume in loaded.all().iter().filter(|v| v.method() == MethodKind::Cnfs) {
+    for volume in cnfs() {
         let known = leftovers.heads.get(&volume.id()).copied();
         let head = match known.filter(|head| leftovers.whole && *head >= volume.head()) {
-            Some(head) => head,
+            Some(head) => walk_newer(folds, &**volume, head),
             None => walk_to_head(&**volume, known.unwrap_or(0)),
         };
         // Clears the usage bitmap; publishing sets it again.
@@ -179,8 +173,9 @@ pub(crate) fn from_buffers(
             remember(Key(record.key_bits), record.arrived);
         }
     });
-    for numbers in &mut folds.numbers {
-        numbers.assigned = numbers.assigned.max(numbers.promised());
+    if !leftovers.whole {
+        // Of the numbers given out since the last row that is left only the promises tell.
+        folds.power_lost();
     }
     progress.finish();
     Ok((articles, end))
@@ -305,26 +300,15 @@ impl Front {
         let numbers = if record.resolved {
             region.numbers(record)
         } else {
-            let pairs = pairs_of(region.xref(record));
-            found = pairs.filter_map(|(name, n)| Some((group_named(folds, name)?, n))).collect::<Vec<_>>();
+            found = numbers_of(folds, region, record);
             &found
         };
-        for (id, number) in numbers {
-            if let Some(n) = folds.numbers.get_mut(id.0 as usize) {
-                n.assigned = n.assigned.max(*number);
-            }
-        }
+        numbers.iter().for_each(|(group, number)| folds.number_was_used(*group, *number));
         folds.next_sequence = folds.next_sequence.max(header.sequence + 1);
         let shared = folds.shared.clone();
         let table = shared.groups.table();
         if !record.live {
             folds.remember(header.key, header.arrived);
-            for (id, number) in numbers {
-                if let Some(group) = table.get(*id) {
-                    let mut state = group.state();
-                    state.high = state.high.max(*number);
-                }
-            }
             return (header.arrived, false);
         }
         let (volume, place) = (self.volume, header.place);
@@ -343,117 +327,6 @@ impl Front {
         let lives = folds.publish(&moment, &published);
         folds.came(u64::from(lives));
         (header.arrived, true)
-    }
-}
-
-/// What the journal still knows that records do not.
-#[derive(Default)]
-struct Leftovers {
-    heads: BTreeMap<u16, u64>,
-    remembered: Vec<(Key, u32)>,
-    /// Arrival of the last article row.
-    arrived: u32,
-    /// The journal is there, and no rows are missing in its middle.
-    whole: bool,
-}
-
-impl Leftovers {
-    /// Reads all files, also those behind a loss: each begins with rows that tell volumes and groups. Returns where the
-    /// journal goes on: behind its last row, or, if rows are missing, where the gap shows that they are.
-    fn each_row(
-        &mut self,
-        disk: &Arc<dyn Disk>,
-        journal: &Path,
-        visit: &mut dyn FnMut(u64, Row<'_>) -> io::Result<()>,
-    ) -> io::Result<u64> {
-        let mut reader = JournalReader::open(disk, journal, None)?;
-        self.whole = reader.is_open();
-        loop {
-            while let Some((position, payload)) = reader.next()? {
-                if let Some(row) = Row::decode(payload) {
-                    visit(position, row)?;
-                }
-            }
-            self.whole &= !reader.row_follows()?;
-            let Some(start) = reader.start_after(reader.position()) else { break };
-            self.whole = false;
-            reader = JournalReader::open(disk, journal, Some(start))?;
-        }
-        if self.whole { Ok(reader.position()) } else { reader.position_behind(reader.position()) }
-    }
-
-    fn collect(&mut self, folds: &mut Folds, journal: &Path, old: Option<&Checkpoint>) -> io::Result<u64> {
-        let disk = folds.shared.disk.clone();
-        let mut old = old;
-        let mut rows = Self::default();
-        let mut end = rows.each_row(&disk, journal, &mut |position, row| {
-            if let Some(c) = old.take_if(|c| c.position <= position) {
-                take_groups(folds, c);
-            }
-            self.note(folds, &row)
-        })?;
-        self.whole = rows.whole;
-        if let Some(c) = old {
-            take_groups(folds, c);
-            if c.position > end {
-                self.whole = false;
-                end = JournalReader::open(&disk, journal, None)?.position_behind(c.position)?;
-            }
-        }
-        Ok(end)
-    }
-
-    fn note(&mut self, folds: &mut Folds, row: &Row<'_>) -> io::Result<()> {
-        match row {
-            Row::Article(a) => {
-                self.arrived = self.arrived.max(a.arrived);
-                self.head(a.token.volume, a.token.place.saturating_add(a.stored_bytes));
-            }
-            Row::Skip { volume, head } => self.head(*volume, *head),
-            Row::Volume(v) => self.head(v.id, v.head),
-            Row::Remember { key, arrived } => self.remembered.push((*key, *arrived)),
-            Row::Cancel { key, .. } | Row::Expire { key, gone: true, .. } => {
-                self.remembered.push((*key, self.arrived));
-            }
-            Row::Group(g) => take_group(folds, g),
-            Row::GroupRemoved { .. }
-            | Row::Promise(_)
-            | Row::PowerLost
-            | Row::Identity(_)
-            | Row::Opened { .. }
-            | Row::Closed => folds.apply(row)?,
-            Row::Synced { .. } | Row::Probe | Row::Void(_) | Row::Expire { .. } => {}
-        }
-        Ok(())
-    }
-
-    fn head(&mut self, volume: u16, head: u64) {
-        let known = self.heads.entry(volume).or_default();
-        *known = head.max(*known);
-    }
-}
-
-/// A group's row, where the row of its removal may be lost.
-fn take_group(folds: &mut Folds, row: &GroupRow) {
-    let known = folds.shared.groups.table().id(row.name.as_bytes());
-    if known.is_some_and(|id| id.0 != row.id) {
-        folds.group_removed(&row.name, row.high);
-    }
-    folds.group(row);
-}
-
-/// What a checkpoint tells of the groups.
-fn take_groups(folds: &mut Folds, c: &Checkpoint) {
-    folds.identity.clone_from(&c.identity);
-    folds.boot_id = c.boot_id;
-    c.retired.iter().for_each(|(name, high)| folds.group_removed(name, *high));
-    c.groups.iter().for_each(|g| take_group(folds, &g.row));
-    let ids = folds.numbers.len().max(c.next_group as usize);
-    folds.numbers.resize(ids, Default::default());
-    for g in &c.groups {
-        if let Some(numbers) = folds.numbers.get_mut(g.row.id as usize) {
-            numbers.assigned = numbers.assigned.max(g.assigned);
-        }
     }
 }
 
@@ -481,6 +354,43 @@ fn header_at(volume: &dyn Volume, place: u64) -> Option<RecordHeader> {
     RecordHeader::parse(raw.get(..n)?).map(|(header, _)| header)
 }
 
+/// Follows records that are newer than all the journal knows.
+fn walk_newer(folds: &mut Folds, volume: &dyn Volume, mut head: u64) -> u64 {
+    while let Some((region, record)) = record_at_head(&folds.shared, volume, head) {
+        if newer_numbers(folds, &region, &record).is_none() {
+            break;
+        }
+        head = record.header.place + volume.padded(record.header.record_bytes());
+    }
+    head
+}
+
+/// The whole record at a write position: there, or where the next cycle or file begins.
+pub(crate) fn record_at_head(shared: &Shared, volume: &dyn Volume, head: u64) -> Option<(Region, Record)> {
+    [head, volume.next_cycle(head)].into_iter().find_map(|place| {
+        let region = Region::of_places(shared, volume, &[place]);
+        let record = region.records.first().cloned()?;
+        Some((region, record))
+    })
+}
+
+/// The numbers of a record that came after all that the folds know. One left by a run before the last crash has numbers that
+/// are used up.
+pub(crate) fn newer_numbers(
+    folds: &mut Folds,
+    region: &Region,
+    record: &Record,
+) -> Option<Vec<(GroupId, u64)>> {
+    if record.header.sequence < folds.next_sequence {
+        return None;
+    }
+    let numbers = numbers_of(folds, region, record);
+    let is_new = |(group, number): &(GroupId, u64)| {
+        folds.numbers.get(group.0 as usize).is_none_or(|n| *number > n.assigned)
+    };
+    (!numbers.is_empty() && numbers.iter().all(is_new)).then_some(numbers)
+}
+
 /// Follows records that lie one behind the other.
 fn walk(volume: &dyn Volume, mut head: u64) -> u64 {
     let at = |place: u64| header_at(volume, place).filter(|h| h.place == place);
@@ -495,6 +405,19 @@ fn is_older(volume: &dyn Volume, place: u64) -> bool {
     header_at(volume, place).is_some_and(|h| {
         volume.cycle(h.place) + 1 == volume.cycle(place) && volume.offset(h.place) == volume.offset(place)
     })
+}
+
+/// Whether a volume has been written over from a write position on for more than a whole cycle: then the journal that ends
+/// there lacks rows. Bytes without a row that a crash leaves never reach as far (`fence.rs`).
+pub(crate) fn is_overwritten(shared: &Shared, volume: &dyn Volume, head: u64) -> bool {
+    if is_older(volume, head) {
+        return false;
+    }
+    // Records lie no farther apart than the longest of them.
+    let within = 2 * (PART_BYTES_MAX + shared.config.article_bytes_max);
+    let end = head + within.min(volume.room(head));
+    let mut scan = Scan { at: head, end, any_cycle: true, ..Scan::new(volume) };
+    std::iter::from_fn(|| scan.next()).any(|h| h.place >= head + volume.area())
 }
 
 /// Reads a volume's records in place order. What the disk cannot read is passed over.
@@ -585,6 +508,11 @@ impl<'a> Scan<'a> {
     fn record(&self) -> &[u8] {
         self.chunk.get(self.record.clone()).unwrap_or_default()
     }
+}
+
+/// Groups and numbers of a record; groups that only the articles know are made.
+fn numbers_of(folds: &mut Folds, region: &Region, record: &Record) -> Vec<(GroupId, u64)> {
+    pairs_of(region.xref(record)).filter_map(|(name, n)| Some((group_named(folds, name)?, n))).collect()
 }
 
 /// A group by name; one that only the articles know is made, open for posting.

@@ -7,6 +7,7 @@ mod crash;
 mod damage;
 mod figure4;
 mod floors;
+mod journal_loss;
 mod kept;
 mod lifecycle;
 mod meaning;

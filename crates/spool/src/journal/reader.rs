@@ -112,22 +112,32 @@ impl JournalReader {
         Ok(end.next_multiple_of(GAP_BYTES) + GAP_BYTES)
     }
 
-    /// Opens the file that holds `position`, skipping its head.
+    /// Whether the file that should continue the journal at the cursor is damaged: it has no head, although the one before it
+    /// was cut off where it begins, which happens only after the head was written. Only meaningful while the machine has not
+    /// lost power.
+    pub fn successor_is_damaged(&self) -> io::Result<bool> {
+        let Some((start, file)) = &self.file else { return Ok(false) };
+        if !self.starts.contains(&self.position)
+            || *start == self.position
+            || start + file.len()? > self.position
+        {
+            return Ok(false);
+        }
+        let next = self.disk.open(&self.dir.join(file_name(self.position)), Open::ReadOnly)?;
+        Ok(!has_head(&*next, self.position)?)
+    }
+
+    /// Opens the file that holds `position`, skipping its head; false, and stays where it is, if there is none or it is no journal.
     fn enter(&mut self, position: u64) -> io::Result<bool> {
-        self.buf.clear();
-        self.at = 0;
-        self.file = None;
         let Some(start) = self.starts.iter().rev().find(|s| **s <= position).copied() else {
             return Ok(false);
         };
         let file = self.disk.open(&self.dir.join(file_name(start)), Open::ReadOnly)?;
-        let mut head = [0; FILE_HEAD_BYTES as usize];
-        let n = file.read_at(&mut head, 0)?;
-        // A row proves itself; one of the two is enough to go on.
-        let ok = n == head.len() && (head.starts_with(FILE_MAGIC) || head[8..] == start.to_le_bytes());
-        if !ok || position > start + file.len()? {
+        if !has_head(&*file, start)? || position > start + file.len()? {
             return Ok(false);
         }
+        self.buf.clear();
+        self.at = 0;
         self.position = position.max(start + FILE_HEAD_BYTES);
         self.file = Some((start, file));
         Ok(true)
@@ -186,4 +196,27 @@ impl JournalReader {
         self.at = start + len;
         Ok(Some((position, payload)))
     }
+}
+
+/// Whether a file is part of the journal: its head says so, or, where a bit of the head is damaged, its first row does, which is
+/// valid only where it was written.
+fn has_head(file: &dyn DiskFile, start: u64) -> io::Result<bool> {
+    const HEAD_BYTES: usize = FILE_HEAD_BYTES as usize;
+    let mut first = vec![0; HEAD_BYTES + FRAME_BYTES];
+    let n = file.read_at(&mut first, 0)?;
+    let (head, frame) = first.split_at(HEAD_BYTES);
+    if n < HEAD_BYTES {
+        return Ok(false);
+    }
+    if head.starts_with(FILE_MAGIC) && head.ends_with(&start.to_le_bytes()) {
+        return Ok(true);
+    }
+    let Some([a, b, c, d, crc @ ..]) = frame.first_chunk::<FRAME_BYTES>() else { return Ok(false) };
+    let len = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+    if len == 0 || len > ROW_BYTES_MAX {
+        return Ok(false);
+    }
+    let mut payload = vec![0; len];
+    let n = file.read_at(&mut payload, FILE_HEAD_BYTES + FRAME_BYTES as u64)?;
+    Ok(n == len && checksum(start + FILE_HEAD_BYTES, &payload) == u32::from_le_bytes(*crc))
 }

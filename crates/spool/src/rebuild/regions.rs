@@ -70,6 +70,21 @@ impl Region {
         self.text.get(record.fields.start as usize..record.fields.end as usize).unwrap_or_default()
     }
 
+    /// The whole records at these places of a volume.
+    pub fn of_places(shared: &Shared, volume: &dyn Volume, places: &[u64]) -> Self {
+        let mut region = Self::default();
+        let mut buf = Vec::new();
+        for place in places {
+            let found = volume.fetch(*place, Patience::Wait, &mut buf);
+            if let Ok(Some((header, live))) = found
+                && is_whole(&buf)
+            {
+                region.add(shared, header, live, &buf);
+            }
+        }
+        region
+    }
+
     /// Reads the records that begin in a range of places; returns where the last one ends, at least the range's end.
     pub fn read(&mut self, shared: &Shared, scan: &mut Scan<'_>, range: Range<u64>) -> u64 {
         self.records.clear();
@@ -296,17 +311,7 @@ impl<'a> Regions<'a> {
 
     /// What lies at these places of a volume that keeps.
     pub fn of_places(&self, volume: &dyn Volume, places: &[u64]) -> Region {
-        let mut region = Region::default();
-        let mut buf = Vec::new();
-        for place in places {
-            let found = volume.fetch(*place, Patience::Wait, &mut buf);
-            if let Ok(Some((header, live))) = found
-                && is_whole(&buf)
-            {
-                region.add(self.shared, header, live, &buf);
-            }
-        }
-        region
+        Region::of_places(self.shared, volume, places)
     }
 
     /// Lets the threads end; what was not taken is left.

@@ -13,6 +13,7 @@ pub(crate) mod presence;
 mod replay;
 mod suspects;
 pub(crate) mod trees;
+mod unjournaled;
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::unix_now;
@@ -54,6 +55,8 @@ pub struct Recovery {
     pub rows: u64,
     /// Articles whose rows were dropped because their bytes had not reached the disk.
     pub torn: u64,
+    /// Articles that the journal had no rows of, found where they were stored.
+    pub taken_in: u64,
     /// Old articles given up because bytes without a row lie over them.
     pub given_up: u64,
     /// Articles found by rebuilding the indexes from the buffers.
@@ -78,6 +81,13 @@ impl fmt::Display for Recovery {
         }
         if self.torn > 0 {
             write!(f, "; {} last articles had not reached the disk", self.torn)?;
+        }
+        if self.taken_in > 0 {
+            write!(
+                f,
+                "; {} last articles were not in the journal and are taken from the buffers",
+                self.taken_in
+            )?;
         }
         if self.given_up > 0 {
             write!(f, "; {} old articles were half overwritten and are gone", self.given_up)?;
@@ -150,7 +160,7 @@ fn open(
         // An index file may be missing or damaged: then it is as if there were no checkpoint.
         if let Some(folds) = parts::start(&Source { checkpoint: Some(c), ..source }, progress)? {
             let survey = survey(&disk, &paths, c.position, &folds).map_err(io("read journal in"))?;
-            if survey.reached && !survey.broken {
+            if survey.is_whole(&folds) {
                 let at = Start { position: c.position, checkpoint_bytes: c.bytes, survey };
                 return go_on(folds, config.clone(), &paths, at, recovery, progress);
             }
@@ -163,7 +173,7 @@ fn open(
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
         let folds = fresh(&source, progress)?;
         let survey = survey(&disk, &paths, 0, &folds).map_err(io("read journal in"))?;
-        if recovery.new || survey.reached && !survey.broken && tells_all(&survey, &found) {
+        if recovery.new || survey.is_whole(&folds) && tells_all(&survey, &found) {
             let at = Start { position: 0, checkpoint_bytes: 0, survey };
             return go_on(folds, config.clone(), &paths, at, recovery, progress);
         }
@@ -302,6 +312,7 @@ fn go_on(
 
     let mut journal = JournalWriter::open(&disk, &paths.journal, end, config.journal_file_bytes)
         .map_err(io("open journal in"))?;
+    recovery.taken_in = unjournaled::take_in(&mut folds, &mut journal).map_err(io("replay journal in"))?;
     if recovery.power_lost {
         push_voids(&mut journal, &torn);
         journal.push(&Row::PowerLost);

@@ -7,9 +7,11 @@ use crate::disk::Disk;
 use crate::error::ReadError;
 use crate::fold::{Folds, Shared};
 use crate::journal::{ArticleRow, JournalReader, JournalWriter, Row};
+use crate::method::Volume;
 use crate::method::cnfs::record;
 use crate::progress::Progress;
 use crate::reading::Patience;
+use crate::rebuild::is_overwritten;
 use crate::token::MethodKind;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -50,7 +52,7 @@ pub(super) fn survey(disk: &Arc<dyn Disk>, paths: &Paths, from: u64, folds: &Fol
     survey.end = reader.position();
     survey.reached = reader.is_open();
     survey.power_lost = !survey.closed && survey.boot_id != disk.boot_id();
-    let hole = reader.row_follows()?;
+    let hole = reader.row_follows()? || reader.successor_is_damaged()?;
     let mut later = Survey { rows: 0, ..survey.clone() };
     let mut follows = false;
     while let Some(start) = reader.start_after(survey.end.max(reader.position())) {
@@ -68,6 +70,15 @@ pub(super) fn survey(disk: &Arc<dyn Disk>, paths: &Paths, from: u64, folds: &Fol
 }
 
 impl Survey {
+    /// Whether the journal tells all that happened since the survey's begin, as far as it and the buffers show.
+    pub fn is_whole(&self, folds: &Folds) -> bool {
+        let shared = &folds.shared;
+        let head = |v: &dyn Volume| self.heads.get(&v.id()).copied().unwrap_or_else(|| v.head());
+        let volumes = shared.volumes.load();
+        let mut buffers = volumes.all().iter().filter(|v| v.method() == MethodKind::Cnfs);
+        self.reached && !self.broken && !buffers.any(|v| is_overwritten(shared, &**v, head(&**v)))
+    }
+
     fn note(&mut self, payload: &[u8]) {
         self.rows += 1;
         self.closed = false;
