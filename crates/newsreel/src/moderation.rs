@@ -47,6 +47,23 @@ pub(crate) struct Moderation {
     fresh: Notify,
 }
 
+/// The moderator's address for a group; `Err` with what stands there if no mail can go to it.
+pub(crate) fn usable_address(config: &Config, group: &str) -> Result<String, String> {
+    let to = address(config, group);
+    if is_usable(&to) { Ok(to) } else { Err(to) }
+}
+
+fn address(config: &Config, group: &str) -> String {
+    let named = config.moderators.iter().find(|moderator| moderator.groups.matches(group.as_bytes()));
+    let template = named.map_or(&config.moderation.default_address, |moderator| &moderator.address);
+    form::address(template, group)
+}
+
+fn is_usable(to: &str) -> bool {
+    // A name that begins like an option must not reach a program's arguments.
+    is_address(to.as_bytes()) && !to.starts_with('-')
+}
+
 /// When to try again.
 #[derive(Debug, Clone, Copy)]
 struct Retry {
@@ -69,18 +86,14 @@ impl Moderation {
 
     /// The moderator's address for a group.
     pub fn address(&self, group: &str) -> String {
-        let named =
-            self.config.moderators.iter().find(|moderator| moderator.groups.matches(group.as_bytes()));
-        let template = named.map_or(&self.config.moderation.default_address, |moderator| &moderator.address);
-        form::address(template, group)
+        address(&self.config, group)
     }
 
     /// Queues a proto-article, which has Message-ID and Date, for the moderator of `group`. When this returns it
     /// survives a power cut. Blocks.
     pub fn submit(&self, article: &Article<'_>, group: &str, now: i64) -> Result<(), NotQueued> {
         let to = self.address(group);
-        // A name that begins like an option must not reach a program's arguments.
-        if !is_address(to.as_bytes()) || to.starts_with('-') {
+        if !is_usable(&to) {
             warn!(group, address = to, "no usable address of a moderator; see [[moderator]]");
             return Err(NotQueued::NoAddress);
         }

@@ -11,7 +11,9 @@ mod files;
 pub(crate) mod names;
 mod offer;
 mod self_signed;
+mod validity;
 
 pub(crate) use facts::TlsFacts;
 pub(crate) use offer::Offer;
 pub(crate) use self_signed::make_self_signed;
+pub(crate) use validity::lifetime;

@@ -71,8 +71,11 @@ pub(super) enum Command {
 
     /// Check a configuration and say what it would serve
     #[command(
-        long_about = "Check a configuration: all of its errors with line and advice, or a few lines that say what it \
-        would serve. Exit code 2 if it has errors."
+        long_about = "Check a configuration: all of its errors with line and advice, or a few lines that say \
+        what it would serve, and everything that would keep it from doing so: addresses, certificates, \
+        buffers, room on the disks, programs, limits, groups. Changes nothing, and may be run beside the \
+        server.\n\n\
+        Exit code 2 if the configuration has errors, 1 if there are problems; warnings are no failure."
     )]
     #[command(after_long_help = "Examples:\n  newsreel check\n  newsreel check --access 192.0.2.7\n  \
         newsreel check --access 192.0.2.7 --user fred --tls")]

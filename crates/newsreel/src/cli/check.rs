@@ -1,12 +1,11 @@
-//! `check`, `show`, `explain-config`: the configuration, without the spool.
+//! `check`, `show`, `explain-config`: the configuration, and what would keep it from being served.
 
 use std::sync::Arc;
 
 use super::args::Where;
 use super::rights::{self, Asked};
-use super::{Failure, say};
+use super::{Failure, preflight, say};
 use crate::config::{Config, Method, Word, manual, units};
-use crate::tls::Offer;
 use clap::Args;
 use std::net::{IpAddr, SocketAddr};
 
@@ -29,18 +28,22 @@ pub(super) struct AccessQuestion {
 
 pub(super) fn check(at: &Where, question: &AccessQuestion) -> Result<(), Failure> {
     let config = Arc::new(at.load()?);
-    Offer::read(&config).map_err(Failure::Usage)?;
-    let users = rights::users_of(&config)?;
     if let Some(address) = question.access {
         let (listener, user, tls) = (question.listener, question.user.clone(), question.tls);
+        let users = rights::users_of(&config)?;
         return say(rights::decision(&config, users.as_ref(), &Asked { address, listener, user, tls })?);
     }
-    say(summary(&config))?;
+    let mut users = None;
+    let found = preflight::look(&config, &mut users);
+    say(summary(&config, &found.count()))?;
     say(format_args!("\nAccess; the first that fits decides:\n\n{}", rights::overview(&config)))?;
     if let unknown @ [_, ..] = rights::unknown(&config, users.as_ref()).as_slice() {
         say(format_args!("\nNobody meets these:\n  {}", unknown.join("\n  ")))?;
     }
-    config.identity_advice().map_or(Ok(()), |advice| say(format_args!("\nWarning: {advice}")))
+    if !found.text().is_empty() {
+        say(found.text())?;
+    }
+    if found.problems.is_empty() { Ok(()) } else { Err(Failure::Told) }
 }
 
 pub(super) fn show(at: &Where) -> Result<(), Failure> {
@@ -62,8 +65,8 @@ pub(super) fn explain(word: &str) -> Result<(), Failure> {
 }
 
 /// What a configuration would serve, in a few lines.
-fn summary(config: &Config) -> String {
-    let mut lines = vec![format!("{}: no errors", config.file.display()), String::new()];
+fn summary(config: &Config, found: &str) -> String {
+    let mut lines = vec![format!("{}: {found}", config.file.display()), String::new()];
     let mut line = |label: &str, text: String| lines.push(format!("  {label:<10} {text}"));
     line("site", format!("{} on {}", config.site.path_identity, config.site.listen.join(", ")));
     if config.tls.is_offered() {

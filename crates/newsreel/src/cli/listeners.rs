@@ -14,8 +14,13 @@ pub(super) fn bind(listen: &[String], key: &str) -> Result<Vec<TcpListener>, Fai
     let mut listeners = Vec::new();
     for name in listen {
         let cannot = |error: &dyn std::fmt::Display| {
+            let denied = error.to_string().contains("Permission denied");
+            let rights = match denied {
+                true => "ports below 1024 need CAP_NET_BIND_SERVICE, as the systemd unit has it; ",
+                false => "",
+            };
             Failure::Problem(format!(
-                "cannot listen on {name}: {error}; another address can be set with {key} in [site]"
+                "cannot listen on {name}: {error}; {rights}another address can be set with {key} in [site]"
             ))
         };
         let addresses = name.to_socket_addrs().map_err(|error| cannot(&error))?;

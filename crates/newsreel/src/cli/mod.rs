@@ -19,6 +19,7 @@ mod init;
 mod listeners;
 mod password;
 mod posting;
+mod preflight;
 mod reach;
 mod rights;
 mod rnews;

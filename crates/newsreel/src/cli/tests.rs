@@ -64,9 +64,9 @@ fn what_init_makes_is_checked_and_shown_without_errors() {
         "--dir",
         dir.to_str().unwrap(),
         "--listen",
-        "127.0.0.1:11190",
+        "127.0.0.1:0",
         "--listen",
-        "[::1]:11190",
+        "127.0.0.2:0",
         "--groups",
         active.to_str().unwrap(),
         "--buffer",
@@ -88,7 +88,7 @@ fn what_init_makes_is_checked_and_shown_without_errors() {
     check::check(&at(&dir), &check::AccessQuestion::default()).unwrap();
     check::show(&at(&dir)).unwrap();
     let config = at(&dir).load().unwrap();
-    assert_eq!(config.site.listen, ["127.0.0.1:11190", "[::1]:11190"]);
+    assert_eq!(config.site.listen, ["127.0.0.1:0", "127.0.0.2:0"]);
     assert_eq!((config.site.max_age_days, config.site.path_identity.as_str()), (None, "news.example.org"));
     assert_eq!(config.site.durability, crate::config::Durability::Process);
     assert_eq!(

@@ -24,6 +24,7 @@ const TIMEOUT_MIN: Duration = Duration::from_millis(100);
 pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     let mut checker = Checker { draft, faults };
     checker.site();
+    checker.listeners();
     checker.tls();
     checker.timeouts();
     checker.buffer_sizes();
@@ -37,6 +38,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.overflows();
     checker.retired();
     checker.rules(end);
+    checker.groups_of_rules();
     checker.peer_addresses();
     checker.lockout();
     checker.covered_access();
@@ -78,6 +80,40 @@ impl<'a> Checker<'a> {
             let advice =
                 "make remember_days larger than max_age_days, or an article that is gone is taken again";
             self.fault(&site.remember_days.span, "too few", message, advice);
+        }
+    }
+
+    /// Where connections begin in two ways, they would begin in neither. Port 0 is another one each time.
+    fn listeners(&mut self) {
+        let site = &self.draft.site;
+        let mut seen: Vec<&str> = Vec::new();
+        for at in [&site.listen, &site.tls_listen] {
+            for name in at.value.iter().flatten().filter(|name| !name.ends_with(":0")) {
+                if seen.contains(&name.as_str()) {
+                    let message = format!("`{name}` is listened on already");
+                    self.fault(&at.span, "again here", message, "name each address and port once");
+                }
+                seen.push(name);
+            }
+        }
+    }
+
+    /// Patterns that take away from nothing match nothing.
+    fn groups_of_rules(&mut self) {
+        let draft = self.draft;
+        let rules = draft.rules.iter().map(|rule| &rule.groups);
+        for at in rules.chain(draft.expire.iter().map(|rule| &rule.groups)) {
+            if let Some(Some(groups)) = &at.value
+                && groups.as_str().split(',').all(|pattern| pattern.trim().starts_with('!'))
+            {
+                let message = format!("`{}` matches no group: it only takes away", groups.as_str());
+                self.fault(
+                    &at.span,
+                    "never matches",
+                    message,
+                    "begin with what is meant, for example: \"*,!alt.*\"",
+                );
+            }
         }
     }
 

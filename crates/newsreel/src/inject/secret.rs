@@ -12,8 +12,6 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Name of the file below `site.data`.
-const FILE_NAME: &str = "posting-secret";
 /// Octets of the secret.
 const SECRET_BYTES: usize = 32;
 /// Octets of a hash that stands for an address or a user.
@@ -28,9 +26,12 @@ pub(crate) struct Secret {
 }
 
 impl Secret {
+    /// Name of the file below `site.data`.
+    pub const FILE_NAME: &str = "posting-secret";
+
     /// Reads the secret of the site in `data`, made now if there is none.
     pub fn open(data: &Path) -> io::Result<Self> {
-        let path = data.join(FILE_NAME);
+        let path = data.join(Self::FILE_NAME);
         let told = |error: io::Error| {
             io::Error::new(error.kind(), format!("the secret for posting, {}: {error}", path.display()))
         };
@@ -82,7 +83,7 @@ impl Secret {
 /// Writes the file under another name first, so that it is whole or not there.
 fn make(data: &Path, path: &Path, octets: &[u8]) -> io::Result<()> {
     fs::create_dir_all(data)?;
-    let fresh = data.join(format!("{FILE_NAME}.{}", std::process::id()));
+    let fresh = data.join(format!("{}.{}", Secret::FILE_NAME, std::process::id()));
     let text: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
     file.write_all(format!("{text}\n").as_bytes())?;
@@ -118,7 +119,7 @@ mod tests {
         assert_ne!(one.user_key("u", "<a@b>"), one.user_key("v", "<a@b>"));
         assert_eq!(one.hashed("192.0.2.1").len(), 16);
         assert_ne!(one.hashed("192.0.2.1"), one.hashed("192.0.2.2"));
-        let file = dir.path().join(FILE_NAME);
+        let file = dir.path().join(Secret::FILE_NAME);
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         fs::write(&file, "abc\n").unwrap();
         let error = Secret::open(dir.path()).unwrap_err().to_string();

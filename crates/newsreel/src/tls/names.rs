@@ -4,14 +4,14 @@
 //! beyond a value's end. Whether the certificate is to be believed is not asked here. Source: RFC 5280 sections 4.1,
 //! 4.1.2.6 and 4.2.1.6.
 
-const SEQUENCE: u8 = 0x30;
+pub(super) const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 const OCTET_STRING: u8 = 0x04;
 /// UTF8String, PrintableString, IA5String.
 const TEXTS: [u8; 3] = [0x0c, 0x13, 0x16];
 /// `[0]` of a certificate: its version.
-const VERSION: u8 = 0xa0;
+pub(super) const VERSION: u8 = 0xa0;
 /// `[3]` of a certificate: its extensions.
 const EXTENSIONS: u8 = 0xa3;
 /// `[1]` and `[2]` of a general name.
@@ -35,11 +35,11 @@ pub(crate) fn of(der: &[u8]) -> Box<[Box<str>]> {
 }
 
 /// One value: its tag and content.
-type Value<'a> = (u8, &'a [u8]);
+pub(super) type Value<'a> = (u8, &'a [u8]);
 
 /// Values one after the other.
 #[derive(Clone)]
-struct Values<'a>(&'a [u8]);
+pub(super) struct Values<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Values<'a> {
     type Item = Value<'a>;
@@ -62,7 +62,7 @@ impl<'a> Iterator for Values<'a> {
 }
 
 /// The values inside the first value of `der`, which must have `tag`.
-fn inside(der: &[u8], tag: u8) -> Option<Values<'_>> {
+pub(super) fn inside(der: &[u8], tag: u8) -> Option<Values<'_>> {
     Values(der).next().filter(|(found, _)| *found == tag).map(|(_, content)| Values(content))
 }
 

@@ -10,6 +10,7 @@ mod auth;
 mod bad_input;
 mod buffers;
 mod cancel_lock;
+mod checking;
 mod client;
 mod clients;
 mod compress;

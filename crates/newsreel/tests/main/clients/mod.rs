@@ -15,7 +15,7 @@ mod leafnode;
 mod nzbget;
 mod screen;
 mod scripts;
-mod site;
+pub mod site;
 mod slrn;
 mod suck;
 mod tin;

@@ -1,0 +1,122 @@
+//! What would keep a site from serving, found by `check` before it is served: each question is a function of
+//! its own.
+//!
+//! Opens, binds and looks at what `serve` would, without changing anything, beside the running server too:
+//! what that one has is not in its own way. A problem keeps the site, or a part of it that is configured,
+//! from working; a warning does not.
+
+mod files;
+mod groups;
+mod machine;
+mod programs;
+mod sockets;
+mod spool;
+mod tls;
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::control::Control;
+use super::rights;
+use crate::access::users::Table;
+use crate::config::Config;
+use crate::control_socket::protocol::{Reply, Request, ServerStatus};
+use crate::operations::socket_path;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub problems: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+impl Findings {
+    fn problem(&mut self, text: impl Into<String>) {
+        self.problems.push(text.into());
+    }
+
+    fn warning(&mut self, text: impl Into<String>) {
+        self.warnings.push(text.into());
+    }
+
+    /// How many there are, as a file's name is followed by it.
+    pub fn count(&self) -> String {
+        let number = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        match (self.problems.len(), self.warnings.len()) {
+            (0, 0) => "no errors".into(),
+            (0, w) => format!("no errors, {}", number(w, "warning")),
+            (p, 0) => number(p, "problem"),
+            (p, w) => format!("{}, {}", number(p, "problem"), number(w, "warning")),
+        }
+    }
+
+    /// All of them, for people; nothing if there are none.
+    pub fn text(&self) -> String {
+        let part = |head: &str, list: &[String]| match list {
+            [] => String::new(),
+            list => format!("\n\n{head}\n  - {}", list.join("\n  - ")),
+        };
+        part("Problems:", &self.problems) + &part("Warnings:", &self.warnings)
+    }
+}
+
+/// The server that serves the site now, as far as it matters here.
+#[derive(Debug, Default)]
+struct Running {
+    pid: u32,
+    /// Where it listens, ports resolved.
+    listen: Vec<String>,
+    /// Its groups with their flags.
+    groups: Vec<(String, String)>,
+}
+
+/// Looks at everything.
+pub(super) fn look(config: &Arc<Config>, users: &mut Option<Table>) -> Findings {
+    let mut found = Findings::default();
+    match rights::users_of(config) {
+        Ok(table) => *users = table,
+        Err(failure) => found.problem(failure.to_string().trim_start_matches("newsreel: ")),
+    }
+    let running = running(&config.site.data, &mut found);
+    files::look(config, running.as_ref(), &mut found);
+    let groups = spool::look(config, running.as_ref(), &mut found);
+    sockets::look(config, running.as_ref(), &mut found);
+    tls::look(config, &mut found);
+    programs::look(config, &groups, &mut found);
+    groups::look(config, &groups, &mut found);
+    machine::look(config, running.as_ref(), &mut found);
+    if let Some(advice) = config.identity_advice() {
+        found.warning(advice);
+    }
+    found
+}
+
+fn running(data: &Path, found: &mut Findings) -> Option<Running> {
+    if let Err(error) = UnixStream::connect(socket_path(data))
+        && error.kind() == std::io::ErrorKind::PermissionDenied
+    {
+        found.warning(format!(
+            "{} belongs to another user, so it is not known whether a server runs; check as the user it runs \
+             as",
+            socket_path(data).display()
+        ));
+    }
+    let mut control = Control::connect(data)?;
+    let mut running = Running::default();
+    let mut hear = |reply: Reply| match reply {
+        Reply::Status(report) => {
+            let ServerStatus { pid, listen, .. } = report.server.unwrap_or_default();
+            (running.pid, running.listen) = (pid, listen);
+        }
+        Reply::Group(group) => running.groups.push((group.name, group.flag)),
+        _ => {}
+    };
+    let heard = control
+        .ask(&Request::Status, &mut hear)
+        .and_then(|_| control.ask(&Request::GroupList { wildmat: None }, &mut hear));
+    if let Err(failure) = heard {
+        found.warning(failure.to_string().trim_start_matches("newsreel: "));
+    }
+    Some(running)
+}

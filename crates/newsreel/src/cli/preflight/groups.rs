@@ -1,0 +1,45 @@
+//! What the configuration says of groups, held against the groups that there are.
+
+use super::Findings;
+use crate::config::{Config, Groups, UnknownGroups};
+use crate::moderation;
+
+pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
+    if groups.is_empty() {
+        return;
+    }
+    let carried = |name: &str| groups.iter().any(|(known, _)| known == name);
+    for (name, _) in groups.iter().filter(|(_, flag)| flag == "m") {
+        if let Err(address) = moderation::usable_address(config, name) {
+            found.problem(format!(
+                "the moderated group {name} has no moderator who could be mailed (\"{address}\" is no \
+                 address): posts to it are refused; add a [[moderator]]"
+            ));
+        }
+    }
+    let matches = |groups_of: &Groups| groups.iter().any(|(name, _)| groups_of.matches(name.as_bytes()));
+    let mut compare = |what: &str, at: usize, wildmat: Option<&Groups>| {
+        if let Some(wildmat) = wildmat.filter(|wildmat| !matches(wildmat)) {
+            found.warning(format!(
+                "[[{what}]] {} is for groups \"{}\", but no group that is carried matches that",
+                at + 1,
+                wildmat.as_str()
+            ));
+        }
+    };
+    config.rules.iter().enumerate().for_each(|(at, rule)| compare("rule", at, rule.groups.as_ref()));
+    config.expire.iter().enumerate().for_each(|(at, rule)| compare("expire", at, rule.groups.as_ref()));
+    config.moderators.iter().enumerate().for_each(|(at, one)| compare("moderator", at, Some(&one.groups)));
+    if config.site.unknown_groups == UnknownGroups::Junk && !carried("junk") {
+        found.problem(
+            "unknown_groups is \"junk\", but there is no group junk; make it with: newsreel group add junk \
+             --flag n",
+        );
+    }
+    let subscriptions = std::fs::read_to_string(config.site.lists.join("subscriptions")).unwrap_or_default();
+    let lines =
+        subscriptions.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    for name in lines.filter(|name| !carried(name)) {
+        found.warning(format!("lists/subscriptions names the group {name}, which is not carried"));
+    }
+}

@@ -1,0 +1,49 @@
+//! Whether the machine has what the limits ask for: file descriptors and memory.
+
+use std::fs;
+
+use rustix::process::{Resource, getrlimit};
+
+use super::{Findings, Running};
+use crate::config::{Config, Method, units};
+
+/// Descriptors for everything but connections: buffers come on top.
+const DESCRIPTORS_OWN: u64 = 256;
+
+pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findings) {
+    let connections = config.limits.connections_max as u64;
+    let own = DESCRIPTORS_OWN + config.buffers.len() as u64;
+    if let Some(limit) = running.and_then(limit_of).or_else(|| getrlimit(Resource::Nofile).maximum) {
+        let text = format!(
+            "connections_max is {connections}, and some {own} more files are open besides, but the hard \
+             limit of open files is {limit}; raise it (LimitNOFILE= of the systemd unit, ulimit -Hn), or \
+             lower connections_max in [limits]"
+        );
+        if limit < connections {
+            found.problem(text);
+        } else if limit < connections + own {
+            found.warning(text);
+        }
+    }
+    let memory: u64 = config.classes.iter().filter(|c| c.method == Method::Memory).map(|c| c.size).sum();
+    if let Some(total) = memory_bytes().filter(|total| memory > *total) {
+        found.problem(format!(
+            "the classes of method \"memory\" take {}, but this machine has {}; make their size smaller",
+            units::about_size(memory),
+            units::about_size(total)
+        ));
+    }
+}
+
+/// The limit of a running server, which its unit may have set.
+fn limit_of(running: &Running) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{}/limits", running.pid)).ok()?;
+    let line = text.lines().find(|line| line.starts_with("Max open files"))?;
+    line.split_whitespace().nth(4)?.parse().ok()
+}
+
+fn memory_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}

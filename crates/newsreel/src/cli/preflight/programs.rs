@@ -1,0 +1,52 @@
+//! Whether the programs are there that the server runs: authenticators, and sendmail for moderated groups.
+
+use std::env;
+use std::path::PathBuf;
+
+use rustix::fs::{Access, access};
+
+use super::Findings;
+use crate::config::Config;
+
+pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
+    for (at, authenticator) in config.authenticators.iter().enumerate() {
+        let Some(program) = authenticator.program.first() else { continue };
+        if let Err(why) = runnable(program) {
+            found.problem(format!(
+                "the program of [[authenticator]] {} cannot be run: {why}; nobody could log in by it",
+                at + 1
+            ));
+        }
+    }
+    let mut moderated = groups.iter().filter(|(_, flag)| flag == "m").map(|(name, _)| name.as_str());
+    let program = config.moderation.sendmail.split_whitespace().next().unwrap_or_default();
+    if let (Some(group), None) = (moderated.next(), &config.moderation.smtp)
+        && let Err(why) = runnable(program)
+    {
+        found.problem(format!(
+            "posts to the moderated group {group} cannot be mailed: {why}; install a mail server, or set \
+             smtp = \"HOST:25\" \
+             or sendmail in [moderation]"
+        ));
+    }
+}
+
+/// Whether a program can be run that is named by its path, or else by what it is called in a directory of
+/// PATH.
+fn runnable(program: &str) -> Result<(), String> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let candidates: Vec<PathBuf> = match program.contains('/') {
+        true => vec![PathBuf::from(program)],
+        false => env::split_paths(&path).map(|dir| dir.join(program)).collect(),
+    };
+    let can_run = |file: &PathBuf| file.is_file() && access(file, Access::EXEC_OK).is_ok();
+    if candidates.iter().any(can_run) {
+        return Ok(());
+    }
+    match candidates.iter().find(|file| file.exists()) {
+        Some(file) if file.is_dir() => Err(format!("{} is a directory", file.display())),
+        Some(file) => Err(format!("{} may not be executed (chmod +x)", file.display())),
+        None if program.contains('/') => Err(format!("there is no {program}")),
+        None => Err(format!("there is no {program} in {}", path.to_string_lossy())),
+    }
+}

@@ -1,0 +1,44 @@
+//! Whether every address can be listened on.
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+
+use super::super::listeners;
+use super::{Findings, Running};
+use crate::config::Config;
+
+pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findings) {
+    // Held until the end, so that two of ours that exclude each other are noticed.
+    let mut bound: Vec<TcpListener> = Vec::new();
+    for (key, names) in [("listen", &config.site.listen), ("tls_listen", &config.site.tls_listen)] {
+        for name in names.iter().filter(|name| !running.is_some_and(|running| running.has(name))) {
+            match listeners::bind(std::slice::from_ref(name), key) {
+                Ok(new) => bound.extend(new),
+                Err(failure) => {
+                    let text = failure.to_string();
+                    let text = text.trim_start_matches("newsreel: ");
+                    let port = |listener: &TcpListener| Some(listener.local_addr().ok()?.port());
+                    let own =
+                        bound.iter().find(|listener| port(listener).is_some_and(|port| is_at(name, port)));
+                    found.problem(match own.and_then(|own| own.local_addr().ok()) {
+                        Some(own) => format!("{text}; this configuration has {own} as well"),
+                        None => text.to_owned(),
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn is_at(name: &str, port: u16) -> bool {
+    name.rsplit_once(':').is_some_and(|(_, text)| text.parse() == Ok(port))
+}
+
+impl Running {
+    /// Whether it listens there, or on all addresses or any other with that port: what it has it can have
+    /// again.
+    fn has(&self, name: &str) -> bool {
+        let own: Vec<SocketAddr> = self.listen.iter().filter_map(|text| text.parse().ok()).collect();
+        let mut wanted = name.to_socket_addrs().into_iter().flatten().peekable();
+        wanted.peek().is_some() && wanted.all(|wanted| own.iter().any(|own| own.port() == wanted.port()))
+    }
+}

@@ -1,0 +1,23 @@
+//! Whether the spool can be opened, and which groups it has.
+
+use std::sync::Arc;
+
+use spool::{Disk, Inspection, RealDisk, inspect};
+
+use super::{Findings, Running};
+use crate::config::Config;
+
+/// The groups with their flags.
+pub(super) fn look(
+    config: &Config,
+    running: Option<&Running>,
+    found: &mut Findings,
+) -> Vec<(String, String)> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+    let Inspection { groups, problems, .. } = inspect(&disk, &config.spool_config(), running.is_some());
+    problems.iter().for_each(|problem| found.problem(problem.to_string()));
+    match running {
+        Some(running) => running.groups.clone(),
+        None => groups.into_iter().map(|(name, flag)| (name, flag.to_string())).collect(),
+    }
+}

@@ -1,0 +1,42 @@
+//! Whether the certificates can be shown, now and in the next days.
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use super::Findings;
+use crate::config::{Config, units};
+use crate::site::unix_now;
+use crate::tls::{Offer, lifetime};
+
+/// A certificate that ends so soon should have been renewed, in seconds.
+const SOON_SECS: i64 = 14 * 86_400;
+/// Permissions with which others than owner and group can read a file.
+const READ_BY_OTHERS: u32 = 0o004;
+
+pub(super) fn look(config: &Arc<Config>, found: &mut Findings) {
+    if let Err(text) = Offer::read(config) {
+        found.problem(text);
+    }
+    let now = unix_now();
+    for file in &config.tls.certificate {
+        let Some((from, until)) = lifetime(file) else { continue };
+        let name = file.display();
+        let span = |secs: i64| units::about_span(u64::try_from(secs).unwrap_or_default());
+        if until < now {
+            found.problem(format!(
+                "the certificate {name} expired {} ago; clients will refuse it",
+                span(now - until)
+            ));
+        } else if from > now {
+            found
+                .problem(format!("the certificate {name} is not valid before {} from now", span(from - now)));
+        } else if until - now < SOON_SECS {
+            found.warning(format!("the certificate {name} expires in {}; renew it", span(until - now)));
+        }
+    }
+    for file in &config.tls.key {
+        if file.metadata().is_ok_and(|about| about.permissions().mode() & READ_BY_OTHERS != 0) {
+            found.warning(format!("the key {} can be read by everyone; chmod o-r it", file.display()));
+        }
+    }
+}

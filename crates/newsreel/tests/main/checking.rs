@@ -1,0 +1,318 @@
+//! Sites that cannot serve as they are configured: `check` names each fault before `serve` meets it.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rcgen::{CertificateParams, KeyPair};
+use spool::{Disk, Open, RealDisk};
+use tempfile::TempDir;
+
+use crate::clients::installed;
+
+/// A site of one's own, with a moderated group, that listens on a port that is free.
+struct Broken {
+    home: TempDir,
+    text: String,
+}
+
+impl Broken {
+    fn new() -> Self {
+        let home = TempDir::new().unwrap();
+        let groups = home.path().join("groups");
+        fs::write(&groups, "local.test\nlocal.news m\n").unwrap();
+        let mut init = command();
+        init.args(["init", "--buffer", "256 KiB", "--listen", "127.0.0.1:0"]);
+        init.args(["--path-identity", "news.example.org", "--dir"]).arg(home.path().join("site"));
+        let output = init.arg("--groups").arg(&groups).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = fs::read_to_string(home.path().join("site/newsreel.toml")).unwrap();
+        let site = Self { home, text };
+        // Moderators are reached, here and now.
+        let text = format!("{}\n[moderation]\nsendmail = \"/bin/true %s\"\n", site.text);
+        let text = text + "[[moderator]]\ngroups = \"local.news\"\naddress = \"mod@example.org\"\n";
+        Self { text, ..site }
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.home.path().join("site")
+    }
+
+    /// What `check` says of this configuration of the site.
+    fn check(&self, text: &str) -> Output {
+        let file = self.dir().join("newsreel.toml");
+        fs::write(&file, text).unwrap();
+        command().args(["check", "--config"]).arg(&file).output().unwrap()
+    }
+
+    /// Checks with `from` replaced by `to`; the fault that is found must say all of `expected`.
+    fn finds(&self, from: &str, to: &str, expected: &[&str]) {
+        assert!(self.text.contains(from), "{from}: {}", self.text);
+        refuses(&self.check(&self.text.replacen(from, to, 1)), expected);
+    }
+
+    /// Checks with more text at the end.
+    fn finds_in(&self, more: &str, expected: &[&str]) {
+        refuses(&self.check(&format!("{}\n{more}", self.text)), expected);
+    }
+
+    /// Checks the site as it is.
+    fn finds_now(&self, expected: &[&str]) {
+        refuses(&self.check(&self.text), expected);
+    }
+
+    fn passes(&self) -> String {
+        let output = self.check(&self.text);
+        assert!(output.status.success(), "{output:?}");
+        told(&output)
+    }
+}
+
+fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
+    command.env_remove("NEWSREEL_CONFIG");
+    command
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn refuses(output: &Output, expected: &[&str]) {
+    let text = told(output);
+    assert!(!output.status.success(), "it passed: {expected:?}: {text}");
+    assert!(!text.contains("no errors"), "{text}");
+    for expected in expected {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+const LISTEN: &str = "listen = [\"127.0.0.1:0\"]";
+
+#[test]
+fn addresses_that_cannot_be_listened_on() {
+    let site = Broken::new();
+    let text = site.passes();
+    assert!(text.contains("newsreel.toml: no errors") && !text.contains("Problems"), "{text}");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let at = |host: &str| format!("listen = [\"{host}:{port}\"]");
+    site.finds(LISTEN, &at("127.0.0.1"), &["cannot listen on 127.0.0.1:", "already in use"]);
+    drop(taken);
+    site.finds(LISTEN, &at("192.0.2.1"), &["cannot listen on 192.0.2.1:"]);
+    site.finds(LISTEN, &at("no.such.host.invalid"), &["cannot listen on no.such.host.invalid:"]);
+    let both = format!("listen = [\"0.0.0.0:{port}\", \"127.0.0.1:{port}\"]");
+    site.finds(LISTEN, &both, &["in use", &format!("this configuration has 0.0.0.0:{port} as well")]);
+    let twice = format!("listen = [\"127.0.0.1:{port}\"]\ntls_listen = [\"127.0.0.1:{port}\"]");
+    site.finds(LISTEN, &twice, &["tls_listen", &format!("`127.0.0.1:{port}`"), "already"]);
+    // All of them are told at once.
+    let two = format!("listen = [\"192.0.2.1:{port}\", \"no.such.host.invalid:119\"]");
+    site.finds(LISTEN, &two, &["192.0.2.1", "no.such.host.invalid", "2 problems"]);
+}
+
+/// Runs `check` as a user without rights.
+fn check_as_nobody(site: &Broken, text: &str) -> Output {
+    let file = site.dir().join("newsreel.toml");
+    fs::write(&file, text).unwrap();
+    let mut check = Command::new("setpriv");
+    check.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_newsreel"), "check"]);
+    check.env_remove("NEWSREEL_CONFIG").arg("--config").arg(&file).output().unwrap()
+}
+
+#[test]
+fn what_this_user_may_not_do() {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root || !installed(&[("setpriv", "util-linux")]) {
+        return;
+    }
+    let site = Broken::new();
+    fs::set_permissions(site.home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(site.dir(), fs::Permissions::from_mode(0o755)).unwrap();
+    refuses(
+        &check_as_nobody(&site, &site.text),
+        &["site cannot be written to: Permission denied", "text0.cyc"],
+    );
+    let first = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap();
+    if first.trim().parse::<u16>().unwrap() > 1 {
+        let text = site.text.replace(LISTEN, "listen = [\"127.0.0.1:1\"]");
+        refuses(
+            &check_as_nobody(&site, &text),
+            &["cannot listen on 127.0.0.1:1: Permission denied", "CAP_NET_BIND"],
+        );
+    }
+}
+
+/// A certificate for some years, and its key, as `name.crt` and `name.key` of the site.
+fn certificate(site: &Broken, name: &str, years: (i32, i32)) {
+    let mut params = CertificateParams::new(vec!["news.example.org".to_owned()]).unwrap();
+    params.not_before = rcgen::date_time_ymd(years.0, 1, 1);
+    params.not_after = rcgen::date_time_ymd(years.1, 1, 1);
+    let key = KeyPair::generate().unwrap();
+    fs::write(site.dir().join(format!("{name}.crt")), params.self_signed(&key).unwrap().pem()).unwrap();
+    let file = site.dir().join(format!("{name}.key"));
+    fs::write(&file, key.serialize_pem()).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn certificates_that_no_client_would_take() {
+    let site = Broken::new();
+    let tls =
+        |certificate: &str, key: &str| format!("[tls]\ncertificate = \"{certificate}\"\nkey = \"{key}\"\n");
+    certificate(&site, "good", (2020, 2090));
+    certificate(&site, "old", (2020, 2021));
+    certificate(&site, "future", (2090, 2091));
+    assert!(site.check(&format!("{}\n{}", site.text, tls("good.crt", "good.key"))).status.success());
+    site.finds_in(&tls("none.crt", "good.key"), &["cannot read the certificate", "none.crt"]);
+    site.finds_in(&tls("good.crt", "none.key"), &["cannot read the key", "none.key"]);
+    site.finds_in(&tls("good.crt", "old.key"), &["old.key is not the key of", "good.crt"]);
+    site.finds_in(&tls("old.crt", "old.key"), &["old.crt expired", "ago"]);
+    site.finds_in(&tls("future.crt", "future.key"), &["future.crt is not valid before"]);
+    site.finds_in(&tls("newsreel.toml", "good.key"), &["holds no certificate"]);
+    let authority = tls("good.crt", "good.key") + "client_ca = \"none.pem\"\n";
+    site.finds_in(&authority, &["none.pem"]);
+}
+
+#[test]
+fn buffers_that_cannot_be_used() {
+    let site = Broken::new();
+    let dir = site.dir();
+    let path = "path = \"text1.cyc\"";
+    site.finds(path, "path = \"gone.cyc\"", &["buffer \"text1\" is missing", "mount its disk"]);
+    assert!(!dir.join("gone.cyc").exists());
+    site.finds(path, "path = \"disk2/text1.cyc\"", &["buffer \"text1\" has no directory", "disk2"]);
+    assert!(!dir.join("disk2").exists());
+    site.finds(path, "path = \"lists\"", &["lists", "neither a file nor a block device"]);
+    site.finds(path, "path = \"text0.cyc\"", &["path `text0.cyc`"]);
+    site.finds(path, "path = \"lists/../text0.cyc\"", &["are the same file"]);
+    symlink("text0.cyc", dir.join("link")).unwrap();
+    site.finds(path, "path = \"link\"", &["\"text0\" and \"text1\" are the same file"]);
+    fs::write(dir.join("foreign"), "dear diary".repeat(1000)).unwrap();
+    site.finds(path, "path = \"foreign\"", &["foreign holds something that is not a newsreel buffer"]);
+    site.finds("size = \"256 KiB\"", "size = \"128 KiB\"", &["buffer \"text0\"", "cannot be made smaller"]);
+    site.finds("size = \"256 KiB\"", "block = \"4 KiB\"", &["was made with blocks of 64 bytes"]);
+    site.finds("size = \"256 KiB\"", "size = \"900 TiB\"", &["the disk is too small", "needed", "free"]);
+    // Another site's.
+    let other = Broken::new();
+    let foreign = format!("path = \"{}\"", other.dir().join("text1.cyc").display());
+    site.finds(path, &foreign, &["the secret in", "is not the one"]);
+    // Somebody has it.
+    let disk = RealDisk::new();
+    let held = disk.open(&dir.join("text0.cyc"), Open::Existing).unwrap();
+    held.try_lock().unwrap();
+    site.finds_now(&["text0.cyc is in use"]);
+    drop(held);
+    // Cut off.
+    fs::File::options().write(true).open(dir.join("text1.cyc")).unwrap().set_len(100_000).unwrap();
+    site.finds_now(&["buffer \"text1\" is cut off"]);
+}
+
+#[test]
+fn a_directory_that_cannot_be_used() {
+    let site = Broken::new();
+    let dir = site.dir();
+    let data = |path: &str| format!("[site]\ndata = \"{path}\"");
+    site.finds("[site]", &data("newsreel.toml"), &["newsreel.toml is not a directory"]);
+    site.finds("[site]", &data(&"long/".repeat(40)), &["control socket", "107 are possible"]);
+    let lock = RealDisk::new().lock(&dir.join("lock")).unwrap();
+    let process = format!("is in use by process {}, which does not answer", std::process::id());
+    site.finds_now(&[&process]);
+    drop(lock);
+    fs::write(dir.join("users"), "rubbish").unwrap();
+    site.finds_now(&["users"]);
+    fs::remove_file(dir.join("users")).unwrap();
+    fs::create_dir(dir.join("lists/distributions")).unwrap();
+    site.finds_now(&["cannot read", "lists/distributions"]);
+    fs::remove_dir_all(dir.join("lists")).unwrap();
+    assert!(site.passes().contains("there is no directory"), "{}", site.passes());
+    fs::write(dir.join("lists"), "").unwrap();
+    site.finds_now(&["lists", "is not a directory"]);
+}
+
+#[test]
+fn programs_that_cannot_be_run() {
+    let site = Broken::new();
+    let program = |name: &str| format!("[[authenticator]]\nprogram = [\"{name}\"]\n");
+    let script = site.dir().join("check.sh");
+    let name = script.to_str().unwrap();
+    site.finds_in(&program(name), &["[[authenticator]] 1", "there is no", "check.sh"]);
+    fs::write(&script, "#!/bin/sh\n").unwrap();
+    site.finds_in(&program(name), &["check.sh may not be executed"]);
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(site.check(&format!("{}\n{}", site.text, program(name))).status.success());
+    site.finds_in(&program("/tmp"), &["/tmp is a directory"]);
+    let mail = "sendmail = \"/bin/true %s\"";
+    let none = "sendmail = \"/usr/sbin/no-such-mailer %s\"";
+    site.finds(mail, none, &["the moderated group local.news", "/usr/sbin/no-such-mailer", "smtp"]);
+    site.finds(mail, "sendmail = \"no-such-mailer %s\"", &["there is no no-such-mailer in "]);
+    // Who mails nothing needs no program.
+    let removed =
+        command().args(["group", "remove", "local.news", "--dir"]).arg(site.dir()).output().unwrap();
+    assert!(removed.status.success());
+    assert!(site.check(&site.text.replace(mail, none)).status.success());
+}
+
+#[test]
+fn limits_that_the_machine_does_not_have() {
+    let site = Broken::new();
+    let script = "ulimit -n 300 && exec \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", script, "sh", env!("CARGO_BIN_EXE_newsreel"), "check", "--dir"])
+        .arg(site.dir())
+        .output()
+        .unwrap();
+    refuses(&output, &["the hard limit of open files is 300", "connections_max"]);
+    let class = "[[class]]\nname = \"quick\"\nmethod = \"memory\"\nsize = \"900 TiB\"\n";
+    let rule = "[[rule]]\nclass = \"text\"\n";
+    let quick = format!("{class}\n[[rule]]\nclass = \"quick\"\ngroups = \"local.*\"\n\n{rule}");
+    site.finds(rule, &quick, &["the classes of method \"memory\" take 900"]);
+}
+
+#[test]
+fn groups_that_are_spoken_of_and_are_not_there() {
+    let site = Broken::new();
+    let rule = "[[rule]]\nclass = \"text\"\n";
+    let never = format!("[[rule]]\nclass = \"text\"\ngroups = \"alt.*\"\n\n{rule}");
+    let output = site.check(&site.text.replacen(rule, &never, 1));
+    assert!(output.status.success(), "{output:?}");
+    let text = told(&output);
+    assert!(
+        text.contains("[[rule]] 1 is for groups \"alt.*\", but no group that is carried matches"),
+        "{text}"
+    );
+    fs::write(site.dir().join("lists/subscriptions"), "local.test\nlocal.gone\n").unwrap();
+    assert!(site.passes().contains("names the group local.gone, which is not carried"));
+    let removed = command().args(["group", "remove", "junk", "--dir"]).arg(site.dir()).output().unwrap();
+    assert!(removed.status.success());
+    site.finds("[site]", "[site]\nunknown_groups = \"junk\"", &["there is no group junk"]);
+}
+
+#[test]
+fn beside_its_own_server_a_site_passes() {
+    let site = crate::clients::site::Site::start("local.test\n");
+    let output = site.run(&["check"]);
+    assert!(output.status.success(), "{output:?}");
+    let text = told(&output);
+    assert!(!text.contains("in use") && !text.contains("Problems"), "{text}");
+}
+
+/// What the file of a new site says is also looked at before there is a site.
+#[test]
+fn a_site_that_is_not_made_yet_is_checked_without_making_it() {
+    let home = TempDir::new().unwrap();
+    let file = home.path().join("newsreel.toml");
+    let text = "[site]\npath_identity = \"news.example.org\"\nlisten = [\"127.0.0.1:0\"]\ndata = \"data\"\n\
+                [[buffer]]\nname = \"a\"\npath = \"a.cyc\"\nsize = \"1 MiB\"\n[[class]]\nname = \
+                \"text\"\nbuffers = [\"a\"]\n\
+                [[rule]]\nclass = \"text\"\n";
+    fs::write(&file, text).unwrap();
+    let check = || command().args(["check", "--config"]).arg(&file).output().unwrap();
+    let output = check();
+    assert!(output.status.success(), "{output:?}");
+    fs::write(&file, text.replace("1 MiB", "900 TiB")).unwrap();
+    refuses(&check(), &["the disk is too small"]);
+    let left: Vec<_> = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [Path::new("newsreel.toml")]);
+}
