@@ -60,20 +60,9 @@ fn main() {
     let mut out = Vec::new();
     time("parse + append_fields", &articles, |wire| {
         let article = Article::parse(wire).unwrap();
-        let value = |known| article.header(known).unwrap_or_default();
+        let id = article.header(Known::MessageId).unwrap_or_default();
         out.clear();
-        overview_row::append_fields(
-            &overview_row::Fields {
-                subject: value(Known::Subject),
-                from: value(Known::From),
-                date: value(Known::Date),
-                message_id: value(Known::MessageId),
-                references: value(Known::References),
-                bytes: article.bytes(),
-                lines: article.lines(),
-            },
-            &mut out,
-        );
+        overview_row::append_fields(&overview_row::Fields::of(&article, id), &mut out);
     });
     let dates: Vec<Vec<u8>> =
         articles.iter().map(|a| Article::parse(a).unwrap().header(Known::Date).unwrap().to_vec()).collect();

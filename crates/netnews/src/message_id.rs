@@ -1,8 +1,9 @@
 //! Message-IDs: the identity of an article.
 //!
 //! Invariant: a `MessageId` starts with `<`, ends with `>`, holds printable ASCII without space or `>` between, and is
-//! at most `MESSAGE_ID_BYTES_MAX` long. RFC 3977's grammar is taken and not RFC 5536's stricter one, since articles of
-//! 1993 carry two `@` or none. Called by everything that names an article. Source: RFC 3977 section 3.6.
+//! at most `MESSAGE_ID_BYTES_MAX` long. This is RFC 3977's grammar, since articles of 1993 that are imported carry two `@`
+//! or none; peers and posters are held to stricter ones (`is_relayable`, `is_strict`). Called by everything that names an
+//! article. Sources: RFC 3977 section 3.6, RFC 5536 section 3.1.3.
 
 use std::fmt;
 
@@ -32,6 +33,25 @@ impl<'a> MessageId<'a> {
         MessageId::parse(value.trim_ascii())
     }
 
+    /// Whether peers may send an article of this name: one `@`, with something on both sides. Stricter servers refuse more.
+    pub fn is_relayable(&self) -> bool {
+        self.halves().is_some_and(|(left, right)| !left.is_empty() && !right.is_empty())
+    }
+
+    /// Whether it is one by RFC 5536 section 3.1.3, which every server takes.
+    pub fn is_strict(&self) -> bool {
+        self.halves()
+            .is_some_and(|(left, right)| is_dot_atom(left) && (is_dot_atom(right) || is_literal(right)))
+    }
+
+    /// What stands before and after the `@`; `None` unless there is exactly one.
+    fn halves(&self) -> Option<(&'a [u8], &'a [u8])> {
+        let inner = self.0.get(1..self.0.len().saturating_sub(1))?;
+        let at = memchr::memchr(b'@', inner)?;
+        let (left, right) = (inner.get(..at)?, inner.get(at + 1..)?);
+        memchr::memchr(b'@', right).is_none().then_some((left, right))
+    }
+
     /// The octets, angle brackets included.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.0
@@ -41,6 +61,18 @@ impl<'a> MessageId<'a> {
     pub fn as_str(&self) -> &'a str {
         std::str::from_utf8(self.0).unwrap_or("")
     }
+}
+
+/// `dot-atom-text` of RFC 5322 section 3.2.3.
+fn is_dot_atom(text: &[u8]) -> bool {
+    let is_atext = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(b);
+    text.split(|&b| b == b'.').all(|atom| !atom.is_empty() && atom.iter().all(is_atext))
+}
+
+/// `no-fold-literal` of RFC 5536 section 3.1.3; what a Message-ID may hold at all is known already.
+fn is_literal(text: &[u8]) -> bool {
+    let inner = text.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
+    inner.is_some_and(|inner| !inner.iter().any(|b| b"[\\]".contains(b)))
 }
 
 impl fmt::Display for MessageId<'_> {
@@ -97,6 +129,35 @@ mod tests {
             &too_long,
         ] {
             assert_eq!(MessageId::parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn peers_and_posters_are_held_to_stricter_grammars() {
+        for (text, relayable, strict) in [
+            ("<a@b>", true, true),
+            ("<A.1+x{y}~@[192.0.2.1]>", true, true),
+            ("<a@[]>", true, true),
+            ("<a..b@c>", true, false),
+            ("<.a@b>", true, false),
+            ("<a.@b>", true, false),
+            ("<a@b.>", true, false),
+            ("<a@b..c>", true, false),
+            ("<a@[b>", true, false),
+            ("<a@[b\\]>", true, false),
+            ("<a:b@c>", true, false),
+            ("<a,b@c>", true, false),
+            ("<<a@b>", true, false),
+            ("<\"odd\"@b>", true, false),
+            ("<@>", false, false),
+            ("<@b>", false, false),
+            ("<a@>", false, false),
+            ("<noat>", false, false),
+            ("<a@@b>", false, false),
+            ("<a@b@c>", false, false),
+        ] {
+            let id = MessageId::parse(text.as_bytes()).unwrap();
+            assert_eq!((id.is_relayable(), id.is_strict()), (relayable, strict), "{text}");
         }
     }
 

@@ -4,6 +4,7 @@
 //! row is put together by copying. Values never hold TAB, CR, LF or NUL. Called by ingest (fields) and the spool
 //! (rows). Source: RFC 3977 sections 8.3 and 8.4.
 
+use crate::article::{Article, Known};
 use crate::decimal::append_decimal;
 use memchr::{memchr, memchr_iter, memchr3};
 
@@ -34,23 +35,39 @@ pub mod index {
     pub const XREF: usize = 8;
 }
 
-/// What goes into an overview row: header values as they stand in the article (they may be folded) and two counts.
+/// What goes into an overview row: header contents as they stand in the article (they may be folded) and two counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields<'a> {
-    /// Subject value.
+    /// Subject.
     pub subject: &'a [u8],
-    /// From value.
+    /// From.
     pub from: &'a [u8],
-    /// Date value.
+    /// Date.
     pub date: &'a [u8],
-    /// Message-ID value.
+    /// Message-ID, nothing but it.
     pub message_id: &'a [u8],
-    /// References value, empty if there is none.
+    /// References, empty if there is none.
     pub references: &'a [u8],
     /// `:bytes`, octets of the article without dot-stuffing.
     pub bytes: u64,
     /// `:lines`, lines of the body.
     pub lines: u64,
+}
+
+impl<'a> Fields<'a> {
+    /// Those of an article with this Message-ID.
+    pub fn of(article: &Article<'a>, message_id: &'a [u8]) -> Self {
+        let content = |known| article.content(known).unwrap_or_default();
+        Self {
+            subject: content(Known::Subject),
+            from: content(Known::From),
+            date: content(Known::Date),
+            message_id,
+            references: content(Known::References),
+            bytes: article.bytes(),
+            lines: article.lines(),
+        }
+    }
 }
 
 /// Appends `subject TAB from TAB date TAB message-id TAB references TAB bytes TAB lines`.

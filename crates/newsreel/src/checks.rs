@@ -17,7 +17,7 @@ pub(crate) struct Policy {
     pub path_identity: Box<[u8]>,
     pub article_bytes_max: u64,
     /// `None`: any age.
-    pub age_secs_max: Option<i64>,
+    pub age_days_max: Option<u32>,
     pub distributions: Distributions,
 }
 
@@ -26,7 +26,7 @@ impl Policy {
         Self {
             path_identity: config.site.path_identity.as_bytes().into(),
             article_bytes_max: config.site.article_bytes_max,
-            age_secs_max: config.site.max_age_days.map(|days| i64::from(days) * DAY_SECS),
+            age_days_max: config.site.max_age_days,
             distributions: config.site.distributions.clone(),
         }
     }
@@ -58,7 +58,7 @@ pub(crate) fn relayable(
     now: i64,
 ) -> Result<(), Reject> {
     if article.wire().len() as u64 > policy.article_bytes_max {
-        return Err(Reject::TooLarge);
+        return Err(Reject::TooLarge { bytes_max: policy.article_bytes_max });
     }
     let path = article.header(Known::Path).unwrap_or_default();
     if origin.checks_path() && path::contains_identity(path, &policy.path_identity) {
@@ -72,8 +72,8 @@ pub(crate) fn relayable(
     if dated > now + FUTURE_SECS_MAX {
         return Err(Reject::FutureDate);
     }
-    if policy.age_secs_max.is_some_and(|age_secs_max| dated < now - age_secs_max) {
-        return Err(Reject::TooOld);
+    if let Some(days_max) = policy.age_days_max.filter(|days| dated < now - i64::from(*days) * DAY_SECS) {
+        return Err(Reject::TooOld { days_max });
     }
     if !distributed(article, &policy.distributions) {
         return Err(Reject::UnwantedDistribution);
@@ -91,19 +91,19 @@ mod tests {
 
     const NOW: i64 = 1_780_000_000;
 
-    fn judged(head: &str, origin: &Origin, age_secs_max: Option<i64>, here: &str) -> Result<(), Reject> {
+    fn judged(head: &str, origin: &Origin, age_days_max: Option<u32>, here: &str) -> Result<(), Reject> {
         let wire = format!("{head}\r\n\r\nbody\r\n");
         let policy = Policy {
             path_identity: b"me.example"[..].into(),
             article_bytes_max: 200,
-            age_secs_max,
+            age_days_max,
             distributions: Distributions::parse(here).unwrap(),
         };
         relayable(&Article::parse(wire.as_bytes()).unwrap(), &policy, origin, NOW)
     }
 
-    fn verdict(head: &str, age_secs_max: Option<i64>) -> Result<(), Reject> {
-        judged(head, &Origin::batch("me.example"), age_secs_max, "*")
+    fn verdict(head: &str, age_days_max: Option<u32>) -> Result<(), Reject> {
+        judged(head, &Origin::batch("me.example"), age_days_max, "*")
     }
 
     fn date(secs: i64) -> String {
@@ -152,23 +152,27 @@ mod tests {
     #[test]
     fn one_guard_after_the_other() {
         let long = format!("Path: a!b\r\nDate: {}\r\nSubject: {}", date(0), "x".repeat(200));
-        for (head, age_secs_max, expected) in [
+        for (head, age_days_max, expected) in [
             (format!("Path: a!b\r\nDate: {}", date(0)), None, Ok(())),
             (format!("Path: a!b\r\nDate: {}", date(FUTURE_SECS_MAX)), None, Ok(())),
             (format!("Path: a!b\r\nDate: {}", date(FUTURE_SECS_MAX + 1)), None, Err(Reject::FutureDate)),
             (format!("Path: a!b\r\nDate: {}", date(-4 * DAY_SECS)), None, Ok(())),
-            (format!("Path: a!b\r\nDate: {}", date(-4 * DAY_SECS)), Some(3 * DAY_SECS), Err(Reject::TooOld)),
+            (
+                format!("Path: a!b\r\nDate: {}", date(-4 * DAY_SECS)),
+                Some(3),
+                Err(Reject::TooOld { days_max: 3 }),
+            ),
             (
                 format!("Path: a!b\r\nDate: {}\r\nInjection-Date: {}", date(-4 * DAY_SECS), date(0)),
-                Some(DAY_SECS),
+                Some(1),
                 Ok(()),
             ),
             (format!("Path: a!Me.Example!b\r\nDate: {}", date(0)), None, Err(Reject::Loop)),
             (format!("Path: a!me.example\r\nDate: {}", date(0)), None, Ok(())),
             ("Path: a!b\r\nDate: yesterday".to_owned(), None, Err(Reject::BadDate)),
-            (long, None, Err(Reject::TooLarge)),
+            (long, None, Err(Reject::TooLarge { bytes_max: 200 })),
         ] {
-            assert_eq!(verdict(&head, age_secs_max), expected, "{head}");
+            assert_eq!(verdict(&head, age_days_max), expected, "{head}");
         }
     }
 }

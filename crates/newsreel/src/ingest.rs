@@ -216,6 +216,9 @@ impl Filer {
         article.required()?;
         checks::framing(&article)?;
         let (id, key) = self.identify(&article, claimed)?;
+        if !id.is_relayable() {
+            return Err(Reject::BadMessageId);
+        }
         if let Err(reject) = self.withdrawals.check(&article, key) {
             drafts.remember(key);
             return Err(reject);

@@ -128,7 +128,7 @@ impl Injector {
         tokio::task::block_in_place(|| self.moderation.submit(&article, group, now)).map_err(
             |not| match not {
                 NotQueued::NoAddress => Refusal::NoModerator(shown(group.as_bytes())),
-                NotQueued::Full => Refusal::QueueFull,
+                NotQueued::Full => Refusal::QueueFull(self.config.moderation.queue_max),
                 NotQueued::Io => Refusal::Trouble,
             },
         )

@@ -5,7 +5,7 @@
 
 mod offers;
 
-use crate::ingest::{Disposition, Incoming, Origin, Receipt};
+use crate::ingest::{Disposition, Incoming, Origin, Receipt, Reject};
 use crate::site::{Site, add};
 use netnews::MessageId;
 use netnews::nntp::response::{append, append_bytes, append_standard, code};
@@ -76,7 +76,7 @@ impl Feed {
         keys.clear();
         keys.extend(arguments.iter().map(|argument| self.site.spool.key(argument)));
         for ((argument, key), offer) in arguments.iter().zip(&keys).zip(self.site.spool.reserve(&keys)) {
-            let code = match MessageId::parse(argument) {
+            let code = match MessageId::parse(argument).filter(MessageId::is_relayable) {
                 None => code::CHECK_NOT_WANTED,
                 Some(_) => self.offers.answer(*key, offer),
             };
@@ -88,6 +88,10 @@ impl Feed {
     /// IHAVE. True if the article is to be sent.
     pub fn offer(&mut self, id: MessageId<'_>, out: &mut Vec<u8>) -> bool {
         self.count_offers(1);
+        if !id.is_relayable() {
+            append_reason(out, code::NOT_WANTED, &Reject::BadMessageId);
+            return false;
+        }
         let key = self.site.spool.key(id.as_bytes());
         self.offers.settle(&key);
         match self.site.spool.reserve(&[key]).next() {
@@ -129,7 +133,7 @@ impl Feed {
     /// The article that IHAVE announced was larger than may be.
     pub fn receive_too_large(&mut self, out: &mut Vec<u8>) {
         self.ihave = None;
-        append(out, code::TRANSFER_REJECTED, "too large");
+        append_reason(out, code::TRANSFER_REJECTED, &self.too_large());
     }
 
     /// Whether several feeds bring articles at the moment. Then larger batches cost less, and nothing is gained by answering
@@ -166,7 +170,11 @@ impl Feed {
 
     /// A TAKETHIS article that was larger than may be.
     pub fn take_too_large(&mut self, id: &[u8], out: &mut Vec<u8>) {
-        append_refusal(out, echo(id), &"too large");
+        append_refusal(out, echo(id), &self.too_large());
+    }
+
+    fn too_large(&self) -> Reject {
+        Reject::TooLarge { bytes_max: self.site.config.site.article_bytes_max }
     }
 
     /// Gives up the reservations of what has come now; how many there were.

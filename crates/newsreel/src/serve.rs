@@ -25,7 +25,7 @@ pub(crate) use view::View;
 use crate::session::Output;
 use netnews::MessageId;
 use netnews::nntp::command::{Command, Range, Select, Which};
-use netnews::nntp::response::{append_standard, code};
+use netnews::nntp::response::{append_standard, code, text};
 use spool::{GroupId, Part, ReadError};
 use std::io;
 use tracing::warn;
@@ -151,6 +151,14 @@ fn located<'a, S: NewsSource>(reader: &Reader<S>, which: Which<'a>) -> Result<so
             let selected = reader.selected.ok_or(code::NO_GROUP_SELECTED)?;
             Ok(source::Place::Number(selected.group, selected.window.number(number)))
         }
+    }
+}
+
+/// The answer where a command selects no article; `code` is the one for a range.
+fn none_selected(select: Select<'_>, code: u16) -> (u16, &'static str) {
+    match select {
+        Select::Range(_) => (code, "No articles in that range"),
+        _ => (code::NO_CURRENT_ARTICLE, text(code::NO_CURRENT_ARTICLE)),
     }
 }
 

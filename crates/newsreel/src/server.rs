@@ -13,7 +13,7 @@ use crate::moderation::Moderation;
 use crate::numbers;
 use crate::operations::keep_expiring;
 use crate::session::{Client, Session, Socket};
-use crate::site::{Full, Site, add};
+use crate::site::{Site, add};
 use crate::tls::Offer;
 use listener::Listener;
 use netnews::nntp::response::{append, code};
@@ -187,7 +187,7 @@ fn admit(
         debug!(%address, "unknown client turned away");
         return None;
     }
-    let place = site.seats.take(client.address(), client.peer_number()).map_err(Full::text);
+    let place = site.seats.take(client.address(), client.peer_number()).map_err(|full| full.to_string());
     match place.and_then(|seat| Ok((seat, client.share(&site.limits)?))) {
         Ok((seat, share)) => {
             let mut session = Session::new(site.clone(), client, socket, (seat, share), begins_with_tls);
@@ -195,7 +195,7 @@ fn admit(
             Some(session)
         }
         Err(reason) => {
-            turn_away(site, &mut socket, begins_with_tls, code::UNAVAILABLE, reason);
+            turn_away(site, &mut socket, begins_with_tls, code::UNAVAILABLE, &reason);
             debug!(%address, reason, "turned away");
             None
         }

@@ -131,7 +131,7 @@ impl Session {
             match self.start_tls().await {
                 Ok(Ok(())) => {}
                 Ok(Err(text)) => {
-                    let _gone = self.part(text).await;
+                    let _gone = self.part(&text).await;
                     return;
                 }
                 Err(error) => {
@@ -199,7 +199,7 @@ impl Session {
                 Flow::Continue => {}
                 Flow::StartTls => {
                     if let Err(text) = self.start_tls().await? {
-                        return self.part(text).await;
+                        return self.part(&text).await;
                     }
                 }
                 Flow::Compress => self.start_compression().await?,

@@ -6,7 +6,7 @@ mod counters;
 mod seats;
 
 pub(crate) use counters::{Counters, add, read};
-pub(crate) use seats::{Full, Seat, Seats};
+pub(crate) use seats::{Seat, Seats};
 
 use crate::access::Gate;
 use crate::access::limits::Limits;

@@ -92,20 +92,39 @@ fn extend(places: &mut [Place; known::COUNT], open: Option<Known>, end: usize) {
     }
 }
 
-/// Iterator over the headers of an article as (name, value).
+/// Iterator over the headers of an article as (name, value); the value is without the blanks after the colon.
 #[derive(Clone, Debug)]
-pub struct Headers<'a> {
-    rest: &'a [u8],
-}
+pub struct Headers<'a>(HeaderFields<'a>);
 
 impl<'a> Headers<'a> {
     /// The headers in `head`, well-formed header lines with CRLFs, without the blank line (one ends it).
     pub fn of(head: &'a [u8]) -> Headers<'a> {
-        Headers { rest: head }
+        Headers(HeaderFields { rest: head })
+    }
+
+    /// The same headers with all that follows the colon.
+    pub fn fields(self) -> HeaderFields<'a> {
+        self.0
     }
 }
 
 impl<'a> Iterator for Headers<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (name, field) = self.0.next()?;
+        let blanks = field.iter().take_while(|&&b| b == b' ' || b == b'\t').count();
+        Some((name, field.get(blanks..)?))
+    }
+}
+
+/// Iterator over the headers of an article as (name, all that follows the colon, without the final CRLF).
+#[derive(Clone, Debug)]
+pub struct HeaderFields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for HeaderFields<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -123,8 +142,19 @@ impl<'a> Iterator for Headers<'a> {
         }
         let value = self.rest.get(colon + 1..end)?;
         self.rest = self.rest.get(end..)?;
-        let blanks = value.iter().take_while(|&&b| b == b' ' || b == b'\t').count();
-        let value = value.get(blanks..)?;
         Some((name, value.strip_suffix(b"\r\n").unwrap_or(value)))
     }
+}
+
+/// The content of a header, from what follows its colon: without the first blank, and without a fold before that. Further
+/// folds stay in (RFC 3977 sections 8.3.2 and 8.5.2).
+pub(super) fn content(field: &[u8]) -> &[u8] {
+    let unfolded = field.strip_prefix(b"\r\n").unwrap_or(field);
+    unfolded.strip_prefix(b" ").or_else(|| unfolded.strip_prefix(b"\t")).unwrap_or(unfolded)
+}
+
+/// The content of the first header of that name in `head`.
+pub fn content_of<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let mut fields = HeaderFields { rest: head };
+    fields.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, field)| content(field))
 }

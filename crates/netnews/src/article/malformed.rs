@@ -3,7 +3,7 @@
 //! The texts are short and constant, so that they can stand in a response, a log line and a metric's label. Called by
 //! `Article::parse` and `Article::required`; ingest turns them into rejections. Source: RFC 5536 section 2.
 
-use super::Known;
+use super::{ARTICLE_BYTES_MAX, HEADER_BYTES_MAX, HEADER_LINES_MAX, Known};
 use std::fmt;
 
 /// A damage of form. None of these is remembered in the history: another peer may bring a good copy.
@@ -52,13 +52,17 @@ impl fmt::Display for Malformed {
             Malformed::HeaderName => "bad octet in header name",
             Malformed::EmptyHeaderName => "empty header name",
             Malformed::LeadingContinuation => "first line is a continuation",
-            Malformed::HeadersTooLarge => "headers too large",
-            Malformed::TooManyHeaderLines => "too many header lines",
-            Malformed::TooLarge => "article too large",
             Malformed::Nul => "NUL octet",
             Malformed::BareCr => "CR without LF",
             Malformed::BareLf => "LF without CR",
             Malformed::LoneDot => "line of a lone dot",
+            Malformed::HeadersTooLarge => {
+                return write!(f, "headers too large (at most {HEADER_BYTES_MAX} bytes)");
+            }
+            Malformed::TooManyHeaderLines => {
+                return write!(f, "too many header lines (at most {HEADER_LINES_MAX})");
+            }
+            Malformed::TooLarge => return write!(f, "article too large (at most {ARTICLE_BYTES_MAX} bytes)"),
             Malformed::Missing(known) => return write!(f, "missing {} header", known.name()),
             Malformed::Repeated(known) => return write!(f, "repeated {} header", known.name()),
             Malformed::Empty(known) => return write!(f, "empty {} header", known.name()),

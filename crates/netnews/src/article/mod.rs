@@ -12,7 +12,7 @@ mod malformed;
 mod scan;
 
 pub use binary::{Encoding, encoding};
-pub use headers::Headers;
+pub use headers::{HeaderFields, Headers, content_of};
 pub use known::Known;
 pub use malformed::Malformed;
 
@@ -100,6 +100,14 @@ impl<'a> Article<'a> {
     pub fn header(&self, known: Known) -> Option<&'a [u8]> {
         let place = self.place(known)?;
         self.wire.get(usize::from(place.value)..usize::from(place.end).saturating_sub(2))
+    }
+
+    /// The content of the first header of that name, as overview and HDR show it: what follows the colon and one blank,
+    /// without the final CRLF; folds stay in.
+    pub fn content(&self, known: Known) -> Option<&'a [u8]> {
+        let place = self.place(known)?;
+        let colon = usize::from(place.start) + known.name().len();
+        self.wire.get(colon + 1..usize::from(place.end).saturating_sub(2)).map(headers::content)
     }
 
     /// Where the first header of that name stands in `wire`: from its name to the CRLF of its last line.

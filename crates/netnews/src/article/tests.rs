@@ -37,6 +37,29 @@ fn values() {
 }
 
 #[test]
+fn content_is_without_exactly_the_first_blank() {
+    for (line, content) in [
+        ("Subject: one", "one"),
+        ("Subject:one", "one"),
+        ("Subject:  two", " two"),
+        ("Subject:\tone", "one"),
+        ("Subject: \tx \t", "\tx \t"),
+        ("Subject:\r\n one", "one"),
+        ("Subject:\r\n  two", " two"),
+        ("Subject: \r\n one", "\r\n one"),
+        ("Subject:", ""),
+        ("Subject:  ", " "),
+    ] {
+        let wire = format!("SENDER: x\r\n{line}\r\nSubject: other\r\n\r\n");
+        let article = Article::parse(wire.as_bytes()).unwrap();
+        assert_eq!(article.content(Known::Subject), Some(content.as_bytes()), "{line:?}");
+        assert_eq!(content_of(article.head(), b"subJect"), Some(content.as_bytes()), "{line:?}");
+        assert_eq!(article.content(Known::References), None);
+        assert_eq!(content_of(article.head(), b"Sub"), None);
+    }
+}
+
+#[test]
 fn all_headers_in_order() {
     let article = Article::parse(PLAIN).unwrap();
     let headers: Vec<_> = article.headers().collect();

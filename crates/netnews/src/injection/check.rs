@@ -5,7 +5,6 @@
 
 use super::{LINE_BYTES_MAX, Objection, Rules, mailbox};
 use crate::article::{Article, Known, Malformed, REQUIRED};
-use crate::message_id::MessageId;
 use crate::{control, date, newsgroups};
 
 /// How far ahead a date may be, in seconds (RFC 5537 section 3.5 step 3).
@@ -74,11 +73,11 @@ pub fn check(article: &Article<'_>, rules: &Rules, now: i64) -> Result<(), Objec
             return Err(Objection::Malformed(Malformed::Repeated(known)));
         }
     }
-    article.headers().try_for_each(|(name, value)| form(name, value))?;
+    article.headers().fields().try_for_each(|(name, field)| form(name, field))?;
     if article.header(Known::Path).is_some_and(says_posted) {
         return Err(Objection::Posted);
     }
-    if article.header(Known::MessageId).is_some_and(|value| !is_strict_message_id(value)) {
+    if article.count(Known::MessageId) > 0 && !article.message_id().is_some_and(|id| id.is_strict()) {
         return Err(Objection::BadMessageId);
     }
     for known in [Known::Date, Known::InjectionDate] {
@@ -91,7 +90,8 @@ pub fn check(article: &Article<'_>, rules: &Rules, now: i64) -> Result<(), Objec
         }
     }
     for known in [Known::From, Known::Sender, Known::ReplyTo] {
-        if article.header(known).is_some_and(|value| !mailbox::is_mailbox_list(value)) {
+        let is_valid = if known == Known::Sender { mailbox::is_sender } else { mailbox::is_mailbox_list };
+        if article.header(known).is_some_and(|value| !is_valid(value)) {
             return Err(Objection::BadAddress(known));
         }
     }
@@ -123,8 +123,8 @@ fn mandatory(article: &Article<'_>, known: Known) -> Result<(), Objection> {
     Ok(())
 }
 
-/// What holds for every header.
-fn form(name: &[u8], value: &[u8]) -> Result<(), Objection> {
+/// What holds for every header; `field` is all that follows its colon.
+fn form(name: &[u8], field: &[u8]) -> Result<(), Objection> {
     let named = |list: &[&'static str]| {
         list.iter().copied().find(|known| known.as_bytes().eq_ignore_ascii_case(name))
     };
@@ -134,15 +134,18 @@ fn form(name: &[u8], value: &[u8]) -> Result<(), Objection> {
     if let Some(known) = named(OBSOLETE) {
         return Err(Objection::Obsolete(known));
     }
-    if value.trim_ascii().is_empty() {
+    if field.trim_ascii().is_empty() {
         return Err(Objection::EmptyHeader(shown(name)));
     }
-    let Ok(text) = std::str::from_utf8(value) else { return Err(Objection::NotUtf8(shown(name))) };
+    if !field.starts_with(b" ") {
+        return Err(Objection::NoSpace(shown(name)));
+    }
+    let Ok(text) = std::str::from_utf8(field) else { return Err(Objection::NotUtf8(shown(name))) };
     if text.chars().any(commands_terminals) {
         return Err(Objection::ControlCharacter(shown(name)));
     }
-    let mut before = name.len() + b": ".len();
-    for line in value.split(|&b| b == b'\n') {
+    let mut before = name.len() + b":".len();
+    for line in field.split(|&b| b == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.len() + before > LINE_BYTES_MAX {
             return Err(Objection::LongHeaderLine(shown(name)));
@@ -161,23 +164,14 @@ fn commands_terminals(c: char) -> bool {
     (c.is_control() && !matches!(c, '\t' | '\r' | '\n')) || matches!(c, '\u{202d}' | '\u{202e}')
 }
 
-/// `<left@right>`, nothing but one `@` between (RFC 5536 section 3.1.3).
-fn is_strict_message_id(value: &[u8]) -> bool {
-    let Some(id) = MessageId::from_header(value) else { return false };
-    let inner = id.as_bytes().get(1..id.as_bytes().len().saturating_sub(1)).unwrap_or_default();
-    let mut halves = inner.split(|&b| b == b'@');
-    let (Some(left), Some(right), None) = (halves.next(), halves.next(), halves.next()) else { return false };
-    !left.is_empty() && !right.is_empty() && !inner.contains(&b'<')
-}
-
 fn dated(article: &Article<'_>, known: Known, rules: &Rules, now: i64) -> Result<(), Objection> {
     let Some(value) = article.header(known) else { return Ok(()) };
     let dated = date::parse(value).ok_or(Objection::BadHeader(known))?;
     if dated > now + FUTURE_SECS_MAX {
         return Err(Objection::FutureDate(known));
     }
-    if rules.age_secs_max.is_some_and(|age_secs_max| dated < now - age_secs_max) {
-        return Err(Objection::OldDate(known));
+    if let Some(age_secs_max) = rules.age_secs_max.filter(|age_secs_max| dated < now - age_secs_max) {
+        return Err(Objection::OldDate { known, age_secs_max });
     }
     Ok(())
 }
@@ -253,6 +247,8 @@ mod tests {
             "Message-ID: <a@b>",
             "Path: not-for-mail",
             "Sender: x@y",
+            "Sender: root%news.example.org",
+            "Message-ID: <a@[192.0.2.1]>",
             "Approved: x@y",
             "X-Own: \u{e9}",
             "Subjective: cmsg cancel <a@b>",
@@ -298,11 +294,18 @@ mod tests {
             ("Path: a!.POSTED.x!b", "Path says that it was injected already"),
             ("Message-ID: <a>", "Message-ID header is not valid"),
             ("Message-ID: <a@b@c>", "Message-ID header is not valid"),
+            ("Message-ID: <a..b@c>", "Message-ID header is not valid"),
+            ("Message-ID: <a@b.>", "Message-ID header is not valid"),
+            ("X-Own:x", "X-Own header has no space after the colon"),
+            ("X-Own:\tx", "X-Own header has no space after the colon"),
+            ("X-Own:\r\n x", "X-Own header has no space after the colon"),
             ("Date: tomorrow", "Date header is not valid"),
             ("Injection-Date: tomorrow", "Injection-Date header is not valid"),
             ("Expires: never", "Expires header is not valid"),
             ("Expires: 1 Jan 2001 00:00:00 GMT", "Expires header lies in the past"),
             ("Sender: nobody", "Sender header has no valid mail address"),
+            ("Sender: nobody%", "Sender header has no valid mail address"),
+            ("Reply-To: root%news.example.org", "Reply-To header has no valid mail address"),
             ("Reply-To: nobody", "Reply-To header has no valid mail address"),
             ("Followup-To: a..b", "\"a..b\" is not a valid newsgroup name"),
             ("Followup-To: a,b,c", "More than 2 newsgroups in Followup-To"),
@@ -318,7 +321,7 @@ mod tests {
         let told = with(&format!("Date: {}", date(86_401))).unwrap_or_default();
         assert!(told.starts_with("Date header is more than a day ahead"), "{told}");
         let told = with(&format!("Date: {}", date(-10 * 86_400 - 1))).unwrap_or_default();
-        assert!(told.starts_with("Date header is too old"), "{told}");
+        assert!(told.starts_with("Date header is too old (at most 10 days);"), "{told}");
         let told = with(&format!("X-Long: {}", "x".repeat(991))).unwrap_or_default();
         assert!(told.starts_with("X-Long header has a line"), "{told}");
         let told = with(&format!("X-Long: a\r\n {}", "x".repeat(998))).unwrap_or_default();

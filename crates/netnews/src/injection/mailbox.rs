@@ -23,6 +23,17 @@ pub fn is_address(text: &[u8]) -> bool {
     is_dotted(local, is_atom) && (is_literal(domain) || is_dotted(domain, is_label))
 }
 
+/// Whether `value` may stand in Sender: a list of mailboxes, or `user%host`, as INN's inews names whoever runs it.
+pub fn is_sender(value: &[u8]) -> bool {
+    let is_percent_address = |text: &[u8]| {
+        let percent = memchr::memrchr(b'%', text);
+        percent
+            .and_then(|at| Some((text.get(..at)?, text.get(at + 1..)?)))
+            .is_some_and(|(user, host)| is_dotted(user, is_atom) && is_dotted(host, is_label))
+    };
+    is_mailbox_list(value) || is_percent_address(value.trim_ascii())
+}
+
 fn is_mailbox(text: &[u8]) -> bool {
     match memchr::memchr(b'<', text) {
         None => is_address(text),
@@ -100,6 +111,20 @@ mod tests {
         ] {
             assert!(is_mailbox_list(good.as_bytes()), "{good}");
         }
+        for (sender, valid) in [
+            ("root%news.example.org", true),
+            (" news%host ", true),
+            ("A <a@b>", true),
+            ("%host", false),
+            ("root%", false),
+            ("ro ot%host", false),
+            ("root%-host", false),
+            ("root", false),
+            ("root%host\r\n x", false),
+        ] {
+            assert_eq!(is_sender(sender.as_bytes()), valid, "{sender}");
+        }
+        assert!(!is_mailbox_list(b"root%news.example.org"));
         for bad in [
             "",
             " ",

@@ -26,6 +26,8 @@ pub enum Objection {
     NotUtf8(String),
     /// A header with a character that a terminal obeys instead of showing it.
     ControlCharacter(String),
+    /// A header without the space that belongs after the colon.
+    NoSpace(String),
     /// A header line that is too long.
     LongHeaderLine(String),
     /// A header without a value.
@@ -37,7 +39,12 @@ pub enum Objection {
     /// A date too far ahead.
     FutureDate(Known),
     /// A date too long ago.
-    OldDate(Known),
+    OldDate {
+        /// In which header.
+        known: Known,
+        /// How old it may be, in seconds.
+        age_secs_max: i64,
+    },
     /// Expires lies in the past.
     Expired,
     /// Too many bytes.
@@ -90,6 +97,7 @@ impl fmt::Display for Objection {
             },
             Self::NotUtf8(name) => write!(f, "{name} header is neither ASCII nor UTF-8; encode it (RFC 2047)"),
             Self::ControlCharacter(name) => write!(f, "{name} header has a control character; remove it"),
+            Self::NoSpace(name) => write!(f, "{name} header has no space after the colon; write it like {name}: text"),
             Self::LongHeaderLine(name) => {
                 write!(f, "{name} header has a line of more than {} bytes; fold it", super::LINE_BYTES_MAX)
             }
@@ -99,7 +107,10 @@ impl fmt::Display for Objection {
                 write!(f, "{} header has no valid mail address; write it like: A. Poster <poster@example.org>", known.name())
             }
             Self::FutureDate(known) => write!(f, "{} header is more than a day ahead; check your clock", known.name()),
-            Self::OldDate(known) => write!(f, "{} header is too old; check your clock, or post it anew", known.name()),
+            Self::OldDate { known, age_secs_max } => {
+                let days = age_secs_max / 86_400;
+                write!(f, "{} header is too old (at most {days} days); check your clock, or post it again", known.name())
+            }
             Self::Expired => f.write_str("Expires header lies in the past; remove it or name a later date"),
             Self::TooLarge { bytes_max } => write!(f, "Article is too large: at most {bytes_max} bytes are taken"),
             Self::BadGroupName(name) => write!(f, "\"{name}\" is not a valid newsgroup name"),

@@ -7,6 +7,7 @@ use super::rate::Bucket;
 use crate::config::Access;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -62,22 +63,23 @@ impl Holder<'_> {
     }
 }
 
-/// Which limit on connections is reached.
+/// Which limit on connections is reached, and what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Crowded {
     /// `connections_per_address_max`.
-    Address,
+    Address(usize),
     /// `connections_per_user_max`.
-    User,
+    User(usize),
 }
 
-impl Crowded {
-    /// What the client is told.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Address => "Too many connections from your address, try again later",
-            Self::User => "Too many connections of this user, try again later",
-        }
+/// What the client is told.
+impl fmt::Display for Crowded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whose, max) = match self {
+            Self::Address(max) => ("from your address", max),
+            Self::User(max) => ("of this user", max),
+        };
+        write!(f, "Too many connections {whose} (at most {max}), try again later")
     }
 }
 
@@ -144,10 +146,10 @@ impl Limits {
         let mut counts = self.0.lock();
         let mut counted = Vec::new();
         if let Some(max) = access.connections_per_address_max {
-            counted.push((holder.by_address(), max, Crowded::Address));
+            counted.push((holder.by_address(), max, Crowded::Address(max)));
         }
         if let (Some(max), Some(key)) = (access.connections_per_user_max, holder.by_user()) {
-            counted.push((key, max, Crowded::User));
+            counted.push((key, max, Crowded::User(max)));
         }
         for (key, max, crowded) in &counted {
             if counts.connections.get(key).is_some_and(|count| count >= max) {
@@ -219,9 +221,9 @@ mod tests {
         let (access, limits) = (access(), Arc::new(Limits::default()));
         let first = limits.enter(&holder(&access, 1, "fred")).unwrap();
         let second = limits.enter(&holder(&access, 2, "fred")).unwrap();
-        assert_eq!(limits.enter(&holder(&access, 3, "fred")).unwrap_err(), Crowded::User);
+        assert_eq!(limits.enter(&holder(&access, 3, "fred")).unwrap_err(), Crowded::User(2));
         let others = ["a", "b"].map(|user| limits.enter(&holder(&access, 1, user)).unwrap());
-        assert_eq!(limits.enter(&holder(&access, 1, "c")).unwrap_err(), Crowded::Address);
+        assert_eq!(limits.enter(&holder(&access, 1, "c")).unwrap_err(), Crowded::Address(3));
         assert!(Arc::ptr_eq(&first.flow().unwrap(), &second.flow().unwrap()));
         assert!(!Arc::ptr_eq(&first.flow().unwrap(), &others[0].flow().unwrap()));
         drop(first);

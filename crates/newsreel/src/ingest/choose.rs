@@ -93,7 +93,7 @@ fn one(
         return Ok(());
     }
     if out.len() - start >= GROUPS_PER_ARTICLE_MAX {
-        return Err(Reject::TooManyGroups);
+        return Err(Reject::TooManyGroups { groups_max: GROUPS_PER_ARTICLE_MAX });
     }
     out.push(id);
     Ok(())

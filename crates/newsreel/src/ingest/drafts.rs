@@ -132,13 +132,8 @@ impl<'a> Draft<'a> {
             message_id_at: moved(id_at),
             groups,
             fields: Fields {
-                subject: value(Known::Subject),
-                from: value(Known::From),
-                date: value(Known::Date),
-                message_id: id.as_bytes(),
-                references: value(Known::References),
                 bytes: article.bytes() + prefix.len() as u64 - xref.len() as u64,
-                lines: article.lines(),
+                ..Fields::of(article, id.as_bytes())
             },
             expires: article
                 .header(Known::Expires)

@@ -59,7 +59,7 @@ impl Filer {
         checks::framing(&article)?;
         let (id, key) = self.identify(&article, None)?;
         if imported.wire.len() as u64 > self.policy.article_bytes_max {
-            return Err(Reject::TooLarge);
+            return Err(Reject::TooLarge { bytes_max: self.policy.article_bytes_max });
         }
         let start = drafts.groups.len();
         places(table, imported.places, start, drafts);

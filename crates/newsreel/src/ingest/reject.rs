@@ -25,9 +25,15 @@ pub(crate) enum Reject {
     /// Its date is more than a day ahead.
     FutureDate,
     /// Its date is older than `site.max_age_days`.
-    TooOld,
+    TooOld {
+        /// How old it may be, in days.
+        days_max: u32,
+    },
     /// It is longer than `site.article_bytes_max`.
-    TooLarge,
+    TooLarge {
+        /// How long it may be.
+        bytes_max: u64,
+    },
     /// It has only distributions that `site.distributions` does not accept.
     UnwantedDistribution,
     /// It has only distributions that the peer may not send.
@@ -41,7 +47,10 @@ pub(crate) enum Reject {
     /// It is for a moderated group and has no Approved header.
     Unapproved,
     /// It is for more groups than one article may be filed in.
-    TooManyGroups,
+    TooManyGroups {
+        /// In how many it may be filed.
+        groups_max: usize,
+    },
     /// It was withdrawn before it came.
     Withdrawn,
     /// No storage rule or buffer takes it.
@@ -58,7 +67,8 @@ impl Reject {
             Self::BadDate | Self::FutureDate => false,
             Self::Duplicate | Self::Loop | Self::NoPlace | Self::NumberTaken => false,
             Self::NotAccepted | Self::DistributionNotAccepted => false,
-            Self::TooOld | Self::TooLarge | Self::TooManyGroups | Self::UnwantedDistribution => true,
+            Self::TooOld { .. } | Self::TooLarge { .. } | Self::TooManyGroups { .. } => true,
+            Self::UnwantedDistribution => true,
             Self::UnknownGroups | Self::RefusedGroups | Self::Unapproved | Self::Withdrawn => true,
         }
     }
@@ -72,16 +82,16 @@ impl Reject {
             Self::Duplicate => "duplicate",
             Self::Loop => "path loop",
             Self::BadDate => "bad date",
-            Self::FutureDate => "date in the future",
-            Self::TooOld => "too old",
-            Self::TooLarge => "too large",
+            Self::FutureDate => "date more than a day ahead",
+            Self::TooOld { .. } => "too old",
+            Self::TooLarge { .. } => "too large",
             Self::UnwantedDistribution => "distribution not accepted here",
             Self::DistributionNotAccepted => "distribution not accepted from you",
             Self::UnknownGroups => "no group carried here",
             Self::NotAccepted => "no group accepted from you",
             Self::RefusedGroups => "groups take no articles",
             Self::Unapproved => "no Approved header for moderated group",
-            Self::TooManyGroups => "too many groups",
+            Self::TooManyGroups { .. } => "too many groups",
             Self::Withdrawn => "cancelled before it came",
             Self::NoPlace => "no storage for such an article",
             Self::NumberTaken => "article number given out already",
@@ -93,6 +103,9 @@ impl fmt::Display for Reject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(malformed) => malformed.fmt(f),
+            Self::TooOld { days_max } => write!(f, "{} (at most {days_max} days)", self.text()),
+            Self::TooLarge { bytes_max } => write!(f, "{} (at most {bytes_max} bytes)", self.text()),
+            Self::TooManyGroups { groups_max } => write!(f, "{} (at most {groups_max})", self.text()),
             other => f.write_str(other.text()),
         }
     }

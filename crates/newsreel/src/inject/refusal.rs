@@ -27,7 +27,8 @@ pub(super) enum Refusal {
     MayNotApprove(String),
     ControlNotPermitted(String),
     NoModerator(String),
-    QueueFull,
+    /// So many wait for moderators.
+    QueueFull(usize),
     Rejected(Reject),
     Trouble,
 }
@@ -61,7 +62,9 @@ impl fmt::Display for Refusal {
             Self::NoModerator(group) => {
                 write!(f, "{group} is moderated, and the address of its moderator is not known here")
             }
-            Self::QueueFull => f.write_str("Too many posts wait for moderators, try again later"),
+            Self::QueueFull(max) => {
+                write!(f, "Too many posts wait for moderators (at most {max}), try again later")
+            }
             Self::Rejected(reject) => write!(f, "Posting failed: {reject}"),
             Self::Trouble => f.write_str("Cannot store articles now, try again later"),
         }

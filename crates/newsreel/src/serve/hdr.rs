@@ -4,9 +4,9 @@
 //! 8.5, RFC 2980 sections 2.6, 2.9 and 2.11.
 
 use super::source::{Found, NewsSource, Place};
-use super::{Reader, Span, failed, spare};
+use super::{Reader, Span, failed, none_selected, spare};
 use crate::session::Output;
-use netnews::article::Headers;
+use netnews::article::content_of;
 use netnews::decimal::append_decimal;
 use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range, Select, words};
 use netnews::nntp::response::{append, append_standard, code};
@@ -19,8 +19,6 @@ use std::io;
 const ROWS_BYTES_AT_ONCE: usize = 64 << 10;
 /// Articles that are read for one header before the client is served.
 const ARTICLES_AT_ONCE: usize = 64;
-/// The longest header name, in bytes; the same as for a whole command line.
-const NAME_BYTES_MAX: usize = 512;
 
 /// Which command asks; they differ in codes and in what stands for a header that is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +79,7 @@ impl<'a> Column<'a> {
         let known = FROM_OVERVIEW.iter().chain(counted).find(|(known, _)| known.eq_ignore_ascii_case(name));
         match known {
             Some((_, index)) => Some(Self::Overview(*index)),
-            None if name.starts_with(b":") || name.len() > NAME_BYTES_MAX => None,
+            None if name.starts_with(b":") => None,
             None => Some(Self::Article(name)),
         }
     }
@@ -159,9 +157,8 @@ impl<S: NewsSource> Reader<S> {
         let result = match self.span(select) {
             Ok(Span::One(id)) => self.append_header_of(request, id, out).await,
             Ok(Span::Numbers(group, range)) => {
-                let current = matches!(select, Select::Current);
-                let empty = if current { code::NO_CURRENT_ARTICLE } else { request.form.empty() };
-                return self.send_range(request, group, range, empty, out).await;
+                let none = none_selected(select, request.form.empty());
+                return self.send_range(request, group, range, none, out).await;
             }
             Err(code) => Err(code),
         };
@@ -176,7 +173,7 @@ impl<S: NewsSource> Reader<S> {
         request: &Request<'_>,
         group: GroupId,
         range: Range,
-        empty: u16,
+        none: (u16, &str),
         out: &mut Output,
     ) -> io::Result<()> {
         let start = out.text().len();
@@ -213,7 +210,7 @@ impl<S: NewsSource> Reader<S> {
         // XPAT has no code for a range without articles: its list is empty (RFC 2980 section 2.9).
         if first && request.form != Form::Xpat {
             out.text().truncate(start);
-            append_standard(out.text(), empty);
+            append(out.text(), none.0, none.1);
             return Ok(());
         }
         out.text().extend_from_slice(b".\r\n");
@@ -254,7 +251,7 @@ impl<S: NewsSource> Reader<S> {
                 any = true;
                 label.clear();
                 append_decimal(self.window().shown(*number), &mut label);
-                request.append(&label, header(article.head(), name), out);
+                request.append(&label, content_of(article.head(), name), out);
             }
         }
         spare::give(article);
@@ -296,7 +293,7 @@ fn append_header_from(
         Column::Article(name) => (name, None),
         Column::Overview(at) => (overview_name(at), counted(stored, at)),
     };
-    let value = counted.as_deref().or_else(|| header(head, name));
+    let value = counted.as_deref().or_else(|| content_of(head, name));
     append_standard(out, request.form.follows());
     // RFC 3977 shows 0 for an article found by Message-ID, RFC 2980 the Message-ID.
     let label = if request.form == Form::Hdr { b"0" } else { id.as_bytes() };
@@ -310,10 +307,6 @@ struct Step {
     any: bool,
     /// Where to go on.
     next: Option<u64>,
-}
-
-pub(super) fn header<'h>(head: &'h [u8], name: &[u8]) -> Option<&'h [u8]> {
-    Headers::of(head).find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
 fn overview_name(at: usize) -> &'static [u8] {

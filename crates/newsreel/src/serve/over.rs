@@ -3,12 +3,12 @@
 //! Rows lie in the spool as they are sent; a huge group goes out piece by piece, each waiting until the client has
 //! taken the one before. Source: RFC 3977 section 8.3, RFC 2980 section 2.8.
 
-use super::hdr::header;
 use super::source::{NewsSource, Place};
-use super::{Reader, Span, failed, spare};
+use super::{Reader, Span, failed, none_selected, spare};
 use crate::session::Output;
+use netnews::article::content_of;
 use netnews::nntp::command::{Range, Select};
-use netnews::nntp::response::{append_standard, code};
+use netnews::nntp::response::{append, append_standard, code};
 use netnews::overview_row::{Fields, append_fields, append_row};
 use netnews::{Article, Known, MessageId};
 use spool::GroupId;
@@ -22,8 +22,7 @@ impl<S: NewsSource> Reader<S> {
     pub(super) async fn over(&mut self, select: Select<'_>, empty: u16, out: &mut Output) -> io::Result<()> {
         let result = match self.span(select) {
             Ok(Span::Numbers(group, range)) => {
-                let empty = if matches!(select, Select::Current) { code::NO_CURRENT_ARTICLE } else { empty };
-                return self.send_rows(group, range, empty, out).await;
+                return self.send_rows(group, range, none_selected(select, empty), out).await;
             }
             Ok(Span::One(id)) => self.append_row_of(id, out).await,
             Err(code) => Err(code),
@@ -34,7 +33,14 @@ impl<S: NewsSource> Reader<S> {
         Ok(())
     }
 
-    async fn send_rows(&self, group: GroupId, range: Range, empty: u16, out: &mut Output) -> io::Result<()> {
+    /// `none` is the answer to a range with no article in it.
+    async fn send_rows(
+        &self,
+        group: GroupId,
+        range: Range,
+        none: (u16, &str),
+        out: &mut Output,
+    ) -> io::Result<()> {
         let start = out.text().len();
         append_standard(out.text(), code::OVERVIEW_FOLLOWS);
         let rows_start = out.text().len();
@@ -56,7 +62,7 @@ impl<S: NewsSource> Reader<S> {
             }
             if first && next.is_none() && out.text().len() == rows_start {
                 out.text().truncate(start);
-                append_standard(out.text(), empty);
+                append(out.text(), none.0, none.1);
                 return Ok(());
             }
             first = false;
@@ -64,7 +70,7 @@ impl<S: NewsSource> Reader<S> {
         }
         if first {
             out.text().truncate(start);
-            append_standard(out.text(), empty);
+            append(out.text(), none.0, none.1);
             return Ok(());
         }
         out.text().extend_from_slice(b".\r\n");
@@ -81,7 +87,7 @@ impl<S: NewsSource> Reader<S> {
                 let parsed = Article::parse(stored.strip_suffix(b".\r\n").unwrap_or(stored));
                 match (parsed, self.shown_head(article.head()).await) {
                     (Ok(parsed), Ok(head)) => {
-                        let xref = header(&head, b"Xref").unwrap_or_default();
+                        let xref = content_of(&head, b"Xref").unwrap_or_default();
                         append_standard(out.text(), code::OVERVIEW_FOLLOWS);
                         append_row_from(&parsed, xref, out.text());
                         out.text().extend_from_slice(b".\r\n");
@@ -99,19 +105,8 @@ impl<S: NewsSource> Reader<S> {
 }
 
 fn append_row_from(article: &Article<'_>, xref: &[u8], out: &mut Vec<u8>) {
-    let value = |known| article.header(known).unwrap_or_default();
+    let id = article.header(Known::MessageId).unwrap_or_default().trim_ascii();
     let mut fields = Vec::new();
-    append_fields(
-        &Fields {
-            subject: value(Known::Subject),
-            from: value(Known::From),
-            date: value(Known::Date),
-            message_id: value(Known::MessageId).trim_ascii(),
-            references: value(Known::References),
-            bytes: article.bytes(),
-            lines: article.lines(),
-        },
-        &mut fields,
-    );
+    append_fields(&Fields::of(article, id), &mut fields);
     append_row(0, &fields, xref, out);
 }

@@ -57,6 +57,8 @@ pub(super) fn list(client: &Client, out: &mut Vec<u8>) {
         line("HDR");
         line("OVER MSGID");
         line(LISTS);
+        // No RFC has a label for it; clients look for the one that INN has.
+        line("XPAT");
     }
     if client.may_feed() {
         line("IHAVE");

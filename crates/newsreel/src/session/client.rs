@@ -260,8 +260,9 @@ impl Client {
     }
 
     /// A place under its `[[access]]` section, or what it is told if there is none.
-    pub fn share(&self, limits: &Arc<Limits>) -> Result<Option<Share>, &'static str> {
-        self.holder().map(|holder| limits.enter(&holder)).transpose().map_err(|crowded| crowded.text())
+    pub fn share(&self, limits: &Arc<Limits>) -> Result<Option<Share>, String> {
+        let share = self.holder().map(|holder| limits.enter(&holder)).transpose();
+        share.map_err(|crowded| crowded.to_string())
     }
 }
 

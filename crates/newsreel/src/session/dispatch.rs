@@ -123,7 +123,9 @@ impl Session {
         }
         let counted = self.client.holder().map(|holder| self.site.limits.post(&holder, Instant::now()));
         if let Some(Err(wait)) = counted {
-            let text = format!("Too many posts, try again in {} s", wait.as_secs() + 1);
+            let max = self.client.access().and_then(|access| access.posts_per_hour_max).unwrap_or_default();
+            let text =
+                format!("Too many posts (at most {max} an hour), try again in {} s", wait.as_secs() + 1);
             append(self.out.text(), code::POSTING_NOT_PERMITTED, &text);
             return Verdict::Done;
         }

@@ -187,7 +187,7 @@ impl Session {
         };
         let client = self.client.logged_in(user);
         if let Err(text) = self.settle(client) {
-            append(self.out.text(), code::UNAVAILABLE, text);
+            append(self.out.text(), code::UNAVAILABLE, &text);
             return Verdict::Close;
         }
         let view = View::new(self.site.config.clone(), self.client.access_number());
@@ -211,10 +211,10 @@ impl Session {
 
     /// Goes on as `client`: takes the places that it has a right to and gives back those it had. If there are none, what
     /// it is told before the connection ends.
-    pub(super) fn settle(&mut self, client: Client) -> Result<(), &'static str> {
+    pub(super) fn settle(&mut self, client: Client) -> Result<(), String> {
         if client.peer_number() != self.client.peer_number() {
             let seat = self.site.seats.take(client.address(), client.peer_number());
-            self.seat = seat.map_err(crate::site::Full::text)?;
+            self.seat = seat.map_err(|full| full.to_string())?;
             self.feed = None;
         }
         self.share = None;

@@ -13,7 +13,7 @@ use crate::relay::Outlook;
 use memchr::memchr;
 use netnews::nntp::command::{self, Command};
 use netnews::nntp::response::{append, append_standard, code};
-use netnews::nntp::wire::{End, NextLine, find_end, next_line, next_line_within};
+use netnews::nntp::wire::{End, LINE_BYTES_MAX, NextLine, find_end, next_line, next_line_within};
 use std::io;
 
 /// Articles filed together, about. They are answered at once: a peer that waits for answers before it sends more
@@ -149,7 +149,8 @@ impl Session {
                 if self.file(batch).await? == Flow::Close {
                     return Ok(Step::Close);
                 }
-                append(self.out.text(), code::SYNTAX_ERROR, "Line too long");
+                let text = format!("Line too long (at most {LINE_BYTES_MAX} bytes)");
+                append(self.out.text(), code::SYNTAX_ERROR, &text);
                 return Ok(match next {
                     Some(next) => Step::To(next),
                     None => {

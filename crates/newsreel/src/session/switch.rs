@@ -5,6 +5,7 @@
 //! on its way. Sources: RFC 4642 section 2.2.2, RFC 8054 section 2.2.2, RFC 8143.
 
 use super::login::Login;
+use super::transport::COMPRESSED_CONNECTIONS_MAX;
 use super::{Client, Session};
 use crate::serve::{LocalSpool, Reader, View};
 use netnews::nntp::response::{append, append_standard, code};
@@ -13,7 +14,7 @@ use tokio::task::block_in_place;
 
 impl Session {
     /// Negotiates TLS and starts over. Whatever fails ends the connection; the inner error is for the client.
-    pub(super) async fn start_tls(&mut self) -> io::Result<Result<(), &'static str>> {
+    pub(super) async fn start_tls(&mut self) -> io::Result<Result<(), String>> {
         let Some(offer) = &self.site.tls else { return Err(io::Error::other("no certificate")) };
         if offer.is_due() {
             block_in_place(|| offer.refresh());
@@ -27,7 +28,7 @@ impl Session {
     }
 
     /// Forgets everything that was said.
-    fn start_over(&mut self, client: Client) -> Result<(), &'static str> {
+    fn start_over(&mut self, client: Client) -> Result<(), String> {
         self.settle(client)?;
         self.login = Login::default();
         self.feed = None;
@@ -41,7 +42,8 @@ impl Session {
     pub(super) async fn start_compression(&mut self) -> io::Result<()> {
         match self.site.compressed.begin(self.site.config.site.article_bytes_max) {
             None => {
-                append(self.out.text(), code::INTERNAL_FAULT, "Too many compressed connections");
+                let text = format!("Too many compressed connections (at most {COMPRESSED_CONNECTIONS_MAX})");
+                append(self.out.text(), code::INTERNAL_FAULT, &text);
                 self.out.flush().await
             }
             Some((deflating, inflating)) => {

@@ -9,7 +9,7 @@ mod layered;
 mod socket;
 mod tls_layer;
 
-pub(crate) use deflate::{Compressed, Deflating, Inflating};
+pub(crate) use deflate::{COMPRESSED_CONNECTIONS_MAX, Compressed, Deflating, Inflating};
 pub(crate) use socket::Socket;
 
 use layered::Layered;

@@ -5,6 +5,7 @@
 use crate::config::Config;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -24,25 +25,26 @@ struct Taken {
     by_peer: Vec<usize>,
 }
 
-/// Why there is no seat.
+/// Which limit on connections is reached, and what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     /// `limits.connections_max`.
-    Server,
+    Server(usize),
     /// `limits.connections_per_address_max`.
-    Address,
+    Address(usize),
     /// `max_connections` of the peer.
-    Peer,
+    Peer(usize),
 }
 
-impl Full {
-    /// What the client is told.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Server => "Too many connections, try again later",
-            Self::Address => "Too many connections from your address, try again later",
-            Self::Peer => "Too many connections of this peer, try again later",
-        }
+/// What the client is told.
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whose, max) = match self {
+            Self::Server(max) => ("", max),
+            Self::Address(max) => (" from your address", max),
+            Self::Peer(max) => (" of this peer", max),
+        };
+        write!(f, "Too many connections{whose} (at most {max}), try again later")
     }
 }
 
@@ -61,21 +63,21 @@ impl Seats {
     pub fn take(&self, address: IpAddr, peer: Option<usize>) -> Result<Seat, Full> {
         let mut taken = self.taken.lock();
         if taken.all >= self.connections_max {
-            return Err(Full::Server);
+            return Err(Full::Server(self.connections_max));
         }
         match peer {
             Some(peer) => {
                 let max = self.per_peer_max.get(peer).copied().unwrap_or_default();
-                let count = taken.by_peer.get_mut(peer).ok_or(Full::Peer)?;
+                let count = taken.by_peer.get_mut(peer).ok_or(Full::Peer(max))?;
                 if *count >= max {
-                    return Err(Full::Peer);
+                    return Err(Full::Peer(max));
                 }
                 *count += 1;
             }
             None => {
                 let count = taken.by_address.entry(address).or_default();
                 if *count >= self.per_address_max {
-                    return Err(Full::Address);
+                    return Err(Full::Address(self.per_address_max));
                 }
                 *count += 1;
             }

@@ -267,7 +267,7 @@ fn connections_are_counted_by_address_and_by_user() {
     add_users(&server);
     let mut clients: Vec<Client> = (0..4).map(|_| server.client()).collect();
     let mut fifth = Client::connect(server.address);
-    assert!(fifth.line().starts_with("400 Too many connections from your address"));
+    assert!(fifth.line().starts_with("400 Too many connections from your address (at most "));
     assert_eq!(fifth.line_or_end(), None);
     for client in &mut clients[..2] {
         login(client, "fred", "flintstone");
@@ -275,7 +275,9 @@ fn connections_are_counted_by_address_and_by_user() {
     // They have left the section for everyone, so two more may come.
     let mut more = [server.client(), server.client()];
     assert!(
-        clients[2].ask(&plain("fred", "flintstone")).starts_with("400 Too many connections of this user")
+        clients[2]
+            .ask(&plain("fred", "flintstone"))
+            .starts_with("400 Too many connections of this user (at most ")
     );
     assert_eq!(clients[2].line_or_end(), None);
     login(&mut more[0], "wilma", "pebbles");
@@ -298,7 +300,7 @@ fn posts_are_counted_by_the_hour() {
     login(&mut client, "fred", "flintstone");
     assert!(post(&mut client, "misc.test", "").starts_with("240 "));
     assert!(post(&mut client, "misc.test", "").starts_with("240 "));
-    assert!(client.ask("POST").starts_with("440 Too many posts, try again in 1"));
+    assert!(client.ask("POST").starts_with("440 Too many posts (at most 2 an hour), try again in 1"));
     // A new connection changes nothing; other users and addresses are others.
     let mut again = server.client();
     assert!(post(&mut again, "misc.test", "").starts_with("240 "));

@@ -128,12 +128,12 @@ fn articles() -> Vec<Case> {
         case(
             "a header block without end",
             takethis_with(id, "Subject:", &format!("X-Long: {}\r\nSubject:", "x".repeat(100_000))),
-            &["439 <bad@x.example> headers too large"],
+            &["439 <bad@x.example> headers too large (at most 65536 bytes)"],
         ),
         case(
             "too large",
             takethis_with("<t3@x.example>", "\r\nbody", &format!("\r\n{}", "0123456789\r\n".repeat(20_000))),
-            &["439 <t3@x.example> too large"],
+            &["439 <t3@x.example> too large (at most 131072 bytes)"],
         ),
         case("bad argument", "TAKETHIS oops\r\nfoo\r\n.\r\n", &["439 oops bad Message-ID"]),
         case("no argument", "TAKETHIS\r\nfoo\r\n.\r\n", &["439  bad Message-ID"]),

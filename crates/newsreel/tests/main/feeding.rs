@@ -71,7 +71,9 @@ fn article_bytes_max_is_exact() {
     let server = Server::start();
     let mut client = server.client();
     let bare = article("<m@x.example>", "misc.test", "").len() - ".\r\n".len();
-    for (over, answer) in [(1, "439 <m@x.example> too large"), (0, "239 <m@x.example>")] {
+    for (over, answer) in
+        [(1, "439 <m@x.example> too large (at most 131072 bytes)"), (0, "239 <m@x.example>")]
+    {
         // Lines of 64 octets, the last one as long as it takes.
         let room = (128 << 10) - bare + over;
         let body = ("x".repeat(62) + "\r\n").repeat(room / 64 - 1);
@@ -122,15 +124,15 @@ fn what_is_too_large_is_not_asked_for_again() {
     // More than a receive buffer with read-ahead holds.
     let body = "0123456789\r\n".repeat(60_000);
     client.send(takethis("<big@x.example>", "misc.test", &body));
-    assert_eq!(client.line(), "439 <big@x.example> too large");
+    assert_eq!(client.line(), "439 <big@x.example> too large (at most 131072 bytes)");
     assert_eq!(client.ask("CHECK <big@x.example>"), "438 <big@x.example>");
     assert!(client.ask("IHAVE <big2@x.example>").starts_with("335 "));
     client.send(article("<big2@x.example>", "misc.test", &body));
-    assert_eq!(client.line(), "437 too large");
+    assert_eq!(client.line(), "437 too large (at most 131072 bytes)");
     assert!(client.ask("IHAVE <big2@x.example>").starts_with("435 "));
     // Nobody can have another's article refused by announcing it.
     client.send(takethis("<big3@x.example>", "misc.test", &body).replacen("<big3@", "<victim@", 1));
-    assert_eq!(client.line(), "439 <victim@x.example> too large");
+    assert_eq!(client.line(), "439 <victim@x.example> too large (at most 131072 bytes)");
     assert_eq!(client.ask("CHECK <victim@x.example>"), "238 <victim@x.example>");
     assert!(client.ask("POST").starts_with("340 "));
     client.send(article("<big4@x.example>", "misc.test", &body));

@@ -206,7 +206,7 @@ fn a_full_queue_refuses_and_a_program_takes_the_mail() {
     let id = posted_id(&post(&mut client, &headers("local.moderated", ""), "..body"));
     assert_eq!(
         post(&mut client, &headers("local.moderated", ""), "two"),
-        "441 Too many posts wait for moderators, try again later"
+        "441 Too many posts wait for moderators (at most 1), try again later"
     );
     std::fs::write(dir.path().join("up"), "").unwrap();
     wait_until("the program got it", || got.exists());

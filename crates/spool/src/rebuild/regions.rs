@@ -11,7 +11,7 @@ use crate::groups::GroupId;
 use crate::method::Volume;
 use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
 use crate::reading::Patience;
-use netnews::article::{Article, Known};
+use netnews::Article;
 use netnews::overview_row::{Fields, append_fields};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -139,17 +139,7 @@ impl Region {
         let Some(article) = data.strip_suffix(END).and_then(|wire| Article::parse(wire).ok()) else {
             return false;
         };
-        let value = |known| article.header(known).unwrap_or_default();
-        let fields = Fields {
-            subject: value(Known::Subject),
-            from: value(Known::From),
-            date: value(Known::Date),
-            message_id: header.message_id(data),
-            references: value(Known::References),
-            bytes: article.bytes(),
-            lines: article.lines(),
-        };
-        append_fields(&fields, &mut self.text);
+        append_fields(&Fields::of(&article, header.message_id(data)), &mut self.text);
         true
     }
 

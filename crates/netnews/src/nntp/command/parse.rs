@@ -72,12 +72,18 @@ fn range(arguments: Arguments<'_>) -> Option<Option<Range>> {
 }
 
 fn field(mut arguments: Arguments<'_>) -> Option<(&[u8], Select<'_>)> {
-    let field = arguments.next()?;
+    let field = arguments.next().filter(|name| is_field_name(name))?;
     Some((field, Select::parse(arguments.optional()?)?))
 }
 
+/// Whether this may be the name of a header, or, after a colon, of a metadata item (RFC 3977 section 9.8).
+fn is_field_name(text: &[u8]) -> bool {
+    let name = text.strip_prefix(b":").unwrap_or(text);
+    !name.is_empty() && name.iter().all(|b| b.is_ascii_graphic() && *b != b':')
+}
+
 fn xpat(mut arguments: Arguments<'_>) -> Option<Command<'_>> {
-    let field = arguments.next()?;
+    let field = arguments.next().filter(|name| is_field_name(name))?;
     let select = Select::parse(Some(arguments.next()?))?;
     let patterns = arguments.rest()?;
     Some(Command::Xpat { field, select, patterns })

@@ -96,6 +96,12 @@ fn single_headers() {
     };
     assert_eq!((field, select), (&b"subject"[..], Select::Range(range(1, None))));
     assert_eq!(words(patterns).collect::<Vec<_>>(), [&b"*a*"[..], b"*b", b"c*"]);
+    for verb in ["HDR", "XHDR", "XPAT"] {
+        for name in ["Subject:", "Sub:ject", ":", "::bytes", "Subj\u{e9}t", ":by\u{e9}"] {
+            assert_eq!(code(&format!("{verb} {name} 1 *")), 501, "{verb} {name}");
+        }
+        assert_eq!(code(&format!("{verb} Subject: 1-2")), 501, "{verb}");
+    }
     for bad in
         ["HDR", "HDR Subject 1 2", "XHDR", "XPAT", "XPAT subject", "XPAT subject 1-2", "XPAT subject x *"]
     {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Connections that may be compressed at once: each holds about 45 KB for decoding.
-const COMPRESSED_CONNECTIONS_MAX: usize = 4096;
+pub(crate) const COMPRESSED_CONNECTIONS_MAX: usize = 4096;
 /// Compressors that may be kept between answers: each holds about 300 KB. Without one, an answer refers back to nothing
 /// before it.
 const KEPT_COMPRESSORS_MAX: usize = 256;
