@@ -222,6 +222,8 @@ pub(crate) struct Writer {
     pub synced_told: u64,
     scratch: Scratch,
     fence: Fence,
+    /// The volume whose next cycle an article waits for, and the first place of that.
+    entering: Option<(usize, u64)>,
     /// When kept articles are due.
     pub policy: Policy,
     /// What classes with a floor know of their oldest articles.
@@ -235,6 +237,7 @@ impl Writer {
         let synced_told = journal.end();
         let buffers = folds.shared.config.buffers.clone();
         let checkpointed = (journal.end(), 0);
+        let fence = Fence::new(&folds.shared.volumes.load());
         Self {
             folds,
             journal,
@@ -245,7 +248,8 @@ impl Writer {
             checkpointed,
             synced_told,
             scratch: Scratch::default(),
-            fence: Fence::default(),
+            fence,
+            entering: None,
             floors: Floors::default(),
             policy: Policy::default(),
             packed: Vec::new(),
@@ -283,7 +287,10 @@ impl Writer {
             self.accepting()?;
             let n = self.commit_part(batch, done, outcomes)?;
             if n == 0 {
-                self.move_fence()?;
+                match self.entering.take() {
+                    Some((volume, head)) => self.enter_cycle(volume, head)?,
+                    None => self.move_fence()?,
+                }
                 continue;
             }
             done += n;
@@ -291,6 +298,17 @@ impl Writer {
             self.after_part(n as u64);
         }
         Ok(ticket)
+    }
+
+    /// Moves a volume's write position to the first place of a cycle, durably.
+    fn enter_cycle(&mut self, volume: usize, head: u64) -> Result<(), Trouble> {
+        let shared = self.folds.shared.clone();
+        let id = shared.volumes.load().all().get(volume).map_or(u16::MAX, |v| v.id());
+        self.journal.push(&Row::Skip { volume: id, head });
+        self.write_now()?;
+        self.folds.displace(volume, head).map_err(|e| self.sync.stop(trouble("read residents", &e)))?;
+        self.fence.enter(id, head);
+        Ok(())
     }
 
     /// Syncs all and tells so durably, so that everything written so far may be written over.

@@ -15,9 +15,43 @@ pub(crate) fn crc32c_of_two(first: &[u8], rest: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
+/// Whether one flipped bit, in `bytes` or in their checksum `told`, explains that the two do not fit. By chance this is so
+/// for one in 2^32 / (8 x length) of all other damage.
+pub(crate) fn one_bit_explains(bytes: &[u8], told: u32) -> bool {
+    const POLYNOMIAL: u32 = 0x82F6_3B78;
+    let difference = crc32c(bytes) ^ told;
+    if difference.is_power_of_two() {
+        return true;
+    }
+    // What a flip of the last bit changes, then of the one before it, and so on.
+    let mut flipped = POLYNOMIAL;
+    (0..bytes.len() * 8).any(|_| {
+        let found = flipped == difference;
+        flipped = (flipped >> 1) ^ if flipped & 1 == 1 { POLYNOMIAL } else { 0 };
+        found
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_flipped_bit_is_told_from_other_damage() {
+        let bytes: Vec<u8> = (0..2000u32).map(|n| (n * 31) as u8).collect();
+        let told = crc32c(&bytes);
+        assert!(!one_bit_explains(&bytes, told));
+        for bit in (0..bytes.len() * 8).step_by(97) {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(one_bit_explains(&bad, told), "bit {bit}");
+            bad[(bit / 8 + 700) % 2000] ^= 4;
+            assert!(!one_bit_explains(&bad, told), "bit {bit} and another");
+        }
+        assert!((0..32).all(|bit| one_bit_explains(&bytes, told ^ 1 << bit)));
+        let torn = [&bytes[..512], &vec![7; 512][..], &bytes[1024..]].concat();
+        assert!(!one_bit_explains(&torn, told));
+    }
 
     #[test]
     fn the_published_values_come_out() {

@@ -4,7 +4,12 @@
 //! checked against its bytes, and what is not whole never arrived. That is only true as long as nothing after that row has
 //! been written over. So the writer compares each new write position with the fence, and where it has come too near it
 //! syncs, tells so in the journal, and syncs that row. Buffers that take less than their own length between two syncs,
-//! which is all but very small ones, never meet it. Asked by the writer only.
+//! which is all but very small ones, never meet it.
+//!
+//! For the same start's sake a buffer's next cycle is entered only after a durable `Skip` row says so: what a power cut
+//! leaves beyond the last known write position then lies in the cycle of that position, and an old article elsewhere,
+//! such as any in a buffer that never wrapped, cannot have been written over. That costs one sync of the journal for
+//! each time a buffer wraps. Asked by the writer only.
 
 use crate::method::{Volume, VolumeTable};
 use crate::token::MethodKind;
@@ -17,6 +22,8 @@ type Heads = Vec<(u16, u64)>;
 pub(crate) struct Fence {
     heads: Heads,
     next: Option<Next>,
+    /// A place in the last cycle of each volume that is durably entered.
+    entered: Heads,
 }
 
 /// Where the fence will stand once that is known to be durable.
@@ -34,6 +41,26 @@ fn heads(volumes: &VolumeTable) -> Heads {
 }
 
 impl Fence {
+    /// The fence of a spool just opened: what its journal says of the write positions is durable.
+    pub fn new(volumes: &VolumeTable) -> Self {
+        Self { entered: heads(volumes), ..Self::default() }
+    }
+
+    /// Whether the cycle of a place is known to have been entered.
+    pub fn is_entered(&self, volume: &dyn Volume, place: u64) -> bool {
+        if volume.method() != MethodKind::Cnfs {
+            return true;
+        }
+        let entered = self.entered.iter().find(|(id, _)| *id == volume.id()).map(|(_, place)| *place);
+        volume.cycle(place) <= volume.cycle(entered.unwrap_or_else(|| volume.first()))
+    }
+
+    /// A durable row says that the write position has come to `place`, the first of its cycle.
+    pub fn enter(&mut self, volume: u16, place: u64) {
+        self.entered.retain(|(id, _)| *id != volume);
+        self.entered.push((volume, place));
+    }
+
     /// Whether the volume may be written up to `head`.
     pub fn allows(&self, volume: &dyn Volume, head: u64) -> bool {
         if volume.method() != MethodKind::Cnfs {
@@ -65,6 +92,6 @@ impl Fence {
 
     /// Everything is durable, and the row that tells it too.
     pub fn all_told(&mut self, volumes: &VolumeTable) {
-        *self = Self { heads: heads(volumes), next: None };
+        (self.heads, self.next) = (heads(volumes), None);
     }
 }

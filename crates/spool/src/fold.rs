@@ -270,6 +270,17 @@ impl Folds {
         }
     }
 
+    /// Takes an article out that a crash damaged. Its Message-ID stays known, as that of one that was overwritten.
+    pub fn lost(&mut self, volume: u16, place: u64, numbers: &[(GroupId, u64)]) {
+        let shared = self.shared.clone();
+        let volumes = shared.volumes.load();
+        let Some(volume) = volumes.get(volume) else { return };
+        let lived = self.end_numbers(numbers) || volume.is_alive(place);
+        shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
+        let marked = volume.mark_dead(place);
+        self.note("buffer", marked);
+    }
+
     /// Whether any of them lived.
     fn end_numbers(&mut self, numbers: &[(GroupId, u64)]) -> bool {
         let mut lived = false;
@@ -434,6 +445,7 @@ impl Folds {
                     self.displace_to(index, *head, true)?;
                 }
             }
+            Row::Lost { volume, place, numbers } => self.lost(*volume, *place, numbers),
             Row::PowerLost => self.power_lost(),
             Row::Opened { boot_id } => self.boot_id = *boot_id,
             Row::Identity(name) => self.identity.clone_from(name),

@@ -348,7 +348,8 @@ fn walk_to_head(volume: &dyn Volume, known: u64) -> u64 {
     walk(volume, latest)
 }
 
-fn header_at(volume: &dyn Volume, place: u64) -> Option<RecordHeader> {
+/// The header that can be read at a place, whichever cycle it is of.
+pub(crate) fn header_at(volume: &dyn Volume, place: u64) -> Option<RecordHeader> {
     let mut raw = [0; HEADER_BYTES];
     let n = volume.read_at(place, Patience::Wait, &mut raw).ok()?;
     RecordHeader::parse(raw.get(..n)?).map(|(header, _)| header)

@@ -157,13 +157,12 @@ impl Spool {
                     self.verify_name(&place(), entry.token, (group.id, entry.number), report);
                 }
                 // It may have been overwritten while we looked.
-                Ok(false) if lives() => {
+                _ if !lives() => continue,
+                read => {
                     let damage = self.unreadable(entry, key, (group, row));
-                    let what = "its article cannot be read: damaged or missing";
-                    report.found(place(), what, Some(damage));
+                    let why = read.err().map_or_else(|| "damaged or missing".to_owned(), |e| e.to_string());
+                    report.found(place(), format!("its article cannot be read: {why}"), Some(damage));
                 }
-                Ok(false) => continue,
-                Err(e) => report.found(place(), e.to_string(), None),
             }
             if self.lookup(&key) != Lookup::Present(entry.token) && lives() {
                 let what = "history does not lead to its article: it cannot be had by Message-ID, and may be taken again";

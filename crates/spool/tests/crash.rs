@@ -107,6 +107,9 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
     let disk: Arc<dyn Disk> = Arc::new(image);
     let (spool, recovery) =
         Spool::open(disk.clone(), config.clone(), &()).unwrap_or_else(|e| panic!("{what}: {e}"));
+    // What a crash leaves by design is nothing to repair.
+    let findings = spool.verify(&()).findings;
+    assert!(findings.is_empty(), "{what}: {recovery}: {findings:?}");
     let known = |spool: &Spool, i: u64| spool.is_known(&spool.key(News::new(i, GROUPS, 700).id.as_bytes()));
     told.check_names(&spool);
     for i in &told.acknowledged {

@@ -19,4 +19,5 @@ mod overview;
 mod presence;
 mod rebuild;
 mod recovery;
+mod rot;
 mod unfit;

@@ -127,6 +127,11 @@ impl Writer {
         if !s.prepared.is_empty() && s.bytes + len as u64 > PART_BYTES_MAX.min(v.area() / 4) {
             return Place::Later;
         }
+        if !self.fence.is_entered(&**v, choice.place) {
+            let offset = v.offset(choice.place).unwrap_or_default();
+            self.entering = Some((choice.volume, choice.place - offset));
+            return Place::Later;
+        }
         if !self.fence.allows(&**v, v.behind(choice.place, v.padded(len))) {
             return Place::Later;
         }

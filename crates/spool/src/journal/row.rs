@@ -109,6 +109,8 @@ pub(crate) enum Row<'a> {
     Probe,
     /// The article rows at these positions do not count: a power cut kept their articles from the disk.
     Void(Vec<u64>),
+    /// The article at a place of a volume was damaged by a crash and is given up, with its numbers.
+    Lost { volume: u16, place: u64, numbers: Vec<(GroupId, u64)> },
 }
 
 mod kind {
@@ -128,6 +130,7 @@ mod kind {
     pub const CLOSED: u8 = 14;
     pub const VOID: u8 = 15;
     pub const EXPIRE: u8 = 16;
+    pub const LOST: u8 = 17;
 }
 
 impl<'a> Row<'a> {
@@ -194,6 +197,12 @@ impl<'a> Row<'a> {
                 out.push(kind::VOID);
                 positions.iter().for_each(|p| put_varint(*p, out));
             }
+            Self::Lost { volume, place, numbers } => {
+                out.push(kind::LOST);
+                out.extend_from_slice(&volume.to_le_bytes());
+                put_u64(*place, out);
+                put_numbers(numbers, out);
+            }
         }
     }
 
@@ -240,6 +249,10 @@ impl<'a> Row<'a> {
                     positions.push(r.varint()?);
                 }
                 Self::Void(positions)
+            }
+            kind::LOST => {
+                let (volume, place) = (u16::from_le_bytes(r.array()?), r.u64()?);
+                read_numbers(r.0, &mut numbers).then_some(Self::Lost { volume, place, numbers })?
             }
             _ => return None,
         })
@@ -337,6 +350,7 @@ mod tests {
             Row::Identity("news.example.org".into()),
             Row::Probe,
             Row::Void(vec![16, 1 << 40]),
+            Row::Lost { volume: 2, place: 99 << 32, numbers: vec![(GroupId(1), 2)] },
         ];
         for row in &rows {
             let mut bytes = Vec::new();

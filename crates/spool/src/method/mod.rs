@@ -286,11 +286,6 @@ pub(crate) trait Volume: Send + Sync + Debug {
         cycle.checked_mul(self.area())?.checked_add(offset).filter(|_| offset < self.area())
     }
 
-    /// The write position at which all before `place` is displaced.
-    fn head_behind(&self, place: u64) -> u64 {
-        place.saturating_add(self.area())
-    }
-
     /// The first place that may ever have been written.
     fn first(&self) -> u64 {
         self.area()

@@ -112,7 +112,7 @@ impl Leftovers {
             | Row::Identity(_)
             | Row::Opened { .. }
             | Row::Closed => folds.apply(row)?,
-            Row::Synced { .. } | Row::Probe | Row::Void(_) | Row::Expire { .. } => {}
+            Row::Synced { .. } | Row::Probe | Row::Void(_) | Row::Expire { .. } | Row::Lost { .. } => {}
         }
         Ok(())
     }

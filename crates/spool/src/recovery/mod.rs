@@ -5,8 +5,8 @@
 //!    If rows are lost in its middle, rebuild from the buffers.
 //! 3. Replay. If the machine went down since, articles behind the last durable position are checked; rows of those that
 //!    are not whole are declared void. All other rows stand.
-//! 4. Buffers may hold bytes that no row speaks of; old articles damaged by them are given up (the write position moves
-//!    past them), so that nothing names an article that cannot be read.
+//! 4. Buffers may hold bytes that no row speaks of; old articles damaged by them are given up, so that nothing names an
+//!    article that cannot be read.
 
 mod parts;
 pub(crate) mod presence;
@@ -31,7 +31,7 @@ use crate::method::cnfs::Found;
 use crate::progress::Progress;
 use crate::rebuild;
 use crate::space;
-use crate::syncer::{SyncState, UNSYNCED_BYTES_MAX};
+use crate::syncer::SyncState;
 use crate::token::MethodKind;
 use parts::Source;
 pub(crate) use parts::{not_configured, read_secret, same_secret, secret_of, secret_text};
@@ -63,6 +63,8 @@ pub struct Recovery {
     pub rebuilt: Option<u64>,
     /// A copy of the checkpoint is damaged or missing: another one must be taken.
     pub(crate) lone_checkpoint: bool,
+    /// A copy of a buffer's header is damaged: it is written again.
+    lone_header: bool,
 }
 
 impl fmt::Display for Recovery {
@@ -90,7 +92,9 @@ impl fmt::Display for Recovery {
             )?;
         }
         if self.given_up > 0 {
-            write!(f, "; {} old articles were half overwritten and are gone", self.given_up)?;
+            let (n, articles) =
+                (self.given_up, if self.given_up == 1 { "article was" } else { "articles were" });
+            write!(f, "; {n} old {articles} partly overwritten and given up")?;
         }
         Ok(())
     }
@@ -146,6 +150,7 @@ fn open(
     let checkpoint = Checkpoint::read(&*disk, &paths.index);
     let found = open_buffers(&*disk, config)?;
     let used = found.iter().flatten().any(|f| f.header.as_ref().is_some_and(|h| h.written > 2));
+    recovery.lone_header = found.iter().flatten().any(|f| f.is_alone);
     recovery.lone_checkpoint = checkpoint.as_ref().is_some_and(|c| c.alone);
     let used = used || !trees::headers(&*disk, config)?.is_empty();
     recovery.new = checkpoint.is_none() && journal_oldest.is_none() && !used;
@@ -312,6 +317,7 @@ fn go_on(
 
     let mut journal = JournalWriter::open(&disk, &paths.journal, end, config.journal_file_bytes)
         .map_err(io("open journal in"))?;
+    let rows_end = folds.next_sequence;
     recovery.taken_in = unjournaled::take_in(&mut folds, &mut journal).map_err(io("replay journal in"))?;
     if recovery.power_lost {
         push_voids(&mut journal, &torn);
@@ -319,8 +325,7 @@ fn go_on(
         folds.power_lost();
     }
     if recovery.crashed {
-        let suspect = if recovery.power_lost { UNSYNCED_BYTES_MAX } else { 0 };
-        recovery.given_up = give_up_damaged(&mut folds, &mut journal, suspect)?;
+        recovery.given_up = give_up_damaged(&mut folds, &mut journal, rows_end, recovery.power_lost)?;
     }
     let volumes = shared.volumes.load();
     for (index, volume) in volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Memory)
@@ -329,8 +334,8 @@ fn go_on(
         journal.push(&Row::Skip { volume: volume.id(), head });
         folds.displace(index, head).map_err(io("replay journal in"))?;
     }
-    if recovery.crashed || recovery.rebuilt.is_some() || survey.power_lost {
-        // Over the copy of each header that may have been cut off, perhaps behind a last row that reached the disk before it; a
+    if recovery.crashed || recovery.lone_header || recovery.rebuilt.is_some() || survey.power_lost {
+        // Over the copy of each header that is damaged or may have been cut off, perhaps behind a last row that reached the disk before it; a
         // rebuild may have none at all.
         let now = crate::clock::unix_now();
         volumes.all().iter().try_for_each(|v| v.write_header(now)).map_err(io("write a header of"))?;

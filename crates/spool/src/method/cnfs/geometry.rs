@@ -150,11 +150,6 @@ impl Geometry {
         (1 << most.ilog2()).max(self.block)
     }
 
-    /// See [`Volume::head_behind`](crate::method::Volume::head_behind).
-    pub fn head_behind(&self, place: u64) -> u64 {
-        place.saturating_add(if place <= self.base { self.before } else { self.area })
-    }
-
     /// The first place that may ever have been written and whose offset is known.
     pub fn first(&self) -> u64 {
         if self.has_grown() { self.base.saturating_sub(self.before) } else { self.area }
@@ -170,6 +165,11 @@ impl Geometry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The write position at which all before `place` is displaced.
+    fn head_past(g: &Geometry, place: u64) -> u64 {
+        place.saturating_add(if place <= g.base { g.before } else { g.area })
+    }
 
     #[test]
     fn any_size_and_block_has_room_and_every_place_its_own_bit() {
@@ -232,7 +232,7 @@ mod tests {
                     lies.remove(&(g.offset(place).unwrap() / block));
                 }
                 let tail = g.tail_at(head);
-                let behind = g.tail_at(g.head_behind(tail));
+                let behind = g.tail_at(head_past(&g, tail));
                 assert!(
                     behind < tail + g.step() && behind.max(tail) - tail <= g.step_end(head) - head + g.step()
                 );
@@ -253,7 +253,7 @@ mod tests {
                 let passed =
                     |at: u64| at * block < g.offset(head).unwrap() + end - head || g.offset(head) == Some(0);
                 for (at, place) in lies.iter().filter(|(_, place)| **place < tail) {
-                    assert!(passed(*at) || g.head_behind(*place) < head, "{place} at {at} {g:?} head {head}");
+                    assert!(passed(*at) || head_past(&g, *place) < head, "{place} at {at} {g:?} head {head}");
                 }
             }
         }

@@ -157,6 +157,11 @@ impl BufferHeader {
         a.iter().all(|b| *b == 0) && begins && Self::decode(b).is_none()
     }
 
+    /// Whether both slots are valid.
+    pub fn both(slots: &[u8]) -> bool {
+        slots.chunks(SLOT_BYTES as usize).filter_map(Self::decode).count() == 2
+    }
+
     /// The newer valid one of the two slots.
     pub fn newest(slots: &[u8]) -> Option<Self> {
         let (a, b) = slots.split_at_checked(SLOT_BYTES as usize)?;

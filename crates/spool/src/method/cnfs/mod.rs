@@ -105,6 +105,27 @@ struct State {
 pub(crate) struct Found {
     file: Arc<dyn DiskFile>,
     pub header: Option<BufferHeader>,
+    /// One of the two copies of the header is damaged.
+    pub is_alone: bool,
+}
+
+/// The two header slots, each read by itself, and the errors met: a sector that cannot be read costs one of them, which is
+/// zeros then.
+fn read_slots(file: &dyn DiskFile) -> (Vec<u8>, Vec<io::Error>) {
+    let (mut slots, mut errors, mut len) = (vec![0; HEADERS_BYTES as usize], Vec::new(), 0);
+    for (slot, at) in slots.chunks_mut(SLOT_BYTES as usize).zip((0..).step_by(SLOT_BYTES as usize)) {
+        match file.read_at(slot, at) {
+            Ok(0) => {}
+            Ok(n) => len = at as usize + n,
+            Err(error) => {
+                slot.fill(0);
+                len = at as usize + slot.len();
+                errors.push(error);
+            }
+        }
+    }
+    slots.truncate(len);
+    (slots, errors)
 }
 
 impl Found {
@@ -132,27 +153,32 @@ impl Found {
                 locked => locked.map_err(SpoolError::io("lock buffer", path))?,
             }
         }
-        let mut slots = vec![0; HEADERS_BYTES as usize];
-        let n = file.read_at(&mut slots, 0).map_err(SpoolError::io("read buffer", path))?;
-        slots.truncate(n);
+        let (slots, mut unreadable) = read_slots(&*file);
         let header = BufferHeader::newest(&slots);
-        let blank = slots.iter().all(|b| *b == 0) || BufferHeader::is_unfinished(&slots);
+        let blank =
+            unreadable.is_empty() && (slots.iter().all(|b| *b == 0) || BufferHeader::is_unfinished(&slots));
         if let Some(text) = header::retracted(&slots) {
             return Err(SpoolError::Unfit(format!(
                 "{} was a buffer of newsreel and is no longer: {text}; set path to where it is now, or empty this one to use it anew",
                 path.display()
             )));
         }
+        // Of a file whose both slots cannot be read only the configuration says what it is.
         let ours = BufferHeader::claims(&slots)
-            || slots.get(SLOT_BYTES as usize..).is_some_and(BufferHeader::claims);
+            || slots.get(SLOT_BYTES as usize..).is_some_and(BufferHeader::claims)
+            || unreadable.len() == 2;
         if header.is_none() && !blank && !ours {
+            if let Some(error) = unreadable.pop() {
+                return Err(SpoolError::io("read a header of buffer", path)(error));
+            }
             return Err(SpoolError::Unfit(format!(
                 "{} holds {} and is left alone; name another path, or empty it first",
                 path.display(),
                 foreign::describe(&slots)
             )));
         }
-        Ok((!blank).then_some(Self { file, header }))
+        let is_alone = !BufferHeader::both(&slots);
+        Ok((!blank).then_some(Self { file, header, is_alone }))
     }
 
     /// Checks it against the configuration.
@@ -284,7 +310,7 @@ impl Cycbuff {
         // One that has grown has a third copy, which tells where its parts lie.
         let mut slot = vec![0; SLOT_BYTES as usize];
         let last = Geometry::last_slot(config.size_bytes).unwrap_or_default();
-        let n = found.file.read_at(&mut slot, last).map_err(SpoolError::io("read buffer", &config.path))?;
+        let n = found.file.read_at(&mut slot, last).unwrap_or(0);
         let header = slot.get(..n).and_then(BufferHeader::decode);
         let header = header.filter(|h| h.grown.is_some() && h.len == config.size_bytes && h.secret == secret);
         Self::with_file(found.file.clone(), config, id, secret, header.as_ref())
@@ -388,10 +414,6 @@ impl Volume for Cycbuff {
 
     fn place_in(&self, cycle: u64, offset: u64) -> Option<u64> {
         self.geometry.place_in(cycle, offset)
-    }
-
-    fn head_behind(&self, place: u64) -> u64 {
-        self.geometry.head_behind(place)
     }
 
     fn first(&self) -> u64 {

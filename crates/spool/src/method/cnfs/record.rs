@@ -120,6 +120,14 @@ pub(crate) fn seal(record: &mut [u8]) {
     record[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
+/// Whether a record that is not whole differs from what was written by one bit: a medium does that, no torn write does.
+pub(crate) fn is_rotten(record: &[u8]) -> bool {
+    match (record.get(4..8).and_then(|crc| crc.try_into().ok()), record.get(8..)) {
+        (Some(crc), Some(rest)) => crate::crc::one_bit_explains(rest, u32::from_le_bytes(crc)),
+        _ => false,
+    }
+}
+
 /// Whether a whole record (header and data, no padding) is as it was written.
 pub(crate) fn is_whole(record: &[u8]) -> bool {
     match (record.get(4..8), record.get(8..)) {
