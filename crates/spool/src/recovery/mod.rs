@@ -335,8 +335,8 @@ fn go_on(
         folds.displace(index, head).map_err(io("replay journal in"))?;
     }
     if recovery.crashed || recovery.lone_header || recovery.rebuilt.is_some() || survey.power_lost {
-        // Over the copy of each header that is damaged or may have been cut off, perhaps behind a last row that reached the disk before it; a
-        // rebuild may have none at all.
+        // Over the copy of each header that is damaged or may have been cut off, perhaps behind a last row that reached the
+        // disk before it; a rebuild may have none at all.
         let now = crate::clock::unix_now();
         volumes.all().iter().try_for_each(|v| v.write_header(now)).map_err(io("write a header of"))?;
     }
