@@ -1,9 +1,8 @@
 //! After a crash: the old articles that bytes without a row may lie over (`docs/states.md`, states 4 and 5).
 //!
 //! Such bytes begin at the write position (whole records there have got their rows by now, [`super::unjournaled`]) and end
-//! within its cycle, since the next one is entered only durably
-//! (`fence.rs`). After a kill they are records one after the other, the last perhaps cut off; after a power cut any part
-//! of up to [`UNSYNCED_BYTES_MAX`] may be there. A damaged old article is given up where they reached it; any other was
+//! within its cycle, since the next one is entered only durably (`fence.rs`). After a kill they are records one after the
+//! other, the last perhaps cut off; after a power cut any part of up to [`UNSYNCED_BYTES_MAX`] may be there. A damaged old article is given up where they reached it; any other was
 //! damaged by its medium, costs nobody else anything, and is left to `newsreel verify`. Called once per opening, after the
 //! replay.
 
