@@ -2,12 +2,13 @@
 //!
 //! Only declarations: the texts are what `newsreel help COMMAND` prints.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
 use super::{Failure, complain};
-use crate::config::{Cidr, Config, Durability, check_host_port, is_path_identity, units};
+use crate::config::{Cidr, Config, ConfigError, Durability, check_host_port, is_path_identity, units};
 
 /// A Usenet server: relays, injects, stores and serves news
 #[derive(Debug, Parser)]
@@ -126,9 +127,9 @@ pub(super) enum Command {
         file: PathBuf,
     },
 
-    /// List, add, grow, retire, move or remove buffers, while the server runs or not
+    /// List, add, grow, retire, use again, move or remove buffers, while the server runs or not
     #[command(
-        long_about = "List, add, grow, retire, move or remove buffers, while the server runs or not.\n\n\
+        long_about = "List, add, grow, retire, use again, move or remove buffers, while the server runs or not.\n\n\
         The configuration is changed with them, and no more of its text than must be: whoever runs the server needs the \
         right to write it. PATH is relative to the directory in data, as in the configuration."
     )]
@@ -313,9 +314,11 @@ pub(super) enum BufferCommand {
     Retire {
         /// Its name
         name: String,
-        /// Let it take articles again
-        #[arg(long)]
-        undo: bool,
+    },
+    /// Let a retired buffer take articles again
+    Use {
+        /// Its name
+        name: String,
     },
     /// Move a buffer to another file or block device
     Move {
@@ -378,15 +381,23 @@ pub(super) enum GroupCommand {
         long_about = "Add the groups of a file: lines of \"name [flag [description]]\", or the active file of another \
         server (\"name high low flag\"), whose numbers then go on here. Groups that exist stay as they are."
     )]
+    #[command(after_long_help = "Examples:\n  newsreel group import active --times active.times\n  \
+        newsreel group export --times > active.times")]
     Import {
         /// The file; - is standard input
         file: PathBuf,
+        /// When the groups were created, and by whom: an active.times file (lines of "name seconds creator")
+        #[arg(long, value_name = "FILE")]
+        times: Option<PathBuf>,
     },
     /// Print the groups in the form that import reads
     Export {
         /// In the form of an active file, with numbers
         #[arg(long)]
         active: bool,
+        /// In the form of an active.times file: when they were created, and by whom
+        #[arg(long, conflicts_with = "active")]
+        times: bool,
     },
 }
 
@@ -531,11 +542,15 @@ impl Where {
         if let Some(dir) = &self.dir {
             return Ok(dir.join(CONFIG_FILE_NAME));
         }
-        let found: Vec<PathBuf> = SITE_DIRS
-            .iter()
-            .map(|dir| PathBuf::from(dir).join(CONFIG_FILE_NAME))
-            .filter(|file| file.is_file())
-            .collect();
+        let usual = || SITE_DIRS.iter().map(|dir| PathBuf::from(dir).join(CONFIG_FILE_NAME));
+        let mut found: Vec<PathBuf> = usual().filter(|file| file.is_file()).collect();
+        if found.is_empty() {
+            // One that another user's site may have is better than none.
+            let is_forbidden = |file: &PathBuf| {
+                file.metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+            };
+            found.extend(usual().find(is_forbidden));
+        }
         match found.as_slice() {
             [] => Err(Failure::Usage(format!(
                 "no site found in . or {}; name one with --dir DIR or --config FILE, or make one with: \
@@ -557,6 +572,12 @@ impl Where {
 
     /// The configuration.
     pub(super) fn load(&self) -> Result<Config, Failure> {
-        Ok(crate::config::load(&self.file()?)?)
+        crate::config::load(&self.file()?).map_err(|error| match error {
+            ConfigError::Unreadable { file, error } if error.kind() == ErrorKind::PermissionDenied => {
+                let advice = super::owner::advice(&file);
+                Failure::Usage(format!("cannot read {}: {advice}", file.display()))
+            }
+            error => error.into(),
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! `buffer list|add|grow|retire|move|remove`.
+//! `buffer list|add|grow|retire|use|move|remove`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,7 +18,8 @@ pub(super) fn run(command: BufferCommand, at: &Where) -> Result<(), Failure> {
             (name, BufferChange::Add { path, size, block, class })
         }
         BufferCommand::Grow { name, size } => (name, BufferChange::Grow { size }),
-        BufferCommand::Retire { name, undo } => (name, BufferChange::Retire { retired: !undo }),
+        BufferCommand::Retire { name } => (name, BufferChange::Retire { retired: true }),
+        BufferCommand::Use { name } => (name, BufferChange::Retire { retired: false }),
         BufferCommand::Move { name, path } => (name, BufferChange::Move { path }),
         BufferCommand::Remove { name, articles } => (name, BufferChange::Remove { articles }),
     };

@@ -12,7 +12,7 @@ use spool::RealDisk;
 
 use super::args::Where;
 use super::bar::Bar;
-use super::control::Control;
+use super::control::{Control, Listening};
 use super::table::grouped;
 use super::{Failure, reach, say, say_json};
 use crate::config::{Config, units};
@@ -104,9 +104,9 @@ fn renew(config: &Config) -> Result<String, Failure> {
 }
 
 fn stopped(config: &Config, command: &str) -> Result<(), Failure> {
-    match Control::connect(&config.site.data) {
-        None => Ok(()),
-        Some(_) => Err(Failure::Problem(format!("the server runs; stop it before {command}"))),
+    match Control::find(&config.site.data)? {
+        Listening::Silent | Listening::Nobody => Ok(()),
+        Listening::Server(_) => Err(Failure::Problem(format!("the server runs; stop it before {command}"))),
     }
 }
 

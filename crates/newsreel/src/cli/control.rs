@@ -1,11 +1,23 @@
 //! The client's side of the control socket.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use super::Failure;
 use crate::control_socket::protocol::{LINE_BYTES_MAX, Reply, Request};
+
+/// How long a server may take to say that it lives.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Who listens on the control socket of a spool.
+pub(super) enum Listening {
+    Server(Control),
+    /// Somebody who does not answer: a process that is ending, or one that has no time.
+    Silent,
+    Nobody,
+}
 
 /// A connection to a running server.
 pub(super) struct Control {
@@ -14,11 +26,31 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Connects to the server of the spool in `data`; `None` if none listens there.
-    pub(super) fn connect(data: &Path) -> Option<Self> {
-        let write = UnixStream::connect(crate::operations::socket_path(data)).ok()?;
-        let read = BufReader::new(write.try_clone().ok()?);
-        Some(Self { read, write })
+    /// Looks for the server of the spool in `data`. That its socket takes a connection is not enough: so does that of a
+    /// process that was killed and has not ended yet.
+    pub(super) fn find(data: &Path) -> Result<Listening, Failure> {
+        let path = crate::operations::socket_path(data);
+        let write = match UnixStream::connect(&path) {
+            Ok(write) => write,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                let (path, advice) = (path.display(), super::owner::advice(&path));
+                return Err(Failure::Problem(format!("the control socket {path} is not ours: {advice}")));
+            }
+            Err(_) => return Ok(Listening::Nobody),
+        };
+        Ok(Self::greeted(write).map_or(Listening::Silent, Listening::Server))
+    }
+
+    /// The connection, if the other side answers.
+    fn greeted(write: UnixStream) -> io::Result<Self> {
+        write.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        let mut control = Self { read: BufReader::new(write.try_clone()?), write };
+        control.send(&Request::Ping)?;
+        // Another version may not know the request; it lives, too. Its answer ends with `Done`, as every answer does.
+        let answered = control.hear(&mut |_| {});
+        answered.map_err(|_| io::Error::from(ErrorKind::TimedOut))?;
+        control.write.set_read_timeout(None)?;
+        Ok(control)
     }
 
     /// Sends a request and hears its replies but the last; returns whether all was well.

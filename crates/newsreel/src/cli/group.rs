@@ -1,5 +1,7 @@
 //! `group add|set|remove|list|import|export`.
 
+use std::path::Path;
+
 use super::args::{GroupCommand, Where};
 use super::table::{Side, grouped, table};
 use super::{Failure, complain, groups_file, init, reach, say, say_json};
@@ -29,13 +31,22 @@ pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
         }
         GroupCommand::Remove { names } => change(&config, &Request::GroupRemove { names }, "removed", true),
         GroupCommand::List { wildmat, json } => list(&config, wildmat, json),
-        GroupCommand::Import { file } => {
-            let groups = groups_file::parse(&init::read_groups(&file)?)
-                .map_err(|error| Failure::Usage(format!("{}: {error}", file.display())))?;
+        GroupCommand::Import { file, times } => {
+            let wrong = |file: &Path, error| Failure::Usage(format!("{}: {error}", file.display()));
+            let text = init::read_groups(&file)?;
+            let mut groups = groups_file::parse(&text).map_err(|error| wrong(&file, error))?;
+            if let Some(times) = times {
+                let text = init::read_groups(&times)?;
+                groups_file::add_times(&text, &mut groups).map_err(|error| wrong(&times, error))?;
+            }
             change(&config, &Request::GroupAdd { groups }, "added", false)
         }
-        GroupCommand::Export { active } => {
-            let line = if active { groups_file::active_text } else { groups_file::list_text };
+        GroupCommand::Export { active, times } => {
+            let line = match (active, times) {
+                (true, _) => groups_file::active_text,
+                (_, true) => groups_file::times_text,
+                _ => groups_file::list_text,
+            };
             rows(&config, None)?.iter().try_for_each(|group| say(line(group)))
         }
     }

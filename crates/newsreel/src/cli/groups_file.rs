@@ -1,7 +1,10 @@
 //! Files of groups: `name [flag [description]]` lines, or another server's active file (`name high low flag`).
 //!
 //! Which one it is, is seen from the whole file: an active file has exactly four words in each line, the second and third
-//! numbers. Empty lines and lines that begin with `#` are passed over. Used by `init` and `group import`.
+//! numbers. Empty lines and lines that begin with `#` are passed over. Used by `init` and `group
+//! import`, which takes a file of creation times besides.
+
+use std::collections::HashMap;
 
 use crate::control_socket::protocol::{GroupEntry, GroupRow};
 
@@ -63,6 +66,34 @@ fn is_flag(word: &str) -> bool {
     spool::Flag::parse(word).is_some()
 }
 
+/// Gives groups their times and creators of an active.times file (`name seconds creator`); those it does not name are
+/// created now. The error names the line.
+pub(super) fn add_times(text: &str, groups: &mut [GroupEntry]) -> Result<(), String> {
+    let mut times = HashMap::new();
+    for (at, line) in text.lines().enumerate() {
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let mut words = line.split_whitespace();
+        let (name, seconds) = (words.next(), words.next().and_then(|seconds| seconds.parse::<u64>().ok()));
+        let Some((name, seconds)) = name.zip(seconds) else {
+            return Err(format!("line {}: not a name, a time in seconds since 1970 and a creator", at + 1));
+        };
+        times.insert(name, (seconds, words.collect::<Vec<_>>().join(" ")));
+    }
+    for group in groups {
+        if let Some((seconds, creator)) = times.remove(group.name.as_str()) {
+            (group.created, group.creator) = (seconds, creator);
+        }
+    }
+    Ok(())
+}
+
+/// A line that [`add_times`] reads back.
+pub(super) fn times_text(group: &GroupRow) -> String {
+    format!("{} {} {}", group.name, group.created, group.creator).trim_end().to_owned()
+}
+
 /// A line that [`parse`] reads back.
 pub(super) fn list_text(group: &GroupRow) -> String {
     format!("{} {} {}", group.name, group.flag, group.description).trim_end().to_owned()
@@ -116,6 +147,16 @@ mod tests {
             "line 2: `Announcements` is not a flag (y, n, m, j, x or =other.name), as in: local.ann y Announcements here"
         );
         assert_eq!(parse("a..b\n").unwrap_err(), "line 1: `a..b` is not a valid group name");
+    }
+
+    #[test]
+    fn times_are_added_by_name() {
+        let mut groups = parse("a.b y\nc.d y\n").unwrap();
+        add_times("# ours\nc.d 700000000 someone else <x@y>\nnot.here 5 z\n", &mut groups).unwrap();
+        assert_eq!((groups[0].created, groups[0].creator.as_str()), (0, ""));
+        assert_eq!((groups[1].created, groups[1].creator.as_str()), (700_000_000, "someone else <x@y>"));
+        let error = add_times("a.b 1 x\na.b yesterday x\n", &mut groups).unwrap_err();
+        assert!(error.starts_with("line 2: not a name, a time"), "{error}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod groups_file;
 mod import;
 mod init;
 mod listeners;
+mod owner;
 mod password;
 mod posting;
 mod preflight;

@@ -13,16 +13,14 @@ mod sockets;
 mod spool;
 mod tls;
 
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::control::Control;
+use super::control::{Control, Listening};
 use super::rights;
 use crate::access::users::Table;
 use crate::config::Config;
 use crate::control_socket::protocol::{Reply, Request, ServerStatus};
-use crate::operations::socket_path;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -93,16 +91,16 @@ pub(super) fn look(config: &Arc<Config>, users: &mut Option<Table>) -> Findings 
 }
 
 fn running(data: &Path, found: &mut Findings) -> Option<Running> {
-    if let Err(error) = UnixStream::connect(socket_path(data))
-        && error.kind() == std::io::ErrorKind::PermissionDenied
-    {
-        found.warning(format!(
-            "{} belongs to another user, so it is not known whether a server runs; check as the user it runs \
-             as",
-            socket_path(data).display()
-        ));
-    }
-    let mut control = Control::connect(data)?;
+    let mut control = match Control::find(data) {
+        Ok(Listening::Server(control)) => control,
+        Ok(Listening::Silent | Listening::Nobody) => return None,
+        Err(failure) => {
+            let text = failure.to_string();
+            let why = text.trim_start_matches("newsreel: ");
+            found.warning(format!("it is not known whether a server runs: {why}"));
+            return None;
+        }
+    };
     let mut running = Running::default();
     let mut hear = |reply: Reply| match reply {
         Reply::Status(report) => {

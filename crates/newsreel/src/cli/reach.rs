@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use spool::{RealDisk, Recovery, Spool, SpoolError};
 
+use super::args::Where;
 use super::bar::Bar;
-use super::control::Control;
-use super::{Failure, complain};
-use crate::config::Config;
+use super::control::{Control, Listening};
+use super::{Failure, complain, owner};
+use crate::config::{self, Config, ConfigError};
 use crate::control_socket::protocol::{Reply, Request, StatusReport};
 use crate::operations;
 
@@ -31,9 +32,10 @@ impl Reach {
     pub(super) fn new(config: &Config) -> Result<Self, Failure> {
         let mut wait = Wait::new("a server that is starting, or another command");
         loop {
-            if let Some(control) = Control::connect(&config.site.data) {
+            if let Listening::Server(control) = Control::find(&config.site.data)? {
                 return Ok(Self::Server(control));
             }
+            owner::refuse_root(&config.site.data).map_err(Failure::Problem)?;
             match Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new()) {
                 Ok((spool, _)) => return Ok(Self::Here(Box::new(spool))),
                 Err(SpoolError::Locked(path)) if wait.goes_on(&path) => {}
@@ -103,13 +105,60 @@ pub(super) fn ask(
     Ok(ok)
 }
 
+/// As [`ask`], for the site at `at`; a server that runs is asked even if the configuration has a fault.
+pub(super) fn ask_at(
+    at: &Where,
+    request: &Request,
+    hear: &mut (dyn FnMut(Reply) + Send),
+) -> Result<bool, Failure> {
+    match at.load() {
+        Ok(config) => ask(&config, request, hear),
+        Err(Failure::Config(fault)) => server_despite(fault)?.ask(request, hear),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The running server of the site at `at`, even if the configuration has a fault.
+pub(super) fn server(at: &Where) -> Result<Control, Failure> {
+    let config = match at.load() {
+        Ok(config) => config,
+        Err(Failure::Config(fault)) => return server_despite(fault),
+        Err(failure) => return Err(failure),
+    };
+    let data = config.site.data.display();
+    match Control::find(&config.site.data)? {
+        Listening::Server(control) => Ok(control),
+        Listening::Silent => {
+            Err(Failure::Problem(format!("the server on {data} does not answer; it may be stopping")))
+        }
+        Listening::Nobody => {
+            Err(Failure::Problem(format!("no server runs on {data}; start one with: newsreel serve")))
+        }
+    }
+}
+
+/// The server that runs with an earlier state of a configuration; if there is none, the fault is the failure.
+fn server_despite(fault: Box<ConfigError>) -> Result<Control, Failure> {
+    let ConfigError::Faulty { file, text, .. } = &*fault else { return Err(Failure::Config(fault)) };
+    match Control::find(&config::data_in(text, file))? {
+        Listening::Server(control) => {
+            complain(format_args!(
+                "newsreel: {fault}; newsreel check shows them. The server runs on with what it read before"
+            ));
+            Ok(control)
+        }
+        Listening::Silent | Listening::Nobody => Err(Failure::Config(fault)),
+    }
+}
+
 /// Opens the spool for a server. A command that has it open is waited for; another server is not.
 pub(super) fn open_to_serve(config: &Config) -> Result<(Spool, Recovery), SpoolError> {
     let mut wait = Wait::new("a command, or another server that is starting");
     loop {
         match Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new()) {
             Err(SpoolError::Locked(path))
-                if Control::connect(&config.site.data).is_none() && wait.goes_on(&path) => {}
+                if !matches!(Control::find(&config.site.data), Ok(Listening::Server(_)))
+                    && wait.goes_on(&path) => {}
             opened => return opened,
         }
     }

@@ -10,10 +10,12 @@ use crate::control_socket::protocol::{
     ClassStatus, Overhead, Reply, Request, ServerStatus, SpoolStatus, StatusReport,
 };
 
+/// What figures say that only time can tell.
+const NOT_KNOWN: &str = "not known yet";
+
 pub(super) fn status(at: &Where, json: bool) -> Result<(), Failure> {
-    let config = at.load()?;
     let mut report = None;
-    reach::ask(&config, &Request::Status, &mut |reply| {
+    reach::ask_at(at, &Request::Status, &mut |reply| {
         if let Reply::Status(told) = reply {
             report = Some(told);
         }
@@ -82,13 +84,15 @@ fn spool_text(spool: &SpoolStatus) -> String {
         grouped(spool.history_entries),
         about_size(spool.journal_bytes),
     );
-    if spool.articles > 0 {
-        text.push_str(&overhead_text(&spool.overhead));
-    }
+    text.push_str(&spool.overhead.as_ref().map_or_else(overhead_unknown, overhead_text));
     if let Some(reason) = &spool.stopped {
         text.push_str(&format!("\n  ACCEPTS NOTHING: {reason}"));
     }
     text
+}
+
+fn overhead_unknown() -> String {
+    format!("\n  on disk for each article beyond its own bytes: {NOT_KNOWN}")
 }
 
 fn overhead_text(o: &Overhead) -> String {
@@ -119,6 +123,7 @@ fn classes_text(spool: &SpoolStatus, now: u64) -> String {
     ];
     let rate = |bytes: f64| format!("{}/s", about_size(bytes as u64));
     let span = |secs: Option<u64>| secs.map_or_else(String::new, about_span);
+    let unknown_stay = |class: &ClassStatus| if class.keeps_nothing() { "" } else { NOT_KNOWN }.to_owned();
     let note = |class: &ClassStatus| {
         let mut notes = Vec::new();
         if class.is_below_target() {
@@ -139,7 +144,7 @@ fn classes_text(spool: &SpoolStatus, now: u64) -> String {
             class.oldest_arrival.map_or("none".into(), |at| about_span(now.saturating_sub(at))),
             rate(class.hour_bytes_per_sec),
             rate(class.day_bytes_per_sec),
-            span(class.stays_secs),
+            class.stays_secs.map_or_else(|| unknown_stay(class), about_span),
             span(class.keep_target_secs),
             span(class.keep_at_least_secs),
             note(class),
@@ -197,7 +202,7 @@ mod tests {
                 groups: 7,
                 history_entries: 5_000,
                 journal_bytes: 1 << 20,
-                overhead: Overhead { record_bytes: 90, history_bytes: 50, ..Overhead::default() },
+                overhead: Some(Overhead { record_bytes: 90, history_bytes: 50, ..Overhead::default() }),
                 classes: vec![ClassStatus {
                     name: "text".into(),
                     method: "cnfs".into(),
@@ -232,6 +237,22 @@ mod tests {
                         buffer      size      used   %  cycle  oldest article\n\
                         text0   2.00 GiB  1.00 GiB  50      2             2 h";
         assert_eq!(text(&report(None), 8_205), expected);
+    }
+
+    #[test]
+    fn a_young_site_does_not_foretell() {
+        let mut report = report(None);
+        report.spool.overhead = None;
+        report.spool.classes[0].stays_secs = None;
+        let shown = text(&report, 8_205);
+        assert!(
+            shown.contains("\n  on disk for each article beyond its own bytes: not known yet\n"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("text   cnfs               2 h  2.00 KiB/s  1.00 KiB/s  not known yet     1 d"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -394,7 +394,7 @@ const SPOOL_AND_PEERS: &[Key] = &[
         kind: Kind::Switch,
         absent: Absent::Value("false"),
         doc: "A retired buffer takes no more articles; those it holds stay readable until it is removed. newsreel buffer \
-              retire sets this.",
+              retire sets this, and newsreel buffer use takes it back.",
         example: "retired = true",
     },
     Key {

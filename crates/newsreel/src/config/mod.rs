@@ -38,7 +38,7 @@ pub use faults::{ConfigError, Fault};
 pub use groups::Groups;
 pub use local_address::LocalAddress;
 pub use posting::{Backoff, Cancel, Honor, MailForm, Moderation, Moderator, Posting, Reveal};
-pub use read::{host_name, load, parse};
+pub use read::{data_in, host_name, load, parse};
 pub use tls::{KnownCertificate, PeerTls, Tls};
 pub use values::{check_host_port, is_path_identity};
 pub use words::Word;

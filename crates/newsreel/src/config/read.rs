@@ -4,7 +4,7 @@
 //! follows a broken line cannot be trusted), keys and values against the table of `keys`, and `checks`.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -49,6 +49,16 @@ pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
             advice: None,
         }])
     })
+}
+
+/// The directory of the spool that `text` names, whatever else is wrong with it; `file` is its name. Where it names none
+/// that can be read, the default.
+pub fn data_in(text: &str, file: &Path) -> PathBuf {
+    let (document, _) = DeTable::parse_recoverable(text);
+    let mut reader = Reader { faults: Vec::new() };
+    let site = reader.single(document.get_ref(), "site");
+    let data = reader.site(&site).data.value.unwrap_or_else(|| ".".into());
+    super::draft::data_dir(file, &data)
 }
 
 fn grammar_fault(text: &str, error: &toml::de::Error) -> Fault {

@@ -115,6 +115,7 @@ fn answer(
     replies: &mut (impl Write + Send),
 ) -> io::Result<bool> {
     match request {
+        Request::Ping => Ok(true),
         Request::Status => {
             let report = StatusReport {
                 version: env!("CARGO_PKG_VERSION").to_owned(),

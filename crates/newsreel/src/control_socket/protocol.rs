@@ -16,6 +16,8 @@ pub const LINE_BYTES_MAX: usize = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
+    /// Whether the server lives; answered by nothing but [`Reply::Done`].
+    Ping,
     /// How the server is; answered by one [`Reply::Status`].
     Status,
     /// Add groups; those that exist already are counted as unchanged. Answered by [`Reply::Changed`] each.
@@ -358,8 +360,8 @@ pub struct SpoolStatus {
     pub history_entries: u64,
     /// Bytes of journal.
     pub journal_bytes: u64,
-    /// Bytes on disk for each article beyond its own.
-    pub overhead: Overhead,
+    /// Bytes on disk for each article beyond its own; absent: there are too few articles to tell.
+    pub overhead: Option<Overhead>,
     /// The classes.
     pub classes: Vec<ClassStatus>,
     /// The buffers.
@@ -411,7 +413,7 @@ pub struct ClassStatus {
     pub hour_bytes_per_sec: f64,
     /// The same over the last day.
     pub day_bytes_per_sec: f64,
-    /// So many seconds an article stays at the last day's rate; absent: nothing was written.
+    /// So many seconds an article stays at the last day's rate; absent: nothing was written, or not for an hour yet.
     pub stays_secs: Option<u64>,
     /// How long articles should stay, in seconds.
     pub keep_target_secs: Option<u64>,
@@ -424,6 +426,11 @@ pub struct ClassStatus {
 }
 
 impl ClassStatus {
+    /// Whether its articles are thrown away.
+    pub fn keeps_nothing(&self) -> bool {
+        self.method == "trash"
+    }
+
     /// Whether its articles will not stay as long as they should.
     pub fn is_below_target(&self) -> bool {
         self.stays_secs.zip(self.keep_target_secs).is_some_and(|(stays, target)| stays < target)

@@ -43,7 +43,8 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::Expire { dry_run } => expire::expire(spool, *dry_run, sink),
         Request::RaiseHigh { marks } => groups::raise_high(spool, marks, sink),
         Request::BufferList => buffers::list(spool, sink),
-        Request::Status
+        Request::Ping
+        | Request::Status
         | Request::BufferChange { .. }
         | Request::Rnews
         | Request::Import

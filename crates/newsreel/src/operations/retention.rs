@@ -16,25 +16,32 @@ use crate::site::{Site, unix_now};
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 /// Looks between two warnings that a class is below its target: a day.
 const LOOKS_PER_WARNING: u64 = 24 * 60;
+/// With fewer articles, what every spool has on disk is most of what each of them seems to take.
+const OVERHEAD_ARTICLES_MIN: u64 = 10_000;
+/// Over a shorter time there is no rate to foretell from, in seconds.
+const RATE_SECS_MIN: u64 = HOUR_SECS;
 const HOUR_SECS: u64 = 3_600;
 const DAY_SECS: u64 = 86_400;
 
-/// Bytes on disk for each article beyond its own.
-pub fn overhead(status: &spool::Status) -> Overhead {
+/// Bytes on disk for each article beyond its own; `None`: there are too few articles to tell from.
+pub fn overhead(status: &spool::Status) -> Option<Overhead> {
+    if status.articles < OVERHEAD_ARTICLES_MIN {
+        return None;
+    }
     let each = |bytes: u64| bytes.checked_div(status.articles).unwrap_or(0);
     // Weighted by what lies in the buffers.
     let known = status.buffers.iter().filter_map(|b| Some((b.record_overhead_bytes?, b.used_bytes.max(1))));
     let (sum, used) = known.fold((0u128, 0u128), |(sum, all), (bytes, used)| {
         (sum + u128::from(bytes) * u128::from(used), all + u128::from(used))
     });
-    Overhead {
+    Some(Overhead {
         record_bytes: u64::try_from(sum.checked_div(used).unwrap_or(0)).unwrap_or(u64::MAX),
         journal_bytes: each(status.journal_bytes),
         history_bytes: each(status.history_bytes),
         overview_bytes: each(status.overview_bytes),
         residents_bytes: each(status.residents_bytes),
         checkpoint_bytes: each(status.checkpoint_bytes),
-    }
+    })
 }
 
 /// How the classes are, at `now` (Unix seconds).
@@ -66,7 +73,7 @@ fn one(class: &spool::ClassStatus, status: &spool::Status, config: &Config, now:
         oldest_arrival,
         hour_bytes_per_sec: rate(hour_bytes.sum(), HOUR_SECS),
         day_bytes_per_sec: day,
-        stays_secs: (day > 0.0).then(|| (area as f64 / day) as u64),
+        stays_secs: (day > 0.0 && age >= RATE_SECS_MIN).then(|| (area as f64 / day) as u64),
         keep_target_secs: secs(configured.and_then(|c| c.keep_target)),
         keep_at_least_secs: secs(configured.and_then(|c| c.keep_at_least)),
         spilled: class.spilled,

@@ -27,6 +27,7 @@ mod moderation;
 mod modes;
 
 mod operated;
+mod operator;
 mod posting;
 mod quiet;
 mod random_sessions;

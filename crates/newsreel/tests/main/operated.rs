@@ -32,9 +32,14 @@ impl Operated {
         Self::with_umask("022")
     }
 
+    /// A place for a site, which the test makes.
+    pub fn unmade() -> Self {
+        Self { home: TempDir::new().unwrap(), umask: "022" }
+    }
+
     /// The same, with every command run under a umask.
     pub fn with_umask(umask: &'static str) -> Self {
-        let site = Self { home: TempDir::new().unwrap(), umask };
+        let site = Self { umask, ..Self::unmade() };
         site.done(&["init", "--listen", "127.0.0.1:0", "--buffer", "1 MiB"]);
         site
     }
@@ -124,6 +129,12 @@ impl Serving {
             assert!(ended.is_none() && begun.elapsed() < PATIENCE, "{ended:?}: {:#?}", self.log());
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+}
+
+impl Serving {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 }
 

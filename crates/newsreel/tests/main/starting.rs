@@ -1,6 +1,8 @@
 //! A spool that another process has for a moment: server and commands wait for each other instead of failing.
 
 use spool::{Disk, RealDisk};
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -75,4 +77,25 @@ fn a_server_waits_for_a_command_and_not_for_another_server() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("in use by another newsreel process"));
     assert!(Command::new("kill").arg(first.id().to_string()).status().unwrap().success());
     assert!(first.wait().unwrap().success());
+}
+
+/// Whoever was killed holds the lock, and its socket takes connections, until its memory is given back.
+#[test]
+fn a_killed_server_that_has_not_ended_yet_is_waited_for() {
+    let dir = site();
+    let lock = RealDisk::new().lock(&dir.path().join("lock")).unwrap();
+    let socket = UnixListener::bind(dir.path().join("control")).unwrap();
+    let mut serving = newsreel(dir.path(), &["serve"]);
+    let mut log = BufReader::new(serving.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(log.any(|line| line.contains("waiting for it for up to 60 s")), "it did not wait");
+    let mut command = newsreel(dir.path(), &["status", "--json"]);
+    let mut said = BufReader::new(command.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.contains("waiting for it for up to 60 s")), "it did not wait");
+    drop(socket);
+    drop(lock);
+    assert!(log.any(|line| line.contains("listening")));
+    let told = command.wait_with_output().unwrap();
+    assert!(told.status.success());
+    serving.kill().unwrap();
+    serving.wait().unwrap();
 }

@@ -125,7 +125,7 @@ impl Syntax {
     pub fn append(&self, out: &mut Vec<u8>) {
         match self {
             Syntax::Empty => out.extend_from_slice(b"500 Empty command\r\n"),
-            Syntax::UnknownCommand => out.extend_from_slice(b"500 What?\r\n"),
+            Syntax::UnknownCommand => out.extend_from_slice(b"500 Unknown command\r\n"),
             Syntax::UnknownKeyword => out.extend_from_slice(b"501 Unknown keyword\r\n"),
             Syntax::BadOctet => out.extend_from_slice(b"501 Control character in command\r\n"),
             Syntax::BadArguments(verb) => {

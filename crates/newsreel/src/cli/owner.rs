@@ -1,0 +1,70 @@
+//! What to do where the system forbids us a site: it belongs to another user.
+//!
+//! Called where a configuration is read, where a control socket is connected to and where a spool is opened.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Where the names of users stand.
+const USERS_FILE: &str = "/etc/passwd";
+
+/// What to type instead, as the user to whom `path` belongs, or what is nearest to it that can be looked at.
+pub(super) fn advice(path: &Path) -> String {
+    let owner = path.ancestors().find_map(|part| {
+        let part = if part.as_os_str().is_empty() { Path::new(".") } else { part };
+        Some(fs::metadata(part).ok()?.uid())
+    });
+    let user = user_name(owner.unwrap_or_default());
+    format!("it belongs to the user {user}; type: sudo -u {user} {}", command())
+}
+
+/// Refuses root a site that belongs to another user: what root made there its server could not read.
+pub(super) fn refuse_root(data: &Path) -> Result<(), String> {
+    let owner = fs::metadata(data).map_or(0, |data| data.uid());
+    if owner == 0 || !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let user = user_name(owner);
+    Err(format!(
+        "the site {} belongs to the user {user}, whose server could not read what root makes there; type: sudo -u {user} {}",
+        data.display(),
+        command()
+    ))
+}
+
+/// The name of a user, or the number with a hash sign, as `sudo` takes it.
+fn user_name(uid: u32) -> String {
+    let users = fs::read_to_string(USERS_FILE).unwrap_or_default();
+    let name = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    name.unwrap_or_else(|| format!("#{uid}"))
+}
+
+/// The command as it was typed.
+fn command() -> String {
+    let plain = |word: &str| {
+        !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./:,@=+".contains(&b))
+    };
+    let quoted =
+        |word: String| if plain(&word) { word } else { format!("'{}'", word.replace('\'', r"'\''")) };
+    std::env::args_os().map(|word| quoted(word.to_string_lossy().into_owned())).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_have_names_or_numbers() {
+        assert_eq!(user_name(0), "root");
+        assert_eq!(user_name(u32::MAX - 7), format!("#{}", u32::MAX - 7));
+        assert!(
+            advice(Path::new("/no/such/dir/file"))
+                .starts_with("it belongs to the user root; type: sudo -u root ")
+        );
+    }
+}

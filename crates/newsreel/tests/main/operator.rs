@@ -1,0 +1,169 @@
+//! Commands of an operator on a site that is served, whose configuration has a fault, or that belongs to another user.
+
+use crate::clients::{installed, skipped};
+use crate::operated::{Operated, complaints};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output};
+
+/// A user who is not the site's.
+const NOBODY: u32 = 65_534;
+
+fn pid_in(status: &Output) -> u64 {
+    let told: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
+    told["server"]["pid"].as_u64().unwrap_or_else(|| panic!("{}", complaints(status)))
+}
+
+#[test]
+fn a_running_server_can_be_asked_while_the_configuration_has_a_fault() {
+    let site = Operated::new();
+    fs::create_dir(site.dir().join("spool")).unwrap();
+    site.edit(|text| text.replacen("[site]\n", "[site]\ndata = \".\"\n", 1));
+    let serving = site.serve();
+    let right = fs::read_to_string(site.dir().join("newsreel.toml")).unwrap();
+    for fault in [
+        right.replacen("[site]\n", "[site]\nno_such_key = 1\n", 1),
+        right.replacen("durability = ", "durability = \"perhaps\" # ", 1),
+        format!("{right}\n[[peer]]\nname = \"unfinished\n"),
+        right.replacen("[[class]]", "[[clas]]", 1),
+    ] {
+        site.edit(|_| fault);
+        let status = site.run(&["status", "--json"]);
+        assert!(status.status.success(), "{}", complaints(&status));
+        assert_eq!(pid_in(&status), u64::from(serving.pid()));
+        assert!(complaints(&status).contains("newsreel check shows them"), "{}", complaints(&status));
+        let ordered = complaints(&site.run(&["ctl", "reload"]));
+        assert!(ordered.contains("The server runs on with what it read before"), "{ordered}");
+        // What needs the configuration itself still says what is wrong with it.
+        assert_eq!(site.run(&["check"]).status.code(), Some(2));
+    }
+    drop(serving);
+    let status = site.run(&["status"]);
+    assert_eq!(status.status.code(), Some(2));
+    assert!(complaints(&status).contains("did you mean"), "{}", complaints(&status));
+}
+
+#[test]
+fn another_user_is_told_what_to_type() {
+    if !rustix::process::geteuid().is_root() {
+        skipped("(only root can become another user)", false);
+        return;
+    }
+    let site = Operated::new();
+    let as_nobody = |arguments: &[&str]| {
+        let output = site.command(arguments).uid(NOBODY).gid(NOBODY).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?}");
+        complaints(&output)
+    };
+    let expected = |command: &str| {
+        let newsreel = env!("CARGO_BIN_EXE_newsreel");
+        format!("it belongs to the user root; type: sudo -u root {newsreel} {command} --dir ")
+    };
+    let _serving = site.serve();
+    for command in ["status", "ctl reload", "group list"] {
+        let told = as_nobody(&command.split(' ').collect::<Vec<_>>());
+        assert!(told.contains("cannot read ") && told.contains(&expected(command)), "{told}");
+    }
+    // The same where only the socket is closed to others.
+    let open = |path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    open(site.home().to_owned(), 0o755);
+    open(site.dir(), 0o755);
+    open(site.dir().join("newsreel.toml"), 0o644);
+    for command in ["status", "ctl reload"] {
+        let told = as_nobody(&command.split(' ').collect::<Vec<_>>());
+        assert!(told.contains("the control socket ") && told.contains(&expected(command)), "{told}");
+    }
+}
+
+#[test]
+fn root_makes_no_files_that_the_sites_user_cannot_read() {
+    if !rustix::process::geteuid().is_root() {
+        skipped("(only root can give a site away)", false);
+        return;
+    }
+    let site = Operated::new();
+    chown(site.dir(), Some(NOBODY), Some(NOBODY)).unwrap();
+    let refused = site.run(&["group", "add", "local.more"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(complaints(&refused).contains("could not read what root makes there; type: sudo -u "));
+}
+
+#[test]
+fn a_young_site_does_not_foretell() {
+    let site = Operated::new();
+    let article = "From: a@x.example\nPath: x!y\nNewsgroups: local.test\nSubject: s\nMessage-ID: <1@x.example>\n\
+                   Date: 15 Apr 2026 12:00:00 GMT\n\nb\n";
+    site.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1));
+    assert!(site.run_with(&["rnews"], article.as_bytes()).status.success());
+    let _serving = site.serve();
+    let status = site.done(&["status"]);
+    assert!(status.contains("beyond its own bytes: not known yet\n"), "{status}");
+    let class = status.lines().find(|line| line.starts_with("text ")).unwrap();
+    assert!(class.contains("not known yet"), "{status}");
+    let told: serde_json::Value = serde_json::from_str(&site.done(&["status", "--json"])).unwrap();
+    let spool = &told["spool"];
+    assert!(spool["overhead"].is_null() && spool["classes"][0]["stays_secs"].is_null(), "{spool}");
+}
+
+#[test]
+fn groups_are_imported_with_the_times_of_their_creation() {
+    let site = Operated::new();
+    let write = |name: &str, text: &str| {
+        let file = site.home().join(name);
+        fs::write(&file, text).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let active = write("active", "comp.a 0000000005 0000000001 y\ncomp.b 0000000000 0000000001 m\n");
+    let times = write("active.times", "comp.a 700000000 tale@uunet.example\nold.group 5 x\n");
+    site.done(&["group", "import", &active, "--times", &times]);
+    let exported = site.done(&["group", "export", "--times"]);
+    assert!(exported.contains("comp.a 700000000 tale@uunet.example\n"), "{exported}");
+    let serving = site.serve();
+    let mut client = serving.client();
+    assert!(client.ask("LIST ACTIVE.TIMES comp.*").starts_with("215 "));
+    let rows = client.block();
+    assert_eq!(rows[0], "comp.a 700000000 tale@uunet.example");
+    assert!(rows[1].starts_with("comp.b 1") && rows[1].ends_with(" newsreel"), "{rows:?}");
+    // What was exported is read back.
+    let other = Operated::new();
+    let again = write("times", &exported);
+    other.done(&["group", "import", &active, "--times", &again]);
+    assert!(other.done(&["group", "export", "--times"]).contains("comp.a 700000000 tale@uunet.example\n"));
+    let wrong = other.run(&["group", "import", &active, "--times", &active.replace("active", "log")]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn the_certificate_of_a_new_site_has_a_name_and_dates_that_clients_take() {
+    if !installed(&[("openssl", "openssl")]) {
+        return;
+    }
+    let site = Operated::unmade();
+    let init = ["init", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0", "--buffer", "1 MiB"];
+    site.done(&[&init[..], &["--path-identity", "news.example.org"]].concat());
+    let file = site.dir().join("self-signed.crt");
+    let openssl = |arguments: &[&str]| {
+        let output =
+            Command::new("openssl").args(["x509", "-noout", "-in"]).arg(&file).args(arguments).output();
+        let output = output.unwrap();
+        (output.status.success(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(openssl(&["-subject"]).1.trim(), "subject=CN = news.example.org");
+    for (check, name) in [
+        ("-checkhost", "news.example.org"),
+        ("-checkhost", "localhost"),
+        ("-checkip", "127.0.0.1"),
+        ("-checkip", "::1"),
+    ] {
+        let told = openssl(&[check, name]).1;
+        assert!(told.contains("does match"), "{told}");
+    }
+    let days = |days: u32| openssl(&["-checkend", &(days * 86_400).to_string()]).0;
+    assert!(days(0) && days(800) && !days(825), "{}", openssl(&["-dates"]).1);
+    let begins = openssl(&["-startdate", "-dateopt", "iso_8601"]).1;
+    let now =
+        Command::new("date").args(["-u", "-d", "2 hours ago", "+notBefore=%Y-%m-%d %H:%M:%SZ"]).output();
+    let two_hours_ago = String::from_utf8(now.unwrap().stdout).unwrap();
+    assert!(begins > two_hours_ago, "{begins}");
+}
