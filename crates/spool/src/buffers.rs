@@ -32,6 +32,8 @@ pub struct BufferState {
     pub config: BufferConfig,
     /// The class that it belongs to.
     pub class: String,
+    /// Bytes of it that hold articles when it is full.
+    pub area_bytes: u64,
     /// Bytes between its oldest living article and its write position; 0: it holds none.
     pub used_bytes: u64,
     /// Arrival of its oldest living article, Unix seconds.
@@ -65,6 +67,7 @@ impl Spool {
             all.push(BufferState {
                 config: BufferConfig { size_bytes: v.file_bytes(), ..config.clone() },
                 class: class.unwrap_or_default(),
+                area_bytes: v.area(),
                 used_bytes: oldest.map_or(0, |r| v.head().saturating_sub(r.place)),
                 oldest_arrival: oldest.map(|r| u64::from(r.arrived)),
             });

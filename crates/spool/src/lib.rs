@@ -17,6 +17,7 @@ pub mod config;
 mod crc;
 mod disk;
 mod error;
+mod estimate;
 mod expire;
 pub mod explain;
 mod fence;
@@ -58,6 +59,7 @@ pub use config::{
 };
 pub use disk::{CrashKind, Disk, DiskFile, FileSystem, Mapping, Open, RealDisk, SimDisk};
 pub use error::{ReadError, SpoolError, Trouble, TroubleKind};
+pub use estimate::{Candidate, Estimator};
 pub use expire::ExpireReport;
 pub use groups::{Flag, Group, GroupChange, GroupId, GroupTable, Marks, NewGroup};
 pub use history::{Reservation, Reservations};

@@ -533,6 +533,12 @@ impl Spool {
         self.writer.lock().folds.rules.ask_verdict()
     }
 
+    /// How many of these articles are still stored.
+    pub fn count_living(&self, tokens: &[Token]) -> u64 {
+        let volumes = self.shared.volumes.load();
+        tokens.iter().filter(|token| volumes.is_alive(token)).count() as u64
+    }
+
     /// Name of a volume, for a token's text form.
     pub fn volume_name(&self, volume: u16) -> Option<String> {
         self.shared.volumes.load().get(volume).map(|v| v.name().to_owned())

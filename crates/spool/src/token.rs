@@ -98,6 +98,21 @@ impl Token {
         b
     }
 
+    /// The binary form as hexadecimal digits.
+    pub fn to_hex(&self) -> String {
+        self.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Reads what [`Token::to_hex`] wrote.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let mut bytes = [0; Self::BYTES];
+        (text.len() == 2 * Self::BYTES).then_some(())?;
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        Self::from_bytes(&bytes)
+    }
+
     /// Reads the binary form; `None` for an unknown method.
     pub fn from_bytes(b: &[u8; Self::BYTES]) -> Option<Self> {
         let [method, class, v0, v1, p @ ..] = *b;
@@ -125,6 +140,8 @@ mod tests {
     fn binary_form_round_trips() {
         let t = Token { method: MethodKind::Cnfs, class: 7, volume: 300, place: 0x1e_024d_a800 };
         assert_eq!(Token::from_bytes(&t.to_bytes()), Some(t));
+        assert_eq!(Token::from_hex(&t.to_hex()), Some(t));
+        assert_eq!(Token::from_hex(&t.to_hex()[1..]), None);
         let mut b = t.to_bytes();
         b[0] = 99;
         assert_eq!(Token::from_bytes(&b), None);

@@ -410,7 +410,10 @@ pub(super) enum ImportCommand {
         twice: the second run brings what arrived since.\n\n\
         Articles keep their numbers in groups that have given out none here, so that readers' .newsrc files stay right; \
         elsewhere they get new ones. Works with and without a running server. What is here already counts as a \
-        duplicate, so an import that was interrupted is simply run again."
+        duplicate, so an import that was interrupted is simply run again.\n\n\
+        Before anything is filed, what the articles need is compared with what their classes have room for; \
+        at the end it says how many are still there. Exit code 1 if some are not, and with --dry-run if \
+        some would not be."
     )]
     #[command(after_long_help = "Examples:\n  newsreel import inn --dry-run /etc/news\n  \
         newsreel import inn /etc/news\n  newsreel import inn /var/lib/news/active /mnt/cycbuffs/*\n  \

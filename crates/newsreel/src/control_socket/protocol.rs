@@ -86,6 +86,11 @@ pub enum Request {
     /// (`group:number` words with a space between, a number of 0 for a new one) and its wire format. Answered by one
     /// [`Reply::Imported`].
     Import,
+    /// How many of the articles that were imported are still stored; answered by [`Reply::Count`].
+    CountLiving {
+        /// The tokens of [`ImportResult`].
+        tokens: Vec<String>,
+    },
     /// Let groups go on behind another server's numbers; answered by nothing but [`Reply::Done`].
     RaiseHigh {
         /// Names and high water marks.
@@ -141,6 +146,9 @@ pub struct BufferRow {
     pub path: String,
     /// Its size in bytes.
     pub size_bytes: u64,
+    /// Bytes of it that hold articles when it is full.
+    #[serde(default)]
+    pub area_bytes: u64,
     /// Its block in bytes.
     pub block_bytes: u32,
     /// Bytes between its oldest article and its write position.
@@ -223,6 +231,8 @@ pub enum Reply {
     },
     /// What became of the articles of [`Request::Import`], in order.
     Imported(Vec<ImportResult>),
+    /// The answer to [`Request::CountLiving`].
+    Count(u64),
     /// The request was not understood or could not be carried out.
     Error(String),
     /// The last line of an answer.
@@ -249,6 +259,9 @@ pub enum Disposition {
 pub struct ImportResult {
     /// What became of it.
     pub outcome: ImportOutcome,
+    /// Where it is stored, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
     /// Why, in words, if it was rejected or is to be tried later.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,

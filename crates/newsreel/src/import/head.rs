@@ -44,6 +44,23 @@ pub(crate) struct Head<'a> {
     pub message_id: &'a [u8],
     /// `group`, number; in the order of Xref.
     pub places: Vec<(&'a [u8], u64)>,
+    pub newsgroups: &'a [u8],
+    pub from: &'a [u8],
+    pub path: &'a [u8],
+    pub expires: &'a [u8],
+    /// All header lines.
+    pub lines: &'a [u8],
+}
+
+/// Length in wire format of an article of which `stored` is the beginning; `stored_bytes` is all of it, 0 if
+/// that is known to be here.
+pub(crate) fn wire_bytes(stored: &[u8], stored_bytes: u64) -> u64 {
+    match (is_wire(stored), stored_bytes) {
+        (true, 0) => stored.len() as u64,
+        (true, bytes) => bytes,
+        // A line end becomes two bytes.
+        (false, bytes) => bytes.max(stored.len() as u64) + memchr::memchr_iter(b'\n', stored).count() as u64,
+    }
 }
 
 /// Whether `begun` holds the whole head.
@@ -52,11 +69,17 @@ pub(crate) fn is_whole(begun: &[u8]) -> bool {
 }
 
 /// Reads the head of an article, in wire format or with LF.
-pub(crate) fn read(begun: &[u8]) -> Head<'_> {
+pub(crate) fn read<'a>(begun: &'a [u8]) -> Head<'a> {
     let mut head = Head::default();
     let end = [&b"\n\n"[..], b"\n\r\n"].iter().filter_map(|blank| memchr::memmem::find(begun, blank)).min();
     let lines = end.and_then(|end| begun.get(..=end)).unwrap_or(begun);
+    head.lines = lines;
     for (name, value) in Headers::of(lines) {
+        let first = |field: &mut &'a [u8]| {
+            if field.is_empty() {
+                *field = value.trim_ascii();
+            }
+        };
         if name.eq_ignore_ascii_case(b"Xref") {
             let words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
             // The first word is the server's name.
@@ -67,6 +90,14 @@ pub(crate) fn read(begun: &[u8]) -> Head<'_> {
             }
         } else if name.eq_ignore_ascii_case(b"Message-ID") {
             head.message_id = value.trim_ascii();
+        } else if name.eq_ignore_ascii_case(b"Newsgroups") {
+            first(&mut head.newsgroups);
+        } else if name.eq_ignore_ascii_case(b"From") {
+            first(&mut head.from);
+        } else if name.eq_ignore_ascii_case(b"Path") {
+            first(&mut head.path);
+        } else if name.eq_ignore_ascii_case(b"Expires") {
+            first(&mut head.expires);
         }
     }
     head

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::io;
 
 use md5::{Digest, Md5};
-use spool::Progress;
+use netnews::date;
+use spool::{Candidate, Criteria, Estimator, Progress};
 
 use super::head;
 use super::order::Numbered;
@@ -26,11 +27,18 @@ pub(crate) struct Plan {
     pub unnumbered: Vec<u32>,
     /// Those in no wanted group.
     pub unwanted: u64,
+    /// For each article its class and the bytes it takes there, where a rule chooses one for it.
+    weights: Vec<Option<(u8, u32)>>,
 }
 
 impl Plan {
     /// Looks at all articles of `inn`; those in no group of `wanted` are left out.
-    pub fn make(inn: &Inn, wanted: Option<&Groups>, progress: &dyn Progress) -> io::Result<Self> {
+    pub fn make(
+        inn: &Inn,
+        wanted: Option<&Groups>,
+        estimator: &Estimator,
+        progress: &dyn Progress,
+    ) -> io::Result<Self> {
         let mut plan = Self::default();
         let mut ids: HashMap<Vec<u8>, Option<u32>> = HashMap::new();
         let mut begun = Vec::new();
@@ -50,6 +58,14 @@ impl Plan {
             plan.numbered.push(arrival(inn, item, head.message_id));
             *left_out = !head.places.is_empty() && plan.numbered.of(at as u32).is_empty();
             plan.unwanted += u64::from(*left_out);
+            let arrived = plan.numbered.arrived.last().copied().unwrap_or(0);
+            plan.weights.push(weigh(
+                estimator,
+                &head,
+                wanted,
+                head::wire_bytes(&begun, item.bytes.into()),
+                arrived,
+            ));
             progress.step(at as u64);
         }
         progress.finish();
@@ -57,6 +73,12 @@ impl Plan {
         let wanted = order.filter(|article| left_out.get(*article as usize) == Some(&false));
         (plan.order, plan.unnumbered) = wanted.partition(|article| !plan.numbered.of(*article).is_empty());
         Ok(plan)
+    }
+
+    /// The bytes that an article takes, if it is stored in this class.
+    pub fn weight(&self, article: u32, class: usize) -> Option<u64> {
+        let (chosen, bytes) = (*self.weights.get(article as usize)?)?;
+        (usize::from(chosen) == class).then_some(u64::from(bytes))
     }
 
     fn group(
@@ -87,6 +109,37 @@ impl Plan {
             out.extend_from_slice(format!(":{number} ").as_bytes());
         }
     }
+}
+
+/// The class that the rules choose for an article, and what it takes there.
+fn weigh(
+    estimator: &Estimator,
+    head: &head::Head<'_>,
+    wanted: Option<&Groups>,
+    wire_bytes: u64,
+    arrived: u32,
+) -> Option<(u8, u32)> {
+    let named: Vec<&[u8]> = match head.places.as_slice() {
+        [] => head.newsgroups.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect(),
+        places => places.iter().map(|(name, _)| *name).collect(),
+    };
+    let carried = named.into_iter().filter(|name| wanted.is_none_or(|wanted| wanted.matches(name)));
+    let groups: Vec<&str> = carried.filter_map(|name| std::str::from_utf8(name).ok()).collect();
+    let expires = date::parse(head.expires).map(|expires| expires.saturating_sub(i64::from(arrived)));
+    let candidate = Candidate {
+        groups: &groups,
+        wire_bytes,
+        criteria: Criteria {
+            from: head.from,
+            path: head.path,
+            head: head.lines,
+            verdict: None,
+            origin: "import",
+        },
+        expires_in_secs: expires.map(|secs| u64::try_from(secs).unwrap_or(0)),
+    };
+    let (class, bytes) = estimator.place(&candidate)?;
+    Some((u8::try_from(class).ok()?, u32::try_from(bytes).ok()?))
 }
 
 /// When an article arrived: by history if that was read, else by its own file.

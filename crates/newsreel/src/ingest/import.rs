@@ -98,6 +98,10 @@ fn places(table: &GroupTable, places: &[u8], start: usize, drafts: &mut Drafts<'
 }
 
 fn result(disposition: &Disposition, trouble: &str) -> ImportResult {
+    let token = match disposition {
+        Disposition::Accepted(token) => Some(token.to_hex()),
+        _ => None,
+    };
     let (outcome, reason) = match disposition {
         Disposition::Accepted(_) => (ImportOutcome::Filed, String::new()),
         Disposition::Rejected(Reject::Duplicate) => (ImportOutcome::Duplicate, String::new()),
@@ -105,5 +109,5 @@ fn result(disposition: &Disposition, trouble: &str) -> ImportResult {
         Disposition::Rejected(reject) => (ImportOutcome::Rejected, reject.to_string()),
         Disposition::TryLater => (ImportOutcome::TryLater, trouble.to_owned()),
     };
-    ImportResult { outcome, reason }
+    ImportResult { outcome, token, reason }
 }

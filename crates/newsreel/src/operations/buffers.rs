@@ -24,6 +24,7 @@ pub fn list(spool: &Spool, sink: &mut Sink<'_>) -> bool {
                     class: b.class,
                     path: b.config.path.display().to_string(),
                     size_bytes: b.config.size_bytes,
+                    area_bytes: b.area_bytes,
                     block_bytes: b.config.block_bytes,
                     used_bytes: b.used_bytes,
                     retired: b.config.retired,

@@ -41,6 +41,11 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::Verify => care::verify(spool, sink),
         Request::Repair { dry_run } => care::repair(spool, *dry_run, sink),
         Request::Expire { dry_run } => expire::expire(spool, *dry_run, sink),
+        Request::CountLiving { tokens } => {
+            let tokens: Vec<spool::Token> = tokens.iter().filter_map(|t| spool::Token::from_hex(t)).collect();
+            sink(Reply::Count(spool.count_living(&tokens)));
+            true
+        }
         Request::RaiseHigh { marks } => groups::raise_high(spool, marks, sink),
         Request::BufferList => buffers::list(spool, sink),
         Request::Ping

@@ -26,10 +26,10 @@ fn refused(dir: &Path, arguments: &[&str]) -> String {
 }
 
 /// A served site; killed when dropped.
-struct Served(Child);
+pub struct Served(Child);
 
 impl Served {
-    fn start(dir: &Path) -> (Self, std::net::SocketAddr) {
+    pub fn start(dir: &Path) -> (Self, std::net::SocketAddr) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
         let child = command.args(["serve", "--dir"]).arg(dir).stderr(Stdio::null()).spawn().unwrap();
         let served = Self(child);
@@ -45,7 +45,7 @@ impl Served {
         panic!("the server does not answer");
     }
 
-    fn stop(mut self) {
+    pub fn stop(mut self) {
         kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
         assert!(self.0.wait().unwrap().success());
     }

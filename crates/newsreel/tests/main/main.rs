@@ -18,6 +18,7 @@ mod fail2ban;
 mod feeding;
 mod guessing;
 mod hidden;
+mod importing;
 mod layers;
 mod link;
 mod lists;

@@ -2,13 +2,14 @@
 
 mod feed;
 mod groups;
+mod room;
 mod tally;
 mod target;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-use spool::Progress;
+use spool::{Estimator, Progress};
 
 use super::args::{ImportCommand, InnOptions, Where};
 use super::bar::Bar;
@@ -17,6 +18,7 @@ use crate::config::{Config, Groups};
 use crate::import::plan::Plan;
 use crate::import::site::Inn;
 use feed::Feed;
+use room::ClassRoom;
 use tally::Tally;
 use target::Target;
 
@@ -35,8 +37,9 @@ fn inn(options: &InnOptions, at: &Where) -> Result<(), Failure> {
     }
     inn.found.notes.iter().for_each(|note| complain(format_args!("newsreel: {note}")));
     let bar = Bar::new();
-    let plan =
-        Plan::make(&inn, wanted.as_ref(), &bar).map_err(|error| Failure::Problem(error.to_string()))?;
+    let estimator = Estimator::new(&config.spool_config())?;
+    let plan = Plan::make(&inn, wanted.as_ref(), &estimator, &bar)
+        .map_err(|error| Failure::Problem(error.to_string()))?;
     let mut target = Target::new(&config, options.dry_run)?;
     let mut tally = Tally {
         dry_run: options.dry_run,
@@ -45,9 +48,14 @@ fn inn(options: &InnOptions, at: &Where) -> Result<(), Failure> {
         ..Tally::default()
     };
     tally.skip("in no group that is wanted", plan.unwanted);
+    tally.room = room::compare(&config, &plan, &mut target)?;
+    warn_of_room(&tally.room, options)?;
     let began = Instant::now();
     let result = run(options, wanted.as_ref(), &config, &inn, &plan, &mut target, &mut tally);
     bar.finish();
+    if result.is_ok() {
+        count_what_stays(&config, &mut target, &mut tally)?;
+    }
     target.close()?;
     tally.seconds = began.elapsed().as_secs_f64();
     if options.json {
@@ -55,7 +63,34 @@ fn inn(options: &InnOptions, at: &Where) -> Result<(), Failure> {
     } else {
         tally.lines(began.elapsed()).iter().try_for_each(say)?;
     }
-    result
+    // What was asked for was not done, and the lines say so.
+    result.and(if tally.displaced > 0 { Err(Failure::Told) } else { Ok(()) })
+}
+
+/// Says before anything is filed what there is room for.
+fn warn_of_room(rooms: &[ClassRoom], options: &InnOptions) -> Result<(), Failure> {
+    if !options.json {
+        rooms.iter().try_for_each(|room| say(room.line()))?;
+    }
+    if rooms.iter().any(|room| !room.fits()) {
+        eprintln!(
+            "newsreel: not everything has room; make it first (newsreel buffer grow, newsreel buffer add): \
+             what is displaced counts as known for a while, and is not imported again"
+        );
+    }
+    Ok(())
+}
+
+/// Counts which of the imported articles are still there; for a dry run it is estimated.
+fn count_what_stays(config: &Config, target: &mut Target, tally: &mut Tally) -> Result<(), Failure> {
+    let filed = std::mem::take(&mut tally.filed);
+    let stays = match tally.dry_run {
+        true => tally.room.iter().map(|room| room.staying).sum(),
+        false => tally.imported - filed.len() as u64 + room::count_living(config, &filed, target)?,
+    };
+    tally.still_there = stays.min(tally.imported);
+    tally.displaced = tally.imported - tally.still_there;
+    Ok(())
 }
 
 fn run(

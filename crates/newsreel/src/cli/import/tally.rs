@@ -6,7 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::super::complain;
+use spool::{MethodKind, Token};
+
 use super::super::table::grouped;
+use super::room::ClassRoom;
 use crate::control_socket::protocol::{ImportOutcome, ImportResult};
 
 /// Examples told of each reason at most.
@@ -19,6 +22,14 @@ pub(super) struct Tally {
     /// Filed, and of these with a new number in some group.
     pub imported: u64,
     pub renumbered: u64,
+    /// Of these, those that are still there at the end, and those that later ones have displaced. In a dry
+    /// run as estimated.
+    pub still_there: u64,
+    pub displaced: u64,
+    /// What the classes were asked for, and have.
+    pub room: Vec<ClassRoom>,
+    #[serde(skip)]
+    pub filed: Vec<Token>,
     pub duplicates: u64,
     pub damaged: u64,
     /// Not taken, by reason.
@@ -44,6 +55,9 @@ impl Tally {
         match result.outcome {
             ImportOutcome::Filed => {
                 self.imported += 1;
+                let token = result.token.as_deref().and_then(Token::from_hex);
+                // A class that keeps nothing is not asked for it.
+                self.filed.extend(token.filter(|token| token.method != MethodKind::Trash));
                 self.renumbered += u64::from(renumbered);
             }
             ImportOutcome::Duplicate => self.duplicates += 1,
@@ -68,6 +82,16 @@ impl Tally {
             format!(" in {seconds:.1} s, {} a second", grouped((self.imported as f64 / seconds) as u64))
         };
         let mut lines = vec![format!("{verb} {}{rate}", articles(self.imported))];
+        if self.displaced > 0 {
+            let (there, gone) = (grouped(self.still_there), grouped(self.displaced));
+            lines.push(match self.dry_run {
+                true => format!(
+                    "of these about {there} would still be there at the end, and {gone} \
+                    displaced by later ones"
+                ),
+                false => format!("of these {there} are still there; {gone} were displaced by later ones"),
+            });
+        }
         if self.groups_kept + self.groups_renumbered > 0 {
             lines.push(format!(
                 "numbers: kept in {}, new in {}; {} with a new number",

@@ -125,7 +125,9 @@ fn send(control: &mut Control, articles: &[Imported<'_>]) -> Result<Vec<ImportRe
 fn judge(article: &Imported<'_>) -> ImportResult {
     let judged = Article::parse(article.wire).and_then(|article| article.required());
     match judged {
-        Ok(()) => ImportResult { outcome: ImportOutcome::Filed, reason: String::new() },
-        Err(malformed) => ImportResult { outcome: ImportOutcome::Rejected, reason: malformed.to_string() },
+        Ok(()) => ImportResult { outcome: ImportOutcome::Filed, token: None, reason: String::new() },
+        Err(malformed) => {
+            ImportResult { outcome: ImportOutcome::Rejected, token: None, reason: malformed.to_string() }
+        }
     }
 }

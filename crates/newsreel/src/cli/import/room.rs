@@ -1,0 +1,127 @@
+//! Whether what is to be imported has room: compared before, and counted after.
+//!
+//! In cyclic buffers the newest articles displace the oldest, so an import that is larger than its class's
+//! buffers keeps only its end. Called by `import`.
+
+use serde::Serialize;
+use spool::{Disk, RealDisk, Token};
+
+use super::super::Failure;
+use super::super::table::grouped;
+use super::target::Target;
+use crate::config::units::about_size;
+use crate::config::{Class, Compression, Config, Method};
+use crate::control_socket::protocol::{Reply, Request};
+use crate::import::plan::Plan;
+
+/// Tokens asked about in one request.
+const TOKENS_PER_REQUEST: usize = 100_000;
+
+/// What an import asks of one class.
+#[derive(Debug, Serialize)]
+pub(super) struct ClassRoom {
+    pub class: String,
+    pub articles: u64,
+    /// What they take, before compression.
+    pub needed_bytes: u64,
+    /// What the class holds when it is full; absent: not known.
+    pub capacity_bytes: Option<u64>,
+    /// Articles that would still be there at the end, about.
+    pub staying: u64,
+    #[serde(skip)]
+    compressed: bool,
+}
+
+impl ClassRoom {
+    /// Whether all have room.
+    pub fn fits(&self) -> bool {
+        self.staying == self.articles
+    }
+
+    pub fn line(&self) -> String {
+        let Self { class, articles, needed_bytes, .. } = self;
+        let before = if self.compressed { " before compression" } else { "" };
+        let head = format!(
+            "class {class}: {} articles need {}{before}",
+            grouped(*articles),
+            about_size(*needed_bytes)
+        );
+        match self.capacity_bytes {
+            None => head,
+            Some(0) => format!("class {class}: {} articles, of which it keeps nothing", grouped(*articles)),
+            Some(bytes) if self.fits() => format!("{head}, it has room for {}", about_size(bytes)),
+            Some(bytes) => format!(
+                "{head}, but it has room for {} only: about {} would stay, the newest",
+                about_size(bytes),
+                grouped(self.staying)
+            ),
+        }
+    }
+}
+
+/// Compares a plan with the classes that the rules choose for its articles.
+pub(super) fn compare(config: &Config, plan: &Plan, target: &mut Target) -> Result<Vec<ClassRoom>, Failure> {
+    let mut areas: Vec<(String, u64)> = Vec::new();
+    target.ask(config, &Request::BufferList, &mut |reply| {
+        if let Reply::Buffer(row) = reply
+            && !row.retired
+        {
+            areas.push((row.class, row.area_bytes));
+        }
+    })?;
+    let mut rooms = Vec::new();
+    for (number, class) in config.classes.iter().enumerate() {
+        let order = plan.order.iter().chain(&plan.unnumbered);
+        let bytes: Vec<u64> = order.filter_map(|article| plan.weight(*article, number)).collect();
+        if bytes.is_empty() {
+            continue;
+        }
+        let capacity_bytes = capacity(class, &areas);
+        let mut left = capacity_bytes.unwrap_or(u64::MAX);
+        let fits = |bytes: &&u64| {
+            let rest = left.checked_sub(**bytes);
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        };
+        let staying = match class.method {
+            // Nothing is meant to.
+            Method::Trash => bytes.len(),
+            _ => bytes.iter().rev().take_while(fits).count(),
+        };
+        let staying = staying as u64;
+        rooms.push(ClassRoom {
+            class: class.name.clone(),
+            articles: bytes.len() as u64,
+            needed_bytes: bytes.iter().sum(),
+            capacity_bytes,
+            staying,
+            compressed: class.compress == Compression::Zstd,
+        });
+    }
+    Ok(rooms)
+}
+
+/// What a class holds when it is full.
+fn capacity(class: &Class, areas: &[(String, u64)]) -> Option<u64> {
+    match class.method {
+        Method::Cnfs => Some(areas.iter().filter(|(of, _)| *of == class.name).map(|(_, bytes)| bytes).sum()),
+        Method::Memory => Some(class.size),
+        Method::Trash => Some(0),
+        Method::AppendOnly if class.files_max > 0 => Some(class.file_size.saturating_mul(class.files_max)),
+        _ => Some(RealDisk::new().file_system(&class.path).ok()?.free_bytes),
+    }
+}
+
+/// How many of the articles that were filed are still there.
+pub(super) fn count_living(config: &Config, filed: &[Token], target: &mut Target) -> Result<u64, Failure> {
+    let mut living = 0;
+    for tokens in filed.chunks(TOKENS_PER_REQUEST) {
+        let tokens = tokens.iter().map(Token::to_hex).collect();
+        target.ask(config, &Request::CountLiving { tokens }, &mut |reply| {
+            if let Reply::Count(count) = reply {
+                living += count;
+            }
+        })?;
+    }
+    Ok(living)
+}

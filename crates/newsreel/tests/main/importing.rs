@@ -1,0 +1,120 @@
+//! An import that is larger than its buffers: compared before, counted after, in a dry run, through a server
+//! and without one.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+use crate::buffers::Served;
+
+/// Articles of the other server.
+const ARTICLES: u64 = 400;
+
+/// A directory as INN's tradspool has it, with its active file.
+fn inn(dir: &Path) {
+    let group = dir.join("articles/inn/a");
+    fs::create_dir_all(&group).unwrap();
+    for n in 1..=ARTICLES {
+        let head = format!(
+            "Path: inn.example!not-for-mail\nFrom: a@b.example\nNewsgroups: inn.a\nSubject: s \
+             {n}\nMessage-ID: <{n}@inn.example>\n\
+             Date: 21 Nov 2026 05:00:00 GMT\nXref: inn.example inn.a:{n}\n"
+        );
+        fs::write(group.join(n.to_string()), format!("{head}\n{}", "seven b\n".repeat(500))).unwrap();
+    }
+    fs::write(dir.join("active"), "inn.a 0000000400 0000000001 y\n").unwrap();
+}
+
+fn newsreel(site: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
+    command.args(arguments).env_remove("NEWSREEL_CONFIG").arg("--dir").arg(site).output().unwrap()
+}
+
+fn site(home: &Path, name: &str, buffer: &str) -> std::path::PathBuf {
+    let dir = home.join(name);
+    let made = newsreel(&dir, &["init", "--listen", "127.0.0.1:0", "--buffer", buffer]);
+    assert!(made.status.success(), "{made:?}");
+    dir
+}
+
+/// What an import says as JSON, and its exit code.
+fn import(site: &Path, options: &[&str], from: &Path) -> (serde_json::Value, Option<i32>) {
+    let from = from.to_str().unwrap();
+    let output = newsreel(site, &[&["import", "inn", from, "--json"], options].concat());
+    let told = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    (told, output.status.code())
+}
+
+/// Articles that can be read in the group.
+fn living(site: &Path) -> u64 {
+    let output = newsreel(site, &["group", "list", "inn.a", "--json"]);
+    let groups: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    groups[0]["count"].as_u64().unwrap()
+}
+
+#[test]
+fn too_small_buffers_are_noticed_before_and_counted_after() {
+    let home = TempDir::new().unwrap();
+    let from = home.path().join("inn");
+    inn(&from);
+    let small = site(home.path(), "small", "256 KiB");
+    // Seen from afar: 400 articles of some 4.8 KB each, in 512 KiB.
+    let (dry, code) = import(&small, &["--dry-run"], &from);
+    assert_eq!((dry["imported"].as_u64(), code), (Some(ARTICLES), Some(1)), "{dry}");
+    let expected = dry["still_there"].as_u64().unwrap();
+    assert!((60..130).contains(&expected), "{dry}");
+    assert_eq!(dry["displaced"].as_u64().unwrap() + expected, ARTICLES);
+    let room = &dry["room"][0];
+    assert_eq!((room["class"].as_str(), room["articles"].as_u64()), (Some("text"), Some(ARTICLES)));
+    assert!(room["needed_bytes"].as_u64() > Some(3 * room["capacity_bytes"].as_u64().unwrap()), "{dry}");
+    assert_eq!(newsreel(&small, &["group", "list", "inn.a", "--json"]).stdout, b"[]\n");
+
+    // In words, before anything is filed; then what became of it.
+    let output = newsreel(&small, &["import", "inn", from.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let warned = String::from_utf8(output.stderr).unwrap();
+    let there = living(&small);
+    assert!(there.abs_diff(expected) * 10 < there * 3, "{there} of {expected}");
+    let before = said.find("class text: 400 articles need 1.8").unwrap_or_else(|| panic!("{said}"));
+    let after = said.find("imported 400 articles").unwrap_or_else(|| panic!("{said}"));
+    assert!(before < after && said.contains("but it has room for "), "{said}");
+    let counted =
+        format!("of these {there} are still there; {} were displaced by later ones", ARTICLES - there);
+    assert!(said.contains(&counted), "{counted}: {said}");
+    assert!(warned.contains("not everything has room; make it first (newsreel buffer grow"), "{warned}");
+
+    // The same through a server.
+    let served = site(home.path(), "served", "256 KiB");
+    let (server, _) = Served::start(&served);
+    let (told, code) = import(&served, &[], &from);
+    assert_eq!((told["imported"].as_u64(), code), (Some(ARTICLES), Some(1)), "{told}");
+    assert_eq!(told["still_there"].as_u64(), Some(living(&served)), "{told}");
+    assert_eq!(told["displaced"].as_u64(), Some(ARTICLES - living(&served)), "{told}");
+    server.stop();
+}
+
+#[test]
+fn where_there_is_room_all_are_still_there() {
+    let home = TempDir::new().unwrap();
+    let from = home.path().join("inn");
+    inn(&from);
+    let large = site(home.path(), "large", "2 MiB");
+    let (dry, code) = import(&large, &["--dry-run"], &from);
+    assert_eq!((dry["displaced"].as_u64(), code), (Some(0), Some(0)), "{dry}");
+    let (told, code) = import(&large, &[], &from);
+    assert_eq!((told["still_there"].as_u64(), code), (Some(ARTICLES), Some(0)), "{told}");
+    assert_eq!(living(&large), ARTICLES);
+    // What rules throw away is no surprise.
+    let trash = site(home.path(), "trash", "256 KiB");
+    let file = trash.join("newsreel.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    let class = "[[class]]\nname = \"none\"\nmethod = \"trash\"\n\n[[rule]]\nclass = \"none\"\ngroups = \
+        \"inn.*\"\n\n";
+    fs::write(&file, text.replacen("[[rule]]", &format!("{class}[[rule]]"), 1)).unwrap();
+    let (told, code) = import(&trash, &[], &from);
+    assert_eq!((told["displaced"].as_u64(), code), (Some(0), Some(0)), "{told}");
+    assert_eq!(told["room"][0]["class"], "none");
+}
