@@ -1,3 +1,4 @@
+# make build    compile the binary, target/release/newsreel
 # make run      build and serve a site in ./run (readers and peers: 127.0.0.1:1119)
 # make test     every test
 # make check    format, lints, tidy, stale pages: what must hold before a commit
@@ -12,12 +13,13 @@
 # make lab-flat     the same figures on a small and on a huge spool (needs 15 GB of disk)
 # make fuzz     every fuzz target for FUZZ_SECONDS each (needs the nightly toolchain)
 # make docs     make docs/config.md anew from the table of keys
-# make install  put the binary, and on Linux the systemd unit, below PREFIX
+# make install  put the binary that `make build` made, manuals, and on Linux the systemd unit below PREFIX
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 RUN_DIR ?= run
+BINARY = $(or $(CARGO_TARGET_DIR),target)/release/newsreel
 LAB_ROUNDS ?= 50
 LAB_DIR ?= /tmp/newsreel-lab
 CORPUS ?= ../shared/corpus
@@ -30,7 +32,7 @@ FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverag
 .PHONY: run build test check soak fuzz bench bench-spool docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn
 
 run: build
-	@exec $(or $(CARGO_TARGET_DIR),target)/release/newsreel up --dir $(RUN_DIR)
+	@exec $(BINARY) up --dir $(RUN_DIR)
 
 build:
 	$(CARGO) build --release --locked -p newsreel
@@ -74,7 +76,11 @@ docs:
 	$(CARGO) run --quiet -p newsreel -- docs > docs/config.md.new
 	mv docs/config.md.new docs/config.md
 
-install: build
-	install -D -m 755 $(or $(CARGO_TARGET_DIR),target)/release/newsreel $(DESTDIR)$(PREFIX)/bin/newsreel
+# Compiles nothing, so that root needs no cargo.
+install:
+	@[ -x $(BINARY) ] || { echo 'there is no $(BINARY); run "make build" first, as a user who has cargo' >&2; exit 1; }
+	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/newsreel
+	install -d $(DESTDIR)$(PREFIX)/share/doc/newsreel
+	cp -R README.md CHANGELOG.md docs/config.md packaging $(DESTDIR)$(PREFIX)/share/doc/newsreel
 	[ "$$(uname)" != Linux ] || \
 	  { install -d $(DESTDIR)/etc/systemd/system && sed 's|/usr/bin/newsreel|$(PREFIX)/bin/newsreel|' packaging/newsreel.service > $(DESTDIR)/etc/systemd/system/newsreel.service; }
