@@ -88,6 +88,7 @@ pub(crate) fn relayable(
 mod tests {
     use super::*;
     use crate::config::{Groups, Peer};
+    use std::sync::Arc;
 
     const NOW: i64 = 1_780_000_000;
 
@@ -141,7 +142,7 @@ mod tests {
             ("Distribution: \r\n", "usa", "usa", Ok(()), Ok(())),
         ] {
             let head = format!("Path: a!b\r\n{header}Date: {}", date(0));
-            let origin = Origin::peer("me.example", 0, &peer(from_peer), "192.0.2.1");
+            let origin = Origin::peer("me.example", &peer(from_peer), Arc::default(), "192.0.2.1");
             assert_eq!(judged(&head, &origin, None, site), expected, "{header} {site} {from_peer}");
             for origin in [Origin::batch("me.example"), Origin::injected("192.0.2.1", Vec::new())] {
                 assert_eq!(judged(&head, &origin, None, site), expected_of_batch, "{header} {site}");

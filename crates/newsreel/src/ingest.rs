@@ -23,6 +23,7 @@ use crate::checks::{self, Policy};
 use crate::config::Config;
 use crate::control_socket::protocol;
 use crate::site::{Counters, add, unix_now};
+use arc_swap::ArcSwap;
 use drafts::{Draft, Drafts};
 use netnews::article::Headers;
 use netnews::nntp::wire;
@@ -78,13 +79,38 @@ struct Considered<'a> {
     epoch: u64,
 }
 
-/// Files articles in the spool.
-pub struct Filer {
+/// What the configuration says of filing; as of one moment.
+struct Rules {
     config: Arc<Config>,
-    spool: Arc<Spool>,
     policy: Policy,
     /// Whether a storage rule asks for a verdict; else nobody looks into bodies.
     asks_verdict: bool,
+}
+
+impl Rules {
+    fn of(config: Arc<Config>) -> Self {
+        let asks_verdict = config.rules.iter().any(|rule| rule.verdict.is_some());
+        Self { policy: Policy::of(&config), config, asks_verdict }
+    }
+
+    /// Whether the article is taken, and the groups it is filed in.
+    fn judge(
+        &self,
+        origin: &Origin,
+        article: &Article<'_>,
+        table: &GroupTable,
+        now: i64,
+        groups: &mut Vec<GroupId>,
+    ) -> Result<(), Reject> {
+        checks::relayable(article, &self.policy, origin, now)?;
+        choose::groups(table, self.config.site.unknown_groups, origin, article, groups)
+    }
+}
+
+/// Files articles in the spool.
+pub struct Filer {
+    spool: Arc<Spool>,
+    rules: ArcSwap<Rules>,
     withdrawals: Withdrawals,
     /// Whose commit is next.
     turn: Turn,
@@ -98,20 +124,21 @@ pub struct Filer {
 impl Filer {
     /// A filer for `spool` by the rules of `config`.
     pub fn new(config: Arc<Config>, spool: Arc<Spool>) -> Self {
-        let policy = Policy::of(&config);
-        let asks_verdict = spool.rules_ask_verdict();
-        let withdrawals = Withdrawals::new(&config);
         Self {
-            asks_verdict,
-            withdrawals,
+            withdrawals: Withdrawals::new(&config),
             turn: Turn::default(),
-            config,
             spool,
-            policy,
+            rules: ArcSwap::from_pointee(Rules::of(config)),
             counters: Arc::new(Counters::default()),
             in_trouble: AtomicBool::new(false),
             class_full: AtomicBool::new(false),
         }
+    }
+
+    /// Goes by another configuration from the next batch on.
+    pub(crate) fn apply(&self, config: &Arc<Config>) {
+        self.withdrawals.apply(config);
+        self.rules.store(Arc::new(Rules::of(config.clone())));
     }
 
     /// The same, counting into `counters`.
@@ -122,7 +149,7 @@ impl Filer {
     /// Files one article that a batch brought, in wire format without the final `.` line; blocking. Gives what became of
     /// it and why.
     pub fn file(&self, wire: &[u8]) -> (protocol::Disposition, String) {
-        let origin = Origin::batch(&self.config.site.path_identity);
+        let origin = Origin::batch(&self.rules.load().config.site.path_identity);
         let mut dispositions = Vec::new();
         let receipt = self.ingest_now(&origin, &[Incoming { wire, claimed_id: None }], &mut dispositions);
         match dispositions.first() {
@@ -181,9 +208,10 @@ impl Filer {
             batch.iter().map(|incoming| self.spool.key(incoming.claimed_id.unwrap_or_default())).collect();
         let known = self.spool.are_known(&keys);
         let table = self.spool.group_table();
+        let rules = self.rules.load();
         for (incoming, claimed) in batch.iter().zip(keys.into_iter().zip(known)) {
             drafts.at = dispositions.len();
-            let verdict = self.consider(origin, incoming, claimed, &table, now, &mut drafts);
+            let verdict = self.consider(&rules, origin, incoming, claimed, (&table, now), &mut drafts);
             dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
         }
         Considered { drafts, now, first, epoch }
@@ -204,11 +232,11 @@ impl Filer {
     /// Identifies and judges one article; what is to be committed goes into `drafts`.
     fn consider<'a>(
         &self,
+        rules: &Rules,
         origin: &'a Origin,
         incoming: &Incoming<'a>,
         claimed: (Key, bool),
-        table: &GroupTable,
-        now: i64,
+        (table, now): (&GroupTable, i64),
         drafts: &mut Drafts<'a>,
     ) -> Result<(), Reject> {
         let claimed = self.claimed(incoming, claimed)?;
@@ -224,10 +252,10 @@ impl Filer {
             return Err(reject);
         }
         let groups_start = drafts.groups.len();
-        match self.judge(origin, &article, table, now, &mut drafts.groups) {
+        match rules.judge(origin, &article, table, now, &mut drafts.groups) {
             Ok(()) => {
                 let draft = Draft::of(&article, id, key, origin, groups_start..drafts.groups.len());
-                let verdict = if self.asks_verdict { checks::verdict(&article) } else { None };
+                let verdict = if rules.asks_verdict { checks::verdict(&article) } else { None };
                 drafts.push(draft.with_verdict(verdict));
                 drafts.withdrawing.extend(withdrawing(&article, drafts.at));
                 Ok(())
@@ -282,19 +310,6 @@ impl Filer {
                 if self.spool.is_known(&key) { Err(Reject::Duplicate) } else { Ok((id, key)) }
             }
         }
-    }
-
-    /// Whether the article is taken, and the groups it is filed in.
-    fn judge(
-        &self,
-        origin: &Origin,
-        article: &Article<'_>,
-        table: &GroupTable,
-        now: i64,
-        groups: &mut Vec<GroupId>,
-    ) -> Result<(), Reject> {
-        checks::relayable(article, &self.policy, origin, now)?;
-        choose::groups(table, self.config.site.unknown_groups, origin, article, groups)
     }
 
     /// Commits what was drafted and turns the provisional `TryLater` from `first` on into what became of the articles.
@@ -375,7 +390,7 @@ impl Filer {
         add(&self.counters.accepted, accepted);
         add(&self.counters.rejected, rejected);
         add(&self.counters.try_later, dispositions.len() - accepted - rejected);
-        if let Some(peer) = origin.peer_number().and_then(|peer| self.counters.peers.get(peer)) {
+        if let Some(peer) = origin.counters() {
             add(&peer.accepted, accepted);
             add(&peer.rejected, rejected);
         }

@@ -15,7 +15,7 @@ pub(crate) use poster::Poster;
 pub(crate) use secret::Secret;
 
 use crate::checks;
-use crate::config::{Access, Config};
+use crate::config::{Access, Config, Live};
 use crate::ingest::{Disposition, Incoming, Origin};
 use crate::moderation::{Moderation, NotQueued};
 use crate::site::{Site, unix_now};
@@ -36,7 +36,7 @@ use tracing::{debug, info};
 /// What all posts share.
 #[derive(Debug)]
 pub(crate) struct Injector {
-    config: Arc<Config>,
+    config: Live,
     secret: Secret,
     paces: Paces,
     moderation: Arc<Moderation>,
@@ -51,38 +51,27 @@ struct Taken {
 
 impl Injector {
     /// Reads the site's secret, or makes it; `moderation` takes what is not filed.
-    pub fn open(config: &Arc<Config>, moderation: Arc<Moderation>) -> io::Result<Self> {
+    pub fn open(config: &Live, moderation: Arc<Moderation>) -> io::Result<Self> {
         Ok(Self {
-            secret: Secret::open(&config.site.data)?,
-            paces: Paces::new(config.posting.backoff),
+            secret: Secret::open(&config.load().site.data)?,
+            paces: Paces::default(),
             config: config.clone(),
             moderation,
         })
     }
 
-    fn rules(&self) -> Rules {
-        let (site, posting) = (&self.config.site, &self.config.posting);
-        Rules {
-            article_bytes_max: posting.article_bytes_max.unwrap_or(u64::MAX).min(site.article_bytes_max),
-            age_secs_max: site.max_age_days.map(|days| i64::from(days) * 86_400),
-            groups_max: posting.groups_max,
-            followup_groups_max: posting.followup_groups_max,
-            line_bytes_max: posting.line_bytes_max,
-            check_quoted: posting.check_quoted,
-        }
-    }
-
     /// Judges a proto-article.
     fn judge(
         &self,
+        config: &Config,
         site: &Site,
         article: &Article<'_>,
         poster: &Poster<'_>,
         now: i64,
     ) -> Result<Way, Refusal> {
-        let rules = self.rules();
+        let rules = rules(config);
         injection::check_headers(article, &rules, now)?;
-        if !checks::distributed(article, &self.config.site.distributions) {
+        if !checks::distributed(article, &config.site.distributions) {
             return Err(Refusal::UnwantedDistribution);
         }
         let way = groups::judge(article, poster, &site.spool.group_table())?;
@@ -93,11 +82,13 @@ impl Injector {
     async fn take(&self, site: &Site, poster: &Poster<'_>, wire: &[u8]) -> Result<Taken, Refusal> {
         let now = unix_now();
         let article = Article::parse(wire)?;
-        let way = self.judge(site, &article, poster, now)?;
-        let marks = Marks::of(&article, poster, &self.config, &self.secret);
-        self.paces.post(Who::new(poster.user, poster.address), Instant::now()).map_err(Refusal::TooFast)?;
+        let config = self.config.current();
+        let way = self.judge(&config, site, &article, poster, now)?;
+        let marks = Marks::of(&article, poster, &config, &self.secret);
+        let who = Who::new(poster.user, poster.address);
+        self.paces.post(&config.posting.backoff, who, Instant::now()).map_err(Refusal::TooFast)?;
         let to_moderator = matches!(way, Way::Moderator(_));
-        let complete = injection::complete(&article, &marks.stamp(&self.config, now, to_moderator));
+        let complete = injection::complete(&article, &marks.stamp(&config, now, to_moderator));
         let moderated = match way {
             Way::File(groups) => {
                 file(site, poster, groups, &complete).await?;
@@ -128,10 +119,23 @@ impl Injector {
         tokio::task::block_in_place(|| self.moderation.submit(&article, group, now)).map_err(
             |not| match not {
                 NotQueued::NoAddress => Refusal::NoModerator(shown(group.as_bytes())),
-                NotQueued::Full => Refusal::QueueFull(self.config.moderation.queue_max),
+                NotQueued::Full => Refusal::QueueFull(self.config.load().moderation.queue_max),
                 NotQueued::Io => Refusal::Trouble,
             },
         )
+    }
+}
+
+/// What is asked of proto-articles.
+fn rules(config: &Config) -> Rules {
+    let (site, posting) = (&config.site, &config.posting);
+    Rules {
+        article_bytes_max: posting.article_bytes_max.unwrap_or(u64::MAX).min(site.article_bytes_max),
+        age_secs_max: site.max_age_days.map(|days| i64::from(days) * 86_400),
+        groups_max: posting.groups_max,
+        followup_groups_max: posting.followup_groups_max,
+        line_bytes_max: posting.line_bytes_max,
+        check_quoted: posting.check_quoted,
     }
 }
 
@@ -178,7 +182,7 @@ pub(crate) async fn post(site: &Site, poster: Option<Poster<'_>>, wire: &[u8], o
 
 /// The proto-article was larger than may be.
 pub(crate) fn post_too_large(site: &Site, out: &mut Vec<u8>) {
-    let bytes_max = site.injector.rules().article_bytes_max;
+    let bytes_max = rules(&site.config.load()).article_bytes_max;
     append_failure(out, &Refusal::Objection(Objection::TooLarge { bytes_max }));
 }
 

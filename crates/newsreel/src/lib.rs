@@ -24,6 +24,7 @@ mod numbers;
 pub mod operations;
 mod printable;
 mod relay;
+mod reload;
 mod serve;
 pub mod server;
 mod session;

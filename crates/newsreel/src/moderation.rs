@@ -10,7 +10,7 @@ mod queue;
 mod sendmail;
 mod smtp;
 
-use crate::config::{Config, MailForm};
+use crate::config::{Config, Live, MailForm};
 use crate::site::unix_now;
 use hashbrown::HashMap;
 use mailer::{Mailer, Unsent};
@@ -40,10 +40,8 @@ pub(crate) enum NotQueued {
 /// The queue and who empties it.
 #[derive(Debug)]
 pub(crate) struct Moderation {
-    config: Arc<Config>,
+    config: Live,
     queue: Queue,
-    mailer: Mailer,
-    sender: String,
     fresh: Notify,
 }
 
@@ -53,6 +51,7 @@ pub(crate) fn usable_address(config: &Config, group: &str) -> Result<String, Str
     if is_usable(&to) { Ok(to) } else { Err(to) }
 }
 
+/// The moderator's address for a group.
 fn address(config: &Config, group: &str) -> String {
     let named = config.moderators.iter().find(|moderator| moderator.groups.matches(group.as_bytes()));
     let template = named.map_or(&config.moderation.default_address, |moderator| &moderator.address);
@@ -72,41 +71,31 @@ struct Retry {
 }
 
 impl Moderation {
-    pub fn open(config: &Arc<Config>) -> io::Result<Arc<Self>> {
-        let moderation = &config.moderation;
-        let identity = &config.site.path_identity;
-        Ok(Arc::new(Self {
-            queue: Queue::open(&config.site.data, moderation.queue_max)?,
-            mailer: Mailer::of(moderation, identity),
-            sender: moderation.sender.clone().unwrap_or_else(|| format!("news@{identity}")),
-            fresh: Notify::new(),
-            config: config.clone(),
-        }))
-    }
-
-    /// The moderator's address for a group.
-    pub fn address(&self, group: &str) -> String {
-        address(&self.config, group)
+    pub fn open(config: &Live) -> io::Result<Arc<Self>> {
+        let queue = Queue::open(&config.load().site.data)?;
+        Ok(Arc::new(Self { queue, fresh: Notify::new(), config: config.clone() }))
     }
 
     /// Queues a proto-article, which has Message-ID and Date, for the moderator of `group`. When this returns it
     /// survives a power cut. Blocks.
     pub fn submit(&self, article: &Article<'_>, group: &str, now: i64) -> Result<(), NotQueued> {
-        let to = self.address(group);
+        let config = self.config.current();
+        let to = address(&config, group);
         if !is_usable(&to) {
             warn!(group, address = to, "no usable address of a moderator; see [[moderator]]");
             return Err(NotQueued::NoAddress);
         }
-        let text = match self.config.moderation.form {
+        let from = sender(&config);
+        let text = match config.moderation.form {
             MailForm::Plain => form::plain(article, &to),
             MailForm::Encapsulated => {
                 let mut today = Vec::new();
                 date::format_rfc5322(now, &mut today);
-                form::encapsulated(article, &to, &self.sender, &today, group)
+                form::encapsulated(article, &to, &from, &today, group)
             }
         };
-        let mail = Mail { to, from: self.sender.clone(), queued: now, text };
-        match self.queue.put(&mail) {
+        let mail = Mail { to, from, queued: now, text };
+        match self.queue.put(&mail, config.moderation.queue_max) {
             Ok(true) => {
                 self.fresh.notify_one();
                 Ok(())
@@ -154,7 +143,11 @@ impl Moderation {
                 continue;
             }
             let Some(mail) = tokio::task::block_in_place(|| self.queue.read(&name)) else { continue };
-            match self.mailer.send(&mail).await {
+            let mailer = {
+                let config = self.config.load();
+                Mailer::of(&config.moderation, &config.site.path_identity)
+            };
+            match mailer.send(&mail).await {
                 Ok(()) => {
                     *down = None;
                     info!(to = mail.to, mail = %name, "mailed to moderator");
@@ -186,7 +179,8 @@ impl Moderation {
     }
 
     fn again(&self, before: Option<Retry>) -> Retry {
-        let moderation = &self.config.moderation;
+        let config = self.config.load();
+        let moderation = &config.moderation;
         let tries = before.map_or(0, |retry| retry.tries);
         let factor = 1u32.checked_shl(tries).unwrap_or(u32::MAX);
         let pause = moderation.retry_first.saturating_mul(factor).min(moderation.retry_longest);
@@ -195,9 +189,15 @@ impl Moderation {
 
     fn give_up_old(&self, name: &Name, mail: &Mail) {
         let age = u64::try_from(unix_now() - mail.queued).unwrap_or_default();
-        if Duration::from_secs(age) >= self.config.moderation.give_up_after {
+        if Duration::from_secs(age) >= self.config.load().moderation.give_up_after {
             error!(to = mail.to, mail = %name, "mail to moderator could not be sent; it is in moderation/failed");
             tokio::task::block_in_place(|| self.queue.put_aside(name));
         }
     }
+}
+
+/// Envelope sender of mails.
+fn sender(config: &Config) -> String {
+    let configured = config.moderation.sender.clone();
+    configured.unwrap_or_else(|| format!("news@{}", config.site.path_identity))
 }

@@ -5,8 +5,9 @@
 
 mod offers;
 
+use crate::config::{Config, Peer};
 use crate::ingest::{Disposition, Incoming, Origin, Receipt, Reject};
-use crate::site::{Site, add};
+use crate::site::{PeerCounters, Site, add};
 use netnews::MessageId;
 use netnews::nntp::response::{append, append_bytes, append_standard, code};
 use offers::Offers;
@@ -36,7 +37,7 @@ pub(crate) enum Outlook {
 pub(crate) struct Feed {
     site: Arc<Site>,
     origin: Origin,
-    peer: usize,
+    counters: Arc<PeerCounters>,
     offers: Offers,
     ihave: Option<Announced>,
     dispositions: Vec<Disposition>,
@@ -53,20 +54,26 @@ struct Announced {
 }
 
 impl Feed {
-    /// A feed of the peer with this number in the configuration, from `address`.
-    pub fn new(site: Arc<Site>, peer: usize, address: &str) -> Option<Self> {
-        let config = site.config.peers.get(peer)?;
-        let origin = Origin::peer(&site.config.site.path_identity, peer, config, address);
-        Some(Self {
+    /// A feed of a peer of `config`, from `address`.
+    pub fn new(site: Arc<Site>, config: &Config, peer: &Peer, address: &str) -> Self {
+        let counters = site.counters.of_peer(&peer.name);
+        let origin = Origin::peer(&config.site.path_identity, peer, counters.clone(), address);
+        Self {
             site,
             origin,
-            peer,
+            counters,
             offers: Offers::default(),
             ihave: None,
             dispositions: Vec::new(),
             keys: Vec::new(),
             crowd: 0,
-        })
+        }
+    }
+
+    /// Goes on as that of a peer of another configuration; what was offered or announced before stays so.
+    pub fn under(&mut self, config: &Config, peer: &Peer, address: &str) {
+        self.counters = self.site.counters.of_peer(&peer.name);
+        self.origin = Origin::peer(&config.site.path_identity, peer, self.counters.clone(), address);
     }
 
     /// CHECKs. Their arguments are given back as they came, even if they are no Message-IDs (RFC 4644 section 2.4).
@@ -145,9 +152,7 @@ impl Feed {
     /// A batch of TAKETHIS articles.
     pub async fn take(&mut self, batch: &[Incoming<'_>], out: &mut Vec<u8>) -> Outlook {
         let settled = self.settle_offers(batch);
-        if let Some(peer) = self.site.counters.peers.get(self.peer) {
-            add(&peer.offered, batch.len() - settled);
-        }
+        add(&self.counters.offered, batch.len() - settled);
         self.dispositions.clear();
         let receipt = self.site.filer.ingest(&self.origin, batch, &mut self.dispositions).await;
         self.crowd = if receipt.waited { CROWD_ROUNDS } else { self.crowd.saturating_sub(1) };
@@ -174,7 +179,7 @@ impl Feed {
     }
 
     fn too_large(&self) -> Reject {
-        Reject::TooLarge { bytes_max: self.site.config.site.article_bytes_max }
+        Reject::TooLarge { bytes_max: self.site.config.load().site.article_bytes_max }
     }
 
     /// Gives up the reservations of what has come now; how many there were.
@@ -195,9 +200,7 @@ impl Feed {
     }
 
     fn count_offers(&self, n: usize) {
-        if let Some(peer) = self.site.counters.peers.get(self.peer) {
-            add(&peer.offered, n);
-        }
+        add(&self.counters.offered, n);
     }
 }
 

@@ -3,21 +3,27 @@
 //! Listeners and the word to stop come from outside, so that tests can bind port 0 and stop when they like. Called by
 //! `cli`. Source: guarantee G6 for the limits on connections.
 
+mod bind;
 mod listener;
+mod listening;
+
+pub use bind::{Bound, bind};
+pub(crate) use listening::{CannotListen, Listening, Plan};
 
 use crate::access::Caller;
-use crate::config::Config;
+use crate::config::{Config, Live};
 use crate::control_socket;
 use crate::inject::Injector;
 use crate::moderation::Moderation;
 use crate::numbers;
 use crate::operations::keep_expiring;
+use crate::reload::reload;
 use crate::session::{Client, Session, Socket};
 use crate::site::{Site, add};
 use crate::tls::Offer;
 use listener::Listener;
+use listening::Way;
 use netnews::nntp::response::{append, code};
-use rustix::net::sockopt;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spool::Spool;
 use std::io;
@@ -38,14 +44,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub struct Listeners {
     /// Where connections begin with the greeting.
-    pub plain: Vec<BoundListener>,
+    pub plain: Vec<Bound>,
     /// Where they begin with TLS.
-    pub tls: Vec<BoundListener>,
+    pub tls: Vec<Bound>,
 }
 
 impl From<Vec<BoundListener>> for Listeners {
     fn from(plain: Vec<BoundListener>) -> Self {
-        Self { plain, tls: Vec::new() }
+        Self { plain: plain.into_iter().map(Bound::from).collect(), tls: Vec::new() }
     }
 }
 
@@ -65,36 +71,22 @@ pub async fn run(
     listeners: impl Into<Listeners>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
-    let mut accepting = JoinSet::new();
-    let mut addresses = Vec::new();
-    let mut bound = Vec::new();
-    let Listeners { plain, tls } = listeners.into();
-    let all = plain.into_iter().map(|listener| (listener, false));
-    for (listener, begins_with_tls) in all.chain(tls.into_iter().map(|listener| (listener, true))) {
-        listener.set_nonblocking(true)?;
-        // Connections inherit it.
-        sockopt::set_tcp_nodelay(&listener, true)?;
-        addresses.push(listener.local_addr()?);
-        bound.push((Listener::new(listener)?, begins_with_tls));
-    }
+    let mut tasks = JoinSet::new();
+    let listeners = Listening::given(listeners.into(), &config);
     let offer = Offer::read(&config).map_err(io::Error::other)?;
+    let config = Live::new(config);
     let moderation = Moderation::open(&config)?;
     let injector = Injector::open(&config, moderation.clone())?;
-    let site = Site::new(config, spool, addresses, offer, injector);
+    let site = Site::new(config, spool, offer, injector);
     let control = control_socket::Listener::bind(&site)?;
-    for (listener, begins_with_tls) in bound {
-        accepting.spawn(accept_all(listener, site.clone(), begins_with_tls));
-    }
-    accepting.spawn(reload_at_hangups(signal(SignalKind::hangup())?, site.clone()));
-    accepting.spawn(control.serve(site.clone()));
-    accepting.spawn(crate::operations::retention::watch(site.clone()));
-    accepting.spawn(moderation.run(site.stopping()));
-    accepting.spawn(numbers::watch(site.clone()));
-    let expiring = tokio::spawn(keep_expiring(site.spool.clone()));
+    site.listening.apply(&site, listeners);
+    tasks.spawn(reload_at_hangups(signal(SignalKind::hangup())?, site.clone()));
+    tasks.spawn(control.serve(site.clone()));
+    tasks.spawn(crate::operations::retention::watch(site.clone()));
+    tasks.spawn(moderation.run(site.stopping()));
+    tasks.spawn(numbers::watch(site.clone()));
+    let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
     let packing = crate::operations::overview::Packing::start(&site.spool)?;
-    for address in &site.listen {
-        info!(%address, "listening");
-    }
     tell_system(&[sd_notify::NotifyState::Ready]);
 
     shutdown.await;
@@ -103,10 +95,13 @@ pub async fn run(
     site.stop();
     expiring.abort();
     block_in_place(|| packing.end());
-    let ended = timeout(STOP_TIMEOUT, async { while accepting.join_next().await.is_some() {} }).await;
-    if ended.is_err() {
+    let ended = timeout(STOP_TIMEOUT, async {
+        site.listening.ended().await;
+        while tasks.join_next().await.is_some() {}
+    });
+    if ended.await.is_err() {
         warn!(connections = site.seats.all(), "connections cut off");
-        accepting.shutdown().await;
+        tasks.shutdown().await;
     }
     block_in_place(|| site.spool.close()).map_err(io::Error::other)?;
     info!("stopped");
@@ -119,7 +114,7 @@ fn tell_system(state: &[sd_notify::NotifyState<'_>]) {
     }
 }
 
-/// Reads anew what can be read anew at every SIGHUP, until the server stops.
+/// Reloads the configuration at every SIGHUP, until the server stops.
 async fn reload_at_hangups(mut hangups: Signal, site: Arc<Site>) {
     let mut stopping = std::pin::pin!(site.stopping());
     loop {
@@ -127,19 +122,28 @@ async fn reload_at_hangups(mut hangups: Signal, site: Arc<Site>) {
             () = &mut stopping => return,
             Some(()) = hangups.recv() => {
                 // What went wrong stands in the log.
-                let _told = block_in_place(|| site.reload());
+                let _told = block_in_place(|| reload(&site));
             }
         }
     }
 }
 
-/// Accepts connections until the server stops, then waits for their sessions.
-async fn accept_all(mut listener: Listener, site: Arc<Site>, begins_with_tls: bool) {
+/// Accepts connections until the server stops or the socket is closed, then waits for their sessions.
+async fn accept_all(mut listener: Listener, way: Arc<Way>, site: Arc<Site>) {
     let mut sessions = JoinSet::new();
     let mut stopping = std::pin::pin!(site.stopping());
     loop {
         let accepted = tokio::select! {
             () = &mut stopping => break,
+            () = way.closed() => {
+                // They were let in by the system before it was known.
+                while let Some((socket, address)) = listener.waiting() {
+                    if let Some(session) = admit(&site, socket, address, way.begins_with_tls()) {
+                        sessions.spawn(session.run());
+                    }
+                }
+                break;
+            }
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => Some(accepted),
                 Err(error) => {
@@ -154,7 +158,7 @@ async fn accept_all(mut listener: Listener, site: Arc<Site>, begins_with_tls: bo
             }
         };
         if let Some((socket, address)) = accepted
-            && let Some(session) = admit(&site, socket, address, begins_with_tls)
+            && let Some(session) = admit(&site, socket, address, way.begins_with_tls())
         {
             sessions.spawn(session.run());
         }
@@ -179,15 +183,17 @@ fn admit(
     begins_with_tls: bool,
 ) -> Option<Session> {
     // Asked of the system only where it matters.
-    let local = if site.config.needs_local_address() { socket.local_address() } else { None };
+    let config = site.config.current();
+    let local = if config.needs_local_address() { socket.local_address() } else { None };
     let caller = Caller { address: address.ip().to_canonical(), port: address.port(), local };
-    let client = Client::at(&site.config, &site.gate, caller);
+    let client = Client::at(&config, &site.gate, caller);
     if !client.is_known() {
         turn_away(site, &mut socket, begins_with_tls, code::NOT_PERMITTED, "You are not known here");
         debug!(%address, "unknown client turned away");
         return None;
     }
-    let place = site.seats.take(client.address(), client.peer_number()).map_err(|full| full.to_string());
+    let place = site.seats.take(&config.limits, client.address(), client.peer());
+    let place = place.map_err(|full| full.to_string());
     match place.and_then(|seat| Ok((seat, client.share(&site.limits)?))) {
         Ok((seat, share)) => {
             let mut session = Session::new(site.clone(), client, socket, (seat, share), begins_with_tls);

@@ -15,6 +15,7 @@ mod login;
 mod output;
 mod pace;
 mod pool;
+mod renew;
 mod rounds;
 mod switch;
 mod transport;
@@ -28,7 +29,7 @@ pub(crate) use transport::{Compressed, Socket};
 use crate::access::limits::Share;
 use crate::relay::Feed;
 use crate::serve::{LocalSpool, Reader, View};
-use crate::site::{Seat, Site, add};
+use crate::site::{Seat, Signal, Site, add};
 use hover::Hover;
 use input::{Event, Input, Interrupts};
 use login::Login;
@@ -95,8 +96,9 @@ impl Session {
         (seat, share): (Seat, Option<Share>),
         begins_with_tls: bool,
     ) -> Self {
-        let view = View::new(site.config.clone(), client.access_number());
-        let mut out = Output::new(Transport::Plain(socket), site.config.limits.write_timeout);
+        let config = client.config();
+        let view = View::new(config.clone(), client.access_number());
+        let mut out = Output::new(Transport::Plain(socket), config.limits.write_timeout);
         out.set_flow(share.as_ref().and_then(Share::flow));
         Self {
             input: Input::new(),
@@ -104,7 +106,7 @@ impl Session {
             reader: Reader::new(LocalSpool(site.spool.clone()), view),
             feed: None,
             expecting: Expecting::Command,
-            pace: Pace::new(&site.config.limits, Instant::now()),
+            pace: Pace::new(&config.limits, Instant::now()),
             hover: Hover::new(),
             steps: 0,
             site,
@@ -119,7 +121,7 @@ impl Session {
     /// Says the greeting at once, before the session has a task of its own; what the socket does not take goes out later.
     pub fn greet(&mut self) {
         if !self.begins_with_tls {
-            capabilities::greeting(&self.site.config, &self.client, self.out.text());
+            capabilities::greeting(self.client.config(), &self.client, self.out.text());
             self.out.try_flush();
         }
     }
@@ -141,7 +143,7 @@ impl Session {
             }
         }
         debug!(client = self.client.name(), address = self.client.address_text(), "connected");
-        if self.client.peer_number().is_none() {
+        if self.client.peer().is_none() {
             add(&self.site.counters.readers_served, 1);
         }
         let end = self.serve().await;
@@ -163,16 +165,20 @@ impl Session {
                 self.out.flush().await?;
                 return self.linger().await;
             }
-            capabilities::greeting(&self.site.config, &self.client, self.out.text());
+            capabilities::greeting(self.client.config(), &self.client, self.out.text());
         }
         self.out.flush().await?;
         self.out.release();
-        let mut interrupts = Interrupts::new(self.site.stopping(), self.pace.deadline(&self.expecting));
+        let mut interrupts = Interrupts::new(self.site.signal(), self.pace.deadline(&self.expecting));
+        // The signal may have come since the client was admitted.
+        if let Err(text) = self.renewed().await {
+            return self.part(text).await;
+        }
         loop {
             if self.input.len() > 0 {
                 let waits = Instant::now();
-                let room =
-                    timeout(self.site.config.limits.command_timeout, self.input.make_room(&self.site.budget));
+                let patience = self.client.config().limits.command_timeout;
+                let room = timeout(patience, self.input.make_room(&self.site.budget));
                 if room.await.is_err() {
                     return self.part("Not enough memory, try again later").await;
                 }
@@ -189,11 +195,21 @@ impl Session {
                 Event::Late if self.pace.begun().is_none() => return self.linger().await,
                 // A command or an article that does not end gets its answer (section 3.2.1).
                 Event::Late => return self.part("Timed out, try again later").await,
-                Event::Stop if self.expecting.is_article() => {
+                Event::Signal(Signal::Reloaded) => {
+                    interrupts.listen(self.site.signal());
+                    match self.renewed().await {
+                        Ok(()) => continue,
+                        Err(text) => return self.part(text).await,
+                    }
+                }
+                Event::Signal(Signal::Stop) if self.expecting.is_article() => {
                     self.pace.hurry(Instant::now() + STOP_GRACE);
                     continue;
                 }
-                Event::Stop => return self.part(STOPPING).await,
+                Event::Signal(Signal::Stop) => return self.part(STOPPING).await,
+            }
+            if let Err(text) = self.renewed().await {
+                return self.part(text).await;
             }
             match self.round().await? {
                 Flow::Continue => {}
@@ -213,7 +229,7 @@ impl Session {
     }
 
     /// Waits for more; what compression keeps is given back if nothing comes for a while.
-    async fn hear(&mut self, interrupts: &mut Interrupts<impl Future<Output = ()>>) -> io::Result<Event> {
+    async fn hear(&mut self, interrupts: &mut Interrupts<impl Future<Output = Signal>>) -> io::Result<Event> {
         let mut until = self.pace.until(&self.expecting);
         if self.out.transport().is_warm() {
             let deadline = until.deadline;

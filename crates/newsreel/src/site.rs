@@ -1,22 +1,25 @@
-//! What all sessions of a server share: configuration, spool, limits, counters, and the word to stop.
+//! What all sessions of a server share: configuration, spool, limits, counters, and the signals to them.
 //!
-//! Made once by `server::run` and handed out as `Arc<Site>`. Guards ([`Seat`]) count connections down when dropped.
+//! Made once by `server::run` and handed out as `Arc<Site>`. Guards ([`Seat`]) count connections down when dropped. The
+//! configuration is replaced as a whole by `reload`; sessions are woken and go on by the new one.
 
 mod counters;
 mod seats;
 
-pub(crate) use counters::{Counters, add, read};
+pub(crate) use counters::{Counters, PeerCounters, add, read};
 pub(crate) use seats::{Seat, Seats};
 
 use crate::access::Gate;
 use crate::access::limits::Limits;
-use crate::config::{Config, Durability};
+use crate::config::{Config, Live};
 use crate::ingest::Filer;
 use crate::inject::Injector;
+use crate::server::{Listening, Plan};
 use crate::session::{Budget, Compressed};
 use crate::tls::Offer;
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use spool::{Spool, Ticket, Trouble, TroubleKind};
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -26,9 +29,26 @@ use tokio::time::timeout;
 /// How long an answer waits for the disk in `durability = "always"` before it is "try later".
 const DURABLE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// What waiting sessions are woken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// The server stops.
+    Stop,
+    /// Another configuration holds.
+    Reloaded,
+}
+
+/// What was signalled so far.
+#[derive(Debug, Default)]
+struct Signals {
+    stopping: bool,
+    reloads: u64,
+}
+
 /// What all sessions share.
 pub(crate) struct Site {
-    pub config: Arc<Config>,
+    /// The configuration that holds now.
+    pub config: Live,
     pub spool: Arc<Spool>,
     /// The one road of an article.
     pub filer: Filer,
@@ -42,74 +62,88 @@ pub(crate) struct Site {
     /// What `[[access]]` sections count.
     pub limits: Arc<Limits>,
     /// What TLS is negotiated with; `None`: it is not offered.
-    pub tls: Option<Offer>,
+    pub tls: ArcSwapOption<Offer>,
     /// Room for compressed connections.
     pub compressed: Compressed,
-    /// Where we listen, ports resolved.
-    pub listen: Vec<SocketAddr>,
+    /// Where we listen.
+    pub listening: Listening,
     pub started: Instant,
+    /// Held while the configuration is being changed.
+    pub changing: Mutex<()>,
+    /// Expiry has something to look at.
+    pub expiry: Arc<Notify>,
     durable: Arc<Notify>,
-    stopping: watch::Sender<bool>,
+    signals: watch::Sender<Signals>,
 }
 
 impl Site {
-    pub fn new(
-        config: Arc<Config>,
-        spool: Arc<Spool>,
-        listen: Vec<SocketAddr>,
-        tls: Option<Offer>,
-        injector: Injector,
-    ) -> Arc<Self> {
+    pub fn new(config: Live, spool: Arc<Spool>, tls: Option<Offer>, injector: Injector) -> Arc<Self> {
         let durable = Arc::new(Notify::new());
-        if config.site.durability == Durability::Always {
-            let durable = durable.clone();
-            spool.on_durable(Box::new(move || durable.notify_waiters()));
-        }
-        let counters = Arc::new(Counters::new(config.peers.len()));
+        let synced = durable.clone();
+        spool.on_durable(Box::new(move || synced.notify_waiters()));
+        let counters = Arc::new(Counters::default());
         Arc::new(Self {
-            filer: Filer::new(config.clone(), spool.clone()).counted_by(counters.clone()),
+            filer: Filer::new(config.current(), spool.clone()).counted_by(counters.clone()),
             injector,
-            seats: Seats::new(&config),
-            gate: Arc::new(Gate::new(&config)),
+            seats: Seats::default(),
+            gate: Arc::new(Gate::new(&config.load())),
             limits: Arc::default(),
-            budget: Budget::new(config.site.article_bytes_max),
-            tls,
+            budget: Budget::new(config.load().site.article_bytes_max),
+            tls: ArcSwapOption::from(tls.map(Arc::new)),
             compressed: Compressed::default(),
             counters,
             config,
             spool,
-            listen,
+            listening: Listening::default(),
             started: Instant::now(),
+            changing: Mutex::default(),
+            expiry: Arc::default(),
             durable,
-            stopping: watch::Sender::new(false),
+            signals: watch::Sender::default(),
         })
     }
 
     /// Tells every session to end after its running command.
     pub fn stop(&self) {
-        self.stopping.send_replace(true);
+        self.signals.send_modify(|signals| signals.stopping = true);
     }
 
-    /// Reads anew what can be read anew while sessions go on: the certificates. The text says what was done; if
-    /// something cannot be used, everything stays as it was. Blocks.
-    pub fn reload(&self) -> Result<String, String> {
-        match &self.tls {
-            Some(offer) => offer.reload().map(|()| "certificates read anew".to_owned()),
-            None => Ok("there is nothing to read anew: no certificate is configured".to_owned()),
-        }
+    /// Lets a new configuration hold from now on, with what was prepared for it; the spool has switched already.
+    pub fn apply(self: &Arc<Self>, config: Arc<Config>, tls: Option<Offer>, listeners: Plan) {
+        self.filer.apply(&config);
+        self.gate.apply(&config);
+        self.tls.store(tls.map(Arc::new));
+        self.counters.keep_peers(&config.peers);
+        self.config.replace(config);
+        self.listening.apply(self, listeners);
+        self.signals.send_modify(|signals| signals.reloads += 1);
+        self.expiry.notify_one();
     }
 
     /// Whether the server is stopping.
     pub fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
+        self.signals.borrow().stopping
     }
 
     /// Resolves when the server stops.
     pub fn stopping(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut stopping = self.stopping.subscribe();
+        let mut signals = self.signals.subscribe();
         async move {
             // The sender lives as long as the site; without it there is nothing left to serve either.
-            let _sender_gone = stopping.wait_for(|stop| *stop).await;
+            let _sender_gone = signals.wait_for(|signals| signals.stopping).await;
+        }
+    }
+
+    /// Resolves at the next signal to sessions.
+    pub fn signal(&self) -> impl Future<Output = Signal> + Send + 'static {
+        let mut signals = self.signals.subscribe();
+        let seen = signals.borrow_and_update().reloads;
+        async move {
+            let next = |signals: &Signals| signals.stopping || signals.reloads != seen;
+            match signals.wait_for(next).await {
+                Ok(signals) if !signals.stopping => Signal::Reloaded,
+                _ => Signal::Stop,
+            }
         }
     }
 

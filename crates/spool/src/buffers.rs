@@ -53,7 +53,7 @@ impl Spool {
     pub fn buffers(&self) -> std::io::Result<Vec<BufferState>> {
         let mut writer = self.writer.lock();
         let writer = &mut *writer;
-        let volumes = self.shared.volumes.load();
+        let (volumes, current) = (self.shared.volumes.load(), self.shared.current.load());
         let mut all = Vec::new();
         for config in &writer.buffers {
             let Some(index) = volumes.all().iter().position(|v| v.name() == config.name) else { continue };
@@ -63,7 +63,7 @@ impl Spool {
             };
             let oldest = residents.front()?;
             let class = writer.classes.iter().position(|c| c.buffers.contains(&config.name));
-            let class = class.and_then(|c| self.shared.config.classes.get(c)).map(|c| c.name.clone());
+            let class = class.and_then(|c| current.classes.get(c)).map(|c| c.name.clone());
             all.push(BufferState {
                 config: BufferConfig { size_bytes: v.file_bytes(), ..config.clone() },
                 class: class.unwrap_or_default(),
@@ -82,7 +82,7 @@ impl Spool {
         class: &str,
         commit: Commit<'_>,
     ) -> Result<(), SpoolError> {
-        let number = self.shared.config.classes.iter().position(|c| c.name == class);
+        let number = self.shared.current.load().classes.iter().position(|c| c.name == class);
         let number = number.ok_or_else(|| unfit(format!("there is no class \"{class}\"")))?;
         let id = {
             let mut writer = self.accepting()?;
@@ -284,14 +284,14 @@ impl Spool {
     }
 
     /// Removes index files that no checkpoint names any more.
-    fn remove_residents(&self, id: u16) -> std::io::Result<()> {
+    pub(crate) fn remove_residents(&self, id: u16) -> std::io::Result<()> {
         let dir = Paths::new(&self.shared.config.dir).residents.join(format!("{id:05}"));
         let disk = &*self.shared.disk;
         disk.list(&dir)?.iter().try_for_each(|name| disk.remove(&dir.join(name)))
     }
 
     /// The writer, if it accepts.
-    fn accepting(&self) -> Result<MutexGuard<'_, Writer>, SpoolError> {
+    pub(crate) fn accepting(&self) -> Result<MutexGuard<'_, Writer>, SpoolError> {
         let mut writer = self.writer.lock();
         writer.accepting().map_err(|trouble| troubled(&trouble))?;
         Ok(writer)
@@ -326,7 +326,7 @@ impl Spool {
     }
 
     /// Waits until no checkpoint is on its way to the disk.
-    fn wait_for_checkpoint(&self, writer: &Writer) -> Result<(), SpoolError> {
+    pub(crate) fn wait_for_checkpoint(&self, writer: &Writer) -> Result<(), SpoolError> {
         while writer.sync.is_checkpoint_pending() {
             if let Some(trouble) = writer.sync.trouble() {
                 return Err(troubled(&trouble));
@@ -338,7 +338,7 @@ impl Spool {
 }
 
 /// Refuses a path at which there is anything; `Some` if there is a blank file or device to be used.
-fn must_be_blank(disk: &dyn crate::disk::Disk, path: &Path) -> Result<Option<()>, SpoolError> {
+pub(crate) fn must_be_blank(disk: &dyn crate::disk::Disk, path: &Path) -> Result<Option<()>, SpoolError> {
     match Found::open(disk, path)? {
         Some(found) => Err(unfit(format!(
             "{} is a newsreel buffer already ({}); name another path, or empty it first",

@@ -8,7 +8,7 @@ mod place;
 use crate::checkpoint;
 use crate::clock::unix_now;
 use crate::codec::put_varint;
-use crate::config::BufferConfig;
+use crate::config::{BufferConfig, ClassConfig};
 use crate::error::{Trouble, TroubleKind};
 use crate::expire::Policy;
 use crate::fence::Fence;
@@ -76,7 +76,7 @@ pub struct Criteria<'a> {
     pub path: &'a [u8],
     /// All its header lines, for rules that name other headers.
     pub head: &'a [u8],
-    /// What a filter says of it, in a word; needed only if [`crate::Spool::rules_ask_verdict`].
+    /// What a filter says of it, in a word; needed only if a storage rule asks for it.
     pub verdict: Option<&'a str>,
     /// Where it comes from: `peer NAME`, `injected`, `rnews`.
     pub origin: &'a str,
@@ -228,6 +228,10 @@ pub(crate) struct Writer {
     pub policy: Policy,
     /// What classes with a floor know of their oldest articles.
     pub floors: Floors,
+    /// Classes that the configuration no longer has; their volumes stay until a restart.
+    pub left: Vec<ClassConfig>,
+    /// Rises with every change of the configuration.
+    pub generation: u64,
     /// Compressed articles of the batch being committed, by entry.
     packed: Vec<Option<Packed>>,
 }
@@ -252,11 +256,13 @@ impl Writer {
             entering: None,
             floors: Floors::default(),
             policy: Policy::default(),
+            left: Vec::new(),
+            generation: 0,
             packed: Vec::new(),
         }
     }
 
-    /// The classes that the articles of a batch would go to now.
+    /// The classes that the articles of a batch would go to now, as long as the generation is the same.
     pub fn classes_of(&self, batch: &[Entry<'_>]) -> Vec<Option<usize>> {
         let class = |entry: &Entry<'_>| match entry {
             Entry::Article(f) => self.class_of(f),
@@ -669,7 +675,7 @@ impl Writer {
         let dir = self.folds.shared.config.dir.join("index");
         let forget_before = self.first_kept_record();
         let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), forget_before, unix_now())?;
-        let keep = self.folds.shared.config.journal_keep_bytes;
+        let keep = self.folds.shared.current.load().journal_keep_bytes;
         let dead_journals = self.journal.files_before(taken.position.saturating_sub(keep))?;
         self.checkpointed = (taken.position, taken.bytes());
         self.rows = 0;
@@ -726,7 +732,7 @@ impl Writer {
     /// The first history record that must be kept: an article lives, or the id is younger than the remember time.
     fn first_kept_record(&self) -> u64 {
         let shared = &self.folds.shared;
-        let before = unix_now().saturating_sub(shared.config.remember_secs);
+        let before = unix_now().saturating_sub(shared.current.load().remember_secs);
         let old = shared.history.first_since(u32::try_from(before).unwrap_or(u32::MAX));
         shared.history.first_living(old, &|token| shared.volumes.load().is_alive(token))
     }

@@ -13,6 +13,8 @@ use crate::groups::GroupId;
 use crate::history::Found;
 use crate::journal::Row;
 use crate::kept::KeptEntry;
+use crate::manager::Class;
+use crate::method::Volume;
 use crate::spool::Spool;
 use crate::token::Token;
 use netnews::wildmat::Wildmat;
@@ -35,7 +37,7 @@ struct Rule {
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     rules: Vec<Rule>,
-    known: HashMap<(u8, GroupId), Option<usize>>,
+    known: HashMap<(Option<usize>, GroupId), Option<usize>>,
 }
 
 impl Policy {
@@ -69,11 +71,11 @@ impl Policy {
     }
 
     /// When an article is due in a group, Unix seconds; `None`: never.
-    fn due(&mut self, e: &KeptEntry, group: GroupId, name: &str) -> Option<u64> {
+    fn due(&mut self, e: &KeptEntry, class: Option<usize>, group: GroupId, name: &str) -> Option<u64> {
         let rules = &self.rules;
-        let rule = *self.known.entry((e.class, group)).or_insert_with(|| {
+        let rule = *self.known.entry((class, group)).or_insert_with(|| {
             rules.iter().position(|r| {
-                r.class.is_none_or(|c| c == usize::from(e.class))
+                r.class.is_none_or(|c| Some(c) == class)
                     && r.groups.as_ref().is_none_or(|w| w.matches(name.as_bytes()))
             })
         });
@@ -113,15 +115,20 @@ struct Verdict {
 }
 
 impl Writer {
-    fn judge(&mut self, volume: u16, e: &KeptEntry, now: u64) -> Option<Verdict> {
+    /// What an entry of a volume comes to. A volume that keeps has the name of its class; the number of the class in the
+    /// entry is that of the configuration when it came.
+    fn judge(&mut self, volume: &dyn Volume, e: &KeptEntry, now: u64) -> Option<Verdict> {
         let shared = self.folds.shared.clone();
         let table = shared.groups.table();
+        let own =
+            |c: &Class| c.method == volume.method() && c.buffers.iter().any(|name| name == volume.name());
+        let class = self.classes.iter().position(own);
         let mut verdict = Verdict { due: Vec::new(), stays: false, next: None };
         let mut lives = false;
         for (id, number) in &e.numbers {
             let Some(group) = table.get(*id).filter(|g| g.state().live.contains(*number)) else { continue };
             lives = true;
-            match self.policy.due(e, *id, &group.name) {
+            match self.policy.due(e, class, *id, &group.name) {
                 Some(due) if due <= now => verdict.due.push((*id, *number)),
                 due => {
                     verdict.stays = true;
@@ -133,7 +140,7 @@ impl Writer {
             return Some(verdict);
         }
         // No group names it any more: cancelled, or its groups are gone and nobody wants it.
-        let is_here = |t: Token| t.volume == volume && t.place == e.place;
+        let is_here = |t: Token| t.volume == volume.id() && t.place == e.place;
         matches!(shared.history.lookup(&e.key), Found::At(t, _) if is_here(t)).then_some(verdict)
     }
 
@@ -154,7 +161,7 @@ impl Writer {
                 break;
             };
             report.looked_at += 1;
-            let Some(verdict) = self.judge(volume.id(), &e, now) else { continue };
+            let Some(verdict) = self.judge(&*volume, &e, now) else { continue };
             report.next_due = report.next_due.into_iter().chain(verdict.next).min();
             if verdict.stays {
                 let pushed = self.folds.kept.get_mut(index).and_then(Option::as_mut).map(|l| l.push(&e));
@@ -236,14 +243,14 @@ impl Spool {
 
     fn would_expire(&self, index: usize, now: u64, report: &mut ExpireReport) -> Result<(), Trouble> {
         let mut writer = self.writer.lock();
-        let volume = self.shared.volumes.load().all().get(index).map_or(u16::MAX, |v| v.id());
+        let Some(volume) = self.shared.volumes.load().all().get(index).cloned() else { return Ok(()) };
         let Some(list) = writer.folds.kept.get_mut(index).and_then(Option::as_mut) else { return Ok(()) };
         let mut entries = Vec::new();
         list.each(&mut |e| entries.push(e.clone())).map_err(|e| unreadable(&e))?;
         writer.policy.forget_groups();
         for e in &entries {
             report.looked_at += 1;
-            let Some(verdict) = writer.judge(volume, e, now) else { continue };
+            let Some(verdict) = writer.judge(&*volume, e, now) else { continue };
             report.next_due = report.next_due.into_iter().chain(verdict.next).min();
             report.numbers += verdict.due.len() as u64;
             if !verdict.stays {
@@ -260,8 +267,8 @@ mod tests {
     use super::*;
     use crate::key::Key;
 
-    fn entry(class: u8, expires: u32) -> KeptEntry {
-        let (place, key, arrived, stored_bytes, numbers) = (0, Key(0), 1000, 0, Vec::new());
+    fn entry(expires: u32) -> KeptEntry {
+        let (place, key, class, arrived, stored_bytes, numbers) = (0, Key(0), 0, 1000, 0, Vec::new());
         KeptEntry { place, key, class, arrived, expires, stored_bytes, numbers }
     }
 
@@ -277,7 +284,7 @@ mod tests {
         let config =
             [rule("local.*", None, Keep::Forever), rule("a.*", Some("x"), keep), rule("a.b", None, keep)];
         let mut p = Policy::new(&config, |name| (name == "x").then_some(1)).unwrap();
-        let mut due = |class, expires, id, name| p.due(&entry(class, expires), GroupId(id), name);
+        let mut due = |class, expires, id, name| p.due(&entry(expires), Some(class), GroupId(id), name);
         assert_eq!(due(0, 5, 0, "local.x"), None);
         assert_eq!(due(1, 0, 1, "a.c"), Some(1070));
         assert_eq!(due(1, 1200, 1, "a.c"), Some(1200));

@@ -21,6 +21,7 @@ use crate::rebuild::residents_between;
 use crate::residents::Residents;
 use crate::rules::Rules;
 use crate::token::{MethodKind, Token};
+use arc_swap::ArcSwap;
 use netnews::decimal::append_decimal;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -34,7 +35,10 @@ const ROW_FRAME_BYTES_MAX: usize = 32;
 /// What readers see.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// As it was opened: directory and sizes, which stay.
     pub config: SpoolConfig,
+    /// As it is now, for what may change while serving; see [`crate::Spool::prepare`].
+    pub current: ArcSwap<SpoolConfig>,
     pub disk: Arc<dyn Disk>,
     pub hasher: KeyHasher,
     pub groups: Groups,

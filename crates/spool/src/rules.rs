@@ -39,7 +39,7 @@ pub(crate) struct Traits<'a> {
 }
 
 /// All rules, in order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Rules {
     rules: Vec<Rule>,
     groups: Vec<Option<Wildmat>>,
@@ -91,11 +91,6 @@ impl Rules {
     pub fn group_bits(&self, group: &str) -> u64 {
         let meets = |w: &Option<Wildmat>| w.as_ref().is_none_or(|w| w.matches(group.as_bytes()));
         self.groups.iter().enumerate().filter(|(_, w)| meets(w)).fold(0, |bits, (i, _)| bits | 1 << i)
-    }
-
-    /// Whether a rule asks for the filter's verdict.
-    pub fn ask_verdict(&self) -> bool {
-        self.rules.iter().any(|r| r.verdict.is_some())
     }
 
     /// The class of an article by the bits of its first group and, where a rule asks, of all its groups together; `None`
@@ -212,7 +207,6 @@ mod tests {
         ];
         let names = ["any", "path", "headers", "verdict", "origin", "rest"];
         let rules = Rules::new(&config, |name| names.iter().position(|n| *n == name)).unwrap();
-        assert!(rules.ask_verdict() && !paper().ask_verdict());
         let class = |groups: &[&str], criteria: Criteria<'_>| {
             let traits =
                 Traits { size_bytes: 9, groups: groups.len(), criteria: &criteria, expires_in_secs: None };

@@ -51,7 +51,7 @@ pub enum Offer {
 pub struct Spool {
     pub(crate) shared: Arc<Shared>,
     pub(crate) writer: Mutex<Writer>,
-    sync: Arc<SyncState>,
+    pub(crate) sync: Arc<SyncState>,
     thread: Mutex<Option<JoinHandle<()>>>,
     reservations: Arc<Reservations>,
     /// Held by the pass that compresses cold overview.
@@ -135,13 +135,19 @@ impl Spool {
             return self.writer.lock().commit(batch, outcomes);
         }
         // Compressing takes many times as long as committing: it is done before the lock is taken.
-        let classes = self.writer.lock().classes_of(batch);
+        let (classes, generation) = {
+            let writer = self.writer.lock();
+            (writer.classes_of(batch), writer.generation)
+        };
         let pack = |(entry, class): (&Entry<'_>, Option<usize>)| match entry {
             Entry::Article(f) if !self.is_known(&f.key) => self.shared.packing.pack(class?, f.pieces),
             _ => None,
         };
         let packed = batch.iter().zip(classes).map(pack).collect();
-        self.writer.lock().commit_packed(batch, packed, outcomes)
+        let mut writer = self.writer.lock();
+        // Classes may be others meanwhile: then these articles are stored as they came.
+        let packed = if writer.generation == generation { packed } else { Vec::new() };
+        writer.commit_packed(batch, packed, outcomes)
     }
 
     /// As [`Spool::commit`], but `None` if another thread is committing, or articles may have to be compressed.
@@ -158,7 +164,7 @@ impl Spool {
 
     /// Whether an acknowledgement of what was committed with this ticket keeps the configured promise (G1).
     pub fn is_durable(&self, ticket: Ticket) -> bool {
-        self.shared.config.durability != Durability::Always || self.sync.durable() >= ticket.0
+        self.sync.durability() != Durability::Always || self.sync.durable() >= ticket.0
     }
 
     /// Stands for everything committed so far.
@@ -399,10 +405,9 @@ impl Spool {
 
     /// The state in numbers.
     pub fn status(&self) -> io::Result<Status> {
-        let mut writer = self.writer.lock();
-        let writer = &mut *writer;
+        let (current, now) = (self.shared.current.load(), unix_now());
+        let writer = &mut *self.writer.lock();
         let mut buffers = Vec::new();
-        let now = unix_now();
         for (volume, residents) in self.shared.volumes.load().all().iter().zip(&mut writer.folds.residents) {
             if volume.keeps() {
                 continue;
@@ -438,7 +443,7 @@ impl Spool {
             })
         });
         let kept = kept.collect();
-        let classes = self.shared.config.classes.iter().zip(&writer.classes);
+        let classes = current.classes.iter().zip(&writer.classes);
         let classes = classes.map(|(config, class)| ClassStatus {
             name: config.name.clone(),
             method: config.method.name(),
@@ -471,7 +476,8 @@ impl Spool {
 
     /// Bytes that a volume which keeps has room for.
     fn room_bytes(&self, volume: &dyn Volume, used: u64) -> u64 {
-        let class = self.shared.config.classes.iter().find(|c| c.name == volume.name());
+        let current = self.shared.current.load();
+        let class = current.classes.iter().find(|c| c.name == volume.name());
         let free = || Some(self.shared.disk.file_system(&class?.tree.path).ok()?.free_bytes);
         volume.bytes_max().unwrap_or_else(|| used.saturating_add(free().unwrap_or(0)))
     }
@@ -526,11 +532,6 @@ impl Spool {
     /// Writes copies of dictionaries again that are damaged or missing on disk; returns how many.
     pub fn mend_dictionaries(&self) -> io::Result<u64> {
         self.shared.packing.mend()
-    }
-
-    /// Whether a storage rule asks for a filter's verdict, so that somebody must give one.
-    pub fn rules_ask_verdict(&self) -> bool {
-        self.writer.lock().folds.rules.ask_verdict()
     }
 
     /// How many of these articles are still stored.

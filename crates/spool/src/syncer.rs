@@ -8,7 +8,7 @@ use crate::config::Durability;
 use crate::error::{Trouble, TroubleKind};
 use crate::fold::Shared;
 use crate::journal::SyncSet;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ struct Wanted {
 /// What writer, sessions and the syncing thread share.
 pub(crate) struct SyncState {
     journal: Arc<SyncSet>,
-    durability: Durability,
+    durability: RwLock<Durability>,
     wanted: Mutex<Wanted>,
     wake: Condvar,
     room: Condvar,
@@ -73,7 +73,7 @@ impl SyncState {
         let durable = AtomicU64::new(journal.synced());
         Self {
             journal,
-            durability,
+            durability: RwLock::new(durability),
             wanted: Mutex::default(),
             wake: Condvar::new(),
             room: Condvar::new(),
@@ -85,6 +85,18 @@ impl SyncState {
             trouble: Mutex::default(),
             on_durable: Mutex::default(),
         }
+    }
+
+    /// What an acknowledgement promises now.
+    pub fn durability(&self) -> Durability {
+        *self.durability.read()
+    }
+
+    /// From now on an acknowledgement promises this.
+    pub fn set_durability(&self, durability: Durability) {
+        *self.durability.write() = durability;
+        // The thread may sleep for longer than it now should.
+        self.ask();
     }
 
     /// Journal position up to which rows and their articles are durable.
@@ -142,7 +154,7 @@ impl SyncState {
     /// Called by the writer after it wrote `bytes` into buffers.
     pub fn wrote(&self, bytes: u64) {
         let unsynced = self.unsynced.fetch_add(bytes, Ordering::AcqRel) + bytes;
-        if self.durability == Durability::Always || unsynced >= UNSYNCED_BYTES_SOFT {
+        if self.durability() == Durability::Always || unsynced >= UNSYNCED_BYTES_SOFT {
             self.ask();
         }
     }
@@ -237,11 +249,11 @@ impl SyncState {
 
     /// The syncing thread's loop.
     pub fn run(&self, shared: &Shared) {
-        let interval = match self.durability {
-            Durability::Interval(interval) => interval.max(INTERVAL_MIN),
-            Durability::Process | Durability::Always => PROCESS_INTERVAL,
-        };
         loop {
+            let interval = match self.durability() {
+                Durability::Interval(interval) => interval.max(INTERVAL_MIN),
+                Durability::Process | Durability::Always => PROCESS_INTERVAL,
+            };
             let (checkpoint, stop) = {
                 let mut wanted = self.wanted.lock();
                 let deadline = Instant::now() + interval;

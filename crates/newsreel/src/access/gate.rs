@@ -11,6 +11,8 @@ use super::lockout::{Locked, Lockout};
 use super::programs::Program;
 use super::users::{ScramKeys, Store, Table, decoy_check, prepared, prepared_password, random};
 use crate::config::{Auth, Config};
+use arc_swap::ArcSwap;
+use parking_lot::RwLock;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,9 +52,9 @@ enum Verdict {
 #[derive(Debug)]
 pub(crate) struct Gate {
     store: Arc<Store>,
-    programs: Vec<Program>,
-    checks: Arc<Semaphore>,
-    lockout: Lockout,
+    programs: ArcSwap<Vec<Program>>,
+    checks: ArcSwap<Semaphore>,
+    lockout: RwLock<Lockout>,
     /// Salts for unknown users come from this while there is no file of users.
     decoy: [u8; 16],
 }
@@ -62,17 +64,24 @@ impl Gate {
         let auth: &Auth = &config.auth;
         Self {
             store: Arc::new(Store::open(config.site.data.clone())),
-            programs: config.authenticators.iter().map(Program::new).collect(),
-            checks: Arc::new(Semaphore::new(auth.password_checks_max)),
-            lockout: Lockout::new(auth),
+            programs: ArcSwap::from_pointee(programs(config)),
+            checks: ArcSwap::from_pointee(Semaphore::new(auth.password_checks_max)),
+            lockout: RwLock::new(Lockout::new(auth)),
             // Without random numbers TLS would not start either; the salts then only give away that nobody has one.
             decoy: random().unwrap_or_default(),
         }
     }
 
+    /// Goes by another configuration; checks that are under way end by the one before.
+    pub fn apply(&self, config: &Config) {
+        self.programs.store(Arc::new(programs(config)));
+        self.checks.store(Arc::new(Semaphore::new(config.auth.password_checks_max)));
+        self.lockout.write().set_limits(&config.auth);
+    }
+
     /// Whether anybody may have a password, here or with a program.
     pub fn has_passwords(&self) -> bool {
-        !self.programs.is_empty() || self.has_users()
+        !self.programs.load().is_empty() || self.has_users()
     }
 
     /// Whether the file of users has anybody in it.
@@ -96,7 +105,7 @@ impl Gate {
     ) -> Result<Arc<User>, Denial> {
         self.open_to(caller, name)?;
         let verdict = {
-            let permit = self.checks.clone().acquire_owned().await.map_err(|_| Denial::Trouble)?;
+            let permit = self.checks.load_full().acquire_owned().await.map_err(|_| Denial::Trouble)?;
             // Others may have failed while this one waited.
             self.open_to(caller, name)?;
             let (store, asked) = (self.store.clone(), prepared(name));
@@ -121,7 +130,7 @@ impl Gate {
     }
 
     async fn ask_programs(&self, caller: &Caller, name: &[u8], password: &[u8]) -> Option<User> {
-        for program in &self.programs {
+        for program in self.programs.load_full().iter() {
             if let Some(accepted) = program.accepts(caller, name, password).await {
                 return prepared(&accepted).map(|name| self.known_as(name));
             }
@@ -179,7 +188,7 @@ impl Gate {
 
     /// Counts and logs a failure.
     pub fn deny(&self, caller: &Caller, name: &[u8], how: &'static str) -> Denial {
-        let counted = self.lockout.failed(caller.address, name, Instant::now());
+        let counted = self.lockout.read().failed(caller.address, name, Instant::now());
         warn!(
             address = %caller.address,
             user = &*String::from_utf8_lossy(name),
@@ -192,13 +201,13 @@ impl Gate {
     }
 
     fn welcome(&self, caller: &Caller, user: User, how: &'static str) -> Arc<User> {
-        self.lockout.succeeded(caller.address, user.name.as_bytes(), Instant::now());
+        self.lockout.read().succeeded(caller.address, user.name.as_bytes(), Instant::now());
         info!(address = %caller.address, user = &*user.name, mechanism = how, "logged in");
         Arc::new(user)
     }
 
     fn open_to(&self, caller: &Caller, name: &[u8]) -> Result<(), Denial> {
-        match self.lockout.locked(caller.address, name, Instant::now()) {
+        match self.lockout.read().locked(caller.address, name, Instant::now()) {
             None => Ok(()),
             Some(Locked { left, is_first }) => {
                 let user = &*String::from_utf8_lossy(name);
@@ -212,6 +221,10 @@ impl Gate {
             }
         }
     }
+}
+
+fn programs(config: &Config) -> Vec<Program> {
+    config.authenticators.iter().map(Program::new).collect()
 }
 
 /// What the file of users says; takes equally long whether there is such a user or not.

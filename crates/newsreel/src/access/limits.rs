@@ -25,8 +25,8 @@ enum Subject {
     User(Box<str>),
 }
 
-/// A subject under the `[[access]]` section of this number.
-type Key = (usize, Subject);
+/// A subject under the `[[access]]` section of these conditions.
+type Key = (u64, Subject);
 
 /// All counts of a server.
 #[derive(Debug, Default)]
@@ -42,8 +42,6 @@ struct Counts {
 /// A client under a section: whom its doings count for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Holder<'a> {
-    /// Number of the section.
-    pub number: usize,
     pub access: &'a Access,
     pub address: IpAddr,
     pub user: Option<&'a str>,
@@ -51,11 +49,11 @@ pub(crate) struct Holder<'a> {
 
 impl Holder<'_> {
     fn by_address(&self) -> Key {
-        (self.number, Subject::Address(self.address))
+        (self.access.identity(), Subject::Address(self.address))
     }
 
     fn by_user(&self) -> Option<Key> {
-        self.user.map(|user| (self.number, Subject::User(user.into())))
+        self.user.map(|user| (self.access.identity(), Subject::User(user.into())))
     }
 
     fn key(&self) -> Key {
@@ -140,8 +138,8 @@ impl Flow {
 }
 
 impl Limits {
-    /// A place for a connection, if there is one.
-    pub fn enter(self: &Arc<Self>, holder: &Holder<'_>) -> Result<Share, Crowded> {
+    /// A place for a connection, if there is one; for one that `stays` there always is.
+    pub fn enter(self: &Arc<Self>, holder: &Holder<'_>, stays: bool) -> Result<Share, Crowded> {
         let access = holder.access;
         let mut counts = self.0.lock();
         let mut counted = Vec::new();
@@ -151,7 +149,7 @@ impl Limits {
         if let (Some(max), Some(key)) = (access.connections_per_user_max, holder.by_user()) {
             counted.push((key, max, Crowded::User(max)));
         }
-        for (key, max, crowded) in &counted {
+        for (key, max, crowded) in counted.iter().filter(|_| !stays) {
             if counts.connections.get(key).is_some_and(|count| count >= max) {
                 return Err(*crowded);
             }
@@ -162,7 +160,7 @@ impl Limits {
         }
         let flow = access.bytes_per_sec_max.map(|bytes| {
             let known = counts.flows.get(&holder.key()).and_then(Weak::upgrade);
-            known.unwrap_or_else(|| {
+            known.inspect(|flow| flow.0.lock().resize(bytes, Instant::now())).unwrap_or_else(|| {
                 let bucket = Bucket::new(bytes, Duration::from_secs(1), Instant::now());
                 let flow = Arc::new(Flow(Mutex::new(bucket)));
                 counts.flows.insert(holder.key(), Arc::downgrade(&flow));
@@ -185,6 +183,7 @@ impl Limits {
         }
         let hour = Duration::from_secs(3600);
         let bucket = counts.posts.entry(key).or_insert_with(|| Bucket::new(max, hour, now));
+        bucket.resize(max, now);
         bucket.ready(1, now)?;
         bucket.take(1);
         Ok(())
@@ -213,21 +212,21 @@ mod tests {
     }
 
     fn holder<'a>(access: &'a Access, host: u8, user: &'a str) -> Holder<'a> {
-        Holder { number: 0, access, address: [192, 0, 2, host].into(), user: Some(user) }
+        Holder { access, address: [192, 0, 2, host].into(), user: Some(user) }
     }
 
     #[test]
     fn connections_count_until_they_end() {
         let (access, limits) = (access(), Arc::new(Limits::default()));
-        let first = limits.enter(&holder(&access, 1, "fred")).unwrap();
-        let second = limits.enter(&holder(&access, 2, "fred")).unwrap();
-        assert_eq!(limits.enter(&holder(&access, 3, "fred")).unwrap_err(), Crowded::User(2));
-        let others = ["a", "b"].map(|user| limits.enter(&holder(&access, 1, user)).unwrap());
-        assert_eq!(limits.enter(&holder(&access, 1, "c")).unwrap_err(), Crowded::Address(3));
+        let first = limits.enter(&holder(&access, 1, "fred"), false).unwrap();
+        let second = limits.enter(&holder(&access, 2, "fred"), false).unwrap();
+        assert_eq!(limits.enter(&holder(&access, 3, "fred"), false).unwrap_err(), Crowded::User(2));
+        let others = ["a", "b"].map(|user| limits.enter(&holder(&access, 1, user), false).unwrap());
+        assert_eq!(limits.enter(&holder(&access, 1, "c"), false).unwrap_err(), Crowded::Address(3));
         assert!(Arc::ptr_eq(&first.flow().unwrap(), &second.flow().unwrap()));
         assert!(!Arc::ptr_eq(&first.flow().unwrap(), &others[0].flow().unwrap()));
         drop(first);
-        let again = limits.enter(&holder(&access, 3, "fred")).unwrap();
+        let again = limits.enter(&holder(&access, 3, "fred"), false).unwrap();
         drop((second, again, others));
         let counts = limits.0.lock();
         assert!(counts.connections.is_empty() && counts.flows.is_empty());

@@ -114,6 +114,12 @@ impl Lockout {
         }
     }
 
+    /// Goes by other limits from now on; what was counted stays counted.
+    pub fn set_limits(&mut self, auth: &Auth) {
+        let table = std::mem::take(&mut self.table);
+        *self = Self { table, ..Self::new(auth) };
+    }
+
     /// The lock-out that refuses a login as `name` from `address`; `None`: there is none.
     pub fn locked(&self, address: IpAddr, name: &[u8], now: Instant) -> Option<Locked> {
         let mut table = self.table.lock();

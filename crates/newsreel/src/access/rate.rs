@@ -21,6 +21,17 @@ impl Bucket {
         Self { capacity, period, tokens: capacity, at: now }
     }
 
+    /// Gives it another capacity; what was taken from it stays taken, but nothing is owed by that alone.
+    pub fn resize(&mut self, capacity: u64, now: Instant) {
+        let capacity = capacity.max(1) as f64;
+        if capacity != self.capacity {
+            self.fill(now);
+            let owed = self.tokens.min(0.0);
+            self.tokens = (self.tokens + capacity - self.capacity).max(owed);
+            self.capacity = capacity;
+        }
+    }
+
     fn fill(&mut self, now: Instant) {
         let passed = now.saturating_duration_since(self.at).as_secs_f64();
         self.tokens = (self.tokens + self.capacity * passed / self.period.as_secs_f64()).min(self.capacity);
@@ -67,6 +78,11 @@ mod tests {
         assert!(!bucket.is_full(start + Duration::from_millis(900)));
         assert!(bucket.is_full(start + Duration::from_secs(3)));
         assert_eq!(bucket.ready(1000, start + Duration::from_secs(3)), Ok(10));
+        bucket.take(4);
+        bucket.resize(20, start + Duration::from_secs(3));
+        assert_eq!(bucket.ready(1, start + Duration::from_secs(3)), Ok(16));
+        bucket.resize(2, start + Duration::from_secs(3));
+        assert_eq!(bucket.ready(1, start + Duration::from_secs(3)), Err(Duration::from_millis(500)));
     }
 
     #[test]

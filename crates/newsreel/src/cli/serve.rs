@@ -1,7 +1,6 @@
 //! `up` and `serve`: open the spool, listen, serve until told to stop.
 
 use std::future::Future;
-use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use spool::{Spool, SpoolError};
 use super::{Failure, init, listeners, reach, say};
 use crate::config::edit::{self, Change};
 use crate::config::{self, Config, UnknownGroups, units, write};
-use crate::server::Listeners;
+use crate::server::{Bound, Listeners};
 use crate::tls::Offer;
 
 pub(super) fn up(dir: &Path, listen: &[String], tls_listen: &[String]) -> Result<(), Failure> {
@@ -82,8 +81,8 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send> {
 
 /// What `up` says when it listens: where, and what to try next.
 fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
-    let local = |listeners: &[TcpListener]| -> Vec<_> {
-        listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    let local = |listeners: &[Bound]| -> Vec<_> {
+        listeners.iter().filter_map(|listener| listener.socket.local_addr().ok()).collect()
     };
     let addresses = local(&listeners.plain);
     let encrypted = match local(&listeners.tls).as_slice() {

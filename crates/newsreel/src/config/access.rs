@@ -8,6 +8,7 @@ use super::read::{Entry, Reader};
 use super::words::Word;
 use super::write::{Lines, list, optional, quoted, size};
 use super::{Cidr, Groups, LocalAddress, values};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 /// `[[access]]`: what clients that meet all conditions may do, and how much.
@@ -58,6 +59,14 @@ impl Access {
     /// Whether only users who have logged in can meet the conditions.
     pub fn names_users(&self) -> bool {
         self.users.is_some() || !self.user_groups.is_empty()
+    }
+
+    /// Stands for the section's conditions: the same in every configuration that has a section with these.
+    pub fn identity(&self) -> u64 {
+        let Self { from, listener, users, user_groups, tls, .. } = self;
+        let mut hasher = DefaultHasher::new();
+        (from, listener, users.as_ref().map(Groups::as_str), user_groups, tls).hash(&mut hasher);
+        hasher.finish()
     }
 }
 

@@ -5,10 +5,12 @@
 //! Invariant: a key stands here if and only if it is a field of the structs in `config` (a test compares them).
 
 mod auth;
+mod effect;
 mod keep;
 mod posting;
 mod sections;
 
+pub use effect::{Effect, effect, held_back};
 pub use sections::SECTIONS;
 
 /// What a key takes.

@@ -7,6 +7,7 @@ pub(crate) mod import;
 pub mod protocol;
 
 use crate::operations;
+use crate::reload;
 use crate::site::{Site, read};
 use protocol::{LINE_BYTES_MAX, PeerStatus, Reply, Request, SOCKET_FILE_NAME, ServerStatus, StatusReport};
 use std::fs;
@@ -34,7 +35,7 @@ pub(crate) struct Listener {
 impl Listener {
     /// Binds the socket in the spool's directory. The spool is open, so no other server uses a socket that is there.
     pub fn bind(site: &Site) -> io::Result<Self> {
-        let path = site.config.site.data.join(SOCKET_FILE_NAME);
+        let path = site.config.load().site.data.join(SOCKET_FILE_NAME);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -81,7 +82,7 @@ impl Drop for Listener {
 }
 
 /// Answers the requests of one connection, to its end.
-fn converse(site: &Site, stream: UnixStream) -> io::Result<()> {
+fn converse(site: &Arc<Site>, stream: UnixStream) -> io::Result<()> {
     let stream: BlockingStream = stream.into_std()?;
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(SILENCE_TIMEOUT))?;
@@ -109,7 +110,7 @@ fn converse(site: &Site, stream: UnixStream) -> io::Result<()> {
 }
 
 fn answer(
-    site: &Site,
+    site: &Arc<Site>,
     request: &Request,
     requests: &mut impl Read,
     replies: &mut (impl Write + Send),
@@ -119,17 +120,25 @@ fn answer(
         Request::Status => {
             let report = StatusReport {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
-                path_identity: site.config.site.path_identity.clone(),
+                path_identity: site.config.load().site.path_identity.clone(),
                 server: Some(server_status(site)),
-                spool: operations::spool_status(&site.spool, &site.config)?,
+                spool: operations::spool_status(&site.spool, &site.config.load())?,
             };
             say(replies, &Reply::Status(Box::new(report)))?;
             Ok(true)
         }
         Request::Reload => {
-            let (ok, reply) = match site.reload() {
-                Ok(text) => (true, Reply::Text(text)),
-                Err(text) => (false, Reply::Error(text)),
+            let (ok, reply) = match reload::reload(site) {
+                Ok(report) => (true, Reply::Text(report.screen())),
+                Err(refused) => (false, Reply::Error(refused.to_string())),
+            };
+            say(replies, &reply)?;
+            Ok(ok)
+        }
+        Request::Compare { file, text } => {
+            let (ok, reply) = match reload::compare(site, text, file) {
+                Ok(report) => (true, Reply::Text(report.screen())),
+                Err(refused) => (false, Reply::Error(refused.to_string())),
             };
             say(replies, &reply)?;
             Ok(ok)
@@ -145,7 +154,7 @@ fn answer(
             };
             let ok = match other {
                 Request::BufferChange { name, change } => {
-                    operations::buffers::change(&site.spool, &site.config, name, change, &mut sink)
+                    operations::buffers::change(&site.spool, &site.config.load(), name, change, &mut sink)
                 }
                 other => operations::execute(other, &site.spool, &mut sink),
             };
@@ -184,17 +193,18 @@ fn next_frame(requests: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<bool>
 
 fn server_status(site: &Site) -> ServerStatus {
     let counters = &site.counters;
-    let peers = site.config.peers.iter().zip(&counters.peers).enumerate();
+    let config = site.config.load();
+    let peers = config.peers.iter().map(|peer| (peer, counters.of_peer(&peer.name)));
     ServerStatus {
         pid: std::process::id(),
         uptime_secs: site.started.elapsed().as_secs(),
-        listen: site.listen.iter().map(ToString::to_string).collect(),
+        listen: site.listening.addresses().iter().map(ToString::to_string).collect(),
         connections: site.seats.all() as u64,
         readers_served: read(&counters.readers_served),
         peers: peers
-            .map(|(number, (peer, counters))| PeerStatus {
+            .map(|(peer, counters)| PeerStatus {
                 name: peer.name.clone(),
-                connections: site.seats.of_peer(number) as u64,
+                connections: site.seats.of_peer(&peer.name) as u64,
                 offered: read(&counters.offered),
                 accepted: read(&counters.accepted),
                 rejected: read(&counters.rejected),

@@ -6,6 +6,7 @@
 //! connection may carry many requests, one after the other. Spoken by `control_socket` and `cli::control`.
 
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// File name of the socket in the spool's directory.
 pub const SOCKET_FILE_NAME: &str = "control";
@@ -70,9 +71,17 @@ pub enum Request {
     },
     /// Check every record, row and number; answered by [`Reply::Progress`] and one [`Reply::Problem`] each.
     Verify,
-    /// Read anew what a running server can read anew; answered by [`Reply::Text`], or by [`Reply::Error`] if all stays
-    /// as it was.
+    /// Read the configuration file again and take what it says; answered by [`Reply::Text`], or by [`Reply::Error`] if
+    /// everything stays as it was.
     Reload,
+    /// Say what a configuration file would change if it were reloaded; answered by [`Reply::Text`], or by
+    /// [`Reply::Error`] with what stands against it.
+    Compare {
+        /// Its name, absolute: what relative paths start from.
+        file: PathBuf,
+        /// What it says.
+        text: String,
+    },
     /// As [`Request::Verify`], and mend what can be mended, unless it is a dry run; answered by [`Reply::Progress`], one
     /// [`Reply::Problem`] for each thing that is wrong and one [`Reply::Repair`] for what was or would be done about it.
     Repair {

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use tracing::warn;
 
 /// Name of the file below `site.data`.
@@ -47,7 +47,7 @@ struct Table {
 #[derive(Debug)]
 pub(super) struct Early {
     path: PathBuf,
-    keep_secs: i64,
+    keep_secs: AtomicI64,
     /// How many wait: asked for every article, mostly 0.
     count: AtomicUsize,
     epoch: AtomicU64,
@@ -65,13 +65,18 @@ impl Early {
         }
         let early = Self {
             path,
-            keep_secs,
+            keep_secs: AtomicI64::new(keep_secs),
             count: AtomicUsize::new(table.waiting.len()),
             epoch: AtomicU64::new(0),
             table: Mutex::new(table),
         };
         early.tidy_up(&mut early.table.lock());
         early
+    }
+
+    /// What is older than `keep_days` is forgotten from now on.
+    pub fn keep_for(&self, keep_days: u32) {
+        self.keep_secs.store(i64::from(keep_days) * DAY_SECS, Ordering::Relaxed);
     }
 
     /// Changes with every `remember` that changes something.
@@ -108,7 +113,7 @@ impl Early {
         if let Err(error) = self.append(&mut table, &line) {
             warn!(file = %self.path.display(), %error, "a withdrawal that came before its article will be forgotten at a restart");
         }
-        table.forget_before(now - self.keep_secs);
+        table.forget_before(now - self.keep_secs.load(Ordering::Relaxed));
         self.count.store(table.waiting.len(), Ordering::Release);
         self.epoch.fetch_add(1, Ordering::AcqRel);
         self.tidy_up(&mut table);

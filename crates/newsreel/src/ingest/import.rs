@@ -5,7 +5,7 @@
 //! `newsreel import` on a site that is not served. The numbers' rule is the spool's (`Filing::numbers`).
 
 use super::drafts::{Draft, Drafts};
-use super::{Disposition, Filer, Incoming, Origin, Reject, carried, choose};
+use super::{Disposition, Filer, Incoming, Origin, Reject, Rules, carried, choose};
 use crate::checks;
 use crate::control_socket::protocol::{ImportOutcome, ImportResult};
 use crate::site::unix_now;
@@ -29,13 +29,13 @@ impl Filer {
     pub fn import(&self, batch: &[Imported<'_>]) -> Vec<ImportResult> {
         let now = unix_now();
         let origin = Origin::import();
-        let table = self.spool.group_table();
+        let (table, rules) = (self.spool.group_table(), self.rules.load());
         let mut drafts = Drafts::new(batch.len());
         // Arrivals ascend in the journal: history is forgotten from its front.
         let not_before = u64::from(self.spool.last_arrival());
         let mut dispositions = Vec::with_capacity(batch.len());
         for imported in batch {
-            let verdict = self.adopt(&origin, imported, &table, (not_before, now), &mut drafts);
+            let verdict = self.adopt(&rules, &origin, imported, &table, (not_before, now), &mut drafts);
             dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
         }
         let receipt = self.commit(&drafts, now, 0, &mut dispositions);
@@ -48,6 +48,7 @@ impl Filer {
 
     fn adopt<'a>(
         &self,
+        rules: &Rules,
         origin: &'a Origin,
         imported: &Imported<'a>,
         table: &GroupTable,
@@ -58,13 +59,13 @@ impl Filer {
         article.required()?;
         checks::framing(&article)?;
         let (id, key) = self.identify(&article, None)?;
-        if imported.wire.len() as u64 > self.policy.article_bytes_max {
-            return Err(Reject::TooLarge { bytes_max: self.policy.article_bytes_max });
+        if imported.wire.len() as u64 > rules.policy.article_bytes_max {
+            return Err(Reject::TooLarge { bytes_max: rules.policy.article_bytes_max });
         }
         let start = drafts.groups.len();
         places(table, imported.places, start, drafts);
         if drafts.groups.len() == start {
-            let unknown = self.config.site.unknown_groups;
+            let unknown = rules.config.site.unknown_groups;
             if let Err(reject) = choose::groups(table, unknown, origin, &article, &mut drafts.groups) {
                 drafts.groups.truncate(start);
                 return Err(reject);

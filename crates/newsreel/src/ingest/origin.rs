@@ -4,13 +4,16 @@
 //! section 3.2.1.
 
 use crate::config::{Distributions, Groups, Peer};
+use crate::site::PeerCounters;
 use netnews::path::{self, Diagnostic};
+use std::sync::Arc;
 
 /// Where articles come from.
 #[derive(Debug)]
 pub(crate) struct Origin {
     name: Box<str>,
-    peer: Option<usize>,
+    /// A peer's counts.
+    counters: Option<Arc<PeerCounters>>,
     accepts: Accepts,
     /// `None`: all that the site accepts.
     distributions: Option<Distributions>,
@@ -66,11 +69,11 @@ impl PathPrefix {
 }
 
 impl Origin {
-    /// A peer: its number and section in the configuration, where it connects from.
-    pub fn peer(identity: &str, number: usize, peer: &Peer, address: &str) -> Self {
+    /// A peer: its section of the configuration, its counts, where it connects from.
+    pub fn peer(identity: &str, peer: &Peer, counters: Arc<PeerCounters>, address: &str) -> Self {
         Self {
             name: peer.name.as_str().into(),
-            peer: Some(number),
+            counters: Some(counters),
             accepts: match peer.accept.as_str() {
                 "*" => Accepts::All,
                 _ => Accepts::Matching(peer.accept.clone()),
@@ -86,20 +89,20 @@ impl Origin {
         let prefix = Some(PathPrefix::plain(identity));
         let for_rules = "rnews".into();
         let accepts = Accepts::All;
-        Self { name: "batch".into(), peer: None, accepts, distributions: None, prefix, for_rules }
+        Self { name: "batch".into(), counters: None, accepts, distributions: None, prefix, for_rules }
     }
 
     /// A reader who posts; the injecting agent has completed the article, its Path too, and allows it in these groups.
     pub fn injected(address: &str, groups: Vec<Box<[u8]>>) -> Self {
         let (accepts, for_rules) = (Accepts::These(groups), "injected".into());
-        Self { name: address.into(), peer: None, accepts, distributions: None, prefix: None, for_rules }
+        Self { name: address.into(), counters: None, accepts, distributions: None, prefix: None, for_rules }
     }
 
     /// Another server's spool on this machine: what it holds was relayed already, and may well have our own name in
     /// its Path.
     pub fn import() -> Self {
         let (accepts, for_rules) = (Accepts::All, "import".into());
-        Self { name: "import".into(), peer: None, accepts, distributions: None, prefix: None, for_rules }
+        Self { name: "import".into(), counters: None, accepts, distributions: None, prefix: None, for_rules }
     }
 
     /// For the log.
@@ -112,9 +115,9 @@ impl Origin {
         &self.for_rules
     }
 
-    /// The peer's number in the configuration.
-    pub fn peer_number(&self) -> Option<usize> {
-        self.peer
+    /// The peer's counts.
+    pub fn counters(&self) -> Option<&PeerCounters> {
+        self.counters.as_deref()
     }
 
     /// Whether the sender may send to the group that an article names so.
@@ -159,7 +162,7 @@ mod tests {
             max_connections: 1,
             streaming: true,
         };
-        let origin = Origin::peer("me.example", 0, &peer, "192.0.2.1");
+        let origin = Origin::peer("me.example", &peer, Arc::default(), "192.0.2.1");
         for (path, before) in [
             (&b"peer.example!x!tail"[..], &b"me.example!!"[..]),
             (b"peer.example.net!x!tail", b"me.example!.SEEN.192.0.2.1!"),

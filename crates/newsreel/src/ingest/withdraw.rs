@@ -10,10 +10,12 @@ use super::early::Early;
 use crate::cancel_lock;
 use crate::config::{Cancel, Config, Honor};
 use crate::site::unix_now;
+use arc_swap::ArcSwap;
 use netnews::article::Headers;
 use netnews::control;
 use netnews::{Article, Known, MessageId};
 use spool::{ArticleBuf, Entry, Key, Lookup, Patience, Spool};
+use std::sync::Arc;
 use tracing::{debug, warn};
 
 /// An article of a batch that withdraws another one.
@@ -38,7 +40,7 @@ pub(super) fn withdrawing<'a>(article: &Article<'a>, at: usize) -> Option<Withdr
 /// Carries out withdrawals.
 #[derive(Debug)]
 pub(super) struct Withdrawals {
-    policy: Cancel,
+    policy: ArcSwap<Cancel>,
     early: Early,
 }
 
@@ -46,8 +48,14 @@ impl Withdrawals {
     pub fn new(config: &Config) -> Self {
         Self {
             early: Early::open(&config.site.data, config.site.remember_days, unix_now()),
-            policy: config.cancel.clone(),
+            policy: ArcSwap::from_pointee(config.cancel.clone()),
         }
+    }
+
+    /// Goes by another configuration.
+    pub fn apply(&self, config: &Config) {
+        self.policy.store(Arc::new(config.cancel.clone()));
+        self.early.keep_for(config.site.remember_days);
     }
 
     /// Whether the article was withdrawn before it came.
@@ -63,19 +71,20 @@ impl Withdrawals {
     pub fn obey(&self, spool: &Spool, withdrawing: &Withdrawing<'_>) {
         let id = withdrawing.target;
         let key = spool.key(id.as_bytes());
-        if self.policy.honor == Honor::None {
+        let policy = self.policy.load_full();
+        if policy.honor == Honor::None {
             return;
         }
         match spool.lookup(&key) {
             Lookup::Present(_) => self.withdraw(spool, key, id, withdrawing.keys),
-            Lookup::Unknown if self.policy.honor == Honor::All => {
+            Lookup::Unknown if policy.honor == Honor::All => {
                 let arrived = u64::try_from(unix_now()).unwrap_or_default();
                 let mut outcomes = Vec::new();
                 if let Err(trouble) = spool.commit(&[Entry::Remember { key, arrived }], &mut outcomes) {
                     warn!(%id, %trouble, "cannot remember an article that was withdrawn before it came");
                 }
             }
-            Lookup::Unknown => self.early.remember(key, withdrawing.keys, self.policy.unlocked, unix_now()),
+            Lookup::Unknown => self.early.remember(key, withdrawing.keys, policy.unlocked, unix_now()),
             Lookup::Remembered | Lookup::Gone => return,
         }
         // It may have come meanwhile, by another connection.
@@ -122,10 +131,11 @@ impl Withdrawals {
 
     /// Whether these keys may withdraw an article with this lock.
     fn permits(&self, lock: Option<&[u8]>, keys: &[u8]) -> bool {
-        match (self.policy.honor, lock) {
+        let policy = self.policy.load();
+        match (policy.honor, lock) {
             (Honor::None, _) => false,
             (Honor::All, _) => true,
-            (Honor::Verified, None) => self.policy.unlocked,
+            (Honor::Verified, None) => policy.unlocked,
             (Honor::Verified, Some(lock)) => cancel_lock::opens(lock, keys),
         }
     }

@@ -44,60 +44,54 @@ struct Pace {
 }
 
 /// The paces of all posters.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Paces {
-    limits: Backoff,
     posters: Mutex<HashMap<Who, Pace>>,
 }
 
 impl Paces {
-    pub fn new(limits: Backoff) -> Self {
-        Self { limits, posters: Mutex::default() }
-    }
-
     /// Counts a post, or says how long the poster must still wait.
-    pub fn post(&self, who: Who, now: Instant) -> Result<(), Duration> {
+    pub fn post(&self, limits: &Backoff, who: Who, now: Instant) -> Result<(), Duration> {
         let mut posters = self.posters.lock();
         if let Some(pace) = posters.get_mut(&who) {
             let since = now.saturating_duration_since(pace.last);
             if since < pace.wait {
                 return Err(pace.wait - since);
             }
-            *pace = self.next(*pace, since, now);
+            *pace = next(limits, *pace, since, now);
             return Ok(());
         }
         if posters.len() >= POSTERS_MAX {
-            self.forget(&mut posters, now);
+            forget(limits.slow, &mut posters, now);
         }
         posters.insert(who, Pace { last: now, fast: 0, beyond: 0, wait: Duration::ZERO });
         Ok(())
     }
+}
 
-    fn next(&self, pace: Pace, since: Duration, now: Instant) -> Pace {
-        let rested = since.saturating_sub(pace.wait) >= self.limits.slow;
-        if rested {
-            return Pace { last: now, fast: 0, beyond: 0, wait: Duration::ZERO };
-        }
-        let fast = if since <= self.limits.fast { pace.fast.saturating_add(1) } else { pace.fast };
-        if fast < self.limits.trigger {
-            return Pace { last: now, fast, beyond: 0, wait: Duration::ZERO };
-        }
-        let factor = 1u32.checked_shl(pace.beyond).unwrap_or(u32::MAX);
-        let wait = self.limits.first.saturating_mul(factor).min(self.limits.longest);
-        Pace { last: now, fast, beyond: pace.beyond.saturating_add(1), wait }
+fn next(limits: &Backoff, pace: Pace, since: Duration, now: Instant) -> Pace {
+    let rested = since.saturating_sub(pace.wait) >= limits.slow;
+    if rested {
+        return Pace { last: now, fast: 0, beyond: 0, wait: Duration::ZERO };
     }
+    let fast = if since <= limits.fast { pace.fast.saturating_add(1) } else { pace.fast };
+    if fast < limits.trigger {
+        return Pace { last: now, fast, beyond: 0, wait: Duration::ZERO };
+    }
+    let factor = 1u32.checked_shl(pace.beyond).unwrap_or(u32::MAX);
+    let wait = limits.first.saturating_mul(factor).min(limits.longest);
+    Pace { last: now, fast, beyond: pace.beyond.saturating_add(1), wait }
+}
 
-    /// Makes room: who has rested goes, and if that is not enough the half that posted longest ago.
-    fn forget(&self, posters: &mut HashMap<Who, Pace>, now: Instant) {
-        let slow = self.limits.slow;
-        posters.retain(|_, pace| now.saturating_duration_since(pace.last) < pace.wait + slow);
-        if posters.len() >= POSTERS_MAX {
-            let mut times: Vec<Instant> = posters.values().map(|pace| pace.last).collect();
-            let middle = times.len() / 2;
-            let (_, median, _) = times.select_nth_unstable(middle);
-            let median = *median;
-            posters.retain(|_, pace| pace.last > median);
-        }
+/// Makes room: who has rested goes, and if that is not enough the half that posted longest ago.
+fn forget(slow: Duration, posters: &mut HashMap<Who, Pace>, now: Instant) {
+    posters.retain(|_, pace| now.saturating_duration_since(pace.last) < pace.wait + slow);
+    if posters.len() >= POSTERS_MAX {
+        let mut times: Vec<Instant> = posters.values().map(|pace| pace.last).collect();
+        let middle = times.len() / 2;
+        let (_, median, _) = times.select_nth_unstable(middle);
+        let median = *median;
+        posters.retain(|_, pace| pace.last > median);
     }
 }
 
@@ -105,13 +99,12 @@ impl Paces {
 mod tests {
     use super::*;
 
-    fn secs(n: u64) -> Duration {
+    const fn secs(n: u64) -> Duration {
         Duration::from_secs(n)
     }
 
-    fn paces() -> Paces {
-        Paces::new(Backoff { trigger: 3, fast: secs(1), slow: secs(60), first: secs(2), longest: secs(10) })
-    }
+    const LIMITS: Backoff =
+        Backoff { trigger: 3, fast: secs(1), slow: secs(60), first: secs(2), longest: secs(10) };
 
     fn who(n: u32) -> Who {
         Who::new(None, IpAddr::V4(n.into()))
@@ -119,36 +112,36 @@ mod tests {
 
     #[test]
     fn the_wait_doubles_and_rest_clears_it() {
-        let (paces, start) = (paces(), Instant::now());
+        let (paces, start) = (Paces::default(), Instant::now());
         // One, and three fast ones after it.
         for _ in 0..4 {
-            assert_eq!(paces.post(who(1), start), Ok(()));
+            assert_eq!(paces.post(&LIMITS, who(1), start), Ok(()));
         }
-        assert_eq!(paces.post(who(1), start), Err(secs(2)));
-        assert_eq!(paces.post(who(1), start + secs(1)), Err(secs(1)));
-        assert_eq!(paces.post(who(2), start), Ok(()), "others do not wait");
+        assert_eq!(paces.post(&LIMITS, who(1), start), Err(secs(2)));
+        assert_eq!(paces.post(&LIMITS, who(1), start + secs(1)), Err(secs(1)));
+        assert_eq!(paces.post(&LIMITS, who(2), start), Ok(()), "others do not wait");
         let mut now = start;
         for wait in [2, 4, 8, 10, 10] {
             now += secs(wait);
             assert_eq!(
-                paces.post(who(1), now - Duration::from_millis(1)),
+                paces.post(&LIMITS, who(1), now - Duration::from_millis(1)),
                 Err(Duration::from_millis(1)),
                 "{wait}"
             );
-            assert_eq!(paces.post(who(1), now), Ok(()), "{wait}");
+            assert_eq!(paces.post(&LIMITS, who(1), now), Ok(()), "{wait}");
         }
         now += secs(70);
         for _ in 0..4 {
-            assert_eq!(paces.post(who(1), now), Ok(()));
+            assert_eq!(paces.post(&LIMITS, who(1), now), Ok(()));
         }
-        assert_eq!(paces.post(who(1), now), Err(secs(2)));
+        assert_eq!(paces.post(&LIMITS, who(1), now), Err(secs(2)));
     }
 
     #[test]
     fn slow_posters_never_wait() {
-        let (paces, start) = (paces(), Instant::now());
+        let (paces, start) = (Paces::default(), Instant::now());
         for n in 0..100 {
-            assert_eq!(paces.post(who(1), start + secs(2 * n)), Ok(()));
+            assert_eq!(paces.post(&LIMITS, who(1), start + secs(2 * n)), Ok(()));
         }
     }
 
@@ -158,9 +151,9 @@ mod tests {
         assert_eq!(v6("2001:db8::1"), v6("2001:db8::ffff:1:2:3"));
         assert_ne!(v6("2001:db8::1"), v6("2001:db8:0:1::1"));
         assert_ne!(Who::new(Some("a"), [192, 0, 2, 1].into()), who(1));
-        let (paces, start) = (paces(), Instant::now());
+        let (paces, start) = (Paces::default(), Instant::now());
         for n in 0..3 * POSTERS_MAX as u32 {
-            assert_eq!(paces.post(who(n), start + Duration::from_micros(u64::from(n))), Ok(()));
+            assert_eq!(paces.post(&LIMITS, who(n), start + Duration::from_micros(u64::from(n))), Ok(()));
         }
         assert!(paces.posters.lock().len() <= POSTERS_MAX);
     }

@@ -46,17 +46,16 @@ impl fmt::Display for Name {
 pub(super) struct Queue {
     dir: PathBuf,
     failed: PathBuf,
-    max: usize,
     waiting: AtomicUsize,
     count: AtomicU64,
 }
 
 impl Queue {
     /// The queue of the site in `data`; files that were being written are removed. Its directories are made when needed.
-    pub fn open(data: &Path, max: usize) -> io::Result<Self> {
+    pub fn open(data: &Path) -> io::Result<Self> {
         let dir = data.join(DIR);
         let failed = dir.join("failed");
-        let queue = Self { dir, failed, max, waiting: AtomicUsize::new(0), count: AtomicU64::new(0) };
+        let queue = Self { dir, failed, waiting: AtomicUsize::new(0), count: AtomicU64::new(0) };
         if let Ok(entries) = fs::read_dir(&queue.dir) {
             for entry in entries.flatten() {
                 if entry.file_name().to_string_lossy().ends_with(UNFINISHED) {
@@ -73,9 +72,9 @@ impl Queue {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Queues a mail durably; false if too many wait.
-    pub fn put(&self, mail: &Mail) -> io::Result<bool> {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.max {
+    /// Queues a mail durably; false if `max` wait already.
+    pub fn put(&self, mail: &Mail, max: usize) -> io::Result<bool> {
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= max {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             return Ok(false);
         }
@@ -185,29 +184,29 @@ mod tests {
     #[test]
     fn mails_outlive_a_restart_and_half_written_ones_do_not() {
         let dir = tempfile::TempDir::new().unwrap();
-        let queue = Queue::open(dir.path(), 3).unwrap();
-        assert!(queue.put(&mail(1)).unwrap() && queue.put(&mail(2)).unwrap());
+        let queue = Queue::open(dir.path()).unwrap();
+        assert!(queue.put(&mail(1), 3).unwrap() && queue.put(&mail(2), 3).unwrap());
         drop(queue);
         let half = dir.path().join(DIR).join("1.new");
         fs::write(&half, b"newsreel mod").unwrap();
-        let queue = Queue::open(dir.path(), 3).unwrap();
+        let queue = Queue::open(dir.path()).unwrap();
         assert!(!half.exists());
         let names = queue.names();
         assert_eq!(names.iter().filter_map(|name| queue.read(name)).collect::<Vec<_>>(), [mail(1), mail(2)]);
-        assert!(queue.put(&mail(3)).unwrap());
-        assert!(!queue.put(&mail(4)).unwrap(), "full");
+        assert!(queue.put(&mail(3), 3).unwrap());
+        assert!(!queue.put(&mail(4), 3).unwrap(), "full");
         queue.remove(&names[0]);
         queue.put_aside(&names[1]);
         assert_eq!((queue.len(), queue.names().len()), (1, 1));
-        assert!(queue.put(&mail(5)).unwrap());
+        assert!(queue.put(&mail(5), 3).unwrap());
         assert_eq!(fs::read_dir(dir.path().join(DIR).join("failed")).unwrap().count(), 1);
     }
 
     #[test]
     fn what_is_no_mail_is_put_aside() {
         let dir = tempfile::TempDir::new().unwrap();
-        let queue = Queue::open(dir.path(), 3).unwrap();
-        assert!(queue.put(&mail(1)).unwrap());
+        let queue = Queue::open(dir.path()).unwrap();
+        assert!(queue.put(&mail(1), 3).unwrap());
         let name = queue.names().remove(0);
         for bad in [
             "",

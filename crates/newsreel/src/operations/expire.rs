@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use spool::{ExpireReport, Spool};
+use tokio::sync::Notify;
 use tracing::{info, warn};
 
 use super::Sink;
@@ -44,10 +45,14 @@ fn text(report: &ExpireReport, dry_run: bool) -> String {
 }
 
 /// Expires for as long as the server runs; aborted with its task, between two steps.
-pub(crate) async fn keep_expiring(spool: Arc<Spool>) {
+/// `now` is notified when there is reason not to wait.
+pub(crate) async fn keep_expiring(spool: Arc<Spool>, now: Arc<Notify>) {
     let mut pause = PAUSE_MIN;
     loop {
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = now.notified() => {}
+        }
         let own = spool.clone();
         pause = PAUSE_MAX;
         match tokio::task::spawn_blocking(move || own.expire(false)).await {

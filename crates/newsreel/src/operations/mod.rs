@@ -26,8 +26,8 @@ pub(crate) use expire::keep_expiring;
 pub use sink::Sink;
 
 /// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The caller sends
-/// the final [`Reply::Done`]. [`Request::Status`], [`Request::Rnews`], [`Request::Import`] and [`Request::Reload`] are the
-/// caller's own.
+/// the final [`Reply::Done`]. [`Request::Status`], [`Request::Rnews`], [`Request::Import`], [`Request::Reload`] and
+/// [`Request::Compare`] are the caller's own.
 pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match request {
         Request::GroupAdd { groups } => groups::add(spool, groups, sink),
@@ -53,7 +53,8 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         | Request::BufferChange { .. }
         | Request::Rnews
         | Request::Import
-        | Request::Reload => {
+        | Request::Reload
+        | Request::Compare { .. } => {
             sink(Reply::Error("this request is not carried out on the spool alone".into()));
             false
         }

@@ -135,7 +135,7 @@ pub(crate) async fn watch(site: Arc<Site>) {
         }
         let status = tokio::task::block_in_place(|| site.spool.status());
         let Ok(status) = status else { continue };
-        for text in watch.look(&classes(&status, &site.config, unix_now())) {
+        for text in watch.look(&classes(&status, &site.config.load(), unix_now())) {
             warn!("{text}");
         }
     }

@@ -43,6 +43,13 @@ impl Listener {
         Ok((Socket::new(stream), address))
     }
 
+    /// The next connection, if one waits.
+    pub fn waiting(&mut self) -> Option<Accepted> {
+        let (stream, address) = self.take_over()?.accept().ok()?;
+        stream.set_nonblocking(true).ok()?;
+        Some((Socket::own(stream), address))
+    }
+
     /// A session has ended. Stays awake for the next connection for a moment, if that is promising.
     pub fn session_ended(&mut self) -> Option<Accepted> {
         self.left = Some(Instant::now());

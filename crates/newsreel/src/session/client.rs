@@ -53,6 +53,13 @@ impl Client {
         Self::known_by(&self.config, &self.gate, self.caller, Some(Box::new(facts)), None)
     }
 
+    /// The same client under another configuration.
+    pub fn under(&self, config: &Arc<Config>) -> Self {
+        let compressed = self.compressed;
+        let known = Self::known_by(config, &self.gate, self.caller, self.tls.clone(), self.user.clone());
+        Self { compressed, ..known }
+    }
+
     /// The same client, logged in.
     pub fn logged_in(&self, user: Arc<User>) -> Self {
         let compressed = self.compressed;
@@ -113,9 +120,14 @@ impl Client {
         self.user.as_deref()
     }
 
-    /// Number of its `[[peer]]` section.
-    pub fn peer_number(&self) -> Option<usize> {
-        self.peer
+    /// The configuration that it is judged by.
+    pub fn config(&self) -> &Arc<Config> {
+        &self.config
+    }
+
+    /// Its `[[peer]]` section.
+    pub fn peer(&self) -> Option<&Peer> {
+        self.config.peers.get(self.peer?)
     }
 
     /// Number of its `[[access]]` section.
@@ -151,8 +163,7 @@ impl Client {
 
     /// For the log: the peer's name, or the address.
     pub fn name(&self) -> &str {
-        let peer = self.peer.and_then(|peer| self.config.peers.get(peer));
-        peer.map_or(&self.address_text, |peer| &peer.name)
+        self.peer().map_or(&self.address_text, |peer| &peer.name)
     }
 
     /// Whether it is anybody we know, or may turn out to be.
@@ -184,7 +195,7 @@ impl Client {
 
     /// CHECK and TAKETHIS.
     pub fn may_stream(&self) -> bool {
-        self.peer.and_then(|peer| self.config.peers.get(peer)).is_some_and(|peer| peer.streaming)
+        self.peer().is_some_and(|peer| peer.streaming)
     }
 
     fn remedy(&self, right: Right) -> Remedy {
@@ -253,16 +264,20 @@ impl Client {
 
     /// For whom what it does as a reader counts; nobody, if it is a peer.
     pub fn holder(&self) -> Option<Holder<'_>> {
-        let number = self.access.filter(|_| self.peer.is_none())?;
-        let access = self.config.access.get(number)?;
+        let access = self.access().filter(|_| self.peer.is_none())?;
         let user = self.user.as_ref().map(|user| &*user.name);
-        Some(Holder { number, access, address: self.caller.address, user })
+        Some(Holder { access, address: self.caller.address, user })
     }
 
     /// A place under its `[[access]]` section, or what it is told if there is none.
     pub fn share(&self, limits: &Arc<Limits>) -> Result<Option<Share>, String> {
-        let share = self.holder().map(|holder| limits.enter(&holder)).transpose();
+        let share = self.holder().map(|holder| limits.enter(&holder, false)).transpose();
         share.map_err(|crowded| crowded.to_string())
+    }
+
+    /// Its place under its `[[access]]` section as one that was let in before.
+    pub fn kept_share(&self, limits: &Arc<Limits>) -> Option<Share> {
+        self.holder().and_then(|holder| limits.enter(&holder, true).ok())
     }
 }
 

@@ -82,9 +82,10 @@ impl Session {
     /// The feed, made when it is first needed; `None` if the client is no peer.
     pub(super) fn feed(&mut self) -> Option<(&mut Feed, &mut Output)> {
         if self.feed.is_none() {
-            let peer = self.client.peer_number()?;
+            let peer = self.client.peer()?;
             info!(client = self.client.name(), address = self.client.address_text(), "peer begins to feed");
-            self.feed = Feed::new(self.site.clone(), peer, self.client.address_text()).map(Box::new);
+            let feed = Feed::new(self.site.clone(), self.client.config(), peer, self.client.address_text());
+            self.feed = Some(Box::new(feed));
         }
         self.feed.as_deref_mut().map(|feed| (feed, &mut self.out))
     }
@@ -145,7 +146,7 @@ impl Session {
                 return Verdict::Quit;
             }
             Command::ModeReader if self.client.may_read() || self.client.may_become(Right::Read) => {
-                capabilities::posting(&self.site.config, &self.client, out);
+                capabilities::posting(self.client.config(), &self.client, out);
             }
             Command::ModeReader => {
                 append(out, MAY_NOT_READ.0, MAY_NOT_READ.1);

@@ -2,12 +2,13 @@
 //!
 //! A session that waits for a command holds no buffer. One that is fed grows its buffer while reads fill it and lets
 //! it shrink when they do not; how far is the [`Budget`]'s matter. Waiting ends by bytes, by the end of the stream, by a
-//! deadline, or by the server's stop; the deadline's timer is set anew only when it fires, so a command costs no timer.
+//! deadline, or by a signal of the site; the deadline's timer is set anew only when it fires, so a command costs no timer.
 
 use super::Output;
 use super::budget::{Budget, READ_AHEAD_BYTES, Room};
 use super::pool::{self, BUFFER_BYTES};
 use super::transport::Transport;
+use crate::site::Signal;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -27,8 +28,8 @@ pub(super) enum Event {
     End,
     /// The deadline has passed.
     Late,
-    /// The server stops.
-    Stop,
+    /// The site has a signal for its sessions.
+    Signal(Signal),
 }
 
 /// How long to wait.
@@ -42,17 +43,22 @@ pub(super) struct Until {
 /// What ends a wait besides bytes.
 pub(super) struct Interrupts<S> {
     timer: Pin<Box<Sleep>>,
-    stop: Pin<Box<S>>,
+    signal: Pin<Box<S>>,
 }
 
-impl<S: Future<Output = ()>> Interrupts<S> {
-    pub fn new(stop: S, first_deadline: Instant) -> Self {
-        Self { timer: Box::pin(sleep_until(first_deadline.into())), stop: Box::pin(stop) }
+impl<S: Future<Output = Signal>> Interrupts<S> {
+    pub fn new(signal: S, first_deadline: Instant) -> Self {
+        Self { timer: Box::pin(sleep_until(first_deadline.into())), signal: Box::pin(signal) }
+    }
+
+    /// Waits for the next signal, once there was one.
+    pub fn listen(&mut self, signal: S) {
+        self.signal.set(signal);
     }
 
     fn poll(&mut self, Until { deadline, heed_stop }: Until, cx: &mut Context<'_>) -> Poll<Event> {
-        if heed_stop && self.stop.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Event::Stop);
+        if heed_stop && let Poll::Ready(signal) = self.signal.as_mut().poll(cx) {
+            return Poll::Ready(Event::Signal(signal));
         }
         if self.timer.deadline().into_std() > deadline {
             self.timer.as_mut().reset(deadline.into());
@@ -134,7 +140,7 @@ impl Input {
     }
 
     /// Waits for more bytes from `out`'s stream; buffers are given back before the wait if nothing has arrived yet.
-    pub async fn fill<S: Future<Output = ()>>(
+    pub async fn fill<S: Future<Output = Signal>>(
         &mut self,
         out: &mut Output,
         budget: &Budget,

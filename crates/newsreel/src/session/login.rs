@@ -86,7 +86,7 @@ impl Session {
         if !self.client.offers_login() {
             return Some((code::NOT_SUPPORTED, "Nobody can log in here"));
         }
-        let enabled = |mechanism: &Mechanism| self.site.config.auth.mechanisms.contains(mechanism);
+        let enabled = |mechanism: &Mechanism| self.client.config().auth.mechanisms.contains(mechanism);
         let Some(mechanism) = mechanism.filter(enabled) else {
             return Some((code::NOT_SUPPORTED, "Mechanism not recognized"));
         };
@@ -190,7 +190,7 @@ impl Session {
             append(self.out.text(), code::UNAVAILABLE, &text);
             return Verdict::Close;
         }
-        let view = View::new(self.site.config.clone(), self.client.access_number());
+        let view = View::new(self.client.config().clone(), self.client.access_number());
         self.reader.look_with(view).await;
         match data {
             Some(data) => append(self.out.text(), code::AUTHENTICATED_WITH_DATA, &data),
@@ -202,7 +202,7 @@ impl Session {
     /// Counts a failure; too many end the session.
     fn failed_login(&mut self) -> Verdict {
         self.login.failures += 1;
-        if self.login.failures >= self.site.config.auth.failures_per_connection_max {
+        if self.login.failures >= self.client.config().auth.failures_per_connection_max {
             Verdict::Close
         } else {
             Verdict::Done
@@ -212,8 +212,8 @@ impl Session {
     /// Goes on as `client`: takes the places that it has a right to and gives back those it had. If there are none, what
     /// it is told before the connection ends.
     pub(super) fn settle(&mut self, client: Client) -> Result<(), String> {
-        if client.peer_number() != self.client.peer_number() {
-            let seat = self.site.seats.take(client.address(), client.peer_number());
+        if !self.seat.is_of(client.peer()) {
+            let seat = self.site.seats.take(&client.config().limits, client.address(), client.peer());
             self.seat = seat.map_err(|full| full.to_string())?;
             self.feed = None;
         }

@@ -30,6 +30,11 @@ impl Output {
         Self { transport, text: Vec::new(), write_timeout, flow: None }
     }
 
+    /// Another time that a client may take nothing of its answer.
+    pub(super) fn set_write_timeout(&mut self, write_timeout: Duration) {
+        self.write_timeout = write_timeout;
+    }
+
     /// The text gathered so far, to append to.
     #[inline]
     pub fn text(&mut self) -> &mut Vec<u8> {

@@ -59,6 +59,12 @@ impl Pace {
         }
     }
 
+    /// Goes by other limits from now on.
+    pub fn set_limits(&mut self, limits: &Limits) {
+        self.idle_timeout = limits.idle_timeout;
+        self.command_timeout = limits.command_timeout;
+    }
+
     /// A round is over and its answers are sent; `expecting` says what the next bytes are.
     pub fn heard(&mut self, round: Round, expecting: &Expecting, now: Instant) {
         let fresh = round.arrived.saturating_sub(self.left) as u64;

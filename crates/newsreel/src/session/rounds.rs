@@ -214,7 +214,7 @@ impl Session {
         let wire = buffer.get(at + head..).unwrap_or_default();
         let (article_len, next) = match find_end(wire, resume_from) {
             End::Found { article_len, next } => (article_len, next),
-            End::More { resume_from } if wire.len() as u64 <= self.site.config.site.article_bytes_max => {
+            End::More { resume_from } if wire.len() as u64 <= self.client.config().site.article_bytes_max => {
                 self.expecting = Expecting::Article { way, head, resume_from };
                 return Ok(Step::More(at));
             }

@@ -15,12 +15,12 @@ use tokio::task::block_in_place;
 impl Session {
     /// Negotiates TLS and starts over. Whatever fails ends the connection; the inner error is for the client.
     pub(super) async fn start_tls(&mut self) -> io::Result<Result<(), String>> {
-        let Some(offer) = &self.site.tls else { return Err(io::Error::other("no certificate")) };
+        let Some(offer) = self.site.tls.load_full() else { return Err(io::Error::other("no certificate")) };
         if offer.is_due() {
             block_in_place(|| offer.refresh());
         }
         let current = offer.current();
-        let limit = self.site.config.limits.command_timeout;
+        let limit = self.client.config().limits.command_timeout;
         self.out.transport().start_tls(current.config(), limit).await?;
         let Some(connection) = self.out.transport().tls() else { return Ok(Ok(())) };
         let client = self.client.secured(current.facts(connection));
@@ -33,14 +33,14 @@ impl Session {
         self.login = Login::default();
         self.feed = None;
         let client = &self.client;
-        let view = View::new(self.site.config.clone(), client.access_number());
+        let view = View::new(client.config().clone(), client.access_number());
         self.reader = Reader::new(LocalSpool(self.site.spool.clone()), view);
         Ok(())
     }
 
     /// Compresses from here on, if there may be one more compressed connection.
     pub(super) async fn start_compression(&mut self) -> io::Result<()> {
-        match self.site.compressed.begin(self.site.config.site.article_bytes_max) {
+        match self.site.compressed.begin(self.client.config().site.article_bytes_max) {
             None => {
                 let text = format!("Too many compressed connections (at most {COMPRESSED_CONNECTIONS_MAX})");
                 append(self.out.text(), code::INTERNAL_FAULT, &text);

@@ -1,5 +1,9 @@
 //! What the server counts since its start; shown by `status`.
 
+use crate::config::Peer;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts of the whole server.
@@ -12,8 +16,8 @@ pub(crate) struct Counters {
     pub readers_served: AtomicU64,
     /// Connections turned away: unknown address or a limit.
     pub turned_away: AtomicU64,
-    /// One per peer, in the configuration's order.
-    pub peers: Box<[PeerCounters]>,
+    /// By the peers' names.
+    peers: Mutex<HashMap<Box<str>, Arc<PeerCounters>>>,
 }
 
 /// Counts of one peer.
@@ -25,8 +29,14 @@ pub(crate) struct PeerCounters {
 }
 
 impl Counters {
-    pub fn new(peers: usize) -> Self {
-        Self { peers: (0..peers).map(|_| PeerCounters::default()).collect(), ..Self::default() }
+    /// The counts of the peer of this name.
+    pub fn of_peer(&self, name: &str) -> Arc<PeerCounters> {
+        self.peers.lock().entry_ref(name).or_default().clone()
+    }
+
+    /// Forgets the counts of all but these peers.
+    pub fn keep_peers(&self, peers: &[Peer]) {
+        self.peers.lock().retain(|name, _| peers.iter().any(|peer| *peer.name == **name));
     }
 }
 

@@ -1,28 +1,40 @@
 //! Who may connect now: limits on connections in all, per address and per peer.
 //!
-//! A [`Seat`] is a drop guard: the connection that holds it counts until it is dropped.
+//! A [`Seat`] is a drop guard: the connection that holds it counts until it is dropped. The limits are the caller's, as of
+//! the configuration it goes by; a connection that was let in keeps its seat when they change.
 
-use crate::config::Config;
+use crate::config::{Limits, Peer};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Counts of open connections, and their limits.
-#[derive(Debug, Clone)]
+/// Counts of open connections.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Seats {
     taken: Arc<Mutex<Taken>>,
-    connections_max: usize,
-    per_address_max: usize,
-    per_peer_max: Arc<[usize]>,
 }
 
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    by_address: HashMap<IpAddr, usize>,
-    by_peer: Vec<usize>,
+    by: HashMap<Subject, usize>,
+}
+
+/// Whom a connection counts for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Subject {
+    Address(IpAddr),
+    /// A peer's name.
+    Peer(Box<str>),
+}
+
+impl Subject {
+    /// A peer's own limit takes the place of the limit per address.
+    fn of(address: IpAddr, peer: Option<&Peer>) -> Self {
+        peer.map_or(Self::Address(address), |peer| Self::Peer(peer.name.as_str().into()))
+    }
 }
 
 /// Which limit on connections is reached, and what it is.
@@ -49,41 +61,33 @@ impl fmt::Display for Full {
 }
 
 impl Seats {
-    pub fn new(config: &Config) -> Self {
-        Self {
-            taken: Arc::new(Mutex::new(Taken { by_peer: vec![0; config.peers.len()], ..Taken::default() })),
-            connections_max: config.limits.connections_max,
-            per_address_max: config.limits.connections_per_address_max,
-            per_peer_max: config.peers.iter().map(|peer| peer.max_connections).collect(),
+    /// A seat for a connection from `address`, of a peer or not, if the limits allow one more.
+    pub fn take(&self, limits: &Limits, address: IpAddr, peer: Option<&Peer>) -> Result<Seat, Full> {
+        let mut taken = self.taken.lock();
+        if taken.all >= limits.connections_max {
+            return Err(Full::Server(limits.connections_max));
         }
+        let subject = Subject::of(address, peer);
+        let full = match peer {
+            Some(peer) => Full::Peer(peer.max_connections),
+            None => Full::Address(limits.connections_per_address_max),
+        };
+        let (Full::Server(max) | Full::Address(max) | Full::Peer(max)) = full;
+        if taken.by.get(&subject).is_some_and(|count| *count >= max) || max == 0 {
+            return Err(full);
+        }
+        Ok(self.seat(&mut taken, subject))
     }
 
-    /// A seat for a connection from `address`, of a peer or not. A peer's own limit takes the place of the limit per
-    /// address.
-    pub fn take(&self, address: IpAddr, peer: Option<usize>) -> Result<Seat, Full> {
-        let mut taken = self.taken.lock();
-        if taken.all >= self.connections_max {
-            return Err(Full::Server(self.connections_max));
-        }
-        match peer {
-            Some(peer) => {
-                let max = self.per_peer_max.get(peer).copied().unwrap_or_default();
-                let count = taken.by_peer.get_mut(peer).ok_or(Full::Peer(max))?;
-                if *count >= max {
-                    return Err(Full::Peer(max));
-                }
-                *count += 1;
-            }
-            None => {
-                let count = taken.by_address.entry(address).or_default();
-                if *count >= self.per_address_max {
-                    return Err(Full::Address(self.per_address_max));
-                }
-                *count += 1;
-            }
-        }
+    /// A seat for a connection that was let in before, whatever the limits are now.
+    pub fn keep(&self, address: IpAddr, peer: Option<&Peer>) -> Seat {
+        self.seat(&mut self.taken.lock(), Subject::of(address, peer))
+    }
+
+    fn seat(&self, taken: &mut Taken, subject: Subject) -> Seat {
+        *taken.by.entry(subject.clone()).or_default() += 1;
         taken.all += 1;
-        Ok(Seat { seats: self.clone(), address, peer })
+        Seat { seats: self.clone(), subject }
     }
 
     /// Connections open now.
@@ -91,9 +95,9 @@ impl Seats {
         self.taken.lock().all
     }
 
-    /// Connections of a peer open now.
-    pub fn of_peer(&self, peer: usize) -> usize {
-        self.taken.lock().by_peer.get(peer).copied().unwrap_or_default()
+    /// Connections of the peer of this name open now.
+    pub fn of_peer(&self, name: &str) -> usize {
+        self.taken.lock().by.get(&Subject::Peer(name.into())).copied().unwrap_or_default()
     }
 }
 
@@ -101,29 +105,61 @@ impl Seats {
 #[derive(Debug)]
 pub(crate) struct Seat {
     seats: Seats,
-    address: IpAddr,
-    peer: Option<usize>,
+    subject: Subject,
+}
+
+impl Seat {
+    /// Whether it is one of this peer, or of an address where there is none.
+    pub fn is_of(&self, peer: Option<&Peer>) -> bool {
+        match (&self.subject, peer) {
+            (Subject::Peer(name), Some(peer)) => **name == *peer.name,
+            (Subject::Address(_), None) => true,
+            _ => false,
+        }
+    }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut taken = self.seats.taken.lock();
         taken.all = taken.all.saturating_sub(1);
-        match self.peer {
-            Some(peer) => {
-                if let Some(count) = taken.by_peer.get_mut(peer) {
-                    *count = count.saturating_sub(1);
-                }
-            }
-            None => {
-                let left = taken.by_address.get_mut(&self.address).map_or(0, |count| {
-                    *count = count.saturating_sub(1);
-                    *count
-                });
-                if left == 0 {
-                    taken.by_address.remove(&self.address);
-                }
-            }
+        let left = taken.by.get_mut(&self.subject).map_or(0, |count| {
+            *count = count.saturating_sub(1);
+            *count
+        });
+        if left == 0 {
+            taken.by.remove(&self.subject);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_seated_stays_when_limits_shrink() {
+        let text = "[limits]\nconnections_max = 3\nconnections_per_address_max = 2\n\
+                    [[peer]]\nname = \"p\"\naddresses = [\"192.0.2.9\"]\nmax_connections = 1\n";
+        let mut config = crate::config::tests::with_trash(text);
+        let seats = Seats::default();
+        let here: IpAddr = [192, 0, 2, 1].into();
+        let take = |config: &crate::config::Config, peer: bool| {
+            seats.take(&config.limits, here, config.peers.first().filter(|_| peer))
+        };
+        let first = take(&config, false).unwrap();
+        let second = take(&config, false).unwrap();
+        assert_eq!(take(&config, false).unwrap_err(), Full::Address(2));
+        let of_peer = take(&config, true).unwrap();
+        assert_eq!(take(&config, true).unwrap_err(), Full::Server(3));
+        config.limits.connections_max = 1;
+        assert_eq!((seats.all(), seats.of_peer("p")), (3, 1));
+        let moved = seats.keep(here, config.peers.first());
+        drop((first, second));
+        assert_eq!((seats.all(), seats.of_peer("p")), (2, 2));
+        assert_eq!(take(&config, false).unwrap_err(), Full::Server(1));
+        assert!(moved.is_of(config.peers.first()) && !moved.is_of(None));
+        drop((of_peer, moved));
+        assert!(seats.taken.lock().by.is_empty() && take(&config, false).is_ok());
     }
 }

@@ -32,6 +32,7 @@ mod operator;
 mod posting;
 mod quiet;
 mod random_sessions;
+mod reload;
 mod running;
 mod scram;
 mod starting;

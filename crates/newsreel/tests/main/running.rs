@@ -1,8 +1,9 @@
 //! A server on a free port, with a spool in a temporary directory, that stops when dropped.
 
 use spool::{Disk, Flag, GroupChange, NewGroup, RealDisk, Spool};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -55,6 +56,37 @@ impl Server {
     /// The spool's directory.
     pub fn data(&self) -> std::path::PathBuf {
         self.dir.path().join("data")
+    }
+
+    /// The configuration's file.
+    pub fn file(&self) -> std::path::PathBuf {
+        self.dir.path().join("newsreel.toml")
+    }
+
+    /// Sends a request to the control socket; what it answers, and whether all was well.
+    pub fn control(&self, request: &serde_json::Value) -> (Vec<serde_json::Value>, bool) {
+        let mut socket = UnixStream::connect(self.data().join("control")).unwrap();
+        writeln!(socket, "{request}").unwrap();
+        let mut replies: Vec<serde_json::Value> = Vec::new();
+        for line in BufReader::new(socket).lines() {
+            let reply: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+            if let Some(ok) = reply["done"]["ok"].as_bool() {
+                return (replies, ok);
+            }
+            replies.push(reply);
+        }
+        panic!("no end of {replies:?}");
+    }
+
+    /// Changes the configuration's file and has the server reload it; what it says of that.
+    pub fn reload(&self, change: impl FnOnce(String) -> String) -> Result<String, String> {
+        let text = std::fs::read_to_string(self.file()).unwrap();
+        std::fs::write(self.file(), change(text)).unwrap();
+        let (replies, ok) = self.control(&serde_json::json!({ "do": "reload" }));
+        let text =
+            |reply: &serde_json::Value| reply["text"].as_str().or(reply["error"].as_str()).map(str::to_owned);
+        let said: Vec<String> = replies.iter().filter_map(text).collect();
+        if ok { Ok(said.join("\n")) } else { Err(said.join("\n")) }
     }
 
     /// Runs `newsreel user` on the site; `input` is its standard input. Gives what it printed, or what it complained of.

@@ -127,7 +127,8 @@ pub fn serve(
     tls: Option<TcpListener>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<std::io::Result<()>> {
-    let listeners = server::Listeners { plain: vec![plain], tls: tls.into_iter().collect() };
+    let listeners =
+        server::Listeners { plain: vec![plain.into()], tls: tls.into_iter().map(Into::into).collect() };
     std::thread::spawn(move || {
         server::runtime().unwrap().block_on(server::run(Arc::new(config), spool, listeners, stop))
     })

@@ -197,7 +197,7 @@ fn a_client_for_whom_there_is_no_room_after_starttls_is_told_so() {
     let mut second = Layers::greeted(site.server.address);
     assert!(second.ask("STARTTLS").starts_with("382 "));
     second.handshake(settings(&site.authority, None), "news.example.org").unwrap();
-    assert_eq!(second.line(), "400 Too many connections from your address, try again later");
+    assert_eq!(second.line(), "400 Too many connections from your address (at most 1), try again later");
     assert!(second.is_cut_off());
 }
 
@@ -242,7 +242,7 @@ fn a_new_certificate_needs_no_restart_and_a_bad_one_changes_nothing() {
     let second = site.authority.sign("news.example.org");
     second.write(&file("news.crt"), &file("news.key"));
     let told = site.control("{\"do\":\"reload\"}");
-    assert!(told[0].contains("certificates read anew"), "{told:?}");
+    assert!(told[0].contains("certificates reloaded"), "{told:?}");
     assert_eq!(shown(), second.certificate);
     // Whoever is connected stays so.
     assert!(before.ask("DATE").starts_with("111 "));

@@ -8,6 +8,7 @@
 use super::cnfs::record::{self, RecordHeader};
 use super::{ENDLESS, Inventory, Living, Stray, Volume, fetch_record};
 use crate::codec::{Reader, put_varint};
+use crate::config::Tree;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::ReadError;
 use crate::groups::GroupId;
@@ -45,8 +46,8 @@ pub(crate) struct AppendOnly {
     name: String,
     dir: PathBuf,
     disk: Arc<dyn Disk>,
-    file_bytes: u64,
-    files_max: u64,
+    file_bytes: AtomicU64,
+    files_max: AtomicU64,
     head: AtomicU64,
     files: Mutex<BTreeMap<u64, State>>,
     /// A file was made or removed since the last sync.
@@ -74,8 +75,8 @@ impl AppendOnly {
             name: name.into(),
             dir,
             disk: disk.clone(),
-            file_bytes: file_bytes.clamp(1 << 12, OFFSET_MASK),
-            files_max,
+            file_bytes: AtomicU64::new(within(file_bytes)),
+            files_max: AtomicU64::new(files_max),
             head: AtomicU64::new(head.unwrap_or(0)),
             files: Mutex::new(files),
             names_changed: AtomicBool::new(true),
@@ -106,6 +107,11 @@ impl AppendOnly {
     }
 }
 
+/// A length of files that places can name.
+fn within(file_bytes: u64) -> u64 {
+    file_bytes.clamp(1 << 12, OFFSET_MASK)
+}
+
 impl Volume for AppendOnly {
     fn id(&self) -> u16 {
         self.id
@@ -129,6 +135,11 @@ impl Volume for AppendOnly {
 
     fn keeps(&self) -> bool {
         true
+    }
+
+    fn configure(&self, tree: &Tree) {
+        self.file_bytes.store(within(tree.file_bytes), Ordering::Relaxed);
+        self.files_max.store(tree.files_max, Ordering::Relaxed);
     }
 
     fn tail_at(&self, _head: u64) -> u64 {
@@ -157,7 +168,7 @@ impl Volume for AppendOnly {
 
     fn plan(&self, head: u64, len: usize) -> Option<u64> {
         let offset = head & OFFSET_MASK;
-        if offset == 0 || offset + self.padded(len) <= self.file_bytes {
+        if offset == 0 || offset + self.padded(len) <= self.file_bytes.load(Ordering::Relaxed) {
             // The very first record: there may be no room even for that.
             return (offset > 0 || !self.is_full(head)).then_some(head);
         }
@@ -165,14 +176,17 @@ impl Volume for AppendOnly {
     }
 
     fn bytes_max(&self) -> Option<u64> {
-        (self.files_max > 0).then(|| self.files_max.saturating_mul(self.file_bytes))
+        let (files, bytes) =
+            (self.files_max.load(Ordering::Relaxed), self.file_bytes.load(Ordering::Relaxed));
+        (files > 0).then(|| files.saturating_mul(bytes))
     }
 
     fn is_full(&self, head: u64) -> bool {
         let files = self.files.lock();
         // Files planned in this part are not there yet.
         let planned = (head >> OFFSET_BITS).saturating_sub(files.keys().next_back().copied().unwrap_or(0));
-        self.files_max > 0 && files.len() as u64 + planned >= self.files_max
+        let files_max = self.files_max.load(Ordering::Relaxed);
+        files_max > 0 && files.len() as u64 + planned >= files_max
     }
 
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {

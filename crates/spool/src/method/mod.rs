@@ -13,6 +13,7 @@ pub(crate) use appendonly::AppendOnly;
 pub(crate) use memory::MemoryVolume;
 pub(crate) use tree::{FileTree, file_again as tree_file_again, files_of as tree_files_of};
 
+use crate::config::Tree;
 use crate::error::ReadError;
 use crate::groups::GroupId;
 use crate::key::Key;
@@ -166,6 +167,9 @@ pub(crate) trait Volume: Send + Sync + Debug {
     fn bytes_max(&self) -> Option<u64> {
         None
     }
+
+    /// Goes by other settings of its class, as far as they concern what it stores from now on.
+    fn configure(&self, _tree: &Tree) {}
 
     /// Whether it takes no more articles until some are due or an operator makes room; only ones that keep say so.
     fn is_full(&self, _head: u64) -> bool {
@@ -455,6 +459,11 @@ impl Volumes {
     pub fn take(&self, id: u16) {
         let all = self.table.load().all.iter().filter(|v| v.id() != id).cloned().collect();
         self.table.store(Arc::new(VolumeTable::new(all)));
+    }
+
+    /// The volumes now, to keep for a while.
+    pub fn load_full(&self) -> Arc<VolumeTable> {
+        self.table.load_full()
     }
 
     /// The volumes now. Cheap, and not to be kept while serving goes on.

@@ -71,7 +71,7 @@ impl Spool {
     pub fn pack_overview(&self, pause: &mut dyn FnMut(Duration) -> bool) -> io::Result<PackReport> {
         let mut report = PackReport::default();
         let Some(_pass) = self.packing_overview.try_lock() else { return Ok(report) };
-        let before = match self.shared.config.overview_cold_secs {
+        let before = match self.shared.current.load().overview_cold_secs {
             0 => u64::MAX,
             secs => unix_now().saturating_sub(secs),
         };

@@ -52,13 +52,29 @@ struct PackedClass {
     samples: Mutex<Option<Samples>>,
 }
 
+impl PackedClass {
+    /// A class of these settings; `None` if it does not compress.
+    fn new(c: &ClassConfig, dictionaries: &HashMap<u32, Arc<Dictionary>>) -> Option<Arc<Self>> {
+        let config = c.compress?;
+        let own = dictionaries.values().filter(|d| d.class == c.name);
+        let encoder = own.max_by_key(|d| (d.trained, d.id)).and_then(|d| Encoder::new(d, config.level));
+        let samples = encoder.is_none().then(|| Samples::new(config.samples)).filter(|s| !s.is_empty());
+        Some(Arc::new(Self {
+            name: c.name.clone(),
+            level: config.level,
+            encoder: ArcSwapOption::from(encoder.map(Arc::new)),
+            samples: Mutex::new(samples),
+        }))
+    }
+}
+
 /// All dictionaries, and the classes that compress; part of what readers see.
 pub(crate) struct Packing {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     dictionaries: ArcSwap<HashMap<u32, Arc<Dictionary>>>,
     /// By class number.
-    classes: Vec<Option<Arc<PackedClass>>>,
+    classes: ArcSwap<Vec<Option<Arc<PackedClass>>>>,
     training: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -72,36 +88,39 @@ impl Packing {
     /// Reads the dictionaries in `dir`; where one of the two copies is damaged it is written again.
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path, classes: &[ClassConfig]) -> io::Result<Self> {
         let dictionaries = dictionary::load_all(&**disk, dir)?;
-        let class = |c: &ClassConfig| {
-            let config = c.compress?;
-            let own = dictionaries.values().filter(|d| d.class == c.name);
-            let encoder = own.max_by_key(|d| (d.trained, d.id)).and_then(|d| Encoder::new(d, config.level));
-            let samples = encoder.is_none().then(|| Samples::new(config.samples)).filter(|s| !s.is_empty());
-            Some(Arc::new(PackedClass {
-                name: c.name.clone(),
-                level: config.level,
-                encoder: ArcSwapOption::from(encoder.map(Arc::new)),
-                samples: Mutex::new(samples),
-            }))
-        };
+        let class = |c: &ClassConfig| PackedClass::new(c, &dictionaries);
         Ok(Self {
             disk: disk.clone(),
             dir: dir.into(),
-            classes: classes.iter().map(class).collect(),
+            classes: ArcSwap::from_pointee(classes.iter().map(class).collect()),
             dictionaries: ArcSwap::from_pointee(dictionaries),
             training: Mutex::default(),
         })
     }
 
+    /// Goes by other classes; those that compress as before go on with what they have.
+    pub fn configure(&self, classes: &[ClassConfig]) {
+        let before = self.classes.load();
+        let dictionaries = self.dictionaries.load();
+        let class = |c: &ClassConfig| {
+            let same = |old: &&Arc<PackedClass>| {
+                c.compress.is_some_and(|new| old.name == c.name && old.level == new.level)
+            };
+            before.iter().flatten().find(same).cloned().or_else(|| PackedClass::new(c, &dictionaries))
+        };
+        self.classes.store(Arc::new(classes.iter().map(class).collect()));
+    }
+
     /// Whether any class compresses.
     pub fn is_used(&self) -> bool {
-        self.classes.iter().any(Option::is_some)
+        self.classes.load().iter().any(Option::is_some)
     }
 
     /// Compresses an article of a class; `None` if the class does not compress, or nothing is gained. `pieces` is the article in
     /// wire format, without Xref and final `.`-line.
     pub fn pack(self: &Arc<Self>, class: usize, pieces: &[&[u8]]) -> Option<Packed> {
-        let own = self.classes.get(class)?.as_ref()?;
+        let classes = self.classes.load();
+        let own = classes.get(class)?.as_ref()?;
         let encoder = own.encoder.load();
         if encoder.is_none() {
             self.sample(own, pieces);

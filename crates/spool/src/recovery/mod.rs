@@ -395,7 +395,8 @@ pub(crate) fn too_little(buffer: &BufferConfig, bytes: u64) -> SpoolError {
     ))
 }
 
-fn indexes(class: &ClassConfig, volumes: &VolumeTable) -> Vec<usize> {
+/// The volumes of a class: indexes into the table.
+pub(crate) fn indexes(class: &ClassConfig, volumes: &VolumeTable) -> Vec<usize> {
     let index =
         |name: &str, method| volumes.all().iter().position(|v| v.name() == name && v.method() == method);
     match class.method {

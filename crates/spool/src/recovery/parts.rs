@@ -21,6 +21,7 @@ use crate::progress::Progress;
 use crate::residents::{Residents, ResidentsState};
 use crate::rules::{CLASSES_MAX, Rules};
 use crate::token::MethodKind;
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::io;
 use std::path::Path;
@@ -88,6 +89,7 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
     let rules = Rules::new(&config.rules, |name| classes.iter().position(|c| *c == name))?;
     let shared = Arc::new(Shared {
         config: config.clone(),
+        current: ArcSwap::from_pointee(config.clone()),
         disk: disk.clone(),
         hasher: KeyHasher::new(secret),
         groups: Groups::default(),

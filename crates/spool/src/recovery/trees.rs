@@ -106,6 +106,17 @@ pub(crate) fn mend(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     header.ok_or_else(|| io::Error::other("both copies are damaged"))?.write(disk, dir)
 }
 
+/// Whether a directory does not say whose it is.
+pub(crate) fn is_blank(disk: &dyn Disk, dir: &Path) -> Result<bool, SpoolError> {
+    let header = TreeHeader::read(disk, dir).map_err(SpoolError::io("look at", dir.join(FILE)))?;
+    Ok(header.is_none())
+}
+
+/// The files that say whose a directory is.
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
+    FILES.iter().map(|name| dir.join(name)).collect()
+}
+
 /// Whether a file in such a directory says whose it is.
 pub(crate) fn is_ours(name: &str) -> bool {
     FILES.contains(&name)
@@ -122,7 +133,7 @@ pub(crate) fn headers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<TreeH
 }
 
 /// What else is known of a class's volume.
-pub(super) struct Known<'a> {
+pub(crate) struct Known<'a> {
     pub head: Option<u64>,
     /// The number a new volume gets.
     pub id: u16,
@@ -132,7 +143,7 @@ pub(super) struct Known<'a> {
 }
 
 /// Opens or makes the volume of a class.
-pub(super) fn open(
+pub(crate) fn open(
     disk: &Arc<dyn Disk>,
     names: &Arc<GroupNames>,
     class: &ClassConfig,

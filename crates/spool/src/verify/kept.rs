@@ -35,7 +35,8 @@ impl Spool {
             }
             progress.finish();
         }
-        for class in self.shared.config.classes.iter().filter(|c| c.method.keeps()) {
+        let current = self.shared.current.load();
+        for class in current.classes.iter().filter(|c| c.method.keeps()) {
             let dir = &class.tree.path;
             for path in trees::damaged(&*self.shared.disk, dir) {
                 let what = "is damaged or missing; the next start writes it again from the other copy";

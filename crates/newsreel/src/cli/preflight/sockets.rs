@@ -12,7 +12,7 @@ pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findi
     for (key, names) in [("listen", &config.site.listen), ("tls_listen", &config.site.tls_listen)] {
         for name in names.iter().filter(|name| !running.is_some_and(|running| running.has(name))) {
             match listeners::bind(std::slice::from_ref(name), key) {
-                Ok(new) => bound.extend(new),
+                Ok(new) => bound.extend(new.into_iter().map(|new| new.socket)),
                 Err(failure) => {
                     let text = failure.to_string();
                     let text = text.trim_start_matches("newsreel: ");

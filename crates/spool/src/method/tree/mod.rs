@@ -11,6 +11,7 @@ mod paths;
 
 use super::cnfs::record::{self, RecordHeader};
 use super::{ENDLESS, Inventory, Living, Placing, Stray, Volume};
+use crate::config::Tree;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::ReadError;
 use crate::groups::{GroupId, GroupNames};
@@ -50,7 +51,7 @@ pub(crate) struct FileTree {
     name: String,
     method: MethodKind,
     root: PathBuf,
-    lines_end_in_lf: bool,
+    lines_end_in_lf: AtomicBool,
     disk: Arc<dyn Disk>,
     names: Arc<GroupNames>,
     /// For `timehash`: behind the last place given.
@@ -76,7 +77,7 @@ impl FileTree {
             name: name.into(),
             method,
             root,
-            lines_end_in_lf,
+            lines_end_in_lf: AtomicBool::new(lines_end_in_lf),
             disk: disk.clone(),
             names: names.clone(),
             head: AtomicU64::new(head.unwrap_or(0)),
@@ -249,6 +250,10 @@ impl Volume for FileTree {
         true
     }
 
+    fn configure(&self, tree: &Tree) {
+        self.lines_end_in_lf.store(tree.lines_end_in_lf, Ordering::Relaxed);
+    }
+
     fn tail_at(&self, _head: u64) -> u64 {
         0
     }
@@ -289,7 +294,7 @@ impl Volume for FileTree {
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         let unfit = || io::Error::new(io::ErrorKind::InvalidInput, "an article has no place in the tree");
         let path = self.path(place).ok_or_else(unfit)?;
-        let file = form::to_file(bytes, self.lines_end_in_lf).ok_or_else(unfit)?;
+        let file = form::to_file(bytes, self.lines_end_in_lf.load(Ordering::Relaxed)).ok_or_else(unfit)?;
         let made = match self.made.lock().remove(&place) {
             Some(made) => made?,
             None => self.make(&path)?,

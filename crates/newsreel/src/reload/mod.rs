@@ -1,0 +1,130 @@
+//! Another configuration for a running server: read, compared, prepared, and then taken as a whole, or refused as a whole.
+//!
+//! Every part that holds something made from the configuration is prepared first, which can fail and has no effect; when
+//! nothing stands against the new one, all parts switch, which cannot fail. Sessions go on by the new one at their next
+//! command, and those that it does not allow are told and closed. Called by the control socket and at SIGHUP.
+
+mod judge;
+mod report;
+
+pub(crate) use report::Report;
+
+use crate::config::keys::held_back;
+use crate::config::{self, Config, ConfigError, Difference};
+use crate::server::Plan;
+use crate::site::Site;
+use crate::tls::Offer;
+use judge::Faults;
+use std::path::Path;
+use std::sync::Arc;
+use tracing::{error, info};
+
+/// Why a new configuration was not taken.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The file is wrong, or not for this server as it runs.
+    File(ConfigError),
+    /// It could not be done.
+    Trouble(String),
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File(error) => f.write_str(error.report(false).trim_end()),
+            Self::Trouble(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<ConfigError> for Refused {
+    fn from(error: ConfigError) -> Self {
+        Self::File(error)
+    }
+}
+
+/// Reads the server's file and takes what it says; if anything stands against it, everything stays as it was. Blocks.
+pub(crate) fn reload(site: &Arc<Site>) -> Result<Report, Refused> {
+    let done = take(site);
+    match &done {
+        Ok(report) => info!("{}", report.line()),
+        Err(Refused::File(fault)) => error!("not reloaded: {fault}: {}", first_fault(fault)),
+        Err(Refused::Trouble(text)) => error!("not reloaded: {text}"),
+    }
+    done
+}
+
+fn first_fault(error: &ConfigError) -> String {
+    error.faults().iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; ")
+}
+
+/// What a file would change, and what it cannot. Nothing is done.
+pub(crate) fn compare(site: &Site, text: &str, file: &Path) -> Result<Report, Refused> {
+    let (old, new) = (site.config.current(), config::parse(text, file)?);
+    let next = Next::of(&old, new);
+    let mut faults = Faults::new(text, file, &next.config);
+    faults.refused_keys(&next.differences);
+    Offer::read(&next.config).map(drop).unwrap_or_else(|reason| faults.tls(&reason));
+    faults.objections(site.spool.judge(&next.config.spool_config()));
+    faults.none()?;
+    Ok(Report::new(site, &next, file, false))
+}
+
+/// The configuration that is to hold next.
+struct Next {
+    /// With the old values of what waits for a restart.
+    config: Arc<Config>,
+    /// What takes effect now.
+    differences: Vec<Difference>,
+    /// What does at the next start.
+    waiting: Vec<Difference>,
+}
+
+impl Next {
+    fn of(old: &Config, new: Config) -> Self {
+        let held = held_back(old, new.clone());
+        let waiting = config::differences(&held, &new);
+        Self { differences: config::differences(old, &held), config: Arc::new(held), waiting }
+    }
+}
+
+fn take(site: &Arc<Site>) -> Result<Report, Refused> {
+    let Some(_one_at_a_time) = site.changing.try_lock() else {
+        return Err(Refused::Trouble(
+            "the configuration is being changed by another command; try again".into(),
+        ));
+    };
+    let old = site.config.current();
+    let file = &old.file;
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| ConfigError::Unreadable { file: file.to_owned(), error })?;
+    let next = Next::of(&old, config::parse(&text, file)?);
+    let mut faults = Faults::new(&text, file, &next.config);
+    faults.refused_keys(&next.differences);
+    let tls = Offer::read(&next.config).unwrap_or_else(|reason| {
+        faults.tls(&reason);
+        None
+    });
+    let spool = match faults.is_empty() {
+        true => site.spool.prepare(next.config.spool_config()),
+        false => Err(site.spool.judge(&next.config.spool_config())),
+    };
+    let spool = match spool {
+        Ok(prepared) => prepared,
+        Err(objections) => {
+            faults.objections(objections);
+            faults.none()?;
+            return Err(Refused::Trouble("the spool refuses it".into()));
+        }
+    };
+    let listeners = site.listening.plan(&old, &next.config).unwrap_or_else(|cannot| {
+        cannot.iter().for_each(|cannot| faults.listen(cannot));
+        Plan::default()
+    });
+    faults.none()?;
+    let report = Report::new(site, &next, file, true);
+    // The spool asks the disk; from here on nothing fails.
+    spool.switch().map_err(|error| Refused::Trouble(error.to_string()))?;
+    site.apply(next.config, tls, listeners);
+    Ok(report)
+}

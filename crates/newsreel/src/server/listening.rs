@@ -1,0 +1,246 @@
+//! Where the server listens: sockets that a reload opens and closes while the others go on.
+//!
+//! Each open socket has a task that accepts; a closed one takes the connections that already wait, and its sessions go on.
+//! What the configuration names as before keeps its socket, and so does an address that is named differently, or begins
+//! with TLS from now on. [`Listening::plan`] opens what is new and may fail; [`Listening::apply`] cannot.
+
+use super::bind::{Bound, bind_with, listen, listen_beside};
+use super::{Listeners, accept_all};
+use crate::config::Config;
+use crate::site::Site;
+use parking_lot::Mutex;
+use rustix::net::sockopt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tracing::{error, info};
+
+/// The open sockets.
+#[derive(Debug, Default)]
+pub(crate) struct Listening {
+    open: Mutex<Vec<Open>>,
+    accepting: Mutex<JoinSet<()>>,
+}
+
+/// An open socket.
+#[derive(Debug)]
+struct Open {
+    name: Option<String>,
+    address: SocketAddr,
+    /// The accepting task has it; here to share its address for a moment.
+    socket: TcpListener,
+    way: Arc<Way>,
+}
+
+/// What an accepting task is told.
+#[derive(Debug, Default)]
+pub(super) struct Way {
+    begins_with_tls: AtomicBool,
+    closed: Notify,
+}
+
+impl Way {
+    /// Whether the next connection begins with TLS.
+    pub fn begins_with_tls(&self) -> bool {
+        self.begins_with_tls.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when the socket is to be closed.
+    pub async fn closed(&self) {
+        self.closed.notified().await;
+    }
+}
+
+/// The sockets that a configuration asks for.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    wanted: Vec<Wanted>,
+}
+
+#[derive(Debug)]
+struct Wanted {
+    name: Option<String>,
+    begins_with_tls: bool,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// The open one with this address.
+    Kept(SocketAddr),
+    New(TcpListener),
+}
+
+/// A `HOST:PORT` on which nothing can listen.
+#[derive(Debug)]
+pub(crate) struct CannotListen {
+    /// `listen` or `tls_listen`.
+    pub key: &'static str,
+    pub name: String,
+    pub error: io::Error,
+}
+
+/// The `HOST:PORT`s of a configuration, their key, and whether connections there begin with TLS.
+fn names(config: &Config) -> impl Iterator<Item = (&String, &'static str, bool)> {
+    let plain = config.site.listen.iter().map(|name| (name, "listen", false));
+    plain.chain(config.site.tls_listen.iter().map(|name| (name, "tls_listen", true)))
+}
+
+impl Listening {
+    /// Where we listen, ports resolved.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.open.lock().iter().map(|open| open.address).collect()
+    }
+
+    /// The sockets that a server is given when it starts.
+    pub fn given(listeners: Listeners, config: &Config) -> Plan {
+        let Listeners { plain, tls } = listeners;
+        let named = |bound: Vec<Bound>, names: &[String], begins_with_tls: bool| {
+            let alike = bound.len() == names.len();
+            let mut names = names.iter().filter(move |_| alike).cloned();
+            let wanted = bound.into_iter().map(move |Bound { name, socket }| {
+                let configured = names.next();
+                Wanted { name: name.or(configured), begins_with_tls, source: Source::New(socket) }
+            });
+            wanted.collect::<Vec<_>>()
+        };
+        let mut wanted = named(plain, &config.site.listen, false);
+        wanted.extend(named(tls, &config.site.tls_listen, true));
+        Plan { wanted }
+    }
+
+    /// Opens the sockets that `new` asks for and that are not open; nobody accepts on them yet.
+    pub fn plan(&self, old: &Config, new: &Config) -> Result<Plan, Vec<CannotListen>> {
+        let open = self.open.lock();
+        let keep = |open: &Open, begins_with_tls| Wanted {
+            name: open.name.clone(),
+            begins_with_tls,
+            source: Source::Kept(open.address),
+        };
+        if old.site.listen == new.site.listen && old.site.tls_listen == new.site.tls_listen {
+            return Ok(Plan {
+                wanted: open.iter().map(|open| keep(open, open.way.begins_with_tls())).collect(),
+            });
+        }
+        let mut plan = Plan::default();
+        let mut rest = Vec::new();
+        for (name, key, begins_with_tls) in names(new) {
+            let same = |open: &&Open| {
+                open.name.as_ref() == Some(name) && open.way.begins_with_tls() == begins_with_tls
+            };
+            let kept: Vec<_> = open.iter().filter(same).map(|open| keep(open, begins_with_tls)).collect();
+            if kept.is_empty() {
+                rest.push((name, key, begins_with_tls));
+            }
+            plan.wanted.extend(kept);
+        }
+        // Sockets that may go: an address of theirs can be taken over by another name.
+        let mut failed = Vec::new();
+        for (name, key, begins_with_tls) in rest {
+            if let Err(error) = plan.add(&open, name, begins_with_tls) {
+                failed.push(CannotListen { key, name: name.clone(), error });
+            }
+        }
+        if failed.is_empty() { Ok(plan) } else { Err(failed) }
+    }
+
+    /// Accepts where the plan says, and no longer anywhere else.
+    pub fn apply(&self, site: &Arc<Site>, plan: Plan) {
+        let mut open = self.open.lock();
+        let mut before = std::mem::take(&mut *open);
+        for Wanted { name, begins_with_tls, source } in plan.wanted {
+            let kept = match source {
+                Source::Kept(address) => before
+                    .iter()
+                    .position(|open| open.address == address)
+                    .map(|at| Open { name, ..before.swap_remove(at) })
+                    .inspect(|open| open.way.begins_with_tls.store(begins_with_tls, Ordering::Relaxed)),
+                Source::New(socket) => self.start(site, name, socket, begins_with_tls),
+            };
+            open.extend(kept);
+        }
+        for gone in before {
+            info!(address = %gone.address, "no longer listening");
+            gone.way.closed.notify_one();
+        }
+    }
+
+    fn start(
+        &self,
+        site: &Arc<Site>,
+        name: Option<String>,
+        socket: TcpListener,
+        begins_with_tls: bool,
+    ) -> Option<Open> {
+        let started = (|| {
+            socket.set_nonblocking(true)?;
+            // Connections inherit it.
+            sockopt::set_tcp_nodelay(&socket, true)?;
+            let way = Arc::new(Way { begins_with_tls: begins_with_tls.into(), closed: Notify::new() });
+            let open = Open { name, address: socket.local_addr()?, socket: socket.try_clone()?, way };
+            let listener = super::listener::Listener::new(socket)?;
+            let task = accept_all(listener, open.way.clone(), site.clone());
+            self.accepting.lock().spawn(task);
+            Ok::<_, io::Error>(open)
+        })();
+        match started {
+            Ok(open) => {
+                info!(address = %open.address, "listening");
+                Some(open)
+            }
+            Err(error) => {
+                error!(%error, "cannot accept connections on a socket");
+                None
+            }
+        }
+    }
+
+    /// Waits until all sessions have ended, and their sockets are closed; how, once the server stops.
+    pub async fn ended(&self) {
+        let mut accepting = std::mem::take(&mut *self.accepting.lock());
+        self.open.lock().clear();
+        while accepting.join_next().await.is_some() {}
+    }
+}
+
+impl Plan {
+    /// Adds the sockets of a name that has none.
+    fn add(&mut self, open: &[Open], name: &str, begins_with_tls: bool) -> io::Result<()> {
+        let is_kept = |plan: &Self, address: SocketAddr| {
+            let kept = |wanted: &Wanted| matches!(wanted.source, Source::Kept(kept) if kept == address);
+            plan.wanted.iter().any(kept)
+        };
+        let mut taken_over = Vec::new();
+        let bound = bind_with(name, &mut |address| {
+            let own = |open: &&Open| open.address == address && !is_kept(self, address);
+            if let Some(own) = open.iter().find(own) {
+                taken_over.push(own.address);
+                // Stands for it until both are sorted out below.
+                return own.socket.try_clone();
+            }
+            listen(address).or_else(|error| {
+                let beside = |open: &&Open| {
+                    let any = open.address.ip().is_unspecified() || address.ip().is_unspecified();
+                    any && open.address.port() == address.port() && !is_kept(self, open.address)
+                };
+                let beside: Vec<&TcpListener> = open.iter().filter(beside).map(|open| &open.socket).collect();
+                match beside.as_slice() {
+                    [] => Err(error),
+                    others => listen_beside(address, others),
+                }
+            })
+        })?;
+        for Bound { name, socket } in bound {
+            let address = socket.local_addr()?;
+            let source = match taken_over.contains(&address) {
+                true => Source::Kept(address),
+                false => Source::New(socket),
+            };
+            self.wanted.push(Wanted { name, begins_with_tls, source });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! Another configuration holds: the session goes on by it, or ends if it no longer may be here.
+//!
+//! Judged between rounds, so what was asked before is answered by the rights of then, and everything after by those of
+//! now. Limits that a newcomer would meet do not count against a connection that is here already. Called by the
+//! session's loop.
+
+use super::Session;
+use crate::access::limits::Share;
+use crate::serve::View;
+use tracing::info;
+
+impl Session {
+    /// Takes over the configuration that holds, if it is another one; the error is what the client is told that may not
+    /// stay.
+    pub(super) async fn renewed(&mut self) -> Result<(), &'static str> {
+        if self.site.config.is_current(self.client.config()) {
+            return Ok(());
+        }
+        let config = self.site.config.current();
+        let client = self.client.under(&config);
+        let lost = match (&mut self.feed, client.peer()) {
+            (Some(feed), Some(peer)) => {
+                feed.under(&config, peer, client.address_text());
+                None
+            }
+            (Some(_), None) => Some("You are no longer a peer here"),
+            (None, _) => None,
+        };
+        if let Some(text) = lost.or_else(|| (!client.is_known()).then_some("You are no longer known here")) {
+            let (client, address) = (self.client.name(), self.client.address_text());
+            info!(client, address, "disconnected: the new configuration does not allow it");
+            return Err(text);
+        }
+        if !self.seat.is_of(client.peer()) {
+            self.seat = self.site.seats.keep(client.address(), client.peer());
+        }
+        self.share = client.kept_share(&self.site.limits);
+        self.out.set_flow(self.share.as_ref().and_then(Share::flow));
+        self.out.set_write_timeout(config.limits.write_timeout);
+        self.pace.set_limits(&config.limits);
+        self.reader.look_with(View::new(config, client.access_number())).await;
+        self.client = client;
+        Ok(())
+    }
+}
