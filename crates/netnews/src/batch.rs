@@ -1,54 +1,74 @@
 //! Batches of articles, as UUCP and files carry them.
 //!
 //! A batch is `#! rnews N` lines, each followed by N bytes of article (lines as in the file: LF, not dot-stuffed).
-//! Data that does not begin with `#!` is one article. Called by `newsreel rnews` and import, after decompression.
-//! Source: RFC 1036 section 3.3, RFC 5537 section 3.10 (media type application/news-transmission).
+//! Data that begins with a header is one article. Damage costs the articles that it touches and no others: reading resumes
+//! at the next `#! rnews` line, and an article is taken only where its announced end can be its end. Called by `newsreel
+//! rnews`, after decompression. Source: RFC 1036 section 3.3, RFC 5537 section 3.10 (media type
+//! application/news-transmission).
 
 use crate::decimal::{append_decimal, parse_decimal};
-use memchr::memchr;
+use memchr::memchr_iter;
 use std::fmt;
 
 /// The largest article size a `#! rnews` line may announce: 1 GiB.
 pub const BATCHED_ARTICLE_BYTES_MAX: u64 = 1 << 30;
+/// The longest `#! rnews` line, in bytes.
+const LINE_BYTES_MAX: usize = 256;
 
-/// Why a batch cannot be read further.
+/// A piece of a batch that holds no article that can be trusted: up to the next `#! rnews` line, or to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatchError {
-    /// Where a `#! rnews N` line must be, at this offset, there is something else.
-    NotRnews {
-        /// Offset in the batch.
-        at: usize,
-    },
-    /// The last article is shorter than announced.
+pub struct Damage<'a> {
+    /// Offset in the batch.
+    pub at: usize,
+    /// The piece, with the `#! rnews` line that it begins with, if there is one.
+    pub piece: &'a [u8],
+    /// What is wrong.
+    pub fault: BatchFault,
+}
+
+/// Why a piece of a batch is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchFault {
+    /// There is no `#! rnews` line where one must be.
+    NotRnews,
+    /// The batch ends within the article.
     Truncated {
         /// Bytes announced.
         announced: u64,
         /// Bytes there.
         present: u64,
     },
+    /// The article does not end where the next one begins.
+    OtherLength {
+        /// Bytes announced.
+        announced: u64,
+        /// Bytes up to the next `#! rnews` line, or to the end.
+        present: u64,
+    },
 }
 
-impl fmt::Display for BatchError {
+impl fmt::Display for BatchFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BatchError::NotRnews { at } => write!(f, "no \"#! rnews\" line at byte {at} of the batch"),
-            BatchError::Truncated { announced, present } => {
-                write!(f, "batch ends after {present} of {announced} bytes of its last article")
+            Self::NotRnews => f.write_str("no \"#! rnews\" line"),
+            Self::Truncated { announced, present } => {
+                write!(f, "the batch ends after {present} of {announced} bytes of an article")
+            }
+            Self::OtherLength { announced, present } => {
+                write!(f, "an article has {present} bytes and not {announced} as announced")
             }
         }
     }
 }
 
-impl std::error::Error for BatchError {}
-
-/// The articles of a batch; after an error nothing more comes.
+/// The articles of a batch, and what is damaged between them.
 #[derive(Clone, Debug)]
 pub struct Articles<'a> {
     batch: &'a [u8],
     at: usize,
 }
 
-/// The articles of `batch`: one, if it does not begin with `#!`; none, if it is empty.
+/// The articles of `batch`: one, if it begins with a header; none, if it is empty.
 pub fn rnews(batch: &[u8]) -> Articles<'_> {
     Articles { batch, at: 0 }
 }
@@ -61,44 +81,74 @@ pub fn append_rnews_line(article_bytes: u64, out: &mut Vec<u8>) {
 }
 
 impl<'a> Iterator for Articles<'a> {
-    type Item = Result<&'a [u8], BatchError>;
+    type Item = Result<&'a [u8], Damage<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let rest = self.batch.get(self.at..).filter(|rest| !rest.is_empty())?;
-        if self.at == 0 && !rest.starts_with(b"#!") {
+        let at = self.at;
+        let rest = self.batch.get(at..).filter(|rest| !rest.is_empty())?;
+        if at == 0 && is_bare_article(rest) {
             self.at = self.batch.len();
             return Some(Ok(rest));
         }
+        let mut damaged = |bytes: usize, fault| {
+            self.at = at + bytes;
+            Some(Err(Damage { at, piece: rest.get(..bytes).unwrap_or_default(), fault }))
+        };
         let Some((announced, line_bytes)) = rnews_line(rest) else {
-            let at = std::mem::replace(&mut self.at, self.batch.len());
-            return Some(Err(BatchError::NotRnews { at }));
+            return damaged(next_line(rest), BatchFault::NotRnews);
         };
         let rest = rest.get(line_bytes..).unwrap_or_default();
-        match usize::try_from(announced).ok().and_then(|n| rest.get(..n)) {
-            Some(article) => {
-                self.at += line_bytes + article.len();
-                Some(Ok(article))
-            }
-            None => {
-                self.at = self.batch.len();
-                Some(Err(BatchError::Truncated { announced, present: rest.len() as u64 }))
-            }
+        let parts = usize::try_from(announced).ok().and_then(|n| rest.split_at_checked(n));
+        if let Some((article, after)) = parts.filter(|(article, after)| can_end(article, after)) {
+            self.at += line_bytes + article.len();
+            debug_assert_eq!(after.len(), self.batch.len() - self.at);
+            return Some(Ok(article));
         }
+        let bytes = next_line(rest);
+        let present = bytes as u64;
+        let fault = if bytes == rest.len() && present < announced {
+            BatchFault::Truncated { announced, present }
+        } else {
+            BatchFault::OtherLength { announced, present }
+        };
+        damaged(line_bytes + bytes, fault)
     }
+}
+
+/// Whether `article` can be as long as was announced, with `after` following it: the batch ends there or the next article
+/// begins. If neither, what follows is damaged, and the article is whole if it ends with a line and holds no other
+/// article's beginning: with bytes lost it would reach into the next one, with bytes put in it would end within a line.
+fn can_end(article: &[u8], after: &[u8]) -> bool {
+    after.is_empty()
+        || rnews_line(after).is_some()
+        || (article.ends_with(b"\n") && next_line(article) == article.len())
+}
+
+/// Whether data that is no batch is one article: it begins with a header, or has nothing of a batch in it.
+fn is_bare_article(data: &[u8]) -> bool {
+    let name_bytes = data.iter().take_while(|b| b.is_ascii_graphic() && **b != b':').count();
+    let is_header = name_bytes > 0 && data.get(name_bytes) == Some(&b':');
+    !data.starts_with(b"#!") && (is_header || next_line(data) == data.len())
+}
+
+/// Where the next `#! rnews N` line begins in `bytes`, at the start of a line; the end if there is none.
+fn next_line(bytes: &[u8]) -> usize {
+    let is_line = |at: &usize| bytes.get(*at..).is_some_and(|rest| rnews_line(rest).is_some());
+    let starts = std::iter::once(0).chain(memchr_iter(b'\n', bytes).map(|lf| lf + 1));
+    starts.into_iter().find(is_line).unwrap_or(bytes.len())
 }
 
 /// (announced size, length of the line) of a `#! rnews N` line. Words after N are ignored, as C News does.
 fn rnews_line(rest: &[u8]) -> Option<(u64, usize)> {
-    const LINE_BYTES_MAX: usize = 256;
-    let rest = rest.get(..LINE_BYTES_MAX).unwrap_or(rest);
-    let lf = memchr(b'\n', rest)?;
-    let words = rest.get(..lf)?.strip_prefix(b"#!")?.trim_ascii_start().strip_prefix(b"rnews")?;
+    let words = rest.strip_prefix(b"#!")?;
+    let lf = words.iter().take(LINE_BYTES_MAX).position(|&b| b == b'\n')?;
+    let words = words.get(..lf)?.trim_ascii_start().strip_prefix(b"rnews")?;
     if !matches!(words.first(), Some(b' ' | b'\t')) {
         return None;
     }
     let digits = words.trim_ascii_start().split(u8::is_ascii_whitespace).next()?;
     let announced = parse_decimal(digits).filter(|&n| n <= BATCHED_ARTICLE_BYTES_MAX)?;
-    Some((announced, lf + 1))
+    Some((announced, b"#!".len() + lf + 1))
 }
 
 #[cfg(test)]
@@ -122,10 +172,21 @@ mod tests {
         assert_eq!(rnews(b"").count(), 0);
     }
 
+    type Damaged<'a> = (usize, &'a [u8]);
+
+    /// The articles, and where the damaged pieces begin and what is in them.
+    fn read(batch: &[u8]) -> (Vec<&[u8]>, Vec<Damaged<'_>>) {
+        let (articles, damages): (Vec<_>, Vec<_>) = rnews(batch).partition(Result::is_ok);
+        let damages = damages.into_iter().map(Result::unwrap_err).map(|damage| (damage.at, damage.piece));
+        (articles.into_iter().map(Result::unwrap).collect(), damages.collect())
+    }
+
+    fn fault(batch: &[u8]) -> BatchFault {
+        rnews(batch).find_map(Result::err).unwrap().fault
+    }
+
     #[test]
-    fn errors_end_the_batch() {
-        let truncated = rnews(b"#! rnews 2\nab#! rnews 9\nabc").collect::<Vec<_>>();
-        assert_eq!(truncated, [Ok(&b"ab"[..]), Err(BatchError::Truncated { announced: 9, present: 3 })]);
+    fn what_is_no_batch_is_damaged_as_a_whole() {
         for bad in [
             "#! cunbatch\n",
             "#! rnews\n",
@@ -135,14 +196,39 @@ mod tests {
             "#! rnews 1",
             "#! rnews 1073741825\n",
         ] {
-            assert_eq!(
-                rnews(bad.as_bytes()).collect::<Vec<_>>(),
-                [Err(BatchError::NotRnews { at: 0 })],
-                "{bad}"
-            );
+            assert_eq!(read(bad.as_bytes()), (vec![], vec![(0, bad.as_bytes())]), "{bad}");
+            assert_eq!(fault(bad.as_bytes()), BatchFault::NotRnews);
         }
-        let garbage = rnews(b"#! rnews 1\nxyz").collect::<Vec<_>>();
-        assert_eq!(garbage, [Ok(&b"x"[..]), Err(BatchError::NotRnews { at: 12 })]);
+    }
+
+    #[test]
+    fn reading_resumes_at_the_next_article() {
+        let (one, two, three) = ("#! rnews 5\nA: 1\n".to_owned(), "#! rnews 5\nB: 2\n", "#! rnews 5\nC: 3\n");
+        let whole = [one.as_str(), two, three].concat();
+        let (a, b, c) = (&b"A: 1\n"[..], &b"B: 2\n"[..], &b"C: 3\n"[..]);
+        assert_eq!(read(whole.as_bytes()), (vec![a, b, c], vec![]));
+        for (damaged, articles, pieces) in [
+            // Bytes lost, bytes put in, a wrong count, a count too many.
+            ("#! rnews 5\nB:\n", vec![a, c], 1),
+            ("#! rnews 5\nB: 2222\n", vec![a, c], 1),
+            ("#! rnews 4\nB: 2\n", vec![a, c], 1),
+            ("#! rnews 500\nB: 2\n", vec![a, c], 1),
+            // The line itself: the article before it is whole.
+            ("#? rnews 5\nB: 2\n", vec![a, c], 1),
+            ("#! rnews 5", vec![a, c], 1),
+            // Something between two articles.
+            ("garbage\n#! rnews 5\nB: 2\n", vec![a, b, c], 1),
+            ("\0\0\0\n", vec![a, c], 1),
+        ] {
+            let batch =
+                [one.as_str(), damaged, if damaged.ends_with('5') { "\n" } else { "" }, three].concat();
+            let (read, damages) = read(batch.as_bytes());
+            assert_eq!((read, damages.len()), (articles, pieces), "{damaged:?}: {damages:?}");
+        }
+        let first = [b"x! rnews 5\nA: 1\n", two.as_bytes()].concat();
+        assert_eq!(read(&first), (vec![b], vec![(0, &b"x! rnews 5\nA: 1\n"[..])]));
+        assert_eq!(fault(b"#! rnews 9\nabc"), BatchFault::Truncated { announced: 9, present: 3 });
+        assert_eq!(fault(b"#! rnews 1\nxyz"), BatchFault::OtherLength { announced: 1, present: 3 });
     }
 
     proptest! {
@@ -155,6 +241,28 @@ mod tests {
             }
             let read: Result<Vec<_>, _> = rnews(&batch).collect();
             prop_assert_eq!(read.unwrap(), articles);
+        }
+
+        #[test]
+        fn damage_costs_what_it_touches(
+            count in 2..20_usize,
+            at in any::<prop::sample::Index>(),
+            lost in 1..200_usize,
+            put in prop::collection::vec(any::<u8>(), 0..40),
+        ) {
+            let texts: Vec<Vec<u8>> = (0..count).map(|n| format!("Subject: {n}\n\n{}\n", "x".repeat(60))).map(String::into_bytes).collect();
+            let mut batch = Vec::new();
+            for text in &texts {
+                append_rnews_line(text.len() as u64, &mut batch);
+                batch.extend_from_slice(text);
+            }
+            let at = at.index(batch.len());
+            let end = (at + lost).min(batch.len());
+            batch.splice(at..end, put);
+            let (articles, _) = read(&batch);
+            // Damage of up to 200 bytes touches four articles of some 90 bytes at most, and the one before it.
+            let whole = texts.iter().filter(|text| articles.contains(&text.as_slice())).count();
+            prop_assert!(whole + 5 >= count, "{whole} of {count}");
         }
     }
 }

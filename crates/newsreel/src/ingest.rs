@@ -154,7 +154,14 @@ impl Filer {
         let receipt = self.ingest_now(&origin, &[Incoming { wire, claimed_id: None }], &mut dispositions);
         match dispositions.first() {
             Some(Disposition::Accepted(_)) => (protocol::Disposition::Accepted, String::new()),
-            Some(Disposition::Rejected(reject)) => (protocol::Disposition::Rejected, reject.to_string()),
+            Some(Disposition::Rejected(reject)) => {
+                let disposition = match reject {
+                    Reject::Duplicate => protocol::Disposition::Duplicate,
+                    Reject::Malformed(_) | Reject::BadMessageId => protocol::Disposition::Malformed,
+                    _ => protocol::Disposition::Rejected,
+                };
+                (disposition, reject.to_string())
+            }
             Some(Disposition::TryLater) | None => {
                 let text = receipt.trouble.map_or_else(String::new, |trouble| trouble.to_string());
                 (protocol::Disposition::TryLater, text)

@@ -239,12 +239,16 @@ pub(super) enum Command {
     /// File a batch of articles
     #[command(
         long_about = "File a batch of articles: \"#! rnews N\" lines with an article each, or a single article.\n\n\
-        Works with and without a running server. Exit code 1 if the batch is broken or an article must be tried again \
-        later; rejected articles, such as duplicates, are told but are no failure."
+        Works with and without a running server. Where the batch is damaged, filing resumes at the next \"#! rnews\" line; the \
+        damaged piece is put into the directory quarantine of the site. Duplicates are counted, other rejected articles listed; \
+        neither is a failure.\n\n\
+        Exit codes: 0 all is dealt with, 1 something damaged is in quarantine and the rest is dealt with, 2 the command is \
+        wrong or the batch cannot be read, 75 the batch must be given again later, as it is (no room, no server or spool to be \
+        reached, a fault in the configuration): what was filed of it is a duplicate then."
     )]
     #[command(after_long_help = "Examples:\n  newsreel rnews batch.1\n  zcat batch.gz | newsreel rnews")]
     Rnews {
-        /// The batch; standard input if absent
+        /// The batch; standard input if absent or -
         file: Option<PathBuf>,
         #[command(flatten)]
         at: Where,

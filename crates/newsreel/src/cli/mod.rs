@@ -2,7 +2,7 @@
 //!
 //! `args` is what may be typed, with its help; each command has a module. Commands that need the spool go through
 //! `reach`: to the running server over its control socket, or to the spool itself if none runs. Exit codes: 0 done, 1
-//! a problem was found, 2 wrong usage or configuration.
+//! a problem was found, 2 wrong usage or configuration, 75 (`rnews` alone) to be tried again.
 
 mod args;
 mod bar;
@@ -54,6 +54,8 @@ pub(crate) enum Failure {
     Problem(String),
     /// As `Problem`, and everything was said already.
     Told,
+    /// It can and should be tried again, as it is: exit code 75, sysexits' EX_TEMPFAIL.
+    TryLater(Box<Self>),
 }
 
 impl Failure {
@@ -61,6 +63,18 @@ impl Failure {
         match self {
             Self::Config(_) | Self::Usage(_) => 2,
             Self::Problem(_) | Self::Told => 1,
+            Self::TryLater(_) => 75,
+        }
+    }
+}
+
+impl Failure {
+    /// Whether it is shown with the operator's own configuration, in colours on a terminal.
+    fn is_report(&self) -> bool {
+        match self {
+            Self::Config(_) => true,
+            Self::TryLater(failure) => failure.is_report(),
+            _ => false,
         }
     }
 }
@@ -71,6 +85,7 @@ impl fmt::Display for Failure {
             Self::Config(error) => f.write_str(error.report(std::io::stderr().is_terminal()).trim_end()),
             Self::Usage(text) | Self::Problem(text) => write!(f, "newsreel: {text}"),
             Self::Told => Ok(()),
+            Self::TryLater(failure) => failure.fmt(f),
         }
     }
 }
@@ -100,11 +115,7 @@ pub fn main() -> ExitCode {
     };
     let text = failure.to_string();
     if !text.is_empty() {
-        match &failure {
-            // It may have colours, and what it shows is the operator's own file.
-            Failure::Config(_) => eprintln!("{text}"),
-            _ => complain(text),
-        }
+        if failure.is_report() { eprintln!("{text}") } else { complain(text) }
     }
     ExitCode::from(failure.code())
 }

@@ -1,6 +1,6 @@
 //! The spool of a site, wherever it is open: in the running server, or here.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -113,7 +113,7 @@ pub(super) fn ask_at(
 ) -> Result<bool, Failure> {
     match at.load() {
         Ok(config) => ask(&config, request, hear),
-        Err(Failure::Config(fault)) => server_despite(fault)?.ask(request, hear),
+        Err(Failure::Config(fault)) => server_despite(fault)?.0.ask(request, hear),
         Err(failure) => Err(failure),
     }
 }
@@ -122,7 +122,7 @@ pub(super) fn ask_at(
 pub(super) fn server(at: &Where) -> Result<Control, Failure> {
     let config = match at.load() {
         Ok(config) => config,
-        Err(Failure::Config(fault)) => return server_despite(fault),
+        Err(Failure::Config(fault)) => return Ok(server_despite(fault)?.0),
         Err(failure) => return Err(failure),
     };
     let data = config.site.data.display();
@@ -138,14 +138,16 @@ pub(super) fn server(at: &Where) -> Result<Control, Failure> {
 }
 
 /// The server that runs with an earlier state of a configuration; if there is none, the fault is the failure.
-fn server_despite(fault: Box<ConfigError>) -> Result<Control, Failure> {
+/// Its spool's directory, too.
+pub(super) fn server_despite(fault: Box<ConfigError>) -> Result<(Control, PathBuf), Failure> {
     let ConfigError::Faulty { file, text, .. } = &*fault else { return Err(Failure::Config(fault)) };
-    match Control::find(&config::data_in(text, file))? {
+    let data = config::data_in(text, file);
+    match Control::find(&data)? {
         Listening::Server(control) => {
             complain(format_args!(
                 "newsreel: {fault}; newsreel check shows them. The server runs on with what it read before"
             ));
-            Ok(control)
+            Ok((control, data))
         }
         Listening::Silent | Listening::Nobody => Err(Failure::Config(fault)),
     }

@@ -251,7 +251,7 @@ pub enum Reply {
     },
 }
 
-/// The three dispositions of an article.
+/// What became of an article of a batch: the three dispositions, and of the rejected ones what senders see often or never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disposition {
@@ -259,6 +259,10 @@ pub enum Disposition {
     Accepted,
     /// It is not wanted; do not send it again.
     Rejected,
+    /// It is not wanted, as its Message-ID is known.
+    Duplicate,
+    /// It is not wanted, as it is no article: damaged, or something else.
+    Malformed,
     /// We are in trouble; send it again later.
     TryLater,
 }

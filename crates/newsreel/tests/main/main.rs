@@ -33,6 +33,7 @@ mod posting;
 mod quiet;
 mod random_sessions;
 mod reload;
+mod rnews;
 mod running;
 mod scram;
 mod starting;

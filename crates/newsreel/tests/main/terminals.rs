@@ -16,10 +16,10 @@ fn commands_and_the_log_show_what_articles_try() {
     let site = Operated::new();
     site.edit(|text| text.replacen("[site]", "[site]\nlog_level = \"debug\"", 1));
     let evil = article(&format!("<{EVIL}@x.example>"), "local.test", "b").replace("\r\n", "\n");
-    let filed = site.run_with(&["rnews"], evil.as_bytes());
-    assert!(complaints(&filed).contains("\\u{1b}[2J\\u{9b}2J\\u{202e}\\u{7}"), "{}", complaints(&filed));
-    assert_harmless(&complaints(&filed));
-    assert_harmless(&complaints(&site.run(&["explain", EVIL])));
+    assert_harmless(&complaints(&site.run_with(&["rnews"], evil.as_bytes())));
+    let explained = complaints(&site.run(&["explain", EVIL]));
+    assert!(explained.contains("\\u{1b}[2J\\u{9b}2J\\u{202e}\\u{7}"), "{explained}");
+    assert_harmless(&explained);
     let mut serving = site.serve();
     assert!(site.run_with(&["rnews"], evil.as_bytes()).status.code().is_some());
     serving.logged(|line| line.contains("rejected") && line.contains("\\u{1b}[2J"));

@@ -1,0 +1,116 @@
+//! What of batches cannot be filed: a directory in the site, where an operator can look at it.
+//!
+//! One file for each piece, written whole and synced before it has its name; names sort by time. The directory is
+//! bounded: the oldest files go first. Called by `rnews`.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Directory below `site.data`.
+const DIR: &str = "quarantine";
+/// Files that there may be.
+const FILES_MAX: usize = 1_000;
+/// Bytes that they may have together.
+const BYTES_MAX: u64 = 256 << 20;
+/// Pieces of one batch that are kept.
+const PIECES_MAX: usize = 100;
+
+/// Where pieces of one batch go.
+pub(super) struct Quarantine {
+    dir: PathBuf,
+    kept: usize,
+}
+
+impl Quarantine {
+    /// The quarantine of the site whose spool is in `data`; made when it is needed.
+    pub fn of(data: &Path) -> Self {
+        Self { dir: data.join(DIR), kept: 0 }
+    }
+
+    /// Keeps a piece; returns its file, or `None` if the batch has too many pieces, or this one too many bytes.
+    pub fn put(&mut self, piece: &[u8]) -> io::Result<Option<PathBuf>> {
+        if self.kept >= PIECES_MAX || piece.len() as u64 > BYTES_MAX {
+            return Ok(None);
+        }
+        let site = fs::metadata(self.dir.parent().unwrap_or(Path::new(".")))?;
+        if !self.dir.is_dir() {
+            fs::create_dir(&self.dir)?;
+            give(&self.dir, &site)?;
+        }
+        self.make_room(piece.len() as u64)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        let name = format!("{now:015}-{}-{:03}", std::process::id(), self.kept);
+        let (path, unfinished) = (self.dir.join(&name), self.dir.join(format!("{name}.new")));
+        let mut file = File::create_new(&unfinished)?;
+        file.write_all(piece)?;
+        file.sync_all()?;
+        give(&unfinished, &site)?;
+        fs::rename(&unfinished, &path)?;
+        File::open(&self.dir)?.sync_all()?;
+        self.kept += 1;
+        Ok(Some(path))
+    }
+
+    /// Removes the oldest files until there is room for one of so many bytes.
+    fn make_room(&self, bytes: u64) -> io::Result<()> {
+        let mut files: Vec<(PathBuf, u64)> = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            files.push((entry.path(), entry.metadata()?.len()));
+        }
+        files.sort_unstable();
+        let mut all: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+        let mut count = files.len();
+        for (path, own) in files {
+            if count < FILES_MAX && all + bytes <= BYTES_MAX {
+                break;
+            }
+            fs::remove_file(path)?;
+            (count, all) = (count - 1, all - own);
+        }
+        Ok(())
+    }
+}
+
+/// Gives what root has made to the site's owner.
+fn give(path: &Path, site: &Metadata) -> io::Result<()> {
+    let own = fs::metadata(path)?;
+    if (own.uid(), own.gid()) == (site.uid(), site.gid()) || !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    chown(path, Some(site.uid()), Some(site.gid()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_files_make_room() {
+        let data = tempfile::tempdir().unwrap();
+        let mut quarantine = Quarantine::of(data.path());
+        let first = quarantine.put(b"first").unwrap().unwrap();
+        for n in 0..FILES_MAX {
+            fs::write(data.path().join(DIR).join(format!("9{n:014}-1-000")), b"x").unwrap();
+        }
+        let last = quarantine.put(b"last").unwrap().unwrap();
+        assert!(!first.exists());
+        assert_eq!(fs::read(&last).unwrap(), b"last");
+        assert_eq!(fs::read_dir(data.path().join(DIR)).unwrap().count(), FILES_MAX);
+        let large = fs::File::create(data.path().join(DIR).join("0-large")).unwrap();
+        large.set_len(BYTES_MAX).unwrap();
+        quarantine.put(b"more").unwrap().unwrap();
+        assert!(!data.path().join(DIR).join("0-large").exists());
+    }
+
+    #[test]
+    fn of_one_batch_so_many_pieces_are_kept() {
+        let data = tempfile::tempdir().unwrap();
+        let mut quarantine = Quarantine::of(data.path());
+        let kept = (0..PIECES_MAX + 50).filter(|_| quarantine.put(b"x").unwrap().is_some()).count();
+        assert_eq!(kept, PIECES_MAX);
+    }
+}

@@ -1,0 +1,132 @@
+//! `newsreel rnews`: batches as UUCP brings them, damaged ones among them.
+
+use crate::client::article;
+use crate::operated::{Operated, complaints};
+use std::fs;
+use std::process::Output;
+
+/// Articles of the batch.
+const ARTICLES: usize = 171;
+
+fn site() -> Operated {
+    let site = Operated::new();
+    site.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1));
+    site
+}
+
+/// An article of a batch, as a file has it.
+fn text(n: usize) -> String {
+    let wire = article(&format!("<{n}@x.example>"), "local.test", &format!("body of {n}"));
+    wire.replace("\r\n", "\n").strip_suffix(".\n").unwrap().to_owned()
+}
+
+fn entry(n: usize) -> String {
+    format!("#! rnews {}\n{}", text(n).len(), text(n))
+}
+
+/// A batch with much wrong: article 4 has lost bytes, the line before 50 is garbled, 100 has bytes too many, something
+/// lies between 120 and 121, 130 has no header that could be an article's, 170 was cut off. And how many are whole.
+fn damaged() -> (Vec<u8>, usize) {
+    let mut batch = String::new();
+    for n in 0..ARTICLES {
+        let entry = entry(n);
+        match n {
+            4 => batch.push_str(&entry.replace("Subject: test ", "Sub")),
+            50 => batch.push_str(&entry.replace("#! rnews", "#! rnewt")),
+            100 => batch.push_str(&entry.replace("body of", "body of of of")),
+            120 => batch.push_str(&format!("{entry}lost in transit\n")),
+            130 => batch.push_str("#! rnews 20\nnothing\nlike\nnews!\n\n"),
+            170 => batch.push_str(&entry[..entry.len() - 8]),
+            _ => batch.push_str(&entry),
+        }
+    }
+    (batch.into_bytes(), ARTICLES - 5)
+}
+
+fn printed(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn file_damaged(site: &Operated) {
+    let (batch, whole) = damaged();
+    let file = site.home().join("batch");
+    fs::write(&file, &batch).unwrap();
+    let filed = site.run(&["rnews", file.to_str().unwrap()]);
+    let told = complaints(&filed);
+    assert_eq!(filed.status.code(), Some(1), "{told}");
+    assert_eq!(
+        printed(&filed),
+        format!("{whole} articles: {whole} accepted, 0 rejected, 6 damaged pieces in quarantine\n"),
+        "{told}"
+    );
+    assert_eq!(told.lines().count(), 6, "{told}");
+    for line in told.lines() {
+        assert!(line.starts_with(&format!("damaged: {}, byte ", file.display())), "{line}");
+        let (_, path) = line.split_once(" bytes are in ").unwrap();
+        let piece = fs::read(path).unwrap();
+        assert!(batch.windows(piece.len()).any(|part| part == piece), "{path}");
+    }
+    let kept: Vec<u8> = fs::read_dir(site.dir().join("quarantine"))
+        .unwrap()
+        .flat_map(|entry| fs::read(entry.unwrap().path()).unwrap())
+        .collect();
+    let kept = String::from_utf8(kept).unwrap();
+    for n in [4, 50, 100, 170] {
+        assert!(kept.contains(&format!("Message-ID: <{n}@x.example>\n")), "{n}");
+    }
+    assert!(kept.contains("lost in transit\n") && kept.contains("nothing\nlike\nnews!\n"));
+    // The same again: one line for all that is known.
+    let again = site.run(&["rnews", file.to_str().unwrap()]);
+    assert_eq!(
+        printed(&again),
+        format!(
+            "{whole} articles: 0 accepted, 0 rejected, {whole} duplicates, 6 damaged pieces in quarantine\n"
+        )
+    );
+    assert_eq!(complaints(&again).lines().count(), 6);
+}
+
+#[test]
+fn damage_costs_the_articles_it_touches_and_is_put_into_quarantine() {
+    file_damaged(&site());
+}
+
+#[test]
+fn the_same_through_a_server() {
+    let site = site();
+    let serving = site.serve();
+    file_damaged(&site);
+    let mut client = serving.client();
+    assert!(client.ask("GROUP local.test").starts_with("211 166 "));
+    for n in [3, 5, 49, 51, 99, 101, 119, 120, 121, 129, 131, 169] {
+        assert!(client.ask(&format!("STAT <{n}@x.example>")).starts_with("223 "), "{n}");
+    }
+}
+
+#[test]
+fn a_dash_is_standard_input() {
+    let site = site();
+    for arguments in [&["rnews", "-"][..], &["rnews"]] {
+        let filed = site.run_with(arguments, (entry(1) + &entry(2)).as_bytes());
+        assert!(filed.status.success(), "{}", complaints(&filed));
+    }
+    assert!(!site.dir().join("quarantine").exists());
+}
+
+/// uuxqt keeps a job whose command ends with 75, and throws away the others.
+#[test]
+fn a_batch_that_cannot_be_filed_now_is_to_be_given_again() {
+    let site = site();
+    site.edit(|text| text.replacen("[site]\n", "[site]\nno_such_key = 1\n", 1));
+    let later = site.run_with(&["rnews"], entry(1).as_bytes());
+    assert_eq!(later.status.code(), Some(75), "{}", complaints(&later));
+    assert!(complaints(&later).contains("no_such_key"));
+    site.edit(|text| text.replacen("no_such_key = 1\n", "", 1));
+    let serving = site.serve();
+    site.edit(|text| text.replacen("[site]\n", "[site]\nno_such_key = 1\n", 1));
+    let filed = site.run_with(&["rnews"], entry(1).as_bytes());
+    assert_eq!(filed.status.code(), Some(0), "the server runs on: {}", complaints(&filed));
+    assert!(serving.client().ask("STAT <1@x.example>").starts_with("223 "));
+    let wrong = site.run(&["rnews", "/no/such/batch"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
