@@ -1,6 +1,7 @@
 # make build    compile the binary, target/release/newsreel
 # make run      build and serve a site in ./run (readers and peers: 127.0.0.1:1119)
 # make test     every test
+# make quick    the tests of the parts, and the transcripts: under a minute after a build
 # make check    format, lints, tidy, stale pages: what must hold before a commit
 # make soak     the long tests, which `make test` passes over
 # make bench    the speed table, INN beside us (QUICK=1: one short run of each row)
@@ -29,7 +30,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build test check soak fuzz bench bench-spool docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn
+.PHONY: run build test quick check soak fuzz bench bench-spool docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -39,6 +40,10 @@ build:
 
 test:
 	$(CARGO) test --workspace --locked
+
+quick:
+	$(CARGO) test --workspace --lib --bins --locked
+	$(CARGO) test --locked -p newsreel --test main transcripts::
 
 check:
 	$(CARGO) fmt --all --check

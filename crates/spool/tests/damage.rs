@@ -125,7 +125,7 @@ fn trial(sim: &SimDisk, path: &Path, bit: u64, want: &BTreeSet<u64>, all: u64) -
     if what.contains("checkpoint") {
         // By a checkpoint of its own, which takes a moment.
         let began = Instant::now();
-        while !is_mended() && began.elapsed() < Duration::from_secs(5) {
+        while !is_mended() && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -3,7 +3,7 @@
 //! Sources: RFC 3977 section 3.2.1 (480, 483, 502), INN's readers.conf for the rights.
 
 use crate::auth::{add_users, plain, start, with_access};
-use crate::client::{Client, article};
+use crate::client::{ANSWER_TIMEOUT, Client, article};
 use crate::layers::{Layers, settings};
 use crate::running::Server;
 use crate::tls::Site;
@@ -284,7 +284,7 @@ fn connections_are_counted_by_address_and_by_user() {
     drop(clients.remove(0));
     let begun = Instant::now();
     while !server.client().ask(&plain("fred", "flintstone")).starts_with("281 ") {
-        assert!(begun.elapsed() < Duration::from_secs(10), "the place is not given back");
+        assert!(begun.elapsed() < ANSWER_TIMEOUT, "the place is not given back");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -316,7 +316,7 @@ fn posts_are_counted_by_the_hour() {
 fn answers_keep_to_the_rate_and_others_are_not_held_up() {
     let server = Server::start_with(with_access(
         "[[peer]]\nname = \"p\"\naddresses = [\"127.0.0.1\"]\nuser = \"feeder\"\n\
-         [[access]]\nfrom = \"all\"\nusers = \"*\"\nbytes_per_sec_max = \"100 KB\"\n\
+         [[access]]\nfrom = \"all\"\nusers = \"*\"\nbytes_per_sec_max = \"30 KB\"\n\
          [[access]]\nfrom = \"all\"\n",
     ));
     add_users(&server);
@@ -326,8 +326,7 @@ fn answers_keep_to_the_rate_and_others_are_not_held_up() {
     let body = "0123456789".repeat(9_900);
     feeder.send(format!("TAKETHIS <big@x.example>\r\n{}", article("<big@x.example>", "misc.test", &body)));
     assert_eq!(feeder.line(), "239 <big@x.example>");
-    // 300 KB over one connection: 100 at once, 200 in two seconds; more, since another of the same user shares them.
-    let begun = Instant::now();
+    // 300 KB over one connection, of which 30 come at once: nine seconds, more as another shares the rate.
     let (slow, quick) = std::thread::scope(|scope| {
         let fetch = |times: usize, user: bool| {
             let mut client = server.client();
@@ -346,7 +345,6 @@ fn answers_keep_to_the_rate_and_others_are_not_held_up() {
         let quick = scope.spawn(move || fetch(3, false));
         (one.join().unwrap(), other.join().map(|_| quick.join().unwrap()).unwrap())
     });
-    assert!(slow > Duration::from_millis(1500), "{slow:?}");
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(slow > Duration::from_secs(6), "{slow:?}");
     assert!(quick < slow, "{quick:?} {slow:?}");
 }

@@ -1,7 +1,7 @@
 //! Bad input: each case of the table gets its code, the session (where it may go on) still answers, and a second
 //! connection notices nothing (guarantee G6).
 
-use crate::client::{Client, article};
+use crate::client::{ANSWER_TIMEOUT, Client, article};
 use crate::running::Server;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -339,7 +339,7 @@ fn strangers_and_crowds_are_turned_away() {
     drop(first);
     let begun = Instant::now();
     while !Client::connect(server.address).line().starts_with("200 ") {
-        assert!(begun.elapsed() < Duration::from_secs(5), "the seat is not given back");
+        assert!(begun.elapsed() < ANSWER_TIMEOUT, "the seat is not given back");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,6 +1,6 @@
 //! `newsreel buffer` on a site that is served and on one that is not: the spool, the configuration and the files agree.
 
-use crate::client::{Client, article};
+use crate::client::{ANSWER_TIMEOUT, Client, article};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -34,7 +34,7 @@ impl Served {
         let child = command.args(["serve", "--dir"]).arg(dir).stderr(Stdio::null()).spawn().unwrap();
         let served = Self(child);
         let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(20) {
+        while begun.elapsed() < ANSWER_TIMEOUT {
             std::thread::sleep(Duration::from_millis(50));
             let status: serde_json::Value =
                 serde_json::from_slice(&newsreel(dir, &["status", "--json"]).stdout).unwrap_or_default();

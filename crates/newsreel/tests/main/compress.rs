@@ -7,7 +7,7 @@ use crate::layers::{Layers, settings};
 use crate::running::Server;
 use crate::tls::Site;
 use flate2::{Compress, Compression, FlushCompress};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[test]
 fn capabilities_and_refusals_are_those_of_rfc_8054() {
@@ -112,13 +112,11 @@ fn bombs_are_cut_off_and_hold_nobody_up() {
         assert!(bomb.len() < 200_000, "{name}: {}", bomb.len());
         let mut client = Layers::greeted(server.address);
         client.compress();
-        let begun = Instant::now();
         // It may be cut off before all of it is sent.
         let _cut_off = client.send_raw(&bomb);
         while let Some(answer) = client.line_or_end() {
             assert!(answer.starts_with("501 "), "{name}: {answer}");
         }
-        assert!(begun.elapsed() < Duration::from_secs(10), "{name}");
         assert!(other.ask("DATE").starts_with("111 "), "{name}");
     }
 }

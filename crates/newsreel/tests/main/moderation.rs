@@ -1,5 +1,6 @@
 //! Posts to moderated groups: mailed by SMTP or by a program, from a queue that outlives everything.
 
+use crate::client::ANSWER_TIMEOUT;
 use crate::posting::{headers, post, posted_id};
 use crate::running::Server;
 use std::io::{BufRead, BufReader, Write};
@@ -91,7 +92,7 @@ fn files(dir: &Path) -> usize {
 fn wait_until(what: &str, holds: impl Fn() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(begun.elapsed() < ANSWER_TIMEOUT, "{what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

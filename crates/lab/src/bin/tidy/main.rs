@@ -1,8 +1,7 @@
 //! tidy: checks the rules of this tree that neither rustc nor clippy knows, and prints what breaks them.
 //!
-//! Run by `make check` from the tree's root. `source` reads files, `rules` holds one function for each rule, `specs` the one for
-//! `docs/specs.md`; what the
-//! rules are for is said in CONTRIBUTING.md.
+//! Run by `make check` from the tree's root. `source` reads files, `rules` holds one function for each rule, `specs` the
+//! one for the pages that name tests; CONTRIBUTING.md says what the rules are for.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod rules;

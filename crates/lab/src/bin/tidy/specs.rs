@@ -1,7 +1,8 @@
-//! `docs/specs.md` and what it names: sections of transcripts, test functions, differences from INN.
+//! The pages that name tests, `docs/specs.md` and `docs/promises.md`: sections of transcripts, test functions, differences
+//! from INN.
 //!
-//! A row that says that something is followed names what proves it, and what is named is there; each difference from INN
-//! that a transcript has is explained, and none is explained that no transcript has. One of the rules.
+//! A row that says that something is followed, or promised, names what proves it, and what it names exists; each difference
+//! from INN that a transcript has is explained, and none is explained that no transcript has. One of the rules.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +10,40 @@ use super::rules::{Finding, finding};
 use crate::source::{File, Tree, functions};
 
 const PAGE: &str = "docs/specs.md";
+const PROMISES: &str = "docs/promises.md";
 const TRANSCRIPTS: &str = "crates/newsreel/tests/transcripts/";
 
 /// What a row may say of a section, and whether it must name a test.
 const WORDS: &[(&str, bool)] =
     &[("followed", true), ("partial", true), ("deviation", true), ("not here", false), ("client", false)];
 
-/// Everything that is wrong with the page.
+/// Everything that is wrong with the two pages.
 pub fn rule(tree: &Tree) -> Vec<Finding> {
-    let Some(page) = tree.files.iter().find(|file| file.path == PAGE) else { return Vec::new() };
     let tests = Tests::of(tree);
+    let page = |path| tree.files.iter().find(|file| file.path == path);
+    let mut found = page(PROMISES).map_or_else(Vec::new, |page| promises(page, &tests));
+    if let Some(page) = page(PAGE) {
+        found.extend(standards(page, &tests, tree));
+    }
+    found
+}
+
+/// Each row of `docs/promises.md` names tests that exist, or a command of the Makefile.
+fn promises(page: &File, tests: &Tests) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (at, line) in page.text.lines().enumerate() {
+        let Some(&[_, shown]) = cells(line).as_deref() else { continue };
+        for name in quoted(shown).filter(|name| is_reference(name) && !tests.has(name)) {
+            found.push(finding(page, at + 1, format!("there is no test `{name}`")));
+        }
+        if !quoted(shown).any(|name| is_reference(name) || name.starts_with("make ")) {
+            found.push(finding(page, at + 1, "names no test and no command".to_owned()));
+        }
+    }
+    found
+}
+
+fn standards(page: &File, tests: &Tests, tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut explained = BTreeSet::new();
     let mut of_inn = false;
@@ -56,9 +81,9 @@ pub fn rule(tree: &Tree) -> Vec<Finding> {
 fn cells(line: &str) -> Option<Vec<&str>> {
     let inner = line.strip_prefix('|')?.strip_suffix('|')?;
     let cells: Vec<_> = inner.split('|').map(str::trim).collect();
-    let head =
-        cells.iter().all(|cell| cell.trim_matches('-').is_empty()) || cells.first() == Some(&"section");
-    (!head && cells.first() != Some(&"name")).then_some(cells)
+    let head = cells.iter().all(|cell| cell.trim_matches('-').is_empty())
+        || matches!(cells.first(), Some(&("section" | "name" | "promise")));
+    (!head).then_some(cells)
 }
 
 /// What stands between backquotes.
@@ -131,6 +156,22 @@ mod tests {
             File::new(PAGE, page),
         ];
         rule(&Tree { files }).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_promise_names_a_test_or_a_command() {
+        let test = "//! Head.\n#[test]\nfn reads() { assert!(true); }\n";
+        let page = "| promise | shown by |\n|---|---|\n| a | `date::reads` |\n| b | `make soak` |\n\
+                    | c | it is so |\n| d | `date::writes` |\n";
+        let files = vec![File::new("crates/netnews/src/date/tests.rs", test), File::new(PROMISES, page)];
+        let found: Vec<_> = rule(&Tree { files }).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "docs/promises.md:5: names no test and no command",
+                "docs/promises.md:6: there is no test `date::writes`",
+            ]
+        );
     }
 
     #[test]
