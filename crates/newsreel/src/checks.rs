@@ -144,7 +144,10 @@ mod tests {
             let head = format!("Path: a!b\r\n{header}Date: {}", date(0));
             let origin = Origin::peer("me.example", &peer(from_peer), Arc::default(), "192.0.2.1");
             assert_eq!(judged(&head, &origin, None, site), expected, "{header} {site} {from_peer}");
-            for origin in [Origin::batch("me.example"), Origin::injected("192.0.2.1", Vec::new())] {
+            for origin in [
+                Origin::batch("me.example"),
+                Origin::injected("192.0.2.1", &Groups::parse("*").unwrap(), Vec::new()),
+            ] {
                 assert_eq!(judged(&head, &origin, None, site), expected_of_batch, "{header} {site}");
             }
         }

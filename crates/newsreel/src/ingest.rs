@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::{debug, error, info, warn};
 use turn::Turn;
+pub(crate) use withdraw::NotWithdrawn;
 use withdraw::{Withdrawals, withdrawing};
 
 /// Headers looked at in an article that is too large to be taken.
@@ -49,8 +50,8 @@ pub(crate) struct Incoming<'a> {
 /// What became of an article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Disposition {
-    /// It is stored.
-    Accepted(Token),
+    /// It is stored there; `None`: it is a control message that no group takes, and only remembered.
+    Accepted(Option<Token>),
     /// It is not wanted.
     Rejected(Reject),
     /// We are in trouble; see [`Receipt::trouble`].
@@ -66,6 +67,8 @@ pub(crate) struct Receipt {
     pub trouble: Option<Trouble>,
     /// Other sessions were committing when this one came.
     pub waited: bool,
+    /// Why the last article that was to withdraw another one did not.
+    pub not_withdrawn: Option<NotWithdrawn>,
 }
 
 /// A batch that was judged and is to be committed.
@@ -182,9 +185,8 @@ impl Filer {
             if considered.drafts.is_empty() { (None, false) } else { self.turn.take().await };
         let receipt = self.commit(&considered.drafts, considered.now, considered.first, dispositions);
         drop(turn);
-        let receipt = Receipt { waited, ..receipt };
-        self.conclude(origin, batch, &considered, dispositions);
-        receipt
+        let not_withdrawn = self.conclude(origin, batch, &considered, dispositions);
+        Receipt { waited, not_withdrawn, ..receipt }
     }
 
     /// As [`Filer::ingest`] outside of a session; blocking.
@@ -196,8 +198,8 @@ impl Filer {
     ) -> Receipt {
         let considered = self.consider_all(origin, batch, dispositions);
         let receipt = self.commit(&considered.drafts, considered.now, considered.first, dispositions);
-        self.conclude(origin, batch, &considered, dispositions);
-        receipt
+        let not_withdrawn = self.conclude(origin, batch, &considered, dispositions);
+        Receipt { not_withdrawn, ..receipt }
     }
 
     /// Identifies and judges a batch; appends a provisional disposition for each article.
@@ -231,9 +233,9 @@ impl Filer {
         batch: &[Incoming<'_>],
         considered: &Considered<'_>,
         dispositions: &[Disposition],
-    ) {
-        self.obey(&considered.drafts, considered.epoch, dispositions);
+    ) -> Option<NotWithdrawn> {
         self.count(origin, batch, dispositions.get(considered.first..).unwrap_or_default());
+        self.obey(origin, &considered.drafts, considered.epoch, dispositions)
     }
 
     /// Identifies and judges one article; what is to be committed goes into `drafts`.
@@ -339,8 +341,9 @@ impl Filer {
         let waiting = dispositions.iter_mut().skip(first).filter(|d| **d == Disposition::TryLater);
         for (disposition, outcome) in waiting.zip(&outcomes) {
             *disposition = match outcome {
-                Outcome::Filed(filed) => Disposition::Accepted(filed.token),
-                Outcome::Duplicate | Outcome::Remembered => Disposition::Rejected(Reject::Duplicate),
+                Outcome::Filed(filed) => Disposition::Accepted(Some(filed.token)),
+                Outcome::Remembered => Disposition::Accepted(None),
+                Outcome::Duplicate => Disposition::Rejected(Reject::Duplicate),
                 Outcome::Full => Disposition::TryLater,
                 Outcome::Unfit => Disposition::Rejected(Reject::NoPlace),
                 Outcome::NumberTaken => Disposition::Rejected(Reject::NumberTaken),
@@ -355,29 +358,39 @@ impl Filer {
                 if full && !self.class_full.swap(true, Ordering::Relaxed) {
                     warn!("a storage class is full: its articles are turned away; see `newsreel status`");
                 }
-                Receipt { ticket: Some(ticket), trouble: full.then(class_full), waited: false }
+                Receipt { ticket: Some(ticket), trouble: full.then(class_full), ..Receipt::default() }
             }
             Err(trouble) => {
                 if !self.in_trouble.swap(true, Ordering::Relaxed) {
                     error!(%trouble, "the spool takes no articles");
                 }
                 // What was committed before the trouble stands, and is to be durable before it is answered.
-                Receipt { ticket: Some(self.spool.ticket()), trouble: Some(trouble), waited: false }
+                Receipt { ticket: Some(self.spool.ticket()), trouble: Some(trouble), ..Receipt::default() }
             }
         }
     }
 
-    /// Withdraws what the filed articles withdraw, and those of them whose withdrawal came since `epoch`.
-    fn obey(&self, drafts: &Drafts<'_>, epoch: u64, dispositions: &[Disposition]) {
+    /// Withdraws what the filed articles withdraw, and those of them whose withdrawal came since `epoch`. Returns why the
+    /// last of them withdrew nothing.
+    fn obey(
+        &self,
+        origin: &Origin,
+        drafts: &Drafts<'_>,
+        epoch: u64,
+        dispositions: &[Disposition],
+    ) -> Option<NotWithdrawn> {
         if self.withdrawals.epoch() != epoch {
             let check_again = |(key, id)| self.withdrawals.check_again(&self.spool, key, id);
             patiently(|| drafts.ids().for_each(check_again));
         }
+        let mut not_withdrawn = None;
         for withdrawing in &drafts.withdrawing {
             if let Some(Disposition::Accepted(_)) = dispositions.get(withdrawing.at) {
-                patiently(|| self.withdrawals.obey(&self.spool, withdrawing));
+                let obeyed = patiently(|| self.withdrawals.obey(&self.spool, origin, withdrawing));
+                not_withdrawn = obeyed.err();
             }
         }
+        not_withdrawn
     }
 
     fn count(&self, origin: &Origin, batch: &[Incoming<'_>], dispositions: &[Disposition]) {

@@ -16,7 +16,7 @@ pub(crate) use secret::Secret;
 
 use crate::checks;
 use crate::config::{Access, Config, Live};
-use crate::ingest::{Disposition, Incoming, Origin};
+use crate::ingest::{Disposition, Incoming, NotWithdrawn, Origin};
 use crate::moderation::{Moderation, NotQueued};
 use crate::site::{Site, unix_now};
 use backoff::{Paces, Who};
@@ -47,6 +47,8 @@ struct Taken {
     message_id: String,
     /// The group whose moderator it was mailed to.
     moderated: Option<String>,
+    /// Why it withdraws nothing, though it is to withdraw another article.
+    not_withdrawn: Option<NotWithdrawn>,
 }
 
 impl Injector {
@@ -89,14 +91,11 @@ impl Injector {
         self.paces.post(&config.posting.backoff, who, Instant::now()).map_err(Refusal::TooFast)?;
         let to_moderator = matches!(way, Way::Moderator(_));
         let complete = injection::complete(&article, &marks.stamp(&config, now, to_moderator));
-        let moderated = match way {
-            Way::File(groups) => {
-                file(site, poster, groups, &complete).await?;
-                None
-            }
+        let (moderated, not_withdrawn) = match way {
+            Way::File(groups) => (None, file(site, poster, groups, &complete).await?),
             Way::Moderator(group) => {
                 self.submit(site, &group, &marks.message_id, &complete, now)?;
-                Some(group)
+                (Some(group), None)
             }
         };
         info!(
@@ -107,7 +106,11 @@ impl Injector {
             moderator_of = moderated.as_deref().unwrap_or_default(),
             "posted"
         );
-        Ok(Taken { message_id: marks.message_id, moderated })
+        if let Some(why) = not_withdrawn {
+            let user = poster.user.unwrap_or_default();
+            info!(address = poster.address_text, user, id = marks.message_id, %why, "the post withdraws nothing");
+        }
+        Ok(Taken { message_id: marks.message_id, moderated, not_withdrawn })
     }
 
     /// Queues a proto-article for the moderator of `group`; it is on disk when this returns.
@@ -139,22 +142,22 @@ fn rules(config: &Config) -> Rules {
     }
 }
 
-/// Files a complete article in these of its groups.
+/// Files a complete article in these of its groups. Returns why it withdraws nothing, if it is to withdraw another one.
 async fn file(
     site: &Site,
     poster: &Poster<'_>,
     groups: Vec<Box<[u8]>>,
     complete: &[u8],
-) -> Result<(), Refusal> {
+) -> Result<Option<NotWithdrawn>, Refusal> {
     let incoming = Incoming { wire: complete, claimed_id: None };
     let mut dispositions = Vec::new();
-    let origin = Origin::injected(poster.address_text, groups);
+    let origin = Origin::injected(poster.address_text, &poster.access.read, groups);
     let receipt = site.filer.ingest(&origin, &[incoming], &mut dispositions).await;
     if let Some(ticket) = receipt.ticket {
         site.durable(ticket).await.map_err(|_| Refusal::Trouble)?;
     }
     match dispositions.first() {
-        Some(Disposition::Accepted(_)) => Ok(()),
+        Some(Disposition::Accepted(_)) => Ok(receipt.not_withdrawn),
         Some(Disposition::Rejected(reject)) => Err(Refusal::Rejected(*reject)),
         Some(Disposition::TryLater) | None => Err(Refusal::Trouble),
     }
@@ -165,9 +168,16 @@ pub(crate) async fn post(site: &Site, poster: Option<Poster<'_>>, wire: &[u8], o
     let Some(poster) = poster else { return append_failure(out, &Refusal::NotPermitted) };
     match site.injector.take(site, &poster, wire).await {
         Ok(taken) => {
-            let _infallible = match taken.moderated {
-                None => write!(out, "240 Article received OK {}\r\n", taken.message_id),
-                Some(group) => {
+            let _infallible = match (taken.moderated, taken.not_withdrawn) {
+                (None, None) => write!(out, "240 Article received OK {}\r\n", taken.message_id),
+                (None, Some(why)) => {
+                    write!(
+                        out,
+                        "240 Article received OK, but withdraws nothing: {why} {}\r\n",
+                        taken.message_id
+                    )
+                }
+                (Some(group), _) => {
                     let group = shown(group.as_bytes());
                     write!(out, "240 Mailed to the moderator of {group} {}\r\n", taken.message_id)
                 }

@@ -4,7 +4,7 @@
 //! section 2.2, with what articles of 1993 need: no space after the colon, empty values, lines of any length.
 
 use super::{HEADER_BYTES_MAX, HEADER_LINES_MAX, Known, Malformed, Place, known};
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 
 /// The size of a header block.
 pub(super) struct Block {
@@ -157,4 +157,15 @@ pub(super) fn content(field: &[u8]) -> &[u8] {
 pub fn content_of<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut fields = HeaderFields { rest: head };
     fields.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, field)| content(field))
+}
+
+/// The (group, number) pairs of the Xref header in these header lines.
+pub fn xref_places(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let value = Headers::of(head)
+        .find(|(name, _)| name.eq_ignore_ascii_case(b"Xref"))
+        .map_or(&[][..], |(_, value)| value);
+    value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).skip(1).filter_map(|word| {
+        let colon = memrchr(b':', word)?;
+        Some((word.get(..colon)?, word.get(colon + 1..)?))
+    })
 }

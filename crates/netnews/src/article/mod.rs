@@ -12,7 +12,7 @@ mod malformed;
 mod scan;
 
 pub use binary::{Encoding, encoding};
-pub use headers::{HeaderFields, Headers, content_of};
+pub use headers::{HeaderFields, Headers, content_of, xref_places};
 pub use known::Known;
 pub use malformed::Malformed;
 

@@ -162,3 +162,11 @@ fn texts_are_short() {
     assert_eq!(Malformed::Missing(Known::Date).to_string(), "missing Date header");
     assert_eq!(malformed(b"A: b\r\n").to_string(), "no blank line after headers");
 }
+
+#[test]
+fn places_of_an_xref() {
+    let head = b"Xref: news.example a.b:1\r\n c:d:22 junk\r\nPath: x!y\r\n";
+    let places: Vec<_> = xref_places(head).collect();
+    assert_eq!(places, [(&b"a.b"[..], &b"1"[..]), (b"c:d", b"22")]);
+    assert_eq!(xref_places(b"Path: x!y\r\n").count(), 0);
+}

@@ -1,12 +1,12 @@
 //! The groups an article is filed in.
 //!
-//! Of the Newsgroups header those that are carried and that the sender may send to, each once, aliases followed;
-//! control messages go to the group of their kind instead. Called by `ingest`. Sources: RFC 5537 section 3.6 and
-//! 5.3, RFC 6048 section 3.1, INN's handling of `control` and `junk`.
+//! Of the Newsgroups header those that are carried and that the sender may send to, each once, aliases followed. Control
+//! messages go to the group of their kind instead, or nowhere (`docs/decisions/0027`). Called by `ingest`. Sources: RFC 5537
+//! sections 3.6 and 3.7, RFC 6048 section 3.1, INN's handling of `control` and `junk`.
 
 use super::{Origin, Reject};
 use crate::config::UnknownGroups;
-use netnews::{Article, Known, newsgroups};
+use netnews::{Article, Known, control, newsgroups};
 use spool::{Flag, GroupId, GroupTable};
 
 /// Where articles without a carried group go, if `unknown_groups = "junk"`, and those of groups with flag `j`.
@@ -26,7 +26,7 @@ struct Seen {
     junk: bool,
 }
 
-/// Appends the groups that `article` is filed in.
+/// Appends the groups that `article` is filed in: at least one, but for a control message where no group takes it.
 pub(super) fn groups(
     table: &GroupTable,
     unknown: UnknownGroups,
@@ -39,9 +39,9 @@ pub(super) fn groups(
     for name in newsgroups::split(article.header(Known::Newsgroups).unwrap_or_default()) {
         one(table, origin, article, name, start, &mut seen, out)?;
     }
-    if let Some(control) = control_group(table, article) {
+    if let Some(control) = article.header(Known::Control) {
         out.truncate(start);
-        out.push(control);
+        out.extend(control_group(table, control));
         return Ok(());
     }
     if out.len() > start {
@@ -112,9 +112,8 @@ pub(crate) fn carried(table: &GroupTable, name: &[u8]) -> Option<(GroupId, Flag)
 }
 
 /// For a control message `control.KIND` or else `control`, if there is such a group.
-fn control_group(table: &GroupTable, article: &Article<'_>) -> Option<GroupId> {
-    let value = article.header(Known::Control)?;
-    let kind = value.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
+fn control_group(table: &GroupTable, value: &[u8]) -> Option<GroupId> {
+    let kind = control::verb(value);
     let mut name = Vec::with_capacity(CONTROL.len() + 1 + CONTROL_KIND_BYTES_MAX);
     name.extend_from_slice(CONTROL);
     name.push(b'.');

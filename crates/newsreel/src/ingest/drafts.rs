@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Pieces of one article at most: before, between and after two cuts, and what is put in.
 const PIECES_MAX: usize = 4;
 
-/// An article to be filed.
+/// An article to be filed; without groups its Message-ID is remembered.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     key: Key,
@@ -77,7 +77,10 @@ impl<'a> Drafts<'a> {
     pub fn with_entries<T>(&self, now: i64, commit: impl FnOnce(&[Entry<'_>]) -> T) -> T {
         let arrived = u64::try_from(now).unwrap_or_default();
         let mut entries = Vec::with_capacity(self.articles.len() + self.remembered.len());
-        entries.extend(self.articles.iter().map(|draft| Entry::Article(self.filing(draft, arrived))));
+        entries.extend(self.articles.iter().map(|draft| match draft.groups.is_empty() {
+            true => Entry::Remember { key: draft.key, arrived },
+            false => Entry::Article(self.filing(draft, arrived)),
+        }));
         entries.extend(self.remembered.iter().map(|key| Entry::Remember { key: *key, arrived }));
         commit(&entries)
     }

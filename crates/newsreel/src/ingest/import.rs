@@ -66,9 +66,10 @@ impl Filer {
         places(table, imported.places, start, drafts);
         if drafts.groups.len() == start {
             let unknown = rules.config.site.unknown_groups;
-            if let Err(reject) = choose::groups(table, unknown, origin, &article, &mut drafts.groups) {
+            let chosen = choose::groups(table, unknown, origin, &article, &mut drafts.groups);
+            if chosen.is_err() || drafts.groups.len() == start {
                 drafts.groups.truncate(start);
-                return Err(reject);
+                return Err(chosen.err().unwrap_or(Reject::UnknownGroups));
             }
         }
         drafts.numbers.resize(drafts.groups.len(), 0);
@@ -100,7 +101,7 @@ fn places(table: &GroupTable, places: &[u8], start: usize, drafts: &mut Drafts<'
 
 fn result(disposition: &Disposition, trouble: &str) -> ImportResult {
     let token = match disposition {
-        Disposition::Accepted(token) => Some(token.to_hex()),
+        Disposition::Accepted(token) => token.map(|token| token.to_hex()),
         _ => None,
     };
     let (outcome, reason) = match disposition {

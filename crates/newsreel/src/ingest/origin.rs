@@ -5,6 +5,7 @@
 
 use crate::config::{Distributions, Groups, Peer};
 use crate::site::PeerCounters;
+use netnews::article::xref_places;
 use netnews::path::{self, Diagnostic};
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub(crate) struct Origin {
     /// A peer's counts.
     counters: Option<Arc<PeerCounters>>,
     accepts: Accepts,
+    /// Groups that a poster may read; `None`: all.
+    reads: Option<Groups>,
     /// `None`: all that the site accepts.
     distributions: Option<Distributions>,
     /// `None`: the Path is complete already.
@@ -78,6 +81,7 @@ impl Origin {
                 "*" => Accepts::All,
                 _ => Accepts::Matching(peer.accept.clone()),
             },
+            reads: None,
             distributions: Some(peer.distributions.clone()),
             prefix: Some(PathPrefix::of_peer(identity, &peer.name, address)),
             for_rules: format!("peer {}", peer.name).into(),
@@ -88,21 +92,26 @@ impl Origin {
     pub fn batch(identity: &str) -> Self {
         let prefix = Some(PathPrefix::plain(identity));
         let for_rules = "rnews".into();
-        let accepts = Accepts::All;
-        Self { name: "batch".into(), counters: None, accepts, distributions: None, prefix, for_rules }
+        Self { prefix, for_rules, ..Self::unlimited("batch") }
     }
 
-    /// A reader who posts; the injecting agent has completed the article, its Path too, and allows it in these groups.
-    pub fn injected(address: &str, groups: Vec<Box<[u8]>>) -> Self {
-        let (accepts, for_rules) = (Accepts::These(groups), "injected".into());
-        Self { name: address.into(), counters: None, accepts, distributions: None, prefix: None, for_rules }
+    /// A reader who posts and may read these groups; the injecting agent has completed the article, its Path too, and
+    /// allows it in `groups`.
+    pub fn injected(address: &str, reads: &Groups, groups: Vec<Box<[u8]>>) -> Self {
+        let accepts = Accepts::These(groups);
+        Self { accepts, reads: Some(reads.clone()), for_rules: "injected".into(), ..Self::unlimited(address) }
     }
 
     /// Another server's spool on this machine: what it holds was relayed already, and may well have our own name in
     /// its Path.
     pub fn import() -> Self {
-        let (accepts, for_rules) = (Accepts::All, "import".into());
-        Self { name: "import".into(), counters: None, accepts, distributions: None, prefix: None, for_rules }
+        Self::unlimited("import")
+    }
+
+    fn unlimited(name: &str) -> Self {
+        let (accepts, for_rules) = (Accepts::All, name.into());
+        let name = name.into();
+        Self { name, counters: None, accepts, reads: None, distributions: None, prefix: None, for_rules }
     }
 
     /// For the log.
@@ -127,6 +136,11 @@ impl Origin {
             Accepts::Matching(groups) => groups.matches(group),
             Accepts::These(names) => names.iter().any(|name| **name == *group),
         }
+    }
+
+    /// Whether the sender may know of an article with these header lines, which begin with its Xref.
+    pub fn sees(&self, head: &[u8]) -> bool {
+        self.reads.as_ref().is_none_or(|reads| xref_places(head).any(|(group, _)| reads.matches(group)))
     }
 
     /// The distributions that the sender may send; `None`: all that the site accepts.
@@ -173,6 +187,9 @@ mod tests {
             assert_eq!(origin.before_path(path), before);
         }
         assert_eq!(Origin::batch("me.example").before_path(b"x!tail"), b"me.example!");
-        assert_eq!(Origin::injected("192.0.2.1", Vec::new()).before_path(b"x!tail"), b"");
+        assert_eq!(
+            Origin::injected("192.0.2.1", &Groups::parse("*").unwrap(), Vec::new()).before_path(b"x!tail"),
+            b""
+        );
     }
 }

@@ -203,7 +203,7 @@ fn class_under(rules: &str, origin: &Origin, wire: &str) -> String {
     let filer = Filer::new(Arc::new(config), Arc::new(spool));
     let mut dispositions = Vec::new();
     filer.ingest_now(origin, &[Incoming { wire: wire.as_bytes(), claimed_id: None }], &mut dispositions);
-    let [Disposition::Accepted(token)] = dispositions[..] else { panic!("{dispositions:?}") };
+    let [Disposition::Accepted(Some(token))] = dispositions[..] else { panic!("{dispositions:?}") };
     classes[usize::from(token.class)].clone()
 }
 
@@ -228,6 +228,7 @@ fn rules_see_verdict_origin_path_headers_and_every_group() {
         assert_eq!(class_under(&rule, &batch, wire), expected, "{condition}");
     }
     let rule = "[[rule]]\nclass = \"ram\"\norigin = \"injected\"\n";
-    let injected = Origin::injected("192.0.2.1", vec![b"misc.test"[..].into()]);
+    let injected =
+        Origin::injected("192.0.2.1", &config::Groups::parse("*").unwrap(), vec![b"misc.test"[..].into()]);
     assert_eq!(class_under(rule, &injected, &plain), "ram");
 }

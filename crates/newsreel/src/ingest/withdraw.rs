@@ -5,8 +5,8 @@
 //! few articles with a Control or Supersedes header. Sources: RFC 5537 sections 5.3 and 5.4, RFC 8315 section 3.5, INN's
 //! `docancels`.
 
-use super::Reject;
 use super::early::Early;
+use super::{Origin, Reject};
 use crate::cancel_lock;
 use crate::config::{Cancel, Config, Honor};
 use crate::site::unix_now;
@@ -15,8 +15,37 @@ use netnews::article::Headers;
 use netnews::control;
 use netnews::{Article, Known, MessageId};
 use spool::{ArticleBuf, Entry, Key, Lookup, Patience, Spool};
+use std::fmt;
 use std::sync::Arc;
 use tracing::{debug, warn};
+
+/// Why an article that is to withdraw another one withdraws nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotWithdrawn {
+    /// `cancel.honor` is `"none"`.
+    NotHonored,
+    /// The other article is not here, or the sender may not know of it.
+    NotHere,
+    /// The other article has no Cancel-Lock.
+    NoLock,
+    /// No Cancel-Key fits the lock.
+    NoKey,
+    /// The other article cannot be read or withdrawn now.
+    Trouble,
+}
+
+/// What the poster is told.
+impl fmt::Display for NotWithdrawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotHonored => "cancels are not honored here",
+            Self::NotHere => "that article is not here",
+            Self::NoLock => "that article has no lock",
+            Self::NoKey => "no key fits that article's lock",
+            Self::Trouble => "that article cannot be withdrawn now",
+        })
+    }
+}
 
 /// An article of a batch that withdraws another one.
 #[derive(Debug)]
@@ -67,16 +96,21 @@ impl Withdrawals {
         }
     }
 
-    /// Obeys the withdrawal of a filed article, if it is to be obeyed. May wait for the disk.
-    pub fn obey(&self, spool: &Spool, withdrawing: &Withdrawing<'_>) {
+    /// Obeys the withdrawal by an article from `origin`, if it is to be obeyed. May wait for the disk.
+    pub fn obey(
+        &self,
+        spool: &Spool,
+        origin: &Origin,
+        withdrawing: &Withdrawing<'_>,
+    ) -> Result<(), NotWithdrawn> {
         let id = withdrawing.target;
         let key = spool.key(id.as_bytes());
         let policy = self.policy.load_full();
         if policy.honor == Honor::None {
-            return;
+            return Err(NotWithdrawn::NotHonored);
         }
         match spool.lookup(&key) {
-            Lookup::Present(_) => self.withdraw(spool, key, id, withdrawing.keys),
+            Lookup::Present(_) => {}
             Lookup::Unknown if policy.honor == Honor::All => {
                 let arrived = u64::try_from(unix_now()).unwrap_or_default();
                 let mut outcomes = Vec::new();
@@ -85,12 +119,10 @@ impl Withdrawals {
                 }
             }
             Lookup::Unknown => self.early.remember(key, withdrawing.keys, policy.unlocked, unix_now()),
-            Lookup::Remembered | Lookup::Gone => return,
+            Lookup::Remembered | Lookup::Gone => return Err(NotWithdrawn::NotHere),
         }
-        // It may have come meanwhile, by another connection.
-        if let Lookup::Present(_) = spool.lookup(&key) {
-            self.withdraw(spool, key, id, withdrawing.keys);
-        }
+        // Also if it was not here: it may have come meanwhile, by another connection.
+        self.withdraw(spool, Some(origin), key, id, withdrawing.keys)
     }
 
     /// Changes whenever a withdrawal comes before its article.
@@ -101,31 +133,52 @@ impl Withdrawals {
     /// Withdraws an article just filed, if its withdrawal came while it was being filed.
     pub fn check_again(&self, spool: &Spool, key: Key, id: MessageId<'_>) {
         if let Some(keys) = self.early.keys(key) {
-            self.withdraw(spool, key, id, &keys);
+            let _nobody_asks = self.withdraw(spool, None, key, id, &keys);
         }
     }
 
-    fn withdraw(&self, spool: &Spool, key: Key, id: MessageId<'_>, keys: &[u8]) {
+    /// `origin` is of the article that withdraws; `None`: it came long ago.
+    fn withdraw(
+        &self,
+        spool: &Spool,
+        origin: Option<&Origin>,
+        key: Key,
+        id: MessageId<'_>,
+        keys: &[u8],
+    ) -> Result<(), NotWithdrawn> {
         let mut article = ArticleBuf::default();
-        let Lookup::Present(token) = spool.lookup(&key) else { return };
+        let Lookup::Present(token) = spool.lookup(&key) else { return Err(NotWithdrawn::NotHere) };
         match spool.read(&token, Some(&key), Patience::Wait, &mut article) {
             Ok(true) => {}
-            Ok(false) => return,
+            Ok(false) => return Err(NotWithdrawn::NotHere),
             Err(error) => {
                 warn!(%id, %error, "cannot read what is to be withdrawn");
-                return;
+                return Err(NotWithdrawn::Trouble);
             }
         }
         let mut headers = Headers::of(article.head());
         let lock =
             headers.find(|(name, _)| name.eq_ignore_ascii_case(b"Cancel-Lock")).map(|(_, value)| value);
+        // Without its key nobody can withdraw, or even find, what they may not read.
+        let is_hidden = origin.is_some_and(|origin| !origin.sees(article.head()));
+        if is_hidden && !lock.is_some_and(|lock| cancel_lock::opens(lock, keys)) {
+            return Err(NotWithdrawn::NotHere);
+        }
         if !self.permits(lock, keys) {
-            debug!(%id, "not withdrawn: no key opens its lock");
-            return;
+            let why = if lock.is_none() { NotWithdrawn::NoLock } else { NotWithdrawn::NoKey };
+            debug!(%id, %why, "not withdrawn");
+            return Err(why);
         }
         match spool.cancel(id.as_bytes()) {
-            Ok(cancelled) => debug!(%id, cancelled, "withdrawn"),
-            Err(trouble) => warn!(%id, %trouble, "cannot withdraw"),
+            Ok(true) => {
+                debug!(%id, "withdrawn");
+                Ok(())
+            }
+            Ok(false) => Err(NotWithdrawn::NotHere),
+            Err(trouble) => {
+                warn!(%id, %trouble, "cannot withdraw");
+                Err(NotWithdrawn::Trouble)
+            }
         }
     }
 

@@ -5,10 +5,10 @@
 //! RFC 3977 sections 6.1.3, 6.1.4 and 6.2, RFC 2980 section 2.15 (XPATH).
 
 use super::source::{NewsSource, Place, Side};
-use super::view::xref_places;
 use super::{Reader, failed, located, missing, spare};
 use crate::session::Output;
 use netnews::MessageId;
+use netnews::article::xref_places;
 use netnews::decimal::append_decimal;
 use netnews::nntp::command::Which;
 use netnews::nntp::response::{append_standard, code};

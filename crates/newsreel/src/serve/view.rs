@@ -4,6 +4,7 @@
 
 use super::window::Window;
 use crate::config::{Config, Groups, Numbers};
+use netnews::article::xref_places;
 use spool::{Group, Marks};
 use std::path::Path;
 use std::sync::Arc;
@@ -66,29 +67,5 @@ impl View {
 
     fn groups(&self) -> Option<&Groups> {
         self.config.access.get(self.access?).map(|access| &access.read)
-    }
-}
-
-/// The (group, number) pairs of the Xref header in these header lines.
-pub(super) fn xref_places(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let value = netnews::article::Headers::of(head)
-        .find(|(name, _)| name.eq_ignore_ascii_case(b"Xref"))
-        .map_or(&[][..], |(_, value)| value);
-    value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).skip(1).filter_map(|word| {
-        let colon = memchr::memrchr(b':', word)?;
-        Some((word.get(..colon)?, word.get(colon + 1..)?))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_of_an_xref() {
-        let head = b"Xref: news.example a.b:1\r\n c:d:22 junk\r\nPath: x!y\r\n";
-        let places: Vec<_> = xref_places(head).collect();
-        assert_eq!(places, [(&b"a.b"[..], &b"1"[..]), (b"c:d", b"22")]);
-        assert_eq!(xref_places(b"Path: x!y\r\n").count(), 0);
     }
 }

@@ -1,7 +1,8 @@
 //! Cancels and Supersedes: who may withdraw what, from peers and posters, before and after the article comes.
 
-use crate::auth;
+use crate::auth::{self, with_access};
 use crate::client::{Client, article};
+use crate::operated::Operated;
 use crate::posting::{head, headers, post, posted_id};
 use crate::running::Server;
 use std::process::Command;
@@ -220,4 +221,112 @@ fn a_user_withdraws_and_supersedes_what_the_same_user_has_posted() {
     assert!(!is_here(&mut fred, &ids[1]));
     let wrong = headers("misc.test", "Control: cancel nothing\r\n");
     assert!(post(&mut fred, &wrong, "cancel").starts_with("441 Posting failed: no Message-ID"));
+}
+
+#[test]
+fn a_control_message_that_no_group_takes_is_obeyed_and_shown_to_nobody() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert!(server.operate(&["rmgroup", "control"]) && server.operate(&["rmgroup", "control.cancel"]));
+    let (id, cancelled) = ("<c1@x.example>", "<l1@x.example>");
+    assert_eq!(take(&mut client, cancelled, &locked(cancelled)), format!("239 {cancelled}"));
+    assert_eq!(take(&mut client, id, &cancel(id, cancelled, KEY)), format!("239 {id}"));
+    assert!(!is_here(&mut client, cancelled), "obeyed");
+    assert_eq!(client.ask("GROUP misc.test"), "211 0 2 1 misc.test", "not filed in the group it names");
+    assert!(!is_here(&mut client, id));
+    assert_eq!(client.ask(&format!("CHECK {id}")), format!("438 {id}"), "nobody offers it again");
+    let control = "Control: cancel <nothing@x.example>\r\n";
+    assert!(post(&mut client, &headers("misc.test", control), "b").starts_with("240 "));
+    assert_eq!(client.ask("GROUP misc.test"), "211 0 2 1 misc.test");
+}
+
+/// What follows `240 Article received OK` in the answer to a cancel.
+fn cancelled(client: &mut Client, target: &str, more: &str) -> String {
+    let control = format!("Control: cancel {target}\r\n{more}");
+    let answer = post(client, &headers("misc.test", &control), "cancel");
+    let text = answer.strip_prefix("240 Article received OK").unwrap_or_else(|| panic!("{answer}"));
+    text.rsplit_once(" <").unwrap().0.to_owned()
+}
+
+#[test]
+fn a_cancel_that_withdraws_nothing_says_so() {
+    let server = Server::start_with(with_access(
+        "[[peer]]\nname = \"peer.example\"\naddresses = [\"127.0.0.1\"]\n\
+         [[access]]\nfrom = \"all\"\nusers = \"fred\"\nread = \"*\"\npost = \"*\"\n\
+         [[access]]\nfrom = \"all\"\nread = \"misc.*\"\npost = \"misc.*\"\n",
+    ));
+    auth::add_users(&server);
+    let (mut client, mut fred) = (server.client(), server.client());
+    assert!(fred.ask(&auth::plain("fred", "flintstone")).starts_with("281 "));
+    let id = posted_id(&post(&mut fred, &headers("misc.test", ""), "mine"));
+    for (id, groups, more) in [
+        ("<locked@x.example>", "misc.test", format!("Cancel-Lock: {LOCK}\r\n")),
+        ("<open@x.example>", "misc.test", String::new()),
+        ("<hidden@x.example>", "local.hidden", format!("Cancel-Lock: {LOCK}\r\n")),
+        ("<bare@x.example>", "local.hidden", String::new()),
+    ] {
+        assert_eq!(take(&mut client, id, &with(id, groups, &more)), format!("239 {id}"));
+    }
+    let not = ", but withdraws nothing: ";
+    let not_here = format!("{not}that article is not here");
+    let key = format!("Cancel-Key: {KEY}\r\n");
+    assert_eq!(cancelled(&mut client, &id, ""), format!("{not}no key fits that article's lock"));
+    assert_eq!(
+        cancelled(&mut client, "<locked@x.example>", ""),
+        format!("{not}no key fits that article's lock")
+    );
+    assert_eq!(cancelled(&mut client, "<open@x.example>", &key), format!("{not}that article has no lock"));
+    // What the poster may not read is not there, unless the poster has its key.
+    for target in ["<absent@x.example>", "<hidden@x.example>", "<bare@x.example>"] {
+        assert_eq!(cancelled(&mut client, target, ""), not_here, "{target}");
+    }
+    assert_eq!(cancelled(&mut client, "<hidden@x.example>", &key), "");
+    assert!(!is_here(&mut fred, "<hidden@x.example>") && is_here(&mut fred, "<bare@x.example>"));
+    assert_eq!(cancelled(&mut fred, &id, ""), "");
+    assert_eq!(cancelled(&mut fred, &id, ""), not_here, "withdrawn already");
+    let supersedes = headers("misc.test", "Supersedes: <open@x.example>\r\n");
+    assert!(post(&mut client, &supersedes, "b").contains(&format!("{not}that article has no lock <")));
+}
+
+#[test]
+fn without_a_key_nobody_withdraws_what_they_may_not_read() {
+    for policy in ["honor = \"all\"", "unlocked = true"] {
+        let server = Server::start_with(|text| {
+            let text = with_access(
+                "[[peer]]\nname = \"peer.example\"\naddresses = [\"127.0.0.1\"]\n\
+                [[access]]\nfrom = \"all\"\nread = \"misc.*\"\npost = \"misc.*\"\n",
+            )(text);
+            format!("{text}[cancel]\n{policy}\n")
+        });
+        let mut client = server.client();
+        for (id, groups) in [("<h@x.example>", "local.hidden"), ("<m@x.example>", "misc.test,local.hidden")] {
+            assert_eq!(take(&mut client, id, &article(id, groups, "b")), format!("239 {id}"));
+        }
+        assert_eq!(cancelled(&mut client, "<m@x.example>", ""), "", "{policy}");
+        assert_eq!(
+            cancelled(&mut client, "<h@x.example>", ""),
+            ", but withdraws nothing: that article is not here",
+            "{policy}"
+        );
+        assert!(server.operate(&["cancel", "<h@x.example>"]), "it is still there");
+        assert!(!server.operate(&["cancel", "<m@x.example>"]));
+    }
+    let server = Server::start_with(|text| format!("{text}[cancel]\nhonor = \"none\"\n"));
+    assert_eq!(
+        cancelled(&mut server.client(), "<m@x.example>", ""),
+        ", but withdraws nothing: cancels are not honored here"
+    );
+}
+
+#[test]
+fn the_log_says_when_a_cancel_withdraws_nothing() {
+    let site = Operated::new();
+    let mut serving = site.serve();
+    let control = headers("local.test", "Control: cancel <absent@x.example>\r\n");
+    let id = posted_id(&post(&mut serving.client(), &control, "cancel"));
+    let line = serving.logged(|line| line.contains("withdraws nothing"));
+    assert!(
+        line.contains("INFO") && line.contains(&id) && line.contains("that article is not here"),
+        "{line}"
+    );
 }
