@@ -28,7 +28,7 @@ pub(crate) use transport::{Compressed, Socket};
 
 use crate::access::limits::Share;
 use crate::relay::Feed;
-use crate::serve::{LocalSpool, Reader, View};
+use crate::serve::{LocalSpool, Reader};
 use crate::site::{Seat, Signal, Site, add};
 use hover::Hover;
 use input::{Event, Input, Interrupts};
@@ -97,7 +97,7 @@ impl Session {
         begins_with_tls: bool,
     ) -> Self {
         let config = client.config();
-        let view = View::new(config.clone(), client.access_number());
+        let view = client.view();
         let mut out = Output::new(Transport::Plain(socket), config.limits.write_timeout);
         out.set_flow(share.as_ref().and_then(Share::flow));
         Self {

@@ -85,14 +85,22 @@ pub(crate) fn remedy(config: &Config, who: &Standing<'_>, right: Right, login: b
     Remedy::None
 }
 
-/// Whether a section that only users meet grants a right, and none for everyone stands before it.
+/// The sections that `who` could come under by logging in, with their numbers: those that only users meet, and that none
+/// for everyone stands before.
+pub(crate) fn of_users<'a>(
+    config: &'a Config,
+    who: &Standing<'_>,
+    tls: bool,
+) -> impl Iterator<Item = (usize, &'a Access)> {
+    let sections = config.access.iter().enumerate();
+    sections
+        .filter(move |(_, access)| reached(access, who, tls))
+        .take_while(|(_, access)| access.names_users())
+}
+
+/// Whether one of those sections grants a right.
 fn some_user_has(config: &Config, who: &Standing<'_>, right: Right, tls: bool) -> bool {
-    config
-        .access
-        .iter()
-        .filter(|access| reached(access, who, tls))
-        .take_while(|access| access.names_users())
-        .any(|access| right.granted_by(access))
+    of_users(config, who, tls).any(|(_, access)| right.granted_by(access))
 }
 
 #[cfg(test)]

@@ -34,6 +34,8 @@ pub struct Access {
     pub local: Groups,
     /// Whether they may use NEWNEWS.
     pub newnews: bool,
+    /// Whether clients that have not logged in are asked to where that would show them a group.
+    pub login_for_hidden: bool,
     /// Which article numbers they can read.
     pub numbers: Numbers,
     /// Connections of one address at once.
@@ -83,6 +85,7 @@ pub(super) struct AccessDraft {
     approve: At<Groups>,
     local: At<Groups>,
     newnews: At<bool>,
+    login_for_hidden: At<bool>,
     numbers: At<Numbers>,
     connections_per_address_max: At<Option<u64>>,
     pub(super) connections_per_user_max: At<Option<u64>>,
@@ -104,6 +107,7 @@ impl Reader {
             approve: self.get(entry, "approve", values::wildmat),
             local: self.get(entry, "local", values::wildmat),
             newnews: self.get(entry, "newnews", values::switch),
+            login_for_hidden: self.get(entry, "login_for_hidden", values::switch),
             numbers: self.get(entry, "numbers", values::choice),
             connections_per_address_max: self.opt(entry, "connections_per_address_max", values::integer),
             connections_per_user_max: self.opt(entry, "connections_per_user_max", values::integer),
@@ -162,6 +166,7 @@ impl AccessDraft {
             approve: self.approve.value?,
             local: self.local.value?,
             newnews: self.newnews.value?,
+            login_for_hidden: self.login_for_hidden.value?,
             numbers: self.numbers.value?,
             connections_per_address_max: count(self.connections_per_address_max.value?)?,
             connections_per_user_max: count(self.connections_per_user_max.value?)?,
@@ -183,6 +188,7 @@ pub(super) fn access_lines(access: &Access) -> Lines {
         approve,
         local,
         newnews,
+        login_for_hidden,
         numbers,
         connections_per_address_max,
         connections_per_user_max,
@@ -202,6 +208,7 @@ pub(super) fn access_lines(access: &Access) -> Lines {
         ("approve", quoted(approve.as_str())),
         ("local", quoted(local.as_str())),
         ("newnews", newnews.to_string()),
+        ("login_for_hidden", login_for_hidden.to_string()),
         ("numbers", quoted(numbers.word())),
     ]);
     optional(&mut lines, "connections_per_address_max", *connections_per_address_max, |n| n.to_string());

@@ -27,11 +27,15 @@ impl<S: NewsSource> Reader<S> {
 
     /// Selects a group, or gives the code that says why not; then the old one stays selected.
     async fn select(&mut self, name: &[u8]) -> Result<(GroupId, Marks), u16> {
-        if !self.view.shows(name) {
+        let shown = self.view.shows(name);
+        if !shown && !self.view.shows_after_login(name) {
             return Err(code::NO_SUCH_GROUP);
         }
         let found = self.source.group(name).await.map_err(|error| failed(&error))?;
         let (group, marks) = found.ok_or(code::NO_SUCH_GROUP)?;
+        if !shown {
+            return Err(code::AUTHENTICATION_REQUIRED);
+        }
         if self.view.is_narrow() {
             let found = self.source.named(group).await.map_err(|error| failed(&error))?;
             let (named, _) = found.ok_or(code::NO_SUCH_GROUP)?;

@@ -17,15 +17,18 @@ pub(crate) struct View {
     access: Option<usize>,
     everything: bool,
     narrow: bool,
+    /// Numbers of the sections that the reader may come under by logging in, if it is to be asked to.
+    login: Arc<[usize]>,
 }
 
 impl View {
-    /// What the `[[access]]` section with this number allows.
-    pub fn new(config: Arc<Config>, access: Option<usize>) -> Self {
+    /// What the `[[access]]` section with this number allows; `login` are the sections that logging in may lead to, where
+    /// groups that they show are to be answered by asking for that.
+    pub fn new(config: Arc<Config>, access: Option<usize>, login: Arc<[usize]>) -> Self {
         let section = access.and_then(|i| config.access.get(i));
         let everything = section.is_some_and(|access| access.read.as_str() == "*");
         let narrow = section.is_some_and(|access| access.numbers == Numbers::Bits31);
-        Self { config, access, everything, narrow }
+        Self { config, access, everything, narrow, login }
     }
 
     /// Whether it is all groups.
@@ -46,6 +49,12 @@ impl View {
     /// Whether the reader may see `group`.
     pub fn shows(&self, group: &[u8]) -> bool {
         self.everything || self.groups().is_some_and(|groups| groups.matches(group))
+    }
+
+    /// Whether the reader is to log in to see `group`.
+    pub fn shows_after_login(&self, group: &[u8]) -> bool {
+        let sections = self.login.iter().filter_map(|number| self.config.access.get(*number));
+        sections.into_iter().any(|access| access.read.matches(group))
     }
 
     /// Whether the reader may see an article with these header lines: one of the groups in its Xref.

@@ -10,6 +10,7 @@ use crate::access::rules::{self, Remedy, Right, Standing};
 use crate::access::{Caller, Gate, User};
 use crate::config::{Access, Cidr, Config, KnownCertificate, Mechanism, Peer, PeerTls};
 use crate::inject::Poster;
+use crate::serve::View;
 use crate::tls::TlsFacts;
 use netnews::nntp::response::code;
 use std::net::IpAddr;
@@ -130,13 +131,18 @@ impl Client {
         self.config.peers.get(self.peer?)
     }
 
-    /// Number of its `[[access]]` section.
-    pub fn access_number(&self) -> Option<usize> {
-        self.access
-    }
-
     pub fn access(&self) -> Option<&Access> {
         self.config.access.get(self.access?)
+    }
+
+    /// The groups it may see.
+    pub fn view(&self) -> View {
+        let asks = self.user.is_none() && self.access().is_some_and(|access| access.login_for_hidden);
+        let asks = asks && self.offers_login();
+        let standing = self.standing();
+        let sections = rules::of_users(&self.config, &standing, standing.tls).filter(|_| asks);
+        let login = sections.map(|(number, _)| number).collect();
+        View::new(self.config.clone(), self.access, login)
     }
 
     /// Who posts, if that is allowed at all.

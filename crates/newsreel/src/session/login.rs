@@ -10,7 +10,6 @@ use crate::access::sasl::{self, Exchange, Turn};
 use crate::access::users::random;
 use crate::access::{Denial, User};
 use crate::config::Mechanism;
-use crate::serve::View;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use netnews::nntp::command::Command;
@@ -190,7 +189,7 @@ impl Session {
             append(self.out.text(), code::UNAVAILABLE, &text);
             return Verdict::Close;
         }
-        let view = View::new(self.client.config().clone(), self.client.access_number());
+        let view = self.client.view();
         self.reader.look_with(view).await;
         match data {
             Some(data) => append(self.out.text(), code::AUTHENTICATED_WITH_DATA, &data),

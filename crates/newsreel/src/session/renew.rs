@@ -6,7 +6,6 @@
 
 use super::Session;
 use crate::access::limits::Share;
-use crate::serve::View;
 use tracing::info;
 
 impl Session {
@@ -38,7 +37,7 @@ impl Session {
         self.out.set_flow(self.share.as_ref().and_then(Share::flow));
         self.out.set_write_timeout(config.limits.write_timeout);
         self.pace.set_limits(&config.limits);
-        self.reader.look_with(View::new(config, client.access_number())).await;
+        self.reader.look_with(client.view()).await;
         self.client = client;
         Ok(())
     }

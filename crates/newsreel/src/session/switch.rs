@@ -7,7 +7,7 @@
 use super::login::Login;
 use super::transport::COMPRESSED_CONNECTIONS_MAX;
 use super::{Client, Session};
-use crate::serve::{LocalSpool, Reader, View};
+use crate::serve::{LocalSpool, Reader};
 use netnews::nntp::response::{append, append_standard, code};
 use std::io;
 use tokio::task::block_in_place;
@@ -32,9 +32,7 @@ impl Session {
         self.settle(client)?;
         self.login = Login::default();
         self.feed = None;
-        let client = &self.client;
-        let view = View::new(client.config().clone(), client.access_number());
-        self.reader = Reader::new(LocalSpool(self.site.spool.clone()), view);
+        self.reader = Reader::new(LocalSpool(self.site.spool.clone()), self.client.view());
         Ok(())
     }
 

@@ -348,3 +348,35 @@ fn answers_keep_to_the_rate_and_others_are_not_held_up() {
     assert!(slow > Duration::from_secs(6), "{slow:?}");
     assert!(quick < slow, "{quick:?} {slow:?}");
 }
+
+#[test]
+fn a_key_decides_whether_a_hidden_group_asks_for_a_login() {
+    for (key, hidden) in
+        [("", "411 "), ("login_for_hidden = false\n", "411 "), ("login_for_hidden = true\n", "480 ")]
+    {
+        let server = Server::start_with(|text| {
+            let users = "[[access]]\nfrom = \"all\"\nusers = \"fred\"\nread = \"*,!local.closed\"\n";
+            format!("{}[[access]]\nfrom = \"all\"\nread = \"misc.*\"\n{key}", with_access(users)(text))
+        });
+        add_users(&server);
+        let mut client = server.client();
+        for command in ["GROUP", "LISTGROUP"] {
+            assert!(client.ask(&format!("{command} local.hidden")).starts_with(hidden), "{key}");
+            // Nobody sees the one, and the other is not there.
+            for name in ["local.closed", "no.such.group"] {
+                assert!(client.ask(&format!("{command} {name}")).starts_with("411 "), "{key} {name}");
+            }
+        }
+        assert!(client.ask("GROUP misc.test").starts_with("211 "));
+        assert!(client.ask("LIST ACTIVE local.hidden").starts_with("215 "));
+        assert!(client.block().is_empty(), "lists never name it");
+        // Who has logged in is not asked again.
+        login(&mut client, "wilma", "pebbles");
+        assert!(client.ask("GROUP local.hidden").starts_with("411 "), "{key}");
+        login(&mut server.client(), "fred", "flintstone");
+        let mut fred = server.client();
+        login(&mut fred, "fred", "flintstone");
+        assert!(fred.ask("GROUP local.hidden").starts_with("211 "));
+        assert!(fred.ask("GROUP local.closed").starts_with("411 "));
+    }
+}

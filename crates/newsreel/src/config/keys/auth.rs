@@ -202,6 +202,16 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         section: "access",
+        name: "login_for_hidden",
+        kind: Kind::Switch,
+        absent: Absent::Value("false"),
+        doc: "What GROUP and LISTGROUP answer a client that has not logged in about a group that read leaves out, and \
+              that a section for users shows. false: 411, as if there were no such group. true: 480, so that newsreaders \
+              ask for name and password; then strangers can find out which groups there are.",
+        example: "login_for_hidden = true",
+    },
+    Key {
+        section: "access",
         name: "numbers",
         kind: Kind::Choice(&["all", "31-bit"]),
         absent: Absent::Value("\"all\""),
