@@ -3,10 +3,13 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{ErrorKind, Read, Write as _};
+use std::io::{Read, Write as _};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
 
 use super::args::{CONFIG_FILE_NAME, InitOptions};
 use super::{Failure, complain, groups_file, reach, say, starter_lists};
@@ -76,27 +79,32 @@ pub(super) fn make_default(dir: &Path, listen: &[String], tls_listen: &[String])
 fn make(options: &InitOptions) -> Result<(Config, bool), Failure> {
     let groups = groups(options.groups.as_deref())?;
     let file = options.dir.join(CONFIG_FILE_NAME);
+    let text = config_text(options);
+    let config = config::parse(&text, &file)?;
+    let dir = OwnDir::take(&options.dir)?;
     if file.is_file() {
         let config = config::load(&file)?;
         let wanted = if options.groups.is_some() || !has_groups(&config)? { groups } else { Vec::new() };
         fill(&config, &wanted)?;
         return Ok((config, false));
     }
-    let text = config_text(options);
-    let config = config::parse(&text, &file)?;
-    let disk: Arc<dyn spool::Disk> = Arc::new(spool::RealDisk::new());
     // Asked first, so that a disk that is too small is left as it was.
-    if let Some(problem) = spool::inspect(&disk, &config.spool_config(), false).problems.into_iter().next() {
-        return Err(Failure::Problem(problem.to_string()));
-    }
-    let undo = Undo::begin(&options.dir)?;
-    match fill(&config, &groups).and_then(|()| write_config(&file, &text)) {
+    let made =
+        inspect(&config).and_then(|()| fill(&config, &groups)).and_then(|()| write_config(&file, &text));
+    match made {
         Ok(()) => Ok((config, true)),
         Err(failure) => {
-            undo.undo();
+            dir.undo();
             Err(failure)
         }
     }
+}
+
+/// Whether the spool could be made.
+fn inspect(config: &Config) -> Result<(), Failure> {
+    let disk: Arc<dyn spool::Disk> = Arc::new(spool::RealDisk::new());
+    let problems = spool::inspect(&disk, &config.spool_config(), false).problems;
+    problems.first().map_or(Ok(()), |problem| Err(Failure::Problem(problem.to_string())))
 }
 
 /// Everything of a site but its configuration; what is there stays as it is.
@@ -165,28 +173,41 @@ fn write_config(file: &Path, text: &str) -> Result<(), Failure> {
     written.map_err(|error| cannot("write", file, &error))
 }
 
-/// What was in a directory, so that what a failed `init` made can be taken away again.
-struct Undo {
+/// The site's directory, which no other `init` works in meanwhile, and what was in it before: so that what a
+/// failed one has made can be taken away again, and nothing else.
+struct OwnDir {
     dir: PathBuf,
+    /// `None`: it was not there.
     before: Option<Vec<OsString>>,
+    _locked: fs::File,
 }
 
-impl Undo {
-    fn begin(dir: &Path) -> Result<Self, Failure> {
-        let before = match fs::read_dir(dir) {
-            Ok(entries) => Some(entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect()),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(cannot("read", dir, &error)),
-        };
-        Ok(Self { dir: dir.to_owned(), before })
+impl OwnDir {
+    /// Makes the directory if it is missing, and waits for whoever works in it.
+    fn take(dir: &Path) -> Result<Self, Failure> {
+        loop {
+            let is_new = !dir.exists();
+            fs::create_dir_all(dir).map_err(|error| cannot("make the directory", dir, &error))?;
+            let locked = fs::File::open(dir).map_err(|error| cannot("open", dir, &error))?;
+            flock(&locked, FlockOperation::LockExclusive).map_err(|e| cannot("lock", dir, &e.into()))?;
+            // One that failed has removed it meanwhile.
+            let is_same = |now: fs::Metadata| locked.metadata().is_ok_and(|own| own.ino() == now.ino());
+            if !fs::metadata(dir).is_ok_and(is_same) {
+                continue;
+            }
+            let entries = fs::read_dir(dir).map_err(|error| cannot("read", dir, &error))?;
+            let names: Vec<OsString> = entries.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
+            let before = (!is_new || !names.is_empty()).then_some(names);
+            return Ok(Self { dir: dir.to_owned(), before, _locked: locked });
+        }
     }
 
-    /// Takes it away; the failure that is reported is the one that came before.
+    /// Takes away what was made; the failure that is reported is the one that came before.
     fn undo(self) {
-        let before = self.before.unwrap_or_else(|| {
+        let Some(before) = self.before else {
             let _gone = fs::remove_dir_all(&self.dir);
-            Vec::new()
-        });
+            return;
+        };
         for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
             if !before.contains(&entry.file_name()) {
                 let path = entry.path();

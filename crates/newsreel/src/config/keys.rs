@@ -367,7 +367,9 @@ const SPOOL_AND_PEERS: &[Key] = &[
         name: "path",
         kind: Kind::Path,
         absent: Absent::Refused,
-        doc: "The file or block device, relative to the directory in data. A missing file is made.",
+        doc: "The file or block device, relative to the directory in data. A file that the site \
+              never had is made, in a directory that must exist unless the site is new; one that is missing \
+              is an error.",
         example: "path = \"text0.cyc\"",
     },
     Key {

@@ -29,6 +29,7 @@ mod modes;
 
 mod operated;
 mod operator;
+mod packaging;
 mod posting;
 mod quiet;
 mod random_sessions;

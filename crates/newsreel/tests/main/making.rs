@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -163,4 +164,75 @@ fn a_name_without_a_domain_is_warned_about() {
     let text = succeeds(init(&dir, &["--buffer", "1 MiB", "--path-identity", "news.example.org"]));
     assert!(!text.contains("domain"), "{text}");
     assert!(!told(&newsreel(&dir, &["check"])).contains("domain"));
+}
+
+/// Serves a site with `up` until it is asked where it listens; what it says of that.
+fn up(dir: &Path, options: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
+    command.arg("up").arg("--dir").arg(dir).args(options).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut server = command.spawn().unwrap();
+    let mut said = String::new();
+    let read = BufReader::new(server.stdout.take().unwrap()).read_line(&mut said);
+    server.kill().unwrap();
+    server.wait().unwrap();
+    read.unwrap();
+    said
+}
+
+#[test]
+fn up_listens_where_it_is_told_and_remembers() {
+    let home = TempDir::new().unwrap();
+    let dir = home.path().join("site");
+    let said = up(&dir, &["--listen", "127.0.0.2:0"]);
+    assert!(said.contains(" on 127.0.0.2:"), "{said}");
+    let file = dir.join("newsreel.toml");
+    let made = fs::read_to_string(&file).unwrap();
+    assert!(made.contains("listen = [\"127.0.0.2:0\"]") && !made.contains("1563"), "{made}");
+    // On a site that is there it is changed, and nothing else is.
+    let said = up(&dir, &["--listen", "127.0.0.3:0"]);
+    assert!(said.contains(" on 127.0.0.3:"), "{said}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), made.replace("127.0.0.2:0", "127.0.0.3:0"));
+    assert!(up(&dir, &[]).contains(" on 127.0.0.3:"));
+}
+
+#[test]
+fn a_new_site_has_lists_for_newsreaders() {
+    let home = TempDir::new().unwrap();
+    succeeds(init(home.path(), &["--buffer", "1 MiB", "--listen", "127.0.0.1:0"]));
+    let (server, address) = crate::buffers::Served::start(home.path());
+    let mut client = crate::client::Client::greeted(address);
+    assert!(client.ask("LIST SUBSCRIPTIONS").starts_with("215 "));
+    let groups = client.block();
+    assert!(groups.contains(&"local.general".to_owned()) && groups.contains(&"local.test".to_owned()));
+    assert!(!groups.contains(&"junk".to_owned()), "{groups:?}");
+    assert!(client.ask("LIST MOTD").starts_with("215 "));
+    assert!(client.block()[0].starts_with("Welcome to "));
+    server.stop();
+}
+
+#[test]
+fn of_two_that_make_one_site_none_spoils_it() {
+    let home = TempDir::new().unwrap();
+    let dir = home.path().join("site");
+    // One of them cannot: its buffers are larger than any disk.
+    let options = |size: &'static str| ["init", "--buffer", size, "--dir"];
+    for sizes in [["1 MiB", "1 MiB", "1 MiB"], ["900 TiB", "1 MiB", "900 TiB"]] {
+        let start = |size| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
+            command
+                .args(options(size))
+                .arg(&dir)
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        };
+        let outputs = sizes.map(start).map(|child| child.wait_with_output().unwrap());
+        for (size, output) in sizes.iter().zip(outputs) {
+            assert!(output.status.success() || *size != "1 MiB", "{output:?}");
+        }
+        assert!(succeeds(newsreel(&dir, &["group", "list"])).contains("local.test"));
+        assert!(told(&newsreel(&dir, &["check"])).contains("newsreel.toml: no errors"));
+        fs::remove_dir_all(&dir).unwrap();
+    }
 }

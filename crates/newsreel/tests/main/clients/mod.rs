@@ -13,6 +13,7 @@ mod inn_spool;
 mod latency;
 mod leafnode;
 mod nzbget;
+mod readme;
 mod screen;
 mod scripts;
 pub mod site;
@@ -41,6 +42,13 @@ pub fn skipped(why: &str, must: bool) -> bool {
     #[allow(clippy::explicit_write)]
     writeln!(std::io::stderr(), "SKIPPED: {name} {why}").unwrap();
     false
+}
+
+/// Writes a shell script that can be run.
+fn script(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// The text of a path, for configuration files and command lines.
