@@ -137,10 +137,21 @@ impl Feed {
         self.site.filer.remember_too_large(announced, begun);
     }
 
-    /// The article that IHAVE announced was larger than may be.
-    pub fn receive_too_large(&mut self, out: &mut Vec<u8>) {
+    /// The article was larger than may be: the one of this TAKETHIS, or that IHAVE has announced.
+    pub fn too_large(&mut self, takethis: Option<&[u8]>, out: &mut Vec<u8>) {
+        match takethis {
+            Some(id) => append_refusal(out, echo(id), &self.reject_too_large()),
+            None => {
+                self.ihave = None;
+                append_reason(out, code::TRANSFER_REJECTED, &self.reject_too_large());
+            }
+        }
+    }
+
+    /// The article that IHAVE announced cannot be taken now.
+    pub fn receive_later(&mut self, why: &str, out: &mut Vec<u8>) {
         self.ihave = None;
-        append_reason(out, code::TRANSFER_REJECTED, &self.too_large());
+        append(out, code::TRANSFER_LATER, why);
     }
 
     /// Whether several feeds bring articles at the moment. Then larger batches cost less, and nothing is gained by answering
@@ -173,12 +184,7 @@ impl Feed {
         Outlook::Good
     }
 
-    /// A TAKETHIS article that was larger than may be.
-    pub fn take_too_large(&mut self, id: &[u8], out: &mut Vec<u8>) {
-        append_refusal(out, echo(id), &self.too_large());
-    }
-
-    fn too_large(&self) -> Reject {
+    fn reject_too_large(&self) -> Reject {
         Reject::TooLarge { bytes_max: self.site.config.load().site.article_bytes_max }
     }
 

@@ -89,7 +89,7 @@ pub(super) struct Locked {
 }
 
 /// The address as it is counted: of IPv6 the /64 network, which is one customer's.
-fn counted(address: IpAddr) -> IpAddr {
+pub(crate) fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6) & (u128::MAX << 64))),
         v4 => v4,

@@ -1,5 +1,6 @@
 //! A client that sends octets and reads lines; every read has a time limit.
 
+use rustix::net::{self, AddressFamily, SocketType};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -14,7 +15,21 @@ pub struct Client {
 
 impl Client {
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+        Self::of(TcpStream::connect(address).unwrap())
+    }
+
+    /// From this address of ours, past the greeting.
+    pub fn greeted_from(host: [u8; 4], address: SocketAddr) -> Self {
+        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        net::bind(&socket, &SocketAddr::from((host, 0))).unwrap();
+        net::connect(&socket, &address).unwrap();
+        let mut client = Self::of(socket.into());
+        let greeting = client.line();
+        assert!(greeting.starts_with("200 "), "{greeting}");
+        client
+    }
+
+    fn of(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(ANSWER_TIMEOUT)).unwrap();
         stream.set_write_timeout(Some(ANSWER_TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
