@@ -103,7 +103,7 @@ impl Feed {
         self.offers.settle(&key);
         match self.site.spool.reserve(&[key]).next() {
             Some(Offer::Have) => append_standard(out, code::NOT_WANTED),
-            Some(Offer::InFlight) | None => append_standard(out, code::TRANSFER_LATER),
+            Some(Offer::InFlight | Offer::Pending) | None => append_standard(out, code::TRANSFER_LATER),
             Some(Offer::Wanted(reservation)) => {
                 self.ihave = Some(Announced { id: id.as_bytes().into(), _reservation: reservation });
                 append_standard(out, code::SEND_IT);
@@ -126,7 +126,9 @@ impl Feed {
         let trouble = self.settled(&receipt).await;
         match self.dispositions.first() {
             Some(Disposition::Accepted(_)) if trouble.is_none() => append_standard(out, code::TRANSFERRED),
-            Some(Disposition::Rejected(reject)) => append_reason(out, code::TRANSFER_REJECTED, reject),
+            Some(Disposition::Rejected(reject)) if trouble.is_none() || *reject != Reject::Duplicate => {
+                append_reason(out, code::TRANSFER_REJECTED, reject)
+            }
             _ => append_standard(out, code::TRANSFER_LATER),
         }
     }
@@ -174,7 +176,9 @@ impl Feed {
                 Disposition::Accepted(_) if trouble.is_none() => {
                     append_bytes(out, code::TAKETHIS_ACCEPTED, id)
                 }
-                Disposition::Rejected(reject) => append_refusal(out, id, reject),
+                Disposition::Rejected(reject) if trouble.is_none() || *reject != Reject::Duplicate => {
+                    append_refusal(out, id, reject)
+                }
                 _ => {
                     append(out, code::UNAVAILABLE, "Cannot store articles now, try again later");
                     return Outlook::Trouble;

@@ -198,7 +198,8 @@ const SPOOL_AND_PEERS: &[Key] = &[
         absent: Absent::Value("\"interval(100ms)\""),
         doc: "When an article counts as stored and is acknowledged. \"process\": once the operating system has it, so \
               that it survives the end of the process; \"interval(TIME)\": the same, and a power cut takes at most what \
-              arrived within TIME; \"always\": once the disk has it (all who wait share one sync).",
+              arrived within TIME: while a slower disk catches up, nothing more is accepted; \"always\": once the disk has \
+              it (all who wait share one sync).",
         example: "durability = \"always\"",
     },
     Key {

@@ -74,6 +74,14 @@ impl Client {
         Some(line[..line.len() - 2].iter().map(|&b| b as char).collect())
     }
 
+    /// No answer comes for so long. An answer that is only slow passes too.
+    pub fn answers_nothing_for(&mut self, time: Duration) {
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let answer = self.lines.fill_buf().map(<[u8]>::to_vec);
+        self.stream.set_read_timeout(Some(ANSWER_TIMEOUT)).unwrap();
+        assert!(answer.is_err(), "{answer:?}");
+    }
+
     /// Sends a command line and gives the first line of the answer.
     pub fn ask(&mut self, command: &str) -> String {
         self.send(format!("{command}\r\n"));
