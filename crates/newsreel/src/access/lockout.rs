@@ -238,7 +238,8 @@ mod tests {
         let failures = |secs| lockout.failed(here, b"x", now + Duration::from_secs(secs)).failures;
         // Three in ten seconds are free: one fades every 3.3 s.
         assert_eq!([failures(0), failures(1), failures(4), failures(8), failures(12)], [1, 2, 2, 2, 2]);
-        assert_eq!([failures(13), failures(14)], [2, 3]);
+        // The third of them locks out for two seconds, in which nothing fades.
+        assert_eq!([failures(13), failures(14)], [3, 4]);
     }
 
     #[test]
