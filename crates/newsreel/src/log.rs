@@ -9,16 +9,42 @@ use crate::config::{LogFormat, LogLevel};
 use crate::printable;
 use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal};
+use std::sync::OnceLock;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::{Format, Json, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, reload};
+
+/// The layers of a log: what is let through, and how a line is written.
+type Lines = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// Exchanges them.
+static LINES: OnceLock<reload::Handle<Lines, Registry>> = OnceLock::new();
 
 /// Starts logging; a second call has no effect.
 pub fn init(level: LogLevel, format: LogFormat) {
+    let (layer, handle) = reload::Layer::new(lines(level, format));
+    // An error here says that a subscriber is set already.
+    if tracing_subscriber::registry().with(layer).try_init().is_ok() {
+        let _first = LINES.set(handle);
+    }
+}
+
+/// Goes on at another level or in another form; without effect where logging was not started here.
+pub(crate) fn switch(level: LogLevel, format: LogFormat) {
+    if let Some(handle) = LINES.get() {
+        // The subscriber lives as long as the process.
+        let _switched = handle.reload(lines(level, format));
+    }
+}
+
+fn lines(level: LogLevel, format: LogFormat) -> Lines {
     let filter = match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
@@ -26,12 +52,13 @@ pub fn init(level: LogLevel, format: LogFormat) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    let lines = tracing_subscriber::fmt().with_max_level(filter).with_writer(io::stderr);
-    // An error here says that a subscriber is set already.
-    let _set_already = match format {
-        LogFormat::Plain => lines.with_ansi(io::stderr().is_terminal()).fmt_fields(PlainFields).try_init(),
-        LogFormat::Json => lines.json().map_event_format(PrintableJson).try_init(),
-    };
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    match format {
+        LogFormat::Plain => {
+            Box::new(filter.and_then(lines.with_ansi(io::stderr().is_terminal()).fmt_fields(PlainFields)))
+        }
+        LogFormat::Json => Box::new(filter.and_then(lines.json().map_event_format(PrintableJson))),
+    }
 }
 
 /// Writes fields as `name=value`: a value that is not one plain word stands in quotes, with escapes.

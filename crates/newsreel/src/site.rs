@@ -88,7 +88,7 @@ impl Site {
             seats: Seats::default(),
             gate: Arc::new(Gate::new(&config.load())),
             limits: Arc::default(),
-            budget: Budget::default(),
+            budget: Budget::new(config.load().site.article_bytes_max),
             tls: ArcSwapOption::from(tls.map(Arc::new)),
             compressed: Compressed::default(),
             counters,
@@ -112,6 +112,7 @@ impl Site {
     pub fn apply(self: &Arc<Self>, config: Arc<Config>, tls: Option<Offer>, listeners: Plan) {
         self.filer.apply(&config);
         self.gate.apply(&config);
+        crate::log::switch(config.site.log_level, config.site.log_format);
         self.tls.store(tls.map(Arc::new));
         self.counters.keep_peers(&config.peers);
         self.config.replace(config);

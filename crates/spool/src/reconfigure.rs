@@ -1,9 +1,11 @@
-//! Another configuration for an open spool: judged, prepared, and taken at one moment; or refused, and without effect.
+//! Another configuration for an open spool: judged, prepared, and taken at one moment; or refused, and
+//! without effect.
 //!
-//! Three steps. [`Spool::judge`] says what stands against it and changes nothing. [`Spool::prepare`] makes what is new on
-//! disk (buffers, directories of classes), in nobody's way, and unmakes it if it is dropped. [`Prepared::switch`] holds
-//! the writer, writes the rows that tell of it, and then cannot fail. The caller has the configuration durable before it
-//! begins, so a crash at any point leaves a spool that opens by it (`docs/states.md`).
+//! Three steps. [`Spool::judge`] says what stands against it and changes nothing. [`Spool::prepare`] makes
+//! what is new on disk (buffers, directories of classes), in nobody's way, and unmakes it if it is dropped.
+//! [`Prepared::switch`] holds the writer, writes the rows that tell of it, and then cannot fail. The caller
+//! has the configuration durable before it begins, so a crash at any point leaves a spool that opens by it
+//! (`docs/states.md`).
 
 use crate::clock::unix_now;
 use crate::commit::Writer;
@@ -17,7 +19,7 @@ use crate::kept::KeptList;
 use crate::manager::Class;
 use crate::method::cnfs::Cycbuff;
 use crate::method::{MemoryVolume, Volume, VolumeTable};
-use crate::recovery::{Paths, indexes, marks, secret_of, too_little, trees};
+use crate::recovery::{Paths, indexes, secret_of, too_little, trees};
 use crate::residents::{Residents, ResidentsState};
 use crate::rules::{CLASSES_MAX, Rules};
 use crate::spool::Spool;
@@ -129,7 +131,7 @@ impl Spool {
                 }
                 continue;
             };
-            if buffer.path != old.path {
+            if !is_same(&buffer.path, &old.path) {
                 objections.push(buffer_objection(
                     buffer,
                     format!(
@@ -186,7 +188,7 @@ impl Spool {
                         old.method.name()
                     ),
                 ));
-            } else if class.method.keeps() && old.tree.path != class.tree.path {
+            } else if class.method.keeps() && !is_same(&old.tree.path, &class.tree.path) {
                 objections.push(class_objection(
                     class,
                     format!(
@@ -212,7 +214,8 @@ impl Spool {
         }
     }
 
-    /// Makes what a configuration needs that is not there yet; whatever stands against it is told, and nothing done.
+    /// Makes what a configuration needs that is not there yet; whatever stands against it is told, and
+    /// nothing done.
     pub fn prepare(&self, config: SpoolConfig) -> Result<Prepared<'_>, Vec<Objection>> {
         let objections = self.judge(&config);
         if !objections.is_empty() {
@@ -241,6 +244,11 @@ impl Spool {
         }
         bits
     }
+}
+
+/// Whether two paths name the same place, of which one may be relative.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one == other || std::path::absolute(one).ok() == std::path::absolute(other).ok()
 }
 
 fn is_buffer(volume: &dyn Volume, name: &str) -> bool {
@@ -404,7 +412,6 @@ impl Prepared<'_> {
         if config.durability != old.durability {
             self.spool.sync.set_durability(config.durability);
         }
-        marks::set(&*shared.disk, &config, &config.buffers);
         shared.current.store(Arc::new(config));
     }
 }

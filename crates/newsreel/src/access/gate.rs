@@ -77,6 +77,20 @@ impl Gate {
         self.programs.store(Arc::new(programs(config)));
         self.checks.store(Arc::new(Semaphore::new(config.auth.password_checks_max)));
         self.lockout.write().set_limits(&config.auth);
+        self.store.table();
+    }
+
+    /// A user who has logged in, as the file of users has it now; `None`: nobody could log in by that name. `proven` says
+    /// that the client's certificate has it.
+    pub fn still(&self, user: &User, proven: bool) -> Option<Arc<User>> {
+        let table = self.store.recent();
+        match table.as_ref().and_then(|table| table.get(&user.name)) {
+            Some(record) => Some(Arc::new(record.user.clone())),
+            None if proven || !self.programs.load().is_empty() => {
+                Some(Arc::new(User { name: user.name.clone(), groups: Box::default() }))
+            }
+            None => None,
+        }
     }
 
     /// Whether anybody may have a password, here or with a program.

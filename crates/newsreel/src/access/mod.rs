@@ -16,5 +16,4 @@ mod scram;
 pub(crate) mod users;
 
 pub(crate) use gate::{Caller, Denial, Gate};
-pub(crate) use lockout::counted;
 pub(crate) use users::User;

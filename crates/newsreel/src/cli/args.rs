@@ -79,7 +79,7 @@ pub(super) enum Command {
         Exit code 2 if the configuration has errors, 1 if there are problems; warnings are no failure."
     )]
     #[command(after_long_help = "Examples:\n  newsreel check\n  newsreel check --access 192.0.2.7\n  \
-        newsreel check --access 192.0.2.7 --user fred --tls")]
+        newsreel check --access 192.0.2.7 --user fred --tls\n  newsreel check --diff")]
     Check {
         #[command(flatten)]
         at: Where,
@@ -277,7 +277,7 @@ pub(super) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Order {
-    /// Read the certificates anew; if they cannot be used, the old ones stay
+    /// Take the changed configuration as a whole, and the certificates; what cannot be taken leaves all as it was
     Reload,
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::args::Where;
+use super::compare::compare;
 use super::rights::{self, Asked};
 use super::{Failure, preflight, say};
 use crate::config::{Config, Method, Word, manual, units};
@@ -24,9 +25,15 @@ pub(super) struct AccessQuestion {
     /// ... connected to this address of ours
     #[arg(long, value_name = "ADDR:PORT", requires = "access")]
     listener: Option<SocketAddr>,
+    /// Compare with the running server: what a reload would change, what waits for a restart, what is refused
+    #[arg(long, conflicts_with = "access")]
+    diff: bool,
 }
 
 pub(super) fn check(at: &Where, question: &AccessQuestion) -> Result<(), Failure> {
+    if question.diff {
+        return compare(at);
+    }
     let config = Arc::new(at.load()?);
     if let Some(address) = question.access {
         let (listener, user, tls) = (question.listener, question.user.clone(), question.tls);

@@ -12,7 +12,7 @@ pub(super) fn run(order: &Order, at: &Where) -> Result<(), Failure> {
     let mut lines = Vec::new();
     let ok = control.ask(&request, &mut |reply| match reply {
         Reply::Text(text) => lines.push(text),
-        Reply::Error(text) => lines.push(format!("not done, all stays as it was: {text}")),
+        Reply::Error(text) => lines.push(format!("not reloaded, everything stays as it was:\n\n{text}")),
         _ => {}
     })?;
     let text = lines.join("\n");

@@ -9,6 +9,7 @@ mod bar;
 mod buffer;
 mod care;
 mod check;
+mod compare;
 mod control;
 mod ctl;
 mod export;

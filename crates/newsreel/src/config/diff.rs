@@ -1,7 +1,7 @@
 //! What is different between two configurations, key by key and section by section.
 //!
-//! Works on what `newsreel show` prints, so no key can be forgotten. Sections with a name are compared with the one of that
-//! name; others by their order. Called by `reload` and `newsreel check --diff`.
+//! Works on what `newsreel show` prints, so no key can be forgotten. Sections with a name are compared with
+//! the one of that name; others by their order. Called by `reload` and `newsreel check --diff`.
 
 use super::Config;
 use super::place::Place;

@@ -1,7 +1,8 @@
 //! The configuration that holds now, for a server that takes a new one without a restart.
 //!
-//! A [`Config`] never changes; a reload puts another one in its place. Whoever needs several values that belong together
-//! loads it once and keeps what it got for as long as it needs them. Replaced by `reload` only.
+//! A [`Config`] never changes; a reload puts another one in its place. Whoever needs several values that
+//! belong together loads it once and keeps what it got for as long as it needs them. Replaced by `reload`
+//! only.
 
 use super::Config;
 use arc_swap::{ArcSwap, Guard};

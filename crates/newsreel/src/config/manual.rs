@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::keys::{Absent, KEYS, Key, SECTIONS, keys_of};
+use super::keys::{Absent, Effect, KEYS, Key, SECTIONS, effect, keys_of};
 
 /// `docs/config.md`.
 pub fn markdown() -> String {
@@ -12,25 +12,49 @@ pub fn markdown() -> String {
          with line and advice, `newsreel show` prints every key with the value that holds, `newsreel explain-config KEY`\n\
          prints a paragraph of this page. Sizes are written `\"512\"`, `\"64 KiB\"`, `\"2 GiB\"` or `\"1 MB\"`, times\n\
          `\"100ms\"`, `\"90 s\"`, `\"10 min\"`, `\"2 h\"` or `\"14 days\"`, wildmats as in RFC 3977 section 4.\n\n\
+         A running server takes a changed file by `newsreel ctl reload` or SIGHUP, as a whole: if anything stands against it,\n\
+         all of that is said and nothing changes. Sessions go on by the new file at their next command; no connection that\n\
+         it allows is dropped, and those that it does not allow are told (400) and closed. Limits count for new connections.\n\
+         `newsreel check --diff` says what a reload would change, what waits for a restart and what would be refused.\n\n\
          This page is made from the table in `crates/newsreel/src/config/keys.rs` by `make docs`.\n",
     );
     for section in SECTIONS {
         let head =
             if section.repeated { format!("[[{}]]", section.name) } else { format!("[{}]", section.name) };
-        let _ = write!(out, "\n## {head}\n\n{}\n", section.doc);
+        let _ = write!(out, "\n## {head}\n\n{}\n\n{}\n", section.doc, effect_of_section(section.name));
         for key in keys_of(section.name) {
             let _ = write!(
                 out,
-                "\n### {}\n\n{}\n\n- takes: {}\n- without it: {}\n- example: `{}`\n",
+                "\n### {}\n\n{}\n\n- takes: {}\n- without it: {}\n- example: `{}`\n{}",
                 key.path(),
                 key.doc,
                 key.kind.words(),
                 absent_text(key),
-                key.example
+                key.example,
+                effect_text(key).map_or_else(String::new, |text| format!("- a change: {text}\n")),
             );
         }
     }
     out
+}
+
+/// When changes of a section take effect.
+fn effect_of_section(section: &str) -> String {
+    let others: Vec<&str> =
+        keys_of(section).filter(|key| effect_text(key).is_some()).map(|key| key.name).collect();
+    match others.as_slice() {
+        [] => "Changes take effect when the file is reloaded.".into(),
+        others => format!("Changes take effect when the file is reloaded, but for {}.", others.join(", ")),
+    }
+}
+
+/// What becomes of a change of a key, if a reload does not just take it.
+fn effect_text(key: &Key) -> Option<String> {
+    match effect(key.section, key.name) {
+        Effect::Reload => None,
+        Effect::Restart => Some("takes effect at the next start".into()),
+        Effect::Refused(instead) => Some(format!("refused by a reload; {instead}")),
+    }
 }
 
 fn absent_text(key: &Key) -> String {
@@ -71,8 +95,9 @@ fn overview(wanted: impl Fn(&Key) -> bool) -> String {
 }
 
 fn paragraph(key: &Key) -> String {
+    let change = effect_text(key).map_or_else(String::new, |text| format!("  a change    {text}\n"));
     format!(
-        "{}\n\n{}\n\n  takes       {}\n  without it  {}\n  example     {}\n",
+        "{}\n\n{}\n\n  takes       {}\n  without it  {}\n  example     {}\n{change}",
         key.path(),
         wrapped(key.doc),
         key.kind.words(),

@@ -1,6 +1,7 @@
 //! Places in a configuration file, for what is found out only after the file was read.
 //!
-//! Called by `reload`, so that what a running server cannot take is shown like any other fault, with line and caret.
+//! Called by `reload`, so that what a running server cannot take is shown like any other fault, with line and
+//! caret.
 
 use super::faults::Fault;
 use std::ops::Range;

@@ -154,7 +154,7 @@ fn answer(
             };
             let ok = match other {
                 Request::BufferChange { name, change } => {
-                    operations::buffers::change(&site.spool, &site.config.load(), name, change, &mut sink)
+                    reload::change_buffer(site, name, change, &mut sink)
                 }
                 other => operations::execute(other, &site.spool, &mut sink),
             };
@@ -169,10 +169,6 @@ fn file_articles(site: &Site, requests: &mut impl Read, replies: &mut impl Write
     let mut ok = true;
     loop {
         if !next_frame(requests, &mut wire)? {
-            if let Err(trouble) = site.spool.settle() {
-                say(replies, &Reply::Error(trouble.to_string()))?;
-                return Ok(false);
-            }
             return Ok(ok);
         }
         let (disposition, reason) = site.filer.file(&wire);

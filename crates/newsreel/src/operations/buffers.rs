@@ -6,8 +6,8 @@
 use spool::{BufferConfig, Spool, SpoolError};
 
 use super::{Sink, sink};
-use crate::config::Config;
 use crate::config::edit::{self, Change};
+use crate::config::{Buffer, Config};
 use crate::config::{units, write::quoted};
 use crate::control_socket::protocol::{BufferChange, BufferRow, Reply};
 
@@ -81,6 +81,31 @@ pub fn change(spool: &Spool, config: &Config, name: &str, what: &BufferChange, s
         }
     };
     answer(name, result, sink)
+}
+
+/// The configuration after a change.
+pub(crate) fn changed(config: &Config, name: &str, what: &BufferChange) -> Config {
+    let mut config = config.clone();
+    let data = config.site.data.clone();
+    if let BufferChange::Add { path, size, block, class } = what {
+        let (path, block) = (data.join(path), block.unwrap_or(BLOCK_BYTES));
+        config.buffers.push(Buffer { name: name.to_owned(), path, size: *size, block, retired: false });
+        let class = config.classes.iter_mut().find(|known| known.name == *class);
+        class.into_iter().for_each(|class| class.buffers.push(name.to_owned()));
+    }
+    for buffer in config.buffers.iter_mut().filter(|buffer| buffer.name == name) {
+        match what {
+            BufferChange::Add { .. } | BufferChange::Remove { .. } => {}
+            BufferChange::Grow { size } => buffer.size = Some(*size),
+            BufferChange::Retire { retired } => buffer.retired = *retired,
+            BufferChange::Move { path } => buffer.path = data.join(path),
+        }
+    }
+    if let BufferChange::Remove { .. } = what {
+        config.buffers.retain(|buffer| buffer.name != name);
+        config.classes.iter_mut().for_each(|class| class.buffers.retain(|buffer| buffer != name));
+    }
+    config
 }
 
 fn answer(name: &str, result: Result<String, SpoolError>, sink: &mut Sink<'_>) -> bool {

@@ -1,10 +1,36 @@
 //! What stands against a configuration in a running server, gathered so that all of it is told at once.
 
+use super::Next;
 use crate::config::keys::{Effect, effect};
 use crate::config::{Change, Config, ConfigError, Difference, Fault, Place};
 use crate::server::CannotListen;
+use crate::site::Site;
+use crate::tls::Offer;
 use spool::{Objection, Subject};
 use std::path::Path;
+
+/// All that stands against a configuration, as far as it shows before anything is done.
+pub(super) fn all(
+    site: &Site,
+    old: &Config,
+    next: &Next,
+    text: &str,
+    file: &Path,
+) -> Result<(), ConfigError> {
+    let mut faults = Faults::new(text, file, &next.config);
+    if faults.refused_keys(&next.differences) {
+        // The paths of everything else follow from it.
+        return faults.none();
+    }
+    if let Err(reason) = Offer::read(&next.config) {
+        faults.tls(&reason);
+    }
+    faults.objections(site.spool.judge(&next.config.spool_config()));
+    if let Err(cannot) = site.listening.plan(old, &next.config) {
+        cannot.iter().for_each(|cannot| faults.listen(cannot));
+    }
+    faults.none()
+}
 
 /// The faults of a file, as found.
 pub(super) struct Faults<'t> {
@@ -26,22 +52,30 @@ impl<'t> Faults<'t> {
         self.known.push(Place { key: None, ..place.clone() });
     }
 
-    /// Keys that cannot change in a running server.
-    pub fn refused_keys(&mut self, differences: &[Difference]) {
-        for difference in differences {
-            let (Some(key), Change::Value(old, _)) = (difference.place.key, &difference.change) else {
-                continue;
-            };
-            if let Effect::Refused(advice) = effect(difference.place.section, key) {
-                let old = old.as_deref().unwrap_or("none");
-                let message = format!("{} {key} is {old} while the server runs", difference.section);
-                self.add(&difference.place, message, "cannot change by a reload", Some(advice.into()));
-            }
+    /// Keys that cannot change in a running server; true if it is the directory of everything.
+    fn refused_keys(&mut self, differences: &[Difference]) -> bool {
+        let is_data = |d: &&Difference| (d.place.section, d.place.key) == ("site", Some("data"));
+        if let Some(data) = differences.iter().find(is_data) {
+            self.refused_key(data);
+            return true;
+        }
+        differences.iter().for_each(|difference| self.refused_key(difference));
+        false
+    }
+
+    fn refused_key(&mut self, difference: &Difference) {
+        let (Some(key), Change::Value(old, _)) = (difference.place.key, &difference.change) else {
+            return;
+        };
+        if let Effect::Refused(advice) = effect(difference.place.section, key) {
+            let old = old.as_deref().unwrap_or("none");
+            let message = format!("{} {key} is {old} while the server runs", difference.section);
+            self.add(&difference.place, message, "cannot change by a reload", Some(advice.into()));
         }
     }
 
     /// Certificates that cannot be used.
-    pub fn tls(&mut self, reason: &str) {
+    fn tls(&mut self, reason: &str) {
         let place = Place { section: "tls", index: 0, key: Some("certificate") };
         self.add(&place, reason.to_owned(), "these files", None);
     }
@@ -73,10 +107,6 @@ impl<'t> Faults<'t> {
                 self.add(&place, text, label, None);
             }
         }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.found.is_empty()
     }
 
     /// All of them as an error, if there is any.

@@ -1,8 +1,10 @@
-//! Another configuration for a running server: read, compared, prepared, and then taken as a whole, or refused as a whole.
+//! Another configuration for a running server: read, compared, prepared, and then taken as a whole, or
+//! refused as a whole.
 //!
-//! Every part that holds something made from the configuration is prepared first, which can fail and has no effect; when
-//! nothing stands against the new one, all parts switch, which cannot fail. Sessions go on by the new one at their next
-//! command, and those that it does not allow are told and closed. Called by the control socket and at SIGHUP.
+//! Every part that holds something made from the configuration is prepared first, which can fail and has no
+//! effect; when nothing stands against the new one, all parts switch, which cannot fail. Sessions go on by
+//! the new one at their next command, and those that it does not allow are told and closed. Called by the
+//! control socket and at SIGHUP.
 
 mod judge;
 mod report;
@@ -11,6 +13,8 @@ pub(crate) use report::Report;
 
 use crate::config::keys::held_back;
 use crate::config::{self, Config, ConfigError, Difference};
+use crate::control_socket::protocol::{BufferChange, Reply};
+use crate::operations::{Sink, buffers};
 use crate::server::Plan;
 use crate::site::Site;
 use crate::tls::Offer;
@@ -18,6 +22,9 @@ use judge::Faults;
 use std::path::Path;
 use std::sync::Arc;
 use tracing::{error, info};
+
+/// Said while another command changes the configuration.
+const BUSY: &str = "another command is changing the configuration; try again when it has ended";
 
 /// Why a new configuration was not taken.
 #[derive(Debug)]
@@ -43,7 +50,8 @@ impl From<ConfigError> for Refused {
     }
 }
 
-/// Reads the server's file and takes what it says; if anything stands against it, everything stays as it was. Blocks.
+/// Reads the server's file and takes what it says; if anything stands against it, everything stays as it was.
+/// Blocks.
 pub(crate) fn reload(site: &Arc<Site>) -> Result<Report, Refused> {
     let done = take(site);
     match &done {
@@ -60,14 +68,29 @@ fn first_fault(error: &ConfigError) -> String {
 
 /// What a file would change, and what it cannot. Nothing is done.
 pub(crate) fn compare(site: &Site, text: &str, file: &Path) -> Result<Report, Refused> {
-    let (old, new) = (site.config.current(), config::parse(text, file)?);
+    let old = site.config.current();
+    let whole = |file: &Path| std::fs::canonicalize(file).ok();
+    // The server may name the same file another way, and with it what relative paths start from.
+    let file = if whole(&old.file) == whole(file) { &old.file } else { file };
+    let new = config::parse(text, file)?;
     let next = Next::of(&old, new);
-    let mut faults = Faults::new(text, file, &next.config);
-    faults.refused_keys(&next.differences);
-    Offer::read(&next.config).map(drop).unwrap_or_else(|reason| faults.tls(&reason));
-    faults.objections(site.spool.judge(&next.config.spool_config()));
-    faults.none()?;
+    judge::all(site, &old, &next, text, file)?;
     Ok(Report::new(site, &next, file, false))
+}
+
+/// Changes a buffer, and with it the file and the configuration that holds; a reload then finds them alike.
+/// Blocks.
+pub(crate) fn change_buffer(site: &Site, name: &str, change: &BufferChange, sink: &mut Sink<'_>) -> bool {
+    let Some(_one_at_a_time) = site.changing.try_lock() else {
+        sink(Reply::Error(BUSY.into()));
+        return false;
+    };
+    let config = site.config.current();
+    let ok = buffers::change(&site.spool, &config, name, change, sink);
+    if ok {
+        site.config.replace(Arc::new(buffers::changed(&config, name, change)));
+    }
+    ok
 }
 
 /// The configuration that is to hold next.
@@ -90,26 +113,18 @@ impl Next {
 
 fn take(site: &Arc<Site>) -> Result<Report, Refused> {
     let Some(_one_at_a_time) = site.changing.try_lock() else {
-        return Err(Refused::Trouble(
-            "the configuration is being changed by another command; try again".into(),
-        ));
+        return Err(Refused::Trouble(BUSY.into()));
     };
     let old = site.config.current();
     let file = &old.file;
     let text = std::fs::read_to_string(file)
         .map_err(|error| ConfigError::Unreadable { file: file.to_owned(), error })?;
     let next = Next::of(&old, config::parse(&text, file)?);
+    judge::all(site, &old, &next, &text, file)?;
+    // What is prepared is undone if anything after it fails.
+    let tls = Offer::read(&next.config).map_err(Refused::Trouble)?;
     let mut faults = Faults::new(&text, file, &next.config);
-    faults.refused_keys(&next.differences);
-    let tls = Offer::read(&next.config).unwrap_or_else(|reason| {
-        faults.tls(&reason);
-        None
-    });
-    let spool = match faults.is_empty() {
-        true => site.spool.prepare(next.config.spool_config()),
-        false => Err(site.spool.judge(&next.config.spool_config())),
-    };
-    let spool = match spool {
+    let spool = match site.spool.prepare(next.config.spool_config()) {
         Ok(prepared) => prepared,
         Err(objections) => {
             faults.objections(objections);

@@ -1,6 +1,7 @@
 //! The sockets of `HOST:PORT`s.
 //!
-//! Called by `cli` before a server starts, and by `listening` for those that a reload adds. Source: ip(7), tcp(7).
+//! Called by `cli` before a server starts, and by `listening` for those that a reload adds. Source: ip(7),
+//! tcp(7).
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
@@ -54,8 +55,9 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     listening(address, false)
 }
 
-/// Listens on an address that sockets of ours have in part, as one of them listens on every address of the machine and
-/// the other on this one. New connections go to whichever socket names their address; the system asks that all agree.
+/// Listens on an address that sockets of ours have in part, as one of them listens on every address of the
+/// machine and the other on this one. New connections go to whichever socket names their address; the system
+/// asks that all agree.
 pub(super) fn listen_beside(address: SocketAddr, others: &[&TcpListener]) -> io::Result<TcpListener> {
     let share = |share: bool| others.iter().try_for_each(|o| sockopt::set_socket_reuseport(o, share));
     share(true)?;

@@ -1,8 +1,9 @@
 //! Where the server listens: sockets that a reload opens and closes while the others go on.
 //!
-//! Each open socket has a task that accepts; a closed one takes the connections that already wait, and its sessions go on.
-//! What the configuration names as before keeps its socket, and so does an address that is named differently, or begins
-//! with TLS from now on. [`Listening::plan`] opens what is new and may fail; [`Listening::apply`] cannot.
+//! Each open socket has a task that accepts; a closed one takes the connections that already wait, and its
+//! sessions go on. What the configuration names as before keeps its socket, and so does an address that is
+//! named differently, or begins with TLS from now on. [`Listening::plan`] opens what is new and may fail;
+//! [`Listening::apply`] cannot.
 
 use super::bind::{Bound, bind_with, listen, listen_beside};
 use super::{Listeners, accept_all};

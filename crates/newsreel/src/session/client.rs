@@ -7,11 +7,12 @@
 
 use crate::access::limits::{Holder, Limits, Share};
 use crate::access::rules::{self, Remedy, Right, Standing};
+use crate::access::users::prepared;
 use crate::access::{Caller, Gate, User};
 use crate::config::{Access, Cidr, Config, KnownCertificate, Mechanism, Peer, PeerTls};
 use crate::inject::Poster;
 use crate::serve::View;
-use crate::tls::TlsFacts;
+use crate::tls::{Offer, TlsFacts};
 use netnews::nntp::response::code;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -54,11 +55,25 @@ impl Client {
         Self::known_by(&self.config, &self.gate, self.caller, Some(Box::new(facts)), None)
     }
 
-    /// The same client under another configuration.
-    pub fn under(&self, config: &Arc<Config>) -> Self {
+    /// The same client under another configuration, where its certificate is worth what `offer` says; `None`: it has
+    /// logged in as somebody who is no longer a user.
+    pub fn under(&self, config: &Arc<Config>, offer: Option<&Offer>) -> Option<Self> {
+        let tls = self.tls.as_deref().map(|facts| {
+            let certificate = offer.and_then(|offer| offer.current().judged_again(facts));
+            Box::new(TlsFacts { certificate, ..facts.clone() })
+        });
+        let user = match &self.user {
+            None => None,
+            Some(user) => {
+                let certificate = tls.as_ref().and_then(|facts| facts.certificate.as_ref());
+                let mut names = certificate.into_iter().flat_map(|certificate| certificate.proven_names());
+                let proven = names.any(|name| prepared(name.as_bytes()).as_deref() == Some(&*user.name));
+                Some(self.gate.still(user, proven)?)
+            }
+        };
         let compressed = self.compressed;
-        let known = Self::known_by(config, &self.gate, self.caller, self.tls.clone(), self.user.clone());
-        Self { compressed, ..known }
+        let known = Self::known_by(config, &self.gate, self.caller, tls, user);
+        Some(Self { compressed, ..known })
     }
 
     /// The same client, logged in.

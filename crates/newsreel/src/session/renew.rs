@@ -1,22 +1,24 @@
 //! Another configuration holds: the session goes on by it, or ends if it no longer may be here.
 //!
-//! Judged between rounds, so what was asked before is answered by the rights of then, and everything after by those of
-//! now. Limits that a newcomer would meet do not count against a connection that is here already. Called by the
-//! session's loop.
+//! Judged between rounds, so what was asked before is answered by the rights of then, and everything after by
+//! those of now. Limits that a newcomer would meet do not count against a connection that is here already.
+//! Called by the session's loop.
 
 use super::Session;
 use crate::access::limits::Share;
 use tracing::info;
 
 impl Session {
-    /// Takes over the configuration that holds, if it is another one; the error is what the client is told that may not
-    /// stay.
+    /// Takes over the configuration that holds, if it is another one; the error is what the client is told
+    /// that may not stay.
     pub(super) async fn renewed(&mut self) -> Result<(), &'static str> {
         if self.site.config.is_current(self.client.config()) {
             return Ok(());
         }
         let config = self.site.config.current();
-        let client = self.client.under(&config);
+        let Some(client) = self.client.under(&config, self.site.tls.load().as_deref()) else {
+            return Err(self.disallowed("You are no longer a user here"));
+        };
         let lost = match (&mut self.feed, client.peer()) {
             (Some(feed), Some(peer)) => {
                 feed.under(&config, peer, client.address_text());
@@ -26,9 +28,7 @@ impl Session {
             (None, _) => None,
         };
         if let Some(text) = lost.or_else(|| (!client.is_known()).then_some("You are no longer known here")) {
-            let (client, address) = (self.client.name(), self.client.address_text());
-            info!(client, address, "disconnected: the new configuration does not allow it");
-            return Err(text);
+            return Err(self.disallowed(text));
         }
         if !self.seat.is_of(client.peer()) {
             self.seat = self.site.seats.keep(client.address(), client.peer());
@@ -38,8 +38,13 @@ impl Session {
         self.out.set_write_timeout(config.limits.write_timeout);
         self.pace.set_limits(&config.limits);
         self.reader.look_with(client.view()).await;
-        self.input.read_ahead(client.may_feed());
         self.client = client;
         Ok(())
+    }
+
+    fn disallowed(&self, text: &'static str) -> &'static str {
+        let (client, address) = (self.client.name(), self.client.address_text());
+        info!(client, address, "disconnected: the new configuration does not allow it");
+        text
     }
 }

@@ -1,7 +1,8 @@
 //! Who may connect now: limits on connections in all, per address and per peer.
 //!
-//! A [`Seat`] is a drop guard: the connection that holds it counts until it is dropped. The limits are the caller's, as of
-//! the configuration it goes by; a connection that was let in keeps its seat when they change.
+//! A [`Seat`] is a drop guard: the connection that holds it counts until it is dropped. The limits are the
+//! caller's, as of the configuration it goes by; a connection that was let in keeps its seat when they
+//! change.
 
 use crate::config::{Limits, Peer};
 use hashbrown::HashMap;

@@ -37,7 +37,12 @@ impl Believed {
         let verdict =
             self.authorities.as_ref().map(|them| them.verify_client_cert(leaf, rest, UnixTime::now()));
         let signed = matches!(verdict, Some(Ok(_)));
-        let certificate = ClientCertificate { names: names::of(leaf), fingerprint, signed };
+        let certificate = ClientCertificate {
+            names: names::of(leaf),
+            fingerprint,
+            signed,
+            shown: shown.iter().map(|certificate| certificate.clone().into_owned()).collect(),
+        };
         if !signed && !self.fingerprints.contains(&fingerprint) {
             let reason = verdict
                 .and_then(Result::err)

@@ -4,6 +4,7 @@
 //! by one of `tls.client_ca` or its fingerprint is named by a `[[peer]]`. Made by `session`; asked by whoever decides
 //! what a client may do.
 
+use rustls::pki_types::CertificateDer;
 use std::fmt::Write;
 
 /// What is known of a connection's TLS.
@@ -26,6 +27,8 @@ pub(crate) struct ClientCertificate {
     /// Whether one of `tls.client_ca` has signed it; if not, it is known by its fingerprint alone and its names prove
     /// nothing.
     pub signed: bool,
+    /// Itself and those behind it, as they were shown.
+    pub shown: Box<[CertificateDer<'static>]>,
 }
 
 impl ClientCertificate {

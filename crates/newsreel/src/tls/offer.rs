@@ -6,6 +6,7 @@
 
 use super::certificates::Certificates;
 use super::clients::Believed;
+use super::facts::ClientCertificate;
 use super::{TlsFacts, files};
 use crate::config::{Config, KnownCertificate};
 use arc_swap::ArcSwap;
@@ -141,6 +142,11 @@ impl Current {
     /// For rustls.
     pub fn config(&self) -> Arc<ServerConfig> {
         self.config.clone()
+    }
+
+    /// What a certificate that was believed before is worth now.
+    pub fn judged_again(&self, facts: &TlsFacts) -> Option<ClientCertificate> {
+        self.believed.judge(&facts.certificate.as_ref()?.shown)
     }
 
     /// What the handshake of `connection` found out.

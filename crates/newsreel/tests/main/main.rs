@@ -24,7 +24,6 @@ mod link;
 mod lists;
 mod making;
 mod many;
-mod memory;
 mod moderation;
 mod modes;
 

@@ -57,7 +57,6 @@ connections_per_address_max = 12000
 
 [moderation]
 sendmail = "/bin/false %s"
-default_address = "%s@moderators.example"
 
 [[buffer]]
 name = "text0"

@@ -1,7 +1,7 @@
 //! When a changed key takes effect in a running server.
 //!
-//! Part of the one table in `keys`: a key that is not named here takes effect by a reload. Read by `reload`, which goes by
-//! it, and by the manual, which says so.
+//! Part of the one table in `keys`: a key that is not named here takes effect by a reload. Read by `reload`,
+//! which goes by it, and by the manual, which says so.
 
 use super::super::Config;
 
@@ -19,8 +19,6 @@ pub enum Effect {
 /// The keys that a reload does not just take.
 const EXCEPTIONS: &[(&str, &str, Effect)] = &[
     ("site", "data", Effect::Refused("stop the server, move the directory, and start it again")),
-    ("site", "log_level", Effect::Restart),
-    ("site", "log_format", Effect::Restart),
     ("buffer", "path", Effect::Refused("newsreel buffer move copies it while serving, and changes the file")),
     ("buffer", "block", Effect::Refused("it is fixed when the buffer is made; add another buffer")),
     ("class", "method", Effect::Refused("stop the server, or give a class of another name the new method")),
@@ -36,7 +34,6 @@ pub fn effect(section: &str, name: &str) -> Effect {
 
 /// A new configuration with the old values of what takes effect at a restart.
 pub fn held_back(old: &Config, mut new: Config) -> Config {
-    (new.site.log_level, new.site.log_format) = (old.site.log_level, old.site.log_format);
     for class in &mut new.classes {
         if let Some(old) = old.classes.iter().find(|old| old.name == class.name && old.method == class.method)
         {

@@ -15,8 +15,9 @@ pub const SECTIONS: &[Section] = &[
         name: "tls",
         repeated: false,
         doc: "Encryption. With a certificate, STARTTLS is offered on every listener (RFC 4642), and tls_listen in [site] \
-              names those where a connection begins with TLS. The files are read again when they change, after SIGHUP \
-              and by newsreel ctl reload; what cannot be read leaves what was there in place.",
+              names those where a connection begins with TLS. Renewed files are picked up within \
+              seconds, and at once by a reload, which reports what is wrong with them; a bad certificate leaves the old one \
+              in use.",
     },
     Section {
         name: "limits",
@@ -46,7 +47,7 @@ pub const SECTIONS: &[Section] = &[
         name: "expire",
         repeated: true,
         doc: "How long articles stay in classes that keep them. For each article and each of its groups the first that fits \
-              decides; without one it stays forever. A change takes effect at once, also for what is there already.",
+              decides; without one it stays forever. A reload applies a change to what is there already, too.",
     },
     Section {
         name: "peer",

@@ -1,5 +1,8 @@
 //! A new configuration under a server that serves: what changes, for whom, and what stays as it was.
 
+mod cases;
+mod load;
+
 use crate::client::{Client, article};
 use crate::running::Server;
 

@@ -1,0 +1,25 @@
+//! `check --diff`: a configuration against the running server.
+
+use super::args::Where;
+use super::{Failure, reach, say};
+use crate::control_socket::protocol::{Reply, Request};
+
+/// Prints what a reload would change and what would wait for a restart; what the server would refuse is a
+/// failure.
+pub(super) fn compare(at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    let cannot =
+        |error: std::io::Error| Failure::Problem(format!("cannot read {}: {error}", config.file.display()));
+    let text = std::fs::read_to_string(&config.file).map_err(cannot)?;
+    let file = std::path::absolute(&config.file).map_err(cannot)?;
+    let (mut said, mut refused) = (Vec::new(), Vec::new());
+    let ok = reach::server(at)?.ask(&Request::Compare { file, text }, &mut |reply| match reply {
+        Reply::Text(text) => said.push(text),
+        Reply::Error(text) => refused.push(text),
+        _ => {}
+    })?;
+    if !ok {
+        return Err(Failure::Problem(format!("a reload would be refused:\n\n{}", refused.join("\n"))));
+    }
+    say(said.join("\n"))
+}
