@@ -330,7 +330,8 @@ impl Filer {
         dispositions: &mut [Disposition],
     ) -> Receipt {
         if drafts.is_empty() {
-            return Receipt::default();
+            // "Known already" promises as much as "taken".
+            return Receipt { ticket: Some(self.spool.ticket()), ..Receipt::default() };
         }
         let mut outcomes = Vec::new();
         let result =

@@ -29,7 +29,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(600);
 /// Why a post was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotQueued {
-    /// The group's name makes no mail address.
+    /// No moderator is named, or the group's name makes no mail address.
     NoAddress,
     /// As many wait as may.
     Full,
@@ -45,17 +45,35 @@ pub(crate) struct Moderation {
     fresh: Notify,
 }
 
-/// The moderator's address for a group; `Err` with what stands there if no mail can go to it.
-pub(crate) fn usable_address(config: &Config, group: &str) -> Result<String, String> {
-    let to = address(config, group);
-    if is_usable(&to) { Ok(to) } else { Err(to) }
+/// Why no mail can go to the moderator of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NoModerator {
+    /// The configuration names none.
+    Unnamed,
+    /// What it makes of the group's name is no mail address.
+    NoAddress(String),
 }
 
-/// The moderator's address for a group.
-fn address(config: &Config, group: &str) -> String {
+/// The address of a group's moderator.
+pub(crate) fn moderator_address(config: &Config, group: &str) -> Result<String, NoModerator> {
     let named = config.moderators.iter().find(|moderator| moderator.groups.matches(group.as_bytes()));
-    let template = named.map_or(&config.moderation.default_address, |moderator| &moderator.address);
-    form::address(template, group)
+    let template = named.map(|moderator| &moderator.address).or(config.moderation.default_address.as_ref());
+    let to = form::address(template.ok_or(NoModerator::Unnamed)?, group);
+    if is_usable(&to) { Ok(to) } else { Err(NoModerator::NoAddress(to)) }
+}
+
+/// What to do about the moderated ones among these groups that have no moderator; `None`: all have one.
+pub(crate) fn advice<'a>(config: &Config, moderated: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut without = moderated.filter(|group| moderator_address(config, group) == Err(NoModerator::Unnamed));
+    let first = without.next()?;
+    let what = match without.count() {
+        0 => format!("the moderated group {first} has"),
+        others => format!("{} moderated groups, such as {first}, have", others + 1),
+    };
+    Some(format!(
+        "{what} no moderator, so posts are refused; name one in a [[moderator]], or for the groups of Usenet set \
+         default_address = \"%s@moderators.isc.org\" in [moderation]"
+    ))
 }
 
 fn is_usable(to: &str) -> bool {
@@ -80,11 +98,14 @@ impl Moderation {
     /// survives a power cut. Blocks.
     pub fn submit(&self, article: &Article<'_>, group: &str, now: i64) -> Result<(), NotQueued> {
         let config = self.config.current();
-        let to = address(&config, group);
-        if !is_usable(&to) {
-            warn!(group, address = to, "no usable address of a moderator; see [[moderator]]");
-            return Err(NotQueued::NoAddress);
-        }
+        let to = match moderator_address(&config, group) {
+            Ok(to) => to,
+            Err(NoModerator::Unnamed) => return Err(NotQueued::NoAddress),
+            Err(NoModerator::NoAddress(address)) => {
+                warn!(group, address, "no usable address of a moderator; see [[moderator]]");
+                return Err(NotQueued::NoAddress);
+            }
+        };
         let from = sender(&config);
         let text = match config.moderation.form {
             MailForm::Plain => form::plain(article, &to),

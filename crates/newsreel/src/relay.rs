@@ -103,7 +103,7 @@ impl Feed {
         self.offers.settle(&key);
         match self.site.spool.reserve(&[key]).next() {
             Some(Offer::Have) => append_standard(out, code::NOT_WANTED),
-            Some(Offer::InFlight) | None => append_standard(out, code::TRANSFER_LATER),
+            Some(Offer::InFlight | Offer::Pending) | None => append_standard(out, code::TRANSFER_LATER),
             Some(Offer::Wanted(reservation)) => {
                 self.ihave = Some(Announced { id: id.as_bytes().into(), _reservation: reservation });
                 append_standard(out, code::SEND_IT);
@@ -126,7 +126,9 @@ impl Feed {
         let trouble = self.settled(&receipt).await;
         match self.dispositions.first() {
             Some(Disposition::Accepted(_)) if trouble.is_none() => append_standard(out, code::TRANSFERRED),
-            Some(Disposition::Rejected(reject)) => append_reason(out, code::TRANSFER_REJECTED, reject),
+            Some(Disposition::Rejected(reject)) if trouble.is_none() || *reject != Reject::Duplicate => {
+                append_reason(out, code::TRANSFER_REJECTED, reject)
+            }
             _ => append_standard(out, code::TRANSFER_LATER),
         }
     }
@@ -137,10 +139,21 @@ impl Feed {
         self.site.filer.remember_too_large(announced, begun);
     }
 
-    /// The article that IHAVE announced was larger than may be.
-    pub fn receive_too_large(&mut self, out: &mut Vec<u8>) {
+    /// The article was larger than may be: the one of this TAKETHIS, or that IHAVE has announced.
+    pub fn too_large(&mut self, takethis: Option<&[u8]>, out: &mut Vec<u8>) {
+        match takethis {
+            Some(id) => append_refusal(out, echo(id), &self.reject_too_large()),
+            None => {
+                self.ihave = None;
+                append_reason(out, code::TRANSFER_REJECTED, &self.reject_too_large());
+            }
+        }
+    }
+
+    /// The article that IHAVE announced cannot be taken now.
+    pub fn receive_later(&mut self, why: &str, out: &mut Vec<u8>) {
         self.ihave = None;
-        append_reason(out, code::TRANSFER_REJECTED, &self.too_large());
+        append(out, code::TRANSFER_LATER, why);
     }
 
     /// Whether several feeds bring articles at the moment. Then larger batches cost less, and nothing is gained by answering
@@ -163,7 +176,9 @@ impl Feed {
                 Disposition::Accepted(_) if trouble.is_none() => {
                     append_bytes(out, code::TAKETHIS_ACCEPTED, id)
                 }
-                Disposition::Rejected(reject) => append_refusal(out, id, reject),
+                Disposition::Rejected(reject) if trouble.is_none() || *reject != Reject::Duplicate => {
+                    append_refusal(out, id, reject)
+                }
                 _ => {
                     append(out, code::UNAVAILABLE, "Cannot store articles now, try again later");
                     return Outlook::Trouble;
@@ -173,12 +188,7 @@ impl Feed {
         Outlook::Good
     }
 
-    /// A TAKETHIS article that was larger than may be.
-    pub fn take_too_large(&mut self, id: &[u8], out: &mut Vec<u8>) {
-        append_refusal(out, echo(id), &self.too_large());
-    }
-
-    fn too_large(&self) -> Reject {
+    fn reject_too_large(&self) -> Reject {
         Reject::TooLarge { bytes_max: self.site.config.load().site.article_bytes_max }
     }
 

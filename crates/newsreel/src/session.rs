@@ -16,6 +16,7 @@ mod output;
 mod pace;
 mod pool;
 mod renew;
+mod room;
 mod rounds;
 mod switch;
 mod transport;
@@ -100,8 +101,10 @@ impl Session {
         let view = client.view();
         let mut out = Output::new(Transport::Plain(socket), config.limits.write_timeout);
         out.set_flow(share.as_ref().and_then(Share::flow));
+        let mut input = Input::new();
+        input.read_ahead(client.may_feed());
         Self {
-            input: Input::new(),
+            input,
             out,
             reader: Reader::new(LocalSpool(site.spool.clone()), view),
             feed: None,
@@ -175,14 +178,8 @@ impl Session {
             return self.part(text).await;
         }
         loop {
-            if self.input.len() > 0 {
-                let waits = Instant::now();
-                let patience = self.client.config().limits.command_timeout;
-                let room = timeout(patience, self.input.make_room(&self.site.budget));
-                if room.await.is_err() {
-                    return self.part("Not enough memory, try again later").await;
-                }
-                self.pace.paused(waits.elapsed());
+            if self.input.is_full() {
+                self.make_room().await;
             }
             self.hover.wait(self.out.transport());
             let event = self.hear(&mut interrupts).await?;
@@ -190,6 +187,10 @@ impl Session {
             match event {
                 Event::Bytes => {}
                 Event::End => return Ok(()),
+                Event::GivenUp(why) => {
+                    self.give_up_article(why);
+                    continue;
+                }
                 Event::Late if self.site.is_stopping() => return self.part(STOPPING).await,
                 // A silent client is left without a word (RFC 3977 section 3.1).
                 Event::Late if self.pace.begun().is_none() => return self.linger().await,

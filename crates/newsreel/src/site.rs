@@ -88,7 +88,7 @@ impl Site {
             seats: Seats::default(),
             gate: Arc::new(Gate::new(&config.load())),
             limits: Arc::default(),
-            budget: Budget::new(config.load().site.article_bytes_max),
+            budget: Budget::default(),
             tls: ArcSwapOption::from(tls.map(Arc::new)),
             compressed: Compressed::default(),
             counters,

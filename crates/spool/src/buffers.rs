@@ -12,7 +12,7 @@ use crate::journal::{Row, VolumeRow};
 use crate::method::cnfs::{Cycbuff, Found};
 use crate::method::{Volume, VolumeTable};
 use crate::progress::Progress;
-use crate::recovery::{Paths, presence, secret_of, too_little};
+use crate::recovery::{Paths, marks, presence, secret_of, too_little};
 use crate::residents::{Residents, ResidentsState};
 use crate::space;
 use crate::spool::Spool;
@@ -319,6 +319,7 @@ impl Spool {
         if let Some(row) = row {
             writer.commit_now(row).map_err(|t| troubled(&t))?;
         }
+        marks::set(&*self.shared.disk, &self.shared.current.load(), &writer.buffers);
         // So that the next opening begins with the buffers as they are.
         self.wait_for_checkpoint(writer)?;
         let dir = &self.shared.config.dir;

@@ -700,6 +700,7 @@ impl Writer {
         self.rows += 1;
         self.journal.write().map_err(|e| self.sync.stop(trouble("write journal", &e)))?;
         self.journal.sync_set().sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
+        self.sync.wrote(0);
         Ok(())
     }
 

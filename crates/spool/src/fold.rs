@@ -419,11 +419,18 @@ impl Folds {
         }
     }
 
-    /// After a power cut: all groups go on behind what was promised.
+    /// After a power cut: the numbers of all groups continue after what was promised. That is the high mark from now on,
+    /// since readers may have seen any number up to it.
     pub fn power_lost(&mut self) {
-        for numbers in &mut self.numbers {
+        let table = self.shared.groups.snapshot();
+        for (id, numbers) in (0..).zip(&mut self.numbers) {
             numbers.assigned = numbers.assigned.max(numbers.promised());
+            if let Some(group) = table.get(GroupId(id)) {
+                let mut state = group.state();
+                state.high = state.high.max(numbers.assigned);
+            }
         }
+        self.shared.generation.fetch_add(1, Ordering::Release);
     }
 
     /// Applies one row of the journal (replay).

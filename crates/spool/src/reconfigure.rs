@@ -19,7 +19,7 @@ use crate::kept::KeptList;
 use crate::manager::Class;
 use crate::method::cnfs::Cycbuff;
 use crate::method::{MemoryVolume, Volume, VolumeTable};
-use crate::recovery::{Paths, indexes, secret_of, too_little, trees};
+use crate::recovery::{Paths, indexes, marks, secret_of, too_little, trees};
 use crate::residents::{Residents, ResidentsState};
 use crate::rules::{CLASSES_MAX, Rules};
 use crate::spool::Spool;
@@ -412,6 +412,7 @@ impl Prepared<'_> {
         if config.durability != old.durability {
             self.spool.sync.set_durability(config.durability);
         }
+        marks::set(&*shared.disk, &config, &config.buffers);
         shared.current.store(Arc::new(config));
     }
 }

@@ -45,6 +45,8 @@ pub enum Offer {
     Have,
     /// Somebody else was told to send it just now.
     InFlight,
+    /// It has come, but is not yet durable as `durability = "always"` promises: a power cut could still take it.
+    Pending,
 }
 
 /// An open spool.
@@ -122,10 +124,26 @@ impl Spool {
     /// Answers offers, one by one.
     pub fn reserve<'s>(&'s self, keys: &'s [Key]) -> impl Iterator<Item = Offer> + use<'s> {
         let answer = |(key, known): (&Key, bool)| match known {
+            true if self.is_pending(key) => Offer::Pending,
             true => Offer::Have,
             false => self.reservations.reserve(*key, RESERVATION_TTL).map_or(Offer::InFlight, Offer::Wanted),
         };
         keys.iter().zip(self.are_known(keys)).map(answer)
+    }
+
+    fn is_pending(&self, key: &Key) -> bool {
+        self.sync.durability() == Durability::Always && self.sync.is_pending(&self.shared, key)
+    }
+
+    /// Makes everything committed so far durable, if acknowledgements promise that (G1); blocks for a sync.
+    pub fn settle(&self) -> Result<(), Trouble> {
+        if self.is_durable(self.ticket()) {
+            return Ok(());
+        }
+        self.sync.sync_now(&self.shared).map_err(|e| {
+            let text = format!("a sync failed: {e}");
+            self.sync.stop(Trouble { kind: TroubleKind::Io, text })
+        })
     }
 
     /// Commits a batch; blocks for microseconds, or while the disk is slow. On `Err` the outcomes so far stand and the
@@ -150,13 +168,14 @@ impl Spool {
         writer.commit_packed(batch, packed, outcomes)
     }
 
-    /// As [`Spool::commit`], but `None` if another thread is committing, or articles may have to be compressed.
+    /// As [`Spool::commit`], but `None` if another thread is committing, a sync has to be waited for, or articles may have
+    /// to be compressed.
     pub fn try_commit(
         &self,
         batch: &[Entry<'_>],
         outcomes: &mut Vec<Outcome>,
     ) -> Option<Result<Ticket, Trouble>> {
-        if self.shared.packing.is_used() {
+        if self.shared.packing.is_used() || self.sync.must_wait() {
             return None;
         }
         Some(self.writer.try_lock()?.commit(batch, outcomes))

@@ -2,12 +2,17 @@
 //!
 //! Order of a sync: note how far the journal is written, sync the buffers, sync the journal; only then is that position
 //! durable. A failed sync stops accepting for good (the kernel may have dropped the pages): see [`SyncState::stop`].
+//!
+//! With `durability = "interval(T)"` what is not durable arrived within T: a sync begins early enough to end by then, as
+//! far as the last one can tell, and where the disk is slower the writer waits for it (`lateness.rs`).
 
 use crate::checkpoint::Taken;
 use crate::config::Durability;
 use crate::error::{Trouble, TroubleKind};
 use crate::fold::Shared;
 use crate::journal::SyncSet;
+use crate::key::Key;
+use crate::lateness::Ages;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::fmt;
 use std::io;
@@ -22,8 +27,6 @@ const UNSYNCED_BYTES_SOFT: u64 = 64 << 20;
 pub(crate) const UNSYNCED_BYTES_MAX: u64 = 2 << 30;
 /// With `durability = "process"` a sync happens this often.
 const PROCESS_INTERVAL: Duration = Duration::from_secs(5);
-/// Shortest interval between two syncs by time.
-const INTERVAL_MIN: Duration = Duration::from_millis(1);
 /// After a full disk, time between two tries.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -43,6 +46,8 @@ struct Wanted {
     sync: bool,
     stop: bool,
     checkpoint: Option<Handover>,
+    /// When the next sync by time begins.
+    due: Option<Instant>,
 }
 
 /// What writer, sessions and the syncing thread share.
@@ -53,7 +58,10 @@ pub(crate) struct SyncState {
     wake: Condvar,
     room: Condvar,
     durable: AtomicU64,
+    /// History records below this number are of rows that are durable.
+    durable_records: AtomicU64,
     unsynced: AtomicU64,
+    ages: Ages,
     checkpointing: AtomicBool,
     /// Held during a sync: two at once would both count the same bytes as synced.
     syncing: Mutex<()>,
@@ -78,7 +86,9 @@ impl SyncState {
             wake: Condvar::new(),
             room: Condvar::new(),
             durable,
+            durable_records: AtomicU64::new(0),
             unsynced: AtomicU64::new(0),
+            ages: Ages::new(),
             checkpointing: AtomicBool::new(false),
             syncing: Mutex::default(),
             stopped: AtomicBool::new(false),
@@ -102,6 +112,17 @@ impl SyncState {
     /// Journal position up to which rows and their articles are durable.
     pub fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
+    }
+
+    /// Whether history learnt a Message-ID from a row that is not durable.
+    pub fn is_pending(&self, shared: &Shared, key: &Key) -> bool {
+        shared.history.is_known_since(key, self.durable_records.load(Ordering::Acquire))
+    }
+
+    /// Everything was synced while opening.
+    pub fn all_durable(&self, shared: &Shared) {
+        self.durable.store(self.journal.synced(), Ordering::Release);
+        self.durable_records.store(shared.history.next_record(), Ordering::Release);
     }
 
     /// Journal position up to which rows are written.
@@ -151,10 +172,20 @@ impl SyncState {
         true
     }
 
-    /// Called by the writer after it wrote `bytes` into buffers.
+    /// Called by the writer after it wrote rows, and `bytes` into buffers.
     pub fn wrote(&self, bytes: u64) {
+        let durability = self.durability();
+        if self.ages.wrote() {
+            let delay = match durability {
+                Durability::Interval(limit) => self.ages.delay(limit),
+                Durability::Process | Durability::Always => PROCESS_INTERVAL,
+            };
+            let mut wanted = self.wanted.lock();
+            wanted.due = Some(Instant::now() + delay);
+            self.wake.notify_one();
+        }
         let unsynced = self.unsynced.fetch_add(bytes, Ordering::AcqRel) + bytes;
-        if self.durability() == Durability::Always || unsynced >= UNSYNCED_BYTES_SOFT {
+        if durability == Durability::Always || unsynced >= UNSYNCED_BYTES_SOFT {
             self.ask();
         }
     }
@@ -168,17 +199,24 @@ impl SyncState {
         }
     }
 
-    /// Waits while too much is unsynced.
+    /// Whether so much is unsynced, or some of it for so long, that nothing more may be written before a sync.
+    pub fn must_wait(&self) -> bool {
+        let is_late = match self.durability() {
+            Durability::Interval(limit) => self.ages.is_late(limit),
+            Durability::Process | Durability::Always => false,
+        };
+        is_late || self.unsynced.load(Ordering::Acquire) >= UNSYNCED_BYTES_MAX
+    }
+
+    /// Waits while [`SyncState::must_wait`].
     pub fn wait_for_room(&self) {
-        if self.unsynced.load(Ordering::Acquire) < UNSYNCED_BYTES_MAX {
+        if !self.must_wait() {
             return;
         }
         let mut wanted = self.wanted.lock();
         wanted.sync = true;
         self.wake.notify_one();
-        while self.unsynced.load(Ordering::Acquire) >= UNSYNCED_BYTES_MAX
-            && !self.stopped.load(Ordering::Acquire)
-        {
+        while self.must_wait() && !self.stopped.load(Ordering::Acquire) {
             self.room.wait_for(&mut wanted, Duration::from_millis(100));
         }
     }
@@ -207,15 +245,23 @@ impl SyncState {
     /// Syncs buffers and journal now, in the calling thread.
     pub fn sync_now(&self, shared: &Shared) -> io::Result<()> {
         let one_at_a_time = self.syncing.lock();
+        let begun = self.ages.begin();
+        // Whatever is published by now is of rows that are written by now.
+        let records = shared.history.next_record();
         let upto = self.journal.written();
         let bytes = self.unsynced.load(Ordering::Acquire);
-        if upto > self.durable() {
+        let worked = upto > self.durable();
+        if worked {
             shared.volumes.load().all().iter().try_for_each(|v| v.sync())?;
             self.journal.sync()?;
             self.durable.fetch_max(upto, Ordering::AcqRel);
         }
+        self.ages.end(begun, worked);
+        self.durable_records.fetch_max(records, Ordering::AcqRel);
         self.unsynced.fetch_sub(bytes, Ordering::AcqRel);
         drop(one_at_a_time);
+        // Not between the writer's look and its waiting.
+        drop(self.wanted.lock());
         self.room.notify_all();
         self.tell();
         Ok(())
@@ -250,19 +296,18 @@ impl SyncState {
     /// The syncing thread's loop.
     pub fn run(&self, shared: &Shared) {
         loop {
-            let interval = match self.durability() {
-                Durability::Interval(interval) => interval.max(INTERVAL_MIN),
-                Durability::Process | Durability::Always => PROCESS_INTERVAL,
-            };
             let (checkpoint, stop) = {
                 let mut wanted = self.wanted.lock();
-                let deadline = Instant::now() + interval;
                 while !wanted.sync && !wanted.stop && wanted.checkpoint.is_none() {
-                    if self.wake.wait_until(&mut wanted, deadline).timed_out() {
+                    let Some(due) = wanted.due else {
+                        self.wake.wait(&mut wanted);
+                        continue;
+                    };
+                    if self.wake.wait_until(&mut wanted, due).timed_out() {
                         break;
                     }
                 }
-                wanted.sync = false;
+                (wanted.sync, wanted.due) = (false, None);
                 (wanted.checkpoint.take(), wanted.stop)
             };
             let broken = self.trouble().is_some_and(|t| t.kind == TroubleKind::Io);

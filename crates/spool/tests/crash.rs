@@ -54,8 +54,12 @@ impl Told {
         }
     }
 
-    /// Numbers shown may be missing after a power cut, but never name another article.
+    /// Numbers shown may be missing after a power cut, but never name another article, and high marks never fall.
     fn check_names(&self, spool: &Spool) {
+        for group in spool.groups().iter() {
+            let (shown, now) = (self.high.get(&*group.name).copied().unwrap_or(0), group.marks().high);
+            assert!(now >= shown, "{}: the high mark fell from {shown} to {now}", group.name);
+        }
         for (group, number, id) in agree(spool) {
             if let Some(old) = self.named.get(&(group.clone(), number)) {
                 assert_eq!(*old, id, "{group}:{number} names another article now");
@@ -199,6 +203,38 @@ fn power_cut_that_loses_all_unsynced_keeps_what_was_acknowledged() {
 #[test]
 fn power_cut_without_syncs_tears_nothing_and_uses_no_number_twice() {
     crash_everywhere(Durability::Process, CrashKind::Power, every());
+}
+
+/// The machine runs on, but the disk was away: its boot id is no proof that anything unsynced is still there.
+#[test]
+fn remounted_at_every_step_uses_no_number_twice() {
+    crash_everywhere(Durability::Process, CrashKind::Remount, every());
+}
+
+/// What a start after a kill shows, and refuses as known, has reached the disk: a power cut right after it takes none of it.
+#[test]
+fn what_is_known_after_a_kill_outlives_a_power_cut() {
+    let config = test_config(Durability::Always);
+    let mut known = 0;
+    crashed_at(
+        (0..steps(Durability::Always)).step_by(5 * every() as usize),
+        CrashKind::Kill,
+        |sim, told| run(sim, &config, told),
+        |image, told: &Told, what| {
+            let disk: Arc<dyn Disk> = Arc::new(image.clone());
+            let (spool, recovery) = Spool::open(disk, config.clone(), &()).unwrap();
+            assert!(told.named.is_empty() || !recovery.power_lost, "{what}: {recovery}");
+            let named = agree(&spool);
+            for kind in [CrashKind::Lost, CrashKind::Power, CrashKind::Remount] {
+                let disk: Arc<dyn Disk> = Arc::new(image.image_after(kind, 1).unwrap());
+                let (after, recovery) = Spool::open(disk, config.clone(), &()).unwrap();
+                assert_eq!(agree(&after), named, "{what}, then {kind:?}: {recovery}");
+                told.check_names(&after);
+                known += named.len();
+            }
+        },
+    );
+    assert!(known > 0);
 }
 
 /// G7: a call that fails stops accepting with a clear trouble, and corrupts nothing.

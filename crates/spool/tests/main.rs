@@ -5,6 +5,7 @@ mod buffers;
 mod compress;
 mod crash;
 mod damage;
+mod durability;
 mod figure4;
 mod floors;
 mod journal_loss;

@@ -82,7 +82,7 @@ pub fn crashed_at<Told: Default>(
     steps: impl Iterator<Item = u64>,
     kind: CrashKind,
     run: impl Fn(&SimDisk, &mut Told) -> Result<(), String>,
-    check: impl Fn(SimDisk, &Told, &str),
+    mut check: impl FnMut(SimDisk, &Told, &str),
 ) -> u64 {
     let mut tried = 0;
     for step in steps {

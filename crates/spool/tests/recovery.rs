@@ -106,7 +106,8 @@ fn groups_are_known_without_the_journal() {
     let group = spool.group(spool.group_id(b"test.g1").unwrap()).unwrap();
     assert_eq!((group.flag(), group.description()), (Flag::Moderated, "two words".to_owned()));
     let marks = spool.marks(spool.group_id(b"test.empty").unwrap()).unwrap();
-    assert_eq!((marks.high, marks.count), (500, 0));
+    // What the lost rows gave out nobody knows; readers may have seen it.
+    assert!(marks.high >= 500 && marks.count == 0, "{marks:?}");
     assert_eq!(spool.group_id(b"test.g2"), None);
     add_groups(&spool, 3);
     assert!(spool.marks(spool.group_id(b"test.g2").unwrap()).unwrap().high >= high);

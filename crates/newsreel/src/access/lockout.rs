@@ -89,7 +89,7 @@ pub(super) struct Locked {
 }
 
 /// The address as it is counted: of IPv6 the /64 network, which is one customer's.
-fn counted(address: IpAddr) -> IpAddr {
+pub(crate) fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6) & (u128::MAX << 64))),
         v4 => v4,
@@ -238,7 +238,8 @@ mod tests {
         let failures = |secs| lockout.failed(here, b"x", now + Duration::from_secs(secs)).failures;
         // Three in ten seconds are free: one fades every 3.3 s.
         assert_eq!([failures(0), failures(1), failures(4), failures(8), failures(12)], [1, 2, 2, 2, 2]);
-        assert_eq!([failures(13), failures(14)], [2, 3]);
+        // The third of them locks out for two seconds, in which nothing fades.
+        assert_eq!([failures(13), failures(14)], [3, 4]);
     }
 
     #[test]

@@ -16,4 +16,5 @@ mod scram;
 pub(crate) mod users;
 
 pub(crate) use gate::{Caller, Denial, Gate};
+pub(crate) use lockout::counted;
 pub(crate) use users::User;

@@ -7,6 +7,7 @@ use super::table::{Side, grouped, table};
 use super::{Failure, complain, groups_file, init, reach, say, say_json};
 use crate::config::Config;
 use crate::control_socket::protocol::{GroupEntry, GroupRow, Reply, Request};
+use crate::moderation;
 
 pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
     let config = at.load()?;
@@ -19,12 +20,8 @@ pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
                 high: 0,
                 ..GroupEntry::default()
             };
-            change(
-                &config,
-                &Request::GroupAdd { groups: names.into_iter().map(entry).collect() },
-                "added",
-                true,
-            )
+            let groups = names.into_iter().map(entry).collect();
+            change(&config, &Request::GroupAdd { groups }, "added", true)
         }
         GroupCommand::Set { name, flag, description } => {
             change(&config, &Request::GroupSet { name, flag, description }, "changed", true)
@@ -52,6 +49,16 @@ pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
     }
 }
 
+/// Says which moderated groups of the site have no moderator.
+pub(super) fn advise_on_moderators(config: &Config) -> Result<(), Failure> {
+    let rows = rows(config, None)?;
+    let moderated = rows.iter().filter(|group| group.flag == "m").map(|group| group.name.as_str());
+    if let Some(advice) = moderation::advice(config, moderated) {
+        complain(format_args!("newsreel: {advice}"));
+    }
+    Ok(())
+}
+
 /// Carries out a change and tells each group's fate, or with `each` off only failures and the count.
 fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<(), Failure> {
     let (mut changed_count, mut same_count) = (0, 0);
@@ -70,6 +77,16 @@ fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<
         _ => {}
     })?;
     said?;
+    let moderated: Vec<&str> = match request {
+        Request::GroupAdd { groups } => {
+            groups.iter().filter(|group| group.flag == "m").map(|group| group.name.as_str()).collect()
+        }
+        Request::GroupSet { name, flag: Some(flag), .. } if flag == "m" => vec![name],
+        _ => Vec::new(),
+    };
+    if let Some(advice) = moderation::advice(config, moderated.into_iter()) {
+        complain(format_args!("newsreel: {advice}"));
+    }
     if !each {
         let (changed, same) = (grouped(changed_count), grouped(same_count));
         say(format_args!("{changed} groups {done}, {same} were there already"))?;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 
 use super::args::{CONFIG_FILE_NAME, InitOptions};
-use super::{Failure, complain, groups_file, reach, say, starter_lists};
+use super::{Failure, complain, group, groups_file, reach, say, starter_lists};
 use crate::config::{self, Cidr, Config, Durability, units, write};
 use crate::control_socket::protocol::{GroupEntry, Reply, Request};
 use crate::inject::Secret;
@@ -35,6 +35,15 @@ const DURABILITY: Durability = Durability::Interval(Duration::from_millis(100));
 /// Default of `remember_days`, when articles are not taken that old anyway.
 const REMEMBER_DAYS: u32 = 11;
 
+/// What the configuration says of moderators.
+const ABOUT_MODERATORS: &str = r#"
+# Posts to moderated groups are mailed to their moderators; without one they are refused.
+# [[moderator]]
+# groups = "local.*"
+# address = "moderator@example.org"
+# [moderation]
+# default_address = "%s@moderators.isc.org"   # for the moderated groups of Usenet
+"#;
 /// Groups that every site has: what control messages and articles without a carried group are filed in.
 const SYSTEM_GROUPS: &str = "\
 control n Control messages
@@ -43,7 +52,7 @@ junk n Articles without a carried group
 ";
 /// Groups to begin with, when none are named.
 const STARTER_GROUPS: &str = "\
-local.announce m Announcements of this site (moderated)
+local.announce y Announcements of this site
 local.general y Talk
 local.test y For trying things out
 ";
@@ -53,6 +62,9 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
     let file = config.file.display();
     if let Some(text) = config.identity_advice() {
         complain(format_args!("newsreel: {text}"));
+    }
+    if options.groups.is_some() {
+        group::advise_on_moderators(&config)?;
     }
     if is_new {
         return say(format_args!("made {file}\nserve it with: newsreel serve --config {file}"));
@@ -346,6 +358,7 @@ fn config_text(options: &InitOptions) -> String {
              # [[peer]]\n# name = \"news.example.net\"\n# addresses = [\"198.51.100.7\"]\n# accept = \"*,!local.*\"\n",
         );
     }
+    text.push_str(ABOUT_MODERATORS);
     // On this machine whoever posts may also be the moderator.
     let approve = if readers.iter().all(|reader| is_loopback(reader)) { "approve = \"*\"\n" } else { "" };
     text.push_str(&format!(

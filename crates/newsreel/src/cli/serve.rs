@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
-use spool::{Spool, SpoolError};
+use spool::{Flag, Spool, SpoolError};
 
 use super::{Failure, init, listeners, reach, say};
 use crate::config::edit::{self, Change};
@@ -48,6 +48,11 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
         tracing::warn!(
             "unknown_groups is \"junk\", but there is no group junk; make it with: newsreel group add junk"
         );
+    }
+    let table = spool.groups();
+    let moderated = table.iter().filter(|group| group.flag() == Flag::Moderated);
+    if let Some(advice) = crate::moderation::advice(config, moderated.map(|group| &*group.name)) {
+        tracing::warn!("{advice}");
     }
     let listeners = Listeners {
         plain: listeners::bind(&config.site.listen, "listen")?,

@@ -57,6 +57,10 @@ pub(super) struct LimitsDraft {
     pub(super) idle_timeout: At<Duration>,
     pub(super) command_timeout: At<Duration>,
     pub(super) write_timeout: At<Duration>,
+    pub(super) receive_bytes_from_peers_max: At<u64>,
+    pub(super) receive_bytes_from_posters_max: At<u64>,
+    pub(super) receive_bytes_per_address_max: At<u64>,
+    pub(super) receive_bytes_per_user_max: At<u64>,
 }
 
 #[derive(Debug)]
@@ -249,6 +253,10 @@ impl LimitsDraft {
             idle_timeout: self.idle_timeout.value?,
             command_timeout: self.command_timeout.value?,
             write_timeout: self.write_timeout.value?,
+            receive_bytes_from_peers_max: self.receive_bytes_from_peers_max.value?,
+            receive_bytes_from_posters_max: self.receive_bytes_from_posters_max.value?,
+            receive_bytes_per_address_max: self.receive_bytes_per_address_max.value?,
+            receive_bytes_per_user_max: self.receive_bytes_per_user_max.value?,
         })
     }
 }

@@ -198,7 +198,8 @@ const SPOOL_AND_PEERS: &[Key] = &[
         absent: Absent::Value("\"interval(100ms)\""),
         doc: "When an article counts as stored and is acknowledged. \"process\": once the operating system has it, so \
               that it survives the end of the process; \"interval(TIME)\": the same, and a power cut takes at most what \
-              arrived within TIME; \"always\": once the disk has it (all who wait share one sync).",
+              arrived within TIME: while a slower disk catches up, nothing more is accepted; \"always\": once the disk has \
+              it (all who wait share one sync).",
         example: "durability = \"always\"",
     },
     Key {
@@ -352,6 +353,43 @@ const SPOOL_AND_PEERS: &[Key] = &[
         absent: Absent::Value("\"2 min\""),
         doc: "A client that takes nothing of its answer for so long is disconnected.",
         example: "write_timeout = \"30 s\"",
+    },
+    Key {
+        section: "limits",
+        name: "receive_bytes_from_peers_max",
+        kind: Kind::Size,
+        absent: Absent::Value("\"128 MiB\""),
+        doc: "Memory for articles of more than 16 KiB that peers are sending, besides 64 MiB for reading ahead. An article \
+              takes it as it arrives. When it is used up the others wait; an article that comes more slowly than 32 KiB/s \
+              is given up for them, the slowest first, and its sender is asked to try again later. There is always room \
+              for one article of site.article_bytes_max, whatever this and the next three keys say.",
+        example: "receive_bytes_from_peers_max = \"1 GiB\"",
+    },
+    Key {
+        section: "limits",
+        name: "receive_bytes_from_posters_max",
+        kind: Kind::Size,
+        absent: Absent::Value("\"64 MiB\""),
+        doc: "The same for articles that are being posted, whoever posts them. What peers send does not count, so that \
+              posters cannot hold up a feed.",
+        example: "receive_bytes_from_posters_max = \"256 MiB\"",
+    },
+    Key {
+        section: "limits",
+        name: "receive_bytes_per_address_max",
+        kind: Kind::Size,
+        absent: Absent::Value("\"16 MiB\""),
+        doc: "How much of it the posts from one address may take, of IPv6 from one /64 network. Only clients that have not \
+              logged in count. Clients of a reverse proxy share its address: raise this where one stands in front.",
+        example: "receive_bytes_per_address_max = \"64 MiB\"",
+    },
+    Key {
+        section: "limits",
+        name: "receive_bytes_per_user_max",
+        kind: Kind::Size,
+        absent: Absent::Value("\"16 MiB\""),
+        doc: "How much of it the posts of one user may take, whatever addresses they come from.",
+        example: "receive_bytes_per_user_max = \"32 MiB\"",
     },
     Key {
         section: "buffer",

@@ -137,6 +137,14 @@ pub struct Limits {
     pub command_timeout: Duration,
     /// A client that takes none of its answer for so long is disconnected.
     pub write_timeout: Duration,
+    /// Memory for articles that are arriving from peers, in bytes; room for one of the largest there is always.
+    pub receive_bytes_from_peers_max: u64,
+    /// The same for articles that are being posted.
+    pub receive_bytes_from_posters_max: u64,
+    /// The same for posts from one address, of IPv6 one /64 network, of clients that have not logged in.
+    pub receive_bytes_per_address_max: u64,
+    /// The same for posts of one user.
+    pub receive_bytes_per_user_max: u64,
 }
 
 /// `[[buffer]]`: a cyclic buffer (CNFS: cycbuff).

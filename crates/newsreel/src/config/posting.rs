@@ -93,8 +93,8 @@ pub struct Moderation {
     pub sender: Option<String>,
     /// Form of the mails.
     pub form: MailForm,
-    /// Template for groups without a `[[moderator]]`.
-    pub default_address: String,
+    /// Template for groups without a `[[moderator]]`; `None`: they have no moderator.
+    pub default_address: Option<String>,
     /// Mails that may wait.
     pub queue_max: usize,
     /// Time to the second try.
@@ -170,7 +170,7 @@ pub(super) struct ModerationDraft {
     sendmail: At<String>,
     sender: At<Option<String>>,
     form: At<MailForm>,
-    default_address: At<String>,
+    default_address: At<Option<String>>,
     queue_max: At<u64>,
     retry_first: At<Duration>,
     retry_longest: At<Duration>,
@@ -217,7 +217,7 @@ impl Reader {
             sendmail: self.get(entry, "sendmail", values::text),
             sender: self.opt(entry, "sender", values::text),
             form: self.get(entry, "form", values::choice),
-            default_address: self.get(entry, "default_address", values::moderator_address),
+            default_address: self.opt(entry, "default_address", values::moderator_address),
             queue_max: self.get(entry, "queue_max", values::integer),
             retry_first: self.get(entry, "retry_first", values::span),
             retry_longest: self.get(entry, "retry_longest", values::span),
@@ -342,9 +342,9 @@ pub(super) fn moderation_lines(moderation: &Moderation) -> Lines {
     optional(&mut lines, "smtp", smtp.as_deref(), quoted);
     lines.push(("sendmail", quoted(sendmail)));
     optional(&mut lines, "sender", sender.as_deref(), quoted);
+    lines.extend([("form", quoted(form.word()))]);
+    optional(&mut lines, "default_address", default_address.as_deref(), quoted);
     lines.extend([
-        ("form", quoted(form.word())),
-        ("default_address", quoted(default_address)),
         ("queue_max", queue_max.to_string()),
         ("retry_first", span(*retry_first)),
         ("retry_longest", span(*retry_longest)),

@@ -304,6 +304,10 @@ impl Reader {
             idle_timeout: self.get(entry, "idle_timeout", values::span),
             command_timeout: self.get(entry, "command_timeout", values::span),
             write_timeout: self.get(entry, "write_timeout", values::span),
+            receive_bytes_from_peers_max: self.get(entry, "receive_bytes_from_peers_max", values::size),
+            receive_bytes_from_posters_max: self.get(entry, "receive_bytes_from_posters_max", values::size),
+            receive_bytes_per_address_max: self.get(entry, "receive_bytes_per_address_max", values::size),
+            receive_bytes_per_user_max: self.get(entry, "receive_bytes_per_user_max", values::size),
         }
     }
 

@@ -128,6 +128,7 @@ article_bytes_max = "64 KiB"
 [moderation]
 smtp = "127.0.0.1:25"
 sender = "news@example.org"
+default_address = "%s@moderators.example.org"
 
 [[moderator]]
 groups = "local.*"

@@ -160,14 +160,27 @@ fn tls_lines(tls: &Tls) -> Lines {
 }
 
 fn limits_lines(limits: &Limits) -> Lines {
-    let Limits { connections_max, connections_per_address_max, idle_timeout, command_timeout, write_timeout } =
-        limits;
+    let Limits {
+        connections_max,
+        connections_per_address_max,
+        idle_timeout,
+        command_timeout,
+        write_timeout,
+        receive_bytes_from_peers_max,
+        receive_bytes_from_posters_max,
+        receive_bytes_per_address_max,
+        receive_bytes_per_user_max,
+    } = limits;
     vec![
         ("connections_max", connections_max.to_string()),
         ("connections_per_address_max", connections_per_address_max.to_string()),
         ("idle_timeout", span(*idle_timeout)),
         ("command_timeout", span(*command_timeout)),
         ("write_timeout", span(*write_timeout)),
+        ("receive_bytes_from_peers_max", size(*receive_bytes_from_peers_max)),
+        ("receive_bytes_from_posters_max", size(*receive_bytes_from_posters_max)),
+        ("receive_bytes_per_address_max", size(*receive_bytes_per_address_max)),
+        ("receive_bytes_per_user_max", size(*receive_bytes_per_user_max)),
     ]
 }
 

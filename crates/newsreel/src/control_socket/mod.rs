@@ -169,6 +169,10 @@ fn file_articles(site: &Site, requests: &mut impl Read, replies: &mut impl Write
     let mut ok = true;
     loop {
         if !next_frame(requests, &mut wire)? {
+            if let Err(trouble) = site.spool.settle() {
+                say(replies, &Reply::Error(trouble.to_string()))?;
+                return Ok(false);
+            }
             return Ok(ok);
         }
         let (disposition, reason) = site.filer.file(&wire);

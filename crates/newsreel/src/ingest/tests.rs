@@ -183,9 +183,9 @@ fn offline_filing_tells_why() {
         format!("{disposition:?} {reason}")
     };
     assert_eq!(file(wire("<1@x>", "misc.test", "")), "Accepted ");
-    assert_eq!(file(wire("<1@x>", "misc.test", "")), "Rejected duplicate");
-    assert_eq!(file(wire("nonsense", "misc.test", "")), "Rejected bad Message-ID");
-    assert_eq!(file("a: b\r\n".into()), "Rejected no blank line after headers");
+    assert_eq!(file(wire("<1@x>", "misc.test", "")), "Duplicate duplicate");
+    assert_eq!(file(wire("nonsense", "misc.test", "")), "Malformed bad Message-ID");
+    assert_eq!(file("a: b\r\n".into()), "Malformed no blank line after headers");
     assert_eq!(file(wire("<2@x>", "no.such", "")), "Rejected no group carried here");
 }
 

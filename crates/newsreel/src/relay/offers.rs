@@ -26,7 +26,7 @@ impl Offers {
             Offer::Have => code::CHECK_NOT_WANTED,
             // Who asks again for what it was told to send is told so again.
             Offer::InFlight if self.waiting.contains_key(&key) => code::CHECK_SEND,
-            Offer::InFlight => code::CHECK_LATER,
+            Offer::InFlight | Offer::Pending => code::CHECK_LATER,
             Offer::Wanted(reservation) => {
                 self.keep(key, reservation);
                 code::CHECK_SEND

@@ -67,11 +67,11 @@ impl View {
         &self.config.site.lists
     }
 
-    /// Groups and the submission addresses of their moderators; the first match counts, the last one is for all others.
+    /// Groups and the submission addresses of their moderators; the first match counts, the default one comes last.
     pub fn moderators(&self) -> impl Iterator<Item = (&str, &str)> {
         let named = self.config.moderators.iter();
         let named = named.map(|moderator| (moderator.groups.as_str(), moderator.address.as_str()));
-        named.chain([("*", self.config.moderation.default_address.as_str())])
+        named.chain(self.config.moderation.default_address.as_deref().map(|address| ("*", address)))
     }
 
     fn groups(&self) -> Option<&Groups> {

@@ -1,66 +1,126 @@
-//! How much memory all receive buffers together may take.
+//! How much memory receive buffers may take beyond a session's first [`BUFFER_BYTES`](super::pool::BUFFER_BYTES).
 //!
-//! Two kinds of room beyond a session's first [`BUFFER_BYTES`](super::pool::BUFFER_BYTES). *Read-ahead* makes feeds
-//! fast; who gets none goes on with the small buffer. *Large* room is for an article that fits nothing smaller; it is
-//! taken once, for the largest article there may be, and waited for. Since nobody who holds large room waits for more,
-//! sessions cannot block each other for ever.
+//! *Read-ahead* makes feeds fast; a peer that gets none continues with the small buffer. A [`Place`] is room for an article
+//! that fits nothing smaller. It grows with its article, so that memory is held only for what has been sent, and is charged
+//! to whoever sends; the [`ledger`] says what happens when an account is full. Called by `Input` and the session's loop.
+//! Why: decision 29.
 
+mod ledger;
+
+pub(super) use ledger::{Account, Charge, NoRoom};
+
+use ledger::{Ledger, Shared, Word};
+use parking_lot::Mutex;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 /// A session's buffer with read-ahead, in bytes.
 pub(super) const READ_AHEAD_BYTES: usize = 512 << 10;
 /// Memory for read-ahead in all, in bytes.
 const READ_AHEAD_TOTAL_BYTES_MAX: usize = 64 << 20;
-/// Memory for large articles in all, in bytes, unless four of the largest take more.
-const LARGE_TOTAL_BYTES_MAX: usize = 128 << 20;
-/// Sessions that may receive a large article at once, at least.
-const LARGE_SESSIONS_MIN: usize = 4;
+/// How often whoever waits for room looks whether a holder has become slow.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The memory for receive buffers.
 #[derive(Debug)]
 pub(crate) struct Budget {
     read_ahead: Arc<Semaphore>,
-    large: Arc<Semaphore>,
-    large_bytes: usize,
+    ledger: Arc<Mutex<Ledger>>,
 }
 
-/// Room in the budget; given back when dropped.
+/// Room beyond the small buffer; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) enum Room {
+    ReadAhead { _permit: OwnedSemaphorePermit },
+    Article(Place),
+}
+
+/// Room for an article that is arriving; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    ledger: Arc<Mutex<Ledger>>,
+    id: u64,
     bytes: usize,
-    _permit: OwnedSemaphorePermit,
+    shared: Arc<Shared>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            read_ahead: Arc::new(Semaphore::new(READ_AHEAD_TOTAL_BYTES_MAX / READ_AHEAD_BYTES)),
+            ledger: Arc::default(),
+        }
+    }
+}
+
+impl Budget {
+    /// Room for read-ahead, if there is some.
+    pub(super) fn read_ahead(&self) -> Option<Room> {
+        self.read_ahead.clone().try_acquire_owned().ok().map(|permit| Room::ReadAhead { _permit: permit })
+    }
+
+    /// A place, of no size yet, for an article that began at `since`.
+    pub(super) fn place(&self, charges: Box<[Charge]>, since: Instant) -> Place {
+        let shared = Arc::<Shared>::default();
+        let id = self.ledger.lock().enter(charges, since, shared.clone());
+        Place { ledger: self.ledger.clone(), id, bytes: 0, shared }
+    }
 }
 
 impl Room {
     /// How large the buffer may be.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        match self {
+            Self::ReadAhead { .. } => READ_AHEAD_BYTES,
+            Self::Article(place) => place.bytes,
+        }
     }
 }
 
-impl Budget {
-    /// A budget for articles of at most `article_bytes_max`.
-    pub fn new(article_bytes_max: u64) -> Self {
-        // A command line and the end of the article come on top.
-        let large_bytes = usize::try_from(article_bytes_max).unwrap_or(usize::MAX / 2).saturating_add(4096);
-        let large_sessions = (LARGE_TOTAL_BYTES_MAX / large_bytes).max(LARGE_SESSIONS_MIN);
-        Self {
-            read_ahead: Arc::new(Semaphore::new(READ_AHEAD_TOTAL_BYTES_MAX / READ_AHEAD_BYTES)),
-            large: Arc::new(Semaphore::new(large_sessions)),
-            large_bytes: large_bytes.max(READ_AHEAD_BYTES),
+impl Place {
+    /// Makes it so large; may wait, or learn that the article must be given up.
+    pub async fn grow(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        if !self.ledger.lock().want(self.id, bytes, Instant::now()) {
+            loop {
+                match timeout(LOOK_INTERVAL, poll_fn(|cx| self.shared.signal.poll(cx))).await {
+                    Ok(Word::Granted) => break,
+                    Ok(Word::GiveUp(why)) => return Err(why),
+                    Err(_) => self.ledger.lock().look(self.id, Instant::now()),
+                }
+            }
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// So many bytes of the article are there.
+    pub fn arrived(&self, bytes: usize) {
+        self.shared.arrived.store(bytes, Ordering::Relaxed);
+    }
+
+    /// From now on it is for another article, of which so many bytes are there.
+    pub fn restart(&self, bytes: usize) {
+        self.arrived(bytes);
+        self.ledger.lock().restart(self.id, Instant::now());
+    }
+
+    /// Resolves when the article must be given up.
+    pub fn poll_given_up(&self, cx: &Context<'_>) -> Poll<NoRoom> {
+        match self.shared.signal.poll(cx) {
+            Poll::Ready(Word::GiveUp(why)) => Poll::Ready(why),
+            // A grant that came too late for whoever waited for it.
+            Poll::Ready(Word::Granted) | Poll::Pending => Poll::Pending,
         }
     }
+}
 
-    /// Room for read-ahead, if there is some.
-    pub(super) fn read_ahead(&self) -> Option<Room> {
-        let permit = self.read_ahead.clone().try_acquire_owned().ok()?;
-        Some(Room { bytes: READ_AHEAD_BYTES, _permit: permit })
-    }
-
-    /// Room for the largest article; waits for it. `None` never comes while the server runs.
-    pub(super) async fn large(&self) -> Option<Room> {
-        let permit = self.large.clone().acquire_owned().await.ok()?;
-        Some(Room { bytes: self.large_bytes, _permit: permit })
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.ledger.lock().leave(self.id, Instant::now());
     }
 }

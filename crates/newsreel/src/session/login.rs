@@ -220,6 +220,7 @@ impl Session {
         self.share = client.share(&self.site.limits)?;
         self.out.set_flow(self.share.as_ref().and_then(crate::access::limits::Share::flow));
         self.client = client;
+        self.input.read_ahead(self.client.may_feed());
         Ok(())
     }
 }

@@ -38,6 +38,7 @@ impl Session {
         self.out.set_write_timeout(config.limits.write_timeout);
         self.pace.set_limits(&config.limits);
         self.reader.look_with(client.view()).await;
+        self.input.read_ahead(client.may_feed());
         self.client = client;
         Ok(())
     }

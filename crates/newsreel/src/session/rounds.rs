@@ -4,12 +4,14 @@
 //! answered together; any other command ends such a batch first, so that answers keep the order of commands. An article that is not whole stays in the buffer
 //! with its command line, and its end is searched for from where the search stopped. Called once per round by the session.
 
+use super::budget::NoRoom;
 use super::dispatch::Verdict;
 use super::login::SASL_LINE_BYTES_MAX;
 use super::{Flow, Session};
 use crate::ingest::Incoming;
 use crate::inject;
 use crate::relay::Outlook;
+use crate::site::add;
 use memchr::memchr;
 use netnews::nntp::command::{self, Command};
 use netnews::nntp::response::{append, append_standard, code};
@@ -45,8 +47,17 @@ pub(super) enum Expecting {
         /// Where in it to go on looking for its end.
         resume_from: usize,
     },
-    /// The rest of an article that is too large or not wanted.
-    ArticleEnd { way: Way, id: Box<[u8]> },
+    /// The rest of an article that is not kept.
+    ArticleEnd { way: Way, id: Box<[u8]>, why: Skipped },
+}
+
+/// Why an article is not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Skipped {
+    TooLarge,
+    /// The client may not send it.
+    NotPermitted,
+    NoRoom(NoRoom),
 }
 
 /// Which command brings an article.
@@ -214,6 +225,9 @@ impl Session {
         let wire = buffer.get(at + head..).unwrap_or_default();
         let (article_len, next) = match find_end(wire, resume_from) {
             End::Found { article_len, next } => (article_len, next),
+            End::More { .. } if way == Way::Takethis && !self.client.may_stream() => {
+                return Ok(Step::To(self.skip_article(buffer, (way, at, head), Skipped::NotPermitted)));
+            }
             End::More { resume_from } if wire.len() as u64 <= self.client.config().site.article_bytes_max => {
                 self.expecting = Expecting::Article { way, head, resume_from };
                 return Ok(Step::More(at));
@@ -225,8 +239,7 @@ impl Session {
                 {
                     feed.begun_too_large(id, wire);
                 }
-                self.expecting = Expecting::ArticleEnd { way, id: id.into() };
-                return Ok(Step::To(buffer.len().saturating_sub(END_OVERLAP_BYTES)));
+                return Ok(Step::To(self.skip_article(buffer, (way, at, head), Skipped::TooLarge)));
             }
         };
         self.expecting = Expecting::Command;
@@ -259,6 +272,18 @@ impl Session {
         Ok(Step::To(next))
     }
 
+    /// From here on the article whose command line is at `at` is thrown away; up to where it is done with.
+    pub(super) fn skip_article(
+        &mut self,
+        buffer: &[u8],
+        (way, at, head): (Way, usize, usize),
+        why: Skipped,
+    ) -> usize {
+        let id = takethis_id(buffer, at, head).into();
+        self.expecting = Expecting::ArticleEnd { way, id, why };
+        buffer.len().saturating_sub(END_OVERLAP_BYTES).max(at)
+    }
+
     /// The rest of an article that is thrown away.
     fn article_end(&mut self, buffer: &[u8], at: usize) -> Step {
         // From 1: what is left at 0 is the middle of a line.
@@ -267,13 +292,32 @@ impl Session {
             End::Found { next, .. } => at + next,
         };
         let expecting = std::mem::replace(&mut self.expecting, Expecting::Command);
-        let Expecting::ArticleEnd { way, id } = expecting else { return Step::To(next) };
-        let may_stream = self.client.may_stream();
-        match (way, self.feed()) {
-            (Way::Post, _) => inject::post_too_large(&self.site, self.out.text()),
-            (Way::Takethis, Some((feed, out))) if may_stream => feed.take_too_large(&id, out.text()),
-            (Way::Ihave, Some((feed, out))) => feed.receive_too_large(out.text()),
-            _ => append_standard(self.out.text(), code::NOT_PERMITTED),
+        let Expecting::ArticleEnd { way, id, why } = expecting else { return Step::To(next) };
+        if matches!(why, Skipped::NoRoom(_)) {
+            add(&self.site.counters.try_later, 1);
+        }
+        match (why, way) {
+            (Skipped::TooLarge, Way::Post) => inject::post_too_large(&self.site, self.out.text()),
+            (Skipped::NoRoom(why), Way::Post) => append(self.out.text(), code::POSTING_FAILED, why.0),
+            (Skipped::TooLarge, _) => {
+                if let Some((feed, out)) = self.feed() {
+                    feed.too_large((way == Way::Takethis).then_some(&id), out.text());
+                }
+            }
+            (Skipped::NoRoom(why), Way::Ihave) => {
+                if let Some((feed, out)) = self.feed() {
+                    feed.receive_later(why.0, out.text());
+                }
+            }
+            // There is no other answer to TAKETHIS that asks for a second try (RFC 4644 section 2.5.2).
+            (Skipped::NoRoom(why), Way::Takethis) => {
+                append(self.out.text(), code::UNAVAILABLE, why.0);
+                return Step::Close;
+            }
+            (Skipped::NotPermitted, _) => {
+                let (code, text) = self.client.no_feed();
+                append(self.out.text(), code, text);
+            }
         }
         Step::To(next)
     }

@@ -130,9 +130,10 @@ fn what_this_user_may_not_do() {
     let site = Broken::new();
     fs::set_permissions(site.home.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(site.dir(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(site.dir().join("newsreel.toml"), fs::Permissions::from_mode(0o644)).unwrap();
     refuses(
         &check_as_nobody(&site, &site.text),
-        &["site cannot be written to: Permission denied", "text0.cyc"],
+        &["site cannot be written to: Permission denied", "cannot read journal in "],
     );
     let first = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap();
     if first.trim().parse::<u16>().unwrap() > 1 {

@@ -1,6 +1,6 @@
 //! A client that sends octets and reads lines; every read has a time limit.
 
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::{self, AddressFamily, SocketType};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -15,10 +15,18 @@ pub struct Client {
 
 impl Client {
     pub fn connect(address: SocketAddr) -> Self {
-        Self::over(TcpStream::connect(address).unwrap())
+        Self::of(TcpStream::connect(address).unwrap())
     }
 
-    fn over(stream: TcpStream) -> Self {
+    /// From this address of ours, past the greeting.
+    pub fn greeted_from(host: [u8; 4], address: SocketAddr) -> Self {
+        let mut client = Self::connect_from(host.into(), address);
+        let greeting = client.line();
+        assert!(greeting.starts_with("200 "), "{greeting}");
+        client
+    }
+
+    fn of(stream: TcpStream) -> Self {
         stream.set_read_timeout(Some(ANSWER_TIMEOUT)).unwrap();
         stream.set_write_timeout(Some(ANSWER_TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -27,10 +35,10 @@ impl Client {
 
     /// A connection from another address of this machine.
     pub fn connect_from(from: IpAddr, to: SocketAddr) -> Self {
-        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        rustix::net::bind(&socket, &SocketAddr::new(from, 0)).unwrap();
-        rustix::net::connect(&socket, &to).unwrap();
-        Self::over(TcpStream::from(socket))
+        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        net::bind(&socket, &SocketAddr::new(from, 0)).unwrap();
+        net::connect(&socket, &to).unwrap();
+        Self::of(TcpStream::from(socket))
     }
 
     pub fn greeted(address: SocketAddr) -> Self {
@@ -69,6 +77,14 @@ impl Client {
         }
         assert!(line.ends_with(b"\r\n"), "{line:?}");
         Some(line[..line.len() - 2].iter().map(|&b| b as char).collect())
+    }
+
+    /// No answer comes for so long. An answer that is only slow passes too.
+    pub fn answers_nothing_for(&mut self, time: Duration) {
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let answer = self.lines.fill_buf().map(<[u8]>::to_vec);
+        self.stream.set_read_timeout(Some(ANSWER_TIMEOUT)).unwrap();
+        assert!(answer.is_err(), "{answer:?}");
     }
 
     /// Sends a command line and gives the first line of the answer.

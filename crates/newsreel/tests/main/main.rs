@@ -24,6 +24,7 @@ mod link;
 mod lists;
 mod making;
 mod many;
+mod memory;
 mod moderation;
 mod modes;
 

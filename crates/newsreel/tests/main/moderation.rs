@@ -1,6 +1,7 @@
 //! Posts to moderated groups: mailed by SMTP or by a program, from a queue that outlives everything.
 
 use crate::client::ANSWER_TIMEOUT;
+use crate::operated::{Operated, complaints};
 use crate::posting::{headers, post, posted_id};
 use crate::running::Server;
 use std::io::{BufRead, BufReader, Write};
@@ -73,7 +74,9 @@ fn listener() -> (TcpListener, SocketAddr) {
 
 /// The test site with its mails going elsewhere.
 fn configured(text: &str, data: Option<&Path>, moderation: &str) -> String {
-    let text = text.replace("[moderation]\nsendmail = \"/bin/false %s\"\n", moderation);
+    let default = "default_address = \"%s@moderators.example\"\n";
+    let moderation = moderation.replacen("[moderation]\n", &format!("[moderation]\n{default}"), 1);
+    let text = text.replace(&format!("[moderation]\nsendmail = \"/bin/false %s\"\n{default}"), &moderation);
     let Some(data) = data else { return text };
     let data = format!("data = \"{}\"", data.display());
     let lines = text.lines().map(|line| if line.starts_with("data = ") { &data } else { line });
@@ -185,7 +188,7 @@ fn what_is_refused_for_good_is_put_aside_and_what_is_not_is_tried_again() {
         mail.text
     );
     assert!(mail.text.contains(&format!("\nMessage-ID: {id}\n")));
-    assert_eq!(mail.to, "RCPT TO:<local-moderated@moderators.isc.org>");
+    assert_eq!(mail.to, "RCPT TO:<local-moderated@moderators.example>");
 }
 
 #[test]
@@ -214,9 +217,72 @@ fn a_full_queue_refuses_and_a_program_takes_the_mail() {
     let text = std::fs::read_to_string(&got).unwrap();
     assert!(
         text.starts_with(
-            "-oi -- local-moderated@moderators.isc.org\nTo: local-moderated@moderators.isc.org\nFrom: "
+            "-oi -- local-moderated@moderators.example\nTo: local-moderated@moderators.example\nFrom: "
         ),
         "{text}"
     );
     assert!(text.contains(&format!("\nMessage-ID: {id}\n")) && text.ends_with("\n\n.body\n"), "{text}");
+}
+
+/// Nobody outside hears of a post unless the operator has named an address.
+#[test]
+fn a_fresh_site_mails_nobody() {
+    let site = Operated::new();
+    let groups = site.done(&["group", "list", "--json"]);
+    let groups: serde_json::Value = serde_json::from_str(&groups).unwrap();
+    assert!(groups.as_array().unwrap().iter().all(|group| group["flag"] != "m"), "{groups}");
+    let (program, got) = (site.home().join("sendmail"), site.home().join("got"));
+    std::fs::write(&program, format!("#!/bin/sh\necho \"$@\" >{0}.part; mv {0}.part {0}\n", got.display()))
+        .unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let moderation = |more: &str| format!("\n[moderation]\nsendmail = \"{} %s\"\n{more}", program.display());
+    site.edit(|text| text + &moderation(""));
+    let added = site.run(&["group", "add", "local.announce-m", "--flag", "m"]);
+    let advice = "the moderated group local.announce-m has no moderator, so posts are refused; ";
+    assert!(added.status.success() && complaints(&added).contains(advice), "{}", complaints(&added));
+    {
+        let mut serving = site.serve();
+        serving.logged(|line| line.contains(advice));
+        let mut client = serving.client();
+        for group in ["local.announce-m", "local.test,local.announce-m"] {
+            assert_eq!(
+                post(&mut client, &headers(group, ""), "one"),
+                "441 local.announce-m is moderated, and the address of its moderator is not known here"
+            );
+        }
+        assert!(post(&mut client, &headers("local.announce", ""), "one").starts_with("240 Article received"));
+        assert!(client.ask("LIST MODERATORS").starts_with("215 "));
+        assert_eq!(client.block(), Vec::<String>::new());
+    }
+    assert!(!site.dir().join("moderation").exists() && !got.exists());
+    // Once an address is named, mail goes there.
+    site.edit(|text| text + "default_address = \"%s@moderators.example\"\n");
+    assert_eq!(complaints(&site.run(&["group", "add", "local.other-m", "--flag", "m"])), "");
+    let serving = site.serve();
+    let mut client = serving.client();
+    assert!(
+        post(&mut client, &headers("local.announce-m", ""), "one").starts_with("240 Mailed to the moderator")
+    );
+    wait_until("the program got it", || got.exists());
+    assert_eq!(std::fs::read_to_string(&got).unwrap(), "local-announce-m@moderators.example\n");
+}
+
+/// The groups that `init` is told of may be moderated elsewhere: who moderates them is for the operator to say.
+#[test]
+fn groups_that_init_is_told_of_have_moderators_when_somebody_names_them() {
+    let site = Operated::unmade();
+    let groups = site.home().join("groups");
+    std::fs::write(&groups, "comp.a m\ncomp.b m\ncomp.c y\n").unwrap();
+    let options =
+        ["init", "--listen", "127.0.0.1:0", "--buffer", "1 MiB", "--groups", groups.to_str().unwrap()];
+    let made = site.run(&options);
+    assert!(made.status.success());
+    let told = complaints(&made);
+    assert!(
+        told.contains("2 moderated groups, such as comp.a, have no moderator, so posts are refused"),
+        "{told}"
+    );
+    site.edit(|text| text + "\n[[moderator]]\ngroups = \"comp.*\"\naddress = \"me@site.example\"\n");
+    let checked = site.run(&["check"]);
+    assert!(!(String::from_utf8_lossy(&checked.stdout) + &*complaints(&checked)).contains("no moderator"));
 }

@@ -57,6 +57,7 @@ connections_per_address_max = 12000
 
 [moderation]
 sendmail = "/bin/false %s"
+default_address = "%s@moderators.example"
 
 [[buffer]]
 name = "text0"

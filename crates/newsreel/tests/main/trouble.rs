@@ -4,6 +4,7 @@ use crate::client::article;
 use crate::running::Server;
 use spool::{CrashKind, SimDisk};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn takethis(id: &str) -> String {
     format!("TAKETHIS {id}\r\n{}", article(id, "misc.test", "b"))
@@ -37,14 +38,17 @@ fn a_full_disk_is_try_later_for_everyone() {
     assert_eq!(reader.block().last().unwrap(), "b");
 }
 
+/// The site's configuration, with its data in `dir`, and durability "always".
+fn always(text: &str, dir: &std::path::Path) -> String {
+    let data = format!("data = \"{}\"", dir.display());
+    let lines = text.lines().map(|line| if line.starts_with("data = ") { &data } else { line });
+    lines.collect::<Vec<_>>().join("\n").replace("\"process\"", "\"always\"")
+}
+
 #[test]
 fn with_durability_always_answers_come_after_the_sync() {
     let dir = tempfile::TempDir::new().unwrap();
-    let configured = |text: String| {
-        let data = format!("data = \"{}\"", dir.path().display());
-        let lines = text.lines().map(|line| if line.starts_with("data = ") { &data } else { line });
-        lines.collect::<Vec<_>>().join("\n").replace("\"process\"", "\"always\"")
-    };
+    let configured = |text: String| always(&text, dir.path());
     let disk = SimDisk::new();
     let server = Server::start_on(Arc::new(disk.clone()), configured);
     let mut feed = server.client();
@@ -63,4 +67,31 @@ fn with_durability_always_answers_come_after_the_sync() {
     for i in 1..=20 {
         assert_eq!(reader.ask(&format!("STAT <a{i}@x.example>")), format!("223 0 <a{i}@x.example>"));
     }
+}
+
+/// A peer that is told "I have it" never sends the article again, so that must hold after a power cut too.
+#[test]
+fn with_durability_always_nothing_is_had_before_the_sync() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let disk = SimDisk::new();
+    let server = Server::start_on(Arc::new(disk.clone()), |text| always(&text, dir.path()));
+    let (mut first, mut second, mut third) = (server.client(), server.client(), server.client());
+    let id = "<w1@x.example>";
+    disk.hold_syncs(true);
+    first.send(takethis(id));
+    let began = Instant::now();
+    // Readers see it before that.
+    while !second.ask(&format!("STAT {id}")).starts_with("223 ") {
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
+    assert_eq!(second.ask(&format!("CHECK {id}")), format!("431 {id}"));
+    assert!(second.ask(&format!("IHAVE {id}")).starts_with("436 "));
+    third.send(takethis(id));
+    first.answers_nothing_for(Duration::from_millis(200));
+    third.answers_nothing_for(Duration::from_millis(200));
+    disk.hold_syncs(false);
+    assert_eq!(first.line(), format!("239 {id}"));
+    assert!(third.line().starts_with(&format!("439 {id}")));
+    assert_eq!(second.ask(&format!("CHECK {id}")), format!("438 {id}"));
+    assert!(second.ask(&format!("IHAVE {id}")).starts_with("435 "));
 }

@@ -1,4 +1,4 @@
-//! Shared mappings as slices of atomics: the only `unsafe` of this crate.
+//! Shared mappings as slices of atomics, and an inode's write hint: the only `unsafe` of this crate.
 //!
 //! Called by [`super::real`] for files and by [`super::sim`] for plain memory. Invariants: a mapping never
 //! reaches past the end of its file at the time it is made, and no module cuts a file that it has mapped (a
@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicU64;
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -55,6 +56,32 @@ impl Mapping for SharedMap {
         // exist: `new` checked the length, and the spool's lock keeps the file from being cut by another
         // newsreel.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr().cast::<AtomicU64>(), self.words) }
+    }
+}
+
+/// fcntl(2): asks for an inode's write hint. Neither libc nor rustix has a name for it.
+const F_GET_RW_HINT: libc::c_int = 1035;
+/// fcntl(2): sets an inode's write hint.
+const F_SET_RW_HINT: libc::c_int = 1036;
+
+/// The write hint of a file's or directory's inode; 0 if none has been set since its file system was mounted.
+#[allow(unsafe_code)]
+pub(super) fn write_hint(file: &File) -> io::Result<u64> {
+    let mut hint = 0_u64;
+    // SAFETY: the descriptor is open, and the kernel writes the 8 bytes of `hint`, which outlives the call.
+    match unsafe { libc::fcntl(file.as_raw_fd(), F_GET_RW_HINT, &raw mut hint) } {
+        0 => Ok(hint),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Sets the write hint of a file's or directory's inode. The kernel keeps it in memory alone.
+#[allow(unsafe_code)]
+pub(super) fn set_write_hint(file: &File, hint: u64) -> io::Result<()> {
+    // SAFETY: the descriptor is open, and the kernel reads the 8 bytes of `hint`, which outlives the call.
+    match unsafe { libc::fcntl(file.as_raw_fd(), F_SET_RW_HINT, &raw const hint) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

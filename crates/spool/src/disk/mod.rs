@@ -75,8 +75,13 @@ pub trait Disk: Send + Sync + Debug {
     /// The file system that `path` is on or would be made on: that of the nearest directory that exists. A
     /// block device is one of its own, without end: what does not fit is refused when it is reserved.
     fn file_system(&self, path: &Path) -> io::Result<FileSystem>;
-    /// Changes at each boot of the machine: as long as it is the same, the page cache has survived.
+    /// Changes at each boot of the machine.
     fn boot_id(&self) -> [u8; 16];
+    /// Marks a file or directory in the machine's memory alone. The mark outlives this process, and is lost with what
+    /// was written and not synced: when the machine goes down, and when the file system is unmounted.
+    fn mark(&self, path: &Path) -> io::Result<()>;
+    /// Whether it still has its mark; where it is lost, bytes that were not synced may be lost too.
+    fn is_marked(&self, path: &Path) -> io::Result<bool>;
     /// Takes an exclusive lock that lives as long as the returned value; `WouldBlock` if somebody holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fsync, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
-use super::map::SharedMap;
+use super::map::{SharedMap, set_write_hint, write_hint};
 use super::{Disk, DiskFile, FileSystem, Mapping, Open};
 
 /// Slices the kernel takes in one pwritev (UIO_MAXIOV).
@@ -24,6 +24,10 @@ const ZERO_CHUNK_BYTES: usize = 1 << 20;
 const FILE_MODE: u32 = 0o640;
 const PRIVATE_FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o750;
+/// The mark: an inode's write hint, set to "no particular lifetime" (`RWH_WRITE_LIFE_NONE`), which changes nothing else. It
+/// "persists until either it is explicitly modified or the underlying filesystem is unmounted" (fcntl(2)), whatever mount
+/// namespaces the processes are in. An inode that the kernel drops from memory loses it; by then its bytes are written.
+const MARK: u64 = 1;
 /// Where Linux tells the boot id.
 const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
@@ -196,6 +200,18 @@ impl Disk for RealDisk {
         self.boot_id
     }
 
+    fn mark(&self, path: &Path) -> io::Result<()> {
+        match is_device(path)? {
+            true => Ok(()),
+            false => set_write_hint(&File::open(path)?, MARK),
+        }
+    }
+
+    fn is_marked(&self, path: &Path) -> io::Result<bool> {
+        // What was written to a device is on it once its last user, here the spool, has closed it.
+        Ok(is_device(path)? || write_hint(&File::open(path)?)? == MARK)
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
@@ -217,6 +233,10 @@ fn here(dir: &Path) -> &Path {
 /// Makes one directory.
 fn make_dir(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(DIR_MODE).create(path)
+}
+
+fn is_device(path: &Path) -> io::Result<bool> {
+    Ok(fs::metadata(path)?.file_type().is_block_device())
 }
 
 /// The names of one kind in a directory, sorted.
@@ -560,6 +580,25 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap().trim(), std::process::id().to_string());
         drop(held);
         assert!(disk.lock(&path).is_ok());
+    }
+
+    #[test]
+    fn a_mark_stays_with_the_file_and_is_in_no_copy() {
+        let scratch = Scratch::new();
+        let disk = RealDisk::new();
+        for path in [scratch.path("d"), scratch.path("f")] {
+            assert_eq!(disk.is_marked(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        }
+        disk.create_dir(&scratch.path("d")).unwrap();
+        disk.open(&scratch.path("f"), Open::Create).unwrap();
+        for name in ["d", "f"] {
+            let path = scratch.path(name);
+            assert!(!disk.is_marked(&path).unwrap());
+            disk.mark(&path).unwrap();
+            assert!(disk.is_marked(&path).unwrap());
+        }
+        fs::copy(scratch.path("f"), scratch.path("copy")).unwrap();
+        assert!(!disk.is_marked(&scratch.path("copy")).unwrap());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::{Disk, DiskFile, FileSystem, Mapping, Open};
 use memory::{PAGE_BYTES, SimMapping};
@@ -42,12 +42,23 @@ pub enum CrashKind {
     Power,
     /// The power goes and nothing is there but what was synced.
     Lost,
+    /// The machine runs on, but the disk was away and its file systems are mounted again: as with `Power`, but the boot
+    /// id stays.
+    Remount,
 }
 
 /// A disk in memory. Clones are the same disk.
 #[derive(Clone)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
+    gate: Arc<Gate>,
+}
+
+/// Where syncs wait while they are held.
+#[derive(Default)]
+struct Gate {
+    held: Mutex<bool>,
+    opened: Condvar,
 }
 
 struct State {
@@ -58,6 +69,7 @@ struct State {
     next_id: NodeId,
     locked: BTreeSet<PathBuf>,
     locked_nodes: BTreeSet<NodeId>,
+    marked: BTreeSet<PathBuf>,
     failure: Option<Failure>,
     crash: Option<Crash>,
     image: Option<SimDisk>,
@@ -105,12 +117,13 @@ impl SimDisk {
             next_id,
             locked: BTreeSet::new(),
             locked_nodes: BTreeSet::new(),
+            marked: BTreeSet::new(),
             failure: None,
             crash: None,
             image: None,
             free_bytes: SIM_FREE_BYTES,
         };
-        Self { state: Arc::new(Mutex::new(state)) }
+        Self { state: Arc::new(Mutex::new(state)), gate: Arc::default() }
     }
 
     /// Number of steps so far, failed ones too.
@@ -149,6 +162,19 @@ impl SimDisk {
         let id = state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
         state.node(id)?.unreadable.push(bytes);
         Ok(())
+    }
+
+    /// With `true` every sync of a file's bytes waits, as on a disk that is slow, until this is called with `false`.
+    pub fn hold_syncs(&self, hold: bool) {
+        *self.gate.held.lock() = hold;
+        self.gate.opened.notify_all();
+    }
+
+    fn pass_gate(&self) {
+        let mut held = self.gate.held.lock();
+        while *held {
+            self.gate.opened.wait(&mut held);
+        }
     }
 
     /// True once the crash has happened.
@@ -225,6 +251,7 @@ impl State {
         let (boot, names) = match kind {
             CrashKind::Kill => (self.boot, self.names.clone()),
             CrashKind::Power => (self.boot + 1, self.names.after_power_cut(&mut random)),
+            CrashKind::Remount => (self.boot, self.names.after_power_cut(&mut random)),
             CrashKind::Lost => (self.boot + 1, self.names.as_synced()),
         };
         let mut nodes = BTreeMap::new();
@@ -232,12 +259,16 @@ impl State {
             let Some(node) = self.nodes.get(&id) else { continue };
             let node = match kind {
                 CrashKind::Kill => node.after_kill(),
-                CrashKind::Power => node.after_power_cut(&mut random),
+                CrashKind::Power | CrashKind::Remount => node.after_power_cut(&mut random),
                 CrashKind::Lost => node.as_synced(),
             };
             nodes.insert(id, node?);
         }
-        Ok(SimDisk::with(boot, names, nodes, self.next_id))
+        let disk = SimDisk::with(boot, names, nodes, self.next_id);
+        if kind == CrashKind::Kill {
+            disk.state.lock().marked.clone_from(&self.marked);
+        }
+        Ok(disk)
     }
 
     fn node(&mut self, id: NodeId) -> io::Result<&mut Node> {
@@ -304,7 +335,11 @@ impl Disk for SimDisk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.step(|state| state.names.remove(path), nothing)
+        let remove = |state: &mut State| {
+            state.marked.remove(path);
+            state.names.remove(path)
+        };
+        self.step(remove, nothing)
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -328,6 +363,7 @@ impl Disk for SimDisk {
     }
 
     fn sync_tree(&self, dir: &Path) -> io::Result<()> {
+        self.pass_gate();
         let sync = |state: &mut State| {
             for id in state.names.sync_tree(dir) {
                 state.node(id)?.sync();
@@ -360,6 +396,20 @@ impl Disk for SimDisk {
     fn file_system(&self, _path: &Path) -> io::Result<FileSystem> {
         let free_bytes = self.running()?.free_bytes;
         Ok(FileSystem { id: 0, dir: PathBuf::from("/"), free_bytes })
+    }
+
+    fn mark(&self, path: &Path) -> io::Result<()> {
+        self.is_marked(path)?;
+        self.state.lock().marked.insert(path.to_path_buf());
+        Ok(())
+    }
+
+    fn is_marked(&self, path: &Path) -> io::Result<bool> {
+        let state = self.running()?;
+        if state.names.get(path).is_none() && !state.names.is_dir(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(state.marked.contains(path))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
@@ -462,6 +512,7 @@ impl DiskFile for SimFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.disk.pass_gate();
         self.disk.step(
             |state| {
                 state.node(self.id)?.sync();

@@ -191,6 +191,12 @@ impl Reader<'_> {
     }
 }
 
+/// Removes the index files of a history: the next opening builds them again from the log.
+pub(super) fn remove_files(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    let names = disk.list(dir)?;
+    names.iter().filter(|n| n.starts_with(PREFIX)).try_for_each(|name| disk.remove(&dir.join(name)))
+}
+
 impl Growth {
     /// Takes over the index files of this boot. `None` if some shard is in none of them.
     pub fn load(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32) -> io::Result<Option<(Index, Self)>> {

@@ -130,6 +130,14 @@ impl History {
         })
     }
 
+    /// Removes the index of the history in `dir`, of which pages may be lost, so that [`History::open`] builds it again.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn remove_index(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+        index::remove_files(disk, dir)
+    }
+
     fn living(&self) -> Range<u64> {
         self.first_record.load(Ordering::Acquire)..self.next_record.load(Ordering::Acquire)
     }
@@ -145,6 +153,19 @@ impl History {
         touch(keys, &living, &mut index, |number| log.read(number));
         found
             .extend(keys.iter().map(|key| self.look_up(key, &living, &mut index, |number| log.read(number))));
+    }
+
+    /// The number of the record that will be written next.
+    pub fn next_record(&self) -> u64 {
+        self.next_record.load(Ordering::Acquire)
+    }
+
+    /// Whether a Message-ID has a record of this number or a later one.
+    pub fn is_known_since(&self, key: &Key, number: u64) -> bool {
+        let living = number..self.next_record();
+        !living.is_empty()
+            && self.look_up(key, &living, &mut self.index.reader(), |number| self.log.read(number))
+                != Found::None
     }
 
     fn look_up(

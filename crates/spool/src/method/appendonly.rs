@@ -52,6 +52,8 @@ pub(crate) struct AppendOnly {
     files: Mutex<BTreeMap<u64, State>>,
     /// A file was made or removed since the last sync.
     names_changed: AtomicBool,
+    /// What an earlier process wrote may not be synced.
+    inherited: AtomicBool,
     /// Held during a sync: who finds nothing to do must know that the sync before is through.
     syncing: Mutex<()>,
 }
@@ -80,6 +82,7 @@ impl AppendOnly {
             head: AtomicU64::new(head.unwrap_or(0)),
             files: Mutex::new(files),
             names_changed: AtomicBool::new(true),
+            inherited: AtomicBool::new(true),
             syncing: Mutex::default(),
         })
     }
@@ -316,6 +319,10 @@ impl Volume for AppendOnly {
 
     fn sync(&self) -> io::Result<()> {
         let _one_at_a_time = self.syncing.lock();
+        if self.inherited.swap(false, Ordering::AcqRel) {
+            let synced = self.disk.sync_tree(&self.dir);
+            synced.inspect_err(|_| self.inherited.store(true, Ordering::Release))?;
+        }
         let dirty: Vec<_> = {
             let mut files = self.files.lock();
             let dirty = files.iter_mut().filter(|(_, s)| s.dirty && s.file.is_some());

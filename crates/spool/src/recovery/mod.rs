@@ -3,11 +3,13 @@
 //! 1. Read the checkpoint; without a usable one and without the whole journal, rebuild from the buffers.
 //! 2. Look over the journal from the checkpoint on: where it ends, what is known to be durable, how the last run ended.
 //!    If rows are lost in its middle, rebuild from the buffers.
-//! 3. Replay. If the machine went down since, articles behind the last durable position are checked; rows of those that
-//!    are not whole are declared void. All other rows stand.
+//! 3. Replay. After any crash the articles after the last durable position are checked. Where the marks have survived
+//!    (`marks.rs`) all of them are whole; else, or should one not be, this counts as a power cut: rows of those that are not
+//!    whole are declared void. All other rows stand.
 //! 4. Buffers may hold bytes that no row speaks of; old articles damaged by them are given up, so that nothing names an
 //!    article that cannot be read.
 
+pub(crate) mod marks;
 mod parts;
 pub(crate) mod presence;
 mod replay;
@@ -23,7 +25,7 @@ use crate::disk::Disk;
 use crate::error::SpoolError;
 use crate::expire::Policy;
 use crate::fold::{Folds, Shared};
-use crate::history::OldLog;
+use crate::history::{History, OldLog};
 use crate::journal::{JournalReader, JournalWriter, Row};
 use crate::manager::Class;
 use crate::method::VolumeTable;
@@ -42,6 +44,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use suspects::give_up_damaged;
 
+/// Why what was not synced counts as lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Loss {
+    /// The machine went down.
+    Reboot,
+    /// The machine ran on, but this directory or buffer may have been away: its file system mounted again, its disk
+    /// attached again, or a copy put in its place.
+    Remount(PathBuf),
+    /// Articles that were written are not there.
+    Bytes,
+}
+
 /// What opening found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
@@ -49,8 +63,10 @@ pub struct Recovery {
     pub new: bool,
     /// The last run did not close it in order.
     pub crashed: bool,
-    /// The machine went down since the last run.
+    /// What the last run did not sync may be lost, as after a power cut.
     pub power_lost: bool,
+    /// Why, if so.
+    pub loss: Option<Loss>,
     /// Journal rows replayed.
     pub rows: u64,
     /// Articles whose rows were dropped because their bytes had not reached the disk.
@@ -72,12 +88,22 @@ impl fmt::Display for Recovery {
         if self.new {
             return f.write_str("new spool");
         }
-        let how = match (self.power_lost, self.crashed) {
-            (true, _) => "the machine went down",
-            (false, true) => "the last run was cut off",
-            (false, false) => "closed in order",
-        };
-        write!(f, "{how}; {} journal rows replayed", self.rows)?;
+        match (&self.loss, self.crashed) {
+            (Some(Loss::Reboot), _) => f.write_str("the machine went down")?,
+            (Some(Loss::Remount(path)), _) => {
+                write!(
+                    f,
+                    "the last run was cut off, and {} may have been mounted again since",
+                    path.display()
+                )?;
+            }
+            (Some(Loss::Bytes), _) => {
+                f.write_str("the last run was cut off, and bytes it wrote are missing")?
+            }
+            (None, true) => f.write_str("the last run was cut off")?,
+            (None, false) => f.write_str("closed in order")?,
+        }
+        write!(f, "; {} journal rows replayed", self.rows)?;
         if let Some(n) = self.rebuilt {
             write!(f, "; indexes rebuilt from the buffers, {n} articles")?;
         }
@@ -118,7 +144,7 @@ pub(crate) fn recover(
 ) -> Result<(Writer, Recovery), SpoolError> {
     let unmade = presence::absent(&*disk, &config);
     let mut new = false;
-    let opened = open(disk.clone(), &config, false, progress, &mut new);
+    let opened = open(&disk, &config, false, progress, &mut new);
     if opened.is_err() && new {
         presence::remove_made(&*disk, &config, &unmade);
     }
@@ -131,66 +157,90 @@ pub(crate) fn recover_from_buffers(
     config: SpoolConfig,
     progress: &dyn Progress,
 ) -> Result<(Writer, Recovery), SpoolError> {
-    open(disk, &config, true, progress, &mut false)
+    open(&disk, &config, true, progress, &mut false)
 }
 
 /// `new` tells, also after an error, whether the spool is new.
 fn open(
-    disk: Arc<dyn Disk>,
+    disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
     from_buffers: bool,
     progress: &dyn Progress,
     new: &mut bool,
 ) -> Result<(Writer, Recovery), SpoolError> {
+    let mut loss = marks::first_lost(&**disk, config).map(Loss::Remount);
+    loop {
+        if loss.is_some() {
+            let history = Paths::new(&config.dir).history;
+            History::remove_index(&**disk, &history).map_err(SpoolError::io("clear", history))?;
+        }
+        if let Some(opened) = try_to_open(disk, config, from_buffers, loss.as_ref(), progress, new)? {
+            return Ok(opened);
+        }
+        // Nothing durable has been changed yet, so it begins again as a start after a power cut does.
+        loss = Some(Loss::Bytes);
+    }
+}
+
+/// `None` if nothing was known to be lost, but something is.
+fn try_to_open(
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
+    from_buffers: bool,
+    loss: Option<&Loss>,
+    progress: &dyn Progress,
+    new: &mut bool,
+) -> Result<Option<(Writer, Recovery)>, SpoolError> {
     let paths = Paths::new(&config.dir);
     let io = |doing: &'static str| SpoolError::io(doing, paths.dir.clone());
     let mut recovery = Recovery::default();
     let journal_oldest =
-        JournalReader::open(&disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
-    let checkpoint = Checkpoint::read(&*disk, &paths.index);
-    let found = open_buffers(&*disk, config)?;
+        JournalReader::open(disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
+    let checkpoint = Checkpoint::read(&**disk, &paths.index);
+    let found = open_buffers(&**disk, config)?;
     let used = found.iter().flatten().any(|f| f.header.as_ref().is_some_and(|h| h.written > 2));
     recovery.lone_header = found.iter().flatten().any(|f| f.is_alone);
     recovery.lone_checkpoint = checkpoint.as_ref().is_some_and(|c| c.alone);
-    let used = used || !trees::headers(&*disk, config)?.is_empty();
+    let used = used || !trees::headers(&**disk, config)?.is_empty();
     recovery.new = checkpoint.is_none() && journal_oldest.is_none() && !used;
     *new = recovery.new;
-    must_be_there(&disk, config, &found, checkpoint.as_ref(), from_buffers, recovery.new)?;
-    space::check(&*disk, &space::of_opening(&*disk, config, &found, recovery.new))?;
+    must_be_there(disk, config, &found, checkpoint.as_ref(), from_buffers, recovery.new)?;
+    space::check(&**disk, &space::of_opening(&**disk, config, &found, recovery.new))?;
 
-    let source = Source { disk: &disk, config, found: &found, checkpoint: None, rebuild: None };
+    let source = Source { disk, config, found: &found, checkpoint: None, rebuild: None };
     // A checkpoint is of use only if the journal still has what follows it.
     let usable = |c: &&Checkpoint| !from_buffers && journal_oldest.is_some_and(|oldest| oldest <= c.position);
     if let Some(c) = checkpoint.as_ref().filter(usable) {
         // An index file may be missing or damaged: then it is as if there were no checkpoint.
         if let Some(folds) = parts::start(&Source { checkpoint: Some(c), ..source }, progress)? {
-            let survey = survey(&disk, &paths, c.position, &folds).map_err(io("read journal in"))?;
+            let survey =
+                survey(disk, &paths, c.position, &folds, loss.is_some()).map_err(io("read journal in"))?;
             if survey.is_whole(&folds) {
-                let at = Start { position: c.position, checkpoint_bytes: c.bytes, survey };
-                return go_on(folds, config.clone(), &paths, at, recovery, progress);
+                let at = Start { position: c.position, checkpoint_bytes: c.bytes, survey, loss };
+                return go_on(folds, config, &paths, at, recovery, progress);
             }
         }
     }
     let old = checkpoint.as_ref().map_or_else(OldLog::default, |c| {
-        OldLog::open(&*disk, &paths.history, config.history.segment_bits, c.history)
+        OldLog::open(&**disk, &paths.history, config.history.segment_bits, c.history)
     });
-    wipe_indexes(&*disk, &paths).map_err(io("clear indexes in"))?;
+    wipe_indexes(&**disk, &paths).map_err(io("clear indexes in"))?;
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
         let folds = fresh(&source, progress)?;
-        let survey = survey(&disk, &paths, 0, &folds).map_err(io("read journal in"))?;
+        let survey = survey(disk, &paths, 0, &folds, loss.is_some()).map_err(io("read journal in"))?;
         if recovery.new || survey.is_whole(&folds) && tells_all(&survey, &found) {
-            let at = Start { position: 0, checkpoint_bytes: 0, survey };
-            return go_on(folds, config.clone(), &paths, at, recovery, progress);
+            let at = Start { position: 0, checkpoint_bytes: 0, survey, loss };
+            return go_on(folds, config, &paths, at, recovery, progress);
         }
     }
-    let mut volumes = rebuild::volumes_told(&disk, &paths.journal).map_err(io("read journal in"))?;
+    let mut volumes = rebuild::volumes_told(disk, &paths.journal).map_err(io("read journal in"))?;
     volumes.extend(checkpoint.iter().flat_map(|c| c.volumes.iter().map(|(v, _)| v.clone())));
     let mut folds = fresh(&Source { rebuild: Some(&volumes), ..source }, progress)?;
     let (articles, position) =
         rebuild::from_buffers(&mut folds, &paths.journal, (checkpoint.as_ref(), &old), progress)?;
     recovery.rebuilt = Some(articles);
-    let survey = survey(&disk, &paths, position, &folds).map_err(io("read journal in"))?;
-    go_on(folds, config.clone(), &paths, Start { position, checkpoint_bytes: 0, survey }, recovery, progress)
+    let survey = survey(disk, &paths, position, &folds, loss.is_some()).map_err(io("read journal in"))?;
+    go_on(folds, config, &paths, Start { position, checkpoint_bytes: 0, survey, loss }, recovery, progress)
 }
 
 /// Folds of which nothing is known yet.
@@ -288,32 +338,39 @@ fn is_unfit(e: &io::Error) -> bool {
 }
 
 /// Where the replay begins.
-struct Start {
+struct Start<'a> {
     position: u64,
     /// Length of the checkpoint it begins at; 0 if there is none.
     checkpoint_bytes: u64,
     survey: Survey,
+    /// What is known to be lost though the machine ran on.
+    loss: Option<&'a Loss>,
 }
 
-/// Replays the journal and makes the writer.
+/// Replays the journal and makes the writer; `None` as [`try_to_open`].
 fn go_on(
     mut folds: Folds,
-    config: SpoolConfig,
+    config: &SpoolConfig,
     paths: &Paths,
-    at: Start,
+    at: Start<'_>,
     mut recovery: Recovery,
     progress: &dyn Progress,
-) -> Result<(Writer, Recovery), SpoolError> {
+) -> Result<Option<(Writer, Recovery)>, SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, paths.journal.clone());
     let shared = folds.shared.clone();
     let disk = shared.disk.clone();
     let boot_id = disk.boot_id();
-    let Start { position: from, checkpoint_bytes, survey } = at;
+    let Start { position: from, checkpoint_bytes, survey, loss } = at;
     recovery.crashed = !recovery.new && !survey.closed;
     recovery.power_lost = recovery.crashed && survey.power_lost;
-    let check_from = if recovery.power_lost { survey.durable } else { u64::MAX };
+    let loss = if survey.rebooted { Some(&Loss::Reboot) } else { loss };
+    recovery.loss = loss.filter(|_| recovery.power_lost).cloned();
+    let check_from = if recovery.crashed { survey.durable } else { u64::MAX };
     let (end, torn) = replay(&mut folds, paths, from, &survey, check_from, &mut recovery, progress)
         .map_err(io("replay journal in"))?;
+    if !recovery.power_lost && !torn.is_empty() {
+        return Ok(None);
+    }
 
     let mut journal = JournalWriter::open(&disk, &paths.journal, end, config.journal_file_bytes)
         .map_err(io("open journal in"))?;
@@ -340,12 +397,12 @@ fn go_on(
         let now = crate::clock::unix_now();
         volumes.all().iter().try_for_each(|v| v.write_header(now)).map_err(io("write a header of"))?;
     }
-    if recovery.rebuilt.is_some() {
-        // What the buffers hold is durable from here on, and a journal with a gap is known as such.
+    if recovery.crashed || recovery.rebuilt.is_some() {
+        // What was found is durable before anybody is shown it, and a journal with a gap is known as such.
         volumes.all().iter().try_for_each(|v| v.sync()).map_err(io("sync the buffers of"))?;
         journal.push(&Row::Synced { upto: journal.end() });
     }
-    grow(&shared, &config)?;
+    grow(&shared, config)?;
     let volumes = shared.volumes.load();
     folds.boot_id = boot_id;
     folds.closed = false;
@@ -364,9 +421,11 @@ fn go_on(
     writer.policy = policy;
     writer.push_state();
     writer.journal.write().and_then(|()| writer.journal.sync_set().sync()).map_err(io("write journal in"))?;
+    writer.sync.all_durable(&shared);
+    marks::set(&*disk, config, &config.buffers);
     writer.rows = recovery.rows;
     writer.checkpointed = (from, checkpoint_bytes);
-    Ok((writer, recovery))
+    Ok(Some((writer, recovery)))
 }
 
 /// Gives buffers the room that the configuration says, where that has become more.

@@ -12,7 +12,7 @@ use crate::method::cnfs::record;
 use crate::progress::Progress;
 use crate::reading::Patience;
 use crate::rebuild::is_overwritten;
-use crate::token::MethodKind;
+use crate::token::{MethodKind, Token};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub(super) struct Survey {
     pub boot_id: [u8; 16],
     pub closed: bool,
     /// The last run was during another boot of the machine.
+    pub rebooted: bool,
+    /// What the last run did not sync may be lost.
     pub power_lost: bool,
     /// The journal reaches to where the survey began.
     pub reached: bool,
@@ -39,10 +41,19 @@ pub(super) struct Survey {
     pub heads: BTreeMap<u16, u64>,
     /// Positions of article rows that do not count.
     voids: HashSet<u64>,
+    /// Articles that were cancelled or are due: that their files are gone proves no loss.
+    withdrawn: HashSet<Token>,
 }
 
-/// Looks over the journal from `from` on; boot id and order of closing are the folds' if no row tells others.
-pub(super) fn survey(disk: &Arc<dyn Disk>, paths: &Paths, from: u64, folds: &Folds) -> io::Result<Survey> {
+/// Looks over the journal from `from` on; boot id and order of closing are the folds' if no row tells others. `lost`: what
+/// was not synced may be lost though the machine ran on.
+pub(super) fn survey(
+    disk: &Arc<dyn Disk>,
+    paths: &Paths,
+    from: u64,
+    folds: &Folds,
+    lost: bool,
+) -> io::Result<Survey> {
     let mut reader = JournalReader::open(disk, &paths.journal, Some(from))?;
     let mut survey =
         Survey { durable: from, boot_id: folds.boot_id, closed: folds.closed, ..Survey::default() };
@@ -51,7 +62,9 @@ pub(super) fn survey(disk: &Arc<dyn Disk>, paths: &Paths, from: u64, folds: &Fol
     }
     survey.end = reader.position();
     survey.reached = reader.is_open();
-    survey.power_lost = !survey.closed && survey.boot_id != disk.boot_id();
+    let remembers = |boot_id: &[u8; 16]| *boot_id == disk.boot_id() && !lost;
+    survey.rebooted = survey.boot_id != disk.boot_id();
+    survey.power_lost = !survey.closed && !remembers(&survey.boot_id);
     let hole = reader.row_follows()? || reader.successor_is_damaged()?;
     let mut later = Survey { rows: 0, ..survey.clone() };
     let mut follows = false;
@@ -63,8 +76,7 @@ pub(super) fn survey(disk: &Arc<dyn Disk>, paths: &Paths, from: u64, folds: &Fol
         }
     }
     // A power cut makes holes only in what was not durable yet.
-    survey.broken = follows
-        && (later.closed || later.boot_id == disk.boot_id() || later.durable > survey.end)
+    survey.broken = follows && (later.closed || remembers(&later.boot_id) || later.durable > survey.end)
         || hole && !survey.power_lost;
     Ok(survey)
 }
@@ -89,6 +101,9 @@ impl Survey {
             Some(Row::Void(positions)) => self.voids.extend(positions),
             Some(Row::Article(a)) => {
                 self.heads.insert(a.token.volume, a.token.place.saturating_add(a.stored_bytes));
+            }
+            Some(Row::Cancel { token, .. } | Row::Expire { token, gone: true, .. }) => {
+                self.withdrawn.insert(token);
             }
             Some(Row::Skip { volume, head }) => {
                 self.heads.insert(volume, head);
@@ -120,7 +135,11 @@ pub(super) fn replay(
         let Some(row) = Row::decode(payload) else { return Err(io::ErrorKind::InvalidData.into()) };
         match &row {
             Row::Article(a) if survey.voids.contains(&position) => folds.apply_void(a)?,
-            Row::Article(a) if position >= check_from && !is_whole(&folds.shared, a, &mut buf) => {
+            Row::Article(a)
+                if position >= check_from
+                    && (survey.power_lost || !survey.withdrawn.contains(&a.token))
+                    && !is_whole(&folds.shared, a, &mut buf) =>
+            {
                 folds.apply_void(a)?;
                 torn.push(position);
             }

@@ -2,7 +2,7 @@
 
 use super::Findings;
 use crate::config::{Config, Groups, UnknownGroups};
-use crate::moderation;
+use crate::moderation::{self, NoModerator};
 
 pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
     if groups.is_empty() {
@@ -10,12 +10,16 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
     }
     let carried = |name: &str| groups.iter().any(|(known, _)| known == name);
     for (name, _) in groups.iter().filter(|(_, flag)| flag == "m") {
-        if let Err(address) = moderation::usable_address(config, name) {
+        if let Err(NoModerator::NoAddress(address)) = moderation::moderator_address(config, name) {
             found.problem(format!(
                 "the moderated group {name} has no moderator who could be mailed (\"{address}\" is no \
                  address): posts to it are refused; add a [[moderator]]"
             ));
         }
+    }
+    let moderated = groups.iter().filter(|(_, flag)| flag == "m").map(|(name, _)| name.as_str());
+    if let Some(advice) = moderation::advice(config, moderated) {
+        found.warning(advice);
     }
     let matches = |groups_of: &Groups| groups.iter().any(|(name, _)| groups_of.matches(name.as_bytes()));
     let mut compare = |what: &str, at: usize, wildmat: Option<&Groups>| {

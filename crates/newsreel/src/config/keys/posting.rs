@@ -187,9 +187,11 @@ pub(super) const KEYS: &[Key] = &[
         section: "moderation",
         name: "default_address",
         kind: Kind::ModeratorAddress,
-        absent: Absent::Value("\"%s@moderators.isc.org\""),
-        doc: "The moderator of groups that no [[moderator]] names; %s is the group's name with dashes for dots.",
-        example: "default_address = \"moderators@example.org\"",
+        absent: Absent::Nothing,
+        doc: "The moderator of groups that no [[moderator]] names; %s is the group's name with dashes for dots. Without \
+              it, posts to such groups are refused: no post leaves this site for an address that nobody chose. INN has \
+              \"%s@moderators.isc.org\" as installed, which forwards for the moderated groups of Usenet.",
+        example: "default_address = \"%s@moderators.isc.org\"",
     },
     Key {
         section: "moderation",
