@@ -14,13 +14,14 @@ use crate::expire::Policy;
 use crate::fence::Fence;
 use crate::floor::Floors;
 use crate::fold::{Folds, Moment, Published};
-use crate::groups::GroupId;
+use crate::groups::{GroupId, GroupsFile, GroupsState};
 use crate::history::Found;
 use crate::journal::{ArticleRow, JournalWriter, Row, VolumeRow};
 use crate::key::Key;
 use crate::manager::Class;
 use crate::method::cnfs::record::{self, RecordHeader};
 use crate::packing::Packed;
+use crate::promise::JournalState;
 use crate::syncer::{Handover, SyncState};
 use crate::token::Token;
 use hashbrown::HashSet;
@@ -214,6 +215,7 @@ pub(crate) struct Writer {
     /// The buffers as the configuration says now.
     pub buffers: Vec<BufferConfig>,
     pub sync: Arc<SyncState>,
+    pub groups: Arc<GroupsFile>,
     /// Rows since the last checkpoint was taken.
     pub rows: u64,
     /// Journal position of the last checkpoint, and its length.
@@ -238,6 +240,8 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub fn new(folds: Folds, journal: JournalWriter, classes: Vec<Class>, sync: Arc<SyncState>) -> Self {
+        let groups = folds.shared.groups_file.clone();
+        journal.sync_set().put_groups(&groups);
         let synced_told = journal.end();
         let buffers = folds.shared.config.buffers.clone();
         let checkpointed = (journal.end(), 0);
@@ -248,6 +252,7 @@ impl Writer {
             classes,
             buffers,
             sync,
+            groups,
             rows: 0,
             checkpointed,
             synced_told,
@@ -383,8 +388,11 @@ impl Writer {
         if s.prepared.is_empty() {
             return Ok(());
         }
-        if !s.promises.is_empty() {
-            self.journal.push(&Row::Promise(std::mem::take(&mut s.promises)));
+        if !s.promises.is_empty()
+            && let Err(e) = self.promise(std::mem::take(&mut s.promises))
+        {
+            self.take_back(moment, s);
+            return Err(trouble("write groups file", &e));
         }
         let durable = self.sync.durable();
         self.fence.follow(durable, self.journal.end(), moment.volumes);
@@ -599,13 +607,15 @@ impl Writer {
 
     fn give_numbers(&mut self, f: &Filing<'_>, s: &mut Scratch) -> Range<usize> {
         let start = s.numbers.len();
-        let (synced, end) = (self.journal.sync_set().synced(), self.journal.pushed_end());
+        let set = self.journal.sync_set();
+        let journal =
+            JournalState { synced: set.synced(), syncs: set.syncs(), end: self.journal.pushed_end() };
         for (at, group) in f.groups.iter().enumerate() {
             let Some(numbers) = self.folds.numbers.get_mut(group.0 as usize) else { continue };
             if let Some(number) = f.numbers.get(at).filter(|number| **number > 0) {
                 numbers.assigned = number - 1;
             }
-            let given = numbers.next(synced, end);
+            let given = numbers.next(journal);
             if let Some(upto) = given.promise {
                 s.promises.push((*group, upto));
             }
@@ -679,7 +689,9 @@ impl Writer {
         let dead_journals = self.journal.files_before(taken.position.saturating_sub(keep))?;
         self.checkpointed = (taken.position, taken.bytes());
         self.rows = 0;
-        self.sync.hand_over(Handover { taken, dead_journals, forget_before });
+        self.groups.begin();
+        let groups = (self.groups.clone(), self.groups_state());
+        self.sync.hand_over(Handover { taken, groups, dead_journals, forget_before });
         Ok(())
     }
 
@@ -702,6 +714,38 @@ impl Writer {
         self.journal.sync_set().sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
         self.sync.wrote(0);
         Ok(())
+    }
+
+    /// Promises numbers in the groups file and in the journal's next rows.
+    fn promise(&mut self, promises: Vec<(GroupId, u64)>) -> io::Result<()> {
+        let row = Row::Promise(promises);
+        self.groups.add(std::slice::from_ref(&row))?;
+        self.journal.push(&row);
+        Ok(())
+    }
+
+    /// Commits rows of groups, durably. The caller has asked [`Writer::accepting`].
+    pub fn commit_groups(&mut self, rows: &[Row<'_>]) -> Result<(), Trouble> {
+        self.groups.add(rows).map_err(|e| self.sync.stop(trouble("write groups file", &e)))?;
+        rows.iter().for_each(|row| self.journal.push(row));
+        self.write_now()
+    }
+
+    /// All groups as they are now, for the groups file.
+    fn groups_state(&self) -> GroupsState {
+        let folds = &self.folds;
+        let retired = folds.retired.iter();
+        let removed = retired.map(|(name, high)| Row::GroupRemoved { name: name.clone(), high: *high });
+        let table = folds.shared.groups.snapshot();
+        let groups = table.sorted().iter().map(|group| Row::Group(folds.group_row(group)));
+        let synced = self.journal.sync_set().synced();
+        GroupsState::new(folds.numbers.len() as u32, synced, removed.chain(groups))
+    }
+
+    /// Writes one of the two copies of the groups file.
+    pub fn write_groups(&self) -> io::Result<()> {
+        self.groups.begin();
+        self.groups.write(&self.groups_state())
     }
 
     /// Promises of rows that were not written do not count.

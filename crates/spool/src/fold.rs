@@ -8,7 +8,7 @@
 use crate::clock::unix_now;
 use crate::config::SpoolConfig;
 use crate::disk::Disk;
-use crate::groups::{Group, GroupId, GroupNames, GroupTable, Groups, NewGroup};
+use crate::groups::{Group, GroupId, GroupNames, GroupTable, Groups, GroupsFile, NewGroup};
 use crate::history::{Found, History};
 use crate::journal::{ArticleRow, GroupRow, Row, VolumeRow};
 use crate::kept::{KeptEntry, KeptList};
@@ -42,6 +42,7 @@ pub(crate) struct Shared {
     pub disk: Arc<dyn Disk>,
     pub hasher: KeyHasher,
     pub groups: Groups,
+    pub groups_file: Arc<GroupsFile>,
     pub volumes: Volumes,
     pub history: History,
     pub packing: Arc<Packing>,

@@ -14,7 +14,7 @@ use crate::config::SpoolConfig;
 use crate::disk::Disk;
 use crate::error::SpoolError;
 use crate::fold::{Folds, Moment, Published, Shared};
-use crate::groups::{Flag, GroupId};
+use crate::groups::{Flag, GroupId, GroupsFound};
 use crate::history::OldLog;
 use crate::journal::GroupRow;
 use crate::key::Key;
@@ -118,16 +118,17 @@ pub(crate) fn residents_between(
 }
 
 /// Fills empty folds from the buffers; returns the number of living articles and where the journal goes on. A checkpoint
-/// that cannot be opened from still tells the groups, and the old history what it remembers without an article.
+/// that cannot be opened from and the groups file still tell the groups, and the old history what it remembers without an article.
 pub(crate) fn from_buffers(
     folds: &mut Folds,
     journal: &Path,
-    (checkpoint, history): (Option<&Checkpoint>, &OldLog),
+    (checkpoint, groups, history): (Option<&Checkpoint>, &GroupsFound, &OldLog),
     progress: &dyn Progress,
 ) -> Result<(u64, u64), SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, journal);
     let shared = folds.shared.clone();
-    let mut leftovers = Leftovers::collect(folds, journal, checkpoint).map_err(io("read journal in"))?;
+    let mut leftovers =
+        Leftovers::collect(folds, journal, checkpoint, groups).map_err(io("read journal in"))?;
     let loaded = shared.volumes.load();
     let cnfs = || loaded.all().iter().filter(|v| v.method() == MethodKind::Cnfs);
     let known = |volume: &dyn Volume| leftovers.heads.get(&volume.id()).copied();

@@ -280,8 +280,7 @@ impl Spool {
                 promised: high.saturating_add(MARGIN_MIN),
             });
         }
-        rows.iter().for_each(|row| writer.journal.push(&Row::Group(row.clone())));
-        writer.write_now()?;
+        writer.commit_groups(&rows.iter().cloned().map(Row::Group).collect::<Vec<_>>())?;
         writer.folds.add_groups(&rows);
         Ok(rows.len())
     }
@@ -301,8 +300,7 @@ impl Spool {
                 rows.push(row);
             }
         }
-        rows.iter().for_each(|row| writer.journal.push(&Row::Group(row.clone())));
-        writer.write_now()?;
+        writer.commit_groups(&rows.iter().cloned().map(Row::Group).collect::<Vec<_>>())?;
         rows.iter().for_each(|row| writer.folds.group(row));
         Ok(rows.len())
     }
@@ -326,7 +324,8 @@ impl Spool {
             too_long(description).map_or(Ok(()), Err)?;
             row.description.clone_from(description);
         }
-        writer.commit_now(&Row::Group(row.clone()))?;
+        writer.accepting()?;
+        writer.commit_groups(&[Row::Group(row.clone())])?;
         writer.folds.group(&row);
         Ok(true)
     }
@@ -339,7 +338,8 @@ impl Spool {
             return Ok(false);
         };
         let high = writer.folds.group_row(&group).promised;
-        writer.commit_now(&Row::GroupRemoved { name: name.into(), high })?;
+        writer.accepting()?;
+        writer.commit_groups(&[Row::GroupRemoved { name: name.into(), high }])?;
         writer.folds.group_removed(name, high);
         Ok(true)
     }
@@ -521,8 +521,9 @@ impl Spool {
             if self.sync.is_checkpoint_pending() {
                 continue;
             }
-            // With those of the checkpoint both copies of each header are written.
+            // With those of the checkpoint both copies are written.
             writer.write_headers()?;
+            writer.write_groups()?;
             writer.checkpoint()?;
             drop(writer);
             self.await_checkpoint();

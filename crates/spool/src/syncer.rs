@@ -10,6 +10,7 @@ use crate::checkpoint::Taken;
 use crate::config::Durability;
 use crate::error::{Trouble, TroubleKind};
 use crate::fold::Shared;
+use crate::groups::{GroupsFile, GroupsState};
 use crate::journal::SyncSet;
 use crate::key::Key;
 use crate::lateness::Ages;
@@ -34,6 +35,8 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Handover {
     pub taken: Taken,
+    /// All groups as of the same moment, and where they are written.
+    pub groups: (Arc<GroupsFile>, GroupsState),
     pub dead_journals: Vec<PathBuf>,
     /// History records below this number may be forgotten.
     pub forget_before: u64,
@@ -272,6 +275,8 @@ impl SyncState {
         // Headers and bitmaps were changed by taking it, even if no article came since the last sync.
         shared.volumes.load().all().iter().try_for_each(|v| v.sync())?;
         shared.history.sync()?;
+        let (file, state) = &checkpoint.groups;
+        file.write(state)?;
         checkpoint.taken.write(&*shared.disk)?;
         shared.history.expire_before(checkpoint.forget_before)?;
         checkpoint.dead_journals.iter().try_for_each(|path| match shared.disk.remove(path) {

@@ -84,7 +84,8 @@ fn high_marks(spool: &Spool) -> HashMap<String, u64> {
 fn survives(config: &SpoolConfig, killed: bool, damage: &dyn Fn(&Arc<dyn Disk>), what: &str) -> Recovery {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let (spool, _) = open(&disk, config);
-    add_groups(&spool, GROUPS);
+    // Some nobody files anything in.
+    add_groups(&spool, GROUPS + 40);
     feed(&spool, 0..50);
     spool.close().unwrap();
     drop(spool);
@@ -217,6 +218,8 @@ fn every_loss_with_buffers_that_wrapped() {
 
 #[test]
 fn every_loss_with_methods_that_keep() {
-    let config = SpoolConfig { journal_file_bytes: 8 << 20, ..kept(MethodKind::AppendOnly) };
-    assert_eq!(every_loss(&config, &LOSSES), 20);
+    for method in [MethodKind::AppendOnly, MethodKind::Tradspool, MethodKind::Hashed, MethodKind::Timehash] {
+        let config = SpoolConfig { journal_file_bytes: 8 << 20, ..kept(method) };
+        assert_eq!(every_loss(&config, &LOSSES), 20, "{method:?}");
+    }
 }

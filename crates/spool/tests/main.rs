@@ -8,6 +8,7 @@ mod damage;
 mod durability;
 mod figure4;
 mod floors;
+mod groups_file;
 mod journal_loss;
 mod kept;
 mod lifecycle;

@@ -3,8 +3,10 @@
 //! [`Groups`] is the table (replaced as a whole when a group comes or goes); each [`Group`] guards its own
 //! [`GroupState`] with a short lock, so that a reader of one group never waits for a feed into another.
 
+mod file;
 mod live;
 
+pub(crate) use file::{GroupsFile, GroupsFound, GroupsState};
 pub(crate) use live::LiveSet;
 
 use crate::clock::unix_now;

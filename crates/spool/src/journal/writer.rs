@@ -2,20 +2,24 @@
 
 use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, ROW_BYTES_MAX, Row, checksum, file_name, starts};
 use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX};
+use crate::groups::GroupsFile;
 use parking_lot::Mutex;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What a sync of the journal has to touch; shared with the syncing thread.
 #[derive(Debug, Default)]
 pub(crate) struct SyncSet {
     files: Mutex<Vec<Arc<dyn DiskFile>>>,
+    /// Its promises are durable before the journal's.
+    groups: OnceLock<Arc<GroupsFile>>,
     /// Held during a sync: one that waited finds its work done.
     syncing: Mutex<()>,
     written: AtomicU64,
     synced: AtomicU64,
+    syncs: AtomicU64,
 }
 
 impl SyncSet {
@@ -29,6 +33,17 @@ impl SyncSet {
         self.synced.load(Ordering::Acquire)
     }
 
+    /// How often rows were made durable.
+    pub fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Syncs this file, too, before the journal.
+    pub fn put_groups(&self, groups: &Arc<GroupsFile>) {
+        // There is one for each opening.
+        let _ = self.groups.set(groups.clone());
+    }
+
     /// Makes all rows written so far durable; returns the position.
     pub fn sync(&self) -> io::Result<u64> {
         let _one_at_a_time = self.syncing.lock();
@@ -36,12 +51,15 @@ impl SyncSet {
         if upto == self.synced() {
             return Ok(upto);
         }
+        self.groups.get().map_or(Ok(()), |groups| groups.sync())?;
         let files = self.files.lock().clone();
         files.iter().try_for_each(|f| f.sync())?;
         // All of them but the last, which may be written on, are whole and synced now.
         let done = files.len().saturating_sub(1);
         self.files.lock().drain(..done);
         self.synced.fetch_max(upto, Ordering::AcqRel);
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.groups.get().map_or(Ok(()), |groups| groups.note_synced(upto))?;
         Ok(upto)
     }
 }

@@ -1,8 +1,9 @@
-//! What is left of journal and checkpoint when the indexes are rebuilt: groups, write positions, remembered ids.
+//! What is left of journal, checkpoint and groups file when the indexes are rebuilt: groups, write positions, remembered ids.
 
 use crate::checkpoint::Checkpoint;
 use crate::disk::Disk;
 use crate::fold::Folds;
+use crate::groups::GroupsFound;
 use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
 use crate::key::Key;
 use std::collections::BTreeMap;
@@ -70,9 +71,14 @@ impl Leftovers {
     }
 
     /// Takes over what journal and checkpoint know of groups and volumes.
-    pub fn collect(folds: &mut Folds, journal: &Path, old: Option<&Checkpoint>) -> io::Result<Self> {
+    pub fn collect(
+        folds: &mut Folds,
+        journal: &Path,
+        checkpoint: Option<&Checkpoint>,
+        groups: &GroupsFound,
+    ) -> io::Result<Self> {
         let disk = folds.shared.disk.clone();
-        let (mut old, mut noted) = (old, Self::default());
+        let (mut old, mut noted) = (checkpoint, Self::default());
         let mut rows = Self::default();
         rows.each_row(&disk, journal, &mut |position, row| {
             if let Some(c) = old.take_if(|c| c.position <= position) {
@@ -81,10 +87,21 @@ impl Leftovers {
             noted.note(folds, &row)
         })?;
         (noted.whole, noted.known_to) = (rows.whole, rows.known_to);
+        let known_to = groups.synced.max(checkpoint.map_or(0, |c| c.position));
         if let Some(c) = old {
             take_groups(folds, c);
-            noted.whole &= c.position <= noted.known_to;
-            noted.known_to = noted.known_to.max(c.position);
+        }
+        noted.whole &= known_to <= noted.known_to;
+        noted.known_to = noted.known_to.max(known_to);
+        if !noted.whole {
+            // At least as new as all the journal ever knew of groups.
+            groups
+                .payloads
+                .iter()
+                .filter_map(|p| Row::decode(p))
+                .try_for_each(|row| noted.note(folds, &row))?;
+            let ids = folds.numbers.len().max(groups.next_group as usize);
+            folds.numbers.resize(ids, Default::default());
         }
         Ok(noted)
     }

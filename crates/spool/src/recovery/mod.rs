@@ -25,6 +25,7 @@ use crate::disk::Disk;
 use crate::error::SpoolError;
 use crate::expire::Policy;
 use crate::fold::{Folds, Shared};
+use crate::groups::GroupsFile;
 use crate::history::{History, OldLog};
 use crate::journal::{JournalReader, JournalWriter, Row};
 use crate::manager::Class;
@@ -201,13 +202,16 @@ fn try_to_open(
     let used = found.iter().flatten().any(|f| f.header.as_ref().is_some_and(|h| h.written > 2));
     recovery.lone_header = found.iter().flatten().any(|f| f.is_alone);
     recovery.lone_checkpoint = checkpoint.as_ref().is_some_and(|c| c.alone);
-    let used = used || !trees::headers(&**disk, config)?.is_empty();
+    let (groups_file, groups) = GroupsFile::open(disk, &paths.dir).map_err(io("read groups file in"))?;
+    let used = used || groups.exists || !trees::headers(&**disk, config)?.is_empty();
     recovery.new = checkpoint.is_none() && journal_oldest.is_none() && !used;
     *new = recovery.new;
     must_be_there(disk, config, &found, checkpoint.as_ref(), from_buffers, recovery.new)?;
     space::check(&**disk, &space::of_opening(&**disk, config, &found, recovery.new))?;
 
-    let source = Source { disk, config, found: &found, checkpoint: None, rebuild: None };
+    let groups_file = Arc::new(groups_file);
+    let source =
+        Source { disk, config, found: &found, groups_file: &groups_file, checkpoint: None, rebuild: None };
     // A checkpoint is of use only if the journal still has what follows it.
     let usable = |c: &&Checkpoint| !from_buffers && journal_oldest.is_some_and(|oldest| oldest <= c.position);
     if let Some(c) = checkpoint.as_ref().filter(usable) {
@@ -215,7 +219,7 @@ fn try_to_open(
         if let Some(folds) = parts::start(&Source { checkpoint: Some(c), ..source }, progress)? {
             let survey =
                 survey(disk, &paths, c.position, &folds, loss.is_some()).map_err(io("read journal in"))?;
-            if survey.is_whole(&folds) {
+            if survey.is_whole(&folds, &groups) {
                 let at = Start { position: c.position, checkpoint_bytes: c.bytes, survey, loss };
                 return go_on(folds, config, &paths, at, recovery, progress);
             }
@@ -228,7 +232,7 @@ fn try_to_open(
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
         let folds = fresh(&source, progress)?;
         let survey = survey(disk, &paths, 0, &folds, loss.is_some()).map_err(io("read journal in"))?;
-        if recovery.new || survey.is_whole(&folds) && tells_all(&survey, &found) {
+        if recovery.new || survey.is_whole(&folds, &groups) && tells_all(&survey, &found) {
             let at = Start { position: 0, checkpoint_bytes: 0, survey, loss };
             return go_on(folds, config, &paths, at, recovery, progress);
         }
@@ -236,8 +240,8 @@ fn try_to_open(
     let mut volumes = rebuild::volumes_told(disk, &paths.journal).map_err(io("read journal in"))?;
     volumes.extend(checkpoint.iter().flat_map(|c| c.volumes.iter().map(|(v, _)| v.clone())));
     let mut folds = fresh(&Source { rebuild: Some(&volumes), ..source }, progress)?;
-    let (articles, position) =
-        rebuild::from_buffers(&mut folds, &paths.journal, (checkpoint.as_ref(), &old), progress)?;
+    let known = (checkpoint.as_ref(), &groups, &old);
+    let (articles, position) = rebuild::from_buffers(&mut folds, &paths.journal, known, progress)?;
     recovery.rebuilt = Some(articles);
     let survey = survey(disk, &paths, position, &folds, loss.is_some()).map_err(io("read journal in"))?;
     go_on(folds, config, &paths, Start { position, checkpoint_bytes: 0, survey, loss }, recovery, progress)
@@ -421,6 +425,10 @@ fn go_on(
     writer.policy = policy;
     writer.push_state();
     writer.journal.write().and_then(|()| writer.journal.sync_set().sync()).map_err(io("write journal in"))?;
+    // Both copies: one may be missing or damaged.
+    (0..2)
+        .try_for_each(|_| writer.write_groups())
+        .map_err(SpoolError::io("write groups file in", &paths.dir))?;
     writer.sync.all_durable(&shared);
     marks::set(&*disk, config, &config.buffers);
     writer.rows = recovery.rows;

@@ -7,7 +7,7 @@ use crate::config::SpoolConfig;
 use crate::disk::{Disk, Open};
 use crate::error::SpoolError;
 use crate::fold::{Folds, Shared};
-use crate::groups::{GroupId, GroupNames, Groups};
+use crate::groups::{GroupId, GroupNames, Groups, GroupsFile};
 use crate::history::History;
 use crate::journal::VolumeRow;
 use crate::kept::KeptList;
@@ -33,6 +33,7 @@ pub(super) struct Source<'a> {
     pub disk: &'a Arc<dyn Disk>,
     pub config: &'a SpoolConfig,
     pub found: &'a [Option<Found>],
+    pub groups_file: &'a Arc<GroupsFile>,
     /// `None` makes the indexes empty.
     pub checkpoint: Option<&'a Checkpoint>,
     /// For a rebuild: the volumes that journal or checkpoint still know. It goes on without what is missing.
@@ -93,6 +94,7 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
         disk: disk.clone(),
         hasher: KeyHasher::new(secret),
         groups: Groups::default(),
+        groups_file: source.groups_file.clone(),
         volumes: Volumes::new(volumes),
         history,
         packing: Arc::new(packing),
@@ -235,7 +237,7 @@ fn open_volumes(
     secret: &[u8; 16],
     names: &Arc<GroupNames>,
 ) -> Result<(Vec<Arc<dyn Volume>>, u16), SpoolError> {
-    let Source { disk, config, found, checkpoint, rebuild } = *source;
+    let Source { disk, config, found, checkpoint, rebuild, .. } = *source;
     let saved = checkpoint.map(|c| c.volumes.as_slice()).unwrap_or_default();
     let told = rebuild.unwrap_or_default();
     let on_disk = found.iter().flatten().filter_map(|f| f.header.as_ref()).map(|h| h.volume);

@@ -6,6 +6,7 @@ use super::{Paths, Recovery};
 use crate::disk::Disk;
 use crate::error::ReadError;
 use crate::fold::{Folds, Shared};
+use crate::groups::GroupsFound;
 use crate::journal::{ArticleRow, JournalReader, JournalWriter, Row};
 use crate::method::Volume;
 use crate::method::cnfs::record;
@@ -82,13 +83,16 @@ pub(super) fn survey(
 }
 
 impl Survey {
-    /// Whether the journal tells all that happened since the survey's begin, as far as it and the buffers show.
-    pub fn is_whole(&self, folds: &Folds) -> bool {
+    /// Whether the journal tells all that happened since the survey's begin, as far as it, the groups file and the buffers show.
+    pub fn is_whole(&self, folds: &Folds, groups: &GroupsFound) -> bool {
         let shared = &folds.shared;
         let head = |v: &dyn Volume| self.heads.get(&v.id()).copied().unwrap_or_else(|| v.head());
         let volumes = shared.volumes.load();
         let mut buffers = volumes.all().iter().filter(|v| v.method() == MethodKind::Cnfs);
-        self.reached && !self.broken && !buffers.any(|v| is_overwritten(shared, &**v, head(&**v)))
+        self.reached
+            && !self.broken
+            && self.end >= groups.synced
+            && !buffers.any(|v| is_overwritten(shared, &**v, head(&**v)))
     }
 
     fn note(&mut self, payload: &[u8]) {

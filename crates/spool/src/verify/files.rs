@@ -18,6 +18,7 @@ impl Spool {
         let paths = Paths::new(&self.shared.config.dir);
         self.verify_secret(&paths, report);
         self.verify_checkpoint(&paths, report);
+        self.verify_groups(report);
         self.verify_journal(&paths, report);
         for volume in self.shared.volumes.load().all().iter() {
             volume.verify(&mut |what| {
@@ -59,6 +60,13 @@ impl Spool {
                 let what = "is damaged or missing; a start takes the other copy, or makes the indexes anew";
                 report.found(path.display().to_string(), what, Some(Damage::Checkpointed));
             }
+        }
+    }
+
+    fn verify_groups(&self, report: &mut VerifyReport) {
+        for path in self.shared.groups_file.damaged() {
+            let what = "is damaged or missing; the other copy has all groups, and so has the journal";
+            report.found(path.display().to_string(), what, Some(Damage::Checkpointed));
         }
     }
 
