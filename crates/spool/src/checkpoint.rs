@@ -102,7 +102,7 @@ pub(crate) fn take(
     kept_from: u64,
     now: u64,
 ) -> io::Result<Taken> {
-    close_big_blocks(folds)?;
+    write_out(folds, now)?;
     let shared = folds.shared.clone();
     let mut out = Vec::with_capacity(1 << 20);
     put_u64(position, &mut out);
@@ -127,7 +127,6 @@ pub(crate) fn take(
     let gone = folds.last_volume();
     put_varint(volumes.all().len() as u64 + u64::from(gone.is_some()), &mut out);
     for (volume, residents) in volumes.all().iter().zip(&mut folds.residents) {
-        volume.write_header(now)?;
         let (method, name) = (volume.method() as u8, volume.name().to_owned());
         put_volume(&VolumeRow { id: volume.id(), method, name, head: volume.head() }, &mut out);
         let state = residents.checkpoint()?;
@@ -164,6 +163,15 @@ pub(crate) fn take(
     put_kept(folds, &mut taken, &mut out)?;
     taken.bytes = out;
     Ok(taken)
+}
+
+/// Writes what a checkpoint needs in files. Whatever of it fails, nothing of the checkpoint is taken, and it can be tried again.
+fn write_out(folds: &mut Folds, now: u64) -> io::Result<()> {
+    close_big_blocks(folds)?;
+    let volumes = folds.shared.volumes.load();
+    volumes.all().iter().try_for_each(|volume| volume.write_header(now))?;
+    folds.residents.iter_mut().try_for_each(|residents| residents.write_out())?;
+    folds.kept.iter_mut().flatten().try_for_each(|list| list.write_all())
 }
 
 /// What volumes that keep, and removed groups, need. Left out where there is neither.

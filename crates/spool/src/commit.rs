@@ -13,7 +13,7 @@ use crate::error::{Trouble, TroubleKind};
 use crate::expire::Policy;
 use crate::fence::Fence;
 use crate::floor::Floors;
-use crate::fold::{Folds, Moment, Published};
+use crate::fold::{Folds, Moment, Published, is_full};
 use crate::groups::{GroupId, GroupsFile, GroupsState};
 use crate::history::Found;
 use crate::journal::{ArticleRow, JournalWriter, Row, VolumeRow};
@@ -220,6 +220,10 @@ pub(crate) struct Writer {
     pub rows: u64,
     /// Journal position of the last checkpoint, and its length.
     pub checkpointed: (u64, u64),
+    /// A checkpoint is due, but the disk was full.
+    checkpoint_late: bool,
+    /// The journal file written to lacks its first rows, since the disk was full.
+    journal_state_late: bool,
     /// Last position told in a `Synced` row.
     pub synced_told: u64,
     scratch: Scratch,
@@ -254,6 +258,8 @@ impl Writer {
             sync,
             groups,
             rows: 0,
+            checkpoint_late: false,
+            journal_state_late: false,
             checkpointed,
             synced_told,
             scratch: Scratch::default(),
@@ -377,6 +383,7 @@ impl Writer {
             Ok(()) => Ok(n),
             Err(trouble) => {
                 self.journal.discard();
+                shared.history.release();
                 outcomes.truncate(told);
                 self.forget_promises();
                 Err(self.sync.stop(trouble))
@@ -388,11 +395,9 @@ impl Writer {
         if s.prepared.is_empty() {
             return Ok(());
         }
-        if !s.promises.is_empty()
-            && let Err(e) = self.promise(std::mem::take(&mut s.promises))
-        {
+        if let Err(trouble) = self.reserve(s) {
             self.take_back(moment, s);
-            return Err(trouble("write groups file", &e));
+            return Err(trouble);
         }
         let durable = self.sync.durable();
         self.fence.follow(durable, self.journal.end(), moment.volumes);
@@ -633,28 +638,50 @@ impl Writer {
             let text = format!("{text}; a restart makes the index whole again from the journal");
             return Err(self.sync.stop(Trouble { kind: TroubleKind::Io, text }));
         }
+        self.stop_if_late();
         let Some(trouble) = self.sync.trouble() else { return Ok(()) };
-        if trouble.kind != TroubleKind::Full || !self.sync.may_probe() {
+        if trouble.kind != TroubleKind::Full || self.sync.is_checkpoint_late() || !self.sync.may_probe() {
             return Err(trouble);
         }
-        self.journal.push(&Row::Probe);
-        let full = self.journal.is_file_full();
-        let probed = self.journal.write().and_then(|()| if full { self.next_journal_file() } else { Ok(()) });
-        match probed {
+        match self.probe() {
             Ok(()) => {
                 self.sync.go_on();
                 Ok(())
             }
-            Err(_) => Err(trouble),
+            Err(_) => {
+                self.journal.discard();
+                Err(trouble)
+            }
+        }
+    }
+
+    /// Tries whether there is room again, with what there was none for.
+    fn probe(&mut self) -> io::Result<()> {
+        self.folds.write_late()?;
+        self.journal.push(&Row::Probe);
+        self.journal.write()?;
+        self.continue_journal()?;
+        if self.checkpoint_late {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// Stops accepting if an index file met a full disk.
+    fn stop_if_late(&self) {
+        if let Some(text) = self.folds.full.clone()
+            && self.sync.trouble().is_none()
+        {
+            self.sync.stop(Trouble { kind: TroubleKind::Full, text });
         }
     }
 
     /// Housekeeping between parts: the next journal file, the next checkpoint.
     fn after_part(&mut self, rows: u64) {
         self.rows += rows;
-        if self.journal.is_file_full()
-            && let Err(e) = self.next_journal_file()
-        {
+        self.stop_if_late();
+        if let Err(e) = self.continue_journal() {
+            self.journal.discard();
             self.sync.stop(trouble("begin a journal file", &e));
         }
         let (position, bytes) = self.checkpointed;
@@ -669,10 +696,8 @@ impl Writer {
     pub fn checkpoint_unless_pending(&mut self) {
         let may = self.folds.failed.is_none() && !self.sync.is_checkpoint_pending();
         if may && let Err(e) = self.checkpoint() {
-            // Half of it may be taken: only a start from the last one puts that right.
-            let text =
-                format!("cannot take a checkpoint: {e}; free space if the disk is full, and start again");
-            self.sync.stop(Trouble { kind: TroubleKind::Io, text });
+            self.checkpoint_late = is_full(&e);
+            self.sync.stop(trouble("take a checkpoint", &e));
         }
     }
 
@@ -688,7 +713,7 @@ impl Writer {
         let keep = self.folds.shared.current.load().journal_keep_bytes;
         let dead_journals = self.journal.files_before(taken.position.saturating_sub(keep))?;
         self.checkpointed = (taken.position, taken.bytes());
-        self.rows = 0;
+        (self.rows, self.checkpoint_late) = (0, false);
         self.groups.begin();
         let groups = (self.groups.clone(), self.groups_state());
         self.sync.hand_over(Handover { taken, groups, dead_journals, forget_before });
@@ -714,6 +739,16 @@ impl Writer {
         self.journal.sync_set().sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
         self.sync.wrote(0);
         Ok(())
+    }
+
+    /// Makes room, before anything is stored, for what a part needs in files that grow, and promises its numbers.
+    fn reserve(&mut self, s: &mut Scratch) -> Result<(), Trouble> {
+        let history = &self.folds.shared.history;
+        history.reserve(s.prepared.iter().map(|p| p.key)).map_err(|e| trouble("make room in history", &e))?;
+        if s.promises.is_empty() {
+            return Ok(());
+        }
+        self.promise(std::mem::take(&mut s.promises)).map_err(|e| trouble("write groups file", &e))
     }
 
     /// Promises numbers in the groups file and in the journal's next rows.
@@ -782,11 +817,20 @@ impl Writer {
         shared.history.first_living(old, &|token| shared.volumes.load().is_alive(token))
     }
 
+    /// Begins a journal file if it is time for one, or ends the beginning of one.
+    fn continue_journal(&mut self) -> io::Result<()> {
+        if self.journal.is_file_full() || self.journal_state_late { self.next_journal_file() } else { Ok(()) }
+    }
+
     /// Begins a journal file; each starts with what a rebuild could not find in the buffers.
     pub fn next_journal_file(&mut self) -> io::Result<()> {
-        self.journal.next_file()?;
+        if !self.journal_state_late {
+            self.journal.next_file()?;
+        }
+        self.journal_state_late = true;
         self.push_state();
         self.journal.write()?;
+        self.journal_state_late = false;
         self.sync.ask();
         Ok(())
     }
@@ -825,7 +869,6 @@ fn failed_sync(e: &io::Error) -> Trouble {
 }
 
 fn trouble(doing: &str, e: &io::Error) -> Trouble {
-    let full = matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-    let kind = if full { TroubleKind::Full } else { TroubleKind::Io };
+    let kind = if is_full(e) { TroubleKind::Full } else { TroubleKind::Io };
     Trouble { kind, text: format!("cannot {doing}: {e}") }
 }

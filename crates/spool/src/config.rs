@@ -250,6 +250,8 @@ pub struct SpoolConfig {
     pub overview_cold_secs: u64,
     /// Journal rows between two checkpoints of the indexes, at least.
     pub checkpoint_rows: u64,
+    /// After a full disk, time between two tries whether there is room again.
+    pub full_disk_retry: Duration,
 }
 
 impl SpoolConfig {
@@ -271,6 +273,7 @@ impl SpoolConfig {
             overview: OverviewShape::USUAL,
             overview_cold_secs: 600,
             checkpoint_rows: 1 << 18,
+            full_disk_retry: Duration::from_secs(1),
         }
     }
 }

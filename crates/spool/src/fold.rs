@@ -24,7 +24,7 @@ use crate::token::{MethodKind, Token};
 use arc_swap::ArcSwap;
 use netnews::decimal::append_decimal;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -105,6 +105,10 @@ pub(crate) struct Folds {
     pub closed: bool,
     /// An index file could not be written.
     pub failed: Option<String>,
+    /// The disk was full for an index file; what it lacks is in memory until [`Folds::write_late`].
+    pub full: Option<String>,
+    /// Groups whose open block should be closed.
+    unclosed: BTreeSet<GroupId>,
     scratch: Vec<(GroupId, u64)>,
     xref: Vec<u8>,
 }
@@ -126,6 +130,8 @@ impl Folds {
             boot_id: [0; 16],
             closed: false,
             failed: None,
+            full: None,
+            unclosed: BTreeSet::new(),
             scratch: Vec::new(),
             xref: Vec::new(),
         }
@@ -194,7 +200,7 @@ impl Folds {
     /// Makes an accepted article known: history, residents, numbers, overview. True if it lives, which is to be told to
     /// [`Folds::came`].
     pub fn publish(&mut self, moment: &Moment<'_>, a: &Published<'_>) -> bool {
-        let Self { shared, residents, kept, segments, failed, .. } = self;
+        let Self { shared, residents, kept, segments, failed, full, unclosed, .. } = self;
         if let Err(e) = shared.history.insert(a.key, Some(a.token), a.arrived) {
             // Nothing names what history does not know: a restart brings it back from its row.
             note(failed, "history", Err(e));
@@ -221,7 +227,10 @@ impl Folds {
             }),
             None => residents.push(a.token.place, a.arrived, a.numbers),
         };
-        note(failed, "residents", pushed);
+        match pushed {
+            Err(e) if is_full(&e) => put_off(full, "residents", &e),
+            pushed => note(failed, "residents", pushed),
+        }
         let row_bytes_max = ROW_FRAME_BYTES_MAX + a.fields.len() + a.xref.len();
         let block_text_bytes = shared.config.overview.block_text_bytes;
         for (id, number) in a.numbers {
@@ -231,7 +240,13 @@ impl Folds {
             state.touch(*number);
             if state.overview.is_full(*number, row_bytes_max, block_text_bytes) {
                 let closed = state.overview.close(*id, &state.live, segments);
-                note(failed, "overview", closed);
+                match closed {
+                    Err(e) if is_full(&e) && state.overview.fits(*number) => {
+                        put_off(full, "overview", &e);
+                        unclosed.insert(*id);
+                    }
+                    closed => note(failed, "overview", closed),
+                }
             }
             let entry = RowEntry { number: *number, end: 0, token: a.token, arrived: a.arrived };
             state.overview.push(entry, row_bytes_max, |text| {
@@ -247,6 +262,22 @@ impl Folds {
             state.high = state.high.max(*number);
         }
         true
+    }
+
+    /// Writes what index files lack since the disk was full.
+    pub fn write_late(&mut self) -> io::Result<()> {
+        let table = self.shared.groups.snapshot();
+        while let Some(id) = self.unclosed.first().copied() {
+            if let Some(group) = table.get(id) {
+                let state = &mut *group.state();
+                state.overview.close(id, &state.live, &mut self.segments)?;
+            }
+            self.unclosed.remove(&id);
+        }
+        self.residents.iter_mut().try_for_each(|residents| residents.write_late())?;
+        self.kept.iter_mut().flatten().try_for_each(|list| list.write_late())?;
+        self.full = None;
+        Ok(())
     }
 
     /// Counts articles that were published and live.
@@ -523,6 +554,15 @@ impl Folds {
             }
         }
     }
+}
+
+/// Whether an error says that there is no space.
+pub(crate) fn is_full(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+fn put_off(full: &mut Option<String>, what: &str, e: &io::Error) {
+    full.get_or_insert_with(|| format!("cannot write {what}: {e}"));
 }
 
 fn note(failed: &mut Option<String>, what: &str, result: io::Result<()>) {

@@ -107,6 +107,17 @@ impl KeptList {
         if self.unwritten.len() >= PAGE_BYTES { self.write_out() } else { Ok(()) }
     }
 
+    /// Writes what an earlier push could not write.
+    pub fn write_late(&mut self) -> io::Result<()> {
+        if self.unwritten.len() >= PAGE_BYTES { self.write_out() } else { Ok(()) }
+    }
+
+    /// Writes out all entries, also those that a pass has taken and not yet handed out.
+    pub fn write_all(&mut self) -> io::Result<()> {
+        self.put_back_taken()?;
+        self.write_out()
+    }
+
     fn write_out(&mut self) -> io::Result<()> {
         if self.unwritten.is_empty() {
             return Ok(());
@@ -221,8 +232,7 @@ impl KeptList {
 
     /// Writes out what is in memory and returns the state for a checkpoint.
     pub fn checkpoint(&mut self) -> io::Result<KeptState> {
-        self.put_back_taken()?;
-        self.write_out()?;
+        self.write_all()?;
         Ok(self.files.iter().copied().collect())
     }
 

@@ -89,6 +89,16 @@ impl Residents {
         self.pages.push(place, arrived, numbers)
     }
 
+    /// Writes what an earlier push could not write.
+    pub fn write_late(&mut self) -> io::Result<()> {
+        self.pages.write_late()
+    }
+
+    /// Writes out what is in memory.
+    pub fn write_out(&mut self) -> io::Result<()> {
+        self.pages.write_out()
+    }
+
     /// Finds the entry to begin with in the page that a checkpoint named.
     fn catch_up(&mut self) -> io::Result<()> {
         let entries = self.pages.entries(self.at.page)?;

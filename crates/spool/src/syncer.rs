@@ -9,7 +9,7 @@
 use crate::checkpoint::Taken;
 use crate::config::Durability;
 use crate::error::{Trouble, TroubleKind};
-use crate::fold::Shared;
+use crate::fold::{Shared, is_full};
 use crate::groups::{GroupsFile, GroupsState};
 use crate::journal::SyncSet;
 use crate::key::Key;
@@ -28,8 +28,6 @@ const UNSYNCED_BYTES_SOFT: u64 = 64 << 20;
 pub(crate) const UNSYNCED_BYTES_MAX: u64 = 2 << 30;
 /// With `durability = "process"` a sync happens this often.
 const PROCESS_INTERVAL: Duration = Duration::from_secs(5);
-/// After a full disk, time between two tries.
-const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A checkpoint on its way to the disk, and what may go once it is there.
 #[derive(Debug)]
@@ -66,6 +64,10 @@ pub(crate) struct SyncState {
     unsynced: AtomicU64,
     ages: Ages,
     checkpointing: AtomicBool,
+    /// A checkpoint waits for space.
+    checkpoint_late: AtomicBool,
+    /// After a full disk, time between two tries.
+    retry_interval: Duration,
     /// Held during a sync: two at once would both count the same bytes as synced.
     syncing: Mutex<()>,
     stopped: AtomicBool,
@@ -80,7 +82,7 @@ impl fmt::Debug for SyncState {
 }
 
 impl SyncState {
-    pub fn new(journal: Arc<SyncSet>, durability: Durability) -> Self {
+    pub fn new(journal: Arc<SyncSet>, durability: Durability, retry_interval: Duration) -> Self {
         let durable = AtomicU64::new(journal.synced());
         Self {
             journal,
@@ -93,6 +95,8 @@ impl SyncState {
             unsynced: AtomicU64::new(0),
             ages: Ages::new(),
             checkpointing: AtomicBool::new(false),
+            checkpoint_late: AtomicBool::new(false),
+            retry_interval,
             syncing: Mutex::default(),
             stopped: AtomicBool::new(false),
             trouble: Mutex::default(),
@@ -168,7 +172,8 @@ impl SyncState {
     /// Whether it is time to try again after a full disk.
     pub fn may_probe(&self) -> bool {
         let mut trouble = self.trouble.lock();
-        let Some((_, since)) = trouble.as_mut().filter(|(_, since)| since.elapsed() >= PROBE_INTERVAL) else {
+        let Some((_, since)) = trouble.as_mut().filter(|(_, since)| since.elapsed() >= self.retry_interval)
+        else {
             return false;
         };
         *since = Instant::now();
@@ -237,6 +242,11 @@ impl SyncState {
         self.checkpointing.load(Ordering::Acquire)
     }
 
+    /// Whether a checkpoint waits for space on a full disk.
+    pub fn is_checkpoint_late(&self) -> bool {
+        self.checkpoint_late.load(Ordering::Acquire)
+    }
+
     /// Gives a checkpoint to the syncing thread.
     pub fn hand_over(&self, checkpoint: Handover) {
         self.checkpointing.store(true, Ordering::Release);
@@ -300,40 +310,62 @@ impl SyncState {
 
     /// The syncing thread's loop.
     pub fn run(&self, shared: &Shared) {
+        let mut late = None;
         loop {
-            let (checkpoint, stop) = {
-                let mut wanted = self.wanted.lock();
-                while !wanted.sync && !wanted.stop && wanted.checkpoint.is_none() {
-                    let Some(due) = wanted.due else {
-                        self.wake.wait(&mut wanted);
-                        continue;
-                    };
-                    if self.wake.wait_until(&mut wanted, due).timed_out() {
-                        break;
-                    }
-                }
-                (wanted.sync, wanted.due) = (false, None);
-                (wanted.checkpoint.take(), wanted.stop)
-            };
+            let (checkpoint, stop) = self.await_work(late.as_ref().map(|_| self.retry_interval));
+            let checkpoint = late.take().or(checkpoint);
             let broken = self.trouble().is_some_and(|t| t.kind == TroubleKind::Io);
-            let result = if broken { Ok(()) } else { self.sync_now(shared) };
-            let result = result.and_then(|()| match &checkpoint {
-                Some(checkpoint) if !broken => self.write_checkpoint(shared, checkpoint),
+            let synced = if broken { Ok(()) } else { self.sync_now(shared) };
+            let result = match &checkpoint {
+                Some(checkpoint) if !broken && synced.is_ok() => self.write_checkpoint(shared, checkpoint),
                 _ => Ok(()),
-            });
-            if checkpoint.is_some() {
-                self.checkpointing.store(false, Ordering::Release);
-                self.tell();
-            }
-            if let Err(e) = result {
-                let text = format!(
-                    "a sync failed: {e}; nothing more is accepted until a restart has looked at the disk"
-                );
-                self.stop(Trouble { kind: TroubleKind::Io, text });
+            };
+            if let Err(e) = &result
+                && is_full(e)
+            {
+                // Until there is room the checkpoint before stands, with the journal from there on.
+                late = checkpoint;
+                self.checkpoint_late.store(true, Ordering::Release);
+                self.stop(Trouble {
+                    kind: TroubleKind::Full,
+                    text: format!("cannot write a checkpoint: {e}"),
+                });
+            } else {
+                self.checkpoint_late.store(false, Ordering::Release);
+                if checkpoint.is_some() {
+                    self.checkpointing.store(false, Ordering::Release);
+                    self.tell();
+                }
+                if let Err(e) = synced.and(result) {
+                    let text = format!(
+                        "a sync failed: {e}; nothing more is accepted until a restart has looked at the disk"
+                    );
+                    self.stop(Trouble { kind: TroubleKind::Io, text });
+                }
             }
             if stop {
                 return;
             }
         }
+    }
+
+    /// Waits for something to do, with `retry` at most for so long: a checkpoint to be written, and whether this is the last turn.
+    fn await_work(&self, retry: Option<Duration>) -> (Option<Handover>, bool) {
+        let mut wanted = self.wanted.lock();
+        if let Some(retry) = retry {
+            let at = Instant::now() + retry;
+            wanted.due = Some(wanted.due.map_or(at, |due| due.min(at)));
+        }
+        while !wanted.sync && !wanted.stop && wanted.checkpoint.is_none() {
+            let Some(due) = wanted.due else {
+                self.wake.wait(&mut wanted);
+                continue;
+            };
+            if self.wake.wait_until(&mut wanted, due).timed_out() {
+                break;
+            }
+        }
+        (wanted.sync, wanted.due) = (false, None);
+        (wanted.checkpoint.take(), wanted.stop)
     }
 }

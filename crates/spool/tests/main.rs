@@ -8,6 +8,7 @@ mod damage;
 mod durability;
 mod figure4;
 mod floors;
+mod full_disk;
 mod groups_file;
 mod journal_loss;
 mod kept;

@@ -46,6 +46,45 @@ fn always(text: &str, dir: &std::path::Path) -> String {
 }
 
 #[test]
+fn a_full_disk_with_room_again_needs_no_restart() {
+    let disk = SimDisk::new();
+    let server = Server::start_on(Arc::new(disk.clone()), |text| text);
+    disk.fill_at(disk.steps());
+    // Journal and history have room reserved; overview does not for long.
+    let mut taken = Vec::new();
+    let refused = (0..10_000).find(|n| {
+        let id = format!("<full{n}@x.example>");
+        let mut feed = server.client();
+        assert!(feed.ask(&format!("IHAVE {id}")).starts_with("335 "));
+        feed.send(article(&id, "misc.test", "b"));
+        let answer = feed.line();
+        assert!(answer.starts_with("235 ") || answer.starts_with("436 "), "{answer}");
+        let is_taken = answer.starts_with("235 ");
+        taken.extend(is_taken.then_some(id));
+        !is_taken
+    });
+    assert!(refused.is_some(), "nothing met the full disk");
+    disk.free();
+    let begun = Instant::now();
+    loop {
+        let mut feed = server.client();
+        assert!(feed.ask("IHAVE <room@x.example>").starts_with("335 "));
+        feed.send(article("<room@x.example>", "misc.test", "b"));
+        if feed.line().starts_with("235 ") {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "there is room, and nothing is taken");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut reader = server.client();
+    let count = taken.len() + 1;
+    assert_eq!(reader.ask("GROUP misc.test"), format!("211 {count} 1 {count} misc.test"));
+    for id in &taken {
+        assert_eq!(reader.ask(&format!("STAT {id}")), format!("223 0 {id}"));
+    }
+}
+
+#[test]
 fn with_durability_always_answers_come_after_the_sync() {
     let dir = tempfile::TempDir::new().unwrap();
     let configured = |text: String| always(&text, dir.path());

@@ -71,6 +71,8 @@ struct State {
     locked_nodes: BTreeSet<NodeId>,
     marked: BTreeSet<PathBuf>,
     failure: Option<Failure>,
+    /// From this step on there is no space left.
+    full_from: Option<u64>,
     crash: Option<Crash>,
     image: Option<SimDisk>,
     free_bytes: u64,
@@ -119,6 +121,7 @@ impl SimDisk {
             locked_nodes: BTreeSet::new(),
             marked: BTreeSet::new(),
             failure: None,
+            full_from: None,
             crash: None,
             image: None,
             free_bytes: SIM_FREE_BYTES,
@@ -145,6 +148,17 @@ impl SimDisk {
     /// Lets no further step fail.
     pub fn stop_failing(&self) {
         self.state.lock().failure = None;
+    }
+
+    /// Fills the disk at step `step`: from then on whatever needs more space fails with `ENOSPC`: making a file, name or
+    /// directory, and writing or reserving beyond what a file was written or reserved to.
+    pub fn fill_at(&self, step: u64) {
+        self.state.lock().full_from = Some(step);
+    }
+
+    /// Makes room again.
+    pub fn free(&self) {
+        self.state.lock().full_from = None;
     }
 
     /// Ends the machine at step `step`: that one and every later call fail, and [`SimDisk::image`] is what is
@@ -208,6 +222,16 @@ impl SimDisk {
     fn running(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.state.lock();
         if state.image.is_some() { Err(gone()) } else { Ok(state) }
+    }
+
+    /// A step that fails because the disk is full, if it is and the step needs space.
+    fn check_space(&self, needs_space: impl FnOnce(&mut State) -> io::Result<bool>) -> io::Result<()> {
+        let mut state = self.running()?;
+        if state.full_from.is_some_and(|step| state.steps >= step) && needs_space(&mut state)? {
+            state.steps += 1;
+            return Err(io::Error::from_raw_os_error(Self::ENOSPC));
+        }
+        Ok(())
     }
 
     /// One step. `part` is done in place of `work` if the step fails or the machine ends here.
@@ -308,6 +332,8 @@ impl Debug for SimDisk {
 
 impl Disk for SimDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        let makes = !matches!(how, Open::Existing | Open::ReadOnly);
+        self.check_space(|state| Ok(makes && state.names.get(path).is_none()))?;
         let mut state = self.running()?;
         let id = match (state.names.get(path), how) {
             (Some(_), Open::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
@@ -351,10 +377,12 @@ impl Disk for SimDisk {
         if self.running()?.names.is_dir(path) {
             return Ok(());
         }
+        self.check_space(|_| Ok(true))?;
         self.step(|state| state.names.make_dirs(path), nothing)
     }
 
     fn link(&self, file: &Path, new: &Path) -> io::Result<()> {
+        self.check_space(|_| Ok(true))?;
         self.step(|state| state.names.link(file, new), nothing)
     }
 
@@ -485,6 +513,7 @@ impl DiskFile for SimFile {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
+        self.disk.check_space(|state| Ok(len > state.node(self.id)?.space))?;
         self.change(|node| node.allocate(len))
     }
 
@@ -504,6 +533,8 @@ impl DiskFile for SimFile {
     fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
         self.check_writable()?;
         let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let end = offset + bytes.len() as u64;
+        self.disk.check_space(|state| Ok(end > state.node(self.id)?.space))?;
         let prefix = |state: &mut State, random: &mut Random| {
             let (prefix, _) = bytes.split_at(random.up_to(bytes.len()));
             state.node(self.id)?.write(prefix.to_vec(), offset)

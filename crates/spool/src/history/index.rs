@@ -69,6 +69,8 @@ pub(super) struct Growth {
     files: Vec<LevelFile>,
     /// For each shard: how many inserts it surely has room for.
     room: Box<[usize]>,
+    /// For each shard: inserts for which room was made and that have not come yet.
+    pending: Box<[usize]>,
 }
 
 /// One index file.
@@ -246,8 +248,8 @@ impl Growth {
     }
 
     fn new(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32) -> Self {
-        let room = vec![0; 1 << shard_bits].into();
-        Self { disk: disk.clone(), dir: dir.to_path_buf(), shard_bits, files: Vec::new(), room }
+        let (room, pending) = (vec![0; 1 << shard_bits].into(), vec![0; 1 << shard_bits].into());
+        Self { disk: disk.clone(), dir: dir.to_path_buf(), shard_bits, files: Vec::new(), room, pending }
     }
 
     fn index(&self, levels: Box<[AtomicU8]>) -> Index {
@@ -318,15 +320,18 @@ impl Growth {
     pub fn make_room(&mut self, index: &Index, key: &Key, living: &Range<u64>) -> io::Result<()> {
         let number = index.shard_number(key);
         let missing = || invalid_data("no such history shard");
+        let pending = self.pending.get(number).copied().unwrap_or(0);
         let room = self.room.get_mut(number).ok_or_else(missing)?;
         if *room > 0 {
             *room -= 1;
+            self.expect(number);
             return Ok(());
         }
         let mut moved = false;
         loop {
             let shard = self.shard(index, number).ok_or_else(missing)?;
-            let (level, slots, used) = (shard.level(), shard.slots(), shard.count_used(living.start));
+            let (level, slots, used) =
+                (shard.level(), shard.slots(), shard.count_used(living.start) + pending);
             if used * 100 < slots * GROW_PERCENT {
                 if let Some(room) = self.room.get_mut(number) {
                     *room = (slots * COUNT_PERCENT / 100).saturating_sub(used + 1);
@@ -336,12 +341,27 @@ impl Growth {
             self.move_up(index, number, level + 1, living)?;
             moved = true;
         }
+        self.expect(number);
         if moved { self.remove_unused_files(index) } else { Ok(()) }
     }
 
+    fn expect(&mut self, shard: usize) {
+        if let Some(pending) = self.pending.get_mut(shard) {
+            *pending += 1;
+        }
+    }
+
+    /// Inserts for which room was made will not come.
+    pub fn release(&mut self) {
+        self.pending.fill(0);
+    }
+
     /// As [`Shard::insert`]; there is always room after [`Growth::make_room`].
-    pub fn insert(&self, index: &Index, key: &Key, number: u64, living: &Range<u64>) -> bool {
+    pub fn insert(&mut self, index: &Index, key: &Key, number: u64, living: &Range<u64>) -> bool {
         let (shard, tag) = index.place(key);
+        if let Some(pending) = self.pending.get_mut(shard) {
+            *pending = pending.saturating_sub(1);
+        }
         self.shard(index, shard).is_some_and(|shard| shard.insert(tag, number, living))
     }
 

@@ -123,6 +123,16 @@ impl Log {
         Ok(())
     }
 
+    /// Makes sure that there are segments up to record `number`. Under the writer lock.
+    pub fn make_room_to(&self, number: u64) -> io::Result<()> {
+        while let Some(next) = self.segments.load().list.last().map(|last| last.number + 1)
+            && next <= number >> self.segment_bits
+        {
+            self.add(self.make_segment(next)?);
+        }
+        Ok(())
+    }
+
     /// Makes, without the writer lock, the segment that will soon be needed; give it to [`Log::add`].
     pub fn make_next(&self, next_record: u64) -> io::Result<Option<Arc<Segment>>> {
         let soon = (next_record + (1 << self.segment_bits) / 4) >> self.segment_bits;

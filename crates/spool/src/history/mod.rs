@@ -81,6 +81,8 @@ pub struct History {
 struct Writer {
     growth: Growth,
     tail: Tail,
+    /// Inserts for which [`History::reserve`] has made room in the index.
+    reserved: usize,
 }
 
 impl History {
@@ -124,7 +126,7 @@ impl History {
             index,
             first_record: AtomicU64::new(living.start),
             next_record: AtomicU64::new(living.end),
-            writer: Mutex::new(Writer { growth, tail: Tail::default() }),
+            writer: Mutex::new(Writer { growth, tail: Tail::default(), reserved: 0 }),
             replacing: Mutex::new(()),
             disk,
         })
@@ -204,7 +206,7 @@ impl History {
     /// What the disk said as a file had to grow; then nothing was entered.
     pub fn insert(&self, key: Key, token: Option<Token>, arrived: u32) -> io::Result<u64> {
         let mut writer = self.writer.lock();
-        let Writer { growth, tail } = &mut *writer;
+        let Writer { growth, tail, reserved } = &mut *writer;
         let living = self.living();
         let number = living.end;
         if number >= RECORDS_MAX {
@@ -214,7 +216,10 @@ impl History {
             ));
         }
         self.log.make_room(number, tail)?;
-        growth.make_room(&self.index, &key, &living)?;
+        match reserved.checked_sub(1) {
+            Some(rest) => *reserved = rest,
+            None => growth.make_room(&self.index, &key, &living)?,
+        }
         if !self.log.write_next(number, &record::encode(&key, token, arrived, number), tail) {
             return Err(invalid_data("the history log has no place for its next record"));
         }
@@ -224,6 +229,34 @@ impl History {
             return Err(invalid_data("a shard of the history index is full"));
         }
         Ok(number)
+    }
+
+    /// Makes room for the entries of these keys, which are the next to be inserted, so that none of the inserts meets a full disk.
+    /// If they will not come: [`History::release`].
+    ///
+    /// # Errors
+    /// What the disk said as a file had to grow; then no room is reserved.
+    pub fn reserve(&self, keys: impl ExactSizeIterator<Item = Key>) -> io::Result<()> {
+        let mut writer = self.writer.lock();
+        let Writer { growth, tail, reserved } = &mut *writer;
+        let (living, count) = (self.living(), keys.len());
+        self.log.make_room(living.end, tail)?;
+        self.log.make_room_to((living.end + count as u64).min(RECORDS_MAX).saturating_sub(1))?;
+        for key in keys {
+            if let Err(e) = growth.make_room(&self.index, &key, &living) {
+                growth.release();
+                return Err(e);
+            }
+        }
+        *reserved = count;
+        Ok(())
+    }
+
+    /// The entries for which room was made last will not come.
+    pub fn release(&self) {
+        let mut writer = self.writer.lock();
+        writer.reserved = 0;
+        writer.growth.release();
     }
 
     /// Writes a new token (or none: remembered) over the entry of a Message-ID, which keeps its arrival time.
@@ -242,7 +275,7 @@ impl History {
 
     /// Enters a record into the index that has no slot there. False if there is no room.
     pub fn enter_index(&self, key: &Key, number: u64) -> bool {
-        let writer = self.writer.lock();
+        let mut writer = self.writer.lock();
         let living = self.living();
         let found = self.index.reader().find(key, &living, |candidate| (candidate == number).then_some(()));
         found.is_some() || writer.growth.insert(&self.index, key, number, &living)

@@ -223,10 +223,15 @@ impl JournalWriter {
 }
 
 fn new_file(disk: &dyn Disk, dir: &Path, start: u64, file_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
-    let file = disk.open(&dir.join(file_name(start)), Open::Create)?;
-    file.set_len(0)?;
-    reserve(&*file, file_bytes)?;
-    write_head(&*file, start)?;
+    let path = dir.join(file_name(start));
+    let file = disk.open(&path, Open::Create)?;
+    let made =
+        file.set_len(0).and_then(|()| reserve(&*file, file_bytes)).and_then(|()| write_head(&*file, start));
+    if let Err(e) = made {
+        // Rows that are still written to the file before must not seem to lie in this one.
+        disk.remove(&path)?;
+        return Err(e);
+    }
     Ok(file)
 }
 

@@ -119,6 +119,11 @@ impl GroupOverview {
         self.open.text.len() + row_bytes_max > block_text_bytes || !block::fits(first.number, number)
     }
 
+    /// Whether a number can join the open block, however much text that holds.
+    pub fn fits(&self, number: u64) -> bool {
+        self.open.entries.first().is_none_or(|first| block::fits(first.number, number))
+    }
+
     /// Brings what the next push will read and change into the processor's cache. The value means nothing.
     pub fn touch(&self) -> u64 {
         let Rows { entries, text } = &self.open;

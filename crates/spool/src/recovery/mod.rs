@@ -420,7 +420,8 @@ fn go_on(
     }
     let class = |name: &str| config.classes.iter().position(|c| c.name == name);
     let policy = Policy::new(&config.expire, class)?;
-    let sync = Arc::new(SyncState::new(journal.sync_set().clone(), config.durability));
+    let sync =
+        Arc::new(SyncState::new(journal.sync_set().clone(), config.durability, config.full_disk_retry));
     let mut writer = Writer::new(folds, journal, classes, sync);
     writer.policy = policy;
     writer.push_state();

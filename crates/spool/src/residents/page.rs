@@ -160,6 +160,11 @@ impl Pages {
         Ok(())
     }
 
+    /// Writes the pages that should have been written before.
+    pub fn write_late(&mut self) -> io::Result<()> {
+        if self.sealed.len() >= WRITE_BYTES { self.write_sealed() } else { Ok(()) }
+    }
+
     /// Ends the open page and writes all.
     pub fn write_out(&mut self) -> io::Result<()> {
         self.seal();

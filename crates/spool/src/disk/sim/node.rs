@@ -56,6 +56,8 @@ impl Write {
 pub(super) struct Node {
     pub live: Memory,
     pub len: u64,
+    /// Up to here it has been written or reserved.
+    pub space: u64,
     durable: Memory,
     durable_len: u64,
     writes: Vec<Write>,
@@ -70,6 +72,7 @@ impl Node {
         Ok(Self {
             live,
             len: 0,
+            space: 0,
             durable,
             durable_len: 0,
             writes: Vec::new(),
@@ -85,6 +88,7 @@ impl Node {
             self.live.write(&bytes, offset);
             self.writes.push(Write::Bytes(offset, bytes));
             self.len = self.len.max(end);
+            self.space = self.space.max(end);
         }
         Ok(())
     }
@@ -97,12 +101,14 @@ impl Node {
             self.writes.push(cut);
         }
         self.len = len;
+        self.space = self.space.min(len);
         Ok(())
     }
 
     pub fn allocate(&mut self, len: u64) -> io::Result<()> {
         check_len(len)?;
         self.len = self.len.max(len);
+        self.space = self.space.max(len);
         Ok(())
     }
 
@@ -126,6 +132,7 @@ impl Node {
     pub fn after_kill(&self) -> io::Result<Self> {
         let copy = Self {
             len: self.len,
+            space: self.space,
             durable_len: self.durable_len,
             writes: self.writes.clone(),
             mapped: self.mapped,
@@ -141,6 +148,7 @@ impl Node {
     pub fn as_synced(&self) -> io::Result<Self> {
         let copy = Self {
             len: self.durable_len,
+            space: self.durable_len,
             durable_len: self.durable_len,
             unreadable: self.unreadable.clone(),
             ..Self::new()?

@@ -301,7 +301,11 @@ impl Volume for FileTree {
         };
         let written = made.write_all_at(&[IoSlice::new(&file)], 0);
         self.dirty.store(true, Ordering::Release);
-        written?;
+        if let Err(e) = written {
+            // Half an article would be taken for a damaged one.
+            let _ = self.remove(&path);
+            return Err(e);
+        }
         if self.has_links() {
             let data = bytes.get(record::HEADER_BYTES..).unwrap_or_default();
             for (group, number) in xref_pairs(data).skip(1) {
@@ -314,7 +318,13 @@ impl Volume for FileTree {
     }
 
     fn take_back(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) {
-        self.made.lock().remove(&place);
+        if let Some(Ok(_)) = self.made.lock().remove(&place)
+            && let Some(path) = self.path(place)
+        {
+            // Nothing is in it yet.
+            let _ = self.remove(&path);
+            return;
+        }
         // What cannot be removed now is overwritten when its name comes again.
         let _ = self.cancel(place, key, numbers);
     }

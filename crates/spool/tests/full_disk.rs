@@ -1,0 +1,240 @@
+//! A full disk: nothing more is accepted until there is room, then everything is, without a restart; nothing that was acknowledged
+//! is lost, and every index is right (guarantee G7).
+
+use crate::news::*;
+use spool::*;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const GROUPS: u64 = 4;
+const BATCHES: u64 = 40;
+const PER_BATCH: u64 = 9;
+/// Waiting for something that happens at once, unless the machine is very busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Failed tries on the full disk before an operator makes room.
+const TRIES: u64 = 3;
+
+fn small(mut config: SpoolConfig, durability: Durability) -> SpoolConfig {
+    config.durability = durability;
+    config.checkpoint_rows = 60;
+    config.article_bytes_max = 4096;
+    config.journal_file_bytes = 16 << 10;
+    config.overview = OverviewShape { block_text_bytes: 1024, segment_bytes: 8 << 10 };
+    // Segments of 64 records, and index files that grow with a few hundred.
+    config.history = HistoryShape { segment_bits: 6, shard_bits: 0 };
+    config.full_disk_retry = Duration::from_millis(1);
+    config
+}
+
+fn cyclic(durability: Durability) -> SpoolConfig {
+    small(config("/s", &[("a", 300_000), ("b", 300_000)]), durability)
+}
+
+fn kept(method: MethodKind) -> SpoolConfig {
+    let mut config = config("/s", &[]);
+    let class = &mut config.classes[0];
+    class.method = method;
+    class.tree = Tree { path: PathBuf::from("/s/kept"), file_bytes: 64 << 10, ..Tree::default() };
+    small(config, Durability::Process)
+}
+
+fn batch(n: u64) -> Vec<News> {
+    (n * PER_BATCH..(n + 1) * PER_BATCH).map(|i| News::new(i, GROUPS, 700)).collect()
+}
+
+/// Does something again and again: a full disk must say so, and let it be done once there is room. Returns whether it was met.
+fn once_there_is_room<T>(
+    sim: &SimDisk,
+    what: &str,
+    mut work: impl FnMut() -> Result<T, Trouble>,
+) -> (T, bool) {
+    let (mut failed, begun) = (0, Instant::now());
+    loop {
+        match work() {
+            Ok(done) => return (done, failed > 0),
+            Err(trouble) => {
+                assert_eq!(trouble.kind, TroubleKind::Full, "{what}: {trouble}");
+                assert!(begun.elapsed() < PATIENCE, "{what}: still {trouble}");
+                failed += 1;
+                if failed > TRIES {
+                    sim.free();
+                }
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+fn file(sim: &SimDisk, spool: &Spool, news: &[News], what: &str) -> bool {
+    let ((_, outcomes), met) = once_there_is_room(sim, what, || commit(spool, news));
+    let known = |outcome: &Outcome| matches!(outcome, Outcome::Filed(_) | Outcome::Duplicate);
+    assert!(outcomes.iter().all(known), "{what}: {outcomes:?}");
+    met
+}
+
+/// The disk is full from a step on. Returns whether anybody noticed.
+fn fills_at(step: u64, config: &SpoolConfig) -> bool {
+    let what = format!("full at step {step}, {:?}, {:?}", config.durability, config.classes[0].method);
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    sim.fill_at(step);
+    let Ok((spool, _)) = Spool::open(disk.clone(), config.clone(), &()) else {
+        sim.free();
+        let opened = Spool::open(disk, config.clone(), &());
+        assert!(opened.is_ok(), "{what}: {opened:?}");
+        return true;
+    };
+    let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
+    let groups: Vec<NewGroup> = (0..GROUPS).map(new).collect();
+    let (_, mut met) = once_there_is_room(&sim, &what, || spool.add_groups(&groups));
+    let mut fed = 0;
+    // What the syncing thread has met may show only later.
+    while fed < BATCHES || spool.trouble().is_some() {
+        met |= file(&sim, &spool, &batch(fed), &what);
+        fed += 1;
+    }
+    sim.free();
+    check(&disk, spool, config, fed, &what);
+    met
+}
+
+/// All that was acknowledged is there, now and after a restart that replays nothing and rebuilds nothing.
+fn check(disk: &Arc<dyn Disk>, spool: Spool, config: &SpoolConfig, fed: u64, what: &str) {
+    let named = agree(&spool);
+    let all: BTreeMap<String, News> = (0..fed).flat_map(batch).map(|news| (news.id.clone(), news)).collect();
+    for news in all.values() {
+        assert!(spool.is_known(&spool.key(news.id.as_bytes())), "{what}: {} is forgotten", news.id);
+        let wire = fetch(&spool, &news.id);
+        assert!(wire.as_ref().is_none_or(|wire| *wire == news.wire), "{what}: {} has other bytes", news.id);
+        let may_be_displaced = config.classes[0].method == MethodKind::Cnfs;
+        assert!(wire.is_some() || may_be_displaced, "{what}: {} is lost", news.id);
+    }
+    assert!(named.len() > 300, "{what}: {}", named.len());
+    assert_eq!(spool.verify(&()).findings, [], "{what}");
+    let closed = spool.close();
+    assert!(closed.is_ok(), "{what}: {closed:?}");
+    drop(spool);
+    let (spool, recovery) = open(disk, config);
+    assert!(!recovery.crashed && recovery.rebuilt.is_none(), "{what}: {recovery}");
+    assert_eq!(agree(&spool), named, "{what}: {recovery}");
+    assert_eq!(spool.verify(&()).findings, [], "{what}: {recovery}");
+}
+
+fn fills_at_every_step(config: &SpoolConfig, every: usize) {
+    let sim = SimDisk::new();
+    let (spool, _) = open(&(Arc::new(sim.clone()) as Arc<dyn Disk>), config);
+    add_groups(&spool, GROUPS);
+    (0..BATCHES).for_each(|n| drop(commit(&spool, &batch(n)).unwrap()));
+    drop(spool);
+    let steps = sim.steps() as usize;
+    let met = (0..steps as u64).step_by(every).filter(|step| fills_at(*step, config)).count();
+    assert!(met * every * 2 > steps, "{met} of {steps}");
+}
+
+#[test]
+fn acceptance_resumes_after_a_disk_that_filled_at_any_step() {
+    fills_at_every_step(&cyclic(Durability::Process), 5);
+}
+
+#[test]
+fn acceptance_resumes_with_durability_always() {
+    fills_at_every_step(&cyclic(Durability::Always), 19);
+}
+
+#[test]
+fn acceptance_resumes_with_methods_that_keep() {
+    for method in [MethodKind::AppendOnly, MethodKind::Tradspool, MethodKind::Hashed, MethodKind::Timehash] {
+        fills_at_every_step(&kept(method), 61);
+    }
+}
+
+/// A file system of our own in memory, gone at the end.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    /// `None` where this user may not mount.
+    fn new(bytes: u64) -> Option<Self> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("newsreel-full-disk-{}-{number}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let mount = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "newsreel-test"])
+            .arg(&dir)
+            .output();
+        if mount.is_ok_and(|output| output.status.success()) {
+            return Some(Self(dir));
+        }
+        std::fs::remove_dir(&dir).unwrap();
+        None
+    }
+
+    /// Somebody else fills it, up to so many bytes.
+    fn fill(&self, leave_bytes: u64) {
+        use std::io::Write;
+        let path = self.0.join("somebody-elses");
+        let mut file = std::fs::File::create(&path).unwrap();
+        while file.write_all(&[1; 4096]).is_ok() {}
+        let len = file.metadata().unwrap().len();
+        file.set_len(len.saturating_sub(leave_bytes)).unwrap();
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.0.join("somebody-elses")).unwrap();
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// The same on a real file system that somebody else fills and frees again; with a little room left now and then, so that it is
+/// one file or another that meets the end first.
+#[test]
+fn a_real_file_system_that_somebody_else_fills() {
+    for durability in
+        [Durability::Process, Durability::Interval(Duration::from_millis(5)), Durability::Always]
+    {
+        for leave_bytes in [0, 4 << 10, 20 << 10, 36 << 10, 100 << 10, 400 << 10] {
+            let what = format!("{durability:?}, {leave_bytes} left");
+            let Some(mounted) = Mounted::new(16 << 20) else {
+                eprintln!("skipped: only root may mount a file system");
+                return;
+            };
+            let dir = mounted.0.to_str().unwrap().to_owned();
+            let config = small(config(&dir, &[("a", 300_000), ("b", 300_000)]), durability);
+            let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+            let (spool, _) = open(&disk, &config);
+            add_groups(&spool, GROUPS);
+            let mut fed = 0;
+            while fed < 5 {
+                commit(&spool, &batch(fed)).unwrap();
+                fed += 1;
+            }
+            mounted.fill(leave_bytes);
+            let trouble = loop {
+                match commit(&spool, &batch(fed)) {
+                    Ok(_) => fed += 1,
+                    Err(trouble) => break trouble,
+                }
+                assert!(fed < 10_000, "{what}: nothing was met");
+            };
+            assert_eq!(trouble.kind, TroubleKind::Full, "{what}: {trouble}");
+            mounted.free();
+            let begun = Instant::now();
+            while fed < BATCHES || spool.trouble().is_some() {
+                match commit(&spool, &batch(fed)) {
+                    Ok(_) => fed += 1,
+                    Err(trouble) => assert!(begun.elapsed() < PATIENCE, "{what}: still {trouble}"),
+                }
+            }
+            check(&disk, spool, &config, fed, &what);
+        }
+    }
+}
