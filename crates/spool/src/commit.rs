@@ -3,6 +3,8 @@
 //! Order, per part of a batch: give out numbers and places, displace what the places were taken by, write the bytes,
 //! write the journal rows (the commit point), make the articles known. One thread at a time is in here.
 
+mod ahead;
+mod full;
 mod place;
 
 use crate::checkpoint;
@@ -14,7 +16,7 @@ use crate::expire::Policy;
 use crate::fence::Fence;
 use crate::floor::Floors;
 use crate::fold::{Folds, Moment, Published, is_full};
-use crate::groups::{GroupId, GroupsFile, GroupsState};
+use crate::groups::{GroupId, GroupsFile};
 use crate::history::Found;
 use crate::journal::{ArticleRow, JournalWriter, Row, VolumeRow};
 use crate::key::Key;
@@ -632,50 +634,6 @@ impl Writer {
 }
 
 impl Writer {
-    /// Whether the spool accepts at the moment. After a full disk it tries once a second whether there is room again.
-    pub fn accepting(&mut self) -> Result<(), Trouble> {
-        if let Some(text) = self.folds.failed.clone() {
-            let text = format!("{text}; a restart makes the index whole again from the journal");
-            return Err(self.sync.stop(Trouble { kind: TroubleKind::Io, text }));
-        }
-        self.stop_if_late();
-        let Some(trouble) = self.sync.trouble() else { return Ok(()) };
-        if trouble.kind != TroubleKind::Full || self.sync.is_checkpoint_late() || !self.sync.may_probe() {
-            return Err(trouble);
-        }
-        match self.probe() {
-            Ok(()) => {
-                self.sync.go_on();
-                Ok(())
-            }
-            Err(_) => {
-                self.journal.discard();
-                Err(trouble)
-            }
-        }
-    }
-
-    /// Tries whether there is room again, with what there was none for.
-    fn probe(&mut self) -> io::Result<()> {
-        self.folds.write_late()?;
-        self.journal.push(&Row::Probe);
-        self.journal.write()?;
-        self.continue_journal()?;
-        if self.checkpoint_late {
-            self.checkpoint()?;
-        }
-        Ok(())
-    }
-
-    /// Stops accepting if an index file met a full disk.
-    fn stop_if_late(&self) {
-        if let Some(text) = self.folds.full.clone()
-            && self.sync.trouble().is_none()
-        {
-            self.sync.stop(Trouble { kind: TroubleKind::Full, text });
-        }
-    }
-
     /// Housekeeping between parts: the next journal file, the next checkpoint.
     fn after_part(&mut self, rows: u64) {
         self.rows += rows;
@@ -741,48 +699,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes room, before anything is stored, for what a part needs in files that grow, and promises its numbers.
-    fn reserve(&mut self, s: &mut Scratch) -> Result<(), Trouble> {
-        let history = &self.folds.shared.history;
-        history.reserve(s.prepared.iter().map(|p| p.key)).map_err(|e| trouble("make room in history", &e))?;
-        if s.promises.is_empty() {
-            return Ok(());
-        }
-        self.promise(std::mem::take(&mut s.promises)).map_err(|e| trouble("write groups file", &e))
-    }
-
-    /// Promises numbers in the groups file and in the journal's next rows.
-    fn promise(&mut self, promises: Vec<(GroupId, u64)>) -> io::Result<()> {
-        let row = Row::Promise(promises);
-        self.groups.add(std::slice::from_ref(&row))?;
-        self.journal.push(&row);
-        Ok(())
-    }
-
-    /// Commits rows of groups, durably. The caller has asked [`Writer::accepting`].
-    pub fn commit_groups(&mut self, rows: &[Row<'_>]) -> Result<(), Trouble> {
-        self.groups.add(rows).map_err(|e| self.sync.stop(trouble("write groups file", &e)))?;
-        rows.iter().for_each(|row| self.journal.push(row));
-        self.write_now()
-    }
-
-    /// All groups as they are now, for the groups file.
-    fn groups_state(&self) -> GroupsState {
-        let folds = &self.folds;
-        let retired = folds.retired.iter();
-        let removed = retired.map(|(name, high)| Row::GroupRemoved { name: name.clone(), high: *high });
-        let table = folds.shared.groups.snapshot();
-        let groups = table.sorted().iter().map(|group| Row::Group(folds.group_row(group)));
-        let synced = self.journal.sync_set().synced();
-        GroupsState::new(folds.numbers.len() as u32, synced, removed.chain(groups))
-    }
-
-    /// Writes one of the two copies of the groups file.
-    pub fn write_groups(&self) -> io::Result<()> {
-        self.groups.begin();
-        self.groups.write(&self.groups_state())
-    }
-
     /// Promises of rows that were not written do not count.
     fn forget_promises(&mut self) {
         let end = self.journal.end();
@@ -815,11 +731,6 @@ impl Writer {
         let before = unix_now().saturating_sub(shared.current.load().remember_secs);
         let old = shared.history.first_since(u32::try_from(before).unwrap_or(u32::MAX));
         shared.history.first_living(old, &|token| shared.volumes.load().is_alive(token))
-    }
-
-    /// Begins a journal file if it is time for one, or ends the beginning of one.
-    fn continue_journal(&mut self) -> io::Result<()> {
-        if self.journal.is_file_full() || self.journal_state_late { self.next_journal_file() } else { Ok(()) }
     }
 
     /// Begins a journal file; each starts with what a rebuild could not find in the buffers.

@@ -60,3 +60,69 @@ fn a_number_out_of_all_measure_is_taken_by_nobody() {
     assert_eq!(spool.raise_high(&[("test.g1".into(), u64::MAX)]).unwrap(), 0);
     assert_eq!(marks(&spool, "test.g1"), (1, 0, 0));
 }
+
+/// Articles one by one, each durable before the next comes.
+fn quiet_feed(spool: &Spool, range: std::ops::Range<u64>) {
+    for n in range {
+        let (ticket, _) = commit(spool, &[News::new(n, 1, 300)]).unwrap();
+        while !spool.is_durable(ticket) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn high(spool: &Spool) -> u64 {
+    spool.marks(spool.group_id(b"test.g0").unwrap()).unwrap().high
+}
+
+/// A rebuild made each group's next article jump to 513 or more, which newsreaders show as so many unread articles.
+#[test]
+fn a_rebuild_with_a_whole_journal_skips_no_number() {
+    for killed in [false, true] {
+        for keep_index in [false, true] {
+            let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+            let config = SpoolConfig { checkpoint_rows: 20, ..config("/s", &[("a", 60_000)]) };
+            let (spool, _) = open(&disk, &config);
+            add_groups(&spool, 2);
+            quiet_feed(&spool, 0..150);
+            if !killed {
+                spool.close().unwrap();
+            }
+            drop(spool);
+            if !keep_index {
+                for name in disk.list(std::path::Path::new("/s/index")).unwrap() {
+                    disk.remove(&std::path::Path::new("/s/index").join(name)).unwrap();
+                }
+            }
+            let report = rebuild(disk.clone(), config.clone(), &()).unwrap();
+            assert!(report.articles > 20, "{report:?}");
+            let (spool, recovery) = open(&disk, &config);
+            let marks = |group: &[u8]| spool.marks(spool.group_id(group).unwrap()).unwrap().high;
+            assert_eq!((marks(b"test.g0"), marks(b"test.g1")), (150, 0), "{recovery}");
+            quiet_feed(&spool, 200..201);
+            assert_eq!(high(&spool), 151, "{recovery}");
+        }
+    }
+}
+
+/// What a power cut makes a quiet group skip, and a rebuild after it no more.
+#[test]
+fn a_power_cut_skips_no_more_than_was_promised() {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let config = config("/s", &[("a", 400_000)]);
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, 2);
+    quiet_feed(&spool, 0..20);
+    for rebuilt in [false, true] {
+        let disk: Arc<dyn Disk> = Arc::new(sim.image_after(CrashKind::Lost, 1).unwrap());
+        if rebuilt {
+            rebuild(disk.clone(), config.clone(), &()).unwrap();
+        }
+        let (spool, recovery) = open(&disk, &config);
+        assert_eq!(recovery.power_lost, !rebuilt, "{recovery}");
+        quiet_feed(&spool, 100..101);
+        let skipped = high(&spool) - 21;
+        assert!(skipped <= 64, "{skipped}: {recovery}");
+    }
+}

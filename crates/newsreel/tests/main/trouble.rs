@@ -49,12 +49,14 @@ fn always(text: &str, dir: &std::path::Path) -> String {
 fn a_full_disk_with_room_again_needs_no_restart() {
     let disk = SimDisk::new();
     let server = Server::start_on(Arc::new(disk.clone()), |text| text);
+    let mut feed = server.client();
+    feed.send(takethis("<first@x.example>"));
+    assert_eq!(feed.line(), "239 <first@x.example>");
+    let mut taken = vec!["<first@x.example>".to_owned()];
     disk.fill_at(disk.steps());
     // Journal and history have room reserved; overview does not for long.
-    let mut taken = Vec::new();
     let refused = (0..10_000).find(|n| {
         let id = format!("<full{n}@x.example>");
-        let mut feed = server.client();
         assert!(feed.ask(&format!("IHAVE {id}")).starts_with("335 "));
         feed.send(article(&id, "misc.test", "b"));
         let answer = feed.line();
@@ -67,7 +69,6 @@ fn a_full_disk_with_room_again_needs_no_restart() {
     disk.free();
     let begun = Instant::now();
     loop {
-        let mut feed = server.client();
         assert!(feed.ask("IHAVE <room@x.example>").starts_with("335 "));
         feed.send(article("<room@x.example>", "misc.test", "b"));
         if feed.line().starts_with("235 ") {
@@ -78,7 +79,7 @@ fn a_full_disk_with_room_again_needs_no_restart() {
     }
     let mut reader = server.client();
     let count = taken.len() + 1;
-    assert_eq!(reader.ask("GROUP misc.test"), format!("211 {count} 1 {count} misc.test"));
+    assert!(reader.ask("GROUP misc.test").starts_with(&format!("211 {count} 1 ")));
     for id in &taken {
         assert_eq!(reader.ask(&format!("STAT {id}")), format!("223 0 {id}"));
     }
