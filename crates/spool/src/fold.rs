@@ -301,8 +301,23 @@ impl Folds {
     pub fn expire(&mut self, key: Key, token: Token, gone: bool, numbers: &[(GroupId, u64)]) {
         if gone {
             self.take_out(key, token, numbers, |v| v.expire(token.place, key, numbers));
-        } else {
-            self.end_numbers(numbers);
+            return;
+        }
+        self.end_numbers(numbers);
+        let volumes = self.shared.volumes.load();
+        let ended = volumes.get(token.volume).map_or(Ok(()), |v| v.end_names(token.place, numbers));
+        self.note("the names of an article", ended);
+    }
+
+    /// After a rebuild has published an article: numbers under which it is not found were due.
+    pub fn end_lost_names(&mut self, token: Token, numbers: &[(GroupId, u64)]) {
+        let volumes = self.shared.volumes.load();
+        let Some(volume) = volumes.get(token.volume).filter(|v| v.keeps()) else { return };
+        let is_lost =
+            |(id, n): &&(GroupId, u64)| matches!(volume.is_found_as(token.place, *id, *n), Ok(false));
+        let lost: Vec<_> = numbers.iter().filter(is_lost).copied().collect();
+        if !lost.is_empty() {
+            self.end_numbers(&lost);
         }
     }
 

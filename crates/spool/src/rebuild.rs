@@ -327,6 +327,9 @@ impl Front {
         let moment = Moment { groups: &table, volumes: &shared.volumes.load(), now: unix_now() };
         let lives = folds.publish(&moment, &published);
         folds.came(u64::from(lives));
+        if numbers.len() > 1 {
+            folds.end_lost_names(token, numbers);
+        }
         (header.arrived, true)
     }
 }

@@ -317,3 +317,67 @@ fn status_tells_age_and_rate_of_what_is_kept() {
         check(&spool, 3, 40_000);
     }
 }
+
+/// The names of an article in a group, as numbers.
+fn names_in(s: &Subject, n: u64, group: &str) -> Vec<u64> {
+    let part = group.rsplit('.').next().unwrap();
+    let in_group = |path: &PathBuf| path.iter().any(|p| p == part);
+    let number = |path: PathBuf| path.file_name()?.to_str()?.parse().ok();
+    s.files_of(n).into_iter().filter(in_group).filter_map(number).collect()
+}
+
+/// A crosspost loses its name in a group when its number there is due, be it the first or not, and is read under the others.
+#[test]
+fn the_name_of_a_number_that_is_due_goes() {
+    for (method, due) in [
+        (MethodKind::Tradspool, 0),
+        (MethodKind::Tradspool, 1),
+        (MethodKind::Bucketed, 0),
+        (MethodKind::Bucketed, 1),
+    ] {
+        let n = (0..ARTICLES).find(|n| news(*n).groups.len() == 2).unwrap();
+        let (ended, other) = (news(n).groups[due].clone(), news(n).groups[1 - due].clone());
+        let keep = Keep::Secs { min: 0, default: 1, max: 1 };
+        let mut config = kept_config(method);
+        config.expire = vec![ExpireConfig { groups: Some(ended.clone()), class: None, keep }];
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let (spool, _) = open(&disk, &config);
+        add_groups(&spool, GROUPS);
+        commit(&spool, &(0..ARTICLES).map(news).collect::<Vec<_>>()).unwrap();
+        let mut s = Subject { disk: disk.clone(), spool };
+        let [number] = names_in(&s, n, &ended)[..] else { panic!("{method:?}: no name in {ended}") };
+        s.spool.expire_as_of(NOW + 9, false).unwrap();
+        for step in ["expired", "after a crash", "rebuilt"] {
+            assert_eq!(names_in(&s, n, &ended), [] as [u64; 0], "{method:?} {due} {step}");
+            assert_eq!(names_in(&s, n, &other).len(), 1, "{method:?} {due} {step}");
+            assert_eq!(fetch(&s.spool, &news(n).id), Some(news(n).wire), "{method:?} {due} {step}");
+            let group = s.spool.group_id(ended.as_bytes()).unwrap();
+            assert_eq!(
+                s.spool.token_of(group, number, Patience::Wait).unwrap(),
+                None,
+                "{method:?} {due} {step}"
+            );
+            agree(&s.spool);
+            assert_eq!(s.spool.verify(&()).findings, [], "{method:?} {due} {step}");
+            if step == "rebuilt" {
+                break;
+            }
+            if step == "after a crash" {
+                s.spool.close().unwrap();
+            }
+            drop(s.spool);
+            if step == "after a crash" {
+                rebuild(disk.clone(), config.clone(), &()).unwrap();
+            }
+            s = Subject { disk: disk.clone(), spool: open(&disk, &config).0 };
+        }
+        // With the last number the file goes too.
+        s.spool.close().unwrap();
+        drop(s.spool);
+        config.expire = vec![ExpireConfig { groups: None, class: None, keep }];
+        s = Subject { disk: disk.clone(), spool: open(&disk, &config).0 };
+        s.spool.expire_as_of(NOW + 9, false).unwrap();
+        assert_eq!(s.files_of(n), [] as [&Path; 0], "{method:?} {due}");
+        assert_eq!(s.spool.verify(&()).findings, [], "{method:?} {due}");
+    }
+}

@@ -3,7 +3,7 @@
 //! Called by `verify` and `repair` through [`Volume`](crate::method::Volume).
 
 use super::{FILE_BYTES_MAX, FileTree, GLANCE_BYTES, form, paths};
-use crate::disk::Open;
+use crate::disk::{DiskFile, Open};
 use crate::groups::GroupId;
 use crate::key::Key;
 use crate::method::cnfs::record;
@@ -107,17 +107,18 @@ impl FileTree {
     }
 
     fn content(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        let file = match self.disk.open(path, Open::ReadOnly) {
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Ok(None);
-            }
-            file => file?,
-        };
+        match self.disk.open(path, Open::ReadOnly) {
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            file => Self::content_of(&*file?).map(Some),
+        }
+    }
+
+    fn content_of(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
         let len = file.len()?.min(FILE_BYTES_MAX);
         let mut bytes = vec![0; len as usize];
         let n = file.read_at(&mut bytes, 0)?;
         bytes.truncate(n);
-        Ok(Some(bytes))
+        Ok(bytes)
     }
 
     pub(super) fn is_named(&self, place: u64, group: GroupId, number: u64) -> io::Result<bool> {
@@ -128,7 +129,8 @@ impl FileTree {
             return Ok(true);
         }
         let there = self.content(&name)?;
-        Ok(there.is_some() && there == self.content(&own)?)
+        let own = self.open_own(place)?.map(|file| Self::content_of(&*file)).transpose()?;
+        Ok(there.is_some() && there == own)
     }
 
     pub(super) fn name_again(&self, place: u64, group: GroupId, number: u64) -> io::Result<()> {
@@ -139,7 +141,8 @@ impl FileTree {
             return Ok(());
         }
         self.dirty.store(true, std::sync::atomic::Ordering::Release);
-        self.link(&own, &name)
+        let held = self.held_path(place).filter(|_| !self.is_there(&own).unwrap_or(true));
+        self.link(&held.unwrap_or(own), &name)
     }
 
     pub(super) fn find_again(

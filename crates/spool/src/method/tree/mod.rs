@@ -107,6 +107,47 @@ impl FileTree {
         Some(paths::number_path(&self.root, &name, number, self.is_bucketed()))
     }
 
+    /// Where the article at a place lies once the number of its first name is due; `None` for methods without names.
+    fn held_path(&self, place: u64) -> Option<PathBuf> {
+        let (group, number) = paths::number_of(place);
+        let name = self.names.get(group).filter(|_| self.has_links())?;
+        Some(paths::held_path(&self.root, &name, number, self.is_bucketed()))
+    }
+
+    /// The file of the article at a place.
+    fn open_own(&self, place: u64) -> io::Result<Option<Arc<dyn DiskFile>>> {
+        for path in self.path(place).into_iter().chain(self.held_path(place)) {
+            match self.disk.open(&path, Open::ReadOnly) {
+                Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+                file => return file.map(Some),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether there is a file of this name.
+    fn is_there(&self, path: &Path) -> io::Result<bool> {
+        match self.disk.open(path, Open::ReadOnly) {
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+            file => file.map(|_| true),
+        }
+    }
+
+    /// Takes an article's first name away; the file stays under one that is no number's.
+    fn hold(&self, name: &Path, held: &Path) -> io::Result<()> {
+        self.dirty.store(true, Ordering::Release);
+        match self.disk.rename(name, held) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound && self.is_there(name)? => {
+                self.make_dir_of(held)?;
+                self.disk.rename(name, held)?;
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            renamed => renamed?,
+        }
+        // A rename leaves both names where they are links to one file.
+        self.remove(name)
+    }
+
     fn has_links(&self) -> bool {
         matches!(self.method, MethodKind::Tradspool | MethodKind::Bucketed)
     }
@@ -211,7 +252,15 @@ impl FileTree {
                 paths::place_of(&all, self.method == MethodKind::Hashed)
             };
             // A crosspost is found under each of its names, and taken under the first.
-            let place = place.filter(|place| self.path(*place).is_some_and(|p| p == dir.join(&name)));
+            let file = dir.join(&name);
+            let is_own = |place: &u64| {
+                self.path(*place).is_some_and(|own| {
+                    own == file
+                        || self.held_path(*place).is_some_and(|held| held == file)
+                            && !self.is_there(&own).unwrap_or(true)
+                })
+            };
+            let place = place.filter(is_own);
             if let Some(place) = place {
                 (found.visit)(header.sequence, place);
             }
@@ -346,7 +395,8 @@ impl Volume for FileTree {
             return Ok(());
         }
         self.remove(&path)?;
-        if self.has_links() {
+        if let Some(held) = self.held_path(place) {
+            self.remove(&held)?;
             let mut links = numbers.iter().filter_map(|(group, number)| self.number_path(*group, *number));
             links.try_for_each(|path| self.remove(&path))?;
         }
@@ -367,13 +417,7 @@ impl Volume for FileTree {
             // Whether a name is in memory cannot be known.
             return Err(ReadError::WouldBlock);
         }
-        let Some(path) = self.path(place) else { return Ok(None) };
-        let file = match self.disk.open(&path, Open::ReadOnly) {
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                return Ok(None);
-            }
-            file => file?,
-        };
+        let Some(file) = self.open_own(place)? else { return Ok(None) };
         let len = file.len()?;
         if len > FILE_BYTES_MAX {
             return Ok(None);
@@ -383,6 +427,27 @@ impl Volume for FileTree {
         bytes.truncate(n);
         let header = form::from_file(&bytes, buf).filter(|h| self.belongs(place, h, buf));
         Ok(header.map(|h| (RecordHeader { place, ..h }, true)))
+    }
+
+    fn end_names(&self, place: u64, numbers: &[(GroupId, u64)]) -> io::Result<()> {
+        let Some(held) = self.held_path(place) else { return Ok(()) };
+        for (group, number) in numbers {
+            match self.number_path(*group, *number) {
+                Some(name) if paths::number_place(*group, *number) == Some(place) => {
+                    self.hold(&name, &held)?
+                }
+                Some(name) => self.remove(&name)?,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn is_found_as(&self, _place: u64, group: GroupId, number: u64) -> io::Result<bool> {
+        match self.number_path(group, number).filter(|_| self.has_links()) {
+            Some(name) => self.is_there(&name),
+            None => Ok(true),
+        }
     }
 
     fn inventory(&self, found: &mut Inventory<'_>) -> io::Result<()> {
@@ -418,7 +483,10 @@ impl Volume for FileTree {
     }
 
     fn explain_place(&self, place: u64) -> String {
-        self.path(place).map_or_else(|| "no path: its group is not known".into(), |p| p.display().to_string())
+        let there = |path: &PathBuf| self.is_there(path).unwrap_or(false);
+        let own = self.path(place);
+        let own = self.held_path(place).filter(there).or(own);
+        own.map_or_else(|| "no path: its group is not known".into(), |p| p.display().to_string())
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -51,6 +51,17 @@ pub(super) fn number_path(root: &Path, group: &str, number: u64, bucketed: bool)
     path
 }
 
+/// An article's file once its number is due and others live: the number with a dot before it, which is no article's name;
+/// in a bucketed spool therefore in `aaa`.
+pub(super) fn held_path(root: &Path, group: &str, number: u64, bucketed: bool) -> PathBuf {
+    let mut path = group_dir(root, group, bucketed);
+    if bucketed {
+        path.push("aaa");
+    }
+    path.push(format!(".{number}"));
+    path
+}
+
 /// Group and number of an article's file, by the directories it lies in and its name: what [`number_path`] made may be it.
 pub(super) fn group_and_number(parts: &[String], name: &str, bucketed: bool) -> Option<(String, u64)> {
     let number = name.parse().ok()?;
@@ -141,6 +152,8 @@ mod tests {
         assert_eq!(path("alt.2600", 7, true), "/s/alt/aaa/2600/000/7");
         assert_eq!(path("alt.2600", 7, false), "/s/alt/2600./7");
         assert_eq!(path("comp.lang.c", 7, false), "/s/comp/lang/c/7");
+        assert_eq!(held_path(Path::new("/s"), "alt.2600", 7, false), Path::new("/s/alt/2600./.7"));
+        assert_eq!(held_path(Path::new("/s"), "alt.2600", 7, true), Path::new("/s/alt/aaa/2600/aaa/.7"));
         for (group, bucketed) in
             [("control.cancel", true), ("alt.2600", true), ("alt.2600", false), ("comp.lang.c", false)]
         {
