@@ -145,3 +145,29 @@ fn reloads_without_a_change_disturb_nobody() {
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
+
+#[test]
+fn a_user_who_is_removed_is_told_at_the_next_reload() {
+    let server = Server::start_with(|text| {
+        text.replace(PEER, "name = \"p\"\naddresses = [\"192.0.2.1\"]")
+            .replace("[[access]]", "[[access]]\nusers = \"*\"")
+            .replace(
+                "users = \"*\"\nfrom = [\"127.0.0.1\"]\nusers = \"old\"",
+                "from = [\"127.0.0.1\"]\nusers = \"old\"",
+            )
+            + "\n[auth]\nplain_passwords_from = [\"127.0.0.0/8\"]\n"
+    });
+    for user in ["fred", "wilma"] {
+        server.user(&["add", user], "long enough\n").unwrap();
+    }
+    let mut clients = ["fred", "wilma"].map(|user| {
+        let mut client = server.client();
+        client.ask(&format!("AUTHINFO USER {user}"));
+        assert!(client.ask("AUTHINFO PASS long enough").starts_with("281 "));
+        client
+    });
+    server.user(&["remove", "fred"], "").unwrap();
+    server.reload(|text| text).unwrap();
+    assert_eq!(clients[0].line(), "400 You are no longer a user here");
+    assert!(clients[1].ask("GROUP misc.test").starts_with("211 "));
+}
