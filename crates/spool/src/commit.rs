@@ -232,6 +232,8 @@ pub(crate) struct Writer {
     fence: Fence,
     /// The volume whose next cycle an article waits for, and the first place of that.
     entering: Option<(usize, u64)>,
+    /// [`crate::disk::Disk::lost_pages`] when they were last made good.
+    pub lost_pages: u64,
     /// When kept articles are due.
     pub policy: Policy,
     /// What classes with a floor know of their oldest articles.
@@ -267,6 +269,7 @@ impl Writer {
             scratch: Scratch::default(),
             fence,
             entering: None,
+            lost_pages: 0,
             floors: Floors::default(),
             policy: Policy::default(),
             left: Vec::new(),

@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     pub list: Mutex<(u64, Arc<Vec<u8>>)>,
     /// Living articles.
     pub articles: AtomicU64,
+    /// Pages of mapped files that could not be read and were made good since the spool was opened.
+    pub mended_pages: AtomicU64,
 }
 
 /// An accepted article on its way into the indexes.

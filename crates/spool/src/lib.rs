@@ -33,6 +33,7 @@ mod kept;
 mod key;
 mod lateness;
 mod manager;
+mod mending;
 mod method;
 mod overview;
 mod packing;

@@ -61,6 +61,8 @@ pub(crate) enum Damage {
     KeptPages { index: usize },
     /// A file that no article has.
     Stray { volume: u16, path: PathBuf },
+    /// What was rebuilt as it was found.
+    Rebuilt,
     /// A copy of `newsreel.tree`.
     TreeFile { dir: PathBuf },
 }
@@ -87,6 +89,7 @@ impl Damage {
             Self::Unlisted { .. } => "enter it into the list",
             Self::KeptPages { .. } => "write the list again without them",
             Self::Stray { .. } => "remove it",
+            Self::Rebuilt => "rebuilt already",
         }
     }
 }
@@ -153,7 +156,7 @@ impl Spool {
         match damage {
             Damage::Dictionary => self.mend_dictionaries().map(drop).map_err(text),
             Damage::Secret => self.write_secret().map_err(text),
-            Damage::Checkpointed | Damage::Block { .. } => Ok(()),
+            Damage::Rebuilt | Damage::Checkpointed | Damage::Block { .. } => Ok(()),
             Damage::Journal { start } => self.leave_journal_file(*start).map_err(text),
             Damage::HistoryIndex { number, key } => {
                 history.enter_index(key, *number).then_some(()).ok_or_else(|| "the index is full".to_owned())

@@ -11,6 +11,7 @@ mod kept;
 use crate::groups::Group;
 use crate::history::Found;
 use crate::key::Key;
+use crate::mending::touch_maps;
 use crate::method::cnfs::record;
 use crate::overview::{RowEntry, Rows};
 use crate::progress::Progress;
@@ -75,6 +76,7 @@ impl Spool {
     /// Checks everything against everything; see the module. Reads each article twice.
     pub fn verify(&self, progress: &dyn Progress) -> VerifyReport {
         let mut report = VerifyReport::default();
+        self.verify_maps(&mut report);
         let groups = self.groups();
         progress.start("checking groups", groups.iter().map(|g| g.marks().count).sum());
         let mut buf = ArticleBuf::default();
@@ -89,6 +91,20 @@ impl Spool {
         self.verify_kept(progress, &mut report);
         self.verify_files(&mut report);
         report
+    }
+
+    /// Pages of mapped files that cannot be read are made good at once: until then what they told is missing.
+    fn verify_maps(&self, report: &mut VerifyReport) {
+        touch_maps(&self.shared);
+        match self.writer().lock().mend_lost_pages() {
+            Ok(0) => {}
+            Ok(n) => {
+                let what =
+                    format!("{n} pages of usage bitmaps or history could not be read, and were rebuilt");
+                report.found("mapped files", what, Some(Damage::Rebuilt));
+            }
+            Err(trouble) => report.found("mapped files", trouble.to_string(), None),
+        }
     }
 
     fn verify_group(&self, group: &Group, buf: &mut ArticleBuf, report: &mut VerifyReport) {

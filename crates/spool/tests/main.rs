@@ -25,3 +25,4 @@ mod reconfigure;
 mod recovery;
 mod rot;
 mod unfit;
+mod unreadable;

@@ -13,6 +13,7 @@ impl Writer {
             return Err(self.sync.stop(Trouble { kind: TroubleKind::Io, text }));
         }
         self.stop_if_late();
+        self.mend_lost_pages()?;
         let Some(trouble) = self.sync.trouble() else { return Ok(()) };
         if trouble.kind != TroubleKind::Full || self.sync.is_checkpoint_late() || !self.sync.may_probe() {
             return Err(trouble);

@@ -11,9 +11,10 @@ mod sim;
 
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use ahead::{Ahead, STEP_BYTES_MAX};
 pub use real::RealDisk;
@@ -82,6 +83,9 @@ pub trait Disk: Send + Sync + Debug {
     fn mark(&self, path: &Path) -> io::Result<()>;
     /// Whether it still has its mark; where it is lost, bytes that were not synced may be lost too.
     fn is_marked(&self, path: &Path) -> io::Result<bool>;
+    /// Counts the mapped pages that could not be read, in all mappings so far: where it has risen, some mapping has
+    /// [`Mapping::lost`] pages.
+    fn lost_pages(&self) -> u64;
     /// Takes an exclusive lock that lives as long as the returned value; `WouldBlock` if somebody holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 }
@@ -128,8 +132,50 @@ pub trait DiskFile: Send + Sync + Debug {
     }
 }
 
-/// A mapped part of a file.
+/// A mapped part of a file. A page of it that cannot be read when it is touched is *lost*: it becomes zeros in memory
+/// alone, until it is restored.
 pub trait Mapping: Send + Sync + Debug {
     /// The mapped words.
     fn words(&self) -> &[AtomicU64];
+    /// The words of each lost page.
+    fn lost(&self) -> Vec<Range<usize>>;
+    /// Writes the lost pages to the file as they are in memory now, which makes most media readable again there, and maps
+    /// them again. Nobody may store to the mapping meanwhile.
+    fn restore(&self) -> io::Result<()>;
+}
+
+/// Reads a word of each page of a mapping.
+pub(crate) fn touch(map: &dyn Mapping) {
+    const WORDS_PER_PAGE: usize = 512;
+    let words = map.words().iter().step_by(WORDS_PER_PAGE);
+    std::hint::black_box(words.fold(0, |sum, word| sum ^ word.load(Ordering::Relaxed)));
+}
+
+/// Whether an error says that the medium cannot read a sector.
+pub(crate) fn is_unreadable(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
+/// As [`DiskFile::read_at`], but bytes that the medium cannot read come as 0xFF: for formats whose checksums tell them from
+/// what was written.
+pub(crate) fn read_around(file: &dyn DiskFile, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    const PAGE_BYTES: usize = 4096;
+    match file.read_at(buf, offset) {
+        Err(e) if is_unreadable(&e) => {}
+        read => return read,
+    }
+    let there = usize::try_from(file.len()?.saturating_sub(offset)).unwrap_or(usize::MAX).min(buf.len());
+    let (buf, _) = buf.split_at_mut(there);
+    // Page by page of the file, since that is what the kernel reads.
+    let first = PAGE_BYTES - (offset % PAGE_BYTES as u64) as usize;
+    let (head, rest) = buf.split_at_mut(first.min(there));
+    let mut at = offset;
+    for piece in std::iter::once(head).chain(rest.chunks_mut(PAGE_BYTES)) {
+        match file.read_at(piece, at) {
+            Err(e) if is_unreadable(&e) => piece.fill(0xFF),
+            read => _ = read?,
+        }
+        at += piece.len() as u64;
+    }
+    Ok(there)
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fsync, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
-use super::map::{SharedMap, set_write_hint, write_hint};
+use super::map::{self, SharedMap, set_write_hint, write_hint};
 use super::{Disk, DiskFile, FileSystem, Mapping, Open};
 
 /// Slices the kernel takes in one pwritev (UIO_MAXIOV).
@@ -100,7 +100,7 @@ impl Disk for RealDisk {
         if !(kind.is_file() || kind.is_block_device()) {
             return Err(invalid("neither a file nor a block device"));
         }
-        Ok(Arc::new(RealFile { file, device: kind.is_block_device() }))
+        Ok(Arc::new(RealFile { file: Arc::new(file), device: kind.is_block_device() }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -212,6 +212,10 @@ impl Disk for RealDisk {
         Ok(is_device(path)? || write_hint(&File::open(path)?)? == MARK)
     }
 
+    fn lost_pages(&self) -> u64 {
+        map::lost_pages()
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
@@ -259,7 +263,7 @@ fn list(dir: &Path, is_wanted: fn(&fs::FileType) -> bool) -> io::Result<Vec<Stri
 
 /// One open file or block device.
 struct RealFile {
-    file: File,
+    file: Arc<File>,
     device: bool,
 }
 
@@ -288,7 +292,7 @@ impl DiskFile for RealFile {
     fn len(&self) -> io::Result<u64> {
         if self.device {
             // The file offset is shared, but every other access here is positioned.
-            return (&self.file).seek(SeekFrom::End(0));
+            return (&*self.file).seek(SeekFrom::End(0));
         }
         Ok(self.file.metadata()?.len())
     }
@@ -487,7 +491,7 @@ mod tests {
     fn a_short_write_is_finished_where_it_stopped() {
         let scratch = Scratch::new();
         let file = File::options().read(true).write(true).create_new(true).open(scratch.path("a")).unwrap();
-        let file = RealFile { file, device: false };
+        let file = RealFile { file: Arc::new(file), device: false };
         let parts = [IoSlice::new(b"abc"), IoSlice::new(b""), IoSlice::new(b"defg"), IoSlice::new(b"hi")];
         for written in 0..=9 {
             file.set_len(0).unwrap();
@@ -520,8 +524,10 @@ mod tests {
         file.allocate(100_000).unwrap();
         file.allocate(10).unwrap();
         assert_eq!(file.len().unwrap(), 100_000);
-        let plain =
-            RealFile { file: File::options().read(true).write(true).open(&path).unwrap(), device: false };
+        let plain = RealFile {
+            file: Arc::new(File::options().read(true).write(true).open(&path).unwrap()),
+            device: false,
+        };
         plain.fill_with_zeroes(3_000_000).unwrap();
         let mut back = vec![1; 3_000_000];
         file.read_exact_at(&mut back, 0).unwrap();
@@ -543,6 +549,55 @@ mod tests {
         file.sync().unwrap();
         assert_eq!(file.map_words(4096, 513).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         assert_eq!(file.map_words(8, 1).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_page_that_cannot_be_read_is_zeros_until_it_is_restored() {
+        let scratch = Scratch::new();
+        let disk = RealDisk::new();
+        let file = disk.open(&scratch.path("a"), Open::Create).unwrap();
+        file.write_all_at(&[IoSlice::new(&[7; 5 * 4096])], 0).unwrap();
+        let map = file.map_words(4096, 2048).unwrap();
+        let (word, before) = (|n: usize| map.words()[n].load(Ordering::Relaxed), disk.lost_pages());
+        let sevens = u64::from_ne_bytes([7; 8]);
+        // What a bad sector raises, so does a page beyond the end: SIGBUS.
+        file.set_len(3 * 4096).unwrap();
+        assert_eq!((word(0), word(1024), word(1025), word(1536)), (sevens, 0, 0, 0));
+        let mut lost = map.lost();
+        lost.sort_by_key(|words| words.start);
+        assert_eq!(lost, [1024..1536, 1536..2048]);
+        assert!(disk.lost_pages() >= before + 2);
+        map.words()[1030].store(9, Ordering::Relaxed);
+        assert_eq!(file.len().unwrap(), 3 * 4096);
+        map.restore().unwrap();
+        assert!(map.lost().is_empty());
+        assert_eq!((file.len().unwrap(), word(1030), word(0)), (5 * 4096, 9, sevens));
+        // It is shared with the file again.
+        file.write_all_at(&[IoSlice::new(&11_u64.to_ne_bytes())], 4 * 4096 + 8).unwrap();
+        assert_eq!(word(1537), 11);
+        map.words()[1031].store(13, Ordering::Relaxed);
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes, 4096 + 1031 * 8).unwrap();
+        assert_eq!(u64::from_ne_bytes(bytes), 13);
+    }
+
+    #[test]
+    fn threads_that_meet_a_lost_page_together_lose_no_store() {
+        let scratch = Scratch::new();
+        for n in 0..50 {
+            let file = RealDisk::new().open(&scratch.path(&format!("{n}")), Open::Create).unwrap();
+            file.allocate(4096).unwrap();
+            let map = file.map_words(0, 512).unwrap();
+            file.set_len(0).unwrap();
+            std::thread::scope(|scope| {
+                for t in 0..4 {
+                    let map = &map;
+                    scope.spawn(move || map.words()[t * 64].store(1 + t as u64, Ordering::SeqCst));
+                }
+            });
+            let found: Vec<u64> = (0..4).map(|t| map.words()[t * 64].load(Ordering::SeqCst)).collect();
+            assert_eq!(found, [1, 2, 3, 4]);
+        }
     }
 
     #[test]

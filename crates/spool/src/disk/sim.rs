@@ -16,14 +16,15 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug};
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::{Disk, DiskFile, FileSystem, Mapping, Open};
-use memory::{PAGE_BYTES, SimMapping};
+use memory::{Memory, PAGE_BYTES};
 use names::{Names, NodeId};
 use node::Node;
 use random::Random;
@@ -76,6 +77,8 @@ struct State {
     crash: Option<Crash>,
     image: Option<SimDisk>,
     free_bytes: u64,
+    /// Rises wherever a mapping may have lost pages.
+    lost_pages: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -124,6 +127,7 @@ impl SimDisk {
             full_from: None,
             crash: None,
             image: None,
+            lost_pages: 0,
             free_bytes: SIM_FREE_BYTES,
         };
         Self { state: Arc::new(Mutex::new(state)), gate: Arc::default() }
@@ -174,7 +178,8 @@ impl SimDisk {
     pub fn spoil(&self, path: &Path, bytes: std::ops::Range<u64>) -> io::Result<()> {
         let mut state = self.running()?;
         let id = state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
-        state.node(id)?.unreadable.push(bytes);
+        state.node(id)?.spoil(bytes);
+        state.lost_pages += 1;
         Ok(())
     }
 
@@ -409,6 +414,10 @@ impl Disk for SimDisk {
         self.step(|state| state.names.sync_dir(dir), nothing)
     }
 
+    fn lost_pages(&self) -> u64 {
+        self.state.lock().lost_pages
+    }
+
     fn boot_id(&self) -> [u8; 16] {
         u128::from(self.state.lock().boot).to_le_bytes()
     }
@@ -523,7 +532,7 @@ impl DiskFile for SimFile {
         let there = usize::try_from(node.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         let (buf, _) = buf.split_at_mut(there.min(buf.len()));
         let end = offset + buf.len() as u64;
-        if node.unreadable.iter().any(|r| r.start < end && offset < r.end) {
+        if node.is_unreadable(&(offset..end)) {
             return Err(io::Error::from_raw_os_error(SimDisk::EIO));
         }
         node.live.read(buf, offset);
@@ -564,6 +573,53 @@ impl DiskFile for SimFile {
                 "mapping is not page-aligned within the file",
             ));
         }
-        Ok(Arc::new(SimMapping { memory: node.map(), first_word: (offset / 8) as usize, words }))
+        let pages = offset / PAGE_BYTES..end.unwrap_or_default().div_ceil(PAGE_BYTES);
+        let memory = node.map(pages.clone());
+        state.lost_pages += 1;
+        let (disk, first_word) = (self.disk.clone(), (offset / 8) as usize);
+        Ok(Arc::new(SimMapping { memory, first_word, words, disk, id: self.id, pages }))
+    }
+}
+
+/// A mapped part of a simulated file.
+#[derive(Debug)]
+struct SimMapping {
+    memory: Memory,
+    first_word: usize,
+    words: usize,
+    disk: SimDisk,
+    id: NodeId,
+    pages: Range<u64>,
+}
+
+impl SimMapping {
+    fn lost_pages(&self) -> Vec<u64> {
+        let state = self.disk.state.lock();
+        let node = state.nodes.get(&self.id);
+        node.map_or_else(Vec::new, |node| node.lost.range(self.pages.clone()).copied().collect())
+    }
+}
+
+impl Mapping for SimMapping {
+    fn words(&self) -> &[AtomicU64] {
+        self.memory.words().get(self.first_word..self.first_word + self.words).unwrap_or_default()
+    }
+
+    fn lost(&self) -> Vec<Range<usize>> {
+        const PAGE_WORDS: usize = PAGE_BYTES as usize / 8;
+        let first = |page: u64| (page - self.pages.start) as usize * PAGE_WORDS;
+        self.lost_pages().into_iter().map(first).map(|at| at..(at + PAGE_WORDS).min(self.words)).collect()
+    }
+
+    fn restore(&self) -> io::Result<()> {
+        for page in self.lost_pages() {
+            let mut bytes = vec![0; PAGE_BYTES as usize];
+            self.memory.read(&mut bytes, page * PAGE_BYTES);
+            let mut state = self.disk.running()?;
+            let node = state.node(self.id)?;
+            node.write(bytes, page * PAGE_BYTES)?;
+            node.lost.remove(&page);
+        }
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@
 //! bit in a file is set only when the shard there is complete; the file of a shard's level is shown before
 //! the level, and taken away only after no shard is of it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use arc_swap::{ArcSwap, Guard};
 
 use super::invalid_data;
 use super::shard::{BUCKET_SLOTS, BUCKET_WORDS, Shard, TAG_BITS};
-use crate::disk::{Disk, Mapping, Open};
+use crate::disk::{Disk, Mapping, Open, touch};
 use crate::key::Key;
 
 const PREFIX: &str = "index-";
@@ -403,6 +404,46 @@ impl Growth {
         self.files.retain(|file| !unused(file));
         index.files.store(Arc::new(Files::of(&self.files)));
         paths.iter().try_for_each(|path| self.disk.remove(path))
+    }
+
+    /// Whether a page of it could not be read.
+    pub fn has_lost_pages(&self) -> bool {
+        self.files.iter().any(|file| !file.map.lost().is_empty())
+    }
+
+    /// Writes the pages that could not be read, whose slots are empty now. Returns how many there were, and the shards of which
+    /// slots are missing.
+    pub fn restore_lost_pages(&mut self, index: &Index) -> io::Result<(u64, BTreeSet<usize>)> {
+        let (mut pages, mut shards) = (0, BTreeSet::new());
+        let boot_id = self.disk.boot_id();
+        for file in &self.files {
+            let (level, lost) = (file.level, file.map.lost());
+            pages += lost.len() as u64;
+            if lost.iter().any(|words| words.start < HEADER_WORDS) {
+                file.set_header(SHAPE_WORD, shape(level, self.shard_bits));
+                file.set_boot_id(boot_id);
+                (0..1 << self.shard_bits)
+                    .filter(|n| index.level(*n) == Some(level))
+                    .for_each(|n| file.set(n));
+                file.set_header(MAGIC_WORD, MAGIC);
+            }
+            for words in lost.into_iter().filter(|words| words.end > HEADER_WORDS) {
+                let shard = |word: usize| word.saturating_sub(HEADER_WORDS) / (BUCKET_WORDS << level);
+                shards.extend(shard(words.start)..=shard(words.end - 1));
+            }
+            file.map.restore()?;
+        }
+        for shard in &shards {
+            if let Some(room) = self.room.get_mut(*shard) {
+                *room = 0;
+            }
+        }
+        Ok((pages, shards))
+    }
+
+    /// Reads the whole index.
+    pub fn touch_maps(&self) {
+        self.files.iter().for_each(|file| touch(&*file.map));
     }
 
     /// Bytes of all index files.

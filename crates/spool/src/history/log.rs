@@ -12,7 +12,7 @@ use arc_swap::{ArcSwap, Guard};
 
 use super::record::{RECORD_BYTES, RECORD_WORDS, Words};
 use super::{Checkpoint, invalid_data};
-use crate::disk::{Disk, DiskFile, Mapping, Open};
+use crate::disk::{Disk, DiskFile, Mapping, Open, touch};
 
 const SUFFIX: &str = ".ring";
 const NAME_DIGITS: usize = 10;
@@ -192,6 +192,25 @@ impl Log {
     pub fn write_over(&self, number: u64, record: &Words) -> bool {
         let segments = self.segments.load();
         segments.segment(number).is_some_and(|segment| segment.store(number, self.segment_bits, record))
+    }
+
+    /// Writes the pages that could not be read as they are in memory now; returns how many there were. Under the writer lock.
+    pub fn mend_lost_pages(&self) -> io::Result<u64> {
+        let mut pages = 0;
+        for segment in &self.segments.load().list {
+            let lost = segment.map.lost().len() as u64;
+            if lost > 0 {
+                segment.map.restore()?;
+                segment.unsynced.store(true, Ordering::Release);
+            }
+            pages += lost;
+        }
+        Ok(pages)
+    }
+
+    /// Reads all records.
+    pub fn touch_maps(&self) {
+        self.segments.load().list.iter().for_each(|segment| touch(&*segment.map));
     }
 
     /// Makes all records stored before the call durable.

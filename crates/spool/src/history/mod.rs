@@ -107,8 +107,9 @@ impl History {
         let living = from.first_record..from.next_record;
         let loaded = Growth::load(&disk, dir, shape.shard_bits)?;
         // For an empty history an old index would only be full of forgotten records.
-        let loaded =
-            loaded.filter(|(index, _)| !living.is_empty() && rebuild::goes_with(index, &log, &living));
+        let loaded = loaded.filter(|(index, growth)| {
+            !living.is_empty() && rebuild::goes_with(index, &log, &living) && !growth.has_lost_pages()
+        });
         let (index, growth) = match loaded {
             Some(loaded) => loaded,
             None => {
@@ -416,6 +417,38 @@ impl History {
         let _writer = self.writer.lock();
         let segments = self.log.snapshot();
         self.index.reader().mend(word, &self.living(), &mut |number| self.place_of(&segments, number));
+    }
+
+    /// Makes good the pages of log and index that could not be read; returns how many there were. Records that lay there are as
+    /// damaged as if they had rotted; slots of the others are found again.
+    ///
+    /// # Errors
+    /// If a page cannot be written either.
+    pub fn mend_lost_pages(&self) -> io::Result<u64> {
+        let mut writer = self.writer.lock();
+        let in_log = self.log.mend_lost_pages()?;
+        let (in_index, shards) = writer.growth.restore_lost_pages(&self.index)?;
+        if shards.is_empty() {
+            return Ok(in_log + in_index);
+        }
+        let (living, segments) = (self.living(), self.log.snapshot());
+        let mut reader = self.index.reader();
+        for number in living.clone() {
+            let key = segments.read(number).map(|words| Key(record::raw_key_bits(&words)));
+            let Some(key) = key.filter(|key| shards.contains(&self.index.place(key).0)) else { continue };
+            let is_there =
+                reader.find(&key, &living, |candidate| (candidate == number).then_some(())).is_some();
+            if !is_there && !writer.growth.insert(&self.index, &key, number, &living) {
+                return Err(invalid_data("a shard of the history index is full"));
+            }
+        }
+        Ok(in_log + in_index)
+    }
+
+    /// Reads all that is mapped, so that pages that cannot be read are known.
+    pub fn touch_maps(&self) {
+        self.log.touch_maps();
+        self.writer.lock().growth.touch_maps();
     }
 
     /// Bytes of the log's files.

@@ -6,7 +6,7 @@
 
 use super::record::{RECORD_BYTES, RECORD_WORDS, Record, decode};
 use super::{Checkpoint, log};
-use crate::disk::{Disk, DiskFile, Open};
+use crate::disk::{Disk, DiskFile, Open, read_around};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl OldLog {
                 let wanted = ((end - number) * RECORD_BYTES).min(CHUNK_BYTES as u64) as usize;
                 let mut bytes = vec![0; wanted];
                 // What cannot be read is forgotten.
-                let read = file.read_at(&mut bytes, (number - first) * RECORD_BYTES).unwrap_or(0);
+                let read = read_around(&**file, &mut bytes, (number - first) * RECORD_BYTES).unwrap_or(0);
                 let records =
                     bytes.get(..read).unwrap_or_default().as_chunks::<{ RECORD_BYTES as usize }>().0;
                 for (at, record) in records.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Reads journal rows from a position on, up to the last whole one.
 
 use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, ROW_BYTES_MAX, checksum, file_name, starts};
-use crate::disk::{Disk, DiskFile, Open};
+use crate::disk::{Disk, DiskFile, Open, read_around};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,11 +71,11 @@ impl JournalReader {
         while reader.next()?.is_some() {}
         let Some((_, file)) = &reader.file else { return Ok((start, true)) };
         let (mut head, mut frame) = ([0; FILE_HEAD_BYTES as usize], [0; FRAME_BYTES]);
-        file.read_at(&mut head, 0)?;
+        read_around(&**file, &mut head, 0)?;
         if !head.starts_with(FILE_MAGIC) || head[8..] != start.to_le_bytes() {
             return Ok((start, true));
         }
-        file.read_at(&mut frame, reader.position - start)?;
+        read_around(&**file, &mut frame, reader.position - start)?;
         Ok((reader.position, frame.iter().any(|b| *b != 0)))
     }
 
@@ -84,7 +84,7 @@ impl JournalReader {
     pub fn row_follows(&self) -> io::Result<bool> {
         let Some((start, file)) = &self.file else { return Ok(false) };
         let mut rest = vec![0; file.len()?.saturating_sub(self.position - start) as usize];
-        let n = file.read_at(&mut rest, self.position - start)?;
+        let n = read_around(&**file, &mut rest, self.position - start)?;
         rest.truncate(n);
         let used = rest.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
         let is_row = |at: usize| {
@@ -152,7 +152,7 @@ impl JournalReader {
             self.at = 0;
             let have = self.buf.len();
             self.buf.resize(have + want.max(READ_BYTES), 0);
-            let n = file.read_at(&mut self.buf[have..], self.position + have as u64 - start);
+            let n = read_around(&**file, &mut self.buf[have..], self.position + have as u64 - start);
             self.buf.truncate(have + n.as_ref().map_or(0, |n| *n));
             n?;
         }
@@ -203,7 +203,7 @@ impl JournalReader {
 fn has_head(file: &dyn DiskFile, start: u64) -> io::Result<bool> {
     const HEAD_BYTES: usize = FILE_HEAD_BYTES as usize;
     let mut first = vec![0; HEAD_BYTES + FRAME_BYTES];
-    let n = file.read_at(&mut first, 0)?;
+    let n = read_around(file, &mut first, 0)?;
     let (head, frame) = first.split_at(HEAD_BYTES);
     if n < HEAD_BYTES {
         return Ok(false);
@@ -217,6 +217,6 @@ fn has_head(file: &dyn DiskFile, start: u64) -> io::Result<bool> {
         return Ok(false);
     }
     let mut payload = vec![0; len];
-    let n = file.read_at(&mut payload, FILE_HEAD_BYTES + FRAME_BYTES as u64)?;
+    let n = read_around(file, &mut payload, FILE_HEAD_BYTES + FRAME_BYTES as u64)?;
     Ok(n == len && checksum(start + FILE_HEAD_BYTES, &payload) == u32::from_le_bytes(*crc))
 }

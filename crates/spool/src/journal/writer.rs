@@ -1,7 +1,7 @@
 //! Appends rows to the journal and tells the syncing thread which files to sync.
 
 use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, ROW_BYTES_MAX, Row, checksum, file_name, starts};
-use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX};
+use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX, read_around};
 use crate::groups::GroupsFile;
 use parking_lot::Mutex;
 use std::io::{self, IoSlice};
@@ -242,7 +242,7 @@ fn write_head(file: &dyn DiskFile, start: u64) -> io::Result<()> {
 /// Writes the head again of a file whose making was cut off.
 fn mend_head(file: &dyn DiskFile, start: u64) -> io::Result<()> {
     let mut head = [0; FILE_HEAD_BYTES as usize];
-    file.read_at(&mut head, 0)?;
+    read_around(file, &mut head, 0)?;
     let whole = head.starts_with(FILE_MAGIC) && head.ends_with(&start.to_le_bytes());
     if whole { Ok(()) } else { write_head(file, start) }
 }

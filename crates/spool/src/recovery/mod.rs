@@ -78,6 +78,8 @@ pub struct Recovery {
     pub given_up: u64,
     /// Articles found by rebuilding the indexes from the buffers.
     pub rebuilt: Option<u64>,
+    /// Pages of usage bitmaps and history that could not be read.
+    pub mended_pages: u64,
     /// A copy of the checkpoint is damaged or missing: another one must be taken.
     pub(crate) lone_checkpoint: bool,
     /// A copy of a buffer's header is damaged: it is written again.
@@ -116,6 +118,13 @@ impl fmt::Display for Recovery {
                 f,
                 "; {} last articles were not in the journal and are taken from the buffers",
                 self.taken_in
+            )?;
+        }
+        if self.mended_pages > 0 {
+            write!(
+                f,
+                "; {} pages of usage bitmaps or history could not be read and were rebuilt",
+                self.mended_pages
             )?;
         }
         if self.given_up > 0 {
@@ -339,6 +348,7 @@ fn wipe_indexes(disk: &dyn Disk, paths: &Paths) -> io::Result<()> {
 
 fn is_unfit(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
+        || crate::disk::is_unreadable(e)
 }
 
 /// Where the replay begins.
@@ -424,6 +434,7 @@ fn go_on(
         Arc::new(SyncState::new(journal.sync_set().clone(), config.durability, config.full_disk_retry));
     let mut writer = Writer::new(folds, journal, classes, sync);
     writer.policy = policy;
+    recovery.mended_pages = writer.mend_lost_pages().map_err(|t| SpoolError::Unfit(t.to_string()))?;
     writer.push_state();
     writer.journal.write().and_then(|()| writer.journal.sync_set().sync()).map_err(io("write journal in"))?;
     // Both copies: one may be missing or damaged.

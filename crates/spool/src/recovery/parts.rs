@@ -4,7 +4,7 @@ use super::trees::Known;
 use super::{Paths, is_unfit};
 use crate::checkpoint::{Checkpoint, restore_blocks};
 use crate::config::SpoolConfig;
-use crate::disk::{Disk, Open};
+use crate::disk::{Disk, Open, read_around};
 use crate::error::SpoolError;
 use crate::fold::{Folds, Shared};
 use crate::groups::{GroupId, GroupNames, Groups, GroupsFile};
@@ -101,6 +101,7 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
         generation: AtomicU64::new(1),
         list: Mutex::default(),
         articles: AtomicU64::new(0),
+        mended_pages: AtomicU64::new(0),
     });
     let mut folds = Folds::new(shared, rules, residents, segments);
     folds.next_volume = next_volume;
@@ -144,7 +145,7 @@ fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Res
     let io = |doing: &'static str| SpoolError::io(doing, path.clone());
     let file = disk.open(&path, Open::CreatePrivate).map_err(io("open"))?;
     let mut text = vec![0; SECRET_FILE_BYTES];
-    let n = file.read_at(&mut text, 0).map_err(io("read"))?;
+    let n = read_around(&*file, &mut text, 0).map_err(io("read"))?;
     let headers = || found.iter().flatten().filter_map(|f| f.header.as_ref());
     let trees = super::trees::headers(disk, config)?;
     if let Some(secret) = text.get(..n).and_then(read_secret) {

@@ -5,7 +5,7 @@
 //! opening, or by a repair. Layout: `docs/formats/tree.md`.
 
 use crate::config::{ClassConfig, SpoolConfig};
-use crate::disk::{Disk, Open};
+use crate::disk::{Disk, Open, read_around};
 use crate::error::SpoolError;
 use crate::groups::GroupNames;
 use crate::method::{AppendOnly, FileTree, Volume};
@@ -72,7 +72,7 @@ impl TreeHeader {
             file => file?,
         };
         let mut bytes = vec![0; FILE_BYTES_MAX];
-        let n = file.read_at(&mut bytes, 0)?;
+        let n = read_around(&*file, &mut bytes, 0)?;
         let bytes = bytes.get(..n).unwrap_or_default();
         Ok(Self::decode(bytes).filter(|header| header.encode() == bytes))
     }

@@ -115,17 +115,3 @@ impl Memory {
 fn is_zero(words: &[AtomicU64]) -> bool {
     words.iter().all(|word| word.load(Ordering::Acquire) == 0)
 }
-
-/// A mapped part of a simulated file.
-#[derive(Debug)]
-pub(super) struct SimMapping {
-    pub memory: Memory,
-    pub first_word: usize,
-    pub words: usize,
-}
-
-impl Mapping for SimMapping {
-    fn words(&self) -> &[AtomicU64] {
-        self.memory.words().get(self.first_word..self.first_word + self.words).unwrap_or_default()
-    }
-}

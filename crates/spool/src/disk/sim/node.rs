@@ -1,6 +1,6 @@
 //! One simulated file: what processes see, what a power cut leaves for certain, and the writes in between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 
@@ -63,7 +63,11 @@ pub(super) struct Node {
     writes: Vec<Write>,
     mapped: bool,
     /// Bytes that cannot be read.
-    pub unreadable: Vec<Range<u64>>,
+    unreadable: Vec<Range<u64>>,
+    /// Pages of mappings that met such bytes: they are zeros now.
+    pub lost: BTreeSet<u64>,
+    /// What is mapped, in pages.
+    mapped_pages: Vec<Range<u64>>,
 }
 
 impl Node {
@@ -78,6 +82,8 @@ impl Node {
             writes: Vec::new(),
             mapped: false,
             unreadable: Vec::new(),
+            lost: BTreeSet::new(),
+            mapped_pages: Vec::new(),
         })
     }
 
@@ -86,6 +92,7 @@ impl Node {
         check_len(end)?;
         if !bytes.is_empty() {
             self.live.write(&bytes, offset);
+            self.make_readable(offset..end);
             self.writes.push(Write::Bytes(offset, bytes));
             self.len = self.len.max(end);
             self.space = self.space.max(end);
@@ -112,9 +119,41 @@ impl Node {
         Ok(())
     }
 
-    /// The memory, for a mapping.
-    pub fn map(&mut self) -> Memory {
+    /// Lets reads of these bytes fail, and mappings lose their pages, until they are written.
+    pub fn spoil(&mut self, bytes: Range<u64>) {
+        self.unreadable.push(bytes);
+        for pages in self.mapped_pages.clone() {
+            self.lose(pages);
+        }
+    }
+
+    /// Whether any of these bytes cannot be read.
+    pub fn is_unreadable(&self, bytes: &Range<u64>) -> bool {
+        self.unreadable.iter().any(|r| r.start < bytes.end && bytes.start < r.end)
+    }
+
+    fn make_readable(&mut self, written: Range<u64>) {
+        let rest = |r: &Range<u64>| {
+            let (before, after) = (r.start..r.end.min(written.start), r.start.max(written.end)..r.end);
+            [before, after].into_iter().filter(|r| r.start < r.end)
+        };
+        self.unreadable = self.unreadable.iter().flat_map(rest).collect();
+    }
+
+    /// Makes the unreadable ones of these pages zeros, as a mapping does that touches them.
+    fn lose(&mut self, pages: Range<u64>) {
+        for page in pages {
+            if self.is_unreadable(&(page * PAGE_BYTES..(page + 1) * PAGE_BYTES)) && self.lost.insert(page) {
+                self.live.zero(page * PAGE_BYTES, PAGE_BYTES);
+            }
+        }
+    }
+
+    /// The memory, for a mapping of these pages.
+    pub fn map(&mut self, pages: Range<u64>) -> Memory {
         self.mapped = true;
+        self.mapped_pages.push(pages.clone());
+        self.lose(pages);
         self.live.clone()
     }
 

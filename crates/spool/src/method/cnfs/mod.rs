@@ -11,7 +11,7 @@ pub(crate) mod record;
 
 use super::{Volume, explain_cycle, fetch_record};
 use crate::config::BufferConfig;
-use crate::disk::{Ahead, Disk, DiskFile, Mapping, Open};
+use crate::disk::{Ahead, Disk, DiskFile, Mapping, Open, touch};
 use crate::error::{ReadError, SpoolError};
 use crate::groups::GroupId;
 use crate::key::Key;
@@ -23,6 +23,7 @@ use header::{BufferHeader, Grown, HEADERS_BYTES, SLOT_BYTES};
 use parking_lot::Mutex;
 use record::RecordHeader;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -358,6 +359,23 @@ impl Cycbuff {
     fn file_offset(&self, place: u64) -> io::Result<u64> {
         let offset = self.geometry.offset(place).ok_or(io::ErrorKind::NotFound)?;
         Ok(self.geometry.area_start + offset)
+    }
+
+    /// The parts of the area, as offsets, whose usage bits could not be read.
+    pub fn lost_bits(&self) -> Vec<Range<u64>> {
+        let offset = |word: usize| (word as u64 * 64 * self.geometry.block).min(self.geometry.area);
+        self.bitmap.lost().into_iter().map(|words| offset(words.start)..offset(words.end)).collect()
+    }
+
+    /// Writes the usage bits that could not be read as they are in memory now.
+    pub fn restore_bitmap(&self) -> io::Result<()> {
+        self.state.dirty.store(true, Ordering::Release);
+        self.bitmap.restore()
+    }
+
+    /// Reads all usage bits.
+    pub fn touch_bitmap(&self) {
+        touch(&*self.bitmap);
     }
 
     /// Clears the bits of blocks `from..to` of the area.
