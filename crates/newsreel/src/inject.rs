@@ -27,17 +27,17 @@ use netnews::nntp::response::{append_standard, code};
 use refusal::{Refusal, shown};
 use stamp::Marks;
 use std::fmt::Display;
-use std::io;
 use std::io::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use tracing::{debug, info};
+use tracing::{debug, error, info};
 
 /// What all posts share.
 #[derive(Debug)]
 pub(crate) struct Injector {
     config: Live,
-    secret: Secret,
+    /// Read when it is first needed, if it cannot be read at the start.
+    secret: OnceLock<Secret>,
     paces: Paces,
     moderation: Arc<Moderation>,
 }
@@ -52,14 +52,28 @@ struct Taken {
 }
 
 impl Injector {
-    /// Reads the site's secret, or makes it; `moderation` takes what is not filed.
-    pub fn open(config: &Live, moderation: Arc<Moderation>) -> io::Result<Self> {
-        Ok(Self {
-            secret: Secret::open(&config.load().site.data)?,
-            paces: Paces::default(),
-            config: config.clone(),
-            moderation,
-        })
+    /// Reads the site's secret, or makes it; without it readers are served and posts refused. `moderation` takes what is not
+    /// filed.
+    pub fn open(config: &Live, moderation: Arc<Moderation>) -> Self {
+        let injector =
+            Self { secret: OnceLock::new(), paces: Paces::default(), config: config.clone(), moderation };
+        let _refused_later = injector.read_secret();
+        injector
+    }
+
+    fn read_secret(&self) -> Result<&Secret, Refusal> {
+        match Secret::open(&self.config.load().site.data) {
+            Ok(secret) => Ok(self.secret.get_or_init(|| secret)),
+            Err(error) => {
+                error!(%error, "posts are refused");
+                Err(Refusal::NoSecret)
+            }
+        }
+    }
+
+    /// The site's secret; tried again at each post until it can be read.
+    fn secret(&self) -> Result<&Secret, Refusal> {
+        self.secret.get().map_or_else(|| tokio::task::block_in_place(|| self.read_secret()), Ok)
     }
 
     /// Judges a proto-article.
@@ -86,7 +100,7 @@ impl Injector {
         let article = Article::parse(wire)?;
         let config = self.config.current();
         let way = self.judge(&config, site, &article, poster, now)?;
-        let marks = Marks::of(&article, poster, &config, &self.secret);
+        let marks = Marks::of(&article, poster, &config, self.secret()?);
         let who = Who::new(poster.user, poster.address);
         self.paces.post(&config.posting.backoff, who, Instant::now()).map_err(Refusal::TooFast)?;
         let to_moderator = matches!(way, Way::Moderator(_));

@@ -5,6 +5,8 @@
 //! `moderation` mails what `inject` does not file.
 //! `session` is a connection, `server` what listens; `control_socket` and `cli` are how operators talk to it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+// They panic where the output cannot be written: `cli::say` and `cli::complain` do not.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod access;
 mod cancel_lock;

@@ -10,12 +10,13 @@ use crate::printable;
 use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::{Format, Json, Writer};
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -52,13 +53,51 @@ fn lines(level: LogLevel, format: LogFormat) -> Lines {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+    let lines = tracing_subscriber::fmt::layer().with_writer(Stderr).log_internal_errors(false);
     match format {
         LogFormat::Plain => {
             Box::new(filter.and_then(lines.with_ansi(io::stderr().is_terminal()).fmt_fields(PlainFields)))
         }
         LogFormat::Json => Box::new(filter.and_then(lines.json().map_event_format(PrintableJson))),
     }
+}
+
+/// Standard error as far as it can be written. A full log disk or a closed pipe costs lines and nothing else: neither a start
+/// nor a connection. Once it can be written again a line says how many are missing.
+#[derive(Clone, Copy)]
+struct Stderr;
+
+/// Lines that could not be written since the last one that could.
+static LINES_LOST: AtomicU64 = AtomicU64::new(0);
+
+impl io::Write for Stderr {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        write_line(&mut io::stderr().lock(), line, &LINES_LOST);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Stderr {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        *self
+    }
+}
+
+/// Writes one line, and before it, if it comes through, how many were lost.
+fn write_line(out: &mut impl io::Write, line: &[u8], lost: &AtomicU64) {
+    let missing = lost.load(Ordering::Relaxed);
+    let note =
+        if missing > 0 { format!("{missing} log lines could not be written\n") } else { String::new() };
+    match out.write_all(note.as_bytes()).and_then(|()| out.write_all(line)) {
+        Ok(()) => lost.fetch_sub(missing, Ordering::Relaxed),
+        Err(_) => lost.fetch_add(1, Ordering::Relaxed),
+    };
 }
 
 /// Writes fields as `name=value`: a value that is not one plain word stands in quotes, with escapes.
@@ -149,7 +188,6 @@ mod tests {
     use parking_lot::Mutex;
     use std::sync::Arc;
     use tracing::warn;
-    use tracing_subscriber::fmt::MakeWriter;
 
     /// Lines that were logged.
     #[derive(Clone, Default)]
@@ -172,6 +210,33 @@ mod tests {
         fn make_writer(&self) -> Self {
             self.clone()
         }
+    }
+
+    /// A disk with room for so many bytes.
+    struct Full(Vec<u8>, usize);
+
+    impl io::Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.0.len() + bytes.len() > self.1 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.0.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted_and_told_afterwards() {
+        let (mut out, lost) = (Full(Vec::new(), 4), AtomicU64::new(0));
+        ["one\n", "two\n", "three\n"].iter().for_each(|l| write_line(&mut out, l.as_bytes(), &lost));
+        out.1 = 1000;
+        ["four\n", "five\n"].iter().for_each(|l| write_line(&mut out, l.as_bytes(), &lost));
+        let text = String::from_utf8(out.0).unwrap();
+        assert_eq!(text, "one\n2 log lines could not be written\nfour\nfive\n");
     }
 
     const EVIL: &str = "x\" address=203.0.113.9 user=\"y\n\x1b[2J\u{9b}\u{202e}";

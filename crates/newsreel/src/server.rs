@@ -76,7 +76,7 @@ pub async fn run(
     let offer = Offer::read(&config).map_err(io::Error::other)?;
     let config = Live::new(config);
     let moderation = Moderation::open(&config)?;
-    let injector = Injector::open(&config, moderation.clone())?;
+    let injector = Injector::open(&config, moderation.clone());
     let site = Site::new(config, spool, offer, injector);
     let control = control_socket::Listener::bind(&site)?;
     site.listening.apply(&site, listeners);

@@ -17,10 +17,15 @@ use crate::progress::Progress;
 use crate::reading::Patience;
 use crate::spool::Spool;
 use crate::token::Token;
-use crate::verify::{Finding, VerifyReport};
+use crate::verify::{FINDINGS_MAX, Finding, VerifyReport};
 use rows::Wanted;
 use std::io;
 use std::path::PathBuf;
+
+/// Repairs uncover what their damage hid: so often it is looked for again, for as long as there is progress.
+const ROUNDS_MAX: usize = 20;
+/// Findings repaired in one round; the next takes what did not fit.
+const REPAIRED_TOGETHER_MAX: usize = 100_000;
 
 /// What is damaged, and all that is needed to mend it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,18 +122,32 @@ pub struct RepairReport {
 impl Spool {
     /// Verifies; then, unless it is a dry run, mends what can be mended and verifies again. Serving goes on meanwhile.
     pub fn repair(&self, dry_run: bool, progress: &dyn Progress) -> RepairReport {
-        let before = self.verify(progress);
+        let most = if dry_run { FINDINGS_MAX } else { REPAIRED_TOGETHER_MAX };
+        let before = self.verify_keeping(most, progress);
         if dry_run || before.problems() == 0 {
             return RepairReport { before, ..RepairReport::default() };
         }
-        let mut repaired = self.mend_all(&before.findings, progress);
-        // Repairs of indexes are in no journal.
-        if let Err(e) = self.checkpoint() {
-            let text = format!("done, but a start may undo it, since no checkpoint could be taken: {e}");
-            repaired.iter_mut().filter(|r| r.result.is_ok()).for_each(|r| r.result = Err(text.clone()));
+        let mut report = RepairReport { before: before.clone(), ..RepairReport::default() };
+        let mut found = before;
+        for _ in 0..ROUNDS_MAX {
+            let mut repaired = self.mend_all(&found.findings, progress);
+            // Repairs of indexes are in no journal.
+            if let Err(e) = self.checkpoint() {
+                let text = format!("done, but a start may undo it, since no checkpoint could be taken: {e}");
+                repaired.iter_mut().filter(|r| r.result.is_ok()).for_each(|r| r.result = Err(text.clone()));
+            }
+            let goes_on = repaired.iter().any(|r| r.result.is_ok());
+            report.repaired.extend(repaired);
+            let after = self.verify_keeping(most, progress);
+            // What was hidden by damage that is repaired now, or did not fit into the last list.
+            let is_done = after.problems() == 0 || !goes_on || after.findings == found.findings;
+            found = after;
+            if is_done {
+                break;
+            }
         }
-        let after = Some(self.verify(progress));
-        RepairReport { before, repaired, after }
+        report.after = Some(found);
+        report
     }
 
     fn mend_all(&self, findings: &[Finding], progress: &dyn Progress) -> Vec<Repaired> {

@@ -52,6 +52,8 @@ pub struct VerifyReport {
     pub findings: Vec<Finding>,
     /// How much more is wrong.
     pub more: u64,
+    /// Findings kept at most.
+    most: usize,
 }
 
 /// Findings kept; what is found beyond is only counted.
@@ -64,7 +66,7 @@ impl VerifyReport {
     }
 
     fn found(&mut self, place: impl Into<String>, what: impl Into<String>, damage: Option<Damage>) {
-        if self.findings.len() < FINDINGS_MAX {
+        if self.findings.len() < self.most {
             self.findings.push(Finding { place: place.into(), what: what.into(), damage });
         } else {
             self.more += 1;
@@ -75,7 +77,12 @@ impl VerifyReport {
 impl Spool {
     /// Checks everything against everything; see the module. Reads each article twice.
     pub fn verify(&self, progress: &dyn Progress) -> VerifyReport {
-        let mut report = VerifyReport::default();
+        self.verify_keeping(FINDINGS_MAX, progress)
+    }
+
+    /// The same, keeping so many findings.
+    pub(crate) fn verify_keeping(&self, most: usize, progress: &dyn Progress) -> VerifyReport {
+        let mut report = VerifyReport { most, ..VerifyReport::default() };
         self.verify_maps(&mut report);
         let groups = self.groups();
         progress.start("checking groups", groups.iter().map(|g| g.marks().count).sum());
@@ -268,7 +275,7 @@ mod tests {
 
     #[test]
     fn findings_beyond_the_most_kept_are_counted() {
-        let mut report = VerifyReport::default();
+        let mut report = VerifyReport { most: FINDINGS_MAX, ..VerifyReport::default() };
         (0..FINDINGS_MAX + 3).for_each(|n| report.found(format!("a:{n}"), "is wrong", None));
         assert_eq!((report.findings.len(), report.problems()), (FINDINGS_MAX, FINDINGS_MAX as u64 + 3));
     }

@@ -102,13 +102,12 @@ fn a_mapped_page_that_fails_while_serving_is_rebuilt() {
     let named = agree(&spool);
     let index = files(&sim, Path::new("/s/index/history"));
     let index = index.iter().find(|p| p.to_string_lossy().contains("index-")).unwrap();
-    let mut next = ARTICLES;
-    for (path, at) in [(Path::new("/s/a.cyc"), 8192), (index, 0), (index, 4096), (index, 8192)] {
+    let pages = [(Path::new("/s/a.cyc"), 8192), (index, 0), (index, 4096), (index, 8192)];
+    for (next, (path, at)) in (ARTICLES..).zip(pages) {
         let what = format!("{} at {at}", path.display());
         sim.spoil(path, at..at + 512).unwrap();
         // Before it accepts anything the writer notices.
         commit(&spool, &[News::new(next, GROUPS, SCALE)]).unwrap();
-        next += 1;
         let now = agree(&spool);
         assert!(now.iter().any(|row| *row == named[named.len() - 1]), "{what}");
         assert!(now.len() + 20 > named.len(), "{what}: {} of {}", now.len(), named.len());
@@ -180,4 +179,55 @@ fn a_history_index_cut_on_a_real_disk_is_rebuilt_while_serving() {
     assert_eq!((agree(&spool), recovery.mended_pages), (named, 0));
     drop(spool);
     std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// What is lost is said, and one repair does all there is to do.
+#[test]
+fn a_lost_history_is_reported_at_the_start() {
+    for keep_journal in [true, false] {
+        let (sim, spool) = filled();
+        let named = agree(&spool);
+        spool.close().unwrap();
+        drop(spool);
+        let mut lost = files(&sim, Path::new("/s/index/history"));
+        lost.retain(|path| path.extension().is_some_and(|e| e == "ring"));
+        assert!(!lost.is_empty());
+        if !keep_journal {
+            lost.extend(files(&sim, Path::new("/s/journal")));
+        }
+        lost.iter().for_each(|path| sim.remove(path).unwrap());
+        let (spool, recovery) = open_sim(&sim);
+        assert_eq!(agree(&spool), named, "{recovery}");
+        let text = recovery.to_string();
+        let why = if keep_journal { "history is lost" } else { "the journal is lost" };
+        assert!(text.contains(why) && text.contains("indexes rebuilt from"), "{text}");
+        assert!(text.contains(&format!("{ARTICLES} entries of history are gone")), "{text}");
+        assert_eq!(recovery.lost_history, ARTICLES);
+        spool.close().unwrap();
+        drop(spool);
+        let (_, recovery) = open_sim(&sim);
+        assert_eq!((recovery.lost, recovery.lost_history), (None, 0));
+    }
+}
+
+/// More is wrong than one report has room for.
+#[test]
+fn one_repair_is_enough_however_much_is_wrong() {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let config = SpoolConfig { buffers: config("/s", &[("a", 3 << 20)]).buffers, ..spool_config() };
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, GROUPS);
+    for n in (0..1600).step_by(40) {
+        commit(&spool, &(n..n + 40).map(|n| News::new(n, GROUPS, SCALE)).collect::<Vec<_>>()).unwrap();
+    }
+    spool.checkpoint().unwrap();
+    // All articles but the first few, and overview rows that are made again from them.
+    sim.spoil(Path::new("/s/a.cyc"), 100_000..3 << 20).unwrap();
+    let before = spool.verify(&());
+    assert!(before.more > 0, "{}", before.problems());
+    let after = spool.repair(false, &()).after.unwrap();
+    assert_eq!((after.findings, after.more), (Vec::new(), 0));
+    assert_eq!(spool.verify(&()).problems(), 0);
+    agree(&spool);
 }

@@ -17,6 +17,7 @@ use crate::config::{self, Cidr, Config, Durability, units, write};
 use crate::control_socket::protocol::{GroupEntry, Reply, Request};
 use crate::inject::Secret;
 use crate::tls::make_self_signed;
+use spool::{Disk, RealDisk};
 
 /// Default of `--listen`.
 const LISTEN: &str = "127.0.0.1:1119";
@@ -122,7 +123,7 @@ fn inspect(config: &Config) -> Result<(), Failure> {
 /// Everything of a site but its configuration; what is there stays as it is.
 fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure> {
     let data = &config.site.data;
-    fs::create_dir_all(data).map_err(|error| cannot("make the directory", data, &error))?;
+    make_dir(data)?;
     make_certificate(config)?;
     starter_lists::make(config, groups)?;
     Secret::open(data).map_err(|error| Failure::Problem(error.to_string()))?;
@@ -137,6 +138,11 @@ fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure> {
     } else {
         Err(Failure::Problem(format!("groups could not be added: {}", failed.join("; "))))
     }
+}
+
+/// Makes a directory and its parents, durably.
+pub(super) fn make_dir(dir: &Path) -> Result<(), Failure> {
+    RealDisk::new().create_dir(dir).map_err(|error| cannot("make the directory", dir, &error))
 }
 
 /// Whether the site has any group; one that was made only half has none.
@@ -199,7 +205,7 @@ impl OwnDir {
     fn take(dir: &Path) -> Result<Self, Failure> {
         loop {
             let is_new = !dir.exists();
-            fs::create_dir_all(dir).map_err(|error| cannot("make the directory", dir, &error))?;
+            make_dir(dir)?;
             let locked = fs::File::open(dir).map_err(|error| cannot("open", dir, &error))?;
             flock(&locked, FlockOperation::LockExclusive).map_err(|e| cannot("lock", dir, &e.into()))?;
             // One that failed has removed it meanwhile.

@@ -34,7 +34,7 @@ mod tests;
 mod user;
 
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -116,7 +116,8 @@ pub fn main() -> ExitCode {
     };
     let text = failure.to_string();
     if !text.is_empty() {
-        if failure.is_report() { eprintln!("{text}") } else { complain(text) }
+        // A report may have colours, and what it shows is the operator's own file.
+        if failure.is_report() { _ = writeln!(std::io::stderr(), "{text}") } else { complain(text) }
     }
     ExitCode::from(failure.code())
 }
@@ -159,12 +160,10 @@ pub(crate) fn say_json(value: &impl serde::Serialize) -> Result<(), Failure> {
 }
 
 fn print(text: &str) -> Result<(), Failure> {
-    use std::io::Write as _;
     writeln!(std::io::stdout().lock(), "{text}").map_err(|_| Failure::Told)
 }
 
 /// Writes lines to standard error. There is nobody to tell if that cannot be written.
 pub(crate) fn complain(lines: impl fmt::Display) {
-    use std::io::Write as _;
     let _unheard = writeln!(std::io::stderr().lock(), "{}", printable::lines(&lines.to_string()));
 }

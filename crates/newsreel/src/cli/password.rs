@@ -35,7 +35,8 @@ fn prepared(typed: &[u8]) -> Result<Vec<u8>, Failure> {
 fn line(prompt: &str) -> Result<Vec<u8>, Failure> {
     let unreadable = |error: std::io::Error| Failure::Problem(format!("cannot read the password: {error}"));
     let silence = if std::io::stdin().is_terminal() {
-        eprint!("{prompt}");
+        // Who cannot see it knows what is asked for.
+        let _unseen = write!(std::io::stderr(), "{prompt}");
         Some(Silence::begin().map_err(unreadable)?)
     } else {
         None
@@ -43,7 +44,7 @@ fn line(prompt: &str) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     std::io::stdin().lock().take(LINE_BYTES_MAX).read_until(b'\n', &mut text).map_err(unreadable)?;
     if silence.is_some() {
-        eprintln!();
+        let _unseen = writeln!(std::io::stderr());
     }
     while text.last().is_some_and(|b| matches!(b, b'\r' | b'\n')) {
         text.pop();
@@ -56,7 +57,7 @@ struct Silence(Termios);
 
 impl Silence {
     fn begin() -> std::io::Result<Self> {
-        std::io::stderr().flush()?;
+        let _unseen = std::io::stderr().flush();
         let before = tcgetattr(std::io::stdin())?;
         let mut silent = before.clone();
         silent.local_modes.remove(LocalModes::ECHO);

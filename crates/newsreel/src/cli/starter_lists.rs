@@ -21,9 +21,10 @@ pub(super) fn make(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure
         return Ok(());
     }
     let dir = &config.site.lists;
-    fs::create_dir_all(dir).map_err(|error| cannot("make the directory", dir, &error))?;
+    super::init::make_dir(dir)?;
     write_new(&dir.join("motd"), &motd(config, groups))?;
-    write_new(&dir.join("subscriptions"), &subscriptions(groups))
+    write_new(&dir.join("subscriptions"), &subscriptions(groups))?;
+    fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| cannot("sync", dir, &error))
 }
 
 fn motd(config: &Config, groups: &[GroupEntry]) -> String {

@@ -30,6 +30,8 @@ pub(super) enum Refusal {
     /// So many wait for moderators.
     QueueFull(usize),
     Rejected(Reject),
+    /// What is needed to sign articles cannot be read.
+    NoSecret,
     Trouble,
 }
 
@@ -66,6 +68,9 @@ impl fmt::Display for Refusal {
                 write!(f, "Too many posts wait for moderators (at most {max}), try again later")
             }
             Self::Rejected(reject) => write!(f, "Posting failed: {reject}"),
+            Self::NoSecret => f.write_str(
+                "Posting is not possible now: this server's posting secret cannot be read; tell its operator",
+            ),
             Self::Trouble => f.write_str("Cannot store articles now, try again later"),
         }
     }

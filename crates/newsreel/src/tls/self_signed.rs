@@ -55,8 +55,13 @@ fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name != "localhost" && name.split('.').all(label)
 }
 
+/// Writes a new file; it and its name are durable when this returns.
 fn write_new(path: &Path, mode: u32, text: &str) -> io::Result<()> {
-    fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?.write_all(text.as_bytes())
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::File::open(dir)?.sync_all()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod checking;
 mod client;
 mod clients;
 mod compress;
+mod damaged;
 mod fail2ban;
 mod feeding;
 mod guessing;

@@ -36,6 +36,16 @@ impl OldLog {
         Self { files, living: known.first_record..known.next_record, segment_records: 1 << segment_bits }
     }
 
+    /// How many records there should be whose files are not.
+    pub fn lost_records(&self) -> u64 {
+        let held = |(first, _): &(u64, _)| {
+            let (from, to) =
+                (self.living.start.max(*first), self.living.end.min(first + self.segment_records));
+            to.saturating_sub(from)
+        };
+        (self.living.end - self.living.start).saturating_sub(self.files.iter().map(held).sum())
+    }
+
     /// Visits the records that are whole, in order.
     pub fn for_each(&self, visit: &mut dyn FnMut(Record)) {
         for (first, file) in &self.files {

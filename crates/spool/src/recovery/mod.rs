@@ -78,6 +78,11 @@ pub struct Recovery {
     pub given_up: u64,
     /// Articles found by rebuilding the indexes from the buffers.
     pub rebuilt: Option<u64>,
+    /// What of the indexes was lost or damaged, so that all were made again from journal or buffers.
+    pub lost: Option<String>,
+    /// Entries of the history log that were lost with its files. The ids among them that were remembered without an article are
+    /// known again only as far as the journal goes back.
+    pub lost_history: u64,
     /// Pages of usage bitmaps and history that could not be read.
     pub mended_pages: u64,
     /// A copy of the checkpoint is damaged or missing: another one must be taken.
@@ -107,8 +112,16 @@ impl fmt::Display for Recovery {
             (None, false) => f.write_str("closed in order")?,
         }
         write!(f, "; {} journal rows replayed", self.rows)?;
-        if let Some(n) = self.rebuilt {
-            write!(f, "; indexes rebuilt from the buffers, {n} articles")?;
+        if let Some(what) = &self.lost {
+            write!(f, "; {what}")?;
+        }
+        if self.lost_history > 0 {
+            write!(f, "; {} entries of history are gone with its files", self.lost_history)?;
+        }
+        match (self.rebuilt, &self.lost) {
+            (Some(n), _) => write!(f, "; indexes rebuilt from the buffers, {n} articles")?,
+            (None, Some(_)) => f.write_str("; indexes rebuilt from the journal")?,
+            (None, None) => {}
         }
         if self.torn > 0 {
             write!(f, "; {} last articles had not reached the disk", self.torn)?;
@@ -225,18 +238,26 @@ fn try_to_open(
     let usable = |c: &&Checkpoint| !from_buffers && journal_oldest.is_some_and(|oldest| oldest <= c.position);
     if let Some(c) = checkpoint.as_ref().filter(usable) {
         // An index file may be missing or damaged: then it is as if there were no checkpoint.
-        if let Some(folds) = parts::start(&Source { checkpoint: Some(c), ..source }, progress)? {
-            let survey =
-                survey(disk, &paths, c.position, &folds, loss.is_some()).map_err(io("read journal in"))?;
-            if survey.is_whole(&folds, &groups) {
-                let at = Start { position: c.position, checkpoint_bytes: c.bytes, survey, loss };
-                return go_on(folds, config, &paths, at, recovery, progress);
+        match parts::start(&Source { checkpoint: Some(c), ..source }, progress)? {
+            Ok(folds) => {
+                let survey = survey(disk, &paths, c.position, &folds, loss.is_some())
+                    .map_err(io("read journal in"))?;
+                if survey.is_whole(&folds, &groups) {
+                    let at = Start { position: c.position, checkpoint_bytes: c.bytes, survey, loss };
+                    return go_on(folds, config, &paths, at, recovery, progress);
+                }
+                recovery.lost = Some("the journal lacks rows".to_owned());
             }
+            Err(what) => recovery.lost = Some(what),
         }
+    } else if !recovery.new && !from_buffers {
+        let what = if checkpoint.is_none() { "the checkpoint is lost" } else { "the journal is lost" };
+        recovery.lost = Some(what.to_owned());
     }
     let old = checkpoint.as_ref().map_or_else(OldLog::default, |c| {
         OldLog::open(&**disk, &paths.history, config.history.segment_bits, c.history)
     });
+    recovery.lost_history = old.lost_records();
     wipe_indexes(&**disk, &paths).map_err(io("clear indexes in"))?;
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
         let folds = fresh(&source, progress)?;
@@ -258,9 +279,9 @@ fn try_to_open(
 
 /// Folds of which nothing is known yet.
 fn fresh(source: &Source<'_>, progress: &dyn Progress) -> Result<Folds, SpoolError> {
-    parts::start(source, progress)?.ok_or_else(|| {
+    parts::start(source, progress)?.map_err(|what| {
         let index = Paths::new(&source.config.dir).index;
-        SpoolError::Unfit(format!("fresh indexes in {} cannot be opened", index.display()))
+        SpoolError::Unfit(format!("fresh indexes in {} cannot be opened: {what}", index.display()))
     })
 }
 
@@ -421,13 +442,7 @@ fn go_on(
     folds.boot_id = boot_id;
     folds.closed = false;
     folds.identity.clone_from(&config.path_identity);
-    let class = |name: &str| config.classes.iter().position(|c| c.name == name);
-    let new = |c| Class::new(c, indexes(c, &volumes), &volumes, class);
-    let mut classes: Vec<Class> = config.classes.iter().map(new).collect();
-    let retired: Vec<String> = config.buffers.iter().filter(|b| b.retired).map(|b| b.name.clone()).collect();
-    if !retired.is_empty() {
-        classes.iter_mut().filter(|c| !c.buffers.is_empty()).for_each(|c| c.use_buffers(&volumes, &retired));
-    }
+    let classes = classes_of(config, &volumes);
     let class = |name: &str| config.classes.iter().position(|c| c.name == name);
     let policy = Policy::new(&config.expire, class)?;
     let sync =
@@ -446,6 +461,18 @@ fn go_on(
     writer.rows = recovery.rows;
     writer.checkpointed = (from, checkpoint_bytes);
     Ok(Some((writer, recovery)))
+}
+
+/// The storage classes of the configuration, with the volumes they write to.
+fn classes_of(config: &SpoolConfig, volumes: &VolumeTable) -> Vec<Class> {
+    let class = |name: &str| config.classes.iter().position(|c| c.name == name);
+    let new = |c| Class::new(c, indexes(c, volumes), volumes, class);
+    let mut classes: Vec<Class> = config.classes.iter().map(new).collect();
+    let retired: Vec<String> = config.buffers.iter().filter(|b| b.retired).map(|b| b.name.clone()).collect();
+    if !retired.is_empty() {
+        classes.iter_mut().filter(|c| !c.buffers.is_empty()).for_each(|c| c.use_buffers(volumes, &retired));
+    }
+    classes
 }
 
 /// Gives buffers the room that the configuration says, where that has become more.

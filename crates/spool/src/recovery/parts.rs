@@ -40,8 +40,11 @@ pub(super) struct Source<'a> {
     pub rebuild: Option<&'a [VolumeRow]>,
 }
 
-/// Opens volumes and folds, as of a checkpoint or empty; `None` if an index file the checkpoint needs is unfit.
-pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Option<Folds>, SpoolError> {
+/// Opens volumes and folds, as of a checkpoint or empty; or what index the checkpoint needs is unfit, and why.
+pub(super) fn start(
+    source: &Source<'_>,
+    progress: &dyn Progress,
+) -> Result<Result<Folds, String>, SpoolError> {
     let Source { disk, config, checkpoint, .. } = *source;
     if config.classes.len() > CLASSES_MAX {
         let n = config.classes.len();
@@ -54,36 +57,19 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
     let records = checkpoint.map(|c| c.history).unwrap_or_default();
     let history = match History::open(disk.clone(), &paths.history, records, progress, config.history) {
         Ok(history) => history,
-        Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(None),
+        Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(Err(format!("history is lost ({e})"))),
         Err(e) => return Err(SpoolError::io("open history in", &paths.history)(e)),
     };
     let states = checkpoint.map(|c| c.segments.as_slice()).unwrap_or_default();
     let segments = match Segments::open(disk, &paths.overview, states, config.overview) {
         Ok(segments) => segments,
-        Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(None),
+        Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(Err(format!("overview is lost ({e})"))),
         Err(e) => return Err(SpoolError::io("open overview in", &paths.overview)(e)),
     };
-    let (mut residents, mut kept) = (Vec::new(), Vec::new());
-    for volume in &volumes {
-        let saved = checkpoint.and_then(|c| c.volumes.iter().find(|(v, _)| v.id == volume.id()));
-        let state = saved.map_or(ResidentsState::default(), |(_, state)| *state);
-        let dir = paths.residents.join(format!("{:05}", volume.id()));
-        let mut stream = match Residents::open(disk, dir, state) {
-            Ok(stream) => stream,
-            Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(None),
-            Err(e) => return Err(SpoolError::io("open residents in", &paths.residents)(e)),
-        };
-        if state.written > state.read && stream.front().is_err() {
-            return Ok(None);
-        }
-        residents.push(stream);
-        let list = match volume.keeps().then(|| open_kept(&**volume, source, &paths)) {
-            Some(Err(e)) if checkpoint.is_some() && is_unfit(&e) => return Ok(None),
-            Some(list) => Some(list.map_err(SpoolError::io("open residents in", &paths.kept))?),
-            None => None,
-        };
-        kept.push(list);
-    }
+    let (residents, kept) = match open_lists(source, &volumes, &paths)? {
+        Ok(lists) => lists,
+        Err(what) => return Ok(Err(what)),
+    };
     let packing = Packing::open(disk, &paths.dictionaries, &config.classes)
         .map_err(SpoolError::io("open dictionaries in", &paths.dictionaries))?;
     let classes: Vec<&str> = config.classes.iter().map(|c| c.name.as_str()).collect();
@@ -107,9 +93,48 @@ pub(super) fn start(source: &Source<'_>, progress: &dyn Progress) -> Result<Opti
     folds.next_volume = next_volume;
     (folds.kept, folds.names) = (kept, names);
     match checkpoint {
-        Some(c) if !load(&mut folds, c) => Ok(None),
-        _ => Ok(Some(folds)),
+        Some(c) if !load(&mut folds, c) => Ok(Err("overview is lost".to_owned())),
+        _ => Ok(Ok(folds)),
     }
+}
+
+type Lists = (Vec<Residents>, Vec<Option<KeptList>>);
+
+/// Opens what the volumes hold, or says which list is damaged.
+fn open_lists(
+    source: &Source<'_>,
+    volumes: &[Arc<dyn Volume>],
+    paths: &Paths,
+) -> Result<Result<Lists, String>, SpoolError> {
+    let Source { disk, checkpoint, .. } = *source;
+    let (mut residents, mut kept) = (Vec::new(), Vec::new());
+    for volume in volumes {
+        let saved = checkpoint.and_then(|c| c.volumes.iter().find(|(v, _)| v.id == volume.id()));
+        let state = saved.map_or(ResidentsState::default(), |(_, state)| *state);
+        let dir = paths.residents.join(format!("{:05}", volume.id()));
+        let mut stream = match Residents::open(disk, dir, state) {
+            Ok(stream) => stream,
+            Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(Err(damaged_list(volume.name()))),
+            Err(e) => return Err(SpoolError::io("open residents in", &paths.residents)(e)),
+        };
+        if state.written > state.read && stream.front().is_err() {
+            return Ok(Err(damaged_list(volume.name())));
+        }
+        residents.push(stream);
+        let list = match volume.keeps().then(|| open_kept(&**volume, source, paths)) {
+            Some(Err(e)) if checkpoint.is_some() && is_unfit(&e) => {
+                return Ok(Err(damaged_list(volume.name())));
+            }
+            Some(list) => Some(list.map_err(SpoolError::io("open residents in", &paths.kept))?),
+            None => None,
+        };
+        kept.push(list);
+    }
+    Ok(Ok((residents, kept)))
+}
+
+fn damaged_list(volume: &str) -> String {
+    format!("the list of what {volume} holds is damaged")
 }
 
 /// Fills the folds from a checkpoint; false if an overview segment is missing.

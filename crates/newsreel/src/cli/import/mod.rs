@@ -73,9 +73,9 @@ fn warn_of_room(rooms: &[ClassRoom], options: &InnOptions) -> Result<(), Failure
         rooms.iter().try_for_each(|room| say(room.line()))?;
     }
     if rooms.iter().any(|room| !room.fits()) {
-        eprintln!(
+        complain(
             "newsreel: not everything has room; make it first (newsreel buffer grow, newsreel buffer add): \
-             what is displaced counts as known for a while, and is not imported again"
+             what is displaced counts as known for a while, and is not imported again",
         );
     }
     Ok(())
