@@ -264,5 +264,36 @@ mod tests {
             let whole = texts.iter().filter(|text| articles.contains(&text.as_slice())).count();
             prop_assert!(whole + 5 >= count, "{whole} of {count}");
         }
+
+        #[test]
+        fn every_byte_is_in_an_article_a_damaged_piece_or_a_line_before_an_article(
+            parts in prop::collection::vec(
+                prop_oneof![
+                    Just(b"#! rnews 5\n".to_vec()),
+                    Just(b"#! rnews 99\n".to_vec()),
+                    Just(b"\n".to_vec()),
+                    prop::collection::vec(any::<u8>(), 0..12),
+                ],
+                0..20,
+            ),
+        ) {
+            let batch = parts.concat();
+            let mut at = 0;
+            for part in rnews(&batch) {
+                match part {
+                    Ok(article) => {
+                        let start = article.as_ptr() as usize - batch.as_ptr() as usize;
+                        prop_assert!(start >= at && start - at <= LINE_BYTES_MAX + 2);
+                        at = start + article.len();
+                    }
+                    Err(damage) => {
+                        prop_assert!(damage.at == at && !damage.piece.is_empty());
+                        prop_assert!(batch[at..].starts_with(damage.piece));
+                        at += damage.piece.len();
+                    }
+                }
+            }
+            prop_assert_eq!(at, batch.len());
+        }
     }
 }
