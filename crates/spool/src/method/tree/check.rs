@@ -89,7 +89,17 @@ impl FileTree {
         // Cut off by a crash: nothing, the beginning, or zeroes, under a name such as we give.
         let any = Living { number: &|_, _| true, place: &|_| true, key: living.key };
         let torn = bytes.first().is_none_or(|b| *b == 0) || form::begins(&bytes);
-        Ok(if torn && self.is_known(parts, name, path, &any) { Whose::Left } else { Whose::Foreign })
+        let named = self.is_known(parts, name, path, &any) || self.is_held_name(parts, name, path);
+        Ok(if torn && named { Whose::Left } else { Whose::Foreign })
+    }
+
+    /// Whether this may be where an article lies whose first name was taken away.
+    fn is_held_name(&self, parts: &[String], name: &str, path: &Path) -> bool {
+        let number = name.strip_prefix('.').filter(|_| self.has_links());
+        let of = number.and_then(|number| paths::group_and_number(parts, number, self.is_bucketed()));
+        of.is_some_and(|(group, number)| {
+            paths::held_path(&self.root, &group, number, self.is_bucketed()) == path
+        })
     }
 
     /// Whether a living article must be under this name, whatever is there.
