@@ -137,10 +137,6 @@ impl FileTree {
     fn hold(&self, name: &Path, held: &Path) -> io::Result<()> {
         self.dirty.store(true, Ordering::Release);
         match self.disk.rename(name, held) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound && self.is_there(name)? => {
-                self.make_dir_of(held)?;
-                self.disk.rename(name, held)?;
-            }
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             renamed => renamed?,
         }

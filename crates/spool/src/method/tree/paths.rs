@@ -51,14 +51,11 @@ pub(super) fn number_path(root: &Path, group: &str, number: u64, bucketed: bool)
     path
 }
 
-/// An article's file once its number is due and others live: the number with a dot before it, which is no article's name;
-/// in a bucketed spool therefore in `aaa`.
+/// An article's file once its number is due and others live: the number with a dot before it, which is no article's name. It
+/// is in the same directory, so that a power cut leaves the file under one name or the other.
 pub(super) fn held_path(root: &Path, group: &str, number: u64, bucketed: bool) -> PathBuf {
-    let mut path = group_dir(root, group, bucketed);
-    if bucketed {
-        path.push("aaa");
-    }
-    path.push(format!(".{number}"));
+    let mut path = number_path(root, group, number, bucketed);
+    path.set_file_name(format!(".{number}"));
     path
 }
 
@@ -153,7 +150,7 @@ mod tests {
         assert_eq!(path("alt.2600", 7, false), "/s/alt/2600./7");
         assert_eq!(path("comp.lang.c", 7, false), "/s/comp/lang/c/7");
         assert_eq!(held_path(Path::new("/s"), "alt.2600", 7, false), Path::new("/s/alt/2600./.7"));
-        assert_eq!(held_path(Path::new("/s"), "alt.2600", 7, true), Path::new("/s/alt/aaa/2600/aaa/.7"));
+        assert_eq!(held_path(Path::new("/s"), "alt.2600", 7, true), Path::new("/s/alt/aaa/2600/000/.7"));
         for (group, bucketed) in
             [("control.cancel", true), ("alt.2600", true), ("alt.2600", false), ("comp.lang.c", false)]
         {
