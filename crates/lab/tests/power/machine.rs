@@ -1,0 +1,229 @@
+//! A machine whose power can go: the disk, its file system, and the server on it.
+
+use crate::device::{Device, Random};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const DISK_BYTES: usize = 160 << 20;
+const BUFFER_BYTES: &str = "12582912";
+const START_MAX: Duration = Duration::from_secs(120);
+pub const GROUPS: [&str; 3] = ["test.a", "test.b", "test.c"];
+
+/// A connection.
+pub struct Client {
+    lines: BufReader<TcpStream>,
+}
+
+impl Client {
+    fn connect(port: u16) -> io::Result<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let mut client = Self { lines: BufReader::new(stream) };
+        client.line()?;
+        Ok(client)
+    }
+
+    pub fn send(&mut self, text: &str) -> io::Result<()> {
+        self.lines.get_mut().write_all(text.as_bytes())
+    }
+
+    pub fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        match self.lines.read_line(&mut line)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(line.trim_end().to_owned()),
+        }
+    }
+
+    /// The first line of the answer.
+    pub fn ask(&mut self, command: &str) -> io::Result<String> {
+        self.send(&format!("{command}\r\n"))?;
+        self.line()
+    }
+
+    /// The lines of an answer that has some, without the first and the `.`; none if its code is another.
+    pub fn lines(&mut self, command: &str, code: &str) -> io::Result<Vec<String>> {
+        let mut lines = Vec::new();
+        if self.ask(command)?.starts_with(code) {
+            loop {
+                match self.line()? {
+                    end if end == "." => break,
+                    line => lines.push(line),
+                }
+            }
+        }
+        Ok(lines)
+    }
+}
+
+pub struct Machine {
+    // Dropped in this order.
+    child: Option<Child>,
+    disk: Device,
+    loop_device: Option<String>,
+    dir: PathBuf,
+    port: u16,
+    binary: PathBuf,
+}
+
+impl Machine {
+    /// A new site with this durability, closed in order.
+    pub fn new(durability: &str) -> io::Result<Self> {
+        let dir = std::env::temp_dir().join(format!("newsreel-power-{}", std::process::id()));
+        for name in ["fuse", "mnt"] {
+            fs::create_dir_all(dir.join(name))?;
+        }
+        let disk = Device::new(&dir.join("fuse"), DISK_BYTES)?;
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let mut machine = Self { child: None, disk, loop_device: None, dir, port, binary: built()? };
+        run(Command::new("mkfs.ext4").args(["-q", "-F", "-J", "size=4"]).arg(machine.disk.path()))?;
+        machine.mount()?;
+        let groups = machine.dir.join("groups");
+        fs::write(&groups, GROUPS.join("\n") + "\n")?;
+        let mut init = Command::new(&machine.binary);
+        init.arg("init").arg("--dir").arg(machine.site()).arg("--groups").arg(groups);
+        init.args(["--listen", &format!("127.0.0.1:{port}"), "--buffer", BUFFER_BYTES, "--max-age", "none"]);
+        init.args(["--peer", "127.0.0.1", "--reader", "127.0.0.1", "--path-identity", "server.lab.example"]);
+        run(init.arg(format!("--durability={durability}")))?;
+        run(Command::new("sync").arg("-f").arg(machine.site()))?;
+        machine.unmount()?;
+        Ok(machine)
+    }
+
+    fn site(&self) -> PathBuf {
+        self.dir.join("mnt/site")
+    }
+
+    fn mount(&mut self) -> io::Result<()> {
+        let found = run(Command::new("losetup").args(["--find", "--show"]).arg(self.disk.path()))?;
+        let device = found.trim().to_owned();
+        self.loop_device = Some(device.clone());
+        run(Command::new("mount").args(["-t", "ext4", "-o", "commit=1", &device]).arg(self.dir.join("mnt")))
+            .map(drop)
+    }
+
+    fn unmount(&mut self) -> io::Result<()> {
+        run(Command::new("umount").arg(self.dir.join("mnt")))?;
+        if let Some(device) = self.loop_device.take() {
+            run(Command::new("losetup").args(["--detach", &device]))?;
+        }
+        Ok(())
+    }
+
+    /// Mounts the disk, starts the server, and waits until it serves.
+    pub fn start(&mut self) -> io::Result<()> {
+        self.mount()?;
+        let log = File::create(self.dir.join("log"))?;
+        let mut serve = Command::new(&self.binary);
+        serve.arg("serve").arg("--config").arg(self.site().join("newsreel.toml"));
+        self.child = Some(serve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn()?);
+        let began = Instant::now();
+        while let Err(error) = Client::connect(self.port) {
+            let ended = self.child.as_mut().map(Child::try_wait).transpose()?.flatten();
+            if ended.is_some() || began.elapsed() > START_MAX {
+                let log = fs::read_to_string(self.dir.join("log"))?;
+                return Err(io::Error::other(format!("{error}; {ended:?}; {log}")));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// What the server said of its last recovery.
+    pub fn recovery(&self) -> String {
+        let text = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
+        text.lines().find(|line| line.contains("replayed")).unwrap_or_default().to_owned()
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.port).unwrap()
+    }
+
+    /// Each flush of the disk takes at least so long from here on.
+    pub fn slow_down(&self, flush_time: Duration) {
+        self.disk.slow_down(flush_time);
+    }
+
+    /// Lets the kernel write out one of the spool's files, without a flush, as it does when memory is wanted.
+    pub fn write_out(&self, random: &mut Random) {
+        let mut dirs = vec![self.site()];
+        let mut files = Vec::new();
+        while let Some(dir) = dirs.pop() {
+            for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => dirs.push(entry.path()),
+                    Ok(kind) if kind.is_file() => files.push(entry.path()),
+                    _ => {}
+                }
+            }
+        }
+        files.sort_unstable();
+        let file =
+            files.get(random.below(files.len() as u64) as usize).and_then(|path| File::open(path).ok());
+        if let Some(file) = file {
+            let _only_advice = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+        }
+    }
+
+    /// The power goes: nothing that is written from here on is found again.
+    pub fn cut(&self, random: &mut Random) -> usize {
+        self.disk.cut(random)
+    }
+
+    /// What is left to do after it: the process dies, the file system goes, and the power comes back.
+    pub fn power_off(&mut self) -> io::Result<()> {
+        self.kill()?;
+        self.unmount()?;
+        self.disk.restart();
+        Ok(())
+    }
+
+    fn kill(&mut self) -> io::Result<()> {
+        if let Some(mut child) = self.child.take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _gone = self.kill();
+        if self.loop_device.is_some() {
+            let _gone = self.unmount();
+        }
+    }
+}
+
+/// Whether the programs it needs are installed.
+pub fn has_tools() -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let has = |name: &str| std::env::split_paths(&paths).any(|dir| dir.join(name).is_file());
+    ["mkfs.ext4", "mount", "umount", "losetup"].into_iter().all(has)
+}
+
+/// The server, as its source is now.
+fn built() -> io::Result<PathBuf> {
+    let binary = Path::new(env!("CARGO_BIN_EXE_lab")).with_file_name("newsreel");
+    let release = binary.parent().is_some_and(|dir| dir.ends_with("release"));
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--locked", "-p", "newsreel", "--bin", "newsreel"]);
+    run(build.args(release.then_some("--release")))?;
+    Ok(binary)
+}
+
+/// Runs a program to its end; returns its standard output.
+fn run(command: &mut Command) -> io::Result<String> {
+    let output = command.output()?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(format!("{command:?}: {text}")));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
