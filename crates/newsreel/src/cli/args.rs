@@ -230,6 +230,42 @@ pub(super) enum Command {
         dry_run: bool,
     },
 
+    /// Take articles away by their Message-IDs
+    #[command(
+        long_about = "Take articles away by their Message-IDs, whatever their Cancel-Locks say, while a server runs or not. An \
+        article that is not here yet is refused when it comes. Nothing brings a cancelled article back."
+    )]
+    Cancel {
+        #[command(flatten)]
+        at: Where,
+        /// Message-IDs, with their angle brackets
+        #[arg(required = true, value_name = "MESSAGE-ID")]
+        message_ids: Vec<String>,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+
+    /// Take all articles out of groups
+    #[command(
+        long_about = "Take all articles out of the groups that match, while a server runs or not. An article that is also in \
+        groups that do not match stays there. The groups stay, and go on counting where they are. Nothing brings a purged \
+        article back; a rebuild brings crossposted articles back into purged groups where they are stored in cyclic buffers."
+    )]
+    Purge {
+        #[command(flatten)]
+        at: Where,
+        /// The groups, a wildmat such as \"alt.test.*,!alt.test.keep\"
+        #[arg(long, value_name = "WILDMAT")]
+        groups: String,
+        /// Only say what would go
+        #[arg(long)]
+        dry_run: bool,
+        /// Do it; without this nothing is taken away
+        #[arg(long, conflicts_with = "dry_run", required_unless_present = "dry_run")]
+        yes: bool,
+    },
+
     /// Make all indexes anew from the stored articles (the server must be stopped)
     Rebuild {
         #[command(flatten)]

@@ -79,10 +79,11 @@ fn told(problem: &Problem, repair: bool, dry_run: bool) -> String {
     format!("{}\n  {done}", problem.what)
 }
 
-pub(super) fn expire(at: &Where, dry_run: bool) -> Result<(), Failure> {
+/// Carries out a request that is answered by lines of text, and prints them.
+pub(super) fn report(at: &Where, request: &Request) -> Result<(), Failure> {
     let config = at.load()?;
     let mut said = Ok(());
-    let done = reach::ask(&config, &Request::Expire { dry_run }, &mut |reply| {
+    let done = reach::ask(&config, request, &mut |reply| {
         if let (Reply::Text(text) | Reply::Error(text), Ok(())) = (reply, &said) {
             said = say(text);
         }

@@ -41,6 +41,7 @@ use clap::Parser;
 use rustix::fs::Mode;
 
 use crate::config::ConfigError;
+use crate::control_socket::protocol::Request;
 use crate::printable;
 use args::{Cli, Command};
 
@@ -137,7 +138,13 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Ctl { order, at } => ctl::run(&order, &at),
         Command::Explain { subject, at } => care::explain(&subject, &at),
         Command::Verify { at, repair, dry_run, json } => care::verify(&at, repair, dry_run, json),
-        Command::Expire { at, dry_run } => care::expire(&at, dry_run),
+        Command::Expire { at, dry_run } => care::report(&at, &Request::Expire { dry_run }),
+        Command::Cancel { at, message_ids, dry_run } => {
+            care::report(&at, &Request::Cancel { message_ids, dry_run })
+        }
+        Command::Purge { at, groups, dry_run, yes: _ } => {
+            care::report(&at, &Request::Purge { groups, dry_run })
+        }
         Command::Rebuild { at } => care::rebuild(&at),
         Command::Rnews { file, at } => rnews::rnews(file.as_deref(), &at),
         Command::Export { command, at } => export::export(command, &at),

@@ -64,6 +64,20 @@ pub enum Request {
         /// Its name.
         group: String,
     },
+    /// Take articles away, or refuse those that are not here yet; answered by one [`Reply::Text`] each.
+    Cancel {
+        /// Their Message-IDs.
+        message_ids: Vec<String>,
+        /// Only say what would be done.
+        dry_run: bool,
+    },
+    /// Take all articles out of groups; answered by [`Reply::Progress`] and [`Reply::Text`].
+    Purge {
+        /// The groups, a wildmat.
+        groups: String,
+        /// Only say what would go.
+        dry_run: bool,
+    },
     /// Let go of articles that are due; answered by [`Reply::Text`].
     Expire {
         /// Only say what would go.

@@ -13,6 +13,7 @@ pub(crate) mod retention;
 mod sink;
 #[cfg(test)]
 mod tests;
+mod withdraw;
 
 use std::path::Path;
 
@@ -40,6 +41,8 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::NameMap { group } => name_map::name_map(spool, group, sink),
         Request::Verify => care::verify(spool, sink),
         Request::Repair { dry_run } => care::repair(spool, *dry_run, sink),
+        Request::Cancel { message_ids, dry_run } => withdraw::cancel(spool, message_ids, *dry_run, sink),
+        Request::Purge { groups, dry_run } => withdraw::purge(spool, groups, *dry_run, sink),
         Request::Expire { dry_run } => expire::expire(spool, *dry_run, sink),
         Request::CountLiving { tokens } => {
             let tokens: Vec<spool::Token> = tokens.iter().filter_map(|t| spool::Token::from_hex(t)).collect();

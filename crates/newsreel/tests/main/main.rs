@@ -33,6 +33,7 @@ mod operated;
 mod operator;
 mod packaging;
 mod posting;
+mod purging;
 mod quiet;
 mod random_sessions;
 mod reload;

@@ -1,0 +1,110 @@
+//! `newsreel cancel` and `newsreel purge`, on a running server and on a spool that nobody serves.
+
+use crate::client::{Client, article};
+use crate::operated::{Operated, complaints};
+
+fn feed(site: &Operated, articles: &[(&str, &str)]) {
+    let batch: String = articles
+        .iter()
+        .map(|(id, groups)| {
+            let text = article(id, groups, "b").replace("\r\n", "\n");
+            let text = text.trim_end_matches(".\n");
+            format!("#! rnews {}\n{text}", text.len())
+        })
+        .collect();
+    let filed = site.run_with(&["rnews"], batch.as_bytes());
+    assert!(filed.status.success(), "{}", complaints(&filed));
+}
+
+fn count(client: &mut Client, group: &str) -> String {
+    client.ask(&format!("GROUP {group}"))
+}
+
+fn filled() -> Operated {
+    let site = Operated::new();
+    site.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1));
+    for group in ["junk.one", "junk.two", "keep.one"] {
+        site.done(&["group", "add", group]);
+    }
+    let articles = [
+        ("<1@x.example>", "junk.one"),
+        ("<2@x.example>", "junk.one,junk.two"),
+        ("<3@x.example>", "junk.two,keep.one"),
+        ("<4@x.example>", "keep.one,junk.one"),
+        ("<5@x.example>", "keep.one"),
+    ];
+    feed(&site, &articles);
+    site
+}
+
+const PURGED: &str = "2 articles purged from 2 groups, with 5 article numbers; 2 crossposted articles stay in their other groups\n";
+
+fn assert_purged(client: &mut Client) {
+    assert_eq!(count(client, "junk.one"), "211 0 4 3 junk.one");
+    assert_eq!(count(client, "junk.two"), "211 0 3 2 junk.two");
+    assert_eq!(count(client, "keep.one"), "211 3 1 3 keep.one");
+    for (id, code) in [(1, "430 "), (2, "430 "), (3, "223 "), (4, "223 "), (5, "223 ")] {
+        assert!(client.ask(&format!("STAT <{id}@x.example>")).starts_with(code), "{id}");
+    }
+}
+
+#[test]
+fn purge_takes_all_articles_out_of_groups_and_crossposts_stay_elsewhere() {
+    for served in [true, false] {
+        let site = filled();
+        let serving = served.then(|| site.serve());
+        let asked = site.run(&["purge", "--groups", "junk.*"]);
+        assert!(!asked.status.success() && complaints(&asked).contains("--yes"), "{}", complaints(&asked));
+        let dry = site.done(&["purge", "--groups", "junk.*", "--dry-run"]);
+        assert_eq!(dry, PURGED.replace("purged", "would be purged"));
+        assert_eq!(site.done(&["purge", "--groups", "junk.*", "--yes"]), PURGED, "the dry run took nothing");
+        assert!(
+            site.done(&["purge", "--groups", "junk.*", "--yes"])
+                .starts_with("0 articles purged from 2 groups")
+        );
+        drop(serving);
+        site.done(&["verify"]);
+        let serving = site.serve();
+        assert_purged(&mut serving.client());
+    }
+}
+
+#[test]
+fn cancel_takes_articles_away_whatever_their_locks_say() {
+    for served in [true, false] {
+        let site = filled();
+        let serving = served.then(|| site.serve());
+        let (here, absent) = ("<2@x.example>", "<absent@x.example>");
+        assert_eq!(
+            site.done(&["cancel", "--dry-run", here, absent]),
+            format!("{here} would be cancelled\n{absent} is not here; it would be refused when it comes\n")
+        );
+        assert_eq!(
+            site.done(&["cancel", here, absent]),
+            format!("{here} cancelled\n{absent} is not here; it will be refused when it comes\n")
+        );
+        let again = format!("{here} is not here any more, and is refused when it comes\n");
+        assert_eq!(site.done(&["cancel", here]), again);
+        let bad = site.run(&["cancel", "noid"]);
+        assert!(
+            !bad.status.success() && complaints(&bad).contains("is not a Message-ID"),
+            "{}",
+            complaints(&bad)
+        );
+        feed_refused(&site, absent);
+        drop(serving);
+        site.done(&["verify"]);
+        let serving = site.serve();
+        let mut client = serving.client();
+        assert_eq!(count(&mut client, "junk.one"), "211 2 1 3 junk.one");
+        assert!(client.ask(&format!("STAT {here}")).starts_with("430 "));
+        assert!(client.ask(&format!("STAT {absent}")).starts_with("430 "));
+    }
+}
+
+/// Feeds an article that was cancelled before it came.
+fn feed_refused(site: &Operated, id: &str) {
+    let text = article(id, "keep.one", "b").replace("\r\n", "\n");
+    let filed = site.run_with(&["rnews"], text.trim_end_matches(".\n").as_bytes());
+    let _a_duplicate_is_no_failure = filed.status;
+}
