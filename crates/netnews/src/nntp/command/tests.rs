@@ -274,7 +274,7 @@ fn no_commands() {
     let mut out = Vec::new();
     parse(b"GROUP").unwrap_err().append(&mut out);
     parse(b"NOPE").unwrap_err().append(&mut out);
-    assert_eq!(out, b"501 Syntax is: GROUP newsgroup\r\n500 What?\r\n");
+    assert_eq!(out, b"501 Syntax is: GROUP newsgroup\r\n500 Unknown command\r\n");
 }
 
 #[test]

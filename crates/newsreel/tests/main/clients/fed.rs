@@ -69,6 +69,17 @@ impl Text {
 
 /// The article files below a directory, in the order of their paths.
 pub fn read(dir: &Path) -> Vec<Text> {
+    files(dir).iter().map(|file| Text { bytes: fs::read(file).unwrap() }).collect()
+}
+
+/// Removes the file of `article` from `dir`.
+pub fn remove(dir: &Path, article: &Text) {
+    let file = files(dir).into_iter().find(|file| fs::read(file).unwrap() == article.bytes).unwrap();
+    fs::remove_file(file).unwrap();
+}
+
+/// Every file below `dir`, in order.
+fn files(dir: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = Vec::new();
     let mut dirs = vec![dir.to_owned()];
     while let Some(dir) = dirs.pop() {
@@ -78,7 +89,7 @@ pub fn read(dir: &Path) -> Vec<Text> {
         }
     }
     files.sort();
-    files.iter().map(|file| Text { bytes: fs::read(file).unwrap() }).collect()
+    files
 }
 
 /// Sends the articles by TAKETHIS; the answers in their order.
