@@ -240,12 +240,17 @@ impl Device {
             state.cuts += 1;
         }
     }
+
+    /// Unmounts its directory.
+    pub fn remove(&mut self) {
+        if let Some(session) = self.session.take() {
+            let _ends_with_the_process = session.umount_and_join();
+        }
+    }
 }
 
 impl Drop for Device {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            let _ends_with_the_process = session.umount_and_join();
-        }
+        self.remove();
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 const DISK_BYTES: usize = 160 << 20;
@@ -62,7 +63,6 @@ impl Client {
 }
 
 pub struct Machine {
-    // Dropped in this order.
     child: Option<Child>,
     disk: Device,
     loop_device: Option<String>,
@@ -74,7 +74,9 @@ pub struct Machine {
 impl Machine {
     /// A new site with this durability, closed in order.
     pub fn new(durability: &str) -> io::Result<Self> {
-        let dir = std::env::temp_dir().join(format!("newsreel-power-{}", std::process::id()));
+        static MACHINES: AtomicU32 = AtomicU32::new(0);
+        let number = MACHINES.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("newsreel-power-{}-{number}", std::process::id()));
         for name in ["fuse", "mnt"] {
             fs::create_dir_all(dir.join(name))?;
         }
@@ -198,6 +200,9 @@ impl Drop for Machine {
         if self.loop_device.is_some() {
             let _gone = self.unmount();
         }
+        self.disk.remove();
+        // What is still mounted after all is left alone: neither a file of it nor its mount point goes.
+        let _left = fs::remove_dir(self.dir.join("mnt")).and_then(|()| fs::remove_dir_all(&self.dir));
     }
 }
 
