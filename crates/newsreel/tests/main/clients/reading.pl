@@ -48,7 +48,8 @@ for my $name (sort keys %$active) {
     check($count == 1 || defined $server->last, "LAST in $name");
     for my $number (sort { $a <=> $b } keys %$rows) {
         my ($subject, $key) = @{ $rows->{$number} }[0, 3];
-        check($subjects->{$number} eq $subject, "Subject of $name:$number");
+        # Net::NNTP leaves out all blanks before what XHDR answers; overview has all but the first.
+        check($subjects->{$number} eq $subject =~ s/^\s+//r, "Subject of $name:$number");
         my $body = join '', @{ $server->body($number) };
         check(scalar(grep { $_ eq $body } @{ $fed{$key} }), "body of $name:$number $key");
         $seen{$key} = 1;
