@@ -9,19 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-const WAIT_MAX: Duration = Duration::from_secs(60);
-
 fn disk() -> (SimDisk, Arc<dyn Disk>) {
     let sim = SimDisk::new();
     (sim.clone(), Arc::new(sim))
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < WAIT_MAX, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// An article that was accepted.

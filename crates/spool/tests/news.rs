@@ -3,8 +3,21 @@
 use spool::*;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 pub const NOW: u64 = 1_795_000_000;
+
+/// After this a test that waits has failed.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Waits for a condition that other threads bring about.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < WAIT_MAX, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
 
 /// An article with its wire form.
 #[derive(Debug, Clone, PartialEq, Eq)]
