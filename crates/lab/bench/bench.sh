@@ -4,6 +4,7 @@
 # NNTPLOAD   source of the load generator            CORPUS  a folder of articles, or one holding a .tar.xz of them
 # INN        folder of the script that runs private INN instances (needs root); INN is left out, aloud, where it is not installed
 # NEWSREEL   a server binary to measure; without it, one is built     BENCH_DIR  working folder, emptied afterwards
+# BASE       an older server binary to measure in place of INN: no row may be more than 5 % worse (RUNS=9 tells that little apart)
 # QUICK=1    one run of a second each; otherwise medians of three     RUNS, SECONDS_EACH, PORT: as named
 #
 # Before each feed free memory is touched once: on a virtual machine that gives free memory back to its host, a server that fills the
@@ -94,12 +95,14 @@ settle() {
     cat "$BENCH_DIR"/corpus.* >/dev/null 2>&1
     return 0
 }
-fresh_newsreel() {
+fresh_newsreel() { fresh_binary "$NEWSREEL"; }
+fresh_base() { fresh_binary "$BASE"; }
+fresh_binary() {
     local dir=$BENCH_DIR/newsreel
     rm -rf "$dir"
-    "$NEWSREEL" init --dir "$dir" --listen "127.0.0.1:$PORT" --groups "$BENCH_DIR/corpus.t100k.active" --buffer "$BUFFER_MB MiB" \
+    "$1" init --dir "$dir" --listen "127.0.0.1:$PORT" --groups "$BENCH_DIR/corpus.t100k.active" --buffer "$BUFFER_MB MiB" \
         --peer 127.0.0.1 --reader 127.0.0.1 --tls-listen "127.0.0.1:$((PORT + 1))" >/dev/null || die "newsreel init failed"
-    "$NEWSREEL" serve --dir "$dir" >"$dir/log" 2>&1 &
+    "$1" serve --dir "$dir" >"$dir/log" 2>&1 &
     SERVER_PID=$!
     wait_port "$PORT" || { cat "$dir/log" >&2; die "newsreel did not start"; }
     ADDR=127.0.0.1:$PORT READ_ADDR=127.0.0.1:$PORT SERVER_PIDS=$SERVER_PID
@@ -110,6 +113,7 @@ stop_newsreel() {
     kill "$SERVER_PID" && wait "$SERVER_PID"
     SERVER_PID=
 }
+stop_base() { stop_newsreel; }
 fresh_inn() {
     local dir=$BENCH_DIR/inn
     if [ ! -d "$dir" ]; then
@@ -261,9 +265,10 @@ table() {
     local row text bar better inn ours
     echo
     echo "medians of $RUNS; $ARTICLES articles in $GROUPS_COUNT groups; each server in its default durability"
-    printf '%-46s %12s %12s %8s %5s\n' '' INN newsreel ratio bar
+    printf '%-46s %12s %12s %8s %5s\n' '' "${PEER^^}" newsreel ratio bar
     while IFS='|' read -r row text bar better; do
-        inn=$(median "$row" inn) ours=$(median "$row" newsreel)
+        [ "$PEER" = inn ] || bar=0.95
+        inn=$(median "$row" "$PEER") ours=$(median "$row" newsreel)
         awk -v text="$text" -v inn="$inn" -v ours="$ours" -v bar="$bar" -v better="$better" 'BEGIN {
             ratio = inn == "" ? "" : better == "less" ? inn / (ours > 0 ? ours : 0.01) : ours / inn
             shown = inn == "" ? "-" : sprintf("%.1f", inn)
@@ -279,8 +284,14 @@ table() {
 prepare
 TABLE=$BENCH_DIR/table
 : >"$TABLE"
+PEER=inn
 SERVERS=newsreel
-have_inn && SERVERS='inn newsreel'
+if [ -n "${BASE:-}" ]; then
+    PEER=base
+    SERVERS='base newsreel'
+elif have_inn; then
+    SERVERS='inn newsreel'
+fi
 for RUN in $(seq "$RUNS"); do
     for server in $SERVERS; do measure "$server"; done
 done
