@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use newsreel::fuzzing::{deflate_in_pieces, inflate_in_pieces};
+use nntp_io::fuzzing::{deflate_in_pieces, inflate_in_pieces};
 
 const FREE_BYTES: u64 = 64 << 10;
 /// The most that one octet may become, as in the server.

@@ -1,7 +1,7 @@
 //! The serving agent (RFC 5537 section 3.9): what readers ask for.
 //!
 //! A [`Reader`] is one connection's view of the news: where from ([`NewsSource`]), which groups it may see ([`View`]), and
-//! the selected group with the current article. Each command appends its answer to the session's `Output`. Called by
+//! the selected group with the current article. Each command appends its answer to the connection's `Output`. Called by
 //! `session`; never by `relay` or `inject`.
 
 mod articles;
@@ -22,10 +22,10 @@ pub(crate) use local::LocalSpool;
 pub(crate) use source::NewsSource;
 pub(crate) use view::View;
 
-use crate::session::Output;
 use netnews::MessageId;
 use netnews::nntp::command::{Command, Range, Select, Which};
 use netnews::nntp::response::{append_standard, code, text};
+use nntp_io::Output;
 use spool::{GroupId, Part, ReadError};
 use std::io;
 use tracing::warn;

@@ -12,20 +12,15 @@ mod dispatch;
 mod hover;
 mod input;
 mod login;
-mod output;
 mod pace;
-mod pool;
 mod renew;
 mod room;
 mod rounds;
 mod switch;
-mod transport;
 
 pub(crate) use budget::Budget;
 pub(crate) use client::Client;
 pub(crate) use hover::Vigil;
-pub(crate) use output::Output;
-pub(crate) use transport::{Compressed, Socket};
 
 use crate::access::limits::Share;
 use crate::relay::Feed;
@@ -35,6 +30,7 @@ use hover::Hover;
 use input::{Event, Input, Interrupts};
 use login::Login;
 use netnews::nntp::response::{append, code};
+use nntp_io::{Output, Socket, Transport};
 use pace::{Pace, Round};
 use rounds::Expecting;
 use std::io;
@@ -42,7 +38,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tracing::{debug, info};
-use transport::Transport;
 
 /// How long a client that was told goodbye may take to go.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -99,8 +94,8 @@ impl Session {
     ) -> Self {
         let config = client.config();
         let view = client.view();
-        let mut out = Output::new(Transport::Plain(socket), config.limits.write_timeout);
-        out.set_flow(share.as_ref().and_then(Share::flow));
+        let mut out = Output::new(Transport::plain(socket), config.limits.write_timeout);
+        out.set_bandwidth(share.as_ref().and_then(Share::bandwidth));
         let mut input = Input::new();
         input.read_ahead(client.may_feed());
         Self {
@@ -232,14 +227,14 @@ impl Session {
     /// Waits for more; what compression keeps is given back if nothing comes for a while.
     async fn hear(&mut self, interrupts: &mut Interrupts<impl Future<Output = Signal>>) -> io::Result<Event> {
         let mut until = self.pace.until(&self.expecting);
-        if self.out.transport().is_warm() {
+        if self.out.transport().has_compressor() {
             let deadline = until.deadline;
             until.deadline = deadline.min(Instant::now() + COMPRESSOR_KEPT);
             let event = self.input.fill(&mut self.out, &self.site.budget, interrupts, until).await?;
             if !matches!(event, Event::Late) || until.deadline >= deadline {
                 return Ok(event);
             }
-            self.out.transport().cool();
+            self.out.transport().drop_compressor();
             until.deadline = deadline;
         }
         self.input.fill(&mut self.out, &self.site.budget, interrupts, until).await

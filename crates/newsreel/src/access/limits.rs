@@ -3,20 +3,17 @@
 //! Counted per section and per user, or address where nobody is logged in. A [`Share`] is a drop guard: its connection
 //! counts until it is dropped. Counts of posts outlive connections, in a table of limited size. Called by the session.
 
-use super::rate::Bucket;
 use crate::config::Access;
 use hashbrown::HashMap;
+use nntp_io::rate::{Bandwidth, Bucket};
 use parking_lot::Mutex;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use tokio::time::sleep;
 
 /// Users and addresses whose posts are counted at once; beyond it whoever may post most is forgotten.
 const POSTERS_MAX: usize = 20_000;
-/// Bytes that a paced connection sends at once at least, if its limit is not smaller.
-const PACED_BYTES_MIN: u64 = 4096;
 
 /// Who is counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,7 +32,7 @@ pub(crate) struct Limits(Mutex<Counts>);
 #[derive(Debug, Default)]
 struct Counts {
     connections: HashMap<Key, usize>,
-    flows: HashMap<Key, Weak<Flow>>,
+    bandwidths: HashMap<Key, Weak<Bandwidth>>,
     posts: HashMap<Key, Bucket>,
 }
 
@@ -86,13 +83,13 @@ impl fmt::Display for Crowded {
 pub(crate) struct Share {
     limits: Arc<Limits>,
     counted: Vec<Key>,
-    flow: Option<Arc<Flow>>,
+    bandwidth: Option<Arc<Bandwidth>>,
 }
 
 impl Share {
-    /// What its output is paced by.
-    pub fn flow(&self) -> Option<Arc<Flow>> {
-        self.flow.clone()
+    /// The bytes per second it shares with others.
+    pub fn bandwidth(&self) -> Option<Arc<Bandwidth>> {
+        self.bandwidth.clone()
     }
 }
 
@@ -107,33 +104,11 @@ impl Drop for Share {
                 }
             }
         }
-        if let Some(flow) = self.flow.take()
-            && Arc::strong_count(&flow) == 1
+        if let Some(bandwidth) = self.bandwidth.take()
+            && Arc::strong_count(&bandwidth) == 1
         {
-            counts.flows.retain(|_, known| known.as_ptr() != Arc::as_ptr(&flow));
+            counts.bandwidths.retain(|_, known| known.as_ptr() != Arc::as_ptr(&bandwidth));
         }
-    }
-}
-
-/// The bytes per second that connections share.
-#[derive(Debug)]
-pub(crate) struct Flow(Mutex<Bucket>);
-
-impl Flow {
-    /// Waits until something may be sent; gives how many bytes may be, of `wanted`.
-    pub async fn allowance(&self, wanted: usize) -> usize {
-        loop {
-            let ready = self.0.lock().ready((wanted as u64).min(PACED_BYTES_MIN), Instant::now());
-            match ready {
-                Ok(bytes) => return wanted.min(usize::try_from(bytes).unwrap_or(usize::MAX)).max(1),
-                Err(wait) => sleep(wait).await,
-            }
-        }
-    }
-
-    /// So many bytes were sent.
-    pub fn sent(&self, bytes: usize) {
-        self.0.lock().take(bytes as u64);
     }
 }
 
@@ -158,16 +133,15 @@ impl Limits {
         for key in &counted {
             *counts.connections.entry(key.clone()).or_default() += 1;
         }
-        let flow = access.bytes_per_sec_max.map(|bytes| {
-            let known = counts.flows.get(&holder.key()).and_then(Weak::upgrade);
-            known.inspect(|flow| flow.0.lock().resize(bytes, Instant::now())).unwrap_or_else(|| {
-                let bucket = Bucket::new(bytes, Duration::from_secs(1), Instant::now());
-                let flow = Arc::new(Flow(Mutex::new(bucket)));
-                counts.flows.insert(holder.key(), Arc::downgrade(&flow));
-                flow
+        let bandwidth = access.bytes_per_sec_max.map(|bytes| {
+            let known = counts.bandwidths.get(&holder.key()).and_then(Weak::upgrade);
+            known.inspect(|bandwidth| bandwidth.resize(bytes, Instant::now())).unwrap_or_else(|| {
+                let bandwidth = Arc::new(Bandwidth::new(bytes, Instant::now()));
+                counts.bandwidths.insert(holder.key(), Arc::downgrade(&bandwidth));
+                bandwidth
             })
         });
-        Ok(Share { limits: self.clone(), counted, flow })
+        Ok(Share { limits: self.clone(), counted, bandwidth })
     }
 
     /// Counts a post; if there were too many, how long until the next one may come.
@@ -223,13 +197,13 @@ mod tests {
         assert_eq!(limits.enter(&holder(&access, 3, "fred"), false).unwrap_err(), Crowded::User(2));
         let others = ["a", "b"].map(|user| limits.enter(&holder(&access, 1, user), false).unwrap());
         assert_eq!(limits.enter(&holder(&access, 1, "c"), false).unwrap_err(), Crowded::Address(3));
-        assert!(Arc::ptr_eq(&first.flow().unwrap(), &second.flow().unwrap()));
-        assert!(!Arc::ptr_eq(&first.flow().unwrap(), &others[0].flow().unwrap()));
+        assert!(Arc::ptr_eq(&first.bandwidth().unwrap(), &second.bandwidth().unwrap()));
+        assert!(!Arc::ptr_eq(&first.bandwidth().unwrap(), &others[0].bandwidth().unwrap()));
         drop(first);
         let again = limits.enter(&holder(&access, 3, "fred"), false).unwrap();
         drop((second, again, others));
         let counts = limits.0.lock();
-        assert!(counts.connections.is_empty() && counts.flows.is_empty());
+        assert!(counts.connections.is_empty() && counts.bandwidths.is_empty());
     }
 
     #[test]

@@ -9,7 +9,6 @@ pub(crate) mod gate;
 pub(crate) mod limits;
 mod lockout;
 mod programs;
-pub(crate) mod rate;
 pub(crate) mod rules;
 pub(crate) mod sasl;
 mod scram;

@@ -6,13 +6,13 @@
 
 use super::source::{NewsSource, Place, Side};
 use super::{Reader, failed, located, missing, spare};
-use crate::session::Output;
 use netnews::MessageId;
 use netnews::article::xref_places;
 use netnews::decimal::append_decimal;
 use netnews::nntp::command::Which;
 use netnews::nntp::response::{append_standard, code};
 use netnews::overview_row::{self, index};
+use nntp_io::Output;
 use spool::{ArticleBuf, GroupId, Part};
 use std::borrow::Cow;
 use std::io;

@@ -6,10 +6,10 @@
 use super::source::NewsSource;
 use super::window::Window;
 use super::{Reader, Selected, failed};
-use crate::session::Output;
 use netnews::decimal::append_decimal;
 use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range};
 use netnews::nntp::response::{append_standard, code};
+use nntp_io::Output;
 use spool::{GroupId, Marks};
 use std::io;
 

@@ -5,13 +5,13 @@
 
 use super::source::{Found, NewsSource, Place};
 use super::{Reader, Span, failed, none_selected, spare};
-use crate::session::Output;
 use netnews::article::content_of;
 use netnews::decimal::append_decimal;
 use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range, Select, words};
 use netnews::nntp::response::{append, append_standard, code};
 use netnews::overview_row::{append_value, field, index};
 use netnews::{Article, MessageId, Wildmat};
+use nntp_io::Output;
 use spool::GroupId;
 use std::io;
 

@@ -6,7 +6,6 @@
 use super::source::{Found, NewsSource};
 use super::texts::Text;
 use super::{Reader, View, failed};
-use crate::session::Output;
 use crate::site::unix_now;
 use netnews::Wildmat;
 use netnews::date::parse_nntp;
@@ -15,6 +14,7 @@ use netnews::nntp::command::ListKind;
 use netnews::nntp::response::{append, append_standard, code};
 use netnews::nntp::wire::dot_stuff;
 use netnews::overview_row::OVERVIEW_FMT;
+use nntp_io::Output;
 use spool::Group;
 use std::io;
 use std::sync::Arc;

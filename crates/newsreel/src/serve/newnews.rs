@@ -5,12 +5,12 @@
 use super::list::append_active;
 use super::source::NewsSource;
 use super::{Reader, failed};
-use crate::session::Output;
 use crate::site::unix_now;
 use hashbrown::HashSet;
 use netnews::Wildmat;
 use netnews::date::parse_nntp;
 use netnews::nntp::response::{append, append_standard, code};
+use nntp_io::Output;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 

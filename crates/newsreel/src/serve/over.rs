@@ -5,12 +5,12 @@
 
 use super::source::{NewsSource, Place};
 use super::{Reader, Span, failed, none_selected, spare};
-use crate::session::Output;
 use netnews::article::content_of;
 use netnews::nntp::command::{Range, Select};
 use netnews::nntp::response::{append, append_standard, code};
 use netnews::overview_row::{Fields, append_fields, append_row};
 use netnews::{Article, Known, MessageId};
+use nntp_io::Output;
 use spool::GroupId;
 use std::io;
 

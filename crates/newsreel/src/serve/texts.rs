@@ -6,10 +6,10 @@
 
 use super::source::NewsSource;
 use super::{Reader, failed};
-use crate::session::Output;
 use netnews::Wildmat;
 use netnews::nntp::response::{append, append_standard, code};
 use netnews::nntp::wire::dot_stuff;
+use nntp_io::Output;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;

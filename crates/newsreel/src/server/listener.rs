@@ -4,7 +4,8 @@
 //! (`session`'s hovering), when one connection has followed the other quickly the accepting task looks for the next itself
 //! for a moment. Called by `server`.
 
-use crate::session::{Socket, Vigil};
+use crate::session::Vigil;
+use nntp_io::Socket;
 use std::io;
 use std::net::{SocketAddr, TcpListener as OwnListener};
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! How much memory receive buffers may take beyond a session's first [`BUFFER_BYTES`](super::pool::BUFFER_BYTES).
+//! How much memory receive buffers may take beyond a session's first
+//! [`BUFFER_BYTES`](nntp_io::pool::BUFFER_BYTES).
 //!
 //! *Read-ahead* makes feeds fast; a peer that gets none continues with the small buffer. A [`Place`] is room for an article
 //! that fits nothing smaller. It grows with its article, so that memory is held only for what has been sent, and is charged
@@ -10,6 +11,7 @@ mod ledger;
 pub(super) use ledger::{Account, Charge, NoRoom};
 
 use ledger::{Ledger, Shared, Word};
+use nntp_io::pool::LARGE_BUFFER_BYTES_MAX;
 use parking_lot::Mutex;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// A session's buffer with read-ahead, in bytes.
-pub(super) const READ_AHEAD_BYTES: usize = 512 << 10;
+pub(super) const READ_AHEAD_BYTES: usize = LARGE_BUFFER_BYTES_MAX;
 /// Memory for read-ahead in all, in bytes.
 const READ_AHEAD_TOTAL_BYTES_MAX: usize = 64 << 20;
 /// How often whoever waits for room looks whether a holder has become slow.

@@ -6,7 +6,7 @@
 //! sleep. Only while no other session does anything, so it takes the thread from nobody; and one that waited in vain does
 //! not try again until its client has shown itself quick. An idle session costs nothing. Called by the session's loop.
 
-use super::transport::Transport;
+use nntp_io::Transport;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -72,8 +72,8 @@ impl Hover {
     /// Stays awake for a moment, if that is promising, until there is something to read.
     pub fn wait(&mut self, transport: &mut Transport) {
         let Some(vigil) = Vigil::begin(self.quick).filter(|_| self.alone) else { return };
-        transport.take_over();
-        if vigil.look(|| transport.has_some().then_some(())).is_none() && vigil.was_undisturbed() {
+        transport.deregister();
+        if vigil.look(|| transport.has_input().then_some(())).is_none() && vigil.was_undisturbed() {
             self.quick = 0;
         }
     }

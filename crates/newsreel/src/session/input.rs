@@ -5,11 +5,10 @@
 //! deadline, by a signal of the site, or when the article's memory is taken away; the deadline's timer is set again only
 //! when it fires, so a command costs no timer.
 
-use super::Output;
 use super::budget::{Budget, Charge, NoRoom, READ_AHEAD_BYTES, Room};
-use super::pool::{self, BUFFER_BYTES};
-use super::transport::Transport;
 use crate::site::Signal;
+use nntp_io::pool::{self, BUFFER_BYTES};
+use nntp_io::{Output, Transport};
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;

@@ -218,7 +218,7 @@ impl Session {
         }
         self.share = None;
         self.share = client.share(&self.site.limits)?;
-        self.out.set_flow(self.share.as_ref().and_then(crate::access::limits::Share::flow));
+        self.out.set_bandwidth(self.share.as_ref().and_then(crate::access::limits::Share::bandwidth));
         self.client = client;
         self.input.read_ahead(self.client.may_feed());
         Ok(())

@@ -34,7 +34,7 @@ impl Session {
             self.seat = self.site.seats.keep(client.address(), client.peer());
         }
         self.share = client.kept_share(&self.site.limits);
-        self.out.set_flow(self.share.as_ref().and_then(Share::flow));
+        self.out.set_bandwidth(self.share.as_ref().and_then(Share::bandwidth));
         self.out.set_write_timeout(config.limits.write_timeout);
         self.pace.set_limits(&config.limits);
         self.reader.look_with(client.view()).await;

@@ -5,10 +5,10 @@
 //! on its way. Sources: RFC 4642 section 2.2.2, RFC 8054 section 2.2.2, RFC 8143.
 
 use super::login::Login;
-use super::transport::COMPRESSED_CONNECTIONS_MAX;
 use super::{Client, Session};
 use crate::serve::{LocalSpool, Reader};
 use netnews::nntp::response::{append, append_standard, code};
+use nntp_io::COMPRESSED_CONNECTIONS_MAX;
 use std::io;
 use tokio::task::block_in_place;
 
@@ -21,7 +21,7 @@ impl Session {
         }
         let current = offer.current();
         let limit = self.client.config().limits.command_timeout;
-        self.out.transport().start_tls(current.config(), limit).await?;
+        self.out.transport().accept_tls(current.config(), limit).await?;
         let Some(connection) = self.out.transport().tls() else { return Ok(Ok(())) };
         let client = self.client.secured(current.facts(connection));
         Ok(self.start_over(client))

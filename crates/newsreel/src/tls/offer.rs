@@ -12,9 +12,9 @@ use crate::config::{Config, KnownCertificate};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rustls::crypto::ring::{Ticketer, default_provider};
-use rustls::server::{UnbufferedServerConnection, WebPkiClientVerifier};
+use rustls::server::WebPkiClientVerifier;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ProtocolVersion, ServerConfig};
+use rustls::{CommonState, ProtocolVersion, ServerConfig};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -150,7 +150,7 @@ impl Current {
     }
 
     /// What the handshake of `connection` found out.
-    pub fn facts(&self, connection: &UnbufferedServerConnection) -> TlsFacts {
+    pub fn facts(&self, connection: &CommonState) -> TlsFacts {
         let version = match connection.protocol_version() {
             Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
             _ => "TLSv1.3",

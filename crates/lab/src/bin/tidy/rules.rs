@@ -13,8 +13,12 @@ const FUNCTION_LINES_MAX: usize = 70;
 const LONG_FUNCTIONS_MAX: usize = 4;
 
 /// Crates and the crates of ours that each may depend on.
-const MAY_DEPEND_ON: &[(&str, &[&str])] =
-    &[("netnews", &[]), ("spool", &["netnews"]), ("newsreel", &["netnews", "spool"])];
+const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
+    ("netnews", &[]),
+    ("nntp-io", &["netnews"]),
+    ("spool", &["netnews"]),
+    ("newsreel", &["netnews", "nntp-io", "spool"]),
+];
 
 /// The three duties of RFC 5537, which meet only in `ingest` and the spool.
 const DUTIES: &[&str] = &["relay", "inject", "serve"];

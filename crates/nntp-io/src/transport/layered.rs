@@ -1,14 +1,14 @@
 //! A connection with TLS, compression or both.
 //!
-//! On the way in, what the socket gives is decrypted, then decoded, and only as far as the session has room: what does
-//! not fit waits in `pending`. On the way out text is compressed, then encrypted, piece by piece. Invariant: without
-//! bytes under way there are no buffers. Called by `Transport`.
+//! Input is decrypted, then decompressed, and only as far as the reader has room: what does not fit waits in `pending`.
+//! Output is compressed, then encrypted, piece by piece. Invariant: without bytes under way there are no buffers. Called
+//! by `Transport`.
 
-use super::super::pool;
 use super::deflate::{Deflating, Inflating};
 use super::socket::Socket;
 use super::tls_layer::{Progress, TlsLayer};
-use rustls::server::UnbufferedServerConnection;
+use crate::pool;
+use rustls::CommonState;
 use std::io;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -17,11 +17,11 @@ use std::time::Duration;
 const PIECE_BYTES: usize = 48 << 10;
 
 /// A connection with layers.
-pub(in crate::session) struct Layered {
+pub struct Layered {
     socket: Socket,
     tls: Option<TlsLayer>,
     deflate: Option<(Deflating, Inflating)>,
-    /// What came through TLS, or from the socket without it, and is not delivered; from `at` on.
+    /// What arrived through TLS, or from the socket without it, and is not delivered yet; from `at` on.
     pending: Vec<u8>,
     at: usize,
     /// The last read ended for lack of room, so there may be more without the socket.
@@ -30,50 +30,54 @@ pub(in crate::session) struct Layered {
 }
 
 impl Layered {
-    /// `tls` with what the client sent right behind the handshake.
+    /// `tls` with what the other side sent right after the handshake.
     pub(super) fn new(socket: Socket, tls: Option<(TlsLayer, Vec<u8>)>) -> Self {
         let (tls, pending) = tls.unzip();
         let pending = pending.unwrap_or_default();
         Self { socket, tls, deflate: None, pending, at: 0, has_more: false, ended: false }
     }
 
-    pub fn compress(&mut self, deflating: Deflating, inflating: Inflating) {
+    pub(super) fn compress(&mut self, deflating: Deflating, inflating: Inflating) {
         self.deflate = Some((deflating, inflating));
     }
 
-    pub fn tls(&self) -> Option<&UnbufferedServerConnection> {
-        self.tls.as_ref().map(TlsLayer::connection)
+    pub(super) fn tls(&self) -> Option<&CommonState> {
+        self.tls.as_ref().map(TlsLayer::state)
     }
 
-    pub fn socket(&mut self) -> &mut Socket {
+    pub(super) fn socket(&mut self) -> &mut Socket {
         &mut self.socket
     }
 
-    pub fn is_warm(&self) -> bool {
-        self.deflate.as_ref().is_some_and(|(deflating, _)| deflating.is_warm())
+    pub(super) fn has_compressor(&self) -> bool {
+        self.deflate.as_ref().is_some_and(|(deflating, _)| deflating.has_compressor())
     }
 
-    pub fn cool(&mut self) {
+    pub(super) fn drop_compressor(&mut self) {
         if let Some((deflating, _)) = &mut self.deflate {
-            deflating.forget();
+            deflating.drop_compressor();
         }
     }
 
-    /// Whether a read gives something without the socket.
-    fn holds_some(&self) -> bool {
+    /// Whether a read returns something without the socket.
+    fn holds_input(&self) -> bool {
         self.has_more || self.ended || self.at < self.pending.len()
     }
 
-    /// Whether there is something to read, if the socket was taken over.
-    pub fn has_some(&self) -> bool {
-        self.holds_some() || self.socket.has_some()
+    /// Whether there is something to read, if the socket was deregistered.
+    pub(super) fn has_input(&self) -> bool {
+        self.holds_input() || self.socket.has_input()
     }
 
-    pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.holds_some() { Poll::Ready(Ok(())) } else { self.socket.poll_readable(cx) }
+    pub(super) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.holds_input() { Poll::Ready(Ok(())) } else { self.socket.poll_readable(cx) }
     }
 
-    pub fn poll_read(&mut self, cx: &mut Context<'_>, target: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        target: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
         let before = target.len();
         loop {
             self.deliver(target)?;
@@ -140,7 +144,7 @@ impl Layered {
         Ok(())
     }
 
-    pub async fn write(&mut self, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
+    pub(super) async fn write(&mut self, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
         if self.deflate.is_none() {
             for part in parts {
                 self.send(part, write_timeout).await?;
@@ -180,8 +184,8 @@ impl Layered {
         Ok(())
     }
 
-    /// Says in TLS that nothing more is sent.
-    pub async fn close(&mut self, write_timeout: Duration) -> io::Result<()> {
+    /// Sends TLS's close_notify.
+    pub(super) async fn close(&mut self, write_timeout: Duration) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             tls.close()?;
             self.socket.write([tls.outgoing.as_slice(), &[], &[]], write_timeout).await?;
@@ -190,17 +194,17 @@ impl Layered {
         Ok(())
     }
 
-    pub async fn shutdown(&mut self, write_timeout: Duration) -> io::Result<()> {
+    pub(super) async fn shutdown(&mut self, write_timeout: Duration) -> io::Result<()> {
         self.close(write_timeout).await?;
         self.socket.shutdown().await
     }
 
-    pub fn release(&mut self) {
+    pub(super) fn release(&mut self) {
         if self.pending.is_empty() && self.pending.capacity() > 0 {
             pool::give(std::mem::take(&mut self.pending));
         }
         if let Some((deflating, _)) = &mut self.deflate {
-            deflating.rest();
+            deflating.park();
         }
         if let Some(tls) = &mut self.tls {
             tls.release();

@@ -1,8 +1,8 @@
-//! The socket of a connection: watched by the runtime, or for a while by the session alone.
+//! The socket of a connection: registered with the runtime, or for a while polled by its user alone.
 //!
-//! What arrives on a watched socket wakes the thread that waits for all sockets, also where the session is awake already
-//! and would have looked itself a moment later; on two cores that thread takes the client's. So a session that stays awake
-//! for its client (`hover`) takes the socket to itself. It is watched again as soon as there is anything to wait for.
+//! Input on a registered socket wakes the thread that waits for all sockets, even where the user of the socket is awake
+//! already and would have looked a moment later; on two cores that thread takes the other side's. So a session that polls
+//! for its client deregisters the socket. It is registered again as soon as there is anything to wait for.
 
 use rustix::buffer::spare_capacity;
 use rustix::io::writev;
@@ -18,23 +18,23 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The socket of a connection.
-pub(crate) struct Socket(State);
+pub struct Socket(State);
 
 enum State {
-    Watched(TcpStream),
-    /// Looked at by the session alone.
+    Registered(TcpStream),
+    /// Polled by its user alone.
     Own(std::net::TcpStream),
     /// Neither could be had.
     Lost,
 }
 
 impl Socket {
-    /// Of a stream that the runtime watches.
+    /// Of a stream that is registered with the runtime.
     pub fn new(stream: TcpStream) -> Self {
-        Self(State::Watched(stream))
+        Self(State::Registered(stream))
     }
 
-    /// Of a stream that nobody watches yet and that does not block.
+    /// Of a stream that is not registered yet and that does not block.
     pub fn own(stream: std::net::TcpStream) -> Self {
         Self(State::Own(stream))
     }
@@ -42,53 +42,62 @@ impl Socket {
     /// Our end's address.
     pub fn local_address(&self) -> Option<SocketAddr> {
         match &self.0 {
-            State::Watched(stream) => stream.local_addr().ok(),
+            State::Registered(stream) => stream.local_addr().ok(),
             State::Own(own) => own.local_addr().ok(),
             State::Lost => None,
         }
     }
 
-    /// Takes the socket from the runtime.
-    pub fn take_over(&mut self) {
-        if let State::Watched(_) = &self.0
-            && let State::Watched(stream) = std::mem::replace(&mut self.0, State::Lost)
+    /// Takes the socket out of the runtime.
+    pub fn deregister(&mut self) {
+        if let State::Registered(_) = &self.0
+            && let State::Registered(stream) = std::mem::replace(&mut self.0, State::Lost)
             && let Ok(own) = stream.into_std()
         {
             self.0 = State::Own(own);
         }
     }
 
-    /// The socket as the runtime watches it.
-    pub fn watched(&mut self) -> io::Result<&mut TcpStream> {
+    /// The socket, registered with the runtime.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotConnected`] if an earlier registration failed.
+    pub fn registered(&mut self) -> io::Result<&mut TcpStream> {
         if let State::Own(_) = &self.0
             && let State::Own(own) = std::mem::replace(&mut self.0, State::Lost)
         {
-            self.0 = State::Watched(TcpStream::from_std(own)?);
+            self.0 = State::Registered(TcpStream::from_std(own)?);
         }
         match &mut self.0 {
-            State::Watched(stream) => Ok(stream),
+            State::Registered(stream) => Ok(stream),
             State::Own(_) | State::Lost => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
-    /// Whether a socket that was taken over has something to read: bytes, the end, or an error.
-    pub fn has_some(&self) -> bool {
+    /// Whether a socket that was deregistered has something to read: bytes, the end, or an error.
+    pub fn has_input(&self) -> bool {
         match &self.0 {
             State::Own(own) => !matches!(own.peek(&mut [0]), Err(e) if e.kind() == io::ErrorKind::WouldBlock),
-            State::Watched(_) | State::Lost => true,
+            State::Registered(_) | State::Lost => true,
         }
     }
 
-    /// Whether something may be read; if not, the task is woken then.
+    /// Ready once something may be read, the end of the stream included.
+    ///
+    /// # Errors
+    /// Those of the socket.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.0 {
-            State::Watched(stream) => stream.poll_read_ready(cx),
-            // A read tells.
+            State::Registered(stream) => stream.poll_read_ready(cx),
+            // A read finds out.
             State::Own(_) | State::Lost => Poll::Ready(Ok(())),
         }
     }
 
-    /// Reads into the room that `buffer` has; 0 is the end of the stream.
+    /// Reads into the spare capacity of `buffer`; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// Those of the socket.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
         if let State::Own(own) = &self.0 {
             match recv(own, spare_capacity(buffer), RecvFlags::empty()) {
@@ -96,10 +105,13 @@ impl Socket {
                 read => return Poll::Ready(read.map(|(_, n)| n).map_err(io::Error::from)),
             }
         }
-        pin!(self.watched()?.read_buf(buffer)).poll(cx)
+        pin!(self.registered()?.read_buf(buffer)).poll(cx)
     }
 
-    /// Sends all of `parts`; an error if the client takes nothing for `write_timeout`.
+    /// Sends all of `parts`.
+    ///
+    /// # Errors
+    /// Those of the socket, and [`io::ErrorKind::TimedOut`] if the other side takes nothing for `write_timeout`.
     pub async fn write(&mut self, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
         let mut sent = 0;
         let all: usize = parts.iter().map(|part| part.len()).sum();
@@ -114,7 +126,7 @@ impl Socket {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => sent += n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    let writable = self.watched()?.ready(Interest::WRITABLE);
+                    let writable = self.registered()?.ready(Interest::WRITABLE);
                     timeout(write_timeout, writable).await.map_err(|_| io::ErrorKind::TimedOut)??;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -124,13 +136,16 @@ impl Socket {
         Ok(())
     }
 
-    /// Sends what goes at once; returns how much that was.
+    /// Sends what the system takes at once; returns how much that was.
+    ///
+    /// # Errors
+    /// Those of the socket, [`io::ErrorKind::WouldBlock`] among them.
     pub fn try_write(&mut self, parts: [&[u8]; 3]) -> io::Result<usize> {
         match &self.0 {
             State::Own(own) => send_now(own, parts),
-            // The runtime does not know of a new socket that it can be written to.
-            State::Watched(stream) => match send_now(stream, parts) {
-                // Asked by the runtime, it will tell when there is room.
+            // The runtime does not know yet that a new socket is writable.
+            State::Registered(stream) => match send_now(stream, parts) {
+                // Attempted by the runtime, which then reports when there is room.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     stream.try_write_vectored(&parts.map(IoSlice::new))
                 }
@@ -141,8 +156,11 @@ impl Socket {
     }
 
     /// Ends our side of the connection.
+    ///
+    /// # Errors
+    /// Those of the socket.
     pub async fn shutdown(&mut self) -> io::Result<()> {
-        self.watched()?.shutdown().await
+        self.registered()?.shutdown().await
     }
 }
 
@@ -172,13 +190,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_go_both_ways_whoever_watches() {
+    async fn bytes_go_both_ways_registered_or_not() {
         let (mut socket, mut client) = pair().await;
         for _ in 0..3 {
-            socket.take_over();
-            assert!(!socket.has_some());
+            socket.deregister();
+            assert!(!socket.has_input());
             client.write_all(b"GROUP a\r\n").await.unwrap();
-            while !socket.has_some() {
+            while !socket.has_input() {
                 tokio::task::yield_now().await;
             }
             assert_eq!(read(&mut socket).await, b"GROUP a\r\n");
@@ -186,7 +204,7 @@ mod tests {
             let mut answer = [0; 13];
             client.read_exact(&mut answer).await.unwrap();
             assert_eq!(&answer, b"211 1 1 1 a\r\n");
-            // Nothing is there: the runtime watches again and wakes the reader.
+            // Nothing has arrived: the socket is registered again and the runtime wakes the reader.
             assert!(matches!(socket.0, State::Own(_)));
             let (heard, sent) = tokio::join!(read(&mut socket), async {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -194,14 +212,14 @@ mod tests {
             });
             sent.unwrap();
             assert_eq!(heard, b"DATE\r\n");
-            assert!(matches!(socket.0, State::Watched(_)));
+            assert!(matches!(socket.0, State::Registered(_)));
         }
     }
 
     #[tokio::test]
     async fn a_client_that_reads_slowly_gets_all_and_its_end_is_seen() {
         let (mut socket, mut client) = pair().await;
-        socket.take_over();
+        socket.deregister();
         let text = vec![b'x'; 8 << 20];
         let mut got = Vec::new();
         let (sent, taken) = tokio::join!(
@@ -214,8 +232,8 @@ mod tests {
         sent.0.and(sent.1).unwrap();
         assert_eq!((taken.unwrap(), got.len()), (text.len() + 1, text.len() + 1));
         drop(client);
-        socket.take_over();
-        assert!(socket.has_some());
+        socket.deregister();
+        assert!(socket.has_input());
         assert!(read(&mut socket).await.is_empty());
     }
 }

@@ -1,37 +1,40 @@
-//! The way to the client, and the stream both ways: answers are gathered and go out in as few writes as possible.
+//! A server's output to one client, and with it the stream in both directions: answers are gathered and go out in as few
+//! writes as possible.
 //!
-//! Commands append to [`Output::text`]; the session flushes after each round. Whoever makes long answers calls
-//! [`Output::relieve`] in between, which waits until the client has taken what is too much to keep. Large things that lie
-//! in memory already go out behind the gathered text without being copied ([`Output::send`]).
+//! Commands append to [`Output::text`]; the session flushes after each round. Code that produces long answers calls
+//! [`Output::relieve`] in between, which waits until the client has taken what is too much to keep. Large pieces that are
+//! in memory already are sent after the gathered text without being copied ([`Output::send`]).
 
-use super::pool;
-use super::transport::Transport;
-use crate::access::limits::Flow;
+use crate::pool;
+use crate::rate::Bandwidth;
+use crate::transport::Transport;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Above so many gathered bytes they are sent before more is made.
-pub(crate) const GATHERED_BYTES_MAX: usize = 256 << 10;
-/// From this size on a thing is sent without being copied, in bytes.
+/// Above so many gathered bytes they are sent before more is produced.
+pub const GATHERED_BYTES_MAX: usize = 256 << 10;
+/// From this size on a piece is sent without being copied, in bytes.
 const UNCOPIED_BYTES_MIN: usize = 64 << 10;
 
-/// The way to the client.
-pub(crate) struct Output {
+/// A server's output to one client.
+pub struct Output {
     transport: Transport,
     text: Vec<u8>,
     write_timeout: Duration,
-    /// What it is paced by, if by anything.
-    flow: Option<Arc<Flow>>,
+    /// The limit it shares with other connections, if there is one.
+    bandwidth: Option<Arc<Bandwidth>>,
 }
 
 impl Output {
-    pub(super) fn new(transport: Transport, write_timeout: Duration) -> Self {
-        Self { transport, text: Vec::new(), write_timeout, flow: None }
+    /// The output of a connection over `transport`. A client that takes nothing of an answer for `write_timeout` makes
+    /// the write fail with [`io::ErrorKind::TimedOut`].
+    pub fn new(transport: Transport, write_timeout: Duration) -> Self {
+        Self { transport, text: Vec::new(), write_timeout, bandwidth: None }
     }
 
-    /// Another time that a client may take nothing of its answer.
-    pub(super) fn set_write_timeout(&mut self, write_timeout: Duration) {
+    /// Changes for how long a client may take nothing of an answer.
+    pub fn set_write_timeout(&mut self, write_timeout: Duration) {
         self.write_timeout = write_timeout;
     }
 
@@ -52,16 +55,16 @@ impl Output {
 
     /// Sends what is gathered.
     pub async fn flush(&mut self) -> io::Result<()> {
-        self.send_behind(&[], &[]).await
+        self.send_after(&[], &[]).await
     }
 
     /// Sends what is gathered if the socket takes it at once, and keeps it otherwise.
-    pub(super) fn try_flush(&mut self) {
+    pub fn try_flush(&mut self) {
         let sent = self.transport.try_write(&self.text);
         self.text.drain(..sent);
     }
 
-    /// Sends `bytes` and `tail` behind what is gathered; if they are few they are gathered too.
+    /// Sends `bytes` and `tail` after what is gathered; if they are few they are gathered too.
     pub async fn send(&mut self, bytes: &[u8], tail: &[u8]) -> io::Result<()> {
         if bytes.len() < UNCOPIED_BYTES_MIN {
             let text = self.text();
@@ -69,48 +72,50 @@ impl Output {
             text.extend_from_slice(tail);
             return self.relieve().await;
         }
-        self.send_behind(bytes, tail).await
+        self.send_after(bytes, tail).await
     }
 
-    /// Says that nothing more is sent, where that is said in words; the connection ends when it is dropped.
-    pub(super) async fn close(&mut self) -> io::Result<()> {
+    /// Announces the end of our side where the layers have a message for that (TLS: close_notify, RFC 8446 section 6.1);
+    /// the connection itself ends when this is dropped.
+    pub async fn close(&mut self) -> io::Result<()> {
         self.transport.close(self.write_timeout).await
     }
 
-    /// From now on no faster than this allows.
-    pub(super) fn set_flow(&mut self, flow: Option<Arc<Flow>>) {
-        self.flow = flow;
+    /// Sends no faster than this allows from now on.
+    pub fn set_bandwidth(&mut self, bandwidth: Option<Arc<Bandwidth>>) {
+        self.bandwidth = bandwidth;
     }
 
     /// Ends our side of the connection.
-    pub(super) async fn shutdown(&mut self) -> io::Result<()> {
+    pub async fn shutdown(&mut self) -> io::Result<()> {
         self.transport.shutdown(self.write_timeout).await
     }
 
     /// The stream, which is also what is read from.
-    pub(super) fn transport(&mut self) -> &mut Transport {
+    pub fn transport(&mut self) -> &mut Transport {
         &mut self.transport
     }
 
-    /// Gives the buffers back; to be called when there is nothing in them and nothing to do.
-    pub(super) fn release(&mut self) {
+    /// Returns empty buffers to the pool; to be called when there is nothing to do.
+    pub fn release(&mut self) {
         self.transport.release();
         if self.text.is_empty() && self.text.capacity() > 0 {
             pool::give(std::mem::take(&mut self.text));
         }
     }
 
-    async fn send_behind(&mut self, bytes: &[u8], tail: &[u8]) -> io::Result<()> {
+    /// Sends `bytes` and `tail` after what is gathered.
+    async fn send_after(&mut self, bytes: &[u8], tail: &[u8]) -> io::Result<()> {
         let parts = [&self.text, bytes, tail];
-        match &self.flow {
+        match &self.bandwidth {
             None => self.transport.write(parts, self.write_timeout).await?,
-            Some(flow) => {
+            Some(bandwidth) => {
                 let all: usize = parts.iter().map(|part| part.len()).sum();
                 let mut sent = 0;
                 while sent < all {
-                    let now = flow.allowance(all - sent).await;
+                    let now = bandwidth.allowance(all - sent).await;
                     self.transport.write(portion(parts, sent, now), self.write_timeout).await?;
-                    flow.sent(now);
+                    bandwidth.sent(now);
                     sent += now;
                 }
             }
@@ -123,7 +128,7 @@ impl Output {
     }
 }
 
-/// Of `parts`, one behind the other, the `len` bytes that start at `from`.
+/// Of `parts`, taken as one sequence, the `len` bytes that start at `from`.
 fn portion(parts: [&[u8]; 3], from: usize, len: usize) -> [&[u8]; 3] {
     let (mut skip, mut left) = (from, len);
     parts.map(|part| {

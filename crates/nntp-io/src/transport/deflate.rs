@@ -1,9 +1,9 @@
 //! COMPRESS DEFLATE: raw deflate streams both ways, within limits.
 //!
-//! What is sent ends in a sync flush, so that the client can decode all of it. Behind a flush a compressor may be
-//! forgotten: a new one refers to nothing sent before, and its blocks continue the same stream. What arrives is decoded
-//! only into room that the session has, and a stream that is nothing but expansion is an error. Called by `Layered` and
-//! by the fuzz target `compress_stream`. Source: RFC 8054, RFC 1951.
+//! What is sent ends in a sync flush, so that the other side can decode all of it. After a flush a compressor may be
+//! dropped: a new one refers to nothing sent before, and its blocks continue the same stream. What arrives is decoded
+//! only into room that the reader has, and a stream that is nothing but expansion is an error. Called by `Layered` and,
+//! through `fuzzing`, by the fuzz target `compress_stream`. Sources: RFC 8054, RFC 1951.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use std::io;
@@ -11,21 +11,22 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Connections that may be compressed at once: each holds about 45 KB for decoding.
-pub(crate) const COMPRESSED_CONNECTIONS_MAX: usize = 4096;
-/// Compressors that may be kept between answers: each holds about 300 KB. Without one, an answer refers back to nothing
-/// before it.
+pub const COMPRESSED_CONNECTIONS_MAX: usize = 4096;
+/// Compressors that may be kept between answers: each holds about 300 KB. Without one, an answer cannot refer to what
+/// was sent before it.
 const KEPT_COMPRESSORS_MAX: usize = 256;
-/// How hard to try. On articles level 2 packs 2.4 to 1 in 17 us each, level 3 2.5 to 1 in 25, level 1 1.8 to 1 in 10.
+/// The compression level. On articles level 2 packs 2.4 to 1 in 17 us each, level 3 2.5 to 1 in 25, level 1 1.8 to 1
+/// in 10.
 const LEVEL: u32 = 2;
-/// Bytes of output that one byte of input may make, on average. Deflate's most is 1,032; commands and articles stay
-/// below 50.
+/// Bytes of output that one byte of input may decode to, on average. Deflate's maximum is 1,032; commands and articles
+/// stay below 50.
 const EXPANSION_MAX: u64 = 256;
-/// Room that the compressor is given at a time, in bytes.
+/// Room for the compressor's output at a time, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Who may have a compressed connection now.
+/// The permits for compressed connections that one process serves or makes.
 #[derive(Debug, Clone)]
-pub(crate) struct Compressed {
+pub struct Compressed {
     connections: Arc<Semaphore>,
     kept: Arc<Semaphore>,
 }
@@ -40,19 +41,19 @@ impl Default for Compressed {
 }
 
 impl Compressed {
-    /// Both directions of a new compressed connection; `None` if there are too many. `free_bytes` is what a client may
-    /// expand without being looked at: its largest article.
+    /// Both directions of a new compressed connection; `None` if there are too many. `free_bytes` is how much may be
+    /// decoded before the ratio counts: the largest article.
     pub fn begin(&self, free_bytes: u64) -> Option<(Deflating, Inflating)> {
         let permit = self.connections.clone().try_acquire_owned().ok()?;
         Some((Deflating::new(self.kept.clone()), Inflating::new(free_bytes, Some(permit))))
     }
 }
 
-/// The way to the client.
-pub(crate) struct Deflating {
-    /// Made when something is sent.
+/// The compressing direction of a connection.
+pub struct Deflating {
+    /// Created when something is sent.
     compress: Option<Box<Compress>>,
-    /// That it may be kept.
+    /// The permission to keep it between answers.
     permit: Option<OwnedSemaphorePermit>,
     kept: Arc<Semaphore>,
 }
@@ -62,19 +63,19 @@ impl Deflating {
         Self { compress: None, permit: None, kept }
     }
 
-    /// Whether it holds memory that [`Deflating::forget`] frees.
-    pub fn is_warm(&self) -> bool {
+    /// Whether it holds memory that [`Deflating::drop_compressor`] frees.
+    pub fn has_compressor(&self) -> bool {
         self.compress.is_some()
     }
 
-    /// Forgets what was sent. Only behind a flush.
-    pub fn forget(&mut self) {
+    /// Forgets what was sent. Only after a flush.
+    pub fn drop_compressor(&mut self) {
         self.compress = None;
         self.permit = None;
     }
 
-    /// Between two answers: the compressor stays if it may. Only behind a flush.
-    pub fn rest(&mut self) {
+    /// Between two answers: keeps the compressor if one more may be kept. Only after a flush.
+    pub fn park(&mut self) {
         if self.compress.is_some() && self.permit.is_none() {
             self.permit = self.kept.clone().try_acquire_owned().ok();
             if self.permit.is_none() {
@@ -83,7 +84,10 @@ impl Deflating {
         }
     }
 
-    /// Appends `plain`, compressed, to `out`; with `flush` also all that was held back.
+    /// Appends `plain`, compressed, to `out`; with `flush` also everything held back.
+    ///
+    /// # Errors
+    /// None that input can cause; zlib's own.
     pub fn deflate(&mut self, mut plain: &[u8], flush: bool, out: &mut Vec<u8>) -> io::Result<()> {
         let compress =
             self.compress.get_or_insert_with(|| Box::new(Compress::new(Compression::new(LEVEL), false)));
@@ -96,7 +100,7 @@ impl Deflating {
             let status = compress.compress_vec(plain, out, mode).map_err(io::Error::other)?;
             let taken = usize::try_from(compress.total_in() - before).unwrap_or(usize::MAX);
             plain = plain.get(taken..).unwrap_or_default();
-            // Room left over says that everything is out.
+            // Spare room means that everything is out.
             if plain.is_empty() && (out.len() < out.capacity() || status == Status::BufError) {
                 return Ok(());
             }
@@ -104,8 +108,8 @@ impl Deflating {
     }
 }
 
-/// The way from the client.
-pub(crate) struct Inflating {
+/// The decompressing direction of a connection.
+pub struct Inflating {
     decompress: Box<Decompress>,
     free_bytes: u64,
     /// The last call filled its room, so there may be more output without more input.
@@ -123,7 +127,11 @@ impl Inflating {
         self.has_more
     }
 
-    /// Decodes into the room that `out` has; returns how much of `input` is done with.
+    /// Decodes into the spare capacity of `out`; returns how much of `input` was consumed.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] for a damaged stream, for one that ends (RFC 8054 knows no end but the
+    /// connection's), and for one that expands beyond what is allowed.
     pub fn inflate(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
         let room = out.capacity() - out.len();
         if room == 0 {
@@ -135,7 +143,6 @@ impl Inflating {
             self.decompress.decompress_vec(input, out, FlushDecompress::Sync).map_err(|_| damaged())?;
         let made = self.decompress.total_out() - before_out;
         self.has_more = made >= room as u64;
-        // RFC 8054 knows no end of the compressed stream but that of the connection.
         if status == Status::StreamEnd {
             return Err(damaged());
         }
@@ -187,20 +194,20 @@ mod tests {
     }
 
     #[test]
-    fn compressors_beyond_those_kept_are_forgotten_between_answers() {
+    fn compressors_beyond_those_kept_are_dropped_between_answers() {
         let compressed = Compressed::default();
         let mut all: Vec<_> = (0..KEPT_COMPRESSORS_MAX + 1).map(|_| compressed.begin(0).unwrap().0).collect();
         let mut out = Vec::new();
         for deflating in &mut all {
             deflating.deflate(b"text", true, &mut out).unwrap();
-            deflating.rest();
+            deflating.park();
         }
-        assert_eq!(all.iter().filter(|deflating| deflating.is_warm()).count(), KEPT_COMPRESSORS_MAX);
-        all[0].forget();
+        assert_eq!(all.iter().filter(|deflating| deflating.has_compressor()).count(), KEPT_COMPRESSORS_MAX);
+        all[0].drop_compressor();
         let last = all.last_mut().unwrap();
         last.deflate(b"text", true, &mut out).unwrap();
-        last.rest();
-        assert!(last.is_warm());
+        last.park();
+        assert!(last.has_compressor());
     }
 
     #[test]

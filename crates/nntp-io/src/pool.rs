@@ -1,19 +1,23 @@
-//! Spare buffers, so that an idle session holds none and a busy one does not allocate.
+//! Spare buffers, so that an idle connection holds none and a busy one does not allocate.
 //!
-//! Each thread keeps a few; a buffer may come back on another thread than it was taken on. Called by `Input` and
-//! `Output`.
+//! Each thread keeps a few; a buffer may be returned on another thread than the one that took it. Called by [`Output`],
+//! by the layers of a [`Transport`] and by whoever reads from one.
+//!
+//! [`Output`]: crate::Output
+//! [`Transport`]: crate::Transport
 
-use super::budget::READ_AHEAD_BYTES;
 use std::cell::RefCell;
 
 /// Size of a new buffer.
-pub(super) const BUFFER_BYTES: usize = 16 << 10;
-/// Longest buffer kept with these, in bytes.
+pub const BUFFER_BYTES: usize = 16 << 10;
+/// Largest buffer that is pooled at all, in bytes.
+pub const LARGE_BUFFER_BYTES_MAX: usize = 512 << 10;
+/// Longest buffer kept with the small ones, in bytes.
 const KEPT_BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Buffers kept per thread at most.
 const KEPT_BUFFERS_MAX: usize = 64;
-/// Larger ones kept per thread at most: feeds give theirs back whenever they wait, and the allocator would give the memory back to
-/// the system and get it again, zeroed, a hundred times a second.
+/// Larger ones kept per thread at most: feeds return theirs whenever they wait, and without these the allocator would
+/// return the memory to the system and get it back, zeroed, a hundred times a second.
 const KEPT_LARGE_MAX: usize = 4;
 
 thread_local! {
@@ -22,12 +26,12 @@ thread_local! {
 }
 
 /// An empty buffer with room for at least [`BUFFER_BYTES`].
-pub(super) fn take() -> Vec<u8> {
+pub fn take() -> Vec<u8> {
     SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
 }
 
-/// An empty buffer with room for at least `bytes`, at most [`READ_AHEAD_BYTES`].
-pub(super) fn take_large(bytes: usize) -> Vec<u8> {
+/// An empty buffer with room for at least `bytes`, at most [`LARGE_BUFFER_BYTES_MAX`].
+pub fn take_large(bytes: usize) -> Vec<u8> {
     let kept = LARGE.with_borrow_mut(|large| {
         let at = large.iter().rposition(|buffer| buffer.capacity() >= bytes)?;
         Some(large.swap_remove(at))
@@ -35,8 +39,8 @@ pub(super) fn take_large(bytes: usize) -> Vec<u8> {
     kept.unwrap_or_else(|| Vec::with_capacity(bytes))
 }
 
-/// Takes a buffer back, with whatever is in it.
-pub(super) fn give(mut buffer: Vec<u8>) {
+/// Takes a buffer back; its content is dropped.
+pub fn give(mut buffer: Vec<u8>) {
     buffer.clear();
     let keep = |kept: &mut Vec<Vec<u8>>, most: usize, buffer| {
         if kept.len() < most {
@@ -44,7 +48,7 @@ pub(super) fn give(mut buffer: Vec<u8>) {
         }
     };
     let bytes = buffer.capacity();
-    if bytes > KEPT_BUFFER_BYTES_MAX && bytes <= READ_AHEAD_BYTES {
+    if bytes > KEPT_BUFFER_BYTES_MAX && bytes <= LARGE_BUFFER_BYTES_MAX {
         LARGE.with_borrow_mut(|large| keep(large, KEPT_LARGE_MAX, buffer));
     } else if (BUFFER_BYTES..=KEPT_BUFFER_BYTES_MAX).contains(&bytes) {
         SPARE.with_borrow_mut(|spare| keep(spare, KEPT_BUFFERS_MAX, buffer));

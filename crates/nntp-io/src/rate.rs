@@ -1,13 +1,18 @@
-//! Token buckets: so much at once, and then so much per time.
+//! Rates: a token bucket, and the bytes per second that several connections share.
 //!
-//! Pure: the caller says what time it is, and waits by itself. Called by `limits` for posts and by the session's output for
-//! bytes.
+//! A [`Bucket`] is pure: the caller passes the time and does the waiting. [`Bandwidth`] is one that connections wait for.
+//! Called by [`Output`](crate::Output) and by whoever limits something per hour.
 
+use parking_lot::Mutex;
 use std::time::{Duration, Instant};
+use tokio::time::sleep;
+
+/// Bytes that a paced connection sends at once at least, unless its limit is smaller.
+const PACED_BYTES_MIN: u64 = 4096;
 
 /// A bucket that holds at most `capacity` tokens and fills up evenly within `period`.
 #[derive(Debug, Clone)]
-pub(crate) struct Bucket {
+pub struct Bucket {
     capacity: f64,
     period: Duration,
     tokens: f64,
@@ -21,7 +26,7 @@ impl Bucket {
         Self { capacity, period, tokens: capacity, at: now }
     }
 
-    /// Gives it another capacity; what was taken from it stays taken, but nothing is owed by that alone.
+    /// Changes its capacity; what was taken from it stays taken, but the change alone leaves no debt.
     pub fn resize(&mut self, capacity: u64, now: Instant) {
         let capacity = capacity.max(1) as f64;
         if capacity != self.capacity {
@@ -38,26 +43,58 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// Whole tokens in it, and if there are fewer than `least`, how long until there are so many.
+    /// The whole tokens in it, or, if they are fewer than `least`, how long until there are enough.
     pub fn ready(&mut self, least: u64, now: Instant) -> Result<u64, Duration> {
         self.fill(now);
         let least = (least as f64).min(self.capacity);
-        // What is missing by rounding alone is not waited for.
+        // A shortfall by rounding alone is not waited for.
         if self.tokens + 1e-6 >= least {
             return Ok((self.tokens + 1e-6) as u64);
         }
         Err(self.period.mul_f64((least - self.tokens) / self.capacity).max(Duration::from_millis(1)))
     }
 
-    /// Takes tokens out; what is not in it is owed.
+    /// Takes tokens out; what it does not hold becomes a debt.
     pub fn take(&mut self, tokens: u64) {
         self.tokens -= tokens as f64;
     }
 
-    /// Whether it is as good as a new one.
+    /// Whether it is full, that is, no different from a new one.
     pub fn is_full(&mut self, now: Instant) -> bool {
         self.fill(now);
         self.tokens >= self.capacity
+    }
+}
+
+/// A limit on bytes per second that connections share.
+#[derive(Debug)]
+pub struct Bandwidth(Mutex<Bucket>);
+
+impl Bandwidth {
+    /// A limit of `bytes_per_sec`.
+    pub fn new(bytes_per_sec: u64, now: Instant) -> Self {
+        Self(Mutex::new(Bucket::new(bytes_per_sec, Duration::from_secs(1), now)))
+    }
+
+    /// Changes the limit to `bytes_per_sec`.
+    pub fn resize(&self, bytes_per_sec: u64, now: Instant) {
+        self.0.lock().resize(bytes_per_sec, now);
+    }
+
+    /// Waits until something may be sent; returns how many bytes may be, of `wanted`.
+    pub async fn allowance(&self, wanted: usize) -> usize {
+        loop {
+            let ready = self.0.lock().ready((wanted as u64).min(PACED_BYTES_MIN), Instant::now());
+            match ready {
+                Ok(bytes) => return wanted.min(usize::try_from(bytes).unwrap_or(usize::MAX)).max(1),
+                Err(wait) => sleep(wait).await,
+            }
+        }
+    }
+
+    /// Counts bytes that were sent.
+    pub fn sent(&self, bytes: usize) {
+        self.0.lock().take(bytes as u64);
     }
 }
 

@@ -1,0 +1,214 @@
+//! The stream of a connection: plain TCP, or with TLS, compression or both on top, switched in mid-session.
+//!
+//! The same for the server's and the client's side. A plain connection pays nothing for the other kinds: it is the
+//! socket, in an enum. Layers are in a box of their own and hold buffers only while bytes are under way. What is sent is
+//! compressed first and encrypted last (RFC 8054 section 2.2.2). A server's transport is owned by
+//! [`Output`](crate::Output), a client's by [`Connection`](crate::Connection).
+
+mod deflate;
+mod layered;
+mod socket;
+mod tls_layer;
+
+pub use deflate::{COMPRESSED_CONNECTIONS_MAX, Compressed, Deflating, Inflating};
+pub use socket::Socket;
+
+use layered::Layered;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, CommonState, ServerConfig};
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tls_layer::{Side, TlsLayer};
+use tokio::time::timeout;
+
+/// The stream of a connection.
+pub struct Transport(Stream);
+
+enum Stream {
+    /// As the socket has it.
+    Plain(Socket),
+    /// Through one or two layers.
+    Layered(Box<Layered>),
+    /// Between two of these: nothing can be read or written.
+    Switching,
+}
+
+impl Transport {
+    /// A connection without layers.
+    pub fn plain(socket: Socket) -> Self {
+        Self(Stream::Plain(socket))
+    }
+
+    /// Negotiates TLS as the server of the connection, within `limit`.
+    ///
+    /// # Errors
+    /// Any failure ends the connection; one of TLS itself has a [`rustls::Error`] as its source.
+    pub async fn accept_tls(&mut self, config: Arc<ServerConfig>, limit: Duration) -> io::Result<()> {
+        self.negotiate(Side::server(config)?, limit).await
+    }
+
+    /// Negotiates TLS as the client of the connection, within `limit`, with the server that must prove to be `name` (RFC
+    /// 8446; RFC 6125 and RFC 9525 for names).
+    ///
+    /// # Errors
+    /// As for [`Transport::accept_tls`].
+    pub async fn connect_tls(
+        &mut self,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+        limit: Duration,
+    ) -> io::Result<()> {
+        self.negotiate(Side::client(config, name)?, limit).await
+    }
+
+    async fn negotiate(&mut self, side: Side, limit: Duration) -> io::Result<()> {
+        let Stream::Plain(mut socket) = std::mem::replace(&mut self.0, Stream::Switching) else {
+            return Err(io::Error::other("TLS below another layer"));
+        };
+        let negotiation = TlsLayer::negotiate(&mut socket, side);
+        let tls = timeout(limit, negotiation).await.map_err(|_| io::ErrorKind::TimedOut)??;
+        self.0 = Stream::Layered(Box::new(Layered::new(socket, Some(tls))));
+        Ok(())
+    }
+
+    /// Compresses what is sent and decompresses what arrives from now on (RFC 8054 section 2.2.2).
+    pub fn start_compression(&mut self, deflating: Deflating, inflating: Inflating) {
+        self.0 = match std::mem::replace(&mut self.0, Stream::Switching) {
+            Stream::Plain(socket) => Stream::Layered(Box::new(Layered::new(socket, None))),
+            other => other,
+        };
+        if let Stream::Layered(layered) = &mut self.0 {
+            layered.compress(deflating, inflating);
+        }
+    }
+
+    /// What the handshake found out, if the connection is encrypted.
+    pub fn tls(&self) -> Option<&CommonState> {
+        match &self.0 {
+            Stream::Layered(layered) => layered.tls(),
+            Stream::Plain(_) | Stream::Switching => None,
+        }
+    }
+
+    /// Whether a compressor is kept that [`Transport::drop_compressor`] would free.
+    pub fn has_compressor(&self) -> bool {
+        matches!(&self.0, Stream::Layered(layered) if layered.has_compressor())
+    }
+
+    /// Frees the compressor; later output refers to nothing sent before.
+    pub fn drop_compressor(&mut self) {
+        if let Stream::Layered(layered) = &mut self.0 {
+            layered.drop_compressor();
+        }
+    }
+
+    /// Takes the socket out of the runtime, so that [`Transport::has_input`] can be polled.
+    pub fn deregister(&mut self) {
+        if let Some(socket) = self.socket() {
+            socket.deregister();
+        }
+    }
+
+    /// Whether there is something to read, on a transport that was deregistered.
+    pub fn has_input(&self) -> bool {
+        match &self.0 {
+            Stream::Plain(socket) => socket.has_input(),
+            Stream::Layered(layered) => layered.has_input(),
+            Stream::Switching => true,
+        }
+    }
+
+    /// The socket below all layers.
+    pub fn socket(&mut self) -> Option<&mut Socket> {
+        match &mut self.0 {
+            Stream::Plain(socket) => Some(socket),
+            Stream::Layered(layered) => Some(layered.socket()),
+            Stream::Switching => None,
+        }
+    }
+
+    /// Ready once something may be read, the end of the stream included.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.0 {
+            Stream::Plain(socket) => socket.poll_readable(cx),
+            Stream::Layered(layered) => layered.poll_readable(cx),
+            Stream::Switching => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Reads into the spare capacity of `buffer`; 0 is the end of the stream.
+    ///
+    /// # Errors
+    /// Those of the socket, and [`io::ErrorKind::InvalidData`] for a damaged TLS or DEFLATE stream.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        match &mut self.0 {
+            Stream::Plain(socket) => socket.poll_read(cx, buffer),
+            Stream::Layered(layered) => layered.poll_read(cx, buffer),
+            Stream::Switching => Poll::Ready(Ok(0)),
+        }
+    }
+
+    /// Sends all of `parts`.
+    ///
+    /// # Errors
+    /// Those of the socket, and [`io::ErrorKind::TimedOut`] if the other side takes nothing for `write_timeout`.
+    #[inline]
+    pub async fn write(&mut self, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
+        match &mut self.0 {
+            Stream::Plain(socket) => socket.write(parts, write_timeout).await,
+            Stream::Layered(layered) => layered.write(parts, write_timeout).await,
+            Stream::Switching => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Sends as much of `bytes` as the socket takes at once, on a plain connection only; returns how much that was.
+    pub fn try_write(&mut self, bytes: &[u8]) -> usize {
+        match &mut self.0 {
+            // An error occurs again when the rest is sent.
+            Stream::Plain(socket) => socket.try_write([bytes, &[], &[]]).unwrap_or(0),
+            Stream::Layered(_) | Stream::Switching => 0,
+        }
+    }
+
+    /// Sends TLS's close_notify, if the connection is encrypted (RFC 8446 section 6.1).
+    pub async fn close(&mut self, write_timeout: Duration) -> io::Result<()> {
+        match &mut self.0 {
+            Stream::Layered(layered) => layered.close(write_timeout).await,
+            Stream::Plain(_) | Stream::Switching => Ok(()),
+        }
+    }
+
+    /// Ends our side of the connection.
+    pub async fn shutdown(&mut self, write_timeout: Duration) -> io::Result<()> {
+        match &mut self.0 {
+            Stream::Plain(socket) => socket.shutdown().await,
+            Stream::Layered(layered) => layered.shutdown(write_timeout).await,
+            Stream::Switching => Ok(()),
+        }
+    }
+
+    /// Reads and discards what arrives below all layers, to the end of the stream.
+    pub async fn drain(&mut self, buffer: &mut Vec<u8>) -> io::Result<()> {
+        let Some(socket) = self.socket() else { return Ok(()) };
+        loop {
+            buffer.clear();
+            if poll_fn(|cx| socket.poll_read(cx, buffer)).await? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns empty buffers to the pool.
+    #[inline]
+    pub fn release(&mut self) {
+        if let Stream::Layered(layered) = &mut self.0 {
+            layered.release();
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! TLS above the socket, on either side of a connection: rustls decides, the buffers are ours.
+//!
+//! rustls' unbuffered interface is used, so that a connection that waits holds keys and no buffers. Invariants: what
+//! rustls wants sent is gathered in `outgoing` and leaves in that order; every plaintext record goes to the sink in the
+//! call that decrypts it. Called by `Layered`. Sources: RFC 8446, RFC 5246, RFC 4642 section 2.2.2.
+
+use super::socket::Socket;
+use crate::pool;
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
+};
+use rustls::{ClientConfig, CommonState, ServerConfig};
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Room for input, in bytes: some records.
+const INCOMING_BYTES: usize = 48 << 10;
+/// Longest record or joined handshake message that is taken, in bytes; rustls itself takes no more.
+const INCOMING_BYTES_MAX: usize = 80 << 10;
+/// TLS's own records that may wait to be sent, in bytes: the other side asks for them and does not read.
+const UNREAD_BYTES_MAX: usize = 64 << 10;
+/// What a record may need beyond its content, in bytes.
+const RECORD_EXTRA_BYTES: usize = 64;
+/// How long the other side may take to receive the alert that says why its handshake failed.
+const ALERT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What became of the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// All whole records are handled.
+    More,
+    /// The other side sends nothing more.
+    End,
+}
+
+/// Which side of the connection we are, with its state.
+pub(super) enum Side {
+    Server(UnbufferedServerConnection),
+    Client(UnbufferedClientConnection),
+}
+
+impl Side {
+    /// The side of a server.
+    pub fn server(config: Arc<ServerConfig>) -> io::Result<Self> {
+        UnbufferedServerConnection::new(config).map(Self::Server).map_err(io::Error::other)
+    }
+
+    /// The side of a client that wants to talk to `name`.
+    pub fn client(config: Arc<ClientConfig>, name: ServerName<'static>) -> io::Result<Self> {
+        UnbufferedClientConnection::new(config, name).map(Self::Client).map_err(io::Error::other)
+    }
+
+    fn state(&self) -> &CommonState {
+        match self {
+            Self::Server(connection) => connection,
+            Self::Client(connection) => connection,
+        }
+    }
+}
+
+/// One step of handling records.
+struct Step {
+    /// Bytes of input that are done with.
+    discard: usize,
+    then: Then,
+}
+
+/// What follows a step.
+enum Then {
+    /// There may be more to do with the same input.
+    Again,
+    /// Nothing to do without more input.
+    Wait,
+    /// The other side has sent its close_notify.
+    Ended,
+    Failed(rustls::Error),
+}
+
+/// TLS of one connection.
+pub(super) struct TlsLayer {
+    side: Side,
+    /// Records that arrived, from `at` on.
+    incoming: Vec<u8>,
+    at: usize,
+    /// Records to send.
+    pub(super) outgoing: Vec<u8>,
+    ended: bool,
+}
+
+impl TlsLayer {
+    /// Negotiates TLS over `socket`; returns with it what arrived right after the handshake. If the other side does it
+    /// wrong it gets an alert.
+    pub async fn negotiate(socket: &mut Socket, side: Side) -> io::Result<(Self, Vec<u8>)> {
+        let mut layer = Self { side, incoming: Vec::new(), at: 0, outgoing: Vec::new(), ended: false };
+        let mut early = Vec::new();
+        loop {
+            let progress = layer.advance(&mut |plain| early.extend_from_slice(plain));
+            let sent = socket.write([layer.outgoing.as_slice(), &[], &[]], ALERT_TIMEOUT).await;
+            layer.outgoing.clear();
+            if progress? == Progress::End {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            sent?;
+            if !layer.state().is_handshaking() {
+                return Ok((layer, early));
+            }
+            let room = layer.room()?;
+            if poll_fn(|cx| socket.poll_read(cx, room)).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// What the handshake found out.
+    pub fn state(&self) -> &CommonState {
+        self.side.state()
+    }
+
+    /// The buffer that the next records are to be read into, with room.
+    pub fn room(&mut self) -> io::Result<&mut Vec<u8>> {
+        if self.at > 0 {
+            self.incoming.drain(..self.at);
+            self.at = 0;
+        }
+        if self.incoming.capacity() == 0 {
+            self.incoming = pool::take();
+        }
+        if self.incoming.len() == self.incoming.capacity() {
+            if self.incoming.len() >= INCOMING_BYTES_MAX {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "endless TLS record"));
+            }
+            let size = if self.incoming.len() < INCOMING_BYTES { INCOMING_BYTES } else { INCOMING_BYTES_MAX };
+            self.incoming.reserve_exact(size - self.incoming.len());
+        }
+        Ok(&mut self.incoming)
+    }
+
+    /// Handles every whole record; plaintext goes to `sink`, records to be sent to `outgoing`. After an error `outgoing`
+    /// may hold an alert.
+    pub fn advance(&mut self, sink: &mut dyn FnMut(&[u8])) -> io::Result<Progress> {
+        let mut failed: Option<io::Error> = None;
+        loop {
+            let Self { side, incoming, at, outgoing, .. } = self;
+            let rest = incoming.get_mut(*at..).unwrap_or_default();
+            let Step { discard, then } = match side {
+                Side::Server(connection) => step(connection.process_tls_records(rest), outgoing, sink)?,
+                Side::Client(connection) => step(connection.process_tls_records(rest), outgoing, sink)?,
+            };
+            self.consume(discard);
+            match then {
+                Then::Again => {}
+                // Asked again, it produces the alert for the other side.
+                Then::Failed(error) if failed.is_none() => failed = Some(invalid(error)),
+                Then::Ended | Then::Wait | Then::Failed(_) => {
+                    self.ended |= matches!(then, Then::Ended);
+                    return match failed {
+                        Some(error) => Err(error),
+                        None if self.ended => Ok(Progress::End),
+                        None => Ok(Progress::More),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Bytes of input are done with.
+    fn consume(&mut self, bytes: usize) {
+        self.at += bytes;
+        if self.at >= self.incoming.len() {
+            self.incoming.clear();
+            self.at = 0;
+        }
+    }
+
+    /// Appends `plain`, encrypted, to `outgoing`. Input that has arrived meanwhile goes to `sink`.
+    pub fn encrypt(&mut self, plain: &[u8], sink: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        self.advance(sink)?;
+        self.produce(Output::Text(plain))
+    }
+
+    /// Appends close_notify to `outgoing` (RFC 8446 section 6.1).
+    pub fn close(&mut self) -> io::Result<()> {
+        match self.produce(Output::CloseNotify) {
+            // The connection is over already.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            produced => produced,
+        }
+    }
+
+    fn produce(&mut self, output: Output<'_>) -> io::Result<()> {
+        let rest = self.incoming.get_mut(self.at..).unwrap_or_default();
+        let discard = match &mut self.side {
+            Side::Server(connection) => {
+                write(connection.process_tls_records(rest), output, &mut self.outgoing)?
+            }
+            Side::Client(connection) => {
+                write(connection.process_tls_records(rest), output, &mut self.outgoing)?
+            }
+        };
+        self.at += discard;
+        Ok(())
+    }
+
+    /// Returns empty buffers to the pool.
+    pub fn release(&mut self) {
+        for buffer in [&mut self.incoming, &mut self.outgoing] {
+            if buffer.is_empty() && buffer.capacity() > 0 {
+                pool::give(std::mem::take(buffer));
+            }
+        }
+    }
+}
+
+/// What is to be encrypted.
+#[derive(Clone, Copy)]
+enum Output<'a> {
+    Text(&'a [u8]),
+    CloseNotify,
+}
+
+/// One step: `status` says what is to be done, the plaintext goes to `sink`, TLS's own records to `outgoing`.
+fn step<Data>(
+    UnbufferedStatus { mut discard, state }: UnbufferedStatus<'_, '_, Data>,
+    outgoing: &mut Vec<u8>,
+    sink: &mut dyn FnMut(&[u8]),
+) -> io::Result<Step> {
+    let mut then = Then::Again;
+    match state {
+        Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+            while let Some(record) = traffic.next_record() {
+                let record = record.map_err(invalid)?;
+                discard += record.discard;
+                sink(record.payload);
+            }
+        }
+        Ok(ConnectionState::EncodeTlsData(mut data)) => {
+            append(outgoing, RECORD_EXTRA_BYTES, |room| match data.encode(room) {
+                Ok(written) => Ok(written),
+                Err(EncodeError::InsufficientSize(size)) => Err(Short::Size(size)),
+                Err(error) => Err(Short::Failed(io::Error::other(error))),
+            })?;
+            if outgoing.len() > UNREAD_BYTES_MAX {
+                return Err(io::Error::other("the other side takes none of the TLS records it asks for"));
+            }
+        }
+        Ok(ConnectionState::TransmitTlsData(sent_later)) => sent_later.done(),
+        Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => then = Then::Ended,
+        Ok(_) => then = Then::Wait,
+        Err(error) => then = Then::Failed(error),
+    }
+    Ok(Step { discard, then })
+}
+
+/// Appends `output`, encrypted, to `outgoing`; returns how many bytes of input are done with.
+fn write<Data>(
+    UnbufferedStatus { discard, state }: UnbufferedStatus<'_, '_, Data>,
+    output: Output<'_>,
+    outgoing: &mut Vec<u8>,
+) -> io::Result<usize> {
+    let Ok(ConnectionState::WriteTraffic(mut traffic)) = state else {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    };
+    let extra = match output {
+        Output::Text(plain) => plain.len() + RECORD_EXTRA_BYTES * (1 + plain.len() / (16 << 10)),
+        Output::CloseNotify => RECORD_EXTRA_BYTES,
+    };
+    append(outgoing, extra, |room| {
+        let written = match output {
+            Output::Text(plain) => traffic.encrypt(plain, room),
+            Output::CloseNotify => traffic.queue_close_notify(room),
+        };
+        match written {
+            Ok(written) => Ok(written),
+            Err(EncryptError::InsufficientSize(size)) => Err(Short::Size(size)),
+            Err(error) => Err(Short::Failed(io::Error::other(error))),
+        }
+    })?;
+    Ok(discard)
+}
+
+/// Why nothing could be written into the room there is.
+enum Short {
+    Size(InsufficientSizeError),
+    Failed(io::Error),
+}
+
+/// Appends what `write` writes, which first gets `extra` bytes of room and then as much as it asks for.
+fn append(
+    buffer: &mut Vec<u8>,
+    extra: usize,
+    mut write: impl FnMut(&mut [u8]) -> Result<usize, Short>,
+) -> io::Result<()> {
+    if buffer.capacity() == 0 {
+        *buffer = pool::take();
+    }
+    let used = buffer.len();
+    let mut room = extra;
+    for _ in 0..2 {
+        buffer.resize(used + room, 0);
+        match write(buffer.get_mut(used..).unwrap_or_default()) {
+            Ok(written) => {
+                buffer.truncate(used + written);
+                return Ok(());
+            }
+            Err(Short::Size(size)) => room = size.required_size,
+            Err(Short::Failed(error)) => {
+                buffer.truncate(used);
+                return Err(error);
+            }
+        }
+    }
+    buffer.truncate(used);
+    Err(io::Error::other("TLS asks for more room than it announced"))
+}
+
+fn invalid(error: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
