@@ -1,27 +1,40 @@
-//! The manual of the configuration, made from the table of keys: `newsreel explain-config` and `docs/config.md`.
+//! The manual of the configuration, generated from the table of keys: `newsreel explain-config` and
+//! `docs/config.md`.
 
 use std::fmt::Write as _;
 
-use super::keys::{Absent, Effect, KEYS, Key, SECTIONS, effect, keys_of};
+use super::keys::{Absent, Effect, KEYS, Key, SECTIONS, Section, effect, keys_of};
 
-/// `docs/config.md`.
+/// `docs/config.md`: an introduction, the contents, and every section with its keys.
 pub fn markdown() -> String {
     let mut out = String::from(
         "# Configuration\n\n\
-         One TOML file, by default `newsreel.toml`. Unknown keys are errors; `newsreel check` lists all errors of a file\n\
-         with line and advice, `newsreel show` prints every key with the value that holds, `newsreel explain-config KEY`\n\
-         prints a paragraph of this page. Sizes are written `\"512\"`, `\"64 KiB\"`, `\"2 GiB\"` or `\"1 MB\"`, times\n\
-         `\"100ms\"`, `\"90 s\"`, `\"10 min\"`, `\"2 h\"` or `\"14 days\"`, wildmats as in RFC 3977 section 4.\n\n\
-         A running server takes a changed file by `newsreel ctl reload` or SIGHUP, as a whole: if anything stands against it,\n\
-         all of that is said and nothing changes. Sessions go on by the new file at their next command; no connection that\n\
-         it allows is dropped, and those that it does not allow are told (400) and closed. Limits count for new connections.\n\
-         `newsreel check --diff` says what a reload would change, what waits for a restart and what would be refused.\n\n\
-         This page is made from the table in `crates/newsreel/src/config/keys.rs` by `make docs`.\n",
+         One TOML file, by default `newsreel.toml`. Unknown keys are errors. `newsreel check`\n\
+         lists every error in a file, with line and advice; `newsreel show` prints every key with\n\
+         the value in effect; and `newsreel explain-config KEY` prints a paragraph of this page.\n\
+         Sizes are written `\"512\"`, `\"64 KiB\"`, `\"2 GiB\"` or `\"1 MB\"`, times `\"100ms\"`, `\"90 s\"`,\n\
+         `\"10 min\"`, `\"2 h\"` or `\"14 days\"`, wildmats as in RFC 3977 section 4.\n\n\
+         A running server reads a changed file on `newsreel ctl reload` or SIGHUP and applies it\n\
+         as a whole: if anything is wrong with it, all of the reasons are reported and nothing\n\
+         changes. Sessions use the new file from their next command on. No client that it allows\n\
+         is disconnected; those that it does not allow are sent a 400 and closed. Limits apply to\n\
+         new connections. `newsreel check --diff` shows what a reload would change, what would\n\
+         wait for a restart and what would be refused.\n\n\
+         Two complete configurations to start from:\n\
+         [a private site with readers](examples/private.toml) and\n\
+         [a relay with peers](examples/relay.toml). What INN's settings are called here:\n\
+         [from-inn.md](from-inn.md).\n\n\
+         This page is generated from the table in `crates/newsreel/src/config/keys.rs` by\n\
+         `make docs`.\n\n\
+         ## Contents\n\n",
     );
     for section in SECTIONS {
-        let head =
-            if section.repeated { format!("[[{}]]", section.name) } else { format!("[{}]", section.name) };
-        let _ = write!(out, "\n## {head}\n\n{}\n\n{}\n", section.doc, effect_of_section(section.name));
+        let title = head(section);
+        let _ = writeln!(out, "- [`{title}`](#{}): {}", section.name, first_sentence(section.doc));
+    }
+    for section in SECTIONS {
+        let _ =
+            write!(out, "\n## {}\n\n{}\n\n{}\n", head(section), section.doc, effect_of_section(section.name));
         for key in keys_of(section.name) {
             let _ = write!(
                 out,
@@ -36,6 +49,15 @@ pub fn markdown() -> String {
         }
     }
     out
+}
+
+/// A section's title, as it stands in the file.
+fn head(section: &Section) -> String {
+    if section.repeated { format!("[[{}]]", section.name) } else { format!("[{}]", section.name) }
+}
+
+fn first_sentence(text: &str) -> &str {
+    text.split_inclusive(". ").next().unwrap_or_default().trim_end()
 }
 
 /// When changes of a section take effect.

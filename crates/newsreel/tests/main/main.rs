@@ -15,6 +15,7 @@ mod client;
 mod clients;
 mod compress;
 mod damaged;
+mod examples;
 mod fail2ban;
 mod feeding;
 mod guessing;
