@@ -1,6 +1,6 @@
 //! Doors for the targets in `fuzz/`: what takes octets from a file and is not public otherwise. Nothing else calls these.
 
-use crate::key::Key;
+use crate::base::key::Key;
 use crate::method::cnfs::record::{self, RecordHeader};
 use crate::method::tree_file_again;
 

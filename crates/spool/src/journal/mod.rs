@@ -4,10 +4,12 @@
 //! all files; a file's name is the position of its first byte. Opening cuts off what follows the last whole row, so
 //! that leftovers of an earlier life can never be read as rows.
 
+mod groups_file;
 mod reader;
 mod row;
 mod writer;
 
+pub(crate) use groups_file::{GroupsFile, GroupsFound, GroupsState};
 pub(crate) use reader::JournalReader;
 pub(crate) use row::{
     ArticleRow, GroupRow, Row, VolumeRow, put_group, put_numbers, put_volume, read_group, read_numbers,
@@ -34,7 +36,7 @@ fn start_of(name: &str) -> Option<u64> {
 
 /// The checksum of a row covers its position, so that a row is only valid where it was written.
 fn checksum(position: u64, payload: &[u8]) -> u32 {
-    crate::crc::crc32c_of_two(&position.to_le_bytes(), payload)
+    crate::base::crc::crc32c_of_two(&position.to_le_bytes(), payload)
 }
 
 /// Starts of the files in a directory, ascending.

@@ -1,9 +1,9 @@
 //! Journal rows: the events that everything else is folded from (`docs/formats/journal.md`).
 
-use crate::codec::{Reader, put_bytes, put_u64, put_varint};
-use crate::groups::{Flag, GroupId};
-use crate::key::Key;
-use crate::token::Token;
+use crate::base::codec::{Reader, put_bytes, put_u64, put_varint};
+use crate::base::ids::{Flag, GroupId};
+use crate::base::key::Key;
+use crate::base::token::Token;
 
 /// A group as the journal tells it; applying it again changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -315,7 +315,7 @@ pub(crate) fn read_volume(r: &mut Reader<'_>) -> Option<VolumeRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::token::MethodKind;
+    use crate::base::token::MethodKind;
 
     #[test]
     fn every_kind_round_trips_and_no_prefix_passes_as_whole() {

@@ -2,7 +2,7 @@
 
 use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, ROW_BYTES_MAX, Row, checksum, file_name, starts};
 use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX, read_around};
-use crate::groups::GroupsFile;
+use crate::journal::GroupsFile;
 use parking_lot::Mutex;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};

@@ -7,15 +7,15 @@
 
 use super::cnfs::record::{self, RecordHeader};
 use super::{ENDLESS, Inventory, Living, Stray, Volume, fetch_record};
-use crate::codec::{Reader, put_varint};
-use crate::config::Tree;
+use crate::base::codec::{Reader, put_varint};
+use crate::base::config::Tree;
+use crate::base::error::ReadError;
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::read_mode::Patience;
+use crate::base::token::MethodKind;
 use crate::disk::{Disk, DiskFile, Open};
-use crate::error::ReadError;
-use crate::groups::GroupId;
-use crate::key::Key;
-use crate::reading::Patience;
-use crate::recovery::trees;
-use crate::token::MethodKind;
+use crate::method::tree_header;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -296,7 +296,7 @@ impl Volume for AppendOnly {
         let names = self.disk.list(&self.dir)?.into_iter();
         let strays = names.filter(|name| {
             let named = number_of(name).is_some_and(|number| self.path(number) == self.dir.join(name));
-            !named && !trees::is_ours(name)
+            !named && !tree_header::is_ours(name)
         });
         strays.for_each(|name| found(Stray { path: self.dir.join(name), ours: false }));
         Ok(())

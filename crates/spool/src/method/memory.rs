@@ -5,11 +5,11 @@
 
 use super::cnfs::record::RecordHeader;
 use super::{Volume, explain_cycle, fetch_record};
-use crate::error::ReadError;
-use crate::groups::GroupId;
-use crate::key::Key;
-use crate::reading::Patience;
-use crate::token::MethodKind;
+use crate::base::error::ReadError;
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::read_mode::Patience;
+use crate::base::token::MethodKind;
 use parking_lot::RwLock;
 use std::collections::BTreeSet;
 use std::io;

@@ -7,18 +7,22 @@
 mod appendonly;
 pub(crate) mod cnfs;
 mod memory;
+pub(crate) mod packing;
+pub(crate) mod rates;
+pub(crate) mod scan;
 mod tree;
+pub(crate) mod tree_header;
 
 pub(crate) use appendonly::AppendOnly;
 pub(crate) use memory::MemoryVolume;
 pub(crate) use tree::{FileTree, file_again as tree_file_again, files_of as tree_files_of};
 
-use crate::config::Tree;
-use crate::error::ReadError;
-use crate::groups::GroupId;
-use crate::key::Key;
-use crate::reading::Patience;
-use crate::token::{MethodKind, Token};
+use crate::base::config::Tree;
+use crate::base::error::ReadError;
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::read_mode::Patience;
+use crate::base::token::{MethodKind, Token};
 use arc_swap::ArcSwap;
 use cnfs::record::RecordHeader;
 use std::fmt::Debug;

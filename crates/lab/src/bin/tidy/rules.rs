@@ -69,6 +69,8 @@ pub fn all(tree: &Tree) -> Vec<Finding> {
         tests_assert(tree),
         one_commit_point(tree),
         machine_paths(tree),
+        files_named_exist(tree),
+        crate::floors::rule(tree),
         crate::specs::rule(tree),
     ]
     .concat()
@@ -239,6 +241,26 @@ fn machine_paths(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// Sources that a page names, such as `crates/spool/src/disk/map.rs`, or a folder of them.
+fn files_named_exist(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for page in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
+        for (at, line) in page.text.lines().enumerate() {
+            let named = line.split('`').filter(|word| word.starts_with("crates/") && word.contains("/src/"));
+            for path in named.filter(|path| !path.contains(['*', ' '])) {
+                let is_there = |file: &File| match path.strip_suffix('/') {
+                    Some(_) => file.path.starts_with(path),
+                    None => file.path == path,
+                };
+                if !tree.files.iter().any(is_there) {
+                    found.push(finding(page, at + 1, format!("there is no file {path}")));
+                }
+            }
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,7 +273,7 @@ mod tests {
     #[test]
     fn a_clean_file_is_not_told() {
         let text = "//! Fine.\n#[test]\nfn t() { assert!(true); }\n";
-        assert_eq!(told(&[("crates/spool/src/a.rs", text)]), Vec::<String>::new());
+        assert_eq!(told(&[("crates/lab/src/a.rs", text)]), Vec::<String>::new());
     }
 
     #[test]
@@ -292,8 +314,8 @@ mod tests {
         let text = "//! Head.\nfn check(x: u8) { assert!(x > 0); }\n#[test]\nfn good() { check(1); }\n\
                     #[test]\nfn bad() { let s = \"assert\"; }\n";
         assert_eq!(
-            told(&[("crates/spool/src/a.rs", text)]),
-            ["crates/spool/src/a.rs:6: the test bad asserts nothing"]
+            told(&[("crates/lab/src/a.rs", text)]),
+            ["crates/lab/src/a.rs:6: the test bad asserts nothing"]
         );
     }
 
@@ -301,10 +323,22 @@ mod tests {
     fn words_of_other_fields_are_told_in_names_too() {
         let text = "//! Head.\nfn evict_one() {}\nstruct StorageBackend;\nfn walk() {}\n";
         assert_eq!(
-            told(&[("crates/spool/src/a.rs", text)]),
+            told(&[("crates/lab/src/a.rs", text)]),
             [
-                "crates/spool/src/a.rs:2: not `evict` but replacement",
-                "crates/spool/src/a.rs:3: not `backend` but upstream, or storage method"
+                "crates/lab/src/a.rs:2: not `evict` but replacement",
+                "crates/lab/src/a.rs:3: not `backend` but upstream, or storage method"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_page_names_only_files_that_are_there() {
+        let page = "`crates/lab/src/a.rs`, `crates/lab/src/`\n`crates/lab/src/b.rs`\n";
+        assert_eq!(
+            told(&[("docs/a.md", page), ("crates/lab/src/base/a.rs", "//! Head.\n")]),
+            [
+                "docs/a.md:1: there is no file crates/lab/src/a.rs",
+                "docs/a.md:2: there is no file crates/lab/src/b.rs"
             ]
         );
     }
@@ -314,12 +348,12 @@ mod tests {
         let long = format!("//! Head.\n{}", "\n".repeat(FILE_LINES_MAX));
         let path = concat!("/wo", "rk/x");
         let told = told(&[
-            ("crates/spool/src/long.rs", &long),
-            ("crates/spool/src/utils.rs", "fn f() {}\n"),
+            ("crates/lab/src/long.rs", &long),
+            ("crates/lab/src/utils.rs", "fn f() {}\n"),
             ("README.md", path),
         ]);
         assert_eq!(told.len(), 4, "{told:?}");
-        assert!(told[0].starts_with("crates/spool/src/long.rs:800: "), "{told:?}");
+        assert!(told[0].starts_with("crates/lab/src/long.rs:800: "), "{told:?}");
         assert!(told[3].starts_with("README.md:1: names a directory of one machine"), "{told:?}");
     }
 }

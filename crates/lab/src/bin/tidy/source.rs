@@ -110,7 +110,7 @@ pub fn functions(code: &str) -> Vec<Function> {
 }
 
 /// From the start to the brace that closes the first open one; `None` for a declaration without body.
-fn body_of(code: &str) -> Option<&str> {
+pub fn body_of(code: &str) -> Option<&str> {
     let mut depth = 0usize;
     for (at, byte) in code.bytes().enumerate() {
         match byte {

@@ -10,14 +10,14 @@ mod moving;
 pub(crate) mod record;
 
 use super::{Volume, explain_cycle, fetch_record};
-use crate::config::BufferConfig;
+use crate::base::config::BufferConfig;
+use crate::base::error::{ReadError, SpoolError};
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::read_mode::Patience;
+use crate::base::size::size_text;
+use crate::base::token::MethodKind;
 use crate::disk::{Ahead, Disk, DiskFile, Mapping, Open, touch};
-use crate::error::{ReadError, SpoolError};
-use crate::groups::GroupId;
-use crate::key::Key;
-use crate::reading::Patience;
-use crate::space;
-use crate::token::MethodKind;
 use geometry::Geometry;
 use header::{BufferHeader, Grown, HEADERS_BYTES, SLOT_BYTES};
 use parking_lot::Mutex;
@@ -259,9 +259,7 @@ impl Cycbuff {
         let path = &config.path;
         let free_bytes = disk.file_system(path).ok().map(|system| system.free_bytes);
         file.allocate(config.size_bytes).map_err(|error| match error.raw_os_error() {
-            Some(_) if error.kind() == io::ErrorKind::StorageFull => {
-                space::exhausted(config, free_bytes, &error)
-            }
+            Some(_) if error.kind() == io::ErrorKind::StorageFull => exhausted(config, free_bytes, &error),
             _ => SpoolError::io("reserve space for buffer", path)(error),
         })?;
         let buffer = Self::with_file(file, config, id, secret, None)?;
@@ -672,4 +670,15 @@ impl Cycbuff {
             grown: Grown::of(&self.geometry),
         }
     }
+}
+
+/// The disk was full although there had seemed to be room: `free_bytes`, before it was tried.
+fn exhausted(buffer: &BufferConfig, free_bytes: Option<u64>, error: &io::Error) -> SpoolError {
+    let free = free_bytes.map_or_else(|| "an unknown amount".to_owned(), size_text);
+    SpoolError::Unfit(format!(
+        "cannot reserve space for buffer {}: {error}; {} needed, {free} free; choose a smaller size or a \
+         larger disk",
+        buffer.path.display(),
+        size_text(buffer.size_bytes),
+    ))
 }

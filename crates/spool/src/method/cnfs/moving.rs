@@ -2,14 +2,14 @@
 //!
 //! The whole area is copied first, then what was written meanwhile, then, with the writer held, the rest: last records, cancels,
 //! usage bitmap, and the headers at the very end, so that a copy that was cut off is no buffer. The caller says when the
-//! new file takes the place of the old one. Called by `crate::buffers`.
+//! new file takes the place of the old one. Called by `crate::care::buffers`.
 
 use super::header::{HEADERS_BYTES, SLOT_BYTES};
 use super::{Cycbuff, record};
-use crate::commit::PART_BYTES_MAX;
+use crate::base::limits::PART_BYTES_MAX;
+use crate::base::progress::Progress;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::method::Volume;
-use crate::progress::Progress;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

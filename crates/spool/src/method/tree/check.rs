@@ -3,13 +3,12 @@
 //! Called by `verify` and `repair` through [`Volume`](crate::method::Volume).
 
 use super::{FILE_BYTES_MAX, FileTree, GLANCE_BYTES, form, paths};
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::token::MethodKind;
 use crate::disk::{DiskFile, Open};
-use crate::groups::GroupId;
-use crate::key::Key;
 use crate::method::cnfs::record;
-use crate::method::{Living, Stray};
-use crate::recovery::trees;
-use crate::token::MethodKind;
+use crate::method::{Living, Stray, tree_header};
 use std::io;
 use std::path::Path;
 
@@ -42,7 +41,7 @@ impl FileTree {
     ) -> io::Result<()> {
         for name in self.disk.list(dir)? {
             let path = dir.join(&name);
-            if parts.is_empty() && trees::is_ours(&name) || self.is_known(parts, &name, &path, living) {
+            if parts.is_empty() && tree_header::is_ours(&name) || self.is_known(parts, &name, &path, living) {
                 continue;
             }
             match self.whose(parts, &name, &path, living)? {

@@ -4,7 +4,7 @@
 //! Wire form is as sent; the form with LF has plain line ends, no dot-stuffing and no final dot. An article whose bytes would
 //! not come back from that form is stored in wire form; the first line end tells which it is.
 
-use crate::key::Key;
+use crate::base::key::Key;
 use crate::method::cnfs::record::{self, END, HEADER_BYTES, RecordHeader};
 
 /// Name of the header that tells of the record.
@@ -81,7 +81,7 @@ pub(super) fn glance(file: &[u8]) -> Option<(RecordHeader, &[u8])> {
 fn checksum(header: &RecordHeader, data: &[u8]) -> u32 {
     let mut head = Vec::with_capacity(HEADER_BYTES);
     RecordHeader { place: 0, ..*header }.put(&mut head);
-    crate::crc::crc32c_of_two(head.get(8..).unwrap_or_default(), data)
+    crate::base::crc::crc32c_of_two(head.get(8..).unwrap_or_default(), data)
 }
 
 fn line_of(h: &RecordHeader, crc: u32) -> Vec<u8> {

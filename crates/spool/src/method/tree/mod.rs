@@ -11,14 +11,14 @@ mod paths;
 
 use super::cnfs::record::{self, RecordHeader};
 use super::{ENDLESS, Inventory, Living, Placing, Stray, Volume};
-use crate::config::Tree;
+use crate::base::config::Tree;
+use crate::base::error::ReadError;
+use crate::base::ids::{GroupId, GroupNames};
+use crate::base::key::Key;
+use crate::base::read_mode::Patience;
+use crate::base::token::MethodKind;
+use crate::base::xref::pairs_of_line;
 use crate::disk::{Disk, DiskFile, Open};
-use crate::error::ReadError;
-use crate::groups::{GroupId, GroupNames};
-use crate::key::Key;
-use crate::reading::Patience;
-use crate::rebuild::xref_pairs;
-use crate::token::MethodKind;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -221,7 +221,7 @@ impl FileTree {
             MethodKind::Timehash => true,
             _ => {
                 let (group, number) = paths::number_of(place);
-                let first = xref_pairs(data).next();
+                let first = pairs_of_line(data).next();
                 first.is_some_and(|(name, n)| {
                     n == number && self.names.get(group).is_some_and(|g| g.as_bytes() == name)
                 })
@@ -241,7 +241,7 @@ impl FileTree {
         for name in self.disk.list(dir)? {
             let Ok(Some((header, xref))) = self.glance(&dir.join(&name)) else { continue };
             let place = if self.has_links() {
-                let Some((group, number)) = xref_pairs(&xref).next() else { continue };
+                let Some((group, number)) = pairs_of_line(&xref).next() else { continue };
                 (found.group)(group).and_then(|id| paths::number_place(id, number))
             } else {
                 let all: Vec<&str> = parts.iter().map(String::as_str).chain([name.as_str()]).collect();
@@ -353,7 +353,7 @@ impl Volume for FileTree {
         }
         if self.has_links() {
             let data = bytes.get(record::HEADER_BYTES..).unwrap_or_default();
-            for (group, number) in xref_pairs(data).skip(1) {
+            for (group, number) in pairs_of_line(data).skip(1) {
                 let group = std::str::from_utf8(group).map_err(|_| unfit())?;
                 self.link(&path, &paths::number_path(&self.root, group, number, self.is_bucketed()))?;
             }

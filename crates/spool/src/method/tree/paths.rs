@@ -2,7 +2,7 @@
 //!
 //! Sources: INN's tradspool and timehash, CNFS-40 (hashed), UFS-02 to UFS-05 (bucketed).
 
-use crate::groups::GroupId;
+use crate::base::ids::GroupId;
 use md5::{Digest, Md5};
 use std::path::{Path, PathBuf};
 

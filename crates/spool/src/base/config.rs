@@ -1,0 +1,279 @@
+//! What the spool is told: buffers, classes, rules, durability. The server's TOML file is turned into this.
+
+use crate::base::token::MethodKind;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A cyclic buffer ("rawpart", CNFS-01).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BufferConfig {
+    /// Unique name, at most 15 bytes; first part of a token's text form.
+    pub name: String,
+    /// File or block device.
+    pub path: PathBuf,
+    /// Size of the whole file in bytes, headers and bitmap included; 0: what the file or device has.
+    pub size_bytes: u64,
+    /// Unit in which records start; a power of two, 64 to 16384.
+    pub block_bytes: u32,
+    /// Whether it takes no more articles; those it holds stay.
+    pub retired: bool,
+}
+
+/// How a class picks among its buffers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Round-robin, a stripe each (CNFS-04).
+    #[default]
+    Interleave,
+    /// One buffer until it wraps, then the next.
+    Sequential,
+}
+
+/// A storage class ("metarawpart", CNFS-20).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassConfig {
+    /// Unique name.
+    pub name: String,
+    /// The storage method.
+    pub method: MethodKind,
+    /// For `cnfs`: names of its buffers.
+    pub buffers: Vec<String>,
+    /// For `cnfs`: how it picks among them.
+    pub order: Order,
+    /// For `memory`: size of its buffer in bytes.
+    pub size_bytes: u64,
+    /// Whether and how its articles are compressed.
+    pub compress: Option<Compress>,
+    /// For the methods that keep what they have.
+    pub tree: Tree,
+    /// How long its articles stay at least, and where new ones go that could only be stored by breaking that.
+    pub floor: Option<Floor>,
+}
+
+/// Where and how a class keeps articles until they are due: `appendonly` and the methods with a file an article.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tree {
+    /// Its directory.
+    pub path: PathBuf,
+    /// For `appendonly`: length at which a file is full, in bytes.
+    pub file_bytes: u64,
+    /// For `appendonly`: files there may be; 0: any number.
+    pub files_max: u64,
+    /// For a file an article: lines end in LF, without dot-stuffing, as in C News; else wire format, as in INN.
+    pub lines_end_in_lf: bool,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self { path: PathBuf::new(), file_bytes: 256 << 20, files_max: 0, lines_end_in_lf: false }
+    }
+}
+
+/// How long articles are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Until they are cancelled.
+    Forever,
+    /// Seconds from arrival: `default` without an Expires header, else until that date, but at least `min` and at most `max`
+    /// (CN-46).
+    Secs {
+        /// At least.
+        min: u64,
+        /// Without an Expires header.
+        default: u64,
+        /// At most.
+        max: u64,
+    },
+}
+
+/// One expiry rule; the first whose conditions hold decides, and without one an article is kept forever.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpireConfig {
+    /// Wildmat tested on each group that an article is filed in.
+    pub groups: Option<String>,
+    /// Name of a class.
+    pub class: Option<String>,
+    /// How long.
+    pub keep: Keep,
+}
+
+/// A class's promise: no article is displaced before it has stayed so long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Floor {
+    /// Seconds from arrival.
+    pub keep_at_least_secs: u64,
+    /// Name of the class that takes what would displace a younger article; without one, or where that class cannot take
+    /// it either, the article is not stored.
+    pub overflow: Option<String>,
+}
+
+impl Default for ClassConfig {
+    /// A class without a name, of cyclic buffers in turn.
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            method: MethodKind::Cnfs,
+            buffers: Vec::new(),
+            order: Order::default(),
+            size_bytes: 0,
+            compress: None,
+            tree: Tree::default(),
+            floor: None,
+        }
+    }
+}
+
+/// How a class compresses its articles with zstd (`docs/formats/dictionary.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compress {
+    /// zstd's level, 1 to 19.
+    pub level: i32,
+    /// From so many articles the class's dictionary is trained; 0: none is.
+    pub samples: u32,
+}
+
+impl Compress {
+    /// Articles a dictionary is trained from, outside of tests.
+    pub const SAMPLES_USUAL: u32 = 2000;
+}
+
+/// One storage rule; all given conditions must hold (CNFS-22 to CNFS-26).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RuleConfig {
+    /// Name of the class that an article goes to.
+    pub class: String,
+    /// Wildmat tested on the groups it is filed in.
+    pub groups: Option<String>,
+    /// Whether `groups` may match any of them, or must match the first (CNFS-22).
+    pub any_group: bool,
+    /// Size above this many bytes.
+    pub larger_than: Option<u64>,
+    /// Size below this many bytes.
+    pub smaller_than: Option<u64>,
+    /// Filed in at least this many groups.
+    pub crossposts_at_least: Option<usize>,
+    /// Wildmat tested on the From header.
+    pub from: Option<String>,
+    /// Wildmat tested on each path identity of the Path header, and on the whole of it.
+    pub path: Option<String>,
+    /// Headers it must have; all of them.
+    pub headers: Vec<HeaderCondition>,
+    /// Wildmat tested on the filter's verdict; an article without one does not match.
+    pub verdict: Option<String>,
+    /// Wildmat tested on where it comes from.
+    pub origin: Option<String>,
+    /// Has an Expires date at most this many seconds away.
+    pub expires_within_secs: Option<u64>,
+    /// Has an Expires date more than this many seconds away.
+    pub expires_beyond_secs: Option<u64>,
+}
+
+/// A header that an article must have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HeaderCondition {
+    /// Its name, in any case.
+    pub name: String,
+    /// Wildmat tested on its value; one of several headers of the name is enough.
+    pub matches: String,
+}
+
+/// What an acknowledgement promises (guarantee G1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Survives the death of the process; a power cut may take the last seconds.
+    Process,
+    /// As `Process`, but syncs begin this long after the one before ended: a power cut takes at most what came in during
+    /// this time and two syncs.
+    Interval(Duration),
+    /// On disk before it is acknowledged; syncs are shared by all who wait.
+    Always,
+}
+
+/// Sizes of history's files and shards (`docs/formats/history.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryShape {
+    /// log2 of the records in a segment of the log.
+    pub segment_bits: u32,
+    /// log2 of the number of shards of the index.
+    pub shard_bits: u32,
+}
+
+impl HistoryShape {
+    /// What is used outside of tests.
+    pub const USUAL: Self = Self { segment_bits: 20, shard_bits: 10 };
+}
+
+/// Sizes of the overview's blocks and files (`docs/formats/overview.md`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OverviewShape {
+    /// Row text in a block, in bytes, unless a single row is longer.
+    pub block_text_bytes: usize,
+    /// Length at which a segment is full, in bytes.
+    pub segment_bytes: u64,
+}
+
+impl OverviewShape {
+    /// What is used outside of tests.
+    pub const USUAL: Self = Self { block_text_bytes: 16 << 10, segment_bytes: 64 << 20 };
+}
+
+/// The whole configuration of a spool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpoolConfig {
+    /// Directory of journal and indexes.
+    pub dir: PathBuf,
+    /// Our name in Xref.
+    pub path_identity: String,
+    /// The cyclic buffers.
+    pub buffers: Vec<BufferConfig>,
+    /// The storage classes.
+    pub classes: Vec<ClassConfig>,
+    /// The storage rules, first match wins.
+    pub rules: Vec<RuleConfig>,
+    /// When kept articles are due, first match wins.
+    pub expire: Vec<ExpireConfig>,
+    /// What an acknowledgement promises.
+    pub durability: Durability,
+    /// Message-IDs are remembered at least this long after their arrival, whatever became of their articles.
+    pub remember_secs: u64,
+    /// Journal kept beyond what the indexes need, in bytes.
+    pub journal_keep_bytes: u64,
+    /// Longest article that will ever be committed, in bytes; bounds what a start after a crash must look at.
+    pub article_bytes_max: u64,
+    /// Length of a journal file, in bytes; its space is reserved when it is made.
+    pub journal_file_bytes: u64,
+    /// Sizes of history's files; small ones are for tests.
+    pub history: HistoryShape,
+    /// Sizes of the overview's blocks and files; small ones are for tests.
+    pub overview: OverviewShape,
+    /// Overview is compressed once its rows are so old, in seconds; 0: at once. See [`crate::Spool::pack_overview`].
+    pub overview_cold_secs: u64,
+    /// Journal rows between two checkpoints of the indexes, at least.
+    pub checkpoint_rows: u64,
+    /// After a full disk, time between two tries whether there is room again.
+    pub full_disk_retry: Duration,
+}
+
+impl SpoolConfig {
+    /// A configuration with the usual limits and nothing to store in.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            path_identity: "localhost".into(),
+            buffers: Vec::new(),
+            classes: Vec::new(),
+            rules: Vec::new(),
+            expire: Vec::new(),
+            durability: Durability::Interval(Duration::from_millis(100)),
+            remember_secs: 11 * 86_400,
+            journal_keep_bytes: 0,
+            article_bytes_max: 4 << 20,
+            journal_file_bytes: 64 << 20,
+            history: HistoryShape::USUAL,
+            overview: OverviewShape::USUAL,
+            overview_cold_secs: 600,
+            checkpoint_rows: 1 << 18,
+            full_disk_retry: Duration::from_secs(1),
+        }
+    }
+}

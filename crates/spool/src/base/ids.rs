@@ -1,0 +1,79 @@
+//! Groups by number, their flags, and the names that numbers stand for.
+
+use hashbrown::HashMap;
+use parking_lot::RwLock;
+use std::sync::Arc;
+
+/// Number of a group within the spool; never given to another group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupId(pub u32);
+
+/// What may be done in a group (RFC 3977 7.6.3, RFC 6048 3.1).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Flag {
+    /// `y`: posting is allowed.
+    #[default]
+    Open,
+    /// `n`: no local posting; articles from peers are filed.
+    Closed,
+    /// `m`: articles need an Approved header.
+    Moderated,
+    /// `j`: articles from peers are filed in junk.
+    Junk,
+    /// `x`: neither posting nor articles from peers.
+    Refused,
+    /// `=name`: articles are filed in the named group.
+    Alias(String),
+}
+
+impl Flag {
+    /// Reads the active file's form.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "y" => Self::Open,
+            "n" => Self::Closed,
+            "m" => Self::Moderated,
+            "j" => Self::Junk,
+            "x" => Self::Refused,
+            _ => Self::Alias(text.strip_prefix('=').filter(|n| !n.is_empty())?.to_owned()),
+        })
+    }
+}
+
+impl std::fmt::Display for Flag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Open => f.write_str("y"),
+            Self::Closed => f.write_str("n"),
+            Self::Moderated => f.write_str("m"),
+            Self::Junk => f.write_str("j"),
+            Self::Refused => f.write_str("x"),
+            Self::Alias(name) => write!(f, "={name}"),
+        }
+    }
+}
+
+/// Names by number, of groups that are gone too: an article may lie under one.
+#[derive(Debug, Default)]
+pub(crate) struct GroupNames {
+    names: RwLock<HashMap<u32, Arc<str>>>,
+}
+
+impl GroupNames {
+    pub fn get(&self, id: GroupId) -> Option<Arc<str>> {
+        self.names.read().get(&id.0).cloned()
+    }
+
+    pub fn put(&self, id: GroupId, name: &str) {
+        self.names.write().insert(id.0, name.into());
+    }
+
+    /// All that `is_gone` says yes to, by number.
+    pub fn gone(&self, is_gone: impl Fn(GroupId) -> bool) -> Vec<(u32, Arc<str>)> {
+        let names = self.names.read();
+        let mut gone: Vec<_> =
+            names.iter().filter(|(id, _)| is_gone(GroupId(**id))).map(|(id, n)| (*id, n.clone())).collect();
+        gone.sort_unstable();
+        gone
+    }
+}

@@ -1,0 +1,16 @@
+//! What all floors share: names, numbers and limits. Nothing here touches a disk or knows another floor.
+
+pub(crate) mod clock;
+pub(crate) mod codec;
+pub mod config;
+pub(crate) mod crc;
+pub(crate) mod entry;
+pub(crate) mod error;
+pub(crate) mod ids;
+pub(crate) mod key;
+pub(crate) mod limits;
+pub(crate) mod progress;
+pub(crate) mod read_mode;
+pub(crate) mod size;
+pub(crate) mod token;
+pub(crate) mod xref;

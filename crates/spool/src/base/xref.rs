@@ -1,0 +1,19 @@
+//! The Xref header (RFC 5536 3.2.14), which every stored article begins with: group names and numbers.
+
+/// The pairs of the Xref line that a stored article begins with.
+pub(crate) fn pairs_of_line(head: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
+    let line = head.split(|b| *b == b'\r').next().and_then(|l| l.strip_prefix(b"Xref: ")).unwrap_or_default();
+    pairs_of(line)
+}
+
+/// The pairs in the value of an Xref header.
+pub(crate) fn pairs_of(value: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
+    let pair = |p: &'_ [u8]| {
+        let colon = memchr::memrchr(b':', p)?;
+        Some((p.get(..colon)?.len(), netnews::decimal::parse_decimal(p.get(colon + 1..)?)?))
+    };
+    value.split(|b| *b == b' ').skip(1).filter_map(move |p| {
+        let (len, number) = pair(p)?;
+        Some((p.get(..len)?, number))
+    })
+}

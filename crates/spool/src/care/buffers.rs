@@ -1,0 +1,355 @@
+//! Buffers that are added, grown, retired, moved and removed, while serving or not.
+//!
+//! The configuration says which buffers there are, so its change is the moment at which each of these holds: the caller hands in
+//! a function that makes it, called once everything that may go wrong before it has gone well. A crash before it leaves the
+//! spool as it was; after it, the next opening finds or finishes what the configuration says (`docs/states.md`).
+
+use crate::base::clock::unix_now;
+use crate::base::config::BufferConfig;
+use crate::base::error::{SpoolError, Trouble};
+use crate::base::progress::Progress;
+use crate::base::token::MethodKind;
+use crate::index::residents::{Residents, ResidentsState};
+use crate::journal::{Row, VolumeRow};
+use crate::method::cnfs::{Cycbuff, Found};
+use crate::method::{Volume, VolumeTable};
+use crate::open::paths::Paths;
+use crate::open::recovery::{marks, presence, secret_of, too_little};
+use crate::open::space;
+use crate::spool::Spool;
+use crate::write::commit::Writer;
+use parking_lot::MutexGuard;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Makes the change in the configuration; an error leaves everything as it was.
+pub type Commit<'a> = &'a mut dyn FnMut() -> Result<(), String>;
+
+/// A buffer and what it is used for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BufferState {
+    /// As configured; the size is what it really has.
+    pub config: BufferConfig,
+    /// The class that it belongs to.
+    pub class: String,
+    /// Bytes of it that hold articles when it is full.
+    pub area_bytes: u64,
+    /// Bytes between its oldest living article and its write position; 0: it holds none.
+    pub used_bytes: u64,
+    /// Arrival of its oldest living article, Unix seconds.
+    pub oldest_arrival: Option<u64>,
+}
+
+fn unfit(text: impl Into<String>) -> SpoolError {
+    SpoolError::Unfit(text.into())
+}
+
+fn troubled(trouble: &Trouble) -> SpoolError {
+    unfit(format!("the spool takes no changes: {trouble}"))
+}
+
+impl Spool {
+    /// All buffers, in the order of their making.
+    pub fn buffers(&self) -> std::io::Result<Vec<BufferState>> {
+        let mut writer = self.writer.lock();
+        let writer = &mut *writer;
+        let (volumes, current) = (self.shared.volumes.load(), self.shared.current.load());
+        let mut all = Vec::new();
+        for config in &writer.buffers {
+            let Some(index) = volumes.all().iter().position(|v| v.name() == config.name) else { continue };
+            let Some((v, residents)) = volumes.all().get(index).zip(writer.folds.residents.get_mut(index))
+            else {
+                continue;
+            };
+            let oldest = residents.front()?;
+            let class = writer.classes.iter().position(|c| c.buffers.contains(&config.name));
+            let class = class.and_then(|c| current.classes.get(c)).map(|c| c.name.clone());
+            all.push(BufferState {
+                config: BufferConfig { size_bytes: v.file_bytes(), ..config.clone() },
+                class: class.unwrap_or_default(),
+                area_bytes: v.area(),
+                used_bytes: oldest.map_or(0, |r| v.head().saturating_sub(r.place)),
+                oldest_arrival: oldest.map(|r| u64::from(r.arrived)),
+            });
+        }
+        Ok(all)
+    }
+
+    /// Makes a buffer and gives it to a class.
+    pub fn add_buffer(
+        &self,
+        config: &BufferConfig,
+        class: &str,
+        commit: Commit<'_>,
+    ) -> Result<(), SpoolError> {
+        let number = self.shared.current.load().classes.iter().position(|c| c.name == class);
+        let number = number.ok_or_else(|| unfit(format!("there is no class \"{class}\"")))?;
+        let id = {
+            let mut writer = self.accepting()?;
+            if writer.buffers.iter().any(|b| b.name == config.name) {
+                return Err(unfit(format!(
+                    "there is a buffer \"{}\" already; choose another name",
+                    config.name
+                )));
+            }
+            if writer.classes.get(number).is_none_or(|c| c.buffers.is_empty()) {
+                return Err(unfit(format!("class \"{class}\" is not one of cyclic buffers")));
+            }
+            let id = writer.folds.next_volume;
+            writer.folds.next_volume = id.checked_add(1).ok_or_else(|| unfit("there were 65,535 buffers"))?;
+            id
+        };
+        let disk = &*self.shared.disk;
+        let blank = must_be_blank(disk, &config.path)?;
+        presence::check_dir(disk, config)?;
+        space::check(disk, &[space::of_buffer(disk, config, None)])?;
+        let secret = secret_of(disk, &self.shared.config.dir)?;
+        let made = Cycbuff::create(disk, config, id, &secret).and_then(|buffer| {
+            let buffer: Arc<dyn Volume> = Arc::new(buffer);
+            self.take_into_use(config, number, &buffer, commit)
+        });
+        if made.is_err() && blank.is_none() && self.shared.volumes.load().named(&config.name).is_none() {
+            // What we made and nobody uses; if it stays, it is in nobody's way.
+            let _stays = disk.remove(&config.path);
+        }
+        made
+    }
+
+    fn take_into_use(
+        &self,
+        config: &BufferConfig,
+        class: usize,
+        buffer: &Arc<dyn Volume>,
+        commit: Commit<'_>,
+    ) -> Result<(), SpoolError> {
+        let dir = Paths::new(&self.shared.config.dir).residents.join(format!("{:05}", buffer.id()));
+        let residents = Residents::open(&self.shared.disk, dir.clone(), ResidentsState::default());
+        let residents = residents.map_err(SpoolError::io("open residents in", dir))?;
+        let mut writer = self.accepting()?;
+        commit().map_err(SpoolError::Unfit)?;
+        self.shared.volumes.put(buffer.clone());
+        writer.folds.residents.push(residents);
+        writer.folds.kept.push(None);
+        writer.buffers.push(config.clone());
+        if let Some(class) = writer.classes.get_mut(class) {
+            class.buffers.push(config.name.clone());
+        }
+        let (method, name) = (buffer.method() as u8, buffer.name().to_owned());
+        let row = Row::Volume(VolumeRow { id: buffer.id(), method, name, head: buffer.head() });
+        self.changed(&mut writer, Some(&row))
+    }
+
+    /// Gives a buffer more room. Everything in it stays where it is, and the new room is used at once.
+    pub fn grow_buffer(&self, name: &str, size_bytes: u64, commit: Commit<'_>) -> Result<(), SpoolError> {
+        let (config, volume) = self.buffer(name)?;
+        let wanted = BufferConfig { size_bytes, ..config };
+        if !volume.can_grow(size_bytes) {
+            return Err(too_little(&wanted, volume.file_bytes()));
+        }
+        let more = size_bytes.saturating_sub(volume.file_bytes());
+        let demand =
+            space::Demand { what: format!("growing buffer \"{name}\" by"), path: &wanted.path, bytes: more };
+        space::check(&*self.shared.disk, &[demand])?;
+        volume.reserve(size_bytes).map_err(SpoolError::io("reserve space for buffer", &wanted.path))?;
+        let mut writer = self.accepting()?;
+        commit().map_err(SpoolError::Unfit)?;
+        let grown = volume.grown(size_bytes, unix_now()).map_err(|e| {
+            unfit(format!(
+                "the configuration has the new size of buffer \"{name}\", but it could not be made: {e}; it will be at the next start"
+            ))
+        })?;
+        self.shared.volumes.put(grown.ok_or_else(|| too_little(&wanted, volume.file_bytes()))?);
+        if let Some(known) = writer.buffers.iter_mut().find(|b| b.name == name) {
+            known.size_bytes = size_bytes;
+        }
+        self.changed(&mut writer, None)
+    }
+
+    /// Lets a buffer take no more articles (`retired`), or take them again. What it holds stays readable.
+    pub fn retire_buffer(&self, name: &str, retired: bool, commit: Commit<'_>) -> Result<(), SpoolError> {
+        self.buffer(name)?;
+        let mut writer = self.accepting()?;
+        let retired_ones = writer.buffers.iter().filter(|b| b.retired || b.name == name);
+        let retired_ones: Vec<String> = retired_ones.map(|b| b.name.clone()).collect();
+        let class = writer.classes.iter().find(|c| c.buffers.iter().any(|b| b == name));
+        if retired && class.is_some_and(|c| c.buffers.iter().all(|b| retired_ones.contains(b))) {
+            return Err(unfit(format!(
+                "\"{name}\" is the last buffer of its class that takes articles; add another one first"
+            )));
+        }
+        commit().map_err(SpoolError::Unfit)?;
+        if let Some(known) = writer.buffers.iter_mut().find(|b| b.name == name) {
+            known.retired = retired;
+        }
+        self.changed(&mut writer, None)
+    }
+
+    /// Moves a buffer to another file or device while it serves.
+    pub fn move_buffer(
+        &self,
+        name: &str,
+        path: &Path,
+        progress: &dyn Progress,
+        commit: Commit<'_>,
+    ) -> Result<(), SpoolError> {
+        let (config, volume) = self.buffer(name)?;
+        let from = volume.as_cycbuff().ok_or_else(|| unfit(format!("\"{name}\" is not a cyclic buffer")))?;
+        let disk = &*self.shared.disk;
+        let blank = must_be_blank(disk, path)?;
+        let new = BufferConfig { path: path.into(), size_bytes: volume.file_bytes(), ..config.clone() };
+        presence::check_dir(disk, &new)?;
+        space::check(disk, &[space::of_buffer(disk, &new, None)])?;
+        let moved = self.copy_and_switch(from, path, progress, commit);
+        match moved {
+            Ok(()) => from
+                .retract(&format!("moved to {}", path.display()))
+                .map_err(SpoolError::io("mark as moved", &config.path)),
+            Err(error) => {
+                from.stop_copying();
+                let unused = self.buffer(name).is_ok_and(|(now, _)| now.path != path);
+                if unused && blank.is_none() {
+                    // What we made and nobody uses; if it stays, it is in nobody's way.
+                    let _stays = disk.remove(path);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn copy_and_switch(
+        &self,
+        from: &Cycbuff,
+        path: &Path,
+        progress: &dyn Progress,
+        commit: Commit<'_>,
+    ) -> Result<(), SpoolError> {
+        let disk = &*self.shared.disk;
+        let io = || SpoolError::io("copy the buffer to", path);
+        let copying = from.copy_to(disk, path, progress).map_err(io())?;
+        let mut writer = self.accepting()?;
+        let moved = from.finish_copy(disk, copying, unix_now()).map_err(io())?;
+        if let Err(text) = commit() {
+            // It is whole already, and must not be taken for the buffer one day.
+            moved.retract("a copy that was given up").map_err(io())?;
+            return Err(unfit(text));
+        }
+        if let Some(known) = writer.buffers.iter_mut().find(|b| b.name == from.name()) {
+            known.path = path.into();
+        }
+        self.shared.volumes.put(Arc::new(moved));
+        self.changed(&mut writer, None)
+    }
+
+    /// Takes a retired buffer out of the spool. If it still holds articles, only with `articles`: they are gone then.
+    pub fn remove_buffer(&self, name: &str, articles: bool, commit: Commit<'_>) -> Result<(), SpoolError> {
+        let (config, volume) = self.buffer(name)?;
+        if !config.retired {
+            return Err(unfit(format!("buffer \"{name}\" takes articles; retire it first")));
+        }
+        let io = |doing: &'static str| SpoolError::io(doing, config.path.clone());
+        let mut writer = self.accepting()?;
+        let index = self.shared.volumes.load().all().iter().position(|v| v.id() == volume.id());
+        let index = index.ok_or_else(|| unfit(format!("buffer \"{name}\" is not there")))?;
+        let front = writer.folds.residents.get_mut(index).map(Residents::front);
+        let oldest = front.transpose().map_err(io("read residents of"))?.flatten().map(|r| r.place);
+        if let Some(oldest) = oldest.filter(|_| !articles) {
+            return Err(unfit(format!(
+                "buffer \"{name}\" still holds {} bytes of articles; say --articles to remove them with it",
+                volume.head().saturating_sub(oldest)
+            )));
+        }
+        // First nothing names its articles any more, then nothing names the buffer.
+        let head = volume.next_cycle(volume.next_cycle(volume.head()));
+        writer.commit_now(&Row::Skip { volume: volume.id(), head }).map_err(|t| troubled(&t))?;
+        writer.folds.displace(index, head).map_err(io("read residents of"))?;
+        volume.write_header(unix_now()).and_then(|()| volume.sync()).map_err(io("write header of buffer"))?;
+        self.shared.volumes.take(volume.id());
+        writer.folds.residents.remove(index);
+        writer.folds.kept.remove(index);
+        writer.floors = Default::default();
+        let known = writer.buffers.iter().position(|b| b.name == name).map(|at| writer.buffers.remove(at));
+        let cnfs = writer.classes.iter_mut().filter(|c| c.method == MethodKind::Cnfs);
+        cnfs.for_each(|c| c.buffers.retain(|b| b != name));
+        self.changed(&mut writer, None)?;
+        self.wait_for_checkpoint(&writer)?;
+        if let Err(text) = commit() {
+            return Err(unfit(format!(
+                "buffer \"{name}\" is no longer used, but {text}; take it out of the configuration by hand"
+            )));
+        }
+        drop((writer, known));
+        self.remove_residents(volume.id()).map_err(io("remove residents of"))?;
+        let Some(buffer) = volume.as_cycbuff() else { return Ok(()) };
+        buffer.retract("removed").map_err(io("mark as removed"))
+    }
+
+    /// Removes index files that no checkpoint names any more.
+    pub(crate) fn remove_residents(&self, id: u16) -> std::io::Result<()> {
+        let dir = Paths::new(&self.shared.config.dir).residents.join(format!("{id:05}"));
+        let disk = &*self.shared.disk;
+        disk.list(&dir)?.iter().try_for_each(|name| disk.remove(&dir.join(name)))
+    }
+
+    /// The writer, if it accepts.
+    pub(crate) fn accepting(&self) -> Result<MutexGuard<'_, Writer>, SpoolError> {
+        let mut writer = self.writer.lock();
+        writer.accepting().map_err(|trouble| troubled(&trouble))?;
+        Ok(writer)
+    }
+
+    fn buffer(&self, name: &str) -> Result<(BufferConfig, Arc<dyn Volume>), SpoolError> {
+        let writer = self.writer.lock();
+        let config = writer.buffers.iter().find(|b| b.name == name).cloned();
+        let volumes = self.shared.volumes.load();
+        let volume = volumes.all().iter().find(|v| v.name() == name).cloned();
+        config.zip(volume).ok_or_else(|| {
+            let names: Vec<&str> = writer.buffers.iter().map(|b| b.name.as_str()).collect();
+            unfit(format!("there is no buffer \"{name}\"; there are: {}", names.join(", ")))
+        })
+    }
+
+    /// Lets classes write to the buffers as they are now, tells the journal, and takes a checkpoint.
+    fn changed(&self, writer: &mut Writer, row: Option<&Row<'_>>) -> Result<(), SpoolError> {
+        let volumes: arc_swap::Guard<Arc<VolumeTable>> = self.shared.volumes.load();
+        let retired: Vec<String> =
+            writer.buffers.iter().filter(|b| b.retired).map(|b| b.name.clone()).collect();
+        for class in writer.classes.iter_mut().filter(|c| !c.buffers.is_empty()) {
+            class.use_buffers(&volumes, &retired);
+        }
+        if let Some(row) = row {
+            writer.commit_now(row).map_err(|t| troubled(&t))?;
+        }
+        marks::set(&*self.shared.disk, &self.shared.current.load(), &writer.buffers);
+        // So that the next opening begins with the buffers as they are.
+        self.wait_for_checkpoint(writer)?;
+        let dir = &self.shared.config.dir;
+        writer.checkpoint().map_err(SpoolError::io("take a checkpoint in", dir))
+    }
+
+    /// Waits until no checkpoint is on its way to the disk.
+    pub(crate) fn wait_for_checkpoint(&self, writer: &Writer) -> Result<(), SpoolError> {
+        while writer.sync.is_checkpoint_pending() {
+            if let Some(trouble) = writer.sync.trouble() {
+                return Err(troubled(&trouble));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a path at which there is anything; `Some` if there is a blank file or device to be used.
+pub(crate) fn must_be_blank(disk: &dyn crate::disk::Disk, path: &Path) -> Result<Option<()>, SpoolError> {
+    match Found::open(disk, path)? {
+        Some(found) => Err(unfit(format!(
+            "{} is a newsreel buffer already ({}); name another path, or empty it first",
+            path.display(),
+            found.header.map_or("with damaged headers".to_owned(), |h| format!("\"{}\"", h.name))
+        ))),
+        None => {
+            let there = disk.open(path, crate::disk::Open::ReadOnly);
+            Ok(there.ok().map(|_| ()))
+        }
+    }
+}

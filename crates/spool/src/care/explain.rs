@@ -1,0 +1,129 @@
+//! Every opaque thing explains itself: tokens, Message-IDs, buffers.
+
+use crate::base::key::Key;
+use crate::base::read_mode::Patience;
+use crate::base::token::Token;
+use crate::method::Volume;
+use crate::method::cnfs::record::{self, RecordHeader};
+use crate::read::Lookup;
+use crate::spool::Spool;
+use netnews::date;
+
+/// What is known of one article.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// Text form of the token: `buffer:offset:cycle` in hexadecimal (CNFS-10).
+    pub token: String,
+    /// Its Message-ID, if the record could be read.
+    pub message_id: Option<String>,
+    /// Whether the article can be read.
+    pub alive: bool,
+    /// Label and value of everything worth knowing, for people.
+    pub lines: Vec<(&'static str, String)>,
+}
+
+impl Spool {
+    /// A token's text form (CNFS-10): buffer name, offset in its article area, cycle number.
+    pub fn token_text(&self, token: &Token) -> String {
+        match self.shared.volumes.load().get(token.volume) {
+            Some(v) => format!("{}:{}", v.name(), v.place_text(token.place)),
+            None => token.to_string(),
+        }
+    }
+
+    /// Reads a token's text form.
+    pub fn parse_token(&self, text: &str) -> Option<Token> {
+        let (name, place) = text.split_once(':')?;
+        let volumes = self.shared.volumes.load();
+        let volume = volumes.named(name)?;
+        let place = volume.parse_place(place)?;
+        Some(Token { method: volume.method(), class: 0, volume: volume.id(), place })
+    }
+
+    /// What history says of a Message-ID, in words.
+    pub fn explain_message_id(&self, message_id: &[u8]) -> (Lookup, Option<Explanation>) {
+        let key = self.key(message_id);
+        let found = self.lookup(&key);
+        let explanation = match found {
+            Lookup::Present(token) => Some(self.explain_token(&token, Some(&key))),
+            Lookup::Unknown | Lookup::Remembered | Lookup::Gone => None,
+        };
+        (found, explanation)
+    }
+
+    /// What is at a token.
+    pub fn explain_token(&self, token: &Token, expect: Option<&Key>) -> Explanation {
+        let mut e =
+            Explanation { token: self.token_text(token), message_id: None, alive: false, lines: Vec::new() };
+        let volumes = self.shared.volumes.load();
+        let Some(volume) = volumes.get(token.volume) else {
+            e.lines.push(("volume", format!("number {} is not in the configuration", token.volume)));
+            return e;
+        };
+        self.explain_place(volume, token, &mut e);
+        let mut buf = Vec::new();
+        match volume.fetch(token.place, Patience::Wait, &mut buf) {
+            Ok(Some((header, live))) => {
+                let whole = record::is_whole(&buf);
+                let stored = header.record_bytes();
+                let unpacked = self.explain_packed(header, buf, &mut e);
+                let readable = unpacked.is_some();
+                let (header, buf) = unpacked.unwrap_or((header, Vec::new()));
+                let data = buf.get(record::HEADER_BYTES..).unwrap_or_default();
+                let id = header.message_id(data);
+                e.alive = volume.is_alive(token.place) && live && whole && readable;
+                e.message_id = readable.then(|| String::from_utf8_lossy(id).into_owned());
+                e.lines.push(("record", format!("{stored} bytes, sequence {}", header.sequence)));
+                e.lines
+                    .push(("checksum", if whole { "right" } else { "WRONG: the record is damaged" }.into()));
+                e.lines.push(("cancelled", if live { "no" } else { "yes" }.into()));
+                e.lines.push(("arrived", time_text(header.arrived)));
+                if expect.is_some_and(|key| *key != header.key) {
+                    e.lines.push(("belongs to", "another Message-ID: history and buffer disagree".into()));
+                }
+                let line = data.split(|b| *b == b'\r').next().unwrap_or_default();
+                e.lines.push(("xref", String::from_utf8_lossy(line).into_owned()));
+            }
+            Ok(None) => e.lines.push(("record", "none starts here (overwritten, or never written)".into())),
+            Err(error) => e.lines.push(("record", format!("cannot be read: {error}"))),
+        }
+        e
+    }
+
+    /// Unpacks a compressed record, if that is what it is and it can be done.
+    fn explain_packed(
+        &self,
+        header: RecordHeader,
+        mut raw: Vec<u8>,
+        e: &mut Explanation,
+    ) -> Option<(RecordHeader, Vec<u8>)> {
+        if !header.packed {
+            return Some((header, raw));
+        }
+        let mut out = Vec::new();
+        match self.shared.packing.unpack(&header, &mut raw, &mut out) {
+            Ok(unpacked) => {
+                let text = format!("with zstd, from {} bytes", unpacked.record_bytes());
+                e.lines.push(("compressed", text));
+                Some((unpacked, out))
+            }
+            Err(error) => {
+                e.lines.push(("compressed", format!("with zstd, and {error}")));
+                None
+            }
+        }
+    }
+
+    fn explain_place(&self, volume: &dyn Volume, token: &Token, e: &mut Explanation) {
+        e.lines.push(("method", volume.method().name().into()));
+        e.lines.push(("buffer", volume.name().into()));
+        e.lines.push(("place", volume.explain_place(token.place)));
+    }
+}
+
+/// A time as a date and in Unix seconds.
+fn time_text(unix_secs: u32) -> String {
+    let mut text = Vec::new();
+    date::format_rfc5322(i64::from(unix_secs), &mut text);
+    format!("{} ({unix_secs})", String::from_utf8_lossy(&text))
+}

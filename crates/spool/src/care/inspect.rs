@@ -1,0 +1,178 @@
+//! What opening a spool would refuse, found without changing, locking or making anything.
+//!
+//! For `newsreel check`, also beside a running server. Looks at what `recovery` looks at and asks the same
+//! questions, but goes on after an answer, so that everything is reported at once. Does not look for damage:
+//! that is `verify`.
+
+use crate::base::config::{BufferConfig, SpoolConfig};
+use crate::base::error::SpoolError;
+use crate::base::ids::Flag;
+use crate::disk::{Disk, Open};
+use crate::index::checkpoint::Checkpoint;
+use crate::journal::{JournalReader, Row, VolumeRow};
+use crate::method::cnfs::Found;
+use crate::open::paths::Paths;
+use crate::open::recovery::{presence, read_secret, trees};
+use crate::open::space;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Inspection {
+    /// There is no spool yet; it would be made.
+    pub new: bool,
+    /// The groups, with their flags, in order of name.
+    pub groups: Vec<(String, Flag)>,
+    /// Why it could not be opened; each says what to do.
+    pub problems: Vec<SpoolError>,
+}
+
+/// Looks at the spool of a configuration. `running`: a server has it open, so that its buffers are in use
+/// rightly.
+pub fn inspect(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool) -> Inspection {
+    let mut seen = Inspection::default();
+    if let Err(error) = look(disk, config, running, &mut seen) {
+        seen.problems.push(error);
+    }
+    seen
+}
+
+fn look(
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
+    running: bool,
+    seen: &mut Inspection,
+) -> Result<(), SpoolError> {
+    let paths = Paths::new(&config.dir);
+    let io = |doing: &'static str| SpoolError::io(doing, paths.dir.clone());
+    let oldest = JournalReader::open(disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
+    let checkpoint = Checkpoint::read(&**disk, &paths.index);
+    let mut found = Vec::new();
+    for buffer in &config.buffers {
+        found.push(Found::look(&**disk, &buffer.path).unwrap_or_else(|error| {
+            seen.problems.push(error);
+            None
+        }));
+    }
+    let used = found.iter().flatten().any(|f| f.header.as_ref().is_some_and(|h| h.written > 2));
+    let in_trees = !trees::headers(&**disk, config)?.is_empty();
+    seen.new = checkpoint.is_none() && oldest.is_none() && !used && !in_trees;
+    let known = match seen.new {
+        true => Vec::new(),
+        false => presence::known_volumes(disk, config, checkpoint.as_ref())?,
+    };
+    let mut refuse = |result: Result<(), SpoolError>| seen.problems.extend(result.err());
+    for (buffer, found) in config.buffers.iter().zip(&found) {
+        refuse(look_at_buffer(&**disk, buffer, found.as_ref(), (seen.new, running), &known));
+    }
+    refuse(look_for_twins(&**disk, config));
+    refuse(look_at_secret(&**disk, config, &found));
+    refuse(look_for_lost(config, checkpoint.as_ref()));
+    if config.buffers.iter().all(|b| disk.file_system(&b.path).is_ok()) {
+        refuse(space::check(&**disk, &space::of_opening(&**disk, config, &found, seen.new)));
+    }
+    seen.groups = groups(disk, &paths, checkpoint.as_ref()).map_err(io("read journal in"))?;
+    Ok(())
+}
+
+/// One buffer, without the others.
+fn look_at_buffer(
+    disk: &dyn Disk,
+    buffer: &BufferConfig,
+    found: Option<&Found>,
+    (new, running): (bool, bool),
+    known: &[VolumeRow],
+) -> Result<(), SpoolError> {
+    match found {
+        Some(found) => found.check(buffer)?,
+        None if new => {}
+        None => presence::check(disk, buffer, known)?,
+    }
+    // A server would write to it; if none runs, nobody else may have it.
+    match disk.open(&buffer.path, Open::Existing) {
+        Ok(file) if !running => match file.try_lock() {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(crate::method::cnfs::in_use(&buffer.path)),
+            _ => Ok(()),
+        },
+        Err(e) if e.kind() == io::ErrorKind::ResourceBusy && !running => {
+            Err(crate::method::cnfs::in_use(&buffer.path))
+        }
+        Err(e) if !matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ResourceBusy) => {
+            Err(SpoolError::io("open buffer", &buffer.path)(e))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Two buffers that are one file, under whatever names.
+fn look_for_twins(disk: &dyn Disk, config: &SpoolConfig) -> Result<(), SpoolError> {
+    let mut seen: BTreeMap<(u64, u64), &str> = BTreeMap::new();
+    for buffer in &config.buffers {
+        let Some(identity) = disk.identity(&buffer.path).map_err(SpoolError::io("look at", &buffer.path))?
+        else {
+            continue;
+        };
+        if let Some(first) = seen.insert(identity, &buffer.name) {
+            return Err(SpoolError::Unfit(format!(
+                "buffers \"{first}\" and \"{}\" are the same file, {}; give each a path of its own",
+                buffer.name,
+                buffer.path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The secret of the Message-ID hash, which all buffers must have been made with.
+fn look_at_secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Result<(), SpoolError> {
+    let path = config.dir.join("secret");
+    let mut text = vec![0; 64];
+    let file = match disk.open(&path, Open::ReadOnly) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        file => file.map_err(SpoolError::io("open", &path))?,
+    };
+    let n = file.read_at(&mut text, 0).map_err(SpoolError::io("read", &path))?;
+    // A damaged one is written again from a buffer.
+    let Some(secret) = text.get(..n).and_then(read_secret) else { return Ok(()) };
+    let headers = found.iter().flatten().filter_map(|found| found.header.as_ref());
+    crate::open::recovery::same_secret(&path, &secret, headers)
+}
+
+/// Volumes that hold articles and are not in the configuration.
+fn look_for_lost(config: &SpoolConfig, checkpoint: Option<&Checkpoint>) -> Result<(), SpoolError> {
+    let Some(checkpoint) = checkpoint else { return Ok(()) };
+    let names: Vec<&str> = config.buffers.iter().map(|b| b.name.as_str()).collect();
+    let classes: Vec<&str> = config.classes.iter().map(|c| c.name.as_str()).collect();
+    let lost = checkpoint.volumes.iter().find(|(v, state)| {
+        let named = names.contains(&v.name.as_str()) || classes.contains(&v.name.as_str());
+        let used = state.written > state.read || checkpoint.keeps_in(v.id);
+        !named && used && v.method != crate::base::token::MethodKind::Memory as u8
+    });
+    lost.map_or(Ok(()), |(volume, _)| Err(crate::open::recovery::not_configured(&volume.name)))
+}
+
+/// The groups as checkpoint and journal tell them.
+fn groups(
+    disk: &Arc<dyn Disk>,
+    paths: &Paths,
+    checkpoint: Option<&Checkpoint>,
+) -> io::Result<Vec<(String, Flag)>> {
+    let mut groups: BTreeMap<String, Flag> = BTreeMap::new();
+    groups
+        .extend(checkpoint.iter().flat_map(|c| &c.groups).map(|g| (g.row.name.clone(), g.row.flag.clone())));
+    let mut rows = JournalReader::open(disk, &paths.journal, checkpoint.map(|c| c.position))?;
+    while let Some((_, payload)) = rows.next()? {
+        match Row::decode(payload) {
+            Some(Row::Group(row)) => {
+                groups.insert(row.name, row.flag);
+            }
+            Some(Row::GroupRemoved { name, .. }) => {
+                groups.remove(&name);
+            }
+            _ => {}
+        }
+    }
+    Ok(groups.into_iter().collect())
+}

@@ -1,0 +1,511 @@
+//! Another configuration for an open spool: judged, prepared, and taken at one moment; or refused, and
+//! without effect.
+//!
+//! Three steps. [`Spool::judge`] says what stands against it and changes nothing. [`Spool::prepare`] makes
+//! what is new on disk (buffers, directories of classes), in nobody's way, and unmakes it if it is dropped.
+//! [`Prepared::switch`] holds the writer, writes the rows that tell of it, and then cannot fail. The caller
+//! has the configuration durable before it begins, so a crash at any point leaves a spool that opens by it
+//! (`docs/states.md`).
+
+use crate::base::clock::unix_now;
+use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
+use crate::base::error::SpoolError;
+use crate::base::token::MethodKind;
+use crate::index::groups::Group;
+use crate::index::kept::KeptList;
+use crate::index::residents::{Residents, ResidentsState};
+use crate::index::rules::{CLASSES_MAX, Rules};
+use crate::journal::{Row, VolumeRow};
+use crate::method::cnfs::Cycbuff;
+use crate::method::{MemoryVolume, Volume, VolumeTable, tree_header};
+use crate::open::paths::Paths;
+use crate::open::recovery::{indexes, marks, secret_of, too_little, trees};
+use crate::spool::Spool;
+use crate::write::commit::Writer;
+use crate::write::floor::Floors;
+use crate::write::manager::Class;
+use crate::write::policy::Policy;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What stands against a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Objection {
+    /// What it is about.
+    pub subject: Subject,
+    /// What is wrong and what to do, in a sentence without a full stop.
+    pub text: String,
+}
+
+/// What an objection is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// A buffer of this name.
+    Buffer(String),
+    /// A class of this name.
+    Class(String),
+    /// The whole of it.
+    Whole,
+}
+
+/// A configuration that can be taken; made things are unmade when it is dropped without that.
+#[derive(Debug)]
+pub struct Prepared<'s> {
+    spool: &'s Spool,
+    config: SpoolConfig,
+    rules: Rules,
+    /// The rules' group conditions that each group meets, by group id; `None`: the rules are the same.
+    rule_bits: Option<Vec<u64>>,
+    policy: Policy,
+    made: Vec<Made>,
+}
+
+/// A new volume, not yet in use.
+#[derive(Debug)]
+struct Made {
+    volume: Arc<dyn Volume>,
+    residents: Residents,
+    kept: Option<KeptList>,
+    /// Files that were not there before.
+    files: Vec<PathBuf>,
+}
+
+fn buffer_objection(buffer: &BufferConfig, text: impl Into<String>) -> Objection {
+    Objection { subject: Subject::Buffer(buffer.name.clone()), text: text.into() }
+}
+
+fn class_objection(class: &ClassConfig, text: impl Into<String>) -> Objection {
+    Objection { subject: Subject::Class(class.name.clone()), text: text.into() }
+}
+
+fn position<'c>(classes: &'c [ClassConfig]) -> impl Fn(&str) -> Option<usize> + 'c {
+    |name| classes.iter().position(|class| class.name == name)
+}
+
+impl Spool {
+    /// What stands against taking a configuration now, all of it; changes nothing.
+    pub fn judge(&self, new: &SpoolConfig) -> Vec<Objection> {
+        let mut writer = self.writer.lock();
+        let mut objections = self.judge_held(&mut writer, new);
+        let known = |buffer: &&BufferConfig| writer.buffers.iter().any(|b| b.name == buffer.name);
+        let fresh: Vec<&BufferConfig> = new.buffers.iter().filter(|b| !known(b)).collect();
+        drop(writer);
+        for buffer in fresh {
+            if let Err(error) = crate::care::buffers::must_be_blank(&*self.shared.disk, &buffer.path) {
+                objections.push(buffer_objection(buffer, error.to_string()));
+            }
+        }
+        objections
+    }
+
+    /// What may have changed since it was last judged.
+    fn judge_held(&self, writer: &mut Writer, new: &SpoolConfig) -> Vec<Objection> {
+        let mut objections = Vec::new();
+        let whole = |error: SpoolError| Objection { subject: Subject::Whole, text: error.to_string() };
+        if new.classes.len() > CLASSES_MAX {
+            let text = format!("{} storage classes; at most {CLASSES_MAX} are possible", new.classes.len());
+            objections.push(Objection { subject: Subject::Whole, text });
+        }
+        objections.extend(Rules::new(&new.rules, position(&new.classes)).err().map(whole));
+        objections.extend(Policy::new(&new.expire, position(&new.classes)).err().map(whole));
+        self.judge_buffers(writer, new, &mut objections);
+        self.judge_classes(writer, new, &mut objections);
+        objections
+    }
+
+    fn judge_buffers(&self, writer: &mut Writer, new: &SpoolConfig, objections: &mut Vec<Objection>) {
+        let volumes = self.shared.volumes.load();
+        for old in writer.buffers.clone() {
+            let Some(buffer) = new.buffers.iter().find(|b| b.name == old.name) else {
+                let index = volumes.all().iter().position(|v| is_buffer(&**v, &old.name));
+                let held =
+                    index.and_then(|index| writer.folds.residents.get_mut(index)).map(Residents::front);
+                if held.is_some_and(|front| !matches!(front, Ok(None))) {
+                    objections.push(buffer_objection(
+                        &old,
+                        format!(
+                            "buffer \"{0}\" holds articles and cannot just be left out; `newsreel buffer retire {0}` lets \
+                             it take no more, `newsreel buffer remove {0} --articles` takes it out with them",
+                            old.name
+                        ),
+                    ));
+                }
+                continue;
+            };
+            if !is_same(&buffer.path, &old.path) {
+                objections.push(buffer_objection(
+                    buffer,
+                    format!(
+                        "buffer \"{0}\" lies in {1}; `newsreel buffer move {0} {2}` copies it there while serving",
+                        old.name,
+                        old.path.display(),
+                        buffer.path.display()
+                    ),
+                ));
+            }
+            let Some(volume) = volumes.all().iter().find(|v| is_buffer(&***v, &old.name)) else { continue };
+            let has = volume.file_bytes();
+            if u64::from(buffer.block_bytes) != volume.block() {
+                let text = format!(
+                    "the block of a buffer is fixed when it is made; this one has {}",
+                    volume.block()
+                );
+                objections.push(buffer_objection(buffer, text));
+            }
+            if buffer.size_bytes > has && !volume.can_grow(buffer.size_bytes) {
+                objections.push(buffer_objection(buffer, too_little(buffer, has).to_string()));
+            }
+            if buffer.size_bytes > 0 && buffer.size_bytes < has {
+                let text = format!("buffer \"{}\" has {has} bytes and cannot shrink", buffer.name);
+                objections.push(buffer_objection(buffer, text));
+            }
+        }
+        for buffer in &new.buffers {
+            let other = |v: &&Arc<dyn Volume>| v.name() == buffer.name && v.method() != MethodKind::Cnfs;
+            if let Some(other) = volumes.all().iter().find(other) {
+                let text = format!("\"{}\" was a class of method {}", buffer.name, other.method().name());
+                objections.push(buffer_objection(buffer, format!("{text}; choose another name, or restart")));
+            }
+        }
+    }
+
+    fn judge_classes(&self, writer: &mut Writer, new: &SpoolConfig, objections: &mut Vec<Objection>) {
+        let (current, volumes) = (self.shared.current.load_full(), self.shared.volumes.load());
+        let known = |name: &str| current.classes.iter().chain(&writer.left).find(|class| class.name == name);
+        for class in &new.classes {
+            let Some(old) = known(&class.name) else {
+                if class.method != MethodKind::Cnfs && volumes.named(&class.name).is_some() {
+                    let text = format!("\"{}\" is the name of a buffer; choose another one", class.name);
+                    objections.push(class_objection(class, text));
+                }
+                continue;
+            };
+            if old.method != class.method {
+                objections.push(class_objection(
+                    class,
+                    format!(
+                        "class \"{}\" has method {} until a restart; a class of another name can have another method now",
+                        class.name,
+                        old.method.name()
+                    ),
+                ));
+            } else if class.method.keeps() && !is_same(&old.tree.path, &class.tree.path) {
+                objections.push(class_objection(
+                    class,
+                    format!(
+                        "class \"{}\" lies in {}; stop the server, move the directory and start it again",
+                        class.name,
+                        old.tree.path.display()
+                    ),
+                ));
+            }
+        }
+        for old in current.classes.iter().filter(|old| old.method.keeps()) {
+            let index = volumes.all().iter().position(|v| v.name() == old.name && v.method() == old.method);
+            let kept = index.and_then(|index| writer.folds.kept.get(index)?.as_ref());
+            let entries = kept.map_or(0, |kept| kept.entries);
+            if !new.classes.iter().any(|class| class.name == old.name) && entries > 0 {
+                let text = format!(
+                    "class \"{}\" keeps {entries} articles and cannot just be left out; take its [[rule]] away, so that \
+                     it gets no more, and remove it when they are due",
+                    old.name
+                );
+                objections.push(class_objection(old, text));
+            }
+        }
+    }
+
+    /// Makes what a configuration needs that is not there yet; whatever stands against it is told, and
+    /// nothing done.
+    pub fn prepare(&self, config: SpoolConfig) -> Result<Prepared<'_>, Vec<Objection>> {
+        let objections = self.judge(&config);
+        if !objections.is_empty() {
+            return Err(objections);
+        }
+        let whole = |error: SpoolError| vec![Objection { subject: Subject::Whole, text: error.to_string() }];
+        let rules = Rules::new(&config.rules, position(&config.classes)).map_err(whole)?;
+        let policy = Policy::new(&config.expire, position(&config.classes)).map_err(whole)?;
+        let changed = self.shared.current.load().rules != config.rules;
+        let rule_bits = changed.then(|| self.rule_bits(&rules));
+        let mut prepared = Prepared { spool: self, config, rules, rule_bits, policy, made: Vec::new() };
+        prepared.make().map(|()| prepared)
+    }
+
+    fn rule_bits(&self, rules: &Rules) -> Vec<u64> {
+        let table = self.shared.groups.snapshot();
+        let mut bits = Vec::new();
+        for group in table.sorted().iter() {
+            let at = group.id.0 as usize;
+            if bits.len() <= at {
+                bits.resize(at + 1, 0);
+            }
+            if let Some(place) = bits.get_mut(at) {
+                *place = rules.group_bits(&group.name);
+            }
+        }
+        bits
+    }
+}
+
+/// Whether two paths name the same place, of which one may be relative.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one == other || std::path::absolute(one).ok() == std::path::absolute(other).ok()
+}
+
+fn is_buffer(volume: &dyn Volume, name: &str) -> bool {
+    volume.name() == name && volume.method() == MethodKind::Cnfs
+}
+
+impl Prepared<'_> {
+    /// Makes buffers and directories that are not there yet, and reserves what others grow by.
+    fn make(&mut self) -> Result<(), Vec<Objection>> {
+        let spool = self.spool;
+        let volumes = spool.shared.volumes.load();
+        for buffer in self.config.buffers.clone() {
+            let made = match volumes.all().iter().find(|v| is_buffer(&***v, &buffer.name)) {
+                Some(volume) if buffer.size_bytes > volume.file_bytes() => volume
+                    .reserve(buffer.size_bytes)
+                    .map_err(SpoolError::io("reserve space for buffer", &buffer.path)),
+                Some(_) => Ok(()),
+                None => self.make_buffer(&buffer),
+            };
+            made.map_err(|error| vec![buffer_objection(&buffer, error.to_string())])?;
+        }
+        for class in self.config.classes.clone() {
+            let there = volumes.all().iter().any(|v| v.name() == class.name && v.method() == class.method);
+            if !there && !matches!(class.method, MethodKind::Cnfs | MethodKind::Trash) {
+                let made = self.make_class(&class);
+                made.map_err(|error| vec![class_objection(&class, error.to_string())])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of a new volume; none is ever given twice.
+    fn next_id(&self) -> Result<u16, SpoolError> {
+        let mut writer = self.spool.accepting()?;
+        let id = writer.folds.next_volume;
+        let next = id.checked_add(1).ok_or_else(|| SpoolError::Unfit("there were 65,535 volumes".into()))?;
+        writer.folds.next_volume = next;
+        Ok(id)
+    }
+
+    fn make_buffer(&mut self, buffer: &BufferConfig) -> Result<(), SpoolError> {
+        let shared = &self.spool.shared;
+        let was_there = crate::care::buffers::must_be_blank(&*shared.disk, &buffer.path)?.is_some();
+        let secret = secret_of(&*shared.disk, &shared.config.dir)?;
+        let files = if was_there { Vec::new() } else { vec![buffer.path.clone()] };
+        let made = Cycbuff::create(&*shared.disk, buffer, self.next_id()?, &secret);
+        match made.and_then(|made| self.add(Arc::new(made), files.clone())) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                unmake(self.spool, &files);
+                Err(error)
+            }
+        }
+    }
+
+    fn make_class(&mut self, class: &ClassConfig) -> Result<(), SpoolError> {
+        let shared = &self.spool.shared;
+        let id = self.next_id()?;
+        if class.method == MethodKind::Memory {
+            return self
+                .add(Arc::new(MemoryVolume::new(id, &class.name, class.size_bytes, None)), Vec::new());
+        }
+        let secret = secret_of(&*shared.disk, &shared.config.dir)?;
+        let dir = &class.tree.path;
+        let files =
+            if tree_header::is_blank(&*shared.disk, dir)? { tree_header::files(dir) } else { Vec::new() };
+        let known = trees::Known { head: None, id, secret: &secret, used: false };
+        let names = self.spool.writer.lock().folds.names.clone();
+        let made = trees::open(&shared.disk, &names, class, known).and_then(|volume| {
+            let taken = shared.volumes.load().get(volume.id()).is_some();
+            let taken = taken || self.made.iter().any(|made| made.volume.id() == volume.id());
+            let text = || format!("{} belongs to a volume that is in use", dir.display());
+            if taken { Err(SpoolError::Unfit(text())) } else { self.add(volume, files.clone()) }
+        });
+        made.inspect_err(|_| unmake(self.spool, &files))
+    }
+
+    fn add(&mut self, volume: Arc<dyn Volume>, files: Vec<PathBuf>) -> Result<(), SpoolError> {
+        let shared = &self.spool.shared;
+        let paths = Paths::new(&shared.config.dir);
+        let dir = |parent: &Path| parent.join(format!("{:05}", volume.id()));
+        let residents = Residents::open(&shared.disk, dir(&paths.residents), ResidentsState::default())
+            .map_err(SpoolError::io("open residents in", &paths.residents))?;
+        let kept = volume.keeps().then(|| KeptList::open(&shared.disk, dir(&paths.kept), &Vec::new()));
+        let kept = kept.transpose().map_err(SpoolError::io("open residents in", &paths.kept))?;
+        self.made.push(Made { volume, residents, kept, files });
+        Ok(())
+    }
+
+    /// Takes the configuration. An error leaves the spool as it was, but for buffers that have grown already.
+    pub fn switch(mut self) -> Result<(), SpoolError> {
+        let spool = self.spool;
+        let mut writer = spool.accepting()?;
+        if let Some(objection) = spool.judge_held(&mut writer, &self.config).into_iter().next() {
+            return Err(SpoolError::Unfit(objection.text));
+        }
+        let grown = grow(spool, &mut writer, &self.config)?;
+        let old = spool.shared.current.load_full();
+        if let Err(trouble) = self.write_rows(&mut writer, &old) {
+            writer.journal.discard();
+            return Err(SpoolError::Unfit(format!("the spool takes no changes: {trouble}")));
+        }
+        // Nothing fails from here on.
+        let made = std::mem::take(&mut self.made);
+        let is_new = !made.is_empty();
+        made.into_iter().for_each(|made| put(spool, &mut writer, made));
+        let removed = take_buffers(spool, &mut writer, &self.config);
+        self.apply(&mut writer, &old);
+        let smaller = self.config.article_bytes_max < old.article_bytes_max;
+        if grown || is_new || smaller || !removed.is_empty() {
+            // So that the next opening begins with the volumes, and reads what was unsynced, as they are.
+            let _trouble_is_known = spool.wait_for_checkpoint(&writer);
+            writer.checkpoint_unless_pending();
+        }
+        for volume in removed {
+            // A file that still says it is the buffer is only left alone by the next one that wants its path.
+            let _stays = spool.wait_for_checkpoint(&writer).map(|()| spool.remove_residents(volume.id()));
+            let _stays = volume.as_cycbuff().map(|buffer| buffer.retract("removed"));
+        }
+        Ok(())
+    }
+
+    fn write_rows(&self, writer: &mut Writer, old: &SpoolConfig) -> Result<(), crate::base::error::Trouble> {
+        if self.made.is_empty() && self.config.path_identity == old.path_identity {
+            return Ok(());
+        }
+        writer.accepting()?;
+        if self.config.path_identity != old.path_identity {
+            writer.journal.push(&Row::Identity(self.config.path_identity.clone()));
+        }
+        for Made { volume: v, .. } in &self.made {
+            let row =
+                VolumeRow { id: v.id(), method: v.method() as u8, name: v.name().into(), head: v.head() };
+            writer.journal.push(&Row::Volume(row));
+        }
+        writer.write_now()
+    }
+
+    fn apply(&mut self, writer: &mut Writer, old: &SpoolConfig) {
+        let shared = self.spool.shared.clone();
+        let config = std::mem::replace(&mut self.config, SpoolConfig::new(PathBuf::new()));
+        let volumes = shared.volumes.load();
+        for class in config.classes.iter().filter(|class| class.method.keeps()) {
+            let own = volumes.all().iter().filter(|v| v.name() == class.name && v.method() == class.method);
+            own.for_each(|volume| volume.configure(&class.tree));
+        }
+        let gone = old.classes.iter().filter(|old| !config.classes.iter().any(|new| new.name == old.name));
+        writer.left.retain(|left| !config.classes.iter().any(|new| new.name == left.name));
+        writer.left.extend(gone.cloned());
+        writer.classes = classes(writer, &old.classes, &config, &volumes);
+        writer.buffers.clone_from(&config.buffers);
+        writer.folds.rules = std::mem::take(&mut self.rules);
+        if let Some(bits) = &self.rule_bits {
+            let table = shared.groups.snapshot();
+            table.sorted().iter().for_each(|group| set_rule_bits(writer, group, bits));
+        }
+        writer.policy = std::mem::take(&mut self.policy);
+        writer.floors = Floors::default();
+        writer.folds.identity.clone_from(&config.path_identity);
+        writer.generation += 1;
+        shared.packing.configure(&config.classes);
+        if config.durability != old.durability {
+            self.spool.sync.set_durability(config.durability);
+        }
+        marks::set(&*shared.disk, &config, &config.buffers);
+        shared.current.store(Arc::new(config));
+    }
+}
+
+impl Drop for Prepared<'_> {
+    fn drop(&mut self) {
+        for made in std::mem::take(&mut self.made) {
+            drop(made.volume);
+            unmake(self.spool, &made.files);
+        }
+    }
+}
+
+/// Removes what was made and nobody uses; what stays is in nobody's way.
+fn unmake(spool: &Spool, files: &[PathBuf]) {
+    for file in files {
+        let _stays = spool.shared.disk.remove(file);
+    }
+}
+
+/// Gives buffers the room that the configuration says; whether any got more.
+fn grow(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Result<bool, SpoolError> {
+    let mut any = false;
+    for buffer in &config.buffers {
+        let volumes = spool.shared.volumes.load();
+        let Some(volume) = volumes.all().iter().find(|v| is_buffer(&***v, &buffer.name)) else { continue };
+        if buffer.size_bytes <= volume.file_bytes() {
+            continue;
+        }
+        let grown = volume.grown(buffer.size_bytes, unix_now());
+        let grown = grown.map_err(SpoolError::io("enlarge buffer", &buffer.path))?;
+        spool.shared.volumes.put(grown.ok_or_else(|| too_little(buffer, volume.file_bytes()))?);
+        if let Some(known) = writer.buffers.iter_mut().find(|b| b.name == buffer.name) {
+            known.size_bytes = buffer.size_bytes;
+        }
+        any = true;
+    }
+    Ok(any)
+}
+
+/// Puts a new volume behind the others.
+fn put(spool: &Spool, writer: &mut Writer, made: Made) {
+    spool.shared.volumes.put(made.volume);
+    writer.folds.residents.push(made.residents);
+    writer.folds.kept.push(made.kept);
+}
+
+/// Takes away the buffers that the configuration has no longer; they hold nothing.
+fn take_buffers(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Vec<Arc<dyn Volume>> {
+    let mut removed = Vec::new();
+    for old in &writer.buffers {
+        if config.buffers.iter().any(|b| b.name == old.name) {
+            continue;
+        }
+        let volumes = spool.shared.volumes.load_full();
+        let Some(index) = volumes.all().iter().position(|v| is_buffer(&**v, &old.name)) else { continue };
+        let Some(volume) = volumes.all().get(index) else { continue };
+        spool.shared.volumes.take(volume.id());
+        writer.folds.residents.remove(index);
+        writer.folds.kept.remove(index);
+        removed.push(volume.clone());
+    }
+    removed
+}
+
+/// The classes of a configuration; those that were there before go on where they are.
+fn classes(
+    writer: &Writer,
+    before: &[ClassConfig],
+    config: &SpoolConfig,
+    volumes: &VolumeTable,
+) -> Vec<Class> {
+    let retired: Vec<String> = config.buffers.iter().filter(|b| b.retired).map(|b| b.name.clone()).collect();
+    let new = |class: &ClassConfig| {
+        let mut new = Class::new(class, indexes(class, volumes), volumes, position(&config.classes));
+        new.use_buffers(volumes, &retired);
+        let old = before.iter().position(|old| old.name == class.name).and_then(|at| writer.classes.get(at));
+        if let Some(old) = old {
+            (new.spilled, new.turned_away) = (old.spilled, old.turned_away);
+        }
+        new
+    };
+    config.classes.iter().map(new).collect()
+}
+
+fn set_rule_bits(writer: &mut Writer, group: &Group, bits: &[u64]) {
+    let at = group.id.0 as usize;
+    // A group that came after the others were looked at.
+    let bits = bits.get(at).copied().filter(|bits| *bits > 0);
+    let bits = bits.unwrap_or_else(|| writer.folds.rules.group_bits(&group.name));
+    if let Some(numbers) = writer.folds.numbers.get_mut(at) {
+        numbers.rule_bits = bits;
+    }
+}

@@ -1,0 +1,288 @@
+//! Repairs of what [`crate::care::verify`] found, one by one, on an open spool.
+//!
+//! Invariants: every repair looks again under the writer's lock and does nothing where the damage is gone; none takes away what
+//! can be read. What is changed in indexes lasts from the checkpoint that ends a repair; an article given up is a
+//! cancel row in the journal. What no repair can mend stays a finding.
+
+mod kept;
+mod rows;
+
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::progress::Progress;
+use crate::base::read_mode::Patience;
+use crate::base::token::Token;
+use crate::care::verify::{FINDINGS_MAX, Finding, VerifyReport};
+use crate::index::history::Found;
+use crate::journal::Row;
+use crate::method::cnfs::record;
+use crate::spool::Spool;
+use crate::write::commit::Writer;
+use rows::Wanted;
+use std::io;
+use std::path::PathBuf;
+
+/// Repairs uncover what their damage hid: so often it is looked for again, for as long as there is progress.
+const ROUNDS_MAX: usize = 20;
+/// Findings repaired in one round; the next takes what did not fit.
+const REPAIRED_TOGETHER_MAX: usize = 100_000;
+
+/// What is damaged, and all that is needed to mend it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// An article's bytes.
+    Article { key: Key, token: Token, numbers: Vec<(GroupId, u64)> },
+    /// A living article whose usage bit is clear.
+    UsageBit { token: Token },
+    /// A usage bit without an article.
+    StrayBit { token: Token },
+    /// A living article that history does not know.
+    Unknown { key: Key, token: Token, arrived: u32 },
+    /// A record of history.
+    HistoryRecord { number: u64 },
+    /// A record of history without a slot in the index.
+    HistoryIndex { number: u64, key: Key },
+    /// A word of the history's index.
+    HistoryWord { word: (usize, usize) },
+    /// A block of overview rows.
+    Block { group: GroupId, first: u64, last: u64 },
+    /// A living number without article or row.
+    Number { group: GroupId, number: u64 },
+    /// A file that the next checkpoint writes anew or makes needless.
+    Checkpointed,
+    /// A file of the journal.
+    Journal { start: u64 },
+    /// The file `secret`.
+    Secret,
+    /// A copy of a dictionary.
+    Dictionary,
+    /// An article that is kept, missing in its place and whole under another of its names.
+    Misplaced { key: Key, token: Token, numbers: Vec<(GroupId, u64)> },
+    /// The name of a number that does not lead to its article.
+    Name { token: Token, group: GroupId, number: u64 },
+    /// An article that is kept and not in the list of those.
+    Unlisted { index: usize, key: Key, token: Token },
+    /// Pages of the list of what a volume keeps.
+    KeptPages { index: usize },
+    /// A file that no article has.
+    Stray { volume: u16, path: PathBuf },
+    /// What was rebuilt as it was found.
+    Rebuilt,
+    /// A copy of `newsreel.tree`.
+    TreeFile { dir: PathBuf },
+}
+
+impl Damage {
+    /// What a repair does.
+    pub fn repair(&self) -> &'static str {
+        match self {
+            Self::Article { .. } => "give the article up: its numbers end, its Message-ID stays known",
+            Self::UsageBit { .. } => "set the bit: the article can be read again",
+            Self::StrayBit { .. } => "clear the bit",
+            Self::Unknown { .. } => "enter the Message-ID into history",
+            Self::HistoryRecord { .. } => "make it an empty record; a living article gets a new one",
+            Self::HistoryIndex { .. } => "enter it into the index",
+            Self::HistoryWord { .. } => "make it one that leads nowhere astray",
+            Self::Block { .. } => "make the rows anew from the articles",
+            Self::Number { .. } => "end the number",
+            Self::Checkpointed => "take a checkpoint, which writes it anew or makes it needless",
+            Self::Journal { .. } => "take a checkpoint, which makes it needless, and remove it",
+            Self::Secret => "write it again",
+            Self::Dictionary | Self::TreeFile { .. } => "write it again from the other copy",
+            Self::Misplaced { .. } => "put the article in its place again from another of its names",
+            Self::Name { .. } => "link it to the article again",
+            Self::Unlisted { .. } => "enter it into the list",
+            Self::KeptPages { .. } => "write the list again without them",
+            Self::Stray { .. } => "remove it",
+            Self::Rebuilt => "rebuilt already",
+        }
+    }
+}
+
+/// What became of a finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// The finding.
+    pub finding: Finding,
+    /// Whether it was mended; otherwise why not.
+    pub result: Result<(), String>,
+}
+
+/// What a repair did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RepairReport {
+    /// What was found before it.
+    pub before: VerifyReport,
+    /// The findings one by one; empty after a dry run.
+    pub repaired: Vec<Repaired>,
+    /// What is still wrong; `None` after a dry run.
+    pub after: Option<VerifyReport>,
+}
+
+impl Spool {
+    /// Verifies; then, unless it is a dry run, mends what can be mended and verifies again. Serving goes on meanwhile.
+    pub fn repair(&self, dry_run: bool, progress: &dyn Progress) -> RepairReport {
+        let most = if dry_run { FINDINGS_MAX } else { REPAIRED_TOGETHER_MAX };
+        let before = self.verify_keeping(most, progress);
+        if dry_run || before.problems() == 0 {
+            return RepairReport { before, ..RepairReport::default() };
+        }
+        let mut report = RepairReport { before: before.clone(), ..RepairReport::default() };
+        let mut found = before;
+        for _ in 0..ROUNDS_MAX {
+            let mut repaired = self.mend_all(&found.findings, progress);
+            // Repairs of indexes are in no journal.
+            if let Err(e) = self.checkpoint() {
+                let text = format!("done, but a start may undo it, since no checkpoint could be taken: {e}");
+                repaired.iter_mut().filter(|r| r.result.is_ok()).for_each(|r| r.result = Err(text.clone()));
+            }
+            let goes_on = repaired.iter().any(|r| r.result.is_ok());
+            report.repaired.extend(repaired);
+            let after = self.verify_keeping(most, progress);
+            // What was hidden by damage that is repaired now, or did not fit into the last list.
+            let is_done = after.problems() == 0 || !goes_on || after.findings == found.findings;
+            found = after;
+            if is_done {
+                break;
+            }
+        }
+        report.after = Some(found);
+        report
+    }
+
+    fn mend_all(&self, findings: &[Finding], progress: &dyn Progress) -> Vec<Repaired> {
+        let mut wanted = Wanted::default();
+        findings.iter().for_each(|f| {
+            if let Some(Damage::Block { group, first, last }) = f.damage {
+                wanted.add(group, first..=last);
+            }
+        });
+        // All damaged blocks are made anew by one pass over the buffers.
+        let rows = self.read_rows(&wanted, progress);
+        let mend = |finding: &Finding| {
+            let result = match &finding.damage {
+                None => Err("nothing can be done".to_owned()),
+                Some(Damage::Block { group, first, .. }) => self.renew_block(*group, *first, &rows),
+                Some(damage) => self.mend(damage),
+            };
+            Repaired { finding: finding.clone(), result }
+        };
+        findings.iter().map(mend).collect()
+    }
+
+    fn mend(&self, damage: &Damage) -> Result<(), String> {
+        let history = &self.shared.history;
+        match damage {
+            Damage::Dictionary => self.mend_dictionaries().map(drop).map_err(text),
+            Damage::Secret => self.write_secret().map_err(text),
+            Damage::Rebuilt | Damage::Checkpointed | Damage::Block { .. } => Ok(()),
+            Damage::Journal { start } => self.leave_journal_file(*start).map_err(text),
+            Damage::HistoryIndex { number, key } => {
+                history.enter_index(key, *number).then_some(()).ok_or_else(|| "the index is full".to_owned())
+            }
+            Damage::HistoryWord { word } => {
+                history.mend_index(*word);
+                Ok(())
+            }
+            Damage::HistoryRecord { number } => history.empty(*number).map_err(text),
+            Damage::Unknown { key, token, arrived } => {
+                let _writer = self.writer().lock();
+                let alive = self.shared.volumes.load().is_alive(token);
+                if alive && history.lookup(key) == Found::None {
+                    // History takes arrivals to ascend.
+                    let arrived =
+                        u32::try_from(crate::base::clock::unix_now()).unwrap_or(*arrived).max(*arrived);
+                    history.insert(*key, Some(*token), arrived).map_err(text)?;
+                }
+                Ok(())
+            }
+            Damage::UsageBit { token } => {
+                let _writer = self.writer().lock();
+                if let Some(volume) = self.shared.volumes.load().get(token.volume)
+                    && (volume.tail()..volume.head()).contains(&token.place)
+                {
+                    volume.mark_alive(token.place);
+                }
+                Ok(())
+            }
+            Damage::StrayBit { token } => {
+                let _writer = self.writer().lock();
+                let volumes = self.shared.volumes.load();
+                volumes.get(token.volume).map_or(Ok(()), |v| v.mark_dead(token.place)).map_err(text)
+            }
+            Damage::Misplaced { .. }
+            | Damage::Name { .. }
+            | Damage::Unlisted { .. }
+            | Damage::KeptPages { .. }
+            | Damage::Stray { .. }
+            | Damage::TreeFile { .. } => self.mend_kept(damage),
+            Damage::Article { key, token, numbers } => {
+                let mut writer = self.writer().lock();
+                self.give_up(&mut writer, *key, *token, numbers)
+            }
+            Damage::Number { group, number } => {
+                let _writer = self.writer().lock();
+                self.end_number(*group, *number);
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes a journal file needless, and removes it.
+    fn leave_journal_file(&self, start: u64) -> io::Result<()> {
+        {
+            let mut writer = self.writer().lock();
+            if writer.journal.start() == start {
+                writer.next_journal_file()?;
+            }
+        }
+        self.checkpoint()?;
+        let dir = self.shared.config.dir.join("journal");
+        let removed = self.shared.disk.remove(&dir.join(crate::journal::file_name(start)));
+        removed.or_else(|e| if e.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
+        self.shared.disk.sync_dir(&dir)
+    }
+
+    /// Ends an article whose bytes are damaged, as a cancel does.
+    fn give_up(
+        &self,
+        writer: &mut Writer,
+        key: Key,
+        token: Token,
+        numbers: &[(GroupId, u64)],
+    ) -> Result<(), String> {
+        let table = self.group_table();
+        let named = |(id, n): &(GroupId, u64)| table.get(*id).is_some_and(|g| g.state().live.contains(*n));
+        let volumes = self.shared.volumes.load();
+        let keeps = volumes.get(token.volume).is_some_and(|v| v.keeps());
+        // What is kept may be known by its Message-ID alone.
+        let known = || keeps && matches!(self.shared.history.lookup(&key), Found::At(t, _) if t == token);
+        let mut buf = Vec::new();
+        // A repair before this one may have put it right. Of a key history keeps the upper 96 bits.
+        let is_whole = volumes.get(token.volume).is_some_and(|v| {
+            let fetched = v.fetch(token.place, Patience::Wait, &mut buf);
+            matches!(fetched, Ok(Some((h, true))) if (h.key.0 ^ key.0) >> 32 == 0) && record::is_whole(&buf)
+        });
+        if is_whole || !numbers.iter().any(named) && !known() {
+            return Ok(());
+        }
+        let row = Row::Cancel { key, token, numbers: numbers.to_vec() };
+        writer.commit_now(&row).map_err(|trouble| trouble.to_string())?;
+        writer.folds.cancel(key, token, numbers);
+        Ok(())
+    }
+
+    fn end_number(&self, group: GroupId, number: u64) {
+        if let Some(group) = self.group(group) {
+            let mut state = group.state();
+            if state.live.remove(number) {
+                state.overview.died(number);
+                self.shared.generation.fetch_add(1, std::sync::atomic::Ordering::Release);
+            }
+        }
+    }
+}
+
+fn text(e: io::Error) -> String {
+    e.to_string()
+}

@@ -1,0 +1,88 @@
+//! Repairs of what volumes keep: names, lists, files left behind.
+
+use super::{Damage, text};
+use crate::base::key::Key;
+use crate::base::read_mode::Patience;
+use crate::base::token::Token;
+use crate::index::history::Found;
+use crate::index::kept::KeptEntry;
+use crate::method::cnfs::record::{HEADER_BYTES, is_whole};
+use crate::method::tree_header;
+use crate::spool::Spool;
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+impl Spool {
+    pub(super) fn mend_kept(&self, damage: &Damage) -> Result<(), String> {
+        let volumes = self.shared.volumes.load();
+        let mut writer = self.writer().lock();
+        match damage {
+            Damage::Misplaced { key, token, numbers } => {
+                let volume = volumes.get(token.volume);
+                let restored = volume.map(|v| v.restore(token.place, *key, numbers, false));
+                match restored.unwrap_or(Ok(false)).map_err(text)? {
+                    true => Ok(()),
+                    false => Err("it is no longer whole under any of its names".to_owned()),
+                }
+            }
+            Damage::Name { token, group, number } => {
+                let lives = self.group(*group).is_some_and(|g| g.state().live.contains(*number));
+                let volume = volumes.get(token.volume).filter(|_| lives);
+                volume.map_or(Ok(()), |v| v.give_name(token.place, *group, *number)).map_err(text)
+            }
+            Damage::KeptPages { index } => {
+                let list = writer.folds.kept.get_mut(*index).and_then(Option::as_mut);
+                list.map_or(Ok(()), |list| list.renew()).map_err(text)
+            }
+            Damage::Unlisted { index, key, token } => {
+                let Some(entry) = self.kept_entry(*key, token)? else { return Ok(()) };
+                let list = writer.folds.kept.get_mut(*index).and_then(Option::as_mut);
+                list.map_or(Ok(()), |list| list.push(&entry)).map_err(text)
+            }
+            Damage::Stray { volume, path } => {
+                let mut listed = HashMap::new();
+                let volume = volumes.index(*volume).and_then(|i| Some((i, volumes.all().get(i)?)));
+                let Some((index, volume)) = volume else { return Ok(()) };
+                if let Some(list) = writer.folds.kept.get_mut(index).and_then(Option::as_mut) {
+                    let mut enter = |e: &KeptEntry| _ = listed.insert(e.place, e.key);
+                    list.verify(&mut enter).map_err(text)?;
+                }
+                let is_stray = self.with_living(&**volume, &listed, |living| volume.is_stray(path, living));
+                if is_stray.map_err(text)? { self.remove_stray(path).map_err(text) } else { Ok(()) }
+            }
+            Damage::TreeFile { dir } => tree_header::mend(&*self.shared.disk, dir).map_err(text),
+            _ => Ok(()),
+        }
+    }
+
+    fn remove_stray(&self, path: &Path) -> io::Result<()> {
+        self.shared.disk.remove(path)?;
+        path.parent().map_or(Ok(()), |dir| self.shared.disk.sync_dir(dir))
+    }
+
+    /// What the list of a volume says of an article, as far as the article tells; `None` if it is gone.
+    fn kept_entry(&self, key: Key, token: &Token) -> Result<Option<KeptEntry>, String> {
+        if !matches!(self.shared.history.lookup(&key), Found::At(t, _) if t == *token) {
+            return Ok(None);
+        }
+        let volumes = self.shared.volumes.load();
+        let Some(volume) = volumes.get(token.volume) else { return Ok(None) };
+        let mut buf = Vec::new();
+        let fetched = volume.fetch(token.place, Patience::Wait, &mut buf).map_err(|e| e.to_string())?;
+        let Some((header, _)) = fetched.filter(|_| is_whole(&buf)) else {
+            return Err("the article cannot be read".to_owned());
+        };
+        let data = buf.get(HEADER_BYTES..).unwrap_or_default();
+        let line = if header.packed { crate::method::packing::xref_line(data) } else { data };
+        Ok(Some(KeptEntry {
+            place: token.place,
+            key: header.key,
+            class: token.class,
+            arrived: header.arrived,
+            expires: header.expires,
+            stored_bytes: header.record_bytes() as u64,
+            numbers: self.shared.groups.table().numbers_in(line),
+        }))
+    }
+}

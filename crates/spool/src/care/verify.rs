@@ -1,0 +1,284 @@
+//! Checks spool and indexes against each other, while serving.
+//!
+//! Each group with its rows, articles and history entries; each entry of history; each record of the buffers with its usage bit
+//! and history entry ([`buffers`]); lists and files of what is kept ([`kept`]); the files that have checksums ([`files`]). Articles that
+//! die meanwhile are no findings. What can be put right is put right by [`crate::care::repair`].
+
+mod buffers;
+mod files;
+mod kept;
+
+use crate::base::key::Key;
+use crate::base::progress::Progress;
+use crate::base::read_mode::Patience;
+use crate::base::token::MethodKind;
+use crate::care::repair::Damage;
+use crate::index::groups::Group;
+use crate::index::history::Found;
+use crate::index::overview::{RowEntry, Rows};
+use crate::method::cnfs::record;
+use crate::read::Lookup;
+use crate::read::article::ArticleBuf;
+use crate::spool::Spool;
+use crate::write::mending::touch_maps;
+
+/// One thing that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The group and number concerned, or a buffer's name and a place.
+    pub place: String,
+    /// What is wrong with it, and what that means.
+    pub what: String,
+    pub(crate) damage: Option<Damage>,
+}
+
+impl Finding {
+    /// What `--repair` does about it; `None`: nothing can be done.
+    pub fn repair(&self) -> Option<&'static str> {
+        self.damage.as_ref().map(Damage::repair)
+    }
+}
+
+/// What a check found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Groups looked at.
+    pub groups: u64,
+    /// Group:number pairs looked at.
+    pub numbers: u64,
+    /// History entries looked at.
+    pub history: u64,
+    /// Records of the buffers looked at.
+    pub records: u64,
+    /// Everything that is wrong, at most [`FINDINGS_MAX`] of it.
+    pub findings: Vec<Finding>,
+    /// How much more is wrong.
+    pub more: u64,
+    /// Findings kept at most.
+    most: usize,
+}
+
+/// Findings kept; what is found beyond is only counted.
+pub const FINDINGS_MAX: usize = 1000;
+
+impl VerifyReport {
+    /// How much is wrong.
+    pub fn problems(&self) -> u64 {
+        self.findings.len() as u64 + self.more
+    }
+
+    fn found(&mut self, place: impl Into<String>, what: impl Into<String>, damage: Option<Damage>) {
+        if self.findings.len() < self.most {
+            self.findings.push(Finding { place: place.into(), what: what.into(), damage });
+        } else {
+            self.more += 1;
+        }
+    }
+}
+
+impl Spool {
+    /// Checks everything against everything; see the module. Reads each article twice.
+    pub fn verify(&self, progress: &dyn Progress) -> VerifyReport {
+        self.verify_keeping(FINDINGS_MAX, progress)
+    }
+
+    /// The same, keeping so many findings.
+    pub(crate) fn verify_keeping(&self, most: usize, progress: &dyn Progress) -> VerifyReport {
+        let mut report = VerifyReport { most, ..VerifyReport::default() };
+        self.verify_maps(&mut report);
+        let groups = self.groups();
+        progress.start("checking groups", groups.iter().map(|g| g.marks().count).sum());
+        let mut buf = ArticleBuf::default();
+        for group in groups.iter() {
+            self.verify_group(group, &mut buf, &mut report);
+            report.groups += 1;
+            progress.step(report.numbers);
+        }
+        progress.finish();
+        self.verify_history(progress, &mut report);
+        self.verify_buffers(progress, &mut report);
+        self.verify_kept(progress, &mut report);
+        self.verify_files(&mut report);
+        report
+    }
+
+    /// Pages of mapped files that cannot be read are made good at once: until then what they told is missing.
+    fn verify_maps(&self, report: &mut VerifyReport) {
+        touch_maps(&self.shared);
+        match self.writer().lock().mend_lost_pages() {
+            Ok(0) => {}
+            Ok(n) => {
+                let what =
+                    format!("{n} pages of usage bitmaps or history could not be read, and were rebuilt");
+                report.found("mapped files", what, Some(Damage::Rebuilt));
+            }
+            Err(trouble) => report.found("mapped files", trouble.to_string(), None),
+        }
+    }
+
+    fn verify_group(&self, group: &Group, buf: &mut ArticleBuf, report: &mut VerifyReport) {
+        let (blocks, open) = {
+            let state = group.state();
+            (state.overview.blocks.iter().cloned().collect::<Vec<_>>(), state.overview.open.clone())
+        };
+        let (mut rows, mut raw) = (Rows::default(), Vec::new());
+        let mut seen = 0;
+        for block in blocks.iter().filter(|b| b.live > 0) {
+            match block.read(group.id, Patience::Wait, &mut rows, &mut raw) {
+                Ok(()) => seen += self.verify_rows(group, &rows, buf, report),
+                Err(_) => {
+                    let place = format!("{}:{}-{}", group.name, block.first, block.last);
+                    let what = "the block of overview rows is damaged: OVER of these numbers fails";
+                    let (first, last) = (block.first, block.last);
+                    report.found(place, what, Some(Damage::Block { group: group.id, first, last }));
+                }
+            }
+        }
+        seen += self.verify_rows(group, &open, buf, report);
+        report.numbers += seen;
+        self.verify_living(group, report);
+    }
+
+    /// Every living number must have a row.
+    fn verify_living(&self, group: &Group, report: &mut VerifyReport) {
+        let state = group.state();
+        let without: Vec<u64> = state
+            .live
+            .range(0..=u64::MAX)
+            .filter(|n| state.overview.open.find(*n).is_none() && state.overview.block_of(*n).is_none())
+            .collect();
+        drop(state);
+        for number in without {
+            let damage = Damage::Number { group: group.id, number };
+            let what = "the number lives, but there is no overview row to it";
+            report.found(format!("{}:{number}", group.name), what, Some(damage));
+        }
+    }
+
+    fn verify_rows(
+        &self,
+        group: &Group,
+        rows: &Rows,
+        buf: &mut ArticleBuf,
+        report: &mut VerifyReport,
+    ) -> u64 {
+        let mut seen = 0;
+        for (i, entry) in rows.entries.iter().enumerate() {
+            let lives = || group.state().live.contains(entry.number);
+            if !lives() {
+                continue;
+            }
+            seen += 1;
+            let place = || format!("{}:{}", group.name, entry.number);
+            let row = rows.row(i).unwrap_or_default();
+            let key = self.key(netnews::overview_row::field(row, 4).unwrap_or_default());
+            match self.read(&entry.token, Some(&key), Patience::Wait, buf) {
+                Ok(true) => {
+                    let numbers = self.shared.groups.table().numbers_in(buf.head());
+                    if !numbers.contains(&(group.id, entry.number)) {
+                        let damage = Damage::Number { group: group.id, number: entry.number };
+                        report.found(place(), "the article's Xref does not name it", Some(damage));
+                    }
+                    self.verify_name(&place(), entry.token, (group.id, entry.number), report);
+                }
+                // It may have been overwritten while we looked.
+                _ if !lives() => continue,
+                read => {
+                    let damage = self.unreadable(entry, key, (group, row));
+                    let why = read.err().map_or_else(|| "damaged or missing".to_owned(), |e| e.to_string());
+                    report.found(place(), format!("its article cannot be read: {why}"), Some(damage));
+                }
+            }
+            if self.lookup(&key) != Lookup::Present(entry.token) && lives() {
+                let what = "history does not lead to its article: it cannot be had by Message-ID, and may be taken again";
+                let (token, arrived) = (entry.token, entry.arrived);
+                report.found(place(), what, Some(Damage::Unknown { key, token, arrived }));
+            }
+        }
+        seen
+    }
+
+    /// What is to be done about a row whose article cannot be read.
+    fn unreadable(&self, entry: &RowEntry, key: Key, (group, row): (&Group, &[u8])) -> Damage {
+        let (token, volumes) = (entry.token, self.shared.volumes.load());
+        let volume = volumes.get(token.volume);
+        let mut buf = Vec::new();
+        let whole = volume.is_some_and(|v| {
+            let read = v.fetch(token.place, Patience::Wait, &mut buf);
+            matches!(read, Ok(Some((h, true))) if h.key == key) && record::is_whole(&buf)
+        });
+        if whole {
+            return Damage::UsageBit { token };
+        }
+        // The row repeats the Xref that the article had.
+        let xref = netnews::overview_row::field(row, netnews::overview_row::index::XREF).unwrap_or_default();
+        let mut numbers = self.shared.groups.table().numbers_in(xref);
+        if !numbers.contains(&(group.id, entry.number)) {
+            numbers = vec![(group.id, entry.number)];
+        }
+        let elsewhere =
+            volume.is_some_and(|v| matches!(v.restore(token.place, key, &numbers, true), Ok(true)));
+        if elsewhere {
+            return Damage::Misplaced { key, token, numbers };
+        }
+        Damage::Article { key, token, numbers }
+    }
+
+    fn verify_history(&self, progress: &dyn Progress, report: &mut VerifyReport) {
+        let history = &self.shared.history;
+        progress.start("checking history", history.entries());
+        let mut buf = Vec::new();
+        let mut n = 0;
+        history.for_each(0, &mut |number, record| {
+            n += 1;
+            if n % 65_536 == 0 {
+                progress.step(n);
+            }
+            let place = || format!("history record {number}");
+            let Some(record) = record else {
+                let what = "is damaged: its Message-ID is not known any more, and may be taken again";
+                return report.found(place(), what, Some(Damage::HistoryRecord { number }));
+            };
+            if !history.is_indexed(number, &record) {
+                let what = "is not in the index: its Message-ID is not found, and may be taken again";
+                let key = Key(record.key_bits);
+                report.found(place(), what, Some(Damage::HistoryIndex { number, key }));
+            }
+            // The buffers' records are looked at one by one; the articles of other methods here.
+            let volumes = self.shared.volumes.load();
+            let Some(token) = record.token.filter(|t| volumes.is_alive(t)) else { return };
+            let Some(volume) = volumes.get(token.volume).filter(|v| v.method() != MethodKind::Cnfs) else {
+                return;
+            };
+            let fetched = volume.fetch(token.place, Patience::Wait, &mut buf);
+            let whole = matches!(fetched, Ok(Some((_, true))) if record::is_whole(&buf));
+            // A number that still names it is told as well, with what can be done.
+            let key = Key(record.key_bits);
+            let still = matches!(history.lookup(&key), Found::At(t, _) if t == token);
+            if !whole && still && volumes.is_alive(&token) {
+                // One that a number names is mended under that.
+                let damage = volume.keeps().then(|| Damage::Article { key, token, numbers: Vec::new() });
+                report.found(self.token_text(&token), "the article is damaged or missing", damage);
+            }
+        });
+        report.history = n;
+        history.check_index(&mut |word| {
+            let what = "leads to a record that is not its own, or its check is wrong: look-ups may stop short or go astray";
+            let place = format!("history index, shard {} word {}", word.0, word.1);
+            report.found(place, what, Some(Damage::HistoryWord { word }));
+        });
+        progress.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_beyond_the_most_kept_are_counted() {
+        let mut report = VerifyReport { most: FINDINGS_MAX, ..VerifyReport::default() };
+        (0..FINDINGS_MAX + 3).for_each(|n| report.found(format!("a:{n}"), "is wrong", None));
+        assert_eq!((report.findings.len(), report.problems()), (FINDINGS_MAX, FINDINGS_MAX as u64 + 3));
+    }
+}

@@ -1,0 +1,92 @@
+//! The buffers record by record, against usage bitmaps and history.
+
+use super::VerifyReport;
+use crate::base::progress::Progress;
+use crate::base::read_mode::Patience;
+use crate::base::token::{MethodKind, Token};
+use crate::care::repair::Damage;
+use crate::index::history::Found;
+use crate::method::Volume;
+use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
+use crate::method::scan::Scan;
+use crate::spool::Spool;
+
+/// Progress is told after so many records.
+const RECORDS_PER_STEP: u64 = 16_384;
+
+impl Spool {
+    pub(super) fn verify_buffers(&self, progress: &dyn Progress, report: &mut VerifyReport) {
+        let volumes = self.shared.volumes.load();
+        for volume in volumes.all().iter().filter(|v| v.method() == MethodKind::Cnfs) {
+            let mut scan = Scan::new(&**volume);
+            let (start, end) = (scan.at, scan.end);
+            progress.start(&format!("checking buffer {}", volume.name()), end - start);
+            let mut expected = start;
+            while let Some(header) = scan.next() {
+                self.verify_gap(&**volume, expected, header.place, report);
+                expected = scan.at;
+                report.records += 1;
+                if report.records.is_multiple_of(RECORDS_PER_STEP) {
+                    progress.step(header.place - start);
+                }
+                if scan.live {
+                    self.verify_record(&**volume, &header, report);
+                }
+                self.verify_gap(&**volume, header.place + volume.block(), scan.at, report);
+            }
+            self.verify_gap(&**volume, expected, end, report);
+            progress.finish();
+        }
+    }
+
+    /// Between two records, and within one, none may live.
+    fn verify_gap(&self, volume: &dyn Volume, from: u64, to: u64, report: &mut VerifyReport) {
+        let mut place = from;
+        while place < to {
+            // The volume may have moved on since. In one that has grown two places may share a bit for a while.
+            if volume.is_alive(place) && !is_anothers(volume, place) {
+                let what = "the buffer's bitmap says that an article lives here, but there is none, or it is damaged";
+                let token = self.token_at(volume, place, 0);
+                report.found(self.token_text(&token), what, Some(Damage::StrayBit { token }));
+            }
+            place += volume.block();
+        }
+    }
+
+    fn verify_record(&self, volume: &dyn Volume, header: &RecordHeader, report: &mut VerifyReport) {
+        let token = self.token_at(volume, header.place, header.class);
+        let known = match self.shared.history.lookup(&header.key) {
+            Found::At(at, _) => at.volume == token.volume && at.place == token.place,
+            // Cancelled.
+            Found::Remembered { .. } => return,
+            // If it does not live either it was never accepted: a crash came between its bytes and its row.
+            Found::None => false,
+        };
+        let alive = volume.is_alive(header.place);
+        if header.place < volume.tail() {
+            return;
+        }
+        if known && !alive {
+            let what = "the article is whole, but the buffer's bitmap says that it is gone";
+            report.found(self.token_text(&token), what, Some(Damage::UsageBit { token }));
+        } else if alive && !known {
+            let what = "the article is whole, but history does not lead to it: it may be taken again";
+            let damage = Damage::Unknown { key: header.key, token, arrived: header.arrived };
+            report.found(self.token_text(&token), what, Some(damage));
+        }
+    }
+
+    fn token_at(&self, volume: &dyn Volume, place: u64, class: u8) -> Token {
+        Token { method: volume.method(), class, volume: volume.id(), place }
+    }
+}
+
+/// Whether what lies at a place is the living record of another one.
+fn is_anothers(volume: &dyn Volume, place: u64) -> bool {
+    let mut raw = [0; HEADER_BYTES];
+    let read = volume.read_at(place, Patience::Wait, &mut raw).unwrap_or(0);
+    let header = RecordHeader::parse(raw.get(..read).unwrap_or_default());
+    header.is_some_and(|(h, _)| {
+        h.place != place && volume.offset(h.place) == volume.offset(place) && volume.is_alive(h.place)
+    })
+}

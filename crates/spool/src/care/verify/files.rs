@@ -1,0 +1,126 @@
+//! The files that have checksums of their own: secret, buffers' headers, checkpoint, journal, residents, dictionaries.
+
+use super::VerifyReport;
+use crate::care::repair::Damage;
+use crate::disk::Open;
+use crate::index::checkpoint::{Checkpoint, NAMES};
+use crate::journal::JournalReader;
+use crate::open::paths::Paths;
+use crate::open::recovery::read_secret;
+use crate::spool::Spool;
+use std::io;
+use std::sync::Arc;
+
+/// How often a file is looked at again that may just have been replaced.
+const TRIES: usize = 3;
+
+impl Spool {
+    pub(super) fn verify_files(&self, report: &mut VerifyReport) {
+        let paths = Paths::new(&self.shared.config.dir);
+        self.verify_secret(&paths, report);
+        self.verify_checkpoint(&paths, report);
+        self.verify_groups(report);
+        self.verify_journal(&paths, report);
+        for volume in self.shared.volumes.load().all().iter() {
+            volume.verify(&mut |what| {
+                report.found(format!("buffer {}", volume.name()), what, Some(Damage::Checkpointed));
+            });
+        }
+        self.verify_residents(report);
+        self.shared.packing.verify(&mut |place, what, mendable| {
+            report.found(place, what, mendable.then_some(Damage::Dictionary))
+        });
+    }
+
+    fn verify_secret(&self, paths: &Paths, report: &mut VerifyReport) {
+        let path = paths.dir.join("secret");
+        let read = || {
+            let file = self.shared.disk.open(&path, Open::ReadOnly)?;
+            let mut text = vec![0; file.len()?.min(4096) as usize];
+            file.read_exact_at(&mut text, 0)?;
+            Ok::<_, io::Error>(text)
+        };
+        if read().ok().as_deref().and_then(read_secret).is_none() {
+            let what = "is damaged or missing; the next start writes it again from a buffer";
+            report.found(path.display().to_string(), what, Some(Damage::Secret));
+        }
+    }
+
+    fn verify_checkpoint(&self, paths: &Paths, report: &mut VerifyReport) {
+        let is_there = |name: &str| self.shared.disk.open(&paths.index.join(name), Open::ReadOnly).is_ok();
+        // One may be on its way; before the first is taken there is none.
+        self.await_checkpoint();
+        if !NAMES.iter().any(|name| is_there(name)) {
+            return;
+        }
+        for name in NAMES {
+            let path = paths.index.join(name);
+            // It is replaced by rename: each try sees a whole file.
+            let whole = || Checkpoint::read_copy(&*self.shared.disk, &path).ok().flatten().is_some();
+            if !(0..TRIES).any(|_| whole()) {
+                let what = "is damaged or missing; a start takes the other copy, or makes the indexes anew";
+                report.found(path.display().to_string(), what, Some(Damage::Checkpointed));
+            }
+        }
+    }
+
+    fn verify_groups(&self, report: &mut VerifyReport) {
+        for path in self.shared.groups_file.damaged() {
+            let what = "is damaged or missing; the other copy has all groups, and so has the journal";
+            report.found(path.display().to_string(), what, Some(Damage::Checkpointed));
+        }
+    }
+
+    /// Every file of the journal must be whole, and the last one reach as far as it was written.
+    fn verify_journal(&self, paths: &Paths, report: &mut VerifyReport) {
+        for _ in 0..TRIES {
+            // A checkpoint may remove files while they are read.
+            match self.look_over_journal(paths) {
+                Ok(damaged) => {
+                    for (start, end) in damaged {
+                        let what = format!(
+                            "is damaged at position {end}: a start after a crash could not replay what follows, nor a rebuild use it"
+                        );
+                        let place = paths.journal.join(crate::journal::file_name(start));
+                        report.found(place.display().to_string(), what, Some(Damage::Journal { start }));
+                    }
+                    return;
+                }
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                Err(e) => {
+                    let place = paths.journal.display().to_string();
+                    return report.found(place, format!("cannot be read: {e}"), None);
+                }
+            }
+        }
+    }
+
+    /// The damaged files: where each begins, and where its damage is.
+    fn look_over_journal(&self, paths: &Paths) -> io::Result<Vec<(u64, u64)>> {
+        let disk = Arc::clone(&self.shared.disk);
+        let starts = JournalReader::open(&disk, &paths.journal, None)?.starts().to_vec();
+        let mut damaged = Vec::new();
+        for (i, start) in starts.iter().enumerate() {
+            let written = self.ticket().0;
+            let (end, bad) = JournalReader::look_over(&disk, &paths.journal, *start)?;
+            // In the last file a row may just be on its way; it must reach as far as was written before.
+            let last = i + 1 == starts.len();
+            if if last { end < written || bad && end == *start } else { bad } {
+                damaged.push((*start, end));
+            }
+        }
+        Ok(damaged)
+    }
+
+    fn verify_residents(&self, report: &mut VerifyReport) {
+        let mut writer = self.writer().lock();
+        let volumes = self.shared.volumes.load();
+        for (volume, residents) in volumes.all().iter().zip(&mut writer.folds.residents) {
+            residents.verify(&mut |page| {
+                let what =
+                    "is damaged; what it told is read from the buffer when it is needed, so nothing is lost";
+                report.found(format!("residents of {}, page at {page}", volume.name()), what, None);
+            });
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The volumes that keep: the list of what is kept against history, files against articles, names of crossposts.
+//!
+//! What may be a commit or an expiry on its way is looked at again with the writer held.
+
+use super::VerifyReport;
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::progress::Progress;
+use crate::base::token::Token;
+use crate::care::repair::Damage;
+use crate::index::history::{Found, Record};
+use crate::method::{Living, Stray, Volume, tree_header};
+use crate::spool::Spool;
+use crate::write::commit::Writer;
+use std::collections::HashMap;
+use std::io;
+
+impl Spool {
+    pub(super) fn verify_kept(&self, progress: &dyn Progress, report: &mut VerifyReport) {
+        let volumes = self.shared.volumes.load();
+        for (index, volume) in volumes.all().iter().enumerate().filter(|(_, v)| v.keeps()) {
+            let place = || format!("class {}", volume.name());
+            let listed = match self.listed(index, report) {
+                Ok(listed) => listed,
+                Err(e) => {
+                    report.found(place(), format!("the list of what is kept cannot be read: {e}"), None);
+                    continue;
+                }
+            };
+            self.verify_listed(index, &**volume, &listed, report);
+            progress.start(&format!("checking the files of class {}", volume.name()), 0);
+            if let Err(e) = self.verify_strays(&**volume, &listed, report) {
+                report.found(place(), format!("its files cannot be looked through: {e}"), None);
+            }
+            progress.finish();
+        }
+        let current = self.shared.current.load();
+        for class in current.classes.iter().filter(|c| c.method.keeps()) {
+            let dir = &class.tree.path;
+            for path in tree_header::damaged(&*self.shared.disk, dir) {
+                let what = "is damaged or missing; the next start writes it again from the other copy";
+                report.found(path.display().to_string(), what, Some(Damage::TreeFile { dir: dir.clone() }));
+            }
+        }
+    }
+
+    /// Places and keys of the articles in the list of a volume.
+    fn listed(&self, index: usize, report: &mut VerifyReport) -> io::Result<HashMap<u64, Key>> {
+        let mut writer = self.writer().lock();
+        let (listed, damaged) = read_list(&mut writer, index)?;
+        drop(writer);
+        if damaged > 0 {
+            let what = "pages of the list of what is kept are damaged: their articles would never expire";
+            let volumes = self.shared.volumes.load();
+            let name = volumes.all().get(index).map_or("", |v| v.name()).to_owned();
+            report.found(format!("class {name}: {damaged}"), what, Some(Damage::KeptPages { index }));
+        }
+        Ok(listed)
+    }
+
+    /// Every article must be in the list, or it never expires.
+    fn verify_listed(
+        &self,
+        index: usize,
+        volume: &dyn Volume,
+        listed: &HashMap<u64, Key>,
+        report: &mut VerifyReport,
+    ) {
+        let is_missing = |record: &Record, listed: &HashMap<u64, Key>| {
+            let here = |t: &Token| t.volume == volume.id() && !listed.contains_key(&t.place);
+            record.token.is_some_and(|t| here(&t))
+        };
+        let mut missing = Vec::new();
+        self.shared.history.for_each(0, &mut |_, record| {
+            missing.extend(record.filter(|r| is_missing(r, listed)));
+        });
+        if missing.is_empty() {
+            return;
+        }
+        let mut writer = self.writer().lock();
+        let Ok((listed, _)) = read_list(&mut writer, index) else { return };
+        for record in missing {
+            let key = Key(record.key_bits);
+            if let Found::At(token, _) = self.shared.history.lookup(&key)
+                && is_missing(&Record { token: Some(token), ..record }, &listed)
+            {
+                let what = "is not in the list of what is kept: it would never expire";
+                report.found(self.token_text(&token), what, Some(Damage::Unlisted { index, key, token }));
+            }
+        }
+    }
+
+    /// Files that no living article has.
+    fn verify_strays(
+        &self,
+        volume: &dyn Volume,
+        listed: &HashMap<u64, Key>,
+        report: &mut VerifyReport,
+    ) -> io::Result<()> {
+        let strays = self.strays(volume, listed)?;
+        if strays.is_empty() {
+            return Ok(());
+        }
+        let _writer = self.writer().lock();
+        // Some may be articles that were just being stored or let go of.
+        let now = self.strays(volume, listed)?;
+        for stray in strays.into_iter().filter(|stray| now.contains(stray)) {
+            let place = stray.path.display().to_string();
+            if stray.ours {
+                let what = "no number and no Message-ID leads to it: left by a crash; if it is whole a rebuild would take it";
+                let damage = Damage::Stray { volume: volume.id(), path: stray.path };
+                report.found(place, what, Some(damage));
+            } else {
+                report.found(place, "is no article of this class; nothing reads it: move it away", None);
+            }
+        }
+        Ok(())
+    }
+
+    fn strays(&self, volume: &dyn Volume, listed: &HashMap<u64, Key>) -> io::Result<Vec<Stray>> {
+        let mut strays = Vec::new();
+        self.with_living(volume, listed, |living| volume.strays(living, &mut |stray| strays.push(stray)))?;
+        Ok(strays)
+    }
+
+    /// Calls `ask` with who lives in a volume, as of now.
+    pub(crate) fn with_living<T>(
+        &self,
+        volume: &dyn Volume,
+        listed: &HashMap<u64, Key>,
+        ask: impl FnOnce(&Living<'_>) -> T,
+    ) -> T {
+        let here = |key: Key, place: Option<u64>| {
+            let found = self.shared.history.lookup(&key);
+            matches!(found, Found::At(t, _) if t.volume == volume.id() && place.is_none_or(|p| p == t.place))
+        };
+        let table = self.group_table();
+        ask(&Living {
+            number: &|group, number| {
+                let group = table.id(group.as_bytes()).and_then(|id| table.get(id));
+                group.is_some_and(|g| g.state().live.contains(number))
+            },
+            place: &|place| listed.get(&place).is_some_and(|key| here(*key, Some(place))),
+            key: &|key| here(key, None),
+        })
+    }
+
+    /// A crosspost must be found under the name of each of its numbers.
+    pub(super) fn verify_name(
+        &self,
+        place: &str,
+        token: Token,
+        at: (GroupId, u64),
+        report: &mut VerifyReport,
+    ) {
+        let volumes = self.shared.volumes.load();
+        let Some(volume) = volumes.get(token.volume).filter(|v| v.keeps()) else { return };
+        match volume.has_name(token.place, at.0, at.1) {
+            Ok(true) => {}
+            Ok(false) => {
+                // It may be on its way.
+                let _writer = self.writer().lock();
+                let lives = self.group(at.0).is_some_and(|g| g.state().live.contains(at.1));
+                if lives && matches!(volume.has_name(token.place, at.0, at.1), Ok(false)) {
+                    let what = "the file of this number is missing or another one: other programs do not find the article there";
+                    report.found(place, what, Some(Damage::Name { token, group: at.0, number: at.1 }));
+                }
+            }
+            Err(e) => report.found(place, format!("the file of this number cannot be read: {e}"), None),
+        }
+    }
+}
+
+fn read_list(writer: &mut Writer, index: usize) -> io::Result<(HashMap<u64, Key>, u64)> {
+    let mut listed = HashMap::new();
+    let Some(list) = writer.folds.kept.get_mut(index).and_then(Option::as_mut) else {
+        return Ok((listed, 0));
+    };
+    let damaged = list.verify(&mut |e| _ = listed.insert(e.place, e.key))?;
+    Ok((listed, damaged))
+}

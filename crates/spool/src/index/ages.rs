@@ -1,0 +1,73 @@
+//! When the articles of a list arrived, and how many bytes: enough to tell the oldest one and the rate of writing.
+//!
+//! Sums by spans of [`SPAN_SECS`], kept as entries come and go, so that asking reads nothing. Called by [`crate::index::kept`].
+
+use std::collections::BTreeMap;
+
+/// Seconds whose arrivals are summed up: what is told is right to so much.
+const SPAN_SECS: u32 = 600;
+
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    articles: u64,
+    bytes: u64,
+    /// Arrival of the first of all that were ever in it, Unix seconds.
+    first: u32,
+}
+
+/// The sums.
+#[derive(Debug, Default)]
+pub(crate) struct Ages {
+    spans: BTreeMap<u32, Span>,
+}
+
+impl Ages {
+    /// An article came.
+    pub fn add(&mut self, arrived: u32, bytes: u64) {
+        let new = Span { articles: 0, bytes: 0, first: arrived };
+        let span = self.spans.entry(arrived / SPAN_SECS).or_insert(new);
+        span.articles += 1;
+        span.bytes += bytes;
+        span.first = span.first.min(arrived);
+    }
+
+    /// One went.
+    pub fn take(&mut self, arrived: u32, bytes: u64) {
+        let at = arrived / SPAN_SECS;
+        let Some(span) = self.spans.get_mut(&at) else { return };
+        span.articles = span.articles.saturating_sub(1);
+        span.bytes = span.bytes.saturating_sub(bytes);
+        if span.articles == 0 {
+            self.spans.remove(&at);
+        }
+    }
+
+    /// Arrival of the oldest, Unix seconds.
+    pub fn oldest(&self) -> Option<u64> {
+        self.spans.values().next().map(|span| u64::from(span.first))
+    }
+
+    /// Bytes of those that arrived at `since` (Unix seconds) or later.
+    pub fn bytes_since(&self, since: u64) -> u64 {
+        let since = u32::try_from(since).unwrap_or(u32::MAX);
+        self.spans.range(since.div_ceil(SPAN_SECS)..).map(|(_, span)| span.bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_and_goes_is_summed_up() {
+        let mut ages = Ages::default();
+        assert_eq!((ages.oldest(), ages.bytes_since(0)), (None, 0));
+        (0..100).for_each(|n| ages.add(6000 + n * 60, 10));
+        assert_eq!((ages.oldest(), ages.bytes_since(0)), (Some(6000), 1000));
+        assert_eq!(ages.bytes_since(6000 + 50 * 60), 500);
+        (0..35).for_each(|n| ages.take(6000 + n * 60, 10));
+        assert_eq!((ages.oldest(), ages.bytes_since(0)), (Some(6000 + 30 * 60), 650));
+        (35..100).for_each(|n| ages.take(6000 + n * 60, 10));
+        assert_eq!((ages.oldest(), ages.bytes_since(0)), (None, 0));
+    }
+}

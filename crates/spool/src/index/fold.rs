@@ -1,0 +1,589 @@
+//! The folds: history, overview, active and residents, as the journal's rows make them.
+//!
+//! [`Folds`] is the writing side, owned by the one writer; [`Shared`] is what readers see. A batch being committed
+//! and a replay after a crash go through the same two functions: [`Folds::displace`] and [`Folds::publish`].
+//! Index files never fail half-way: a row that cannot be written stays in memory, and `failed` tells the writer to
+//! stop accepting.
+
+use crate::base::clock::unix_now;
+use crate::base::config::SpoolConfig;
+use crate::base::ids::{GroupId, GroupNames};
+use crate::base::key::{Key, KeyHasher};
+use crate::base::token::{MethodKind, Token};
+use crate::disk::Disk;
+use crate::index::groups::{Group, GroupTable, Groups, NewGroup};
+use crate::index::history::{Found, History};
+use crate::index::kept::{KeptEntry, KeptList};
+use crate::index::overview::{RowEntry, Segments};
+use crate::index::promise::GroupNumbers;
+use crate::index::residents::{Residents, residents_between};
+use crate::index::rules::Rules;
+use crate::journal::{ArticleRow, GroupRow, GroupsFile, Row, VolumeRow};
+use crate::method::packing::Packing;
+use crate::method::{Volume, VolumeTable, Volumes};
+use arc_swap::ArcSwap;
+use netnews::decimal::append_decimal;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What an overview row has besides fields and Xref value, at most: a number of 20 digits, two TABs, `Xref: `, CRLF.
+const ROW_FRAME_BYTES_MAX: usize = 32;
+
+/// What readers see.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// As it was opened: directory and sizes, which stay.
+    pub config: SpoolConfig,
+    /// As it is now, for what may change while serving; see [`crate::Spool::prepare`].
+    pub current: ArcSwap<SpoolConfig>,
+    pub disk: Arc<dyn Disk>,
+    pub hasher: KeyHasher,
+    pub groups: Groups,
+    pub groups_file: Arc<GroupsFile>,
+    pub volumes: Volumes,
+    pub history: History,
+    pub packing: Arc<Packing>,
+    /// Rises with every change that LIST ACTIVE would show.
+    pub generation: AtomicU64,
+    /// LIST ACTIVE's text and the generation it is of.
+    pub list: Mutex<(u64, Arc<Vec<u8>>)>,
+    /// Living articles.
+    pub articles: AtomicU64,
+    /// Pages of mapped files that could not be read and were made good since the spool was opened.
+    pub mended_pages: AtomicU64,
+}
+
+/// An accepted article on its way into the indexes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Published<'a> {
+    pub key: Key,
+    pub token: Token,
+    pub arrived: u32,
+    /// Unix seconds, 0 for none.
+    pub expires: u32,
+    pub stored_bytes: u64,
+    pub numbers: &'a [(GroupId, u64)],
+    /// Value of its Xref header.
+    pub xref: &'a [u8],
+    /// Overview fields from subject to line count.
+    pub fields: &'a [u8],
+}
+
+/// What stays the same while the articles of a part are published.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment<'a> {
+    pub groups: &'a GroupTable,
+    pub volumes: &'a VolumeTable,
+    /// Unix seconds.
+    pub now: u64,
+}
+
+/// The writing side of all folds.
+#[derive(Debug)]
+pub(crate) struct Folds {
+    pub shared: Arc<Shared>,
+    pub rules: Rules,
+    /// By volume index.
+    pub residents: Vec<Residents>,
+    /// By volume index, for volumes that keep.
+    pub kept: Vec<Option<KeptList>>,
+    /// For paths of files.
+    pub names: Arc<GroupNames>,
+    pub segments: Segments,
+    /// By group id.
+    pub numbers: Vec<GroupNumbers>,
+    /// Removed groups and the highest number they may have shown.
+    pub retired: BTreeMap<String, u64>,
+    pub identity: String,
+    pub next_sequence: u64,
+    /// Number of the next new volume; none is ever given twice.
+    pub next_volume: u16,
+    /// Boot of the machine during which the spool was last opened.
+    pub boot_id: [u8; 16],
+    /// The last row says that the spool was closed in order.
+    pub closed: bool,
+    /// An index file could not be written.
+    pub failed: Option<String>,
+    /// The disk was full for an index file; what it lacks is in memory until [`Folds::write_late`].
+    pub full: Option<String>,
+    /// Groups whose open block should be closed.
+    unclosed: BTreeSet<GroupId>,
+    scratch: Vec<(GroupId, u64)>,
+    xref: Vec<u8>,
+}
+
+impl Folds {
+    pub fn new(shared: Arc<Shared>, rules: Rules, residents: Vec<Residents>, segments: Segments) -> Self {
+        Self {
+            shared,
+            rules,
+            residents,
+            kept: Vec::new(),
+            names: Arc::default(),
+            segments,
+            numbers: Vec::new(),
+            retired: BTreeMap::new(),
+            identity: String::new(),
+            next_sequence: 0,
+            next_volume: 0,
+            boot_id: [0; 16],
+            closed: false,
+            failed: None,
+            full: None,
+            unclosed: BTreeSet::new(),
+            scratch: Vec::new(),
+            xref: Vec::new(),
+        }
+    }
+
+    /// A row that keeps the number of the last volume made from being given again, if that volume is no longer there.
+    pub fn last_volume(&self) -> Option<VolumeRow> {
+        let id = self.next_volume.checked_sub(1)?;
+        let there = self.shared.volumes.load().all().iter().any(|v| v.id() >= id);
+        (!there).then(|| VolumeRow { id, method: MethodKind::Trash as u8, name: String::new(), head: 0 })
+    }
+
+    fn note(&mut self, what: &str, result: io::Result<()>) {
+        note(&mut self.failed, what, result);
+    }
+
+    /// Moves a volume's write position; the articles displaced stop being named in the same moment (CNFS-11, CNFS-33).
+    pub fn displace(&mut self, volume: usize, head: u64) -> io::Result<()> {
+        self.displace_to(volume, head, false)
+    }
+
+    fn displace_to(&mut self, volume: usize, head: u64, replay: bool) -> io::Result<()> {
+        let shared = self.shared.clone();
+        let volumes = shared.volumes.load();
+        let (Some(v), Some(residents)) = (volumes.all().get(volume), self.residents.get_mut(volume)) else {
+            return Ok(());
+        };
+        let table = shared.groups.table();
+        let recover = |from: Option<u64>, to: Option<u64>| residents_between(&table, &**v, from, to);
+        let tail = v.tail_at(head.max(v.head()));
+        let (mut gone, now) = (0, unix_now());
+        loop {
+            let resident = match residents.pop_before(tail) {
+                Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                    residents.recover(recover)?;
+                    continue;
+                }
+                popped => popped?,
+            };
+            let Some(resident) = resident else { break };
+            // Not so if it was cancelled. In a replay the bit may be that of the article which was written over it before
+            // the crash; numbers are as of the row.
+            let named = replay && resident.numbers.iter().any(|(group, _)| table.get(*group).is_some());
+            let mut lived = !named && v.is_alive(resident.place);
+            for (group, number) in &resident.numbers {
+                if let Some(group) = table.get(*group) {
+                    let mut state = group.state();
+                    if state.live.remove(*number) {
+                        state.overview.died(*number);
+                        state.changed = now;
+                        lived = true;
+                    }
+                }
+            }
+            gone += u64::from(lived);
+            residents.recycle(resident);
+        }
+        v.advance(head);
+        shared.articles.fetch_sub(gone, Ordering::Relaxed);
+        if gone > 0 {
+            shared.generation.fetch_add(1, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Makes an accepted article known: history, residents, numbers, overview. True if it lives, which is to be told to
+    /// [`Folds::came`].
+    pub fn publish(&mut self, moment: &Moment<'_>, a: &Published<'_>) -> bool {
+        let Self { shared, residents, kept, segments, failed, full, unclosed, .. } = self;
+        if let Err(e) = shared.history.insert(a.key, Some(a.token), a.arrived) {
+            // Nothing names what history does not know: a restart brings it back from its row.
+            note(failed, "history", Err(e));
+            return false;
+        }
+        let index = moment.volumes.index(a.token.volume);
+        let (Some(volume), Some(residents)) =
+            (index.and_then(|i| moment.volumes.all().get(i)), index.and_then(|i| residents.get_mut(i)))
+        else {
+            // Replay of what lay in a volume that is no longer there: known, but gone.
+            return false;
+        };
+        volume.mark_alive(a.token.place);
+        let list = index.and_then(|i| kept.get_mut(i)).and_then(Option::as_mut);
+        let pushed = match list {
+            Some(list) => list.push(&KeptEntry {
+                place: a.token.place,
+                key: a.key,
+                class: a.token.class,
+                arrived: a.arrived,
+                expires: a.expires,
+                stored_bytes: a.stored_bytes,
+                numbers: a.numbers.to_vec(),
+            }),
+            None => residents.push(a.token.place, a.arrived, a.numbers),
+        };
+        match pushed {
+            Err(e) if is_full(&e) => put_off(full, "residents", &e),
+            pushed => note(failed, "residents", pushed),
+        }
+        let row_bytes_max = ROW_FRAME_BYTES_MAX + a.fields.len() + a.xref.len();
+        let block_text_bytes = shared.config.overview.block_text_bytes;
+        for (id, number) in a.numbers {
+            let Some(group) = moment.groups.get(*id) else { continue };
+            let mut state = group.state();
+            let state = &mut *state;
+            state.touch(*number);
+            if state.overview.is_full(*number, row_bytes_max, block_text_bytes) {
+                let closed = state.overview.close(*id, &state.live, segments);
+                match closed {
+                    Err(e) if is_full(&e) && state.overview.fits(*number) => {
+                        put_off(full, "overview", &e);
+                        unclosed.insert(*id);
+                    }
+                    closed => note(failed, "overview", closed),
+                }
+            }
+            let entry = RowEntry { number: *number, end: 0, token: a.token, arrived: a.arrived };
+            state.overview.push(entry, row_bytes_max, |text| {
+                append_decimal(*number, text);
+                text.push(b'\t');
+                text.extend_from_slice(a.fields);
+                text.extend_from_slice(b"\tXref: ");
+                text.extend_from_slice(a.xref);
+                text.extend_from_slice(b"\r\n");
+            });
+            state.live.insert(*number);
+            state.changed = moment.now;
+            state.high = state.high.max(*number);
+        }
+        true
+    }
+
+    /// Writes what index files lack since the disk was full.
+    pub fn write_late(&mut self) -> io::Result<()> {
+        let table = self.shared.groups.snapshot();
+        while let Some(id) = self.unclosed.first().copied() {
+            if let Some(group) = table.get(id) {
+                let state = &mut *group.state();
+                state.overview.close(id, &state.live, &mut self.segments)?;
+            }
+            self.unclosed.remove(&id);
+        }
+        self.residents.iter_mut().try_for_each(|residents| residents.write_late())?;
+        self.kept.iter_mut().flatten().try_for_each(|list| list.write_late())?;
+        self.full = None;
+        Ok(())
+    }
+
+    /// Counts articles that were published and live.
+    pub fn came(&self, articles: u64) {
+        self.shared.articles.fetch_add(articles, Ordering::Relaxed);
+        self.shared.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Remembers a Message-ID without an article.
+    pub fn remember(&mut self, key: Key, arrived: u32) {
+        let inserted = self.shared.history.insert(key, None, arrived).map(|_| ());
+        self.note("history", inserted);
+    }
+
+    /// Takes an article out of all indexes and marks its bytes (CNFS-12). Its row must be durable.
+    pub fn cancel(&mut self, key: Key, token: Token, numbers: &[(GroupId, u64)]) {
+        self.take_out(key, token, numbers, |v| v.cancel(token.place, key, numbers));
+    }
+
+    /// Takes numbers of a kept article out, with `gone` the article too. Its row must be durable.
+    pub fn expire(&mut self, key: Key, token: Token, gone: bool, numbers: &[(GroupId, u64)]) {
+        if gone {
+            self.take_out(key, token, numbers, |v| v.expire(token.place, key, numbers));
+            return;
+        }
+        self.end_numbers(numbers);
+        let volumes = self.shared.volumes.load();
+        let ended = volumes.get(token.volume).map_or(Ok(()), |v| v.end_names(token.place, numbers));
+        self.note("the names of an article", ended);
+    }
+
+    /// After a rebuild has published an article: numbers under which it is not found were due.
+    pub fn end_lost_names(&mut self, token: Token, numbers: &[(GroupId, u64)]) {
+        let volumes = self.shared.volumes.load();
+        let Some(volume) = volumes.get(token.volume).filter(|v| v.keeps()) else { return };
+        let is_lost =
+            |(id, n): &&(GroupId, u64)| matches!(volume.is_found_as(token.place, *id, *n), Ok(false));
+        let lost: Vec<_> = numbers.iter().filter(is_lost).copied().collect();
+        if !lost.is_empty() {
+            self.end_numbers(&lost);
+        }
+    }
+
+    /// Takes an article out that a crash damaged. Its Message-ID stays known, as that of one that was overwritten.
+    pub fn lost(&mut self, volume: u16, place: u64, numbers: &[(GroupId, u64)]) {
+        let shared = self.shared.clone();
+        let volumes = shared.volumes.load();
+        let Some(volume) = volumes.get(volume) else { return };
+        let lived = self.end_numbers(numbers) || volume.is_alive(place);
+        shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
+        let marked = volume.mark_dead(place);
+        self.note("buffer", marked);
+    }
+
+    /// Whether any of them lived.
+    fn end_numbers(&mut self, numbers: &[(GroupId, u64)]) -> bool {
+        let mut lived = false;
+        let (table, now) = (self.shared.groups.snapshot(), unix_now());
+        for (id, number) in numbers {
+            let Some(group) = table.get(*id) else { continue };
+            let mut state = group.state();
+            if state.live.remove(*number) {
+                state.overview.died(*number);
+                state.changed = now;
+                lived = true;
+            }
+        }
+        self.shared.generation.fetch_add(1, Ordering::Release);
+        lived
+    }
+
+    fn take_out(
+        &mut self,
+        key: Key,
+        token: Token,
+        numbers: &[(GroupId, u64)],
+        mark: impl FnOnce(&dyn Volume) -> io::Result<()>,
+    ) {
+        let shared = self.shared.clone();
+        let volumes = shared.volumes.load();
+        let was_named = self.end_numbers(numbers);
+        // What is kept lives for as long as a number or history leads to it. History may be ahead of what is replayed.
+        let keeps = volumes.get(token.volume).is_some_and(|v| v.keeps());
+        let is_here = || matches!(shared.history.lookup(&key), Found::At(t, _) if t == token);
+        let lived = was_named || if keeps { is_here() } else { volumes.is_alive(&token) };
+        shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
+        shared.history.replace(&key, None);
+        // What is not here was declared void; its place may be another's.
+        if let Some(volume) = volumes.get(token.volume).filter(|_| lived || !keeps) {
+            let marked = mark(volume);
+            self.note("buffer", marked);
+        }
+    }
+
+    /// A group as its row says; made if it is new.
+    pub fn group(&mut self, row: &GroupRow) {
+        let id = GroupId(row.id);
+        let at = row.id as usize;
+        if self.numbers.len() <= at {
+            self.numbers.resize(at + 1, GroupNumbers::default());
+        }
+        let old = self.shared.groups.table().get(id).cloned();
+        match old {
+            Some(group) => {
+                group.set_flag(&row.flag);
+                let mut state = group.state();
+                state.description.clone_from(&row.description);
+                state.high = state.high.max(row.high);
+            }
+            None => self.add_groups(std::slice::from_ref(row)),
+        }
+        if let Some(numbers) = self.numbers.get_mut(at) {
+            numbers.promise_read(row.promised);
+            numbers.assigned = numbers.assigned.max(row.high);
+        }
+        self.shared.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Makes many new groups at once.
+    pub fn add_groups(&mut self, rows: &[GroupRow]) {
+        let groups = rows.iter().map(|row| self.new_group(row)).collect();
+        self.shared.groups.replace(groups, &[]);
+        self.shared.generation.fetch_add(1, Ordering::Release);
+    }
+
+    fn new_group(&mut self, row: &GroupRow) -> Arc<Group> {
+        let at = row.id as usize;
+        if self.numbers.len() <= at {
+            self.numbers.resize(at + 1, GroupNumbers::default());
+        }
+        if let Some(numbers) = self.numbers.get_mut(at) {
+            *numbers = GroupNumbers::new(row, self.rules.group_bits(&row.name));
+        }
+        self.retired.remove(&row.name);
+        self.names.put(GroupId(row.id), &row.name);
+        let new = NewGroup {
+            name: row.name.clone(),
+            flag: row.flag.clone(),
+            description: row.description.clone(),
+            creator: row.creator.clone(),
+            created: row.created,
+            high: row.high,
+        };
+        Arc::new(Group::new(GroupId(row.id), &new))
+    }
+
+    /// Takes a group away; its articles stay readable by Message-ID.
+    pub fn group_removed(&mut self, name: &str, high: u64) {
+        let table = self.shared.groups.snapshot();
+        self.retired.insert(name.to_owned(), high);
+        let Some(id) = table.id(name.as_bytes()) else { return };
+        if let Some(group) = table.get(id) {
+            let mut state = group.state();
+            state.overview.clear();
+            state.live = crate::index::groups::LiveSet::default();
+        }
+        self.shared.groups.replace(Vec::new(), &[id]);
+        self.shared.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// A group's row as of now.
+    pub fn group_row(&self, group: &Group) -> GroupRow {
+        let state = group.state();
+        let numbers = self.numbers.get(group.id.0 as usize);
+        GroupRow {
+            id: group.id.0,
+            name: group.name.to_string(),
+            flag: state.flag.clone(),
+            description: state.description.clone(),
+            creator: group.creator.to_string(),
+            created: group.created,
+            // Numbers that are used up without ever having been shown count.
+            high: numbers.map_or(state.high, |n| n.assigned.max(state.high)),
+            promised: numbers.map_or(state.high, GroupNumbers::promised),
+        }
+    }
+
+    /// A number named an article, which may be gone: it names no other one.
+    pub fn number_was_used(&mut self, group: GroupId, number: u64) {
+        if let Some(n) = self.numbers.get_mut(group.0 as usize) {
+            n.assigned = n.assigned.max(number);
+        }
+        if let Some(group) = self.shared.groups.table().get(group) {
+            let mut state = group.state();
+            state.high = state.high.max(number);
+        }
+    }
+
+    /// After a power cut: the numbers of all groups continue after what was promised. That is the high mark from now on,
+    /// since readers may have seen any number up to it.
+    pub fn power_lost(&mut self) {
+        let table = self.shared.groups.snapshot();
+        for (id, numbers) in (0..).zip(&mut self.numbers) {
+            numbers.assigned = numbers.assigned.max(numbers.promised());
+            if let Some(group) = table.get(GroupId(id)) {
+                let mut state = group.state();
+                state.high = state.high.max(numbers.assigned);
+            }
+        }
+        self.shared.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Applies one row of the journal (replay).
+    pub fn apply(&mut self, row: &Row<'_>) -> io::Result<()> {
+        self.closed = matches!(row, Row::Closed);
+        match row {
+            Row::Article(a) => self.apply_article(a)?,
+            Row::Remember { key, arrived } => self.remember(*key, *arrived),
+            Row::Cancel { key, token, numbers } => self.cancel(*key, *token, numbers),
+            Row::Expire { key, token, gone, numbers } => self.expire(*key, *token, *gone, numbers),
+            Row::Group(g) => self.group(g),
+            Row::GroupRemoved { name, high } => self.group_removed(name, *high),
+            Row::Promise(list) => {
+                for (group, upto) in list {
+                    if let Some(numbers) = self.numbers.get_mut(group.0 as usize) {
+                        numbers.promise_read(*upto);
+                    }
+                }
+            }
+            Row::Skip { volume, head } => {
+                let index = self.shared.volumes.load().index(*volume);
+                if let Some(index) = index {
+                    self.displace_to(index, *head, true)?;
+                }
+            }
+            Row::Lost { volume, place, numbers } => self.lost(*volume, *place, numbers),
+            Row::PowerLost => self.power_lost(),
+            Row::Opened { boot_id } => self.boot_id = *boot_id,
+            Row::Identity(name) => self.identity.clone_from(name),
+            Row::Volume(_) | Row::Synced { .. } | Row::Closed | Row::Probe | Row::Void(_) => {}
+        }
+        Ok(())
+    }
+
+    /// An article row that does not count: its numbers and its place are used up all the same.
+    pub fn apply_void(&mut self, a: &ArticleRow<'_>) -> io::Result<()> {
+        let mut numbers = std::mem::take(&mut self.scratch);
+        if !a.numbers(&mut numbers) {
+            return Err(io::Error::other("an article row names no groups"));
+        }
+        let volumes = self.shared.volumes.load();
+        let index = volumes.index(a.token.volume);
+        let head = volumes.get(a.token.volume).map(|v| v.behind(a.token.place, a.stored_bytes));
+        drop(volumes);
+        if let (Some(index), Some(head)) = (index, head) {
+            self.displace_to(index, head, true)?;
+        }
+        for (group, number) in &numbers {
+            if let Some(n) = self.numbers.get_mut(group.0 as usize) {
+                n.assigned = n.assigned.max(*number);
+            }
+        }
+        self.next_sequence = self.next_sequence.max(a.sequence + 1);
+        self.scratch = numbers;
+        Ok(())
+    }
+
+    fn apply_article(&mut self, a: &ArticleRow<'_>) -> io::Result<()> {
+        self.apply_void(a)?;
+        let mut numbers = std::mem::take(&mut self.scratch);
+        let mut xref = std::mem::take(&mut self.xref);
+        a.numbers(&mut numbers);
+        let shared = self.shared.clone();
+        let (groups, volumes) = (shared.groups.table(), shared.volumes.load());
+        self.put_xref(&groups, &numbers, &mut xref);
+        let fields = a.fields;
+        let (key, token, arrived) = (a.key, a.token, a.arrived);
+        let (expires, stored_bytes) = (a.expires, a.stored_bytes);
+        let lives = self.publish(
+            &Moment { groups: &groups, volumes: &volumes, now: unix_now() },
+            &Published { key, token, arrived, expires, stored_bytes, numbers: &numbers, xref: &xref, fields },
+        );
+        self.came(u64::from(lives));
+        self.scratch = numbers;
+        self.xref = xref;
+        Ok(())
+    }
+
+    /// Makes an Xref value (RFC 5536 3.2.14).
+    pub fn put_xref(&self, table: &GroupTable, numbers: &[(GroupId, u64)], out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(self.identity.as_bytes());
+        for (id, number) in numbers {
+            if let Some(group) = table.get(*id) {
+                out.push(b' ');
+                out.extend_from_slice(group.name.as_bytes());
+                out.push(b':');
+                append_decimal(*number, out);
+            }
+        }
+    }
+}
+
+/// Whether an error says that there is no space.
+pub(crate) fn is_full(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+fn put_off(full: &mut Option<String>, what: &str, e: &io::Error) {
+    full.get_or_insert_with(|| format!("cannot write {what}: {e}"));
+}
+
+fn note(failed: &mut Option<String>, what: &str, result: io::Result<()>) {
+    if let Err(e) = result {
+        failed.get_or_insert_with(|| format!("cannot write {what}: {e}"));
+    }
+}

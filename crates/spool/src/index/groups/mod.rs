@@ -1,0 +1,251 @@
+//! Groups: names, flags, water marks, and per group which numbers live and where their overview rows are.
+//!
+//! [`Groups`] is the table (replaced as a whole when a group comes or goes); each [`Group`] guards its own
+//! [`GroupState`] with a short lock, so that a reader of one group never waits for a feed into another.
+
+mod live;
+
+use crate::base::ids::{Flag, GroupId};
+pub(crate) use live::LiveSet;
+
+use crate::base::clock::unix_now;
+use crate::base::xref::pairs_of_line;
+use crate::index::overview::GroupOverview;
+use arc_swap::ArcSwap;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use parking_lot::{Mutex, MutexGuard};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A group to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NewGroup {
+    /// Its name; must pass `netnews::newsgroups::valid_name`.
+    pub name: String,
+    /// Its flag.
+    pub flag: Flag,
+    /// One line for LIST NEWSGROUPS.
+    pub description: String,
+    /// Who made it, for LIST ACTIVE.TIMES.
+    pub creator: String,
+    /// Unix seconds.
+    pub created: u64,
+    /// Numbers up to this one are taken as used (importing another server's active file); 0 for none.
+    pub high: u64,
+}
+
+/// A change to an existing group; `None` leaves a thing as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupChange {
+    /// New flag.
+    pub flag: Option<Flag>,
+    /// New description.
+    pub description: Option<String>,
+}
+
+/// Water marks and the exact number of living articles, all of one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Marks {
+    /// Lowest living number; `high + 1` in an empty group.
+    pub low: u64,
+    /// Highest number ever shown.
+    pub high: u64,
+    /// Number of living articles.
+    pub count: u64,
+}
+
+/// The changing part of a group. What every new article changes comes first, so that it lies in few cache lines.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(crate) struct GroupState {
+    /// Highest number ever shown.
+    pub high: u64,
+    /// When its active entry last changed, Unix seconds; at first when it was made or opened.
+    pub changed: u64,
+    pub live: LiveSet,
+    pub overview: GroupOverview,
+    pub flag: Flag,
+    pub description: String,
+}
+
+impl GroupState {
+    /// Waits for all memory that filing an article under `number` will change at once, instead of for one piece after the
+    /// other: with thousands of groups none of it is in the processor's cache.
+    pub fn touch(&self, number: u64) {
+        std::hint::black_box(self.live.touch(number) ^ self.overview.touch());
+    }
+
+    pub fn marks(&self) -> Marks {
+        Marks { low: self.live.low().unwrap_or(self.high + 1), high: self.high, count: self.live.count() }
+    }
+}
+
+/// A group.
+#[derive(Debug)]
+pub struct Group {
+    /// Its number.
+    pub id: GroupId,
+    /// Its name.
+    pub name: Box<str>,
+    /// When it was made, Unix seconds.
+    pub created: u64,
+    /// Who made it.
+    pub creator: Box<str>,
+    /// Whether its flag is `y`: asked for every article.
+    open: AtomicBool,
+    state: Mutex<GroupState>,
+}
+
+impl Group {
+    pub(crate) fn new(id: GroupId, new: &NewGroup) -> Self {
+        let state = GroupState {
+            flag: new.flag.clone(),
+            description: new.description.clone(),
+            high: new.high,
+            changed: unix_now(),
+            ..GroupState::default()
+        };
+        Self {
+            id,
+            name: new.name.as_str().into(),
+            created: new.created,
+            creator: new.creator.as_str().into(),
+            open: AtomicBool::new(new.flag == Flag::Open),
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, GroupState> {
+        self.state.lock()
+    }
+
+    /// What may be done in it.
+    pub fn flag(&self) -> Flag {
+        if self.open.load(Ordering::Acquire) { Flag::Open } else { self.state().flag.clone() }
+    }
+
+    pub(crate) fn set_flag(&self, flag: &Flag) {
+        let mut state = self.state();
+        state.flag = flag.clone();
+        state.changed = unix_now();
+        drop(state);
+        self.open.store(*flag == Flag::Open, Ordering::Release);
+    }
+
+    /// One line about it.
+    pub fn description(&self) -> String {
+        self.state().description.clone()
+    }
+
+    /// When its marks or its flag last changed, Unix seconds, give or take one; when the spool was opened if nothing
+    /// has changed since.
+    pub fn changed(&self) -> u64 {
+        self.state().changed
+    }
+
+    /// Its marks at this moment.
+    pub fn marks(&self) -> Marks {
+        self.state().marks()
+    }
+
+    /// Its marks as they are for somebody to whom only the articles behind a number exist, which follows from the high
+    /// mark, and that number; all of one moment.
+    pub fn marks_behind(&self, number: impl FnOnce(u64) -> u64) -> (u64, Marks) {
+        let state = self.state();
+        let (all, number) = (state.marks(), number(state.high));
+        if all.low > number {
+            return (number, all);
+        }
+        let low = state.live.at_or_after(number + 1).unwrap_or(state.high + 1);
+        (number, Marks { low, high: state.high, count: state.live.count_behind(number) })
+    }
+}
+
+/// The table of all groups, as of one moment.
+#[derive(Debug, Default)]
+pub struct GroupTable {
+    /// By the names that the groups themselves have: who looks for a name goes on to the group.
+    by_name: HashTable<GroupId>,
+    hasher: DefaultHashBuilder,
+    /// Indexed by [`GroupId`]; `None` where a group was removed.
+    by_id: Vec<Option<Arc<Group>>>,
+    sorted: Arc<[Arc<Group>]>,
+}
+
+impl GroupTable {
+    /// A group by number.
+    pub fn get(&self, id: GroupId) -> Option<&Arc<Group>> {
+        self.by_id.get(id.0 as usize)?.as_ref()
+    }
+
+    /// A group's number.
+    pub fn id(&self, name: &[u8]) -> Option<GroupId> {
+        self.by_name.find(self.hash(name), |id| self.is_called(*id, name)).copied()
+    }
+
+    fn is_called(&self, id: GroupId, name: &[u8]) -> bool {
+        self.get(id).is_some_and(|group| group.name.as_bytes() == name)
+    }
+
+    fn hash(&self, name: &[u8]) -> u64 {
+        self.hasher.hash_one(name)
+    }
+
+    /// The same with groups put in and groups taken out.
+    fn changed(&self, add: Vec<Arc<Group>>, remove: &[GroupId]) -> Self {
+        let mut by_id = self.by_id.clone();
+        for id in remove {
+            if let Some(slot) = by_id.get_mut(id.0 as usize) {
+                *slot = None;
+            }
+        }
+        for group in add {
+            let at = group.id.0 as usize;
+            if by_id.len() <= at {
+                by_id.resize(at + 1, None);
+            }
+            by_id[at] = Some(group);
+        }
+        let mut sorted: Vec<_> = by_id.iter().flatten().cloned().collect();
+        sorted.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let name = |id: &GroupId| by_id.get(id.0 as usize).and_then(Option::as_ref).map(|group| &*group.name);
+        let hash = |id: &GroupId| self.hash(name(id).unwrap_or_default().as_bytes());
+        let mut by_name = HashTable::with_capacity(sorted.len());
+        for group in &sorted {
+            by_name.insert_unique(hash(&group.id), group.id, hash);
+        }
+        Self { by_name, hasher: self.hasher.clone(), by_id, sorted: sorted.into() }
+    }
+
+    /// Groups and numbers of the Xref line that a stored article begins with; groups not carried are left out.
+    pub(crate) fn numbers_in(&self, head: &[u8]) -> Vec<(GroupId, u64)> {
+        pairs_of_line(head).filter_map(|(name, number)| Some((self.id(name)?, number))).collect()
+    }
+
+    /// All groups, by name.
+    pub fn sorted(&self) -> &Arc<[Arc<Group>]> {
+        &self.sorted
+    }
+}
+
+/// The table, and how it is replaced.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    table: ArcSwap<GroupTable>,
+}
+
+impl Groups {
+    pub fn table(&self) -> arc_swap::Guard<Arc<GroupTable>> {
+        self.table.load()
+    }
+
+    pub fn snapshot(&self) -> Arc<GroupTable> {
+        self.table.load_full()
+    }
+
+    /// Puts groups in and takes groups out. Called by the one writer only.
+    pub fn replace(&self, add: Vec<Arc<Group>>, remove: &[GroupId]) {
+        self.table.store(Arc::new(self.table.load().changed(add, remove)));
+    }
+}

@@ -1,0 +1,505 @@
+//! The index of the history log: shards in mapped files, one file per level; layout in
+//! `docs/formats/history.md`.
+//!
+//! Nothing here is ever synced: after a boot it is built again (`rebuild`). Readers take no lock; all that
+//! changes goes through a [`Growth`], which the history keeps behind its writer lock. Invariants: a shard's
+//! bit in a file is set only when the shard there is complete; the file of a shard's level is shown before
+//! the level, and taken away only after no shard is of it.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+
+use super::record::invalid_data;
+use super::shard::{BUCKET_SLOTS, BUCKET_WORDS, Shard, TAG_BITS};
+use crate::base::key::Key;
+use crate::disk::{Disk, Mapping, Open, touch};
+
+const PREFIX: &str = "index-";
+const MAGIC: u64 = u64::from_le_bytes(*b"NRHISIX2");
+const HEADER_WORDS: usize = 512;
+const MAGIC_WORD: usize = 0;
+const BOOT_ID_WORDS: [usize; 2] = [1, 2];
+const SHAPE_WORD: usize = 3;
+const BITS_WORD: usize = 8;
+/// log2 of the most shards that the header has bits for.
+pub(super) const SHARD_BITS_MAX: u32 = 14;
+
+/// A shard grows when counting finds at least this share of its slots used.
+const GROW_PERCENT: usize = 75;
+/// A shard is counted before more than this share of its slots can be used. Between two counts of a shard,
+/// then, lie inserts into at least a twentieth of its slots.
+const COUNT_PERCENT: usize = 80;
+/// A rebuild chooses the level so that at most this share of the slots is used.
+const REBUILD_PERCENT: u64 = 60;
+
+/// Levels there can be.
+const LEVELS: usize = TAG_BITS as usize + 1;
+
+/// The index as readers see it.
+#[derive(Debug)]
+pub(super) struct Index {
+    shard_bits: u32,
+    /// By shard: the level of the file it is in.
+    levels: Box<[AtomicU8]>,
+    files: ArcSwap<Files>,
+}
+
+/// The mapped files by level.
+#[derive(Debug, Default)]
+struct Files([Option<Arc<dyn Mapping>>; LEVELS]);
+
+/// The index during some look-ups.
+#[derive(Debug)]
+pub(super) struct Reader<'i> {
+    index: &'i Index,
+    files: Guard<Arc<Files>>,
+}
+
+/// What the writer needs for making shards larger.
+#[derive(Debug)]
+pub(super) struct Growth {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    shard_bits: u32,
+    files: Vec<LevelFile>,
+    /// For each shard: how many inserts it surely has room for.
+    room: Box<[usize]>,
+    /// For each shard: inserts for which room was made and that have not come yet.
+    pending: Box<[usize]>,
+}
+
+/// One index file.
+#[derive(Debug)]
+struct LevelFile {
+    level: u32,
+    map: Arc<dyn Mapping>,
+    /// How many shards readers look for here: a file without any is of no use.
+    used_by: usize,
+}
+
+impl Index {
+    /// The shard of a key, its tag there.
+    pub fn place(&self, key: &Key) -> (usize, u32) {
+        let tag = (key.0 << self.shard_bits >> (u128::BITS - TAG_BITS)) as u32;
+        (self.shard_number(key), tag)
+    }
+
+    fn shard_number(&self, key: &Key) -> usize {
+        // No shift by all 128 bits where there is one shard only.
+        (key.0 >> 1 >> (u128::BITS - 1 - self.shard_bits)) as usize
+    }
+
+    /// For some look-ups. It holds on to files, so it is not to be kept.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader { index: self, files: self.files.load() }
+    }
+
+    fn level(&self, shard: usize) -> Option<u32> {
+        self.levels.get(shard).map(|level| u32::from(level.load(Ordering::Acquire)))
+    }
+
+    fn set_level(&self, shard: usize, to: u32) {
+        if let Some(level) = self.levels.get(shard) {
+            level.store(to as u8, Ordering::Release);
+        }
+    }
+}
+
+impl Files {
+    fn of(files: &[LevelFile]) -> Self {
+        let mut all = Self::default();
+        for file in files {
+            if let Some(slot) = all.0.get_mut(file.level as usize) {
+                *slot = Some(file.map.clone());
+            }
+        }
+        all
+    }
+
+    fn get(&self, level: u32) -> Option<&Arc<dyn Mapping>> {
+        self.0.get(level as usize)?.as_ref()
+    }
+}
+
+impl Reader<'_> {
+    /// A shard where it is now.
+    fn shard(&mut self, number: usize) -> Option<Shard<'_>> {
+        let mut level = self.index.level(number)?;
+        // Has it moved since the files were loaded, they are loaded again.
+        for _ in 0..LEVELS {
+            if self.files.get(level).is_some() {
+                break;
+            }
+            self.files = self.index.files.load();
+            level = self.index.level(number)?;
+        }
+        self.files.get(level).map(|map| shard_in(&**map, number, level))
+    }
+
+    /// As [`Shard::touch`].
+    pub fn touch(&mut self, key: &Key) -> u64 {
+        let (shard, tag) = self.index.place(key);
+        self.shard(shard).map_or(0, |shard| shard.touch(tag))
+    }
+
+    /// As [`Shard::find`].
+    pub fn find<T>(
+        &mut self,
+        key: &Key,
+        living: &Range<u64>,
+        matches: impl FnMut(u64) -> Option<T>,
+    ) -> Option<T> {
+        let (shard, tag) = self.index.place(key);
+        self.shard(shard)?.find(tag, living, matches)
+    }
+
+    /// As [`Shard::check`], for all shards: tells shard and position.
+    pub fn check(
+        &mut self,
+        living: &Range<u64>,
+        place: &mut dyn FnMut(u64) -> Option<(usize, u32)>,
+        found: &mut dyn FnMut(usize, usize),
+    ) {
+        for number in 0..self.index.levels.len() {
+            let mut fits = |record, tag| place(record).is_none_or(|place| place == (number, tag));
+            if let Some(shard) = self.shard(number) {
+                shard.check(living, &mut fits, &mut |at| found(number, at));
+            }
+        }
+    }
+
+    /// As [`Shard::mend`].
+    pub fn mend(
+        &mut self,
+        (shard, at): (usize, usize),
+        living: &Range<u64>,
+        place: &mut dyn FnMut(u64) -> Option<(usize, u32)>,
+    ) {
+        let mut fits = |record, tag| place(record).is_none_or(|place| place == (shard, tag));
+        if let Some(shard) = self.shard(shard) {
+            shard.mend(at, living, &mut fits);
+        }
+    }
+
+    /// As [`Shard::insert`], for who has made room.
+    pub fn insert(&mut self, key: &Key, number: u64, living: &Range<u64>) -> bool {
+        let (shard, tag) = self.index.place(key);
+        self.shard(shard).is_some_and(|shard| shard.insert(tag, number, living))
+    }
+}
+
+/// Removes the index files of a history: the next opening builds them again from the log.
+pub(super) fn remove_files(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    let names = disk.list(dir)?;
+    names.iter().filter(|n| n.starts_with(PREFIX)).try_for_each(|name| disk.remove(&dir.join(name)))
+}
+
+impl Growth {
+    /// Takes over the index files of this boot. `None` if some shard is in none of them.
+    pub fn load(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32) -> io::Result<Option<(Index, Self)>> {
+        let mut growth = Self::new(disk, dir, shard_bits);
+        for level in growth.levels_present()? {
+            match growth.open_file(level)? {
+                Some(file) => growth.files.push(file),
+                None => disk.remove(&growth.path(level))?,
+            }
+        }
+        let mut levels = Vec::with_capacity(1 << shard_bits);
+        for number in 0..1 << shard_bits {
+            let newest = growth.files.iter_mut().rev().find(|file| file.has(number));
+            let Some(file) = newest else { return Ok(None) };
+            file.used_by += 1;
+            levels.push(AtomicU8::new(file.level as u8));
+        }
+        let index = growth.index(levels.into());
+        growth.remove_unused_files(&index)?;
+        Ok(Some((index, growth)))
+    }
+
+    /// Removes all index files and makes an empty index with room for `living` records. It is not to be
+    /// trusted by a later [`Growth::load`] before [`Growth::complete`].
+    pub fn make(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32, living: u64) -> io::Result<(Index, Self)> {
+        let mut growth = Self::new(disk, dir, shard_bits);
+        for level in growth.levels_present()? {
+            disk.remove(&growth.path(level))?;
+        }
+        let slots_at_level_0 = (BUCKET_SLOTS as u64) << shard_bits;
+        let wanted = living.saturating_mul(100) / REBUILD_PERCENT;
+        let level = (0..TAG_BITS).find(|level| slots_at_level_0 << level >= wanted).unwrap_or(TAG_BITS);
+        let mut file = growth.make_file(level.max(LEVEL_MIN))?;
+        file.used_by = 1 << shard_bits;
+        let levels = (0..1 << shard_bits).map(|_| AtomicU8::new(file.level as u8)).collect();
+        growth.files.push(file);
+        Ok((growth.index(levels), growth))
+    }
+
+    /// Says that an index from [`Growth::make`] holds all it has to.
+    pub fn complete(&mut self) {
+        let boot_id = self.disk.boot_id();
+        for file in &self.files {
+            (0..1 << self.shard_bits).for_each(|number| file.set(number));
+            file.set_boot_id(boot_id);
+        }
+    }
+
+    fn new(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32) -> Self {
+        let (room, pending) = (vec![0; 1 << shard_bits].into(), vec![0; 1 << shard_bits].into());
+        Self { disk: disk.clone(), dir: dir.to_path_buf(), shard_bits, files: Vec::new(), room, pending }
+    }
+
+    fn index(&self, levels: Box<[AtomicU8]>) -> Index {
+        Index { shard_bits: self.shard_bits, levels, files: ArcSwap::from_pointee(Files::of(&self.files)) }
+    }
+
+    fn file(&self, level: u32) -> Option<&LevelFile> {
+        self.files.iter().find(|file| file.level == level)
+    }
+
+    fn shard(&self, index: &Index, number: usize) -> Option<Shard<'_>> {
+        let level = index.level(number)?;
+        self.file(level).map(|file| shard_in(&*file.map, number, level))
+    }
+
+    fn path(&self, level: u32) -> PathBuf {
+        self.dir.join(format!("{PREFIX}{level:02}"))
+    }
+
+    fn levels_present(&self) -> io::Result<Vec<u32>> {
+        let names = self.disk.list(&self.dir)?;
+        let mut levels: Vec<u32> =
+            names.iter().filter_map(|name| name.strip_prefix(PREFIX)?.parse().ok()).collect();
+        levels.retain(|&level| level <= TAG_BITS);
+        levels.sort_unstable();
+        Ok(levels)
+    }
+
+    fn file_words(&self, level: u32) -> usize {
+        HEADER_WORDS + (BUCKET_WORDS << (self.shard_bits + level))
+    }
+
+    /// An index file of this boot and shape.
+    fn open_file(&self, level: u32) -> io::Result<Option<LevelFile>> {
+        let file = self.disk.open(&self.path(level), Open::Existing)?;
+        let words = self.file_words(level);
+        if file.len()? != words as u64 * 8 {
+            return Ok(None);
+        }
+        let file = LevelFile { level, map: file.map_words(0, words)?, used_by: 0 };
+        let ours = file.header(MAGIC_WORD) == MAGIC
+            && file.header(SHAPE_WORD) == shape(level, self.shard_bits)
+            && file.boot_id() == self.disk.boot_id()
+            && file.is_rest_zero(self.shard_bits);
+        Ok(ours.then_some(file))
+    }
+
+    /// A new index file without shards and without boot id.
+    fn make_file(&self, level: u32) -> io::Result<LevelFile> {
+        let path = self.path(level);
+        match self.disk.remove(&path) {
+            // Left by an attempt for which there was no space.
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+        let file = self.disk.open(&path, Open::CreateNew)?;
+        let words = self.file_words(level);
+        file.allocate(words as u64 * 8)?;
+        let file = LevelFile { level, map: file.map_words(0, words)?, used_by: 0 };
+        file.set_header(SHAPE_WORD, shape(level, self.shard_bits));
+        file.set_header(MAGIC_WORD, MAGIC);
+        Ok(file)
+    }
+
+    /// Makes sure that one more record with this key has a slot; moves its shard to the next level if need
+    /// be.
+    pub fn make_room(&mut self, index: &Index, key: &Key, living: &Range<u64>) -> io::Result<()> {
+        let number = index.shard_number(key);
+        let missing = || invalid_data("no such history shard");
+        let pending = self.pending.get(number).copied().unwrap_or(0);
+        let room = self.room.get_mut(number).ok_or_else(missing)?;
+        if *room > 0 {
+            *room -= 1;
+            self.expect(number);
+            return Ok(());
+        }
+        let mut moved = false;
+        loop {
+            let shard = self.shard(index, number).ok_or_else(missing)?;
+            let (level, slots, used) =
+                (shard.level(), shard.slots(), shard.count_used(living.start) + pending);
+            if used * 100 < slots * GROW_PERCENT {
+                if let Some(room) = self.room.get_mut(number) {
+                    *room = (slots * COUNT_PERCENT / 100).saturating_sub(used + 1);
+                }
+                break;
+            }
+            self.move_up(index, number, level + 1, living)?;
+            moved = true;
+        }
+        self.expect(number);
+        if moved { self.remove_unused_files(index) } else { Ok(()) }
+    }
+
+    fn expect(&mut self, shard: usize) {
+        if let Some(pending) = self.pending.get_mut(shard) {
+            *pending += 1;
+        }
+    }
+
+    /// Inserts for which room was made will not come.
+    pub fn release(&mut self) {
+        self.pending.fill(0);
+    }
+
+    /// As [`Shard::insert`]; there is always room after [`Growth::make_room`].
+    pub fn insert(&mut self, index: &Index, key: &Key, number: u64, living: &Range<u64>) -> bool {
+        let (shard, tag) = index.place(key);
+        if let Some(pending) = self.pending.get_mut(shard) {
+            *pending = pending.saturating_sub(1);
+        }
+        self.shard(index, shard).is_some_and(|shard| shard.insert(tag, number, living))
+    }
+
+    /// Moves a shard to this level, the next after its own.
+    fn move_up(&mut self, index: &Index, number: usize, level: u32, living: &Range<u64>) -> io::Result<()> {
+        if level > TAG_BITS {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "the history index cannot grow further"));
+        }
+        if self.file(level).is_none() {
+            let file = self.make_file(level)?;
+            file.set_boot_id(self.disk.boot_id());
+            self.files.push(file);
+            index.files.store(Arc::new(Files::of(&self.files)));
+        }
+        let (Some(shard), Some(file)) = (self.shard(index, number), self.file(level)) else {
+            return Err(invalid_data("no such history index file"));
+        };
+        let larger = shard_in(&*file.map, number, level);
+        larger.clear();
+        if !shard.copy_into(&larger, living) {
+            return Err(invalid_data("a history shard does not fit into twice its size"));
+        }
+        file.set(number);
+        index.set_level(number, level);
+        for file in &mut self.files {
+            file.used_by += usize::from(file.level == level);
+            file.used_by -= usize::from(file.level + 1 == level);
+        }
+        Ok(())
+    }
+
+    fn remove_unused_files(&mut self, index: &Index) -> io::Result<()> {
+        let unused = |file: &LevelFile| file.used_by == 0;
+        let paths: Vec<PathBuf> =
+            self.files.iter().filter(|file| unused(file)).map(|file| self.path(file.level)).collect();
+        if paths.is_empty() {
+            return Ok(());
+        }
+        self.files.retain(|file| !unused(file));
+        index.files.store(Arc::new(Files::of(&self.files)));
+        paths.iter().try_for_each(|path| self.disk.remove(path))
+    }
+
+    /// Whether a page of it could not be read.
+    pub fn has_lost_pages(&self) -> bool {
+        self.files.iter().any(|file| !file.map.lost().is_empty())
+    }
+
+    /// Writes the pages that could not be read, whose slots are empty now. Returns how many there were, and the shards of which
+    /// slots are missing.
+    pub fn restore_lost_pages(&mut self, index: &Index) -> io::Result<(u64, BTreeSet<usize>)> {
+        let (mut pages, mut shards) = (0, BTreeSet::new());
+        let boot_id = self.disk.boot_id();
+        for file in &self.files {
+            let (level, lost) = (file.level, file.map.lost());
+            pages += lost.len() as u64;
+            if lost.iter().any(|words| words.start < HEADER_WORDS) {
+                file.set_header(SHAPE_WORD, shape(level, self.shard_bits));
+                file.set_boot_id(boot_id);
+                (0..1 << self.shard_bits)
+                    .filter(|n| index.level(*n) == Some(level))
+                    .for_each(|n| file.set(n));
+                file.set_header(MAGIC_WORD, MAGIC);
+            }
+            for words in lost.into_iter().filter(|words| words.end > HEADER_WORDS) {
+                let shard = |word: usize| word.saturating_sub(HEADER_WORDS) / (BUCKET_WORDS << level);
+                shards.extend(shard(words.start)..=shard(words.end - 1));
+            }
+            file.map.restore()?;
+        }
+        for shard in &shards {
+            if let Some(room) = self.room.get_mut(*shard) {
+                *room = 0;
+            }
+        }
+        Ok((pages, shards))
+    }
+
+    /// Reads the whole index.
+    pub fn touch_maps(&self) {
+        self.files.iter().for_each(|file| touch(&*file.map));
+    }
+
+    /// Bytes of all index files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.map.words().len() as u64 * 8).sum()
+    }
+}
+
+/// A new index begins at this level: 1 MiB with 1,024 shards, room for some 86,000 records.
+const LEVEL_MIN: u32 = 4;
+
+fn shape(level: u32, shard_bits: u32) -> u64 {
+    u64::from(level) | u64::from(shard_bits) << 32
+}
+
+impl LevelFile {
+    fn header(&self, word: usize) -> u64 {
+        self.map.words().get(word).map_or(0, |w| u64::from_le(w.load(Ordering::Acquire)))
+    }
+
+    fn set_header(&self, word: usize, value: u64) {
+        if let Some(w) = self.map.words().get(word) {
+            w.store(value.to_le(), Ordering::Release);
+        }
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        let [low, high] = BOOT_ID_WORDS.map(|word| self.header(word));
+        (u128::from(low) | u128::from(high) << 64).to_le_bytes()
+    }
+
+    fn set_boot_id(&self, boot_id: [u8; 16]) {
+        let id = u128::from_le_bytes(boot_id);
+        for (word, half) in BOOT_ID_WORDS.into_iter().zip([id as u64, (id >> 64) as u64]) {
+            self.set_header(word, half);
+        }
+    }
+
+    fn has(&self, shard: usize) -> bool {
+        self.header(BITS_WORD + shard / 64) >> (shard % 64) & 1 == 1
+    }
+
+    fn set(&self, shard: usize) {
+        let word = BITS_WORD + shard / 64;
+        self.set_header(word, self.header(word) | 1 << (shard % 64));
+    }
+
+    /// Whether what of the header means nothing is zero, as it was made: else something has been at it.
+    fn is_rest_zero(&self, shard_bits: u32) -> bool {
+        let shards = 1usize << shard_bits;
+        let bits_end = BITS_WORD + shards.div_ceil(64);
+        let beyond = if shards < 64 { self.header(BITS_WORD) >> shards } else { 0 };
+        beyond == 0 && (SHAPE_WORD + 1..BITS_WORD).chain(bits_end..HEADER_WORDS).all(|w| self.header(w) == 0)
+    }
+}
+
+fn shard_in(map: &dyn Mapping, number: usize, level: u32) -> Shard<'_> {
+    Shard::new(map.words(), HEADER_WORDS + number * (BUCKET_WORDS << level), level)
+}

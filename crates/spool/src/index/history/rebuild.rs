@@ -1,0 +1,84 @@
+//! Building the index from the log, and testing whether an index goes with a log.
+//!
+//! Each thread reads the whole log and inserts the records of its own shards only: so each shard has one
+//! writer, its records come in order, and nothing is shared.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::index::{Index, Reader};
+use super::log::{Log, Segments};
+use super::record::raw_key_bits;
+use crate::base::key::Key;
+use crate::base::progress::Progress;
+
+const THREADS: usize = 2;
+/// Progress is told after so many records.
+const RECORDS_PER_STEP: u64 = 1 << 16;
+/// Records whose buckets are fetched together.
+const RECORDS_PER_BATCH: usize = 64;
+/// Records that an index of the same boot must find before it is believed.
+const SAMPLES: u64 = 1024;
+
+/// Inserts all records of the log into an empty index. False if one found no slot.
+pub(super) fn fill(index: &Index, log: &Log, living: &Range<u64>, progress: &dyn Progress) -> bool {
+    let segments = log.snapshot();
+    progress.start("building the history index", living.end - living.start);
+    let done = AtomicU64::new(0);
+    let fill_part = |part| {
+        fill_shards(index, &segments, living, part, &|records| {
+            let all = done.fetch_add(records, Ordering::Relaxed) + records;
+            progress.step(all / THREADS as u64);
+        })
+    };
+    let filled = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..THREADS).map(|part| scope.spawn(move || fill_part(part))).collect();
+        let first = fill_part(0);
+        others.into_iter().fold(first, |all, other| all & other.join().unwrap_or(false))
+    });
+    progress.finish();
+    filled
+}
+
+/// Inserts the records whose shard number leaves `part` when divided by the number of threads.
+fn fill_shards(index: &Index, log: &Segments, living: &Range<u64>, part: usize, step: &dyn Fn(u64)) -> bool {
+    let mut batch = Vec::with_capacity(RECORDS_PER_BATCH);
+    let mut reader = index.reader();
+    let mut from = living.start;
+    while from < living.end {
+        let to = living.end.min(from + RECORDS_PER_STEP);
+        for number in from..to {
+            // A record that fails its check gets a slot all the same: a cancel was being written into it, and
+            // the journal's replay must find it. Look-ups do not believe it.
+            let Some(key) = log.read(number).map(|words| Key(raw_key_bits(&words))) else { continue };
+            if index.place(&key).0 % THREADS == part {
+                batch.push((key, number));
+            }
+            if batch.len() == RECORDS_PER_BATCH && !insert_batch(&mut reader, &mut batch, living) {
+                return false;
+            }
+        }
+        step(to - from);
+        from = to;
+    }
+    insert_batch(&mut reader, &mut batch, living)
+}
+
+/// Inserts the records in their order. Their buckets are fetched first, so that the processor waits for
+/// memory once for many and not for each.
+fn insert_batch(index: &mut Reader<'_>, batch: &mut Vec<(Key, u64)>, living: &Range<u64>) -> bool {
+    std::hint::black_box(batch.iter().fold(0, |all, (key, _)| all ^ index.touch(key)));
+    batch.drain(..).all(|(key, number)| index.insert(&key, number, living))
+}
+
+/// True if the index finds records all over the log, the newest among them.
+pub(super) fn goes_with(index: &Index, log: &Log, living: &Range<u64>) -> bool {
+    let count = living.end - living.start;
+    let samples = SAMPLES.min(count);
+    (1..=samples).all(|n| {
+        let number = living.start + (u128::from(count) * u128::from(n) / u128::from(samples)) as u64 - 1;
+        let Some(words) = log.read(number) else { return false };
+        let key = Key(raw_key_bits(&words));
+        index.reader().find(&key, living, |candidate| (candidate == number).then_some(())).is_some()
+    })
+}

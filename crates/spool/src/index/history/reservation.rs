@@ -1,0 +1,212 @@
+//! Message-IDs on offer: somebody was told to send the article and it has not arrived yet.
+//!
+//! Held by sessions from CHECK, IHAVE or POST until the commit; others are told to try later. Only in memory.
+//! Invariants: a key has at most one holder whose time has not run out; a reservation that outlived its time
+//! and was taken over by another does not release the other's.
+
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::base::key::Key;
+
+const SHARD_BITS: u32 = 6;
+const SHARDS: usize = 1 << SHARD_BITS;
+
+/// Keys are hashes already; their lower half serves as it is (the upper bits choose the shard).
+#[derive(Debug, Default, Clone)]
+struct KeyBits(u64);
+
+impl Hasher for KeyBits {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
+            self.0 ^= u64::from_le_bytes(word);
+        }
+    }
+    fn write_u128(&mut self, key: u128) {
+        self.0 = key as u64;
+    }
+}
+
+/// Who holds a key, and until when.
+#[derive(Debug)]
+struct Holder {
+    owner: u64,
+    deadline: Instant,
+}
+
+type Held = std::collections::HashMap<Key, Holder, BuildHasherDefault<KeyBits>>;
+
+/// The table of ids on offer.
+#[derive(Debug)]
+pub struct Reservations {
+    shards: Box<[Mutex<Held>]>,
+    count: AtomicUsize,
+    next_owner: AtomicU64,
+    reservations_max: usize,
+}
+
+/// The right to bring the article of one Message-ID. Ends when dropped, or when its time has run out and
+/// somebody else asks.
+#[derive(Debug)]
+#[must_use = "dropping a reservation releases it"]
+pub struct Reservation {
+    table: Arc<Reservations>,
+    key: Key,
+    owner: u64,
+}
+
+impl Reservations {
+    /// An empty table that holds at most `reservations_max`.
+    pub fn new(reservations_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            count: AtomicUsize::new(0),
+            next_owner: AtomicU64::new(0),
+            reservations_max,
+        })
+    }
+
+    /// Reserves a key for `ttl`. `None` if somebody holds it, or if the table is full.
+    pub fn reserve(self: &Arc<Self>, key: Key, ttl: Duration) -> Option<Reservation> {
+        self.reserve_at(key, ttl, Instant::now())
+    }
+
+    fn reserve_at(self: &Arc<Self>, key: Key, ttl: Duration, now: Instant) -> Option<Reservation> {
+        let owner = self.next_owner.fetch_add(1, Ordering::Relaxed);
+        let holder = Holder { owner, deadline: now + ttl };
+        let mut held = self.shard(&key)?.lock();
+        match held.entry(key) {
+            Entry::Occupied(old) if old.get().deadline > now => return None,
+            Entry::Occupied(mut old) => {
+                old.insert(holder);
+            }
+            Entry::Vacant(place) => {
+                if !self.count_one_more() {
+                    return None;
+                }
+                place.insert(holder);
+            }
+        }
+        drop(held);
+        Some(Reservation { table: self.clone(), key, owner })
+    }
+
+    /// True if somebody holds the key and has time left.
+    pub fn is_reserved(&self, key: &Key) -> bool {
+        let now = Instant::now();
+        self.shard(key).is_some_and(|held| held.lock().get(key).is_some_and(|h| h.deadline > now))
+    }
+
+    /// How many are held, those among them whose time has run out but whose holders still live.
+    pub fn len(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// True if none is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn shard(&self, key: &Key) -> Option<&Mutex<Held>> {
+        self.shards.get((key.0 >> (u128::BITS - SHARD_BITS)) as usize)
+    }
+
+    fn count_one_more(&self) -> bool {
+        let below = |count: usize| (count < self.reservations_max).then_some(count + 1);
+        self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, below).is_ok()
+    }
+
+    fn release(&self, key: Key, owner: u64) {
+        let Some(held) = self.shard(&key) else { return };
+        if let Entry::Occupied(holder) = held.lock().entry(key)
+            && holder.get().owner == owner
+        {
+            holder.remove();
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Reservation {
+    /// What is reserved.
+    pub fn key(&self) -> Key {
+        self.key
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.table.release(self.key, self.owner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(60);
+
+    fn send_and_static<T: Send + 'static>(t: T) -> T {
+        t
+    }
+
+    #[test]
+    fn a_key_has_one_holder_until_it_is_dropped() {
+        let table = Reservations::new(10);
+        let first = send_and_static(table.reserve(Key(1), TTL).unwrap());
+        assert!(table.reserve(Key(1), TTL).is_none());
+        assert!(table.is_reserved(&Key(1)) && !table.is_reserved(&Key(2)));
+        assert_eq!((first.key(), table.len()), (Key(1), 1));
+        std::thread::spawn(move || drop(first)).join().unwrap();
+        assert!(table.is_empty());
+        assert!(table.reserve(Key(1), TTL).is_some());
+    }
+
+    #[test]
+    fn a_late_holder_does_not_release_its_successors() {
+        let table = Reservations::new(10);
+        let now = Instant::now();
+        let slow = table.reserve_at(Key(7), TTL, now).unwrap();
+        assert!(table.reserve_at(Key(7), TTL, now + TTL / 2).is_none());
+        let next = table.reserve_at(Key(7), TTL, now + TTL).unwrap();
+        assert_eq!(table.len(), 1);
+        drop(slow);
+        assert!(table.is_reserved(&Key(7)));
+        assert!(table.reserve_at(Key(7), TTL, now + TTL).is_none());
+        drop(next);
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let table = Reservations::new(3);
+        let mut held: Vec<_> = (0..3).map(|n| table.reserve(Key(n << 100), TTL).unwrap()).collect();
+        assert!(table.reserve(Key(9), TTL).is_none());
+        held.pop();
+        assert!(table.reserve(Key(9), TTL).is_some());
+    }
+
+    #[test]
+    fn of_many_threads_one_wins_each_key() {
+        let table = Reservations::new(10_000);
+        let won: Vec<Vec<Reservation>> = std::thread::scope(|scope| {
+            let ask = || (0..1000).filter_map(|n| table.reserve(Key(n << 90 | n), TTL)).collect();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(ask)).collect();
+            threads.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        assert_eq!(won.iter().map(Vec::len).sum::<usize>(), 1000);
+        assert_eq!(table.len(), 1000);
+        drop(won);
+        assert!(table.is_empty());
+    }
+}

@@ -1,0 +1,332 @@
+//! Kept articles: who is in a volume that displaces nothing, since when, and until when (`docs/formats/kept.md`).
+//!
+//! A queue in files of whole pages. The writer appends what it stores; expiry ([`crate::write::expire`]) takes the oldest entries, lets
+//! go of what is due and puts the rest back at the end. A fold of the journal: what is behind the checkpoint is written
+//! again by the replay. Invariant: an entry that is taken and not put back is of an article that is gone.
+
+use crate::base::codec::{Reader, put_bytes, put_u64, put_varint};
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::disk::{Disk, DiskFile, Open};
+use crate::index::ages::Ages;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Length at which a file is full.
+const FILE_BYTES: u64 = 256 << 10;
+/// Unwritten bytes at which a page is written.
+const PAGE_BYTES: usize = 16 << 10;
+/// Length and checksum before each page.
+const FRAME_BYTES: usize = 8;
+
+/// An article that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeptEntry {
+    pub place: u64,
+    pub key: Key,
+    /// Storage class.
+    pub class: u8,
+    /// Unix seconds.
+    pub arrived: u32,
+    /// Its Expires header, Unix seconds; 0 for none (CN-21).
+    pub expires: u32,
+    pub stored_bytes: u64,
+    pub numbers: Vec<(GroupId, u64)>,
+}
+
+/// The files of a queue, oldest first: number and length.
+pub(crate) type KeptState = Vec<(u64, u64)>;
+
+/// The queue of one volume; owned by the writer.
+#[derive(Debug)]
+pub(crate) struct KeptList {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    files: VecDeque<(u64, u64)>,
+    next_file: u64,
+    open: Option<Arc<dyn DiskFile>>,
+    unwritten: Vec<u8>,
+    dirty: Vec<Arc<dyn DiskFile>>,
+    /// Taken from the front file and not yet handed out.
+    taken: VecDeque<KeptEntry>,
+    dead: Vec<PathBuf>,
+    /// A pass is over when this file was taken.
+    pass_end: Option<u64>,
+    /// Pages that were damaged: their articles stay until a rebuild.
+    pub damaged: u64,
+    /// Bytes of articles in the queue.
+    pub bytes: u64,
+    pub entries: u64,
+    /// When they arrived.
+    pub ages: Ages,
+}
+
+impl KeptList {
+    /// Opens the queue as of a checkpoint; `NotFound` or `InvalidData` if a file of it is missing or short.
+    pub fn open(disk: &Arc<dyn Disk>, dir: PathBuf, state: &KeptState) -> io::Result<Self> {
+        disk.create_dir(&dir)?;
+        for name in disk.list(&dir)? {
+            let known = number_of(&name).is_some_and(|n| state.iter().any(|(number, _)| *number == n));
+            if !known {
+                disk.remove(&dir.join(name))?;
+            }
+        }
+        let mut new = Self {
+            disk: disk.clone(),
+            dir,
+            files: state.iter().copied().collect(),
+            next_file: state.iter().map(|(n, _)| n + 1).max().unwrap_or(0),
+            open: None,
+            unwritten: Vec::new(),
+            dirty: Vec::new(),
+            taken: VecDeque::new(),
+            dead: Vec::new(),
+            pass_end: None,
+            damaged: 0,
+            bytes: 0,
+            entries: 0,
+            ages: Ages::default(),
+        };
+        for (number, len) in state {
+            let entries = new.read_file(*number, *len)?;
+            new.entries += entries.len() as u64;
+            new.bytes += entries.iter().map(|e| e.stored_bytes).sum::<u64>();
+            entries.iter().for_each(|e| new.ages.add(e.arrived, e.stored_bytes));
+        }
+        Ok(new)
+    }
+
+    /// Adds an article.
+    pub fn push(&mut self, entry: &KeptEntry) -> io::Result<()> {
+        self.bytes += entry.stored_bytes;
+        self.entries += 1;
+        self.ages.add(entry.arrived, entry.stored_bytes);
+        encode(entry, &mut self.unwritten);
+        if self.unwritten.len() >= PAGE_BYTES { self.write_out() } else { Ok(()) }
+    }
+
+    /// Writes what an earlier push could not write.
+    pub fn write_late(&mut self) -> io::Result<()> {
+        if self.unwritten.len() >= PAGE_BYTES { self.write_out() } else { Ok(()) }
+    }
+
+    /// Writes out all entries, also those that a pass has taken and not yet handed out.
+    pub fn write_all(&mut self) -> io::Result<()> {
+        self.put_back_taken()?;
+        self.write_out()
+    }
+
+    fn write_out(&mut self) -> io::Result<()> {
+        if self.unwritten.is_empty() {
+            return Ok(());
+        }
+        let full = self.files.back().is_none_or(|(_, len)| *len >= FILE_BYTES);
+        if self.open.is_none() || full {
+            let file = self.disk.open(&self.dir.join(file_name(self.next_file)), Open::Create)?;
+            file.set_len(0)?;
+            self.files.push_back((self.next_file, 0));
+            self.next_file += 1;
+            self.open = Some(file.clone());
+            self.dirty.push(file);
+        }
+        let (Some(file), Some((_, len))) = (&self.open, self.files.back_mut()) else { return Ok(()) };
+        let mut frame = (self.unwritten.len() as u32).to_le_bytes().to_vec();
+        frame.extend_from_slice(&crate::base::crc::crc32c(&self.unwritten).to_le_bytes());
+        file.write_all_at(&[IoSlice::new(&frame), IoSlice::new(&self.unwritten)], *len)?;
+        if !self.dirty.iter().any(|f| Arc::ptr_eq(f, file)) {
+            self.dirty.push(file.clone());
+        }
+        *len += (FRAME_BYTES + self.unwritten.len()) as u64;
+        self.unwritten.clear();
+        Ok(())
+    }
+
+    fn read_file(&mut self, number: u64, len: u64) -> io::Result<Vec<KeptEntry>> {
+        let file = self.disk.open(&self.dir.join(file_name(number)), Open::Existing)?;
+        let mut bytes = vec![0; len as usize];
+        file.read_exact_at(&mut bytes, 0)?;
+        let mut r = Reader(&bytes);
+        let mut entries = Vec::new();
+        while let (Some(n), Some(crc)) = (r.u32(), r.u32()) {
+            let Some(page) = r.take(n as usize) else { break };
+            if crate::base::crc::crc32c(page) != crc {
+                self.damaged += 1;
+                continue;
+            }
+            let mut p = Reader(page);
+            while let Some(entry) = (!p.is_empty()).then(|| decode(&mut p)).flatten() {
+                entries.push(entry);
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Begins to take the entries that are there now; [`KeptList::take`] ends with the last of them.
+    pub fn begin_pass(&mut self) -> io::Result<()> {
+        self.put_back_taken()?;
+        self.write_out()?;
+        self.open = None;
+        self.pass_end = self.files.back().map(|(number, _)| *number);
+        Ok(())
+    }
+
+    /// Takes the oldest entry of the pass.
+    pub fn take(&mut self) -> io::Result<Option<KeptEntry>> {
+        loop {
+            if let Some(entry) = self.taken.pop_front() {
+                self.bytes = self.bytes.saturating_sub(entry.stored_bytes);
+                self.entries = self.entries.saturating_sub(1);
+                self.ages.take(entry.arrived, entry.stored_bytes);
+                return Ok(Some(entry));
+            }
+            let Some(end) = self.pass_end else { return Ok(None) };
+            let Some((number, len)) = self.files.front().copied().filter(|(n, _)| *n <= end) else {
+                self.pass_end = None;
+                return Ok(None);
+            };
+            self.taken = self.read_file(number, len)?.into();
+            self.files.pop_front();
+            self.dead.push(self.dir.join(file_name(number)));
+        }
+    }
+
+    /// Calls `visit` with every entry, oldest first, and takes none.
+    pub fn each(&mut self, visit: &mut dyn FnMut(&KeptEntry)) -> io::Result<()> {
+        self.put_back_taken()?;
+        self.write_out()?;
+        for (number, len) in self.files.clone() {
+            self.read_file(number, len)?.iter().for_each(&mut *visit);
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with every entry, oldest first, and tells how many pages are damaged.
+    pub fn verify(&mut self, visit: &mut dyn FnMut(&KeptEntry)) -> io::Result<u64> {
+        let before = std::mem::take(&mut self.damaged);
+        let each = self.each(visit);
+        let damaged = std::mem::replace(&mut self.damaged, before);
+        each.map(|()| damaged)
+    }
+
+    /// Writes all entries into new files, without the pages that are damaged.
+    pub fn renew(&mut self) -> io::Result<()> {
+        self.begin_pass()?;
+        while let Some(entry) = self.take()? {
+            self.push(&entry)?;
+        }
+        self.damaged = 0;
+        Ok(())
+    }
+
+    fn put_back_taken(&mut self) -> io::Result<()> {
+        while let Some(entry) = self.taken.pop_front() {
+            self.bytes = self.bytes.saturating_sub(entry.stored_bytes);
+            self.entries = self.entries.saturating_sub(1);
+            self.ages.take(entry.arrived, entry.stored_bytes);
+            self.push(&entry)?;
+        }
+        Ok(())
+    }
+
+    /// Writes out what is in memory and returns the state for a checkpoint.
+    pub fn checkpoint(&mut self) -> io::Result<KeptState> {
+        self.write_all()?;
+        Ok(self.files.iter().copied().collect())
+    }
+
+    /// Files to sync before a checkpoint may be written.
+    pub fn take_dirty(&mut self) -> Vec<Arc<dyn DiskFile>> {
+        std::mem::take(&mut self.dirty)
+    }
+
+    /// Files to remove once the checkpoint is durable.
+    pub fn take_dead(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.dead)
+    }
+
+    /// Directory of the files.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Bytes of the queue itself.
+    pub fn file_bytes(&self) -> u64 {
+        self.files.iter().map(|(_, len)| len).sum::<u64>() + self.unwritten.len() as u64
+    }
+}
+
+fn encode(e: &KeptEntry, out: &mut Vec<u8>) {
+    put_u64(e.place, out);
+    out.extend_from_slice(&e.key.0.to_le_bytes());
+    out.push(e.class);
+    out.extend_from_slice(&e.arrived.to_le_bytes());
+    out.extend_from_slice(&e.expires.to_le_bytes());
+    put_varint(e.stored_bytes, out);
+    let mut numbers = Vec::new();
+    crate::journal::put_numbers(&e.numbers, &mut numbers);
+    put_bytes(&numbers, out);
+}
+
+fn decode(r: &mut Reader<'_>) -> Option<KeptEntry> {
+    let mut e = KeptEntry {
+        place: r.u64()?,
+        key: Key(r.u128()?),
+        class: r.u8()?,
+        arrived: r.u32()?,
+        expires: r.u32()?,
+        stored_bytes: r.varint()?,
+        numbers: Vec::new(),
+    };
+    crate::journal::read_numbers(r.bytes()?, &mut e.numbers).then_some(e)
+}
+
+fn file_name(number: u64) -> String {
+    format!("{number:010}.kept")
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    name.strip_suffix(".kept")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::SimDisk;
+
+    fn entry(n: u64) -> KeptEntry {
+        let numbers = (0..1 + n % 3).map(|k| (GroupId(k as u32), n * 7 + k)).collect();
+        let (key, class, arrived) = (Key(u128::from(n) << 70), (n % 5) as u8, n as u32);
+        KeptEntry { place: n << 20, key, class, arrived, expires: 9, stored_bytes: n % 1000, numbers }
+    }
+
+    #[test]
+    fn a_pass_takes_what_was_there_and_restarts_go_on_as_of_the_checkpoint() {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
+        (0..20_000).for_each(|n| list.push(&entry(n)).unwrap());
+        list.begin_pass().unwrap();
+        let mut taken = 0;
+        while let Some(e) = list.take().unwrap() {
+            assert_eq!(e, entry(taken));
+            taken += 1;
+            if e.arrived % 2 == 0 {
+                list.push(&e).unwrap();
+            }
+            if taken == 7000 {
+                // What is taken and neither let go of nor put back is still there.
+                let state = list.checkpoint().unwrap();
+                let mut again = KeptList::open(&disk, "/k".into(), &state).unwrap();
+                assert_eq!(again.entries, 20_000 - 3500);
+                let mut seen = Vec::new();
+                again.each(&mut |e| seen.push(e.arrived)).unwrap();
+                seen.sort_unstable();
+                assert!((0..7000).step_by(2).chain(7000..20_000).eq(seen));
+                break;
+            }
+        }
+        assert_eq!(taken, 7000);
+        assert!(list.take_dead().len() >= 2);
+    }
+}

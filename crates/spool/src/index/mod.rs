@@ -1,0 +1,15 @@
+//! The folds of the journal: history, groups, overview, and what lies in each volume.
+//!
+//! [`fold`] applies rows and is the one place that changes several of them together; [`checkpoint`] keeps all of them as of
+//! one journal position. Everything here can be rebuilt from the journal, or from the volumes.
+
+pub(crate) mod ages;
+pub(crate) mod checkpoint;
+pub(crate) mod fold;
+pub(crate) mod groups;
+pub(crate) mod history;
+pub(crate) mod kept;
+pub(crate) mod overview;
+pub(crate) mod promise;
+pub(crate) mod residents;
+pub(crate) mod rules;

@@ -1,0 +1,243 @@
+//! Overview: per group the rows of OVER, in blocks (`docs/formats/overview.md`).
+//!
+//! A new row goes into the group's open block in memory; at 16 KiB of text the block is closed, that is written to
+//! the current segment. Blocks of cold segments are compressed later ([`crate::care::pack_overview`]). Which rows are alive is not decided here
+//! but by the group's [`crate::index::groups::LiveSet`].
+
+mod block;
+pub(crate) mod packed;
+mod segment;
+
+pub(crate) use block::{RowEntry, Rows};
+pub(crate) use segment::{Kind, Segment, SegmentState, Segments};
+
+use crate::base::error::ReadError;
+use crate::base::ids::GroupId;
+use crate::base::read_mode::Patience;
+use crate::disk::DiskFile;
+use crate::index::groups::LiveSet;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A closed block: where it lies and how much of it lives.
+#[derive(Debug, Clone)]
+pub(crate) struct BlockRef {
+    pub first: u64,
+    pub last: u64,
+    pub segment: Arc<Segment>,
+    pub offset: u64,
+    pub len: u32,
+    pub count: u32,
+    /// Rows whose article lives.
+    pub live: u32,
+    /// Latest arrival in it, Unix seconds.
+    pub arrived_max: u32,
+}
+
+impl BlockRef {
+    /// Reads and checks the whole block.
+    pub fn read(
+        &self,
+        group: GroupId,
+        patience: Patience,
+        rows: &mut Rows,
+        raw: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        self.read_bytes(self.len as usize, patience, raw)?;
+        if rows.decode(group, raw) { Ok(()) } else { Err(self.damaged(group)) }
+    }
+
+    /// Reads and checks the entries, without the text.
+    pub fn read_entries(
+        &self,
+        group: GroupId,
+        patience: Patience,
+        rows: &mut Rows,
+        raw: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
+        let head = match self.segment.kind {
+            Kind::Plain => block::head_bytes(self.count as usize),
+            // Its entries end where only the block itself tells.
+            Kind::Packed => self.len as usize,
+        };
+        self.read_bytes(head, patience, raw)?;
+        if rows.decode_entries(group, raw) { Ok(()) } else { Err(self.damaged(group)) }
+    }
+
+    fn read_bytes(&self, len: usize, patience: Patience, raw: &mut Vec<u8>) -> Result<(), ReadError> {
+        raw.resize(len, 0);
+        let file: &dyn DiskFile = &*self.segment.file;
+        let n = match patience {
+            Patience::CacheOnly => file.read_at_cached(raw, self.offset)?,
+            Patience::Wait => file.read_at(raw, self.offset)?,
+        };
+        raw.truncate(n);
+        Ok(())
+    }
+
+    fn damaged(&self, group: GroupId) -> ReadError {
+        ReadError::Failed(format!(
+            "overview block of group {} at {} in segment {:08} is damaged; `newsreel verify --repair` makes it anew from the \
+             articles",
+            group.0, self.offset, self.segment.number
+        ))
+    }
+}
+
+/// Where a block was written.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub segment: Arc<Segment>,
+    pub offset: u64,
+    pub len: u32,
+}
+
+/// The overview of one group.
+#[derive(Debug, Default)]
+pub(crate) struct GroupOverview {
+    /// Closed blocks, in number order.
+    pub blocks: VecDeque<BlockRef>,
+    /// Rows not yet in a segment.
+    pub open: Rows,
+}
+
+impl GroupOverview {
+    /// Adds a row of at most `row_bytes_max`; `text` appends it in wire form. Numbers must ascend.
+    pub fn push(&mut self, entry: RowEntry, row_bytes_max: usize, text: impl FnOnce(&mut Vec<u8>)) {
+        self.open.make_room(row_bytes_max);
+        text(&mut self.open.text);
+        self.open.entries.push(RowEntry { end: self.open.text.len() as u32, ..entry });
+    }
+
+    /// Whether the open block should be closed before a row of this size and number joins it, to hold no more text than
+    /// `block_text_bytes`.
+    pub fn is_full(&self, number: u64, row_bytes_max: usize, block_text_bytes: usize) -> bool {
+        let Some(first) = self.open.entries.first() else { return false };
+        self.open.text.len() + row_bytes_max > block_text_bytes || !block::fits(first.number, number)
+    }
+
+    /// Whether a number can join the open block, however much text that holds.
+    pub fn fits(&self, number: u64) -> bool {
+        self.open.entries.first().is_none_or(|first| block::fits(first.number, number))
+    }
+
+    /// Brings what the next push will read and change into the processor's cache. The value means nothing.
+    pub fn touch(&self) -> u64 {
+        let Rows { entries, text } = &self.open;
+        let ends = entries.first().map_or(0, |e| e.number) ^ entries.last().map_or(0, |e| e.number);
+        ends ^ u64::from(text.last().copied().unwrap_or_default())
+    }
+
+    /// Writes the open block to a segment, without rows whose article is gone if all are.
+    pub fn close(&mut self, group: GroupId, live: &LiveSet, segments: &mut Segments) -> io::Result<()> {
+        let living = self.open.entries.iter().filter(|e| live.contains(e.number)).count();
+        let (Some(first), Some(last)) = (self.open.entries.first(), self.open.entries.last()) else {
+            return Ok(());
+        };
+        if living > 0 {
+            let (segment, offset, len) = segments.append(|out| self.open.encode(group, out))?;
+            let arrived_max = self.open.entries.iter().map(|e| e.arrived).max().unwrap_or(0);
+            segment.holds(group, first.number, arrived_max);
+            self.blocks.push_back(BlockRef {
+                first: first.number,
+                last: last.number,
+                segment,
+                offset,
+                len,
+                count: self.open.entries.len() as u32,
+                live: living as u32,
+                arrived_max,
+            });
+        }
+        self.open.entries.clear();
+        self.open.text.clear();
+        Ok(())
+    }
+
+    /// Writes other rows in the place of a closed block's; its numbers are within those of the old ones, and all live.
+    pub fn renew(
+        &mut self,
+        group: GroupId,
+        first: u64,
+        rows: &Rows,
+        segments: &mut Segments,
+    ) -> io::Result<()> {
+        let block = self.blocks.iter_mut().find(|b| b.first == first && b.live > 0);
+        let Some(block) = block else { return Ok(()) };
+        let (segment, offset, len) = segments.append(|out| rows.encode(group, out))?;
+        block.segment.live_blocks.fetch_sub(1, Ordering::Relaxed);
+        segment.holds(group, first, block.arrived_max);
+        let count = rows.entries.len() as u32;
+        *block = BlockRef { segment, offset, len, count, live: count, ..block.clone() };
+        Ok(())
+    }
+
+    /// The closed block that begins with this number, if it lies in `segment` and a row of it lives; and its neighbours behind
+    /// that do so too, at most `max` altogether.
+    pub fn blocks_in(&self, segment: u32, first: u64, max: usize) -> Vec<BlockRef> {
+        let at = self.blocks.partition_point(|b| b.last < first);
+        let is_there = |b: &&BlockRef| b.segment.number == segment && b.live > 0;
+        let begins = self.blocks.get(at).is_some_and(|b| b.first == first);
+        self.blocks.iter().skip(at).take_while(is_there).take(max * usize::from(begins)).cloned().collect()
+    }
+
+    /// Puts one block with the same rows in the place of neighbours; false if they are not as `old` tells any more.
+    pub fn moved(&mut self, group: GroupId, old: &[BlockRef], to: Placed) -> bool {
+        let (Some(first), Some(last)) = (old.first(), old.last()) else { return false };
+        let at = self.blocks.partition_point(|b| b.last < first.first);
+        let place = |b: &BlockRef| (b.segment.number, b.offset, b.first);
+        let now = || self.blocks.iter().skip(at).take(old.len());
+        let live = now().map(|b| b.live).sum();
+        if live == 0 || !now().map(place).eq(old.iter().map(place)) {
+            return false;
+        }
+        let merged = BlockRef {
+            first: first.first,
+            last: last.last,
+            segment: to.segment,
+            offset: to.offset,
+            len: to.len,
+            count: old.iter().map(|b| b.count).sum(),
+            live,
+            arrived_max: old.iter().map(|b| b.arrived_max).max().unwrap_or(0),
+        };
+        merged.segment.holds(group, merged.first, merged.arrived_max);
+        for block in now().filter(|b| b.live > 0) {
+            block.segment.live_blocks.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.blocks.drain(at + 1..at + old.len());
+        if let Some(block) = self.blocks.get_mut(at) {
+            *block = merged;
+        }
+        true
+    }
+
+    /// Accounts for the death of a number; the live set is told by the caller.
+    pub fn died(&mut self, number: u64) {
+        let at = self.blocks.partition_point(|b| b.last < number);
+        let Some(block) = self.blocks.get_mut(at).filter(|b| b.first <= number && b.live > 0) else { return };
+        block.live -= 1;
+        if block.live == 0 {
+            block.segment.live_blocks.fetch_sub(1, Ordering::Relaxed);
+        }
+        while self.blocks.front().is_some_and(|b| b.live == 0) {
+            self.blocks.pop_front();
+        }
+    }
+
+    /// The closed block that holds a number.
+    pub fn block_of(&self, number: u64) -> Option<&BlockRef> {
+        let at = self.blocks.partition_point(|b| b.last < number);
+        self.blocks.get(at).filter(|b| b.first <= number && b.live > 0)
+    }
+
+    /// Drops everything (the group is removed).
+    pub fn clear(&mut self) {
+        for block in self.blocks.drain(..).filter(|b| b.live > 0) {
+            block.segment.live_blocks.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.open = Rows::default();
+    }
+}

@@ -1,0 +1,311 @@
+//! Overview segments: append-only files of closed blocks, in time order.
+//!
+//! Two kinds: plain ones take blocks as they close, packed ones those of cold plain segments, compressed ([`crate::care::pack_overview`]). A
+//! segment is removed as a whole when its last block with a living row has died or moved and no checkpoint names it any
+//! more. The writer is the only one that appends to plain segments; readers hold the open file through an [`Arc`].
+
+use crate::base::config::OverviewShape;
+use crate::base::ids::GroupId;
+use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX};
+use parking_lot::Mutex;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// A segment that takes blocks is left for a new one if it is cold and at least this part of a full one.
+const COLD_PART: u64 = 64;
+
+/// How the blocks of a segment are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// As they are sent.
+    Plain,
+    /// Compressed.
+    Packed,
+}
+
+impl Kind {
+    const ALL: [Self; 2] = [Self::Plain, Self::Packed];
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Plain => "seg",
+            Self::Packed => "packed",
+        }
+    }
+}
+
+/// One segment file.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub number: u32,
+    pub kind: Kind,
+    /// No other segment in this process has it, of whatever spool.
+    pub id: u64,
+    pub file: Arc<dyn DiskFile>,
+    /// Blocks in it that have a living row.
+    pub live_blocks: AtomicU32,
+    /// Of a plain one: group and first number of every block that was put into it, until it has been packed.
+    blocks: Mutex<Vec<(GroupId, u64)>>,
+    /// Latest arrival in it, Unix seconds.
+    newest: AtomicU32,
+    dirty: AtomicBool,
+    ahead: Ahead,
+}
+
+impl Segment {
+    fn new(number: u32, kind: Kind, file: Arc<dyn DiskFile>, dirty: bool) -> Arc<Self> {
+        static IDS: AtomicU64 = AtomicU64::new(0);
+        Arc::new(Self {
+            number,
+            kind,
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            file,
+            live_blocks: AtomicU32::new(0),
+            blocks: Mutex::default(),
+            newest: AtomicU32::new(0),
+            dirty: AtomicBool::new(dirty),
+            ahead: Ahead::default(),
+        })
+    }
+
+    /// Says that a block with a living row lies in it.
+    pub fn holds(&self, group: GroupId, first: u64, arrived_max: u32) {
+        self.live_blocks.fetch_add(1, Ordering::Relaxed);
+        if self.kind == Kind::Plain {
+            self.newest.fetch_max(arrived_max, Ordering::Relaxed);
+            self.blocks.lock().push((group, first));
+        }
+    }
+
+    /// Gives away what [`Segment::holds`] was told: group by group, in number order.
+    pub fn take_blocks(&self) -> Vec<(GroupId, u64)> {
+        let mut blocks = std::mem::take(&mut *self.blocks.lock());
+        blocks.sort_unstable();
+        blocks.dedup();
+        blocks
+    }
+
+    /// Takes back blocks that could not be moved now.
+    pub fn put_blocks_back(&self, blocks: &[(GroupId, u64)]) {
+        self.blocks.lock().extend_from_slice(blocks);
+    }
+
+    /// Writes `bytes` at `offset`; nothing of value is there or behind it.
+    pub fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let spare = self.ahead.spare(offset, bytes.len() as u64, STEP_BYTES_MAX, STEP_BYTES_MAX);
+        let written = self.file.write_all_at(&[IoSlice::new(bytes), IoSlice::new(spare)], offset);
+        written.inspect_err(|_| self.ahead.reset())?;
+        self.dirty.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    pub fn sync(&self) -> io::Result<()> {
+        if self.dirty.swap(false, Ordering::AcqRel) {
+            self.file.sync().inspect_err(|_| self.dirty.store(true, Ordering::Release))?;
+        }
+        Ok(())
+    }
+}
+
+/// A segment's state in a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SegmentState {
+    pub number: u32,
+    pub len: u64,
+}
+
+/// All segments; owned by the writer.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    shape: OverviewShape,
+    /// Ascending by number.
+    all: Vec<(Arc<Segment>, u64)>,
+    next: u32,
+    /// Number of the last plain segment, if it takes blocks still.
+    open: Option<u32>,
+    /// Segments without living blocks, to be removed after the next checkpoint is durable.
+    dead: Vec<PathBuf>,
+    scratch: Vec<u8>,
+}
+
+impl Segments {
+    /// Opens the segments of a checkpoint and removes all other files.
+    pub fn open(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        states: &[SegmentState],
+        shape: OverviewShape,
+    ) -> io::Result<Self> {
+        disk.create_dir(dir)?;
+        let names = disk.list(dir)?;
+        let is_of = |name: &str, state: &SegmentState| {
+            Kind::ALL.into_iter().find(|kind| name == file_name(state.number, *kind))
+        };
+        for name in &names {
+            if !states.iter().any(|s| is_of(name, s).is_some()) {
+                disk.remove(&dir.join(name))?;
+            }
+        }
+        let mut all = Vec::new();
+        for state in states {
+            let kind = names.iter().find_map(|name| is_of(name, state));
+            let kind = kind.ok_or(io::ErrorKind::NotFound)?;
+            let file = disk.open(&dir.join(file_name(state.number, kind)), Open::Existing)?;
+            all.push((Segment::new(state.number, kind, file, false), state.len));
+        }
+        all.sort_by_key(|(s, _)| s.number);
+        // Above what was just removed, too: a power cut may bring it back.
+        let numbers = states.iter().map(|s| s.number).chain(names.iter().filter_map(|name| number_of(name)));
+        let next = numbers.max().map_or(0, |number| number.saturating_add(1));
+        let mut segments = Self {
+            disk: disk.clone(),
+            dir: dir.into(),
+            shape,
+            all,
+            next,
+            open: None,
+            dead: Vec::new(),
+            scratch: Vec::new(),
+        };
+        segments.open = segments.last(Kind::Plain).map(|(s, _)| s.number);
+        Ok(segments)
+    }
+
+    fn last(&mut self, kind: Kind) -> Option<&mut (Arc<Segment>, u64)> {
+        self.all.iter_mut().rev().find(|(s, _)| s.kind == kind)
+    }
+
+    pub fn get(&self, number: u32) -> Option<&Arc<Segment>> {
+        let at = self.all.binary_search_by_key(&number, |(s, _)| s.number).ok()?;
+        self.all.get(at).map(|(s, _)| s)
+    }
+
+    /// Appends one encoded block, made by `encode`; returns where it lies. The caller tells the segment that it holds it.
+    pub fn append(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<(Arc<Segment>, u64, u32)> {
+        let limit = self.shape.segment_bytes;
+        let open = self.open;
+        if self.last(Kind::Plain).is_none_or(|(s, len)| Some(s.number) != open || *len >= limit) {
+            self.open = Some(self.start_segment(Kind::Plain)?);
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        encode(&mut scratch);
+        let Some((segment, len)) = self.last(Kind::Plain) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let (segment, at) = (segment.clone(), *len);
+        let written = segment.write(&scratch, at);
+        if written.is_ok() {
+            *len += scratch.len() as u64;
+        }
+        let bytes = scratch.len() as u32;
+        self.scratch = scratch;
+        written.map(|()| (segment, at, bytes))
+    }
+
+    fn start_segment(&mut self, kind: Kind) -> io::Result<u32> {
+        // If it fails the number is used up all the same: its file may be there, and no segment of the other kind may have it.
+        let number = self.next;
+        self.next += 1;
+        let file = self.disk.open(&self.dir.join(file_name(number, kind)), Open::Create)?;
+        file.set_len(0)?;
+        self.all.push((Segment::new(number, kind, file, true), 0));
+        Ok(number)
+    }
+
+    /// The oldest plain segment that has blocks to be packed and holds no row that arrived after `before` (Unix seconds).
+    /// It takes no more blocks.
+    pub fn cold(&mut self, before: u64) -> Option<Arc<Segment>> {
+        let (open, enough) = (self.open, self.shape.segment_bytes / COLD_PART);
+        let is_cold = |(s, len): &&(Arc<Segment>, u64)| {
+            s.kind == Kind::Plain
+                && u64::from(s.newest.load(Ordering::Relaxed)) <= before
+                && (Some(s.number) != open || *len >= enough)
+                && !s.blocks.lock().is_empty()
+        };
+        let (segment, _) = self.all.iter().find(is_cold)?;
+        if self.open == Some(segment.number) {
+            self.open = None;
+        }
+        Some(segment.clone())
+    }
+
+    /// The packed segment that takes blocks, and where its end is.
+    pub fn packed(&mut self) -> io::Result<(Arc<Segment>, u64)> {
+        let limit = self.shape.segment_bytes;
+        if self.last(Kind::Packed).is_none_or(|(_, len)| *len >= limit) {
+            self.start_segment(Kind::Packed)?;
+        }
+        self.last(Kind::Packed)
+            .map(|(s, len)| (s.clone(), *len))
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Says that blocks lie in a packed segment up to `end`.
+    pub fn packed_up_to(&mut self, number: u32, end: u64) {
+        if let Some((_, len)) = self.all.iter_mut().find(|(s, _)| s.number == number) {
+            *len = end;
+        }
+    }
+
+    /// Whether a segment stays though no block in it lives.
+    fn takes_blocks(&self, segment: &Segment) -> bool {
+        match segment.kind {
+            Kind::Plain => self.open == Some(segment.number),
+            Kind::Packed => {
+                let last = self.all.iter().rev().find(|(s, _)| s.kind == Kind::Packed);
+                last.is_some_and(|(s, _)| s.number == segment.number)
+            }
+        }
+    }
+
+    /// Bytes of segments that only wait for a checkpoint to be removed.
+    pub fn idle_bytes(&self) -> u64 {
+        let idle = |s: &Segment| s.live_blocks.load(Ordering::Relaxed) == 0 && !self.takes_blocks(s);
+        self.all.iter().filter(|(s, _)| idle(s)).map(|(_, len)| len).sum()
+    }
+
+    /// Forgets sealed segments without a living block and returns the state for a checkpoint.
+    pub fn checkpoint(&mut self) -> Vec<SegmentState> {
+        let stays = |s: &Segment| s.live_blocks.load(Ordering::Relaxed) > 0 || self.takes_blocks(s);
+        let stay: Vec<bool> = self.all.iter().map(|(s, _)| stays(s)).collect();
+        let mut stay = stay.into_iter();
+        let gone = self.all.extract_if(.., |_| !stay.next().unwrap_or(true));
+        self.dead.extend(gone.map(|(s, _)| self.dir.join(file_name(s.number, s.kind))));
+        self.all.iter().map(|(s, len)| SegmentState { number: s.number, len: *len }).collect()
+    }
+
+    /// The segments to sync before the checkpoint may be written.
+    pub fn to_sync(&self) -> Vec<Arc<Segment>> {
+        self.all.iter().map(|(s, _)| s.clone()).filter(|s| s.dirty.load(Ordering::Acquire)).collect()
+    }
+
+    /// Files that no checkpoint names any more once the one just made is durable.
+    pub fn take_dead(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.dead)
+    }
+
+    /// Bytes in all segments.
+    pub fn bytes(&self) -> u64 {
+        self.all.iter().map(|(_, len)| len).sum()
+    }
+
+    /// Directory of the files, to be synced with them.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+/// The number in a segment's file name.
+fn number_of(name: &str) -> Option<u32> {
+    let (number, suffix) = name.split_once('.')?;
+    Kind::ALL.iter().any(|kind| kind.suffix() == suffix).then(|| number.parse().ok())?
+}
+
+fn file_name(number: u32, kind: Kind) -> String {
+    format!("{number:08}.{}", kind.suffix())
+}

@@ -1,0 +1,29 @@
+//! Residents read from the volume itself, for when their own entries are damaged.
+
+use super::Resident;
+use crate::index::groups::GroupTable;
+use crate::method::Volume;
+use crate::method::cnfs::record::HEADER_BYTES;
+use crate::method::scan::Scan;
+use std::collections::VecDeque;
+
+/// The articles that lie in a volume from one place up to another, as residents. Without a place it is the volume's end
+/// on that side.
+pub(crate) fn residents_between(
+    groups: &GroupTable,
+    volume: &dyn Volume,
+    from: Option<u64>,
+    to: Option<u64>,
+) -> VecDeque<Resident> {
+    let mut scan = Scan::new(volume);
+    scan.at = scan.at.max(from.unwrap_or(0).next_multiple_of(volume.block()));
+    scan.end = to.unwrap_or(scan.end).min(scan.end);
+    let mut found = VecDeque::new();
+    while let Some(header) = scan.next() {
+        let data = scan.record().get(HEADER_BYTES..).unwrap_or_default();
+        let line = if header.packed { crate::method::packing::xref_line(data) } else { data };
+        let numbers = groups.numbers_in(line);
+        found.push_back(Resident { place: header.place, arrived: header.arrived, numbers });
+    }
+    found
+}

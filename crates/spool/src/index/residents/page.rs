@@ -1,0 +1,252 @@
+//! Pages of the residents stream: entries packed, checked, written and read back.
+//!
+//! Invariant: a page on disk is never written again; one that is not full when a checkpoint comes stays so.
+
+use super::{FILE_BYTES, Resident, damaged};
+use crate::base::codec::{Reader, put_varint, unzigzag, zigzag};
+use crate::base::ids::GroupId;
+use crate::disk::{Disk, DiskFile, Open};
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Length of a page: holds the largest entry there may be (`GROUPS_MAX` groups, 15 bytes each).
+pub(super) const PAGE_BYTES: u64 = 16 << 10;
+/// Checksum and length at the beginning of a page.
+const HEAD_BYTES: usize = 6;
+/// Unwritten bytes at which the stream is written on.
+const WRITE_BYTES: usize = 64 << 10;
+
+/// What the entries of a page are told relative to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Coder {
+    place: u64,
+    arrived: u32,
+}
+
+impl Coder {
+    fn put(&mut self, place: u64, arrived: u32, numbers: &[(GroupId, u64)], out: &mut Vec<u8>) {
+        put_varint(zigzag(place.wrapping_sub(self.place)), out);
+        put_varint(zigzag(i64::from(arrived.wrapping_sub(self.arrived) as i32) as u64), out);
+        (self.place, self.arrived) = (place, arrived);
+        put_varint(numbers.len() as u64, out);
+        for (group, number) in numbers {
+            put_varint(u64::from(group.0), out);
+            put_varint(*number, out);
+        }
+    }
+
+    /// The entry at `offset`, which moves behind it; `spare` is memory for its numbers.
+    pub fn get(
+        &mut self,
+        entries: &[u8],
+        offset: &mut usize,
+        spare: &mut Vec<(GroupId, u64)>,
+    ) -> Option<Resident> {
+        let mut r = Reader(entries.get(*offset..)?);
+        let place = self.place.wrapping_add(unzigzag(r.varint()?));
+        let arrived = self.arrived.wrapping_add(unzigzag(r.varint()?) as u32);
+        let count = r.count(2)?;
+        spare.clear();
+        for _ in 0..count {
+            spare.push((GroupId(u32::try_from(r.varint()?).ok()?), r.varint()?));
+        }
+        *offset = entries.len() - r.0.len();
+        *self = Self { place, arrived };
+        Some(Resident { place, arrived, numbers: std::mem::take(spare) })
+    }
+}
+
+/// The pages of one volume's stream.
+#[derive(Debug)]
+pub(super) struct Pages {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    files: BTreeMap<u64, (Arc<dyn DiskFile>, bool)>,
+    /// Stream position of `sealed`.
+    written: u64,
+    /// Whole pages not yet written.
+    sealed: Vec<u8>,
+    /// Entries of the page behind them.
+    open: Vec<u8>,
+    coder: Coder,
+    /// The page read last, checked.
+    cached: Option<(u64, Vec<u8>)>,
+}
+
+impl Pages {
+    /// Opens the pages from the one at `first` up to `written`; removes files of others.
+    pub fn open(disk: &Arc<dyn Disk>, dir: PathBuf, first: u64, written: u64) -> io::Result<Self> {
+        disk.create_dir(&dir)?;
+        let numbers = first / FILE_BYTES..written.div_ceil(FILE_BYTES);
+        for name in disk.list(&dir)? {
+            if !number_of(&name).is_some_and(|n| numbers.contains(&n)) {
+                disk.remove(&dir.join(name))?;
+            }
+        }
+        for number in numbers {
+            let end = (written - number * FILE_BYTES).min(FILE_BYTES);
+            if disk.open(&dir.join(file_name(number)), Open::Existing)?.len()? < end {
+                return Err(damaged());
+            }
+        }
+        Ok(Self {
+            disk: disk.clone(),
+            dir,
+            files: BTreeMap::new(),
+            written,
+            sealed: Vec::new(),
+            open: Vec::new(),
+            coder: Coder::default(),
+            cached: None,
+        })
+    }
+
+    /// Stream position of the page that entries are added to.
+    pub fn open_at(&self) -> u64 {
+        self.written + self.sealed.len() as u64
+    }
+
+    /// Stream position behind all entries.
+    pub fn end(&self) -> u64 {
+        self.open_at() + self.open.len() as u64
+    }
+
+    pub fn push(&mut self, place: u64, arrived: u32, numbers: &[(GroupId, u64)]) -> io::Result<()> {
+        let (start, before) = (self.open.len(), self.coder);
+        self.coder.put(place, arrived, numbers, &mut self.open);
+        if HEAD_BYTES + self.open.len() <= PAGE_BYTES as usize {
+            return Ok(());
+        }
+        self.open.truncate(start);
+        self.coder = before;
+        self.seal();
+        self.coder.put(place, arrived, numbers, &mut self.open);
+        if self.sealed.len() >= WRITE_BYTES { self.write_sealed() } else { Ok(()) }
+    }
+
+    /// Ends the open page.
+    fn seal(&mut self) {
+        self.coder = Coder::default();
+        if self.open.is_empty() {
+            return;
+        }
+        let at = self.open_at();
+        let start = self.sealed.len();
+        self.sealed.extend_from_slice(&[0; 4]);
+        self.sealed.extend_from_slice(&(self.open.len() as u16).to_le_bytes());
+        self.sealed.append(&mut self.open);
+        self.sealed.resize(start + PAGE_BYTES as usize, 0);
+        let crc = checksum(at, self.sealed.get(start + 4..).unwrap_or_default());
+        if let Some(place) = self.sealed.get_mut(start..start + 4) {
+            place.copy_from_slice(&crc.to_le_bytes());
+        }
+    }
+
+    fn write_sealed(&mut self) -> io::Result<()> {
+        while !self.sealed.is_empty() {
+            let (number, offset) = (self.written / FILE_BYTES, self.written % FILE_BYTES);
+            let n = self.sealed.len().min((FILE_BYTES - offset) as usize);
+            let file = self.file(number, Open::Create)?;
+            let part = self.sealed.get(..n).unwrap_or_default();
+            file.write_all_at(&[IoSlice::new(part)], offset)?;
+            if let Some(entry) = self.files.get_mut(&number) {
+                entry.1 = true;
+            }
+            self.written += n as u64;
+            self.sealed.drain(..n);
+        }
+        Ok(())
+    }
+
+    /// Writes the pages that should have been written before.
+    pub fn write_late(&mut self) -> io::Result<()> {
+        if self.sealed.len() >= WRITE_BYTES { self.write_sealed() } else { Ok(()) }
+    }
+
+    /// Ends the open page and writes all.
+    pub fn write_out(&mut self) -> io::Result<()> {
+        self.seal();
+        self.write_sealed()
+    }
+
+    fn file(&mut self, number: u64, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        if let Some((file, _)) = self.files.get(&number) {
+            return Ok(file.clone());
+        }
+        let file = self.disk.open(&self.dir.join(file_name(number)), how)?;
+        self.files.insert(number, (file.clone(), false));
+        Ok(file)
+    }
+
+    /// The entries of a page, wherever it is.
+    pub fn entries(&mut self, at: u64) -> io::Result<&[u8]> {
+        if at >= self.open_at() {
+            return Ok(&self.open);
+        }
+        if at >= self.written {
+            let start = (at - self.written) as usize;
+            return self
+                .sealed
+                .get(start..start + PAGE_BYTES as usize)
+                .and_then(entries_of)
+                .ok_or_else(damaged);
+        }
+        if self.cached.as_ref().is_none_or(|(cached, _)| *cached != at) {
+            let page = self.check(at)?;
+            self.cached = Some((at, page));
+        }
+        self.cached.as_ref().and_then(|(_, page)| entries_of(page)).ok_or_else(damaged)
+    }
+
+    /// Reads a page; `InvalidData` if it is not as it was written.
+    pub fn check(&mut self, at: u64) -> io::Result<Vec<u8>> {
+        if at >= self.written {
+            return Ok(Vec::new());
+        }
+        let mut page = self.cached.take().map(|(_, page)| page).unwrap_or_default();
+        page.resize(PAGE_BYTES as usize, 0);
+        let file = self.file(at / FILE_BYTES, Open::Existing)?;
+        // What the disk cannot read is as good as damaged.
+        file.read_exact_at(&mut page, at % FILE_BYTES).map_err(|_| damaged())?;
+        let crc = page.first_chunk::<4>().map(|c| u32::from_le_bytes(*c));
+        let whole =
+            crc == Some(checksum(at, page.get(4..).unwrap_or_default())) && entries_of(&page).is_some();
+        if whole { Ok(page) } else { Err(damaged()) }
+    }
+
+    pub fn take_dirty(&mut self) -> Vec<Arc<dyn DiskFile>> {
+        let dirty = self.files.values_mut().filter(|(_, dirty)| *dirty);
+        dirty.map(|(file, dirty)| (file.clone(), *dirty = false).0).collect()
+    }
+
+    /// Lets go of the files before a position.
+    pub fn take_dead(&mut self, before: u64) -> Vec<PathBuf> {
+        let keep = self.files.split_off(&(before / FILE_BYTES));
+        let names = std::mem::replace(&mut self.files, keep);
+        names.keys().map(|n| self.dir.join(file_name(*n))).collect()
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+/// Of the page's position and what follows the checksum.
+fn checksum(at: u64, rest: &[u8]) -> u32 {
+    crate::base::crc::crc32c_of_two(&at.to_le_bytes(), rest)
+}
+
+fn entries_of(page: &[u8]) -> Option<&[u8]> {
+    let len = u16::from_le_bytes(*page.get(4..HEAD_BYTES)?.first_chunk()?);
+    page.get(HEAD_BYTES..HEAD_BYTES + usize::from(len))
+}
+
+fn file_name(number: u64) -> String {
+    format!("{number:010}.res")
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    name.strip_suffix(".res")?.parse().ok()
+}

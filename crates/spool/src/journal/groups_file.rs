@@ -1,0 +1,321 @@
+//! The groups file: what is known of every group, kept apart from journal and indexes (`docs/formats/groups.md`).
+//!
+//! Two copies. A state of all groups goes to the copy that does not count; rows that come between two states are added to the
+//! one that does. Written by the writer (rows) and the syncing thread (states); read by opening. Invariants: one copy is whole
+//! at every moment, and a promise is durable here before the journal's sync makes it count.
+
+use crate::base::codec::put_u64;
+use crate::disk::{Disk, DiskFile, Open};
+use crate::journal::Row;
+use parking_lot::Mutex;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The file and its copy, in the spool's directory.
+pub(crate) const NAMES: [&str; 2] = ["groups", "groups.copy"];
+const MAGIC: &[u8; 8] = b"NGroups1";
+const HEAD_BYTES: usize = 48;
+/// Where the head tells how far the journal is durable.
+const SYNCED_AT: usize = 32;
+/// Length and checksum before each row.
+const FRAME_BYTES: usize = 8;
+/// Longest payload.
+const ROW_BYTES_MAX: usize = 1 << 20;
+/// Space is reserved in such steps.
+const RESERVE_BYTES: u64 = 64 << 10;
+
+/// All groups as of one moment, to be written.
+#[derive(Debug)]
+pub(crate) struct GroupsState {
+    next_group: u32,
+    synced: u64,
+    payloads: Vec<Vec<u8>>,
+}
+
+impl GroupsState {
+    /// The rows that tell all groups and removed groups; the journal is durable up to `synced`.
+    pub fn new<'a>(next_group: u32, synced: u64, rows: impl Iterator<Item = Row<'a>>) -> Self {
+        Self { next_group, synced, payloads: rows.map(|row| payload(&row)).collect() }
+    }
+
+    /// The file's bytes.
+    fn encode(&self, sequence: u64) -> Vec<u8> {
+        let mut out = vec![0; HEAD_BYTES];
+        self.payloads.iter().for_each(|payload| put_row(sequence, 0, payload, &mut out));
+        let len = (out.len() - HEAD_BYTES) as u64;
+        let mut head = Vec::with_capacity(HEAD_BYTES);
+        head.extend_from_slice(MAGIC);
+        put_u64(sequence, &mut head);
+        put_u64(len, &mut head);
+        head.extend_from_slice(&self.next_group.to_le_bytes());
+        head.extend_from_slice(&crate::base::crc::crc32c(&head).to_le_bytes());
+        head.extend_from_slice(&encode_synced(sequence, self.synced));
+        out.splice(..HEAD_BYTES, head);
+        out
+    }
+}
+
+/// What the copies tell.
+#[derive(Debug, Default)]
+pub(crate) struct GroupsFound {
+    /// There is a copy.
+    pub exists: bool,
+    /// Id of the next new group.
+    pub next_group: u32,
+    /// Payloads of rows, to be applied in this order.
+    pub payloads: Vec<Vec<u8>>,
+    /// The journal was durable up to here.
+    pub synced: u64,
+}
+
+/// One copy as read.
+struct GroupsCopy {
+    sequence: u64,
+    next_group: u32,
+    synced: u64,
+    payloads: Vec<Vec<u8>>,
+    /// Nothing in it is damaged.
+    whole: bool,
+    /// Where its last row ends.
+    end: u64,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Index of the copy that counts, and its sequence number.
+    current: usize,
+    sequence: u64,
+    file: Option<Arc<dyn DiskFile>>,
+    /// Where the next row goes, and how far space is reserved.
+    end: u64,
+    reserved: u64,
+    /// Rows added since a state was taken that is not yet written.
+    since: Option<Vec<Vec<u8>>>,
+}
+
+/// The groups file of an open spool.
+#[derive(Debug)]
+pub(crate) struct GroupsFile {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    inner: Mutex<Inner>,
+    dirty: AtomicBool,
+    /// Held while a state is written, or rows are synced.
+    busy: Mutex<()>,
+}
+
+impl GroupsFile {
+    /// Reads what is there; rows may be added once a state is written.
+    pub fn open(disk: &Arc<dyn Disk>, dir: &Path) -> io::Result<(Self, GroupsFound)> {
+        let mut copies = Vec::new();
+        for (index, name) in NAMES.iter().enumerate() {
+            copies.extend(read(&**disk, &dir.join(name))?.map(|copy| (index, copy)));
+        }
+        copies.sort_by_key(|(_, copy)| copy.sequence);
+        let newest_whole = copies.iter().rev().find(|(_, copy)| copy.whole).map(|(index, _)| *index);
+        let inner = Inner {
+            current: newest_whole.unwrap_or(0),
+            sequence: copies.last().map_or(0, |(_, copy)| copy.sequence),
+            ..Inner::default()
+        };
+        let mut found = GroupsFound { exists: !copies.is_empty(), ..GroupsFound::default() };
+        for (_, copy) in copies {
+            found.next_group = found.next_group.max(copy.next_group);
+            found.synced = found.synced.max(copy.synced);
+            found.payloads.extend(copy.payloads);
+        }
+        let (inner, dirty, busy) = (Mutex::new(inner), AtomicBool::new(false), Mutex::default());
+        Ok((Self { disk: disk.clone(), dir: dir.into(), inner, dirty, busy }, found))
+    }
+
+    /// Adds rows that happen now. They are durable with the next [`GroupsFile::sync`].
+    pub fn add(&self, rows: &[Row<'_>]) -> io::Result<()> {
+        let mut inner = self.inner.lock();
+        let Some(file) = inner.file.clone() else { return Err(io::ErrorKind::NotFound.into()) };
+        let payloads: Vec<_> = rows.iter().map(payload).collect();
+        let mut bytes = Vec::new();
+        payloads.iter().for_each(|payload| put_row(inner.sequence, inner.end, payload, &mut bytes));
+        let end = inner.end + bytes.len() as u64;
+        if end > inner.reserved {
+            let reserved = (end + RESERVE_BYTES).next_multiple_of(RESERVE_BYTES);
+            file.allocate(reserved)?;
+            inner.reserved = reserved;
+        }
+        file.write_all_at(&[IoSlice::new(&bytes)], inner.end)?;
+        inner.end = end;
+        if let Some(since) = &mut inner.since {
+            since.extend(payloads);
+        }
+        self.dirty.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Records that the journal is durable up to here. Not synced: a kill leaves it, and no power cut may go without.
+    pub fn note_synced(&self, position: u64) -> io::Result<()> {
+        let inner = self.inner.lock();
+        let Some(file) = &inner.file else { return Ok(()) };
+        file.write_all_at(&[IoSlice::new(&encode_synced(inner.sequence, position))], SYNCED_AT as u64)
+    }
+
+    /// A state is being taken now: rows added from here on follow it.
+    pub fn begin(&self) {
+        self.inner.lock().since = Some(Vec::new());
+    }
+
+    /// Writes the state taken at [`GroupsFile::begin`] to the copy that does not count, durably; from then on that copy counts.
+    /// After an error it may be called again; once it is written that changes nothing.
+    pub fn write(&self, state: &GroupsState) -> io::Result<()> {
+        let _busy = self.busy.lock();
+        let (target, sequence) = {
+            let inner = self.inner.lock();
+            if inner.since.is_none() {
+                return Ok(());
+            }
+            (1 - inner.current, inner.sequence + 1)
+        };
+        let path = self.dir.join(NAMES[target]);
+        let file = self.disk.open(&path, Open::Create)?;
+        let (bytes, old_len) = (state.encode(sequence), file.len()?);
+        let end = bytes.len() as u64;
+        let reserved = (end + RESERVE_BYTES).next_multiple_of(RESERVE_BYTES).max(old_len);
+        file.allocate(reserved)?;
+        // Nothing of the older state is left after the new one.
+        let rest = vec![0; (reserved - end) as usize];
+        file.write_all_at(&[IoSlice::new(&bytes), IoSlice::new(&rest)], 0)?;
+        file.sync()?;
+        if old_len == 0 {
+            self.disk.sync_dir(&self.dir)?;
+        }
+        let mut inner = self.inner.lock();
+        let since = inner.since.take().unwrap_or_default();
+        let mut added = Vec::new();
+        since.iter().for_each(|payload| put_row(sequence, end, payload, &mut added));
+        let room = |len: u64| if len > reserved { file.allocate(len) } else { Ok(()) };
+        let written = room(end + added.len() as u64)
+            .and_then(|()| file.write_all_at(&[IoSlice::new(&added)], end))
+            .and_then(|()| if added.is_empty() { Ok(()) } else { file.sync() });
+        if let Err(e) = written {
+            inner.since = Some(since);
+            return Err(e);
+        }
+        (inner.current, inner.sequence, inner.file) = (target, sequence, Some(file));
+        (inner.end, inner.reserved) = (end + added.len() as u64, reserved.max(end + added.len() as u64));
+        Ok(())
+    }
+
+    /// Makes the rows added so far durable.
+    pub fn sync(&self) -> io::Result<()> {
+        if !self.dirty.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let _busy = self.busy.lock();
+        if self.dirty.swap(false, Ordering::AcqRel) {
+            let file = self.inner.lock().file.clone();
+            let synced = file.map_or(Ok(()), |file| file.sync());
+            synced.inspect_err(|_| self.dirty.store(true, Ordering::Release))?;
+        }
+        Ok(())
+    }
+
+    /// The copies that are damaged or missing.
+    pub fn damaged(&self) -> Vec<PathBuf> {
+        let _busy = self.busy.lock();
+        // No row is half written meanwhile.
+        let _inner = self.inner.lock();
+        let paths = NAMES.map(|name| self.dir.join(name));
+        let whole = |path: &PathBuf| read(&*self.disk, path).ok().flatten().is_some_and(|copy| copy.whole);
+        paths.into_iter().filter(|path| !whole(path)).collect()
+    }
+}
+
+/// The part of the head that is written on its own: position, checksum, zeros.
+fn encode_synced(sequence: u64, position: u64) -> [u8; HEAD_BYTES - SYNCED_AT] {
+    let mut out = [0; HEAD_BYTES - SYNCED_AT];
+    let crc = crate::base::crc::crc32c_of_two(&sequence.to_le_bytes(), &position.to_le_bytes());
+    let bytes = position.to_le_bytes().into_iter().chain(crc.to_le_bytes());
+    out.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+    out
+}
+
+fn payload(row: &Row<'_>) -> Vec<u8> {
+    let mut payload = Vec::new();
+    row.encode(&mut payload);
+    payload
+}
+
+/// Appends a row to `out`, which begins at an offset in the file.
+fn put_row(sequence: u64, begin: u64, payload: &[u8], out: &mut Vec<u8>) {
+    let offset = begin + out.len() as u64;
+    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(&checksum(sequence, offset, payload).to_le_bytes());
+    out.extend_from_slice(payload);
+}
+
+fn checksum(sequence: u64, offset: u64, payload: &[u8]) -> u32 {
+    let place = [sequence.to_le_bytes(), offset.to_le_bytes()].concat();
+    crate::base::crc::crc32c_of_two(&place, payload)
+}
+
+/// The valid row at an offset.
+fn row_at(bytes: &[u8], sequence: u64, offset: usize) -> Option<&[u8]> {
+    let [a, b, c, d, crc @ ..] = *bytes.get(offset..)?.first_chunk::<FRAME_BYTES>()?;
+    let len = u32::from_le_bytes([a, b, c, d]) as usize;
+    if len == 0 || len > ROW_BYTES_MAX {
+        return None;
+    }
+    let payload = bytes.get(offset + FRAME_BYTES..)?.get(..len)?;
+    (checksum(sequence, offset as u64, payload) == u32::from_le_bytes(crc)).then_some(payload)
+}
+
+/// Reads a copy; `None` if there is none, or its head is damaged.
+fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<GroupsCopy>> {
+    let file = match disk.open(path, Open::ReadOnly) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut bytes = vec![0; file.len()? as usize];
+    // What the disk cannot read is as good as damaged.
+    let n = file.read_at(&mut bytes, 0).unwrap_or(0);
+    bytes.truncate(n);
+    Ok(decode(&bytes))
+}
+
+fn decode(bytes: &[u8]) -> Option<GroupsCopy> {
+    let (head, crc) = bytes.get(..SYNCED_AT)?.split_at(SYNCED_AT - 4);
+    if !head.starts_with(MAGIC) || crc != crate::base::crc::crc32c(head).to_le_bytes() {
+        return None;
+    }
+    let number = |at: usize| Some(u64::from_le_bytes(*head.get(at..)?.first_chunk::<8>()?));
+    let (sequence, state_bytes) = (number(8)?, number(16)?);
+    let next_group = u32::from_le_bytes(*head.get(24..)?.first_chunk::<4>()?);
+    let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+    let synced = bytes.get(SYNCED_AT..HEAD_BYTES)?;
+    let position = u64::from_le_bytes(*synced.first_chunk()?);
+    let known = encode_synced(sequence, position) == synced;
+    let mut copy = GroupsCopy {
+        sequence,
+        next_group,
+        synced: if known { position } else { 0 },
+        payloads: Vec::new(),
+        whole: known,
+        end: HEAD_BYTES as u64,
+    };
+    let mut at = HEAD_BYTES;
+    while at < used {
+        match row_at(bytes, sequence, at) {
+            Some(payload) => {
+                copy.payloads.push(payload.to_vec());
+                at += FRAME_BYTES + payload.len();
+                copy.end = at as u64;
+            }
+            None => {
+                copy.whole = false;
+                at += 1;
+            }
+        }
+    }
+    copy.whole &= copy.end >= HEAD_BYTES as u64 + state_bytes;
+    Some(copy)
+}

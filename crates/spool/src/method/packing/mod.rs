@@ -1,0 +1,233 @@
+//! Compressed articles (`compress = "zstd"`): each record by itself, with a dictionary trained from its class.
+//!
+//! Invariants: a record says which dictionary it needs; a dictionary is durable, twice, before the first record needs it; it is
+//! never removed. Compressing happens before the writer's lock is taken ([`Packing::pack`]); reading gives back
+//! the exact wire bytes ([`Packing::unpack`]). Layout: `docs/formats/dictionary.md` and `cnfs.md`.
+
+mod codec;
+mod dictionary;
+mod training;
+
+use crate::base::config::ClassConfig;
+use crate::base::error::ReadError;
+use crate::disk::Disk;
+use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use codec::{PREFIX_BYTES, Prefix, decompress};
+pub(crate) use codec::{Packed, put_frame, read_frame};
+use dictionary::Dictionary;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use training::Samples;
+
+/// A dictionary that articles were compressed with, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DictionaryStatus {
+    /// Its id, as in records and its file's name.
+    pub id: u32,
+    /// The class it was trained for.
+    pub class: String,
+    /// When, Unix seconds.
+    pub trained: u64,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// What a class compresses with.
+struct Encoder {
+    dictionary: Arc<Dictionary>,
+    cdict: zstd::zstd_safe::CDict<'static>,
+}
+
+/// A class that compresses.
+struct PackedClass {
+    name: String,
+    level: i32,
+    encoder: ArcSwapOption<Encoder>,
+    /// Articles to train from; `None` once there is a dictionary, or one is being trained.
+    samples: Mutex<Option<Samples>>,
+}
+
+impl PackedClass {
+    /// A class of these settings; `None` if it does not compress.
+    fn new(c: &ClassConfig, dictionaries: &HashMap<u32, Arc<Dictionary>>) -> Option<Arc<Self>> {
+        let config = c.compress?;
+        let own = dictionaries.values().filter(|d| d.class == c.name);
+        let encoder = own.max_by_key(|d| (d.trained, d.id)).and_then(|d| Encoder::new(d, config.level));
+        let samples = encoder.is_none().then(|| Samples::new(config.samples)).filter(|s| !s.is_empty());
+        Some(Arc::new(Self {
+            name: c.name.clone(),
+            level: config.level,
+            encoder: ArcSwapOption::from(encoder.map(Arc::new)),
+            samples: Mutex::new(samples),
+        }))
+    }
+}
+
+/// All dictionaries, and the classes that compress; part of what readers see.
+pub(crate) struct Packing {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    dictionaries: ArcSwap<HashMap<u32, Arc<Dictionary>>>,
+    /// By class number.
+    classes: ArcSwap<Vec<Option<Arc<PackedClass>>>>,
+    training: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Packing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Packing").field("dir", &self.dir).finish()
+    }
+}
+
+impl Packing {
+    /// Reads the dictionaries in `dir`; where one of the two copies is damaged it is written again.
+    pub fn open(disk: &Arc<dyn Disk>, dir: &Path, classes: &[ClassConfig]) -> io::Result<Self> {
+        let dictionaries = dictionary::load_all(&**disk, dir)?;
+        let class = |c: &ClassConfig| PackedClass::new(c, &dictionaries);
+        Ok(Self {
+            disk: disk.clone(),
+            dir: dir.into(),
+            classes: ArcSwap::from_pointee(classes.iter().map(class).collect()),
+            dictionaries: ArcSwap::from_pointee(dictionaries),
+            training: Mutex::default(),
+        })
+    }
+
+    /// Goes by other classes; those that compress as before go on with what they have.
+    pub fn configure(&self, classes: &[ClassConfig]) {
+        let before = self.classes.load();
+        let dictionaries = self.dictionaries.load();
+        let class = |c: &ClassConfig| {
+            let same = |old: &&Arc<PackedClass>| {
+                c.compress.is_some_and(|new| old.name == c.name && old.level == new.level)
+            };
+            before.iter().flatten().find(same).cloned().or_else(|| PackedClass::new(c, &dictionaries))
+        };
+        self.classes.store(Arc::new(classes.iter().map(class).collect()));
+    }
+
+    /// Whether any class compresses.
+    pub fn is_used(&self) -> bool {
+        self.classes.load().iter().any(Option::is_some)
+    }
+
+    /// Compresses an article of a class; `None` if the class does not compress, or nothing is gained. `pieces` is the article in
+    /// wire format, without Xref and final `.`-line.
+    pub fn pack(self: &Arc<Self>, class: usize, pieces: &[&[u8]]) -> Option<Packed> {
+        let classes = self.classes.load();
+        let own = classes.get(class)?.as_ref()?;
+        let encoder = own.encoder.load();
+        if encoder.is_none() {
+            self.sample(own, pieces);
+        }
+        let with = encoder.as_ref().map(|e| (e.dictionary.id, &e.cdict));
+        codec::compress(class, pieces, with, own.level)
+    }
+
+    /// Keeps an article to train from; the last one needed sets the training off, in its own thread.
+    fn sample(self: &Arc<Self>, class: &Arc<PackedClass>, pieces: &[&[u8]]) {
+        let mut samples = class.samples.lock();
+        if !samples.as_mut().is_some_and(|s| s.add(pieces)) {
+            return;
+        }
+        let Some(samples) = samples.take() else { return };
+        let (packing, class) = (self.clone(), class.clone());
+        let train = move || packing.train(&class, &samples);
+        // Without a thread it is tried again after the next start.
+        if let Ok(thread) = std::thread::Builder::new().name("spool-dictionary".into()).spawn(train) {
+            self.training.lock().push(thread);
+        }
+    }
+
+    fn train(&self, class: &PackedClass, samples: &Samples) {
+        let Some(bytes) = samples.train() else { return };
+        let dictionary = Dictionary::new(class.name.clone(), crate::base::clock::unix_now(), bytes);
+        let Some(dictionary) = dictionary.map(Arc::new) else { return };
+        // What cannot be written is not used.
+        if dictionary.store(&*self.disk, &self.dir).is_err() {
+            return;
+        }
+        let mut all = HashMap::clone(&self.dictionaries.load());
+        all.insert(dictionary.id, dictionary.clone());
+        self.dictionaries.store(Arc::new(all));
+        class.encoder.store(Encoder::new(&dictionary, class.level).map(Arc::new));
+    }
+
+    /// Waits for trainings that are under way.
+    pub fn finish(&self) {
+        let threads = std::mem::take(&mut *self.training.lock());
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+
+    /// Turns a whole compressed record into what an uncompressed one would be: header (its bytes mean nothing), Xref line, article,
+    /// final `.`-line. `raw` is used up.
+    pub fn unpack(
+        &self,
+        header: &RecordHeader,
+        raw: &mut [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<RecordHeader, ReadError> {
+        let damaged = || {
+            ReadError::Failed(format!("the compressed article at place {:x} makes no sense", header.place))
+        };
+        let data = raw.get_mut(HEADER_BYTES..).unwrap_or_default();
+        let prefix = Prefix::of(data).ok_or_else(damaged)?;
+        let dictionary = match prefix.dictionary {
+            0 => None,
+            id => Some(self.dictionaries.load().get(&id).cloned().ok_or_else(|| self.missing(id))?),
+        };
+        out.clear();
+        out.resize(HEADER_BYTES, 0);
+        out.extend_from_slice(data.get(PREFIX_BYTES..prefix.xref_end).unwrap_or_default());
+        if !decompress(data, prefix, dictionary.as_ref().map(|d| &d.ddict), out) {
+            return Err(damaged());
+        }
+        out.extend_from_slice(END);
+        let data_bytes = u32::try_from(out.len() - HEADER_BYTES).map_err(|_| damaged())?;
+        (header.header_bytes <= data_bytes).then_some(()).ok_or_else(damaged)?;
+        Ok(RecordHeader { data_bytes, packed: false, ..*header })
+    }
+
+    fn missing(&self, id: u32) -> ReadError {
+        ReadError::Failed(format!(
+            "the zstd dictionary {} is missing or damaged, and so is its copy: put it back from a backup to read the articles \
+             compressed with it; all others can be read",
+            dictionary::path(&self.dir, id, dictionary::SUFFIX).display()
+        ))
+    }
+
+    /// The dictionaries there are.
+    pub fn status(&self) -> Vec<DictionaryStatus> {
+        let mut all: Vec<_> = self.dictionaries.load().values().map(|d| d.status()).collect();
+        all.sort_by_key(|d| (d.trained, d.id));
+        all
+    }
+
+    /// Looks at all copies on disk; calls `found` with what is wrong, and whether it can be mended.
+    pub fn verify(&self, found: &mut dyn FnMut(String, String, bool)) {
+        dictionary::verify(&*self.disk, &self.dir, found);
+    }
+
+    /// Writes damaged or missing copies again, from what is in memory; returns how many.
+    pub fn mend(&self) -> io::Result<u64> {
+        let all = self.dictionaries.load_full();
+        all.values().try_fold(0, |n, d| Ok(n + d.mend(&*self.disk, &self.dir)?))
+    }
+}
+
+/// A compressed record's data from its Xref line on.
+pub(crate) fn xref_line(data: &[u8]) -> &[u8] {
+    data.get(PREFIX_BYTES..).unwrap_or_default()
+}
+
+impl Encoder {
+    fn new(dictionary: &Arc<Dictionary>, level: i32) -> Option<Self> {
+        let cdict = zstd::zstd_safe::CDict::try_create(&dictionary.bytes, level)?;
+        Some(Self { dictionary: dictionary.clone(), cdict })
+    }
+}

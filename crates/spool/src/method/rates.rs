@@ -1,0 +1,114 @@
+//! How fast a volume is written, from the arrivals of what it holds: no state of its own, nothing to be kept over a restart.
+//!
+//! Articles lie in the order of their arrival, so the first one since a moment is found by halving: some thirty headers are
+//! read, whatever the volume's size. Called by `Spool::status`.
+
+use crate::base::read_mode::Patience;
+use crate::method::Volume;
+use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
+
+/// Records looked at to tell what one takes beyond its article.
+const SAMPLES_MAX: u64 = 200;
+/// How far behind the write position the samples begin, in bytes.
+const SAMPLE_BYTES: u64 = 512 << 10;
+
+fn header_at(volume: &dyn Volume, place: u64) -> Option<RecordHeader> {
+    let mut raw = [0; HEADER_BYTES];
+    let n = volume.read_at(place, Patience::Wait, &mut raw).ok()?;
+    let (header, _) = RecordHeader::parse(raw.get(..n)?)?;
+    (header.place == place).then_some(header)
+}
+
+/// Bytes written since a moment (Unix seconds), as far as they are still there.
+pub(crate) fn written_since(volume: &dyn Volume, since: u64) -> u64 {
+    let head = volume.head();
+    let (mut low, mut high) = (volume.tail().max(volume.first()).min(head), head);
+    let block = volume.block().max(1);
+    while high.saturating_sub(low) > block {
+        let middle = low + (high - low) / 2 / block * block;
+        let found = volume.next_living(middle).filter(|place| *place < high);
+        match found.and_then(|place| Some((place, header_at(volume, place)?))) {
+            Some((place, header)) if u64::from(header.arrived) < since => low = place + block,
+            _ => high = middle,
+        }
+    }
+    head.saturating_sub(volume.next_living(low).unwrap_or(head).min(high.max(low)))
+}
+
+/// Bytes that records take beyond their data, on average over the last ones: header, padding, and the usage bits of their
+/// blocks; `None` if there are none.
+pub(crate) fn record_overhead(volume: &dyn Volume) -> Option<u64> {
+    let (mut bytes, mut bits, mut records) = (0, 0, 0);
+    let mut place = volume.head().saturating_sub(SAMPLE_BYTES).max(volume.tail());
+    while let Some(header) = volume.next_living(place).and_then(|at| header_at(volume, at)) {
+        let padded = volume.padded(header.record_bytes());
+        bytes += padded - u64::from(header.data_bytes);
+        bits += padded / volume.block().max(1);
+        records += 1;
+        place = header.place + volume.block();
+        if records == SAMPLES_MAX {
+            break;
+        }
+    }
+    (records > 0).then(|| (bytes + bits / 8) / records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::config::BufferConfig;
+    use crate::base::key::Key;
+    use crate::disk::SimDisk;
+    use crate::method::cnfs::{Cycbuff, record};
+
+    #[test]
+    fn what_was_written_since_is_found_by_halving() {
+        let config = BufferConfig {
+            name: "a".into(),
+            path: "/a".into(),
+            size_bytes: 1 << 20,
+            block_bytes: 512,
+            retired: false,
+        };
+        let buffer = Cycbuff::create(&SimDisk::new(), &config, 0, &"0".repeat(32)).unwrap();
+        assert_eq!((written_since(&buffer, 0), record_overhead(&buffer)), (0, None));
+        let mut places = Vec::new();
+        for n in 0..3000u32 {
+            let len = 64 + 700 + (n as usize * 37) % 900;
+            let place = buffer.plan(buffer.head(), len).unwrap();
+            let header = RecordHeader {
+                data_bytes: (len - 64) as u32,
+                header_bytes: 0,
+                place,
+                sequence: u64::from(n),
+                key: Key(1),
+                arrived: 1000 + n / 3,
+                expires: 0,
+                message_id_at: 0,
+                message_id_bytes: 0,
+                class: 0,
+                packed: false,
+            };
+            let mut bytes = Vec::new();
+            header.put(&mut bytes);
+            bytes.resize(len, b'x');
+            record::seal(&mut bytes);
+            let end = place + buffer.padded(len);
+            buffer.advance(end);
+            buffer.write(place, &bytes).unwrap();
+            if n % 7 != 3 {
+                buffer.mark_alive(place);
+            }
+            places.push((place, 1000 + u64::from(n) / 3, n % 7 != 3));
+        }
+        for since in [0, 1500, 1900, 1950, 1999, 2000, 5000] {
+            let tail = buffer.tail();
+            let first =
+                places.iter().find(|(place, arrived, lives)| *place >= tail && *arrived >= since && *lives);
+            let expected = first.map_or(0, |(place, _, _)| buffer.head() - place);
+            let told = written_since(&buffer, since);
+            assert!(told.abs_diff(expected) <= 4096, "{since}: {told} {expected}");
+        }
+        assert!((64..64 + 512).contains(&record_overhead(&buffer).unwrap()));
+    }
+}

@@ -1,0 +1,115 @@
+//! Going through the records of a volume in the order of their places.
+//!
+//! Reads whole chunks, checks every record, and passes over what the disk cannot read. Used where no index says what a
+//! volume holds: by a rebuild, by `verify` and `repair`, and for residents whose own entries are damaged.
+
+use crate::base::read_mode::Patience;
+use crate::method::Volume;
+use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
+use std::io;
+use std::ops::Range;
+
+/// Bytes read at a time: they stay in the processor's cache until they are looked at.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// Reads a volume's records in place order. What the disk cannot read is passed over.
+pub(crate) struct Scan<'a> {
+    volume: &'a dyn Volume,
+    /// Where it stands.
+    pub at: u64,
+    /// Records that begin before are found.
+    pub end: u64,
+    chunk: Vec<u8>,
+    chunk_at: u64,
+    /// Up to here no more is read at a time than is asked for: the disk failed near.
+    careful_to: u64,
+    /// Takes records of whatever cycle; `at` then tells no more than where in the area they are.
+    any_cycle: bool,
+    /// Whether the record found last is not cancelled.
+    pub live: bool,
+    record: Range<usize>,
+}
+
+impl<'a> Scan<'a> {
+    /// Over everything that may live.
+    pub fn new(volume: &'a dyn Volume) -> Self {
+        Self {
+            volume,
+            at: volume.tail().max(volume.first()),
+            end: volume.head(),
+            chunk: Vec::new(),
+            chunk_at: 0,
+            careful_to: 0,
+            any_cycle: false,
+            live: false,
+            record: 0..0,
+        }
+    }
+
+    /// Over a range of places, whichever cycle its records are of.
+    pub fn of_any_cycle(volume: &'a dyn Volume, places: Range<u64>) -> Self {
+        Self { at: places.start, end: places.end, any_cycle: true, ..Self::new(volume) }
+    }
+
+    /// Makes `len` bytes from `self.at` on available; fewer at the area's end, none where the disk fails.
+    fn fill(&mut self, len: usize) -> &[u8] {
+        let have = (self.chunk_at + self.chunk.len() as u64).saturating_sub(self.at) as usize;
+        if self.at < self.chunk_at || have < len {
+            let careful = self.at < self.careful_to;
+            let n = match self.read(if careful { len } else { len.max(CHUNK_BYTES) }) {
+                Err(_) if !careful => {
+                    self.careful_to = self.at + CHUNK_BYTES as u64;
+                    self.read(len)
+                }
+                read => read,
+            };
+            self.chunk.truncate(n.unwrap_or(0));
+            self.chunk_at = self.at;
+        }
+        let from = (self.at - self.chunk_at) as usize;
+        self.chunk.get(from..(from + len).min(self.chunk.len())).unwrap_or_default()
+    }
+
+    fn read(&mut self, len: usize) -> io::Result<usize> {
+        self.chunk.resize(len, 0);
+        self.volume.read_at(self.at, Patience::Wait, &mut self.chunk)
+    }
+
+    /// Goes to the next record that is whole; `None` at the end.
+    pub fn next(&mut self) -> Option<RecordHeader> {
+        while self.at < self.end {
+            let (place, any_cycle, volume) = (self.at, self.any_cycle, self.volume);
+            let here = |h: &RecordHeader| {
+                h.place == place || any_cycle && volume.offset(h.place) == volume.offset(place)
+            };
+            // No record goes over the end of the area; a damaged length may say so.
+            let room = self.volume.room(place);
+            let found = RecordHeader::parse(self.fill(HEADER_BYTES))
+                .filter(|(h, _)| here(h) && h.record_bytes() as u64 <= room);
+            if let Some((header, live)) = found {
+                let record = self.fill(header.record_bytes());
+                if record.len() == header.record_bytes() && is_whole(record) {
+                    self.live = live;
+                    let from = (place - self.chunk_at) as usize;
+                    self.record = from..from + header.record_bytes();
+                    self.at += self.volume.padded(header.record_bytes());
+                    return Some(header);
+                }
+            }
+            self.at += self.volume.block();
+        }
+        None
+    }
+
+    /// Header and data of the record found last.
+    pub fn record(&self) -> &[u8] {
+        self.chunk.get(self.record.clone()).unwrap_or_default()
+    }
+}
+
+/// The header that can be read at a place, whichever cycle it is of.
+pub(crate) fn header_at(volume: &dyn Volume, place: u64) -> Option<RecordHeader> {
+    let mut raw = [0; HEADER_BYTES];
+    let n = volume.read_at(place, Patience::Wait, &mut raw).ok()?;
+    RecordHeader::parse(raw.get(..n)?).map(|(header, _)| header)
+}

@@ -1,0 +1,118 @@
+//! The file `newsreel.tree` in the directory of a volume that keeps its articles.
+//!
+//! It and its copy say whose the directory is, so that a foreign one is left alone and a missing one is noticed. Written
+//! as the directory is taken into use; a damaged copy is written again from the other one by the next opening, or by a
+//! repair. Layout: `docs/formats/tree.md`.
+
+use crate::base::error::SpoolError;
+use crate::disk::{Disk, Open, read_around};
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+
+pub(crate) const FILE: &str = "newsreel.tree";
+/// The file and its copy.
+const FILES: [&str; 2] = [FILE, "newsreel.tree.copy"];
+const MAGIC: &str = "newsreel tree 1";
+const FILE_BYTES_MAX: usize = 4096;
+
+/// What `newsreel.tree` says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TreeHeader {
+    pub name: String,
+    pub method: String,
+    pub volume: u16,
+    /// Secret of the Message-ID hash, hexadecimal.
+    pub secret: String,
+}
+
+impl TreeHeader {
+    fn encode(&self) -> Vec<u8> {
+        let Self { name, method, volume, secret } = self;
+        let body = format!("{MAGIC}\nname {name}\nmethod {method}\nvolume {volume}\nsecret {secret}\n");
+        format!("{body}crc32c {:08x}\n", crate::base::crc::crc32c(body.as_bytes())).into_bytes()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (body, crc) = std::str::from_utf8(bytes).ok()?.split_once("crc32c ")?;
+        if u32::from_str_radix(crc.trim_end(), 16).ok()? != crate::base::crc::crc32c(body.as_bytes()) {
+            return None;
+        }
+        let mut lines = body.lines();
+        if lines.next()? != MAGIC {
+            return None;
+        }
+        let mut value = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ').map(str::to_owned);
+        Some(Self {
+            name: value("name")?,
+            method: value("method")?,
+            volume: value("volume")?.parse().ok()?,
+            secret: value("secret")?,
+        })
+    }
+
+    /// Reads the one in a directory; `None` if there is none, or its writing was cut off.
+    pub fn read(disk: &dyn Disk, dir: &Path) -> io::Result<Option<Self>> {
+        for name in FILES {
+            let read = Self::read_file(disk, &dir.join(name))?;
+            if read.is_some() {
+                return Ok(read);
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_file(disk: &dyn Disk, path: &Path) -> io::Result<Option<Self>> {
+        let file = match disk.open(path, Open::ReadOnly) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut bytes = vec![0; FILE_BYTES_MAX];
+        let n = read_around(&*file, &mut bytes, 0)?;
+        let bytes = bytes.get(..n).unwrap_or_default();
+        Ok(Self::decode(bytes).filter(|header| header.encode() == bytes))
+    }
+
+    /// Writes the copies again that do not say this.
+    pub fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+        for name in FILES {
+            let path = dir.join(name);
+            if Self::read_file(disk, &path)?.as_ref() != Some(self) {
+                let file = disk.open(&path, Open::CreatePrivate)?;
+                file.set_len(0)?;
+                file.write_all_at(&[IoSlice::new(&self.encode())], 0)?;
+                file.sync()?;
+                disk.sync_dir(dir)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The copies of `newsreel.tree` that are damaged or missing.
+pub(crate) fn damaged(disk: &dyn Disk, dir: &Path) -> Vec<PathBuf> {
+    let paths = FILES.map(|name| dir.join(name));
+    let whole = |path: &PathBuf| matches!(TreeHeader::read_file(disk, path), Ok(Some(_)));
+    paths.into_iter().filter(|path| !whole(path)).collect()
+}
+
+/// Writes a damaged copy again from the other one; an error if there is none.
+pub(crate) fn mend(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    let header = TreeHeader::read(disk, dir)?;
+    header.ok_or_else(|| io::Error::other("both copies are damaged"))?.write(disk, dir)
+}
+
+/// Whether a directory does not say whose it is.
+pub(crate) fn is_blank(disk: &dyn Disk, dir: &Path) -> Result<bool, SpoolError> {
+    let header = TreeHeader::read(disk, dir).map_err(SpoolError::io("look at", dir.join(FILE)))?;
+    Ok(header.is_none())
+}
+
+/// The files that say whose a directory is.
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
+    FILES.iter().map(|name| dir.join(name)).collect()
+}
+
+/// Whether a file in such a directory says whose it is.
+pub(crate) fn is_ours(name: &str) -> bool {
+    FILES.contains(&name)
+}

@@ -1,0 +1,32 @@
+//! Where the files of a spool are.
+
+use std::path::{Path, PathBuf};
+
+/// The spool's directories.
+#[derive(Debug, Clone)]
+pub(crate) struct Paths {
+    pub dir: PathBuf,
+    pub journal: PathBuf,
+    pub index: PathBuf,
+    pub history: PathBuf,
+    pub overview: PathBuf,
+    pub residents: PathBuf,
+    pub kept: PathBuf,
+    pub dictionaries: PathBuf,
+}
+
+impl Paths {
+    pub fn new(dir: &Path) -> Self {
+        let index = dir.join("index");
+        Self {
+            dir: dir.into(),
+            journal: dir.join("journal"),
+            dictionaries: dir.join("dictionaries"),
+            history: index.join("history"),
+            overview: index.join("overview"),
+            residents: index.join("residents"),
+            kept: index.join("kept"),
+            index,
+        }
+    }
+}

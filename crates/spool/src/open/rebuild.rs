@@ -1,0 +1,203 @@
+//! Rebuilding all indexes: one pass over the buffers (`docs/states.md`), read by several threads ([`regions`]).
+//!
+//! Every record carries its Xref, arrival time, sequence and Message-ID hash, so nothing else is needed; what is left
+//! of journal and checkpoint adds groups' flags, promised numbers and remembered ids. Records of several buffers are taken in the
+//! order of their sequence, so that the folds see the articles as they came.
+
+mod front;
+mod leftovers;
+mod regions;
+
+use crate::base::error::SpoolError;
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::limits::PART_BYTES_MAX;
+use crate::base::progress::Progress;
+use crate::base::token::{MethodKind, Token};
+use crate::index::checkpoint::Checkpoint;
+use crate::index::fold::{Folds, Shared};
+use crate::index::history::OldLog;
+use crate::journal::GroupsFound;
+use crate::method::Volume;
+use crate::method::scan::{Scan, header_at};
+use front::{Front, cyclic_fronts, kept_fronts, numbers_of, oldest};
+use leftovers::Leftovers;
+pub(crate) use leftovers::volumes_told;
+use regions::Regions;
+pub(crate) use regions::{Record, Region};
+use std::path::Path;
+
+/// Threads that read.
+const THREADS_MAX: usize = 16;
+
+/// Fills empty folds from the buffers; returns the number of living articles and where the journal goes on. A checkpoint
+/// that cannot be opened from and the groups file still tell the groups, and the old history what it remembers without an article.
+pub(crate) fn from_buffers(
+    folds: &mut Folds,
+    journal: &Path,
+    (checkpoint, groups, history): (Option<&Checkpoint>, &GroupsFound, &OldLog),
+    progress: &dyn Progress,
+) -> Result<(u64, u64), SpoolError> {
+    let io = |doing: &'static str| SpoolError::io(doing, journal);
+    let shared = folds.shared.clone();
+    let mut leftovers =
+        Leftovers::collect(folds, journal, checkpoint, groups).map_err(io("read journal in"))?;
+    let loaded = shared.volumes.load();
+    let cnfs = || loaded.all().iter().filter(|v| v.method() == MethodKind::Cnfs);
+    let known = |volume: &dyn Volume| leftovers.heads.get(&volume.id()).copied();
+    leftovers.whole &= !cnfs().any(|v| known(&**v).is_some_and(|head| is_overwritten(&shared, &**v, head)));
+    let end = leftovers.end(&shared.disk, journal).map_err(io("read journal in"))?;
+    let mut volumes: Vec<&dyn Volume> = Vec::new();
+    for volume in cnfs() {
+        let known = leftovers.heads.get(&volume.id()).copied();
+        let head = match known.filter(|head| leftovers.whole && *head >= volume.head()) {
+            Some(head) => walk_newer(folds, &**volume, head),
+            None => walk_to_head(&**volume, known.unwrap_or(0)),
+        };
+        // Clears the usage bitmap; publishing sets it again.
+        volume.advance(volume.head() + 2 * volume.area());
+        volume.reset_head(head);
+        volumes.push(&**volume);
+    }
+    let kept = kept_fronts(folds).map_err(io("go through the articles for"))?;
+    let regions = Regions::new(&shared, volumes);
+    progress.start("reading the buffers", regions.total_bytes());
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MAX);
+    let (articles, mut newest) = std::thread::scope(|scope| {
+        (0..threads).for_each(|_| drop(scope.spawn(|| regions.work())));
+        let published = publish_all(folds, &regions, kept, progress);
+        regions.stop();
+        published
+    });
+    let mut remember = |key, arrived| {
+        if matches!(shared.history.lookup(&key), crate::index::history::Found::None) {
+            // History takes arrivals to ascend, and these come last.
+            newest = newest.max(arrived);
+            folds.remember(key, newest);
+        }
+    };
+    leftovers.remembered.iter().for_each(|(key, arrived)| remember(*key, *arrived));
+    history.for_each(&mut |record| {
+        // An article that should be in its volume and was not found is lost: peers may send it again.
+        let lost = |token: Token| {
+            let volume = loaded.get(token.volume).filter(|v| v.method() != MethodKind::Memory);
+            volume.is_some_and(|v| token.place >= v.tail())
+        };
+        if !record.token.is_some_and(lost) {
+            remember(Key(record.key_bits), record.arrived);
+        }
+    });
+    if !leftovers.whole {
+        // Of the numbers given out since the last row that is left only the promises tell.
+        folds.power_lost();
+    }
+    progress.finish();
+    Ok((articles, end))
+}
+
+/// Publishes the records of all volumes in the order of their sequence; returns how many articles live, and the last arrival.
+fn publish_all(
+    folds: &mut Folds,
+    regions: &Regions<'_>,
+    mut kept: Vec<Front>,
+    progress: &dyn Progress,
+) -> (u64, u32) {
+    let mut fronts = cyclic_fronts(regions);
+    kept.iter_mut().for_each(|front| front.next_region(regions));
+    fronts.extend(kept);
+    let (mut articles, mut newest) = (0, 0);
+    while let Some(front) = oldest(&mut fronts) {
+        let (arrived, live) = front.publish(folds);
+        newest = newest.max(arrived);
+        articles += u64::from(live);
+        if front.is_used_up() {
+            front.next_region(regions);
+            progress.step(regions.taken_bytes());
+        }
+    }
+    (articles, newest)
+}
+
+/// Where no journal tells the write position: behind the records that follow each other from there on where journal or
+/// header last knew it; if there are none, behind the latest of all.
+fn walk_to_head(volume: &dyn Volume, known: u64) -> u64 {
+    let from = volume.head().max(known);
+    let head = walk(volume, from);
+    if head > from || is_older(volume, from) {
+        return head;
+    }
+    // The buffer has wrapped since: any record may lie here.
+    let start = volume.next_cycle(volume.head()) - volume.area();
+    let mut scan = Scan::of_any_cycle(volume, start..start + volume.area());
+    let mut latest = from;
+    while let Some(header) = scan.next() {
+        latest = latest.max(header.place + volume.padded(header.record_bytes()));
+    }
+    walk(volume, latest)
+}
+
+/// Follows records that are newer than all the journal knows.
+fn walk_newer(folds: &mut Folds, volume: &dyn Volume, mut head: u64) -> u64 {
+    while let Some((region, record)) = record_at_head(&folds.shared, volume, head) {
+        if newer_numbers(folds, &region, &record).is_none() {
+            break;
+        }
+        head = record.header.place + volume.padded(record.header.record_bytes());
+    }
+    head
+}
+
+/// The whole record at a write position: there, or where the next cycle or file begins.
+pub(crate) fn record_at_head(shared: &Shared, volume: &dyn Volume, head: u64) -> Option<(Region, Record)> {
+    [head, volume.next_cycle(head)].into_iter().find_map(|place| {
+        let region = Region::of_places(shared, volume, &[place]);
+        let record = region.records.first().cloned()?;
+        Some((region, record))
+    })
+}
+
+/// The numbers of a record that came after all that the folds know. One left by a run before the last crash has numbers that
+/// are used up.
+pub(crate) fn newer_numbers(
+    folds: &mut Folds,
+    region: &Region,
+    record: &Record,
+) -> Option<Vec<(GroupId, u64)>> {
+    if record.header.sequence < folds.next_sequence {
+        return None;
+    }
+    let numbers = numbers_of(folds, region, record);
+    let is_new = |(group, number): &(GroupId, u64)| {
+        folds.numbers.get(group.0 as usize).is_none_or(|n| *number > n.assigned)
+    };
+    (!numbers.is_empty() && numbers.iter().all(is_new)).then_some(numbers)
+}
+
+/// Follows records that lie one behind the other.
+fn walk(volume: &dyn Volume, mut head: u64) -> u64 {
+    let at = |place: u64| header_at(volume, place).filter(|h| h.place == place);
+    while let Some(h) = at(head).or_else(|| at(volume.next_cycle(head))) {
+        head = h.place + volume.padded(h.record_bytes());
+    }
+    head
+}
+
+/// Whether a record of the cycle before lies at a place: nothing was written over it.
+fn is_older(volume: &dyn Volume, place: u64) -> bool {
+    header_at(volume, place).is_some_and(|h| {
+        volume.cycle(h.place) + 1 == volume.cycle(place) && volume.offset(h.place) == volume.offset(place)
+    })
+}
+
+/// Whether a volume has been written over from a write position on for more than a whole cycle: then the journal that ends
+/// there lacks rows. Bytes without a row that a crash leaves never reach as far (`fence.rs`).
+pub(crate) fn is_overwritten(shared: &Shared, volume: &dyn Volume, head: u64) -> bool {
+    if is_older(volume, head) {
+        return false;
+    }
+    // Records lie no farther apart than the longest of them.
+    let within = 2 * (PART_BYTES_MAX + shared.config.article_bytes_max);
+    let end = head + within.min(volume.room(head));
+    let mut scan = Scan::of_any_cycle(volume, head..end);
+    std::iter::from_fn(|| scan.next()).any(|h| h.place >= head + volume.area())
+}

@@ -1,0 +1,187 @@
+//! How far a rebuild has come in each volume: the region whose records are published next.
+
+use super::regions::{Record, Region, Regions};
+use crate::base::clock::unix_now;
+use crate::base::ids::{Flag, GroupId};
+use crate::base::key::Key;
+use crate::base::token::{MethodKind, Token};
+use crate::base::xref::pairs_of;
+use crate::index::fold::{Folds, Moment, Published};
+use crate::journal::GroupRow;
+use crate::method::{Inventory, Volume};
+use std::io;
+use std::sync::Arc;
+
+/// Records whose places in history are fetched from memory together.
+const TOUCHED_TOGETHER: usize = 32;
+/// Articles of a volume that keeps, read together.
+const KEPT_TOGETHER: usize = 256;
+
+/// A volume's current region, and how far it is published.
+pub(super) struct Front {
+    volume: u16,
+    index: usize,
+    region: Option<Region>,
+    at: usize,
+    keys: Vec<Key>,
+    method: MethodKind,
+    kept: Option<KeptPlaces>,
+}
+
+/// The places of a volume that keeps, in the order of their articles.
+struct KeptPlaces {
+    volume: Arc<dyn Volume>,
+    places: std::vec::IntoIter<u64>,
+}
+
+impl KeptPlaces {
+    fn next_region(&mut self, regions: &Regions<'_>) -> Option<Region> {
+        let places: Vec<u64> = self.places.by_ref().take(KEPT_TOGETHER).collect();
+        (!places.is_empty()).then(|| regions.of_places(&*self.volume, &places))
+    }
+}
+
+/// The cyclic volumes, each with its first region that has a record.
+pub(super) fn cyclic_fronts(regions: &Regions<'_>) -> Vec<Front> {
+    let front = |(index, volume): (usize, &dyn Volume)| {
+        let mut front = Front::new(volume, index, None);
+        front.next_region(regions);
+        front
+    };
+    regions.volumes().enumerate().map(front).collect()
+}
+
+/// The articles of volumes that keep, found by going through them.
+pub(super) fn kept_fronts(folds: &mut Folds) -> io::Result<Vec<Front>> {
+    let shared = folds.shared.clone();
+    let volumes = shared.volumes.load();
+    let mut fronts = Vec::new();
+    for volume in volumes.all().iter().filter(|v| v.keeps()) {
+        let mut found = Vec::new();
+        volume.inventory(&mut Inventory {
+            group: &mut |name| group_named(folds, name),
+            visit: &mut |sequence, place| found.push((sequence, place)),
+        })?;
+        found.sort_unstable();
+        let places: Vec<u64> = found.into_iter().map(|(_, place)| place).collect();
+        let kept = Some(KeptPlaces { volume: volume.clone(), places: places.into_iter() });
+        fronts.push(Front::new(&**volume, 0, kept));
+    }
+    Ok(fronts)
+}
+
+/// The volume whose record comes first in the spool's order.
+pub(super) fn oldest(fronts: &mut [Front]) -> Option<&mut Front> {
+    fronts.iter_mut().filter(|f| !f.is_used_up()).min_by_key(|f| f.sequence())
+}
+
+impl Front {
+    fn new(volume: &dyn Volume, index: usize, kept: Option<KeptPlaces>) -> Self {
+        let (volume, method) = (volume.id(), volume.method());
+        Self { volume, index, region: None, at: 0, keys: Vec::new(), method, kept }
+    }
+
+    fn record(&self) -> Option<&Record> {
+        self.region.as_ref()?.records.get(self.at)
+    }
+
+    /// No record is left in any of the volume's regions, or the next is not taken yet.
+    pub fn is_used_up(&self) -> bool {
+        self.record().is_none()
+    }
+
+    fn sequence(&self) -> u64 {
+        self.record().map_or(u64::MAX, |r| r.header.sequence)
+    }
+
+    /// Takes the volume's next region that has a record.
+    pub fn next_region(&mut self, regions: &Regions<'_>) {
+        while self.is_used_up() {
+            self.at = 0;
+            self.region = match &mut self.kept {
+                Some(kept) => kept.next_region(regions),
+                None => regions.take(self.index, self.region.take()),
+            };
+            if self.region.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Publishes the next record; of a cancelled one only the numbers and the Message-ID are kept. Returns its arrival, and whether
+    /// it lives.
+    pub fn publish(&mut self, folds: &mut Folds) -> (u32, bool) {
+        let Some((region, record)) = self.region.as_ref().and_then(|r| Some((r, r.records.get(self.at)?)))
+        else {
+            return (0, false);
+        };
+        if self.at.is_multiple_of(TOUCHED_TOGETHER) {
+            self.keys.clear();
+            let next = region.records.iter().skip(self.at).take(TOUCHED_TOGETHER);
+            self.keys.extend(next.map(|r| r.header.key));
+            folds.shared.history.touch(&self.keys);
+        }
+        self.at += 1;
+        let header = record.header;
+        let found;
+        let numbers = if record.resolved {
+            region.numbers(record)
+        } else {
+            found = numbers_of(folds, region, record);
+            &found
+        };
+        numbers.iter().for_each(|(group, number)| folds.number_was_used(*group, *number));
+        folds.next_sequence = folds.next_sequence.max(header.sequence + 1);
+        let shared = folds.shared.clone();
+        let table = shared.groups.table();
+        if !record.live {
+            folds.remember(header.key, header.arrived);
+            return (header.arrived, false);
+        }
+        let (volume, place) = (self.volume, header.place);
+        let token = Token { method: self.method, class: header.class, volume, place };
+        let published = Published {
+            key: header.key,
+            token,
+            arrived: header.arrived,
+            expires: header.expires,
+            stored_bytes: header.record_bytes() as u64,
+            numbers,
+            xref: region.xref(record),
+            fields: region.fields(record),
+        };
+        let moment = Moment { groups: &table, volumes: &shared.volumes.load(), now: unix_now() };
+        let lives = folds.publish(&moment, &published);
+        folds.came(u64::from(lives));
+        if numbers.len() > 1 {
+            folds.end_lost_names(token, numbers);
+        }
+        (header.arrived, true)
+    }
+}
+
+/// Groups and numbers of a record; groups that only the articles know are made.
+pub(super) fn numbers_of(folds: &mut Folds, region: &Region, record: &Record) -> Vec<(GroupId, u64)> {
+    pairs_of(region.xref(record)).filter_map(|(name, n)| Some((group_named(folds, name)?, n))).collect()
+}
+
+/// A group by name; one that only the articles know is made, open for posting.
+fn group_named(folds: &mut Folds, name: &[u8]) -> Option<GroupId> {
+    if let Some(id) = folds.shared.groups.table().id(name) {
+        return Some(id);
+    }
+    let name = std::str::from_utf8(name).ok()?;
+    if folds.retired.contains_key(name) || !netnews::newsgroups::valid_name(name.as_bytes()) {
+        return None;
+    }
+    let id = folds.numbers.len() as u32;
+    let row = GroupRow {
+        id,
+        name: name.into(),
+        flag: Flag::Open,
+        creator: "rebuild".into(),
+        ..GroupRow::default()
+    };
+    folds.add_groups(&[row]);
+    Some(GroupId(id))
+}

@@ -1,0 +1,164 @@
+//! What is left of journal, checkpoint and groups file when the indexes are rebuilt: groups, write positions, remembered ids.
+
+use crate::base::key::Key;
+use crate::disk::Disk;
+use crate::index::checkpoint::Checkpoint;
+use crate::index::fold::Folds;
+use crate::journal::{GroupRow, GroupsFound, JournalReader, Row, VolumeRow};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The volumes that rows of the journal tell of.
+pub(crate) fn volumes_told(disk: &Arc<dyn Disk>, journal: &Path) -> io::Result<Vec<VolumeRow>> {
+    let mut told = Vec::new();
+    Leftovers::default().each_row(disk, journal, &mut |_, row| {
+        if let Row::Volume(v) = row {
+            told.retain(|t: &VolumeRow| t.id != v.id);
+            told.push(v);
+        }
+        Ok(())
+    })?;
+    Ok(told)
+}
+
+/// What the journal still knows that records do not.
+#[derive(Default)]
+pub(super) struct Leftovers {
+    pub heads: BTreeMap<u16, u64>,
+    pub remembered: Vec<(Key, u32)>,
+    /// Arrival of the last article row.
+    arrived: u32,
+    /// The journal is there, and no rows are missing in its middle.
+    pub whole: bool,
+    /// Where the last row ends, or where a checkpoint stands that knows of later ones.
+    known_to: u64,
+}
+
+impl Leftovers {
+    /// Reads all files, also those after a loss: each begins with the state of volumes and groups.
+    fn each_row(
+        &mut self,
+        disk: &Arc<dyn Disk>,
+        journal: &Path,
+        visit: &mut dyn FnMut(u64, Row<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut reader = JournalReader::open(disk, journal, None)?;
+        self.whole = reader.is_open();
+        loop {
+            while let Some((position, payload)) = reader.next()? {
+                if let Some(row) = Row::decode(payload) {
+                    visit(position, row)?;
+                }
+            }
+            self.whole &= !reader.row_follows()? && !reader.successor_is_damaged()?;
+            let Some(start) = reader.start_after(reader.position()) else { break };
+            self.whole = false;
+            reader = JournalReader::open(disk, journal, Some(start))?;
+        }
+        self.known_to = reader.position();
+        Ok(())
+    }
+
+    /// Where the journal continues: after its last row, or, if rows are missing, where the gap shows that they are.
+    pub fn end(&self, disk: &Arc<dyn Disk>, journal: &Path) -> io::Result<u64> {
+        if self.whole {
+            return Ok(self.known_to);
+        }
+        JournalReader::open(disk, journal, None)?.position_behind(self.known_to)
+    }
+
+    /// Takes over what journal and checkpoint know of groups and volumes.
+    pub fn collect(
+        folds: &mut Folds,
+        journal: &Path,
+        checkpoint: Option<&Checkpoint>,
+        groups: &GroupsFound,
+    ) -> io::Result<Self> {
+        let disk = folds.shared.disk.clone();
+        let (mut old, mut noted) = (checkpoint, Self::default());
+        let mut rows = Self::default();
+        rows.each_row(&disk, journal, &mut |position, row| {
+            if let Some(c) = old.take_if(|c| c.position <= position) {
+                take_groups(folds, c);
+            }
+            noted.note(folds, &row)
+        })?;
+        (noted.whole, noted.known_to) = (rows.whole, rows.known_to);
+        let known_to = groups.synced.max(checkpoint.map_or(0, |c| c.position));
+        if let Some(c) = old {
+            take_groups(folds, c);
+        }
+        noted.whole &= known_to <= noted.known_to;
+        noted.known_to = noted.known_to.max(known_to);
+        if !noted.whole {
+            // At least as new as all the journal ever knew of groups.
+            groups
+                .payloads
+                .iter()
+                .filter_map(|p| Row::decode(p))
+                .try_for_each(|row| noted.note(folds, &row))?;
+            let ids = folds.numbers.len().max(groups.next_group as usize);
+            folds.numbers.resize(ids, Default::default());
+        }
+        Ok(noted)
+    }
+
+    fn note(&mut self, folds: &mut Folds, row: &Row<'_>) -> io::Result<()> {
+        match row {
+            Row::Article(a) => {
+                self.arrived = self.arrived.max(a.arrived);
+                self.head(a.token.volume, a.token.place.saturating_add(a.stored_bytes));
+                folds.next_sequence = folds.next_sequence.max(a.sequence.saturating_add(1));
+                let mut numbers = Vec::new();
+                a.numbers(&mut numbers);
+                numbers.iter().for_each(|(group, number)| folds.number_was_used(*group, *number));
+            }
+            Row::Skip { volume, head } => self.head(*volume, *head),
+            Row::Volume(v) => self.head(v.id, v.head),
+            Row::Remember { key, arrived } => self.remembered.push((*key, *arrived)),
+            Row::Cancel { key, .. } | Row::Expire { key, gone: true, .. } => {
+                self.remembered.push((*key, self.arrived));
+            }
+            Row::Group(g) => take_group(folds, g),
+            Row::GroupRemoved { .. }
+            | Row::Promise(_)
+            | Row::PowerLost
+            | Row::Identity(_)
+            | Row::Opened { .. }
+            | Row::Closed => folds.apply(row)?,
+            Row::Synced { .. } | Row::Probe | Row::Void(_) | Row::Expire { .. } | Row::Lost { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn head(&mut self, volume: u16, head: u64) {
+        let known = self.heads.entry(volume).or_default();
+        *known = head.max(*known);
+    }
+}
+
+/// A group's row, where the row of its removal may be lost.
+fn take_group(folds: &mut Folds, row: &GroupRow) {
+    let known = folds.shared.groups.table().id(row.name.as_bytes());
+    if known.is_some_and(|id| id.0 != row.id) {
+        folds.group_removed(&row.name, row.high);
+    }
+    folds.group(row);
+}
+
+/// What a checkpoint tells of the groups.
+fn take_groups(folds: &mut Folds, c: &Checkpoint) {
+    folds.identity.clone_from(&c.identity);
+    folds.boot_id = c.boot_id;
+    c.retired.iter().for_each(|(name, high)| folds.group_removed(name, *high));
+    c.groups.iter().for_each(|g| take_group(folds, &g.row));
+    let ids = folds.numbers.len().max(c.next_group as usize);
+    folds.numbers.resize(ids, Default::default());
+    for g in &c.groups {
+        if let Some(numbers) = folds.numbers.get_mut(g.row.id as usize) {
+            numbers.assigned = numbers.assigned.max(g.assigned);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The buffers read by several threads: each takes a region of a volume, finds the records that begin in it, checks them and
+//! makes of them what the indexes need. One thread, the caller's, then takes the regions in order.
+//!
+//! Invariants: what comes out of [`Regions::take`] is what one pass from the tail to the write position would find. A region
+//! begins where no record need begin, so what is found there counts only if the region before ends at it; bytes within an
+//! article that look like a record are passed over like that. At most [`AHEAD`] regions of a volume wait to be taken.
+
+use crate::base::ids::GroupId;
+use crate::base::read_mode::Patience;
+use crate::base::xref::pairs_of;
+use crate::index::fold::Shared;
+use crate::method::Volume;
+use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
+use crate::method::scan::Scan;
+use netnews::Article;
+use netnews::overview_row::{Fields, append_fields};
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Longest region.
+const REGION_BYTES_MAX: u64 = 8 << 20;
+/// Shortest region, and what all are a multiple of: the largest block there may be.
+const REGION_BYTES_MIN: u64 = 16 << 10;
+/// A small volume is read in so many regions.
+const REGIONS_MIN: u64 = 16;
+/// Regions of one volume that are being read or wait to be taken, at most.
+const AHEAD: usize = 4;
+
+/// A record found, with the parts of its region's text that belong to it.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    pub header: RecordHeader,
+    /// It is not cancelled, and makes sense.
+    pub live: bool,
+    /// All its groups were known, and are in `numbers`.
+    pub resolved: bool,
+    numbers: Range<u32>,
+    xref: Range<u32>,
+    fields: Range<u32>,
+}
+
+/// What a region holds.
+#[derive(Debug, Default)]
+pub(crate) struct Region {
+    pub records: Vec<Record>,
+    /// Where the last record ends, at least the region's end.
+    end: u64,
+    numbers: Vec<(GroupId, u64)>,
+    text: Vec<u8>,
+    raw: Vec<u8>,
+    unpacked: Vec<u8>,
+}
+
+impl Region {
+    /// A good length of what is read at once.
+    pub const BYTES_MAX: u64 = REGION_BYTES_MAX;
+
+    /// Groups and numbers of a record.
+    pub fn numbers(&self, record: &Record) -> &[(GroupId, u64)] {
+        self.numbers.get(record.numbers.start as usize..record.numbers.end as usize).unwrap_or_default()
+    }
+
+    /// Value of its Xref header.
+    pub fn xref(&self, record: &Record) -> &[u8] {
+        self.text.get(record.xref.start as usize..record.xref.end as usize).unwrap_or_default()
+    }
+
+    /// Its overview fields.
+    pub fn fields(&self, record: &Record) -> &[u8] {
+        self.text.get(record.fields.start as usize..record.fields.end as usize).unwrap_or_default()
+    }
+
+    /// The whole records at these places of a volume.
+    pub fn of_places(shared: &Shared, volume: &dyn Volume, places: &[u64]) -> Self {
+        let mut region = Self::default();
+        let mut buf = Vec::new();
+        for place in places {
+            let found = volume.fetch(*place, Patience::Wait, &mut buf);
+            if let Ok(Some((header, live))) = found
+                && is_whole(&buf)
+            {
+                region.add(shared, header, live, &buf);
+            }
+        }
+        region
+    }
+
+    /// Reads the records that begin in a range of places; returns where the last one ends, at least the range's end.
+    pub fn read(&mut self, shared: &Shared, scan: &mut Scan<'_>, range: Range<u64>) -> u64 {
+        self.records.clear();
+        self.numbers.clear();
+        self.text.clear();
+        (scan.at, scan.end) = (range.start, range.end);
+        while let Some(header) = scan.next() {
+            self.add(shared, header, scan.live, scan.record());
+        }
+        self.end = scan.at;
+        self.end
+    }
+
+    fn add(&mut self, shared: &Shared, header: RecordHeader, live: bool, record: &[u8]) {
+        let data = record.get(HEADER_BYTES..).unwrap_or_default();
+        let line = if header.packed { crate::method::packing::xref_line(data) } else { data };
+        let xref_start = self.text.len() as u32;
+        self.text.extend_from_slice(xref_value(line));
+        let xref = xref_start..self.text.len() as u32;
+        let first_number = self.numbers.len();
+        let mut resolved = true;
+        for (name, number) in pairs_of(xref_value(line)) {
+            match shared.groups.table().id(name) {
+                Some(id) => self.numbers.push((id, number)),
+                None => resolved = false,
+            }
+        }
+        let fields_start = self.text.len() as u32;
+        let live = live && self.put_fields(shared, &header, record);
+        self.records.push(Record {
+            header,
+            live,
+            resolved,
+            numbers: first_number as u32..self.numbers.len() as u32,
+            xref,
+            fields: fields_start..self.text.len() as u32,
+        });
+    }
+
+    /// Appends what OVER tells of an article; false if it makes no sense, or its dictionary is lost.
+    fn put_fields(&mut self, shared: &Shared, header: &RecordHeader, record: &[u8]) -> bool {
+        let data = if header.packed {
+            self.raw.clear();
+            self.raw.extend_from_slice(record);
+            if shared.packing.unpack(header, &mut self.raw, &mut self.unpacked).is_err() {
+                return false;
+            }
+            self.unpacked.get(HEADER_BYTES..).unwrap_or_default()
+        } else {
+            record.get(HEADER_BYTES..).unwrap_or_default()
+        };
+        let Some(article) = data.strip_suffix(END).and_then(|wire| Article::parse(wire).ok()) else {
+            return false;
+        };
+        append_fields(&Fields::of(&article, header.message_id(data)), &mut self.text);
+        true
+    }
+
+    /// Leaves out what begins before `expected`, where the region before ended. False if a record goes over that place: then what
+    /// was found began within another record, and the region must be read again from there.
+    fn begin_at(&mut self, expected: u64, padded: impl Fn(&RecordHeader) -> u64) -> bool {
+        let before = self.records.iter().take_while(|r| r.header.place < expected).count();
+        let over = |r: &Record| r.header.place + padded(&r.header) > expected;
+        let fits = !self.records.iter().take(before).any(over);
+        self.records.drain(..before);
+        fits
+    }
+}
+
+/// The value of the Xref line that data begins with.
+fn xref_value(data: &[u8]) -> &[u8] {
+    let line = memchr::memchr(b'\r', data).and_then(|end| data.get(..end)).unwrap_or_default();
+    line.strip_prefix(b"Xref: ").unwrap_or_default()
+}
+
+/// A volume being read.
+#[derive(Debug)]
+struct Progressing {
+    range: Range<u64>,
+    region_bytes: u64,
+    /// Where the next region to be read begins.
+    next: u64,
+    /// Regions being read or read, in order.
+    regions: VecDeque<Option<Region>>,
+    /// Number of the first of `regions`.
+    first: u64,
+    /// Where the regions taken so far end.
+    expected: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    volumes: Vec<Progressing>,
+    /// Taken regions, whose memory is used again.
+    spare: Vec<Region>,
+    stop: bool,
+}
+
+/// The regions of all volumes, on their way from the threads that read to the one that takes.
+#[derive(Debug)]
+pub(super) struct Regions<'a> {
+    shared: &'a Shared,
+    volumes: Vec<&'a dyn Volume>,
+    state: Mutex<State>,
+    /// A region is read.
+    done: Condvar,
+    /// A region was taken.
+    taken: Condvar,
+}
+
+impl<'a> Regions<'a> {
+    /// Everything that may live in `volumes`.
+    pub fn new(shared: &'a Shared, volumes: Vec<&'a dyn Volume>) -> Self {
+        let start = |volume: &&dyn Volume| {
+            let Scan { at, end, .. } = Scan::new(*volume);
+            let range = at..end.max(at);
+            let region_bytes = ((range.end - range.start) / REGIONS_MIN).next_multiple_of(REGION_BYTES_MIN);
+            let region_bytes = region_bytes.clamp(REGION_BYTES_MIN, REGION_BYTES_MAX);
+            let (next, expected, regions) = (range.start, range.start, VecDeque::new());
+            Progressing { range, region_bytes, next, regions, first: 0, expected }
+        };
+        let state = State { volumes: volumes.iter().map(start).collect(), spare: Vec::new(), stop: false };
+        Self { shared, volumes, state: Mutex::new(state), done: Condvar::new(), taken: Condvar::new() }
+    }
+
+    /// The volumes read, in the order of their numbers here.
+    pub fn volumes(&self) -> impl Iterator<Item = &'a dyn Volume> {
+        self.volumes.iter().copied()
+    }
+
+    /// Bytes to be read in all.
+    pub fn total_bytes(&self) -> u64 {
+        self.state.lock().volumes.iter().map(|v| v.range.end - v.range.start).sum()
+    }
+
+    /// Bytes of the regions taken so far.
+    pub fn taken_bytes(&self) -> u64 {
+        self.state.lock().volumes.iter().map(|v| v.expected.min(v.range.end) - v.range.start).sum()
+    }
+
+    /// Reads regions until none are left; called by each of the threads.
+    pub fn work(&self) {
+        let mut scans: Vec<Scan<'_>> = self.volumes.iter().map(|v| Scan::new(*v)).collect();
+        let mut state = self.state.lock();
+        while !state.stop && state.volumes.iter().any(|v| v.next < v.range.end) {
+            let open = |(_, v): &(usize, &Progressing)| v.next < v.range.end && v.regions.len() < AHEAD;
+            let least = state.volumes.iter().enumerate().filter(open).min_by_key(|(_, v)| v.regions.len());
+            let Some((index, _)) = least else {
+                self.taken.wait(&mut state);
+                continue;
+            };
+            let mut region = state.spare.pop().unwrap_or_default();
+            let Some(v) = state.volumes.get_mut(index) else { break };
+            let range = v.next..(v.next + v.region_bytes).min(v.range.end);
+            v.next = range.end;
+            let number = v.first + v.regions.len() as u64;
+            v.regions.push_back(None);
+            parking_lot::MutexGuard::unlocked(&mut state, || {
+                if let Some(scan) = scans.get_mut(index) {
+                    region.read(self.shared, scan, range);
+                }
+            });
+            if let Some(v) = state.volumes.get_mut(index)
+                && let Some(slot) = v.regions.get_mut((number - v.first) as usize)
+            {
+                *slot = Some(region);
+            }
+            self.done.notify_all();
+        }
+    }
+
+    /// The next region of a volume, waiting for it; `None` at the end. `used` is the one before.
+    pub fn take(&self, index: usize, used: Option<Region>) -> Option<Region> {
+        let mut state = self.state.lock();
+        state.spare.extend(used);
+        loop {
+            let v = state.volumes.get_mut(index)?;
+            if v.regions.is_empty() && v.next >= v.range.end {
+                return None;
+            }
+            if v.regions.front().is_some_and(Option::is_some) {
+                break;
+            }
+            self.done.wait(&mut state);
+        }
+        let v = state.volumes.get_mut(index)?;
+        let mut region = v.regions.pop_front().flatten()?;
+        let number = v.first;
+        v.first += 1;
+        let expected = v.expected;
+        let region_end = (v.range.start + (number + 1) * v.region_bytes).min(v.range.end);
+        let volume = *self.volumes.get(index)?;
+        if !region.begin_at(expected, |h| volume.padded(h.record_bytes())) {
+            // The region begins within a record that holds something that looks like one.
+            region.read(self.shared, &mut Scan::new(volume), expected..region_end.max(expected));
+        }
+        v.expected = region.end.max(expected);
+        self.taken.notify_all();
+        Some(region)
+    }
+
+    /// What lies at these places of a volume that keeps.
+    pub fn of_places(&self, volume: &dyn Volume, places: &[u64]) -> Region {
+        Region::of_places(self.shared, volume, places)
+    }
+
+    /// Lets the threads end; what was not taken is left.
+    pub fn stop(&self) {
+        self.state.lock().stop = true;
+        self.taken.notify_all();
+    }
+}

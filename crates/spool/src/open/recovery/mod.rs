@@ -1,0 +1,375 @@
+//! Opening a spool: checkpoint, replay, and what a crash calls for (`docs/states.md`).
+//!
+//! 1. Read the checkpoint; without a usable one and without the whole journal, rebuild from the buffers.
+//! 2. Look over the journal from the checkpoint on: where it ends, what is known to be durable, how the last run ended.
+//!    If rows are lost in its middle, rebuild from the buffers.
+//! 3. Replay. After any crash the articles after the last durable position are checked. Where the marks have survived
+//!    (`marks.rs`) all of them are whole; else, or should one not be, this counts as a power cut: rows of those that are not
+//!    whole are declared void. All other rows stand.
+//! 4. Buffers may hold bytes that no row speaks of; old articles damaged by them are given up, so that nothing names an
+//!    article that cannot be read.
+
+pub(crate) mod marks;
+mod parts;
+pub(crate) mod presence;
+mod replay;
+mod report;
+mod suspects;
+pub(crate) mod trees;
+mod unjournaled;
+
+use crate::base::clock::unix_now;
+use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
+use crate::base::error::SpoolError;
+use crate::base::progress::Progress;
+use crate::base::token::MethodKind;
+use crate::disk::Disk;
+use crate::index::checkpoint::{self, Checkpoint};
+use crate::index::fold::{Folds, Shared};
+use crate::index::history::{History, OldLog};
+use crate::journal::{GroupsFile, JournalReader, JournalWriter, Row};
+use crate::method::VolumeTable;
+use crate::method::cnfs::Found;
+use crate::open::paths::Paths;
+use crate::open::{rebuild, space};
+use crate::write::commit::Writer;
+use crate::write::manager::Class;
+use crate::write::policy::Policy;
+use crate::write::syncer::SyncState;
+use parts::Source;
+pub(crate) use parts::{not_configured, read_secret, same_secret, secret_of, secret_text};
+use replay::{Survey, push_voids, replay, survey};
+pub use report::{Loss, Recovery};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use suspects::give_up_damaged;
+
+/// Makes the spool's directory and takes its lock.
+pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Send + Sync>, SpoolError> {
+    disk.create_dir(dir).map_err(SpoolError::io("make directory", dir))?;
+    let path = dir.join("lock");
+    disk.lock(&path).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => SpoolError::Locked(dir.into()),
+        _ => SpoolError::io("lock", path)(e),
+    })
+}
+
+/// Opens everything and brings it up to date.
+pub(crate) fn recover(
+    disk: Arc<dyn Disk>,
+    config: SpoolConfig,
+    progress: &dyn Progress,
+) -> Result<(Writer, Recovery), SpoolError> {
+    let unmade = presence::absent(&*disk, &config);
+    let mut new = false;
+    let opened = open(&disk, &config, false, progress, &mut new);
+    if opened.is_err() && new {
+        presence::remove_made(&*disk, &config, &unmade);
+    }
+    opened
+}
+
+/// Opens everything with indexes made anew from the buffers.
+pub(crate) fn recover_from_buffers(
+    disk: Arc<dyn Disk>,
+    config: SpoolConfig,
+    progress: &dyn Progress,
+) -> Result<(Writer, Recovery), SpoolError> {
+    open(&disk, &config, true, progress, &mut false)
+}
+
+/// `new` tells, also after an error, whether the spool is new.
+fn open(
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
+    from_buffers: bool,
+    progress: &dyn Progress,
+    new: &mut bool,
+) -> Result<(Writer, Recovery), SpoolError> {
+    let mut loss = marks::first_lost(&**disk, config).map(Loss::Remount);
+    loop {
+        if loss.is_some() {
+            let history = Paths::new(&config.dir).history;
+            History::remove_index(&**disk, &history).map_err(SpoolError::io("clear", history))?;
+        }
+        if let Some(opened) = try_to_open(disk, config, from_buffers, loss.as_ref(), progress, new)? {
+            return Ok(opened);
+        }
+        // Nothing durable has been changed yet, so it begins again as a start after a power cut does.
+        loss = Some(Loss::Bytes);
+    }
+}
+
+/// `None` if nothing was known to be lost, but something is.
+fn try_to_open(
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
+    from_buffers: bool,
+    loss: Option<&Loss>,
+    progress: &dyn Progress,
+    new: &mut bool,
+) -> Result<Option<(Writer, Recovery)>, SpoolError> {
+    let paths = Paths::new(&config.dir);
+    let io = |doing: &'static str| SpoolError::io(doing, paths.dir.clone());
+    let mut recovery = Recovery::default();
+    let journal_oldest =
+        JournalReader::open(disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
+    let checkpoint = Checkpoint::read(&**disk, &paths.index);
+    let found = open_buffers(&**disk, config)?;
+    let used = found.iter().flatten().any(|f| f.header.as_ref().is_some_and(|h| h.written > 2));
+    recovery.lone_header = found.iter().flatten().any(|f| f.is_alone);
+    recovery.lone_checkpoint = checkpoint.as_ref().is_some_and(|c| c.alone);
+    let (groups_file, groups) = GroupsFile::open(disk, &paths.dir).map_err(io("read groups file in"))?;
+    let used = used || groups.exists || !trees::headers(&**disk, config)?.is_empty();
+    recovery.new = checkpoint.is_none() && journal_oldest.is_none() && !used;
+    *new = recovery.new;
+    must_be_there(disk, config, &found, checkpoint.as_ref(), from_buffers, recovery.new)?;
+    space::check(&**disk, &space::of_opening(&**disk, config, &found, recovery.new))?;
+
+    let groups_file = Arc::new(groups_file);
+    let source =
+        Source { disk, config, found: &found, groups_file: &groups_file, checkpoint: None, rebuild: None };
+    // A checkpoint is of use only if the journal still has what follows it.
+    let usable = |c: &&Checkpoint| !from_buffers && journal_oldest.is_some_and(|oldest| oldest <= c.position);
+    if let Some(c) = checkpoint.as_ref().filter(usable) {
+        // An index file may be missing or damaged: then it is as if there were no checkpoint.
+        match parts::start(&Source { checkpoint: Some(c), ..source }, progress)? {
+            Ok(folds) => {
+                let survey = survey(disk, &paths, c.position, &folds, loss.is_some())
+                    .map_err(io("read journal in"))?;
+                if survey.is_whole(&folds, &groups) {
+                    let at = Start { position: c.position, checkpoint_bytes: c.bytes, survey, loss };
+                    return go_on(folds, config, &paths, at, recovery, progress);
+                }
+                recovery.lost = Some("the journal lacks rows".to_owned());
+            }
+            Err(what) => recovery.lost = Some(what),
+        }
+    } else if !recovery.new && !from_buffers {
+        let what = if checkpoint.is_none() { "the checkpoint is lost" } else { "the journal is lost" };
+        recovery.lost = Some(what.to_owned());
+    }
+    let old = checkpoint.as_ref().map_or_else(OldLog::default, |c| {
+        OldLog::open(&**disk, &paths.history, config.history.segment_bits, c.history)
+    });
+    recovery.lost_history = old.lost_records();
+    wipe_indexes(&**disk, &paths).map_err(io("clear indexes in"))?;
+    if recovery.new || journal_oldest == Some(0) && !from_buffers {
+        let folds = fresh(&source, progress)?;
+        let survey = survey(disk, &paths, 0, &folds, loss.is_some()).map_err(io("read journal in"))?;
+        if recovery.new || survey.is_whole(&folds, &groups) && tells_all(&survey, &found) {
+            let at = Start { position: 0, checkpoint_bytes: 0, survey, loss };
+            return go_on(folds, config, &paths, at, recovery, progress);
+        }
+    }
+    let mut volumes = rebuild::volumes_told(disk, &paths.journal).map_err(io("read journal in"))?;
+    volumes.extend(checkpoint.iter().flat_map(|c| c.volumes.iter().map(|(v, _)| v.clone())));
+    let mut folds = fresh(&Source { rebuild: Some(&volumes), ..source }, progress)?;
+    let known = (checkpoint.as_ref(), &groups, &old);
+    let (articles, position) = rebuild::from_buffers(&mut folds, &paths.journal, known, progress)?;
+    recovery.rebuilt = Some(articles);
+    let survey = survey(disk, &paths, position, &folds, loss.is_some()).map_err(io("read journal in"))?;
+    go_on(folds, config, &paths, Start { position, checkpoint_bytes: 0, survey, loss }, recovery, progress)
+}
+
+/// Folds of which nothing is known yet.
+fn fresh(source: &Source<'_>, progress: &dyn Progress) -> Result<Folds, SpoolError> {
+    parts::start(source, progress)?.map_err(|what| {
+        let index = Paths::new(&source.config.dir).index;
+        SpoolError::Unfit(format!("fresh indexes in {} cannot be opened: {what}", index.display()))
+    })
+}
+
+/// Whether a journal that begins at position 0 tells all that the buffers' headers know was written. After a power cut
+/// it may lack its unsynced end.
+fn tells_all(survey: &Survey, found: &[Option<Found>]) -> bool {
+    let told = |volume: u16, first: u64| survey.heads.get(&volume).copied().unwrap_or(first);
+    let headers = found.iter().flatten().filter_map(|f| f.header.as_ref());
+    survey.rows > 0 && survey.power_lost
+        || headers.into_iter().all(|h| {
+            // A buffer is empty for as long as its write position is the start of the first cycle.
+            let first = if h.cycle == 1 { h.head - h.free } else { 0 };
+            h.head <= told(h.volume, first)
+        })
+}
+
+fn open_buffers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<Option<Found>>, SpoolError> {
+    config.buffers.iter().map(|b| Found::open(disk, &b.path)).collect()
+}
+
+/// Refuses a spool that lacks a buffer it had, or the directory of any; a rebuild goes on without the former.
+fn must_be_there(
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
+    found: &[Option<Found>],
+    checkpoint: Option<&Checkpoint>,
+    from_buffers: bool,
+    new: bool,
+) -> Result<(), SpoolError> {
+    if new || found.iter().all(Option::is_some) {
+        return Ok(());
+    }
+    let known = if from_buffers { Vec::new() } else { presence::known_volumes(disk, config, checkpoint)? };
+    let mut without = config.buffers.iter().zip(found).filter(|(_, found)| found.is_none());
+    without.try_for_each(|(buffer, _)| presence::check(&**disk, buffer, &known))
+}
+
+/// Removes all index files, the checkpoint first: no other may be made anew while it might still be found.
+fn wipe_indexes(disk: &dyn Disk, paths: &Paths) -> io::Result<()> {
+    disk.create_dir(&paths.index)?;
+    for name in disk.list(&paths.index)?.iter().filter(|n| checkpoint::NAMES.contains(&n.as_str())) {
+        disk.remove(&paths.index.join(name))?;
+    }
+    disk.sync_dir(&paths.index)?;
+    let mut dirs = vec![paths.index.clone(), paths.history.clone(), paths.overview.clone()];
+    // Residents lie in one directory a volume; a volume number has 16 bits but few are in use.
+    let of_volumes = [&paths.residents, &paths.kept];
+    dirs.extend((0..256).flat_map(|id| of_volumes.map(|dir| dir.join(format!("{id:05}")))));
+    for dir in dirs {
+        for name in disk.list(&dir)? {
+            disk.remove(&dir.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Where the replay begins.
+struct Start<'a> {
+    position: u64,
+    /// Length of the checkpoint it begins at; 0 if there is none.
+    checkpoint_bytes: u64,
+    survey: Survey,
+    /// What is known to be lost though the machine ran on.
+    loss: Option<&'a Loss>,
+}
+
+/// Replays the journal and makes the writer; `None` as [`try_to_open`].
+fn go_on(
+    mut folds: Folds,
+    config: &SpoolConfig,
+    paths: &Paths,
+    at: Start<'_>,
+    mut recovery: Recovery,
+    progress: &dyn Progress,
+) -> Result<Option<(Writer, Recovery)>, SpoolError> {
+    let io = |doing: &'static str| SpoolError::io(doing, paths.journal.clone());
+    let shared = folds.shared.clone();
+    let disk = shared.disk.clone();
+    let boot_id = disk.boot_id();
+    let Start { position: from, checkpoint_bytes, survey, loss } = at;
+    recovery.crashed = !recovery.new && !survey.closed;
+    recovery.power_lost = recovery.crashed && survey.power_lost;
+    let loss = if survey.rebooted { Some(&Loss::Reboot) } else { loss };
+    recovery.loss = loss.filter(|_| recovery.power_lost).cloned();
+    let check_from = if recovery.crashed { survey.durable } else { u64::MAX };
+    let (end, torn) = replay(&mut folds, paths, from, &survey, check_from, &mut recovery, progress)
+        .map_err(io("replay journal in"))?;
+    if !recovery.power_lost && !torn.is_empty() {
+        return Ok(None);
+    }
+
+    let mut journal = JournalWriter::open(&disk, &paths.journal, end, config.journal_file_bytes)
+        .map_err(io("open journal in"))?;
+    let rows_end = folds.next_sequence;
+    recovery.taken_in = unjournaled::take_in(&mut folds, &mut journal).map_err(io("replay journal in"))?;
+    if recovery.power_lost {
+        push_voids(&mut journal, &torn);
+        journal.push(&Row::PowerLost);
+        folds.power_lost();
+    }
+    if recovery.crashed {
+        recovery.given_up = give_up_damaged(&mut folds, &mut journal, rows_end, recovery.power_lost)?;
+    }
+    let volumes = shared.volumes.load();
+    for (index, volume) in volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Memory)
+    {
+        let head = volume.next_cycle(volume.next_cycle(volume.head()));
+        journal.push(&Row::Skip { volume: volume.id(), head });
+        folds.displace(index, head).map_err(io("replay journal in"))?;
+    }
+    if recovery.crashed || recovery.lone_header || recovery.rebuilt.is_some() || survey.power_lost {
+        // Over the copy of each header that is damaged or may have been cut off, perhaps behind a last row that reached the
+        // disk before it; a rebuild may have none at all.
+        let now = crate::base::clock::unix_now();
+        volumes.all().iter().try_for_each(|v| v.write_header(now)).map_err(io("write a header of"))?;
+    }
+    if recovery.crashed || recovery.rebuilt.is_some() {
+        // What was found is durable before anybody is shown it, and a journal with a gap is known as such.
+        volumes.all().iter().try_for_each(|v| v.sync()).map_err(io("sync the buffers of"))?;
+        journal.push(&Row::Synced { upto: journal.end() });
+    }
+    grow(&shared, config)?;
+    let volumes = shared.volumes.load();
+    folds.boot_id = boot_id;
+    folds.closed = false;
+    folds.identity.clone_from(&config.path_identity);
+    let classes = classes_of(config, &volumes);
+    let class = |name: &str| config.classes.iter().position(|c| c.name == name);
+    let policy = Policy::new(&config.expire, class)?;
+    let sync =
+        Arc::new(SyncState::new(journal.sync_set().clone(), config.durability, config.full_disk_retry));
+    let mut writer = Writer::new(folds, journal, classes, sync);
+    writer.policy = policy;
+    recovery.mended_pages = writer.mend_lost_pages().map_err(|t| SpoolError::Unfit(t.to_string()))?;
+    writer.push_state();
+    writer.journal.write().and_then(|()| writer.journal.sync_set().sync()).map_err(io("write journal in"))?;
+    // Both copies: one may be missing or damaged.
+    (0..2)
+        .try_for_each(|_| writer.write_groups())
+        .map_err(SpoolError::io("write groups file in", &paths.dir))?;
+    writer.sync.all_durable(&shared);
+    marks::set(&*disk, config, &config.buffers);
+    writer.rows = recovery.rows;
+    writer.checkpointed = (from, checkpoint_bytes);
+    Ok(Some((writer, recovery)))
+}
+
+/// The storage classes of the configuration, with the volumes they write to.
+fn classes_of(config: &SpoolConfig, volumes: &VolumeTable) -> Vec<Class> {
+    let class = |name: &str| config.classes.iter().position(|c| c.name == name);
+    let new = |c| Class::new(c, indexes(c, volumes), volumes, class);
+    let mut classes: Vec<Class> = config.classes.iter().map(new).collect();
+    let retired: Vec<String> = config.buffers.iter().filter(|b| b.retired).map(|b| b.name.clone()).collect();
+    if !retired.is_empty() {
+        classes.iter_mut().filter(|c| !c.buffers.is_empty()).for_each(|c| c.use_buffers(volumes, &retired));
+    }
+    classes
+}
+
+/// Gives buffers the room that the configuration says, where that has become more.
+fn grow(shared: &Shared, config: &SpoolConfig) -> Result<(), SpoolError> {
+    for buffer in &config.buffers {
+        let volumes = shared.volumes.load();
+        let Some(volume) = volumes.named(&buffer.name) else { continue };
+        if buffer.size_bytes <= volume.file_bytes() {
+            continue;
+        }
+        let grown = volume.grown(buffer.size_bytes, unix_now());
+        match grown.map_err(SpoolError::io("enlarge buffer", &buffer.path))? {
+            Some(grown) => shared.volumes.put(grown),
+            None => return Err(too_little(buffer, volume.file_bytes())),
+        }
+    }
+    Ok(())
+}
+
+/// A buffer that cannot grow by so little.
+pub(crate) fn too_little(buffer: &BufferConfig, bytes: u64) -> SpoolError {
+    SpoolError::Unfit(format!(
+        "buffer \"{}\" has {bytes} bytes and cannot grow to {}: the difference would not even hold its new usage bitmap; set \
+         size = {bytes}, or to clearly more",
+        buffer.name, buffer.size_bytes
+    ))
+}
+
+/// The volumes of a class: indexes into the table.
+pub(crate) fn indexes(class: &ClassConfig, volumes: &VolumeTable) -> Vec<usize> {
+    let index =
+        |name: &str, method| volumes.all().iter().position(|v| v.name() == name && v.method() == method);
+    match class.method {
+        MethodKind::Cnfs => class.buffers.iter().filter_map(|b| index(b, MethodKind::Cnfs)).collect(),
+        MethodKind::Trash => Vec::new(),
+        method => index(&class.name, method).into_iter().collect(),
+    }
+}

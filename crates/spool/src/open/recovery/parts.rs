@@ -1,0 +1,373 @@
+//! Opening the parts of a spool: secret, volumes, index files; as of a checkpoint, or with empty indexes.
+
+use super::trees::Known;
+use crate::base::config::SpoolConfig;
+use crate::base::error::SpoolError;
+use crate::base::ids::{GroupId, GroupNames};
+use crate::base::key::KeyHasher;
+use crate::base::progress::Progress;
+use crate::base::token::MethodKind;
+use crate::disk::{Disk, Open, read_around};
+use crate::index::checkpoint::{Checkpoint, restore_blocks};
+use crate::index::fold::{Folds, Shared};
+use crate::index::groups::Groups;
+use crate::index::history::History;
+use crate::index::kept::KeptList;
+use crate::index::overview::Segments;
+use crate::index::residents::{Residents, ResidentsState};
+use crate::index::rules::{CLASSES_MAX, Rules};
+use crate::journal::{GroupsFile, VolumeRow};
+use crate::method::cnfs::header::BufferHeader;
+use crate::method::cnfs::{Cycbuff, Found};
+use crate::method::packing::Packing;
+use crate::method::{MemoryVolume, Volume, Volumes};
+use crate::open::paths::Paths;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What the parts are opened from.
+pub(super) struct Source<'a> {
+    pub disk: &'a Arc<dyn Disk>,
+    pub config: &'a SpoolConfig,
+    pub found: &'a [Option<Found>],
+    pub groups_file: &'a Arc<GroupsFile>,
+    /// `None` makes the indexes empty.
+    pub checkpoint: Option<&'a Checkpoint>,
+    /// For a rebuild: the volumes that journal or checkpoint still know. It goes on without what is missing.
+    pub rebuild: Option<&'a [VolumeRow]>,
+}
+
+/// Opens volumes and folds, as of a checkpoint or empty; or what index the checkpoint needs is unfit, and why.
+pub(super) fn start(
+    source: &Source<'_>,
+    progress: &dyn Progress,
+) -> Result<Result<Folds, String>, SpoolError> {
+    let Source { disk, config, checkpoint, .. } = *source;
+    if config.classes.len() > CLASSES_MAX {
+        let n = config.classes.len();
+        return Err(SpoolError::Unfit(format!("{n} storage classes; at most {CLASSES_MAX} are possible")));
+    }
+    let paths = Paths::new(&config.dir);
+    let secret = secret(&**disk, config, source.found)?;
+    let names = Arc::default();
+    let (volumes, next_volume) = open_volumes(source, &secret, &names)?;
+    let records = checkpoint.map(|c| c.history).unwrap_or_default();
+    let history = match History::open(disk.clone(), &paths.history, records, progress, config.history) {
+        Ok(history) => history,
+        Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(Err(format!("history is lost ({e})"))),
+        Err(e) => return Err(SpoolError::io("open history in", &paths.history)(e)),
+    };
+    let states = checkpoint.map(|c| c.segments.as_slice()).unwrap_or_default();
+    let segments = match Segments::open(disk, &paths.overview, states, config.overview) {
+        Ok(segments) => segments,
+        Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(Err(format!("overview is lost ({e})"))),
+        Err(e) => return Err(SpoolError::io("open overview in", &paths.overview)(e)),
+    };
+    let (residents, kept) = match open_lists(source, &volumes, &paths)? {
+        Ok(lists) => lists,
+        Err(what) => return Ok(Err(what)),
+    };
+    let packing = Packing::open(disk, &paths.dictionaries, &config.classes)
+        .map_err(SpoolError::io("open dictionaries in", &paths.dictionaries))?;
+    let classes: Vec<&str> = config.classes.iter().map(|c| c.name.as_str()).collect();
+    let rules = Rules::new(&config.rules, |name| classes.iter().position(|c| *c == name))?;
+    let shared = Arc::new(Shared {
+        config: config.clone(),
+        current: ArcSwap::from_pointee(config.clone()),
+        disk: disk.clone(),
+        hasher: KeyHasher::new(secret),
+        groups: Groups::default(),
+        groups_file: source.groups_file.clone(),
+        volumes: Volumes::new(volumes),
+        history,
+        packing: Arc::new(packing),
+        generation: AtomicU64::new(1),
+        list: Mutex::default(),
+        articles: AtomicU64::new(0),
+        mended_pages: AtomicU64::new(0),
+    });
+    let mut folds = Folds::new(shared, rules, residents, segments);
+    folds.next_volume = next_volume;
+    (folds.kept, folds.names) = (kept, names);
+    match checkpoint {
+        Some(c) if !load(&mut folds, c) => Ok(Err("overview is lost".to_owned())),
+        _ => Ok(Ok(folds)),
+    }
+}
+
+type Lists = (Vec<Residents>, Vec<Option<KeptList>>);
+
+/// Opens what the volumes hold, or says which list is damaged.
+fn open_lists(
+    source: &Source<'_>,
+    volumes: &[Arc<dyn Volume>],
+    paths: &Paths,
+) -> Result<Result<Lists, String>, SpoolError> {
+    let Source { disk, checkpoint, .. } = *source;
+    let (mut residents, mut kept) = (Vec::new(), Vec::new());
+    for volume in volumes {
+        let saved = checkpoint.and_then(|c| c.volumes.iter().find(|(v, _)| v.id == volume.id()));
+        let state = saved.map_or(ResidentsState::default(), |(_, state)| *state);
+        let dir = paths.residents.join(format!("{:05}", volume.id()));
+        let mut stream = match Residents::open(disk, dir, state) {
+            Ok(stream) => stream,
+            Err(e) if checkpoint.is_some() && is_unfit(&e) => return Ok(Err(damaged_list(volume.name()))),
+            Err(e) => return Err(SpoolError::io("open residents in", &paths.residents)(e)),
+        };
+        if state.written > state.read && stream.front().is_err() {
+            return Ok(Err(damaged_list(volume.name())));
+        }
+        residents.push(stream);
+        let list = match volume.keeps().then(|| open_kept(&**volume, source, paths)) {
+            Some(Err(e)) if checkpoint.is_some() && is_unfit(&e) => {
+                return Ok(Err(damaged_list(volume.name())));
+            }
+            Some(list) => Some(list.map_err(SpoolError::io("open residents in", &paths.kept))?),
+            None => None,
+        };
+        kept.push(list);
+    }
+    Ok(Ok((residents, kept)))
+}
+
+fn damaged_list(volume: &str) -> String {
+    format!("the list of what {volume} holds is damaged")
+}
+
+/// Fills the folds from a checkpoint; false if an overview segment is missing.
+fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
+    folds.next_sequence = c.next_sequence;
+    folds.boot_id = c.boot_id;
+    folds.closed = c.closed;
+    folds.identity.clone_from(&c.identity);
+    folds.retired = c.retired.iter().cloned().collect();
+    c.gone_names.iter().for_each(|(id, name)| folds.names.put(GroupId(*id), name));
+    let rows: Vec<_> = c.groups.iter().map(|g| g.row.clone()).collect();
+    folds.add_groups(&rows);
+    folds.numbers.resize(c.next_group as usize, Default::default());
+    let table = folds.shared.groups.snapshot();
+    for g in &c.groups {
+        let Some(group) = table.get(GroupId(g.row.id)) else { return false };
+        let Some(blocks) = restore_blocks(group.id, &g.blocks, &folds.segments) else { return false };
+        let mut state = group.state();
+        state.live = g.live.clone();
+        state.overview.blocks = blocks.into();
+        state.overview.open = g.open.clone();
+        if let Some(numbers) = folds.numbers.get_mut(g.row.id as usize) {
+            numbers.assigned = g.assigned;
+        }
+    }
+    folds.shared.articles.store(c.articles, Ordering::Relaxed);
+    true
+}
+
+/// The secret of the Message-ID hash: from the file `secret`, else from a buffer's header, else a new one.
+fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Result<[u8; 16], SpoolError> {
+    let path = config.dir.join("secret");
+    let io = |doing: &'static str| SpoolError::io(doing, path.clone());
+    let file = disk.open(&path, Open::CreatePrivate).map_err(io("open"))?;
+    let mut text = vec![0; SECRET_FILE_BYTES];
+    let n = read_around(&*file, &mut text, 0).map_err(io("read"))?;
+    let headers = || found.iter().flatten().filter_map(|f| f.header.as_ref());
+    let trees = super::trees::headers(disk, config)?;
+    if let Some(secret) = text.get(..n).and_then(read_secret) {
+        same_secret(&path, &secret, headers())?;
+        return Ok(secret);
+    }
+    let known =
+        headers().map(|h| &h.secret).chain(trees.iter().map(|t| &t.secret)).find_map(|s| parse_secret(s));
+    let secret = known.unwrap_or_else(random_secret);
+    let text = secret_text(&secret);
+    file.set_len(0).map_err(io("write"))?;
+    file.write_all_at(&[io::IoSlice::new(text.as_bytes())], 0)
+        .and_then(|()| file.sync())
+        .map_err(io("write"))?;
+    disk.sync_dir(&config.dir).map_err(io("sync"))?;
+    Ok(secret)
+}
+
+/// Refuses buffers that were made with another secret than the one in the file `path`.
+pub(crate) fn same_secret<'a>(
+    path: &Path,
+    secret: &[u8; 16],
+    mut headers: impl Iterator<Item = &'a BufferHeader>,
+) -> Result<(), SpoolError> {
+    match headers.find(|h| parse_secret(&h.secret).is_some_and(|s| s != *secret)) {
+        None => Ok(()),
+        Some(other) => Err(SpoolError::Unfit(format!(
+            "the secret in {} is not the one that buffer \"{}\" was made with; put the right file back, or \
+             remove it to have it written again from the buffer, or empty that buffer if it belongs to \
+             another spool",
+            path.display(),
+            other.name
+        ))),
+    }
+}
+
+fn parse_secret(text: &str) -> Option<[u8; 16]> {
+    u128::from_str_radix(text.trim(), 16).ok().map(u128::to_be_bytes)
+}
+
+/// A volume that holds articles and is in no section of the configuration.
+pub(crate) fn not_configured(name: &str) -> SpoolError {
+    SpoolError::Unfit(format!(
+        "buffer \"{name}\" holds articles but is not in the configuration; put it back, or run `newsreel \
+         rebuild` to go on without its articles"
+    ))
+}
+
+/// Length of the file `secret`: digits, space, checksum, LF.
+const SECRET_FILE_BYTES: usize = 42;
+
+/// The file `secret`.
+pub(crate) fn secret_text(secret: &[u8; 16]) -> String {
+    let digits = hex(secret);
+    format!("{digits} {:08x}\n", crate::base::crc::crc32c(digits.as_bytes()))
+}
+
+/// Reads it; `None` if a single bit is not as it was written.
+pub(crate) fn read_secret(text: &[u8]) -> Option<[u8; 16]> {
+    let digits = std::str::from_utf8(text.get(..32)?).ok()?;
+    let secret = u128::from_str_radix(digits, 16).ok()?.to_be_bytes();
+    (secret_text(&secret).as_bytes() == text).then_some(secret)
+}
+
+/// The secret of a spool that is open, as buffers' headers tell it.
+pub(crate) fn secret_of(disk: &dyn Disk, dir: &Path) -> Result<String, SpoolError> {
+    let path = dir.join("secret");
+    let mut text = vec![0; SECRET_FILE_BYTES];
+    let read = disk.open(&path, Open::ReadOnly).and_then(|file| file.read_exact_at(&mut text, 0));
+    read.map_err(SpoolError::io("read", &path))?;
+    let secret = read_secret(&text);
+    let secret = secret.ok_or_else(|| SpoolError::Unfit(format!("{} is damaged", path.display())))?;
+    Ok(hex(&secret))
+}
+
+/// Source the system's random source, by way of the standard library's.
+fn random_secret() -> [u8; 16] {
+    let half = || std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0u8);
+    (u128::from(half()) << 64 | u128::from(half())).to_be_bytes()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Opens or makes the volumes: buffers by the configuration, and one for each `memory` class.
+/// Also returns the number of the next new volume.
+fn open_volumes(
+    source: &Source<'_>,
+    secret: &[u8; 16],
+    names: &Arc<GroupNames>,
+) -> Result<(Vec<Arc<dyn Volume>>, u16), SpoolError> {
+    let Source { disk, config, found, checkpoint, rebuild, .. } = *source;
+    let saved = checkpoint.map(|c| c.volumes.as_slice()).unwrap_or_default();
+    let told = rebuild.unwrap_or_default();
+    let on_disk = found.iter().flatten().filter_map(|f| f.header.as_ref()).map(|h| h.volume);
+    let in_trees = super::trees::headers(&**disk, config)?;
+    let in_trees = in_trees.iter().map(|h| h.volume);
+    let ids = saved.iter().map(|(v, _)| v.id).chain(told.iter().map(|v| v.id)).chain(on_disk).chain(in_trees);
+    let mut next = ids.max().map_or(0, |id| id + 1);
+    let mut fresh = || {
+        next += 1;
+        next - 1
+    };
+    let mut volumes: Vec<Arc<dyn Volume>> = Vec::new();
+    for (buffer, found) in config.buffers.iter().zip(found) {
+        let known = saved.iter().find(|(v, _)| v.name == buffer.name && v.method == MethodKind::Cnfs as u8);
+        volumes.push(match (found, known) {
+            (Some(found), _) if found.header.is_none() && rebuild.is_some() => {
+                let told = told.iter().find(|v| v.name == buffer.name && v.method == MethodKind::Cnfs as u8);
+                let id = told.map_or_else(&mut fresh, |v| v.id);
+                Arc::new(Cycbuff::reconstruct(found, buffer, id, &hex(secret))?)
+            }
+            (Some(found), _) => Arc::new(Cycbuff::open(found, buffer, known.map(|(v, _)| v.head))?),
+            (None, Some((v, _))) if v.head > 0 && used(saved, v.id) => {
+                return Err(super::presence::missing(buffer));
+            }
+            (None, known) => {
+                let id = known.map_or_else(&mut fresh, |(v, _)| v.id);
+                Arc::new(Cycbuff::create(&**disk, buffer, id, &hex(secret))?)
+            }
+        });
+    }
+    open_memories(config, saved, &mut fresh, &mut volumes);
+    for class in config.classes.iter().filter(|c| c.method.keeps()) {
+        let known = saved.iter().find(|(v, _)| v.name == class.name && v.method == class.method as u8);
+        let used = known.is_some_and(|(v, _)| checkpoint.is_some_and(|c| c.keeps_in(v.id)));
+        let id = known.map_or_else(&mut fresh, |(v, _)| v.id);
+        let known = Known { head: known.map(|(v, _)| v.head), id, secret: &hex(secret), used };
+        volumes.push(super::trees::open(disk, names, class, known)?);
+    }
+    for (gone, _) in saved {
+        let used = used(saved, gone.id) || checkpoint.is_some_and(|c| c.keeps_in(gone.id));
+        if volumes.iter().any(|v| v.id() == gone.id) || !used {
+            continue;
+        }
+        if gone.method == MethodKind::Memory as u8 {
+            // Opened once more, without a class, so that its articles are displaced like those of the others.
+            volumes.push(Arc::new(MemoryVolume::new(gone.id, &gone.name, 0, Some(gone.head))));
+            continue;
+        }
+        return Err(not_configured(&gone.name));
+    }
+    check_ids(&volumes)?;
+    Ok((volumes, next))
+}
+
+/// Two volumes with one number would be mixed up by every token.
+fn check_ids(volumes: &[Arc<dyn Volume>]) -> Result<(), SpoolError> {
+    let mut ids: Vec<u16> = volumes.iter().map(|v| v.id()).collect();
+    ids.sort_unstable();
+    if ids.windows(2).any(|w| w[0] == w[1]) {
+        return Err(SpoolError::Unfit(
+            "two buffers have the same volume number: one is a copy of the other".into(),
+        ));
+    }
+    Ok(())
+}
+
+/// Makes the volumes of the classes of method `memory`.
+fn open_memories(
+    config: &SpoolConfig,
+    saved: &[(VolumeRow, ResidentsState)],
+    fresh: &mut dyn FnMut() -> u16,
+    volumes: &mut Vec<Arc<dyn Volume>>,
+) {
+    for class in config.classes.iter().filter(|c| c.method == MethodKind::Memory) {
+        let known = saved.iter().find(|(v, _)| v.name == class.name && v.method == MethodKind::Memory as u8);
+        let id = known.map_or_else(&mut *fresh, |(v, _)| v.id);
+        volumes.push(Arc::new(MemoryVolume::new(
+            id,
+            &class.name,
+            class.size_bytes,
+            known.map(|(v, _)| v.head),
+        )));
+    }
+}
+
+/// Opens the list of who is kept in a volume, and tells the volume what the checkpoint knows of it.
+fn open_kept(volume: &dyn Volume, source: &Source<'_>, paths: &Paths) -> io::Result<KeptList> {
+    let saved = source.checkpoint.and_then(|c| c.kept.iter().find(|k| k.volume == volume.id()));
+    let dir = paths.kept.join(format!("{:05}", volume.id()));
+    let list = KeptList::open(source.disk, dir, saved.map_or(&Vec::new(), |k| &k.files))?;
+    if saved.is_some_and(|k| !volume.load(&k.own)) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(list)
+}
+
+/// Whether anything was ever stored in a volume.
+fn used(saved: &[(VolumeRow, ResidentsState)], id: u16) -> bool {
+    saved.iter().any(|(v, state)| v.id == id && state.written > state.read)
+}
+
+/// Whether an error says that an index file is not there or not as it was written.
+fn is_unfit(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
+        || crate::disk::is_unreadable(e)
+}

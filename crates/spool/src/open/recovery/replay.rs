@@ -1,0 +1,204 @@
+//! The journal at opening: a first pass that looks it over, and the replay.
+//!
+//! Invariant: whatever the survey calls whole, the replay applies row by row up to the same end.
+
+use super::report::Recovery;
+use crate::base::error::ReadError;
+use crate::base::progress::Progress;
+use crate::base::read_mode::Patience;
+use crate::base::token::{MethodKind, Token};
+use crate::disk::Disk;
+use crate::index::fold::{Folds, Shared};
+use crate::journal::{ArticleRow, GroupsFound, JournalReader, JournalWriter, Row};
+use crate::method::Volume;
+use crate::method::cnfs::record;
+use crate::open::paths::Paths;
+use crate::open::rebuild::is_overwritten;
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::sync::Arc;
+
+/// Most positions in one `Void` row, which keeps it far below the longest row possible.
+const VOIDS_PER_ROW_MAX: usize = 10_000;
+
+/// What a first pass over the journal tells.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Survey {
+    pub end: u64,
+    pub rows: u64,
+    /// Everything before is durable, articles included.
+    pub durable: u64,
+    pub boot_id: [u8; 16],
+    pub closed: bool,
+    /// The last run was during another boot of the machine.
+    pub rebooted: bool,
+    /// What the last run did not sync may be lost.
+    pub power_lost: bool,
+    /// The journal reaches to where the survey began.
+    pub reached: bool,
+    /// Files follow the end, and no power cut tells why: rows are lost that once were there.
+    pub broken: bool,
+    /// Last write positions by volume.
+    pub heads: BTreeMap<u16, u64>,
+    /// Positions of article rows that do not count.
+    voids: HashSet<u64>,
+    /// Articles that were cancelled or are due: that their files are gone proves no loss.
+    withdrawn: HashSet<Token>,
+}
+
+/// Looks over the journal from `from` on; boot id and order of closing are the folds' if no row tells others. `lost`: what
+/// was not synced may be lost though the machine ran on.
+pub(super) fn survey(
+    disk: &Arc<dyn Disk>,
+    paths: &Paths,
+    from: u64,
+    folds: &Folds,
+    lost: bool,
+) -> io::Result<Survey> {
+    let mut reader = JournalReader::open(disk, &paths.journal, Some(from))?;
+    let mut survey =
+        Survey { durable: from, boot_id: folds.boot_id, closed: folds.closed, ..Survey::default() };
+    while let Some((_, payload)) = reader.next()? {
+        survey.note(payload);
+    }
+    survey.end = reader.position();
+    survey.reached = reader.is_open();
+    let remembers = |boot_id: &[u8; 16]| *boot_id == disk.boot_id() && !lost;
+    survey.rebooted = survey.boot_id != disk.boot_id();
+    survey.power_lost = !survey.closed && !remembers(&survey.boot_id);
+    let hole = reader.row_follows()? || reader.successor_is_damaged()?;
+    let mut later = Survey { rows: 0, ..survey.clone() };
+    let mut follows = false;
+    while let Some(start) = reader.start_after(survey.end.max(reader.position())) {
+        follows = true;
+        reader = JournalReader::open(disk, &paths.journal, Some(start))?;
+        while let Some((_, payload)) = reader.next()? {
+            later.note(payload);
+        }
+    }
+    // A power cut makes holes only in what was not durable yet.
+    survey.broken = follows && (later.closed || remembers(&later.boot_id) || later.durable > survey.end)
+        || hole && !survey.power_lost;
+    Ok(survey)
+}
+
+impl Survey {
+    /// Whether the journal tells all that happened since the survey's begin, as far as it, the groups file and the buffers show.
+    pub fn is_whole(&self, folds: &Folds, groups: &GroupsFound) -> bool {
+        let shared = &folds.shared;
+        let head = |v: &dyn Volume| self.heads.get(&v.id()).copied().unwrap_or_else(|| v.head());
+        let volumes = shared.volumes.load();
+        let mut buffers = volumes.all().iter().filter(|v| v.method() == MethodKind::Cnfs);
+        self.reached
+            && !self.broken
+            && self.end >= groups.synced
+            && !buffers.any(|v| is_overwritten(shared, &**v, head(&**v)))
+    }
+
+    fn note(&mut self, payload: &[u8]) {
+        self.rows += 1;
+        self.closed = false;
+        match Row::decode(payload) {
+            Some(Row::Synced { upto }) => self.durable = self.durable.max(upto),
+            Some(Row::Opened { boot_id }) => self.boot_id = boot_id,
+            Some(Row::Closed) => self.closed = true,
+            Some(Row::Void(positions)) => self.voids.extend(positions),
+            Some(Row::Article(a)) => {
+                self.heads.insert(a.token.volume, a.token.place.saturating_add(a.stored_bytes));
+            }
+            Some(Row::Cancel { token, .. } | Row::Expire { token, gone: true, .. }) => {
+                self.withdrawn.insert(token);
+            }
+            Some(Row::Skip { volume, head }) => {
+                self.heads.insert(volume, head);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Applies the rows; returns where the journal ends, and the positions of article rows whose articles are not whole.
+pub(super) fn replay(
+    folds: &mut Folds,
+    paths: &Paths,
+    from: u64,
+    survey: &Survey,
+    check_from: u64,
+    recovery: &mut Recovery,
+    progress: &dyn Progress,
+) -> io::Result<(u64, Vec<u64>)> {
+    let disk = folds.shared.disk.clone();
+    let mut reader = JournalReader::open(&disk, &paths.journal, Some(from))?;
+    let shown = survey.rows > 100_000;
+    if shown {
+        progress.start("replaying the journal", survey.rows);
+    }
+    let mut buf = Vec::new();
+    let mut torn = Vec::new();
+    while let Some((position, payload)) = reader.next()? {
+        let Some(row) = Row::decode(payload) else { return Err(io::ErrorKind::InvalidData.into()) };
+        match &row {
+            Row::Article(a) if survey.voids.contains(&position) => folds.apply_void(a)?,
+            Row::Article(a)
+                if position >= check_from
+                    && (survey.power_lost || !survey.withdrawn.contains(&a.token))
+                    && !is_whole(&folds.shared, a, &mut buf) =>
+            {
+                folds.apply_void(a)?;
+                torn.push(position);
+            }
+            row => folds.apply(row)?,
+        }
+        recovery.rows += 1;
+        if shown && recovery.rows.is_multiple_of(65_536) {
+            progress.step(recovery.rows);
+        }
+    }
+    if shown {
+        progress.finish();
+    }
+    recovery.torn = torn.len() as u64;
+    Ok((reader.position(), torn))
+}
+
+/// Rows that declare the article rows at these positions void.
+pub(super) fn push_voids(journal: &mut JournalWriter, torn: &[u64]) {
+    torn.chunks(VOIDS_PER_ROW_MAX).for_each(|chunk| journal.push(&Row::Void(chunk.to_vec())));
+}
+
+/// Whether an article's bytes are on the disk as they were written. None that the survey does not know to be durable has
+/// been written over (`fence.rs`).
+fn is_whole(shared: &Shared, a: &ArticleRow<'_>, buf: &mut Vec<u8>) -> bool {
+    let volumes = shared.volumes.load();
+    let Some(volume) = volumes.get(a.token.volume).filter(|v| v.method() != MethodKind::Memory) else {
+        return true;
+    };
+    match volume.fetch(a.token.place, Patience::Wait, buf) {
+        Ok(Some((header, _))) => header.key == a.key && record::is_whole(buf),
+        // What the disk cannot read nobody else can either.
+        Ok(None) | Err(ReadError::WouldBlock | ReadError::Failed(_)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::SimDisk;
+    use std::path::Path;
+
+    #[test]
+    fn any_number_of_void_positions_is_read_again() {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let mut journal = JournalWriter::open(&disk, Path::new("/j"), 0, 1 << 20).unwrap();
+        let torn: Vec<u64> = (0..250_000).map(|n| (1 << 30) + n * 300).collect();
+        push_voids(&mut journal, &torn);
+        journal.write().unwrap();
+        let mut reader = JournalReader::open(&disk, Path::new("/j"), None).unwrap();
+        let mut read = Vec::new();
+        while let Some((_, payload)) = reader.next().unwrap() {
+            let Some(Row::Void(positions)) = Row::decode(payload) else { panic!() };
+            read.extend(positions);
+        }
+        assert_eq!(read, torn);
+    }
+}

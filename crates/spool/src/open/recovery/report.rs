@@ -1,0 +1,108 @@
+//! What an opening found and did.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why what was not synced counts as lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Loss {
+    /// The machine went down.
+    Reboot,
+    /// The machine ran on, but this directory or buffer may have been away: its file system mounted again, its disk
+    /// attached again, or a copy put in its place.
+    Remount(PathBuf),
+    /// Articles that were written are not there.
+    Bytes,
+}
+
+/// What opening found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// The spool is new.
+    pub new: bool,
+    /// The last run did not close it in order.
+    pub crashed: bool,
+    /// What the last run did not sync may be lost, as after a power cut.
+    pub power_lost: bool,
+    /// Why, if so.
+    pub loss: Option<Loss>,
+    /// Journal rows replayed.
+    pub rows: u64,
+    /// Articles whose rows were dropped because their bytes had not reached the disk.
+    pub torn: u64,
+    /// Articles that the journal had no rows of, found where they were stored.
+    pub taken_in: u64,
+    /// Old articles given up because bytes without a row lie over them.
+    pub given_up: u64,
+    /// Articles found by rebuilding the indexes from the buffers.
+    pub rebuilt: Option<u64>,
+    /// What of the indexes was lost or damaged, so that all were made again from journal or buffers.
+    pub lost: Option<String>,
+    /// Entries of the history log that were lost with its files. The ids among them that were remembered without an article are
+    /// known again only as far as the journal goes back.
+    pub lost_history: u64,
+    /// Pages of usage bitmaps and history that could not be read.
+    pub mended_pages: u64,
+    /// A copy of the checkpoint is damaged or missing: another one must be taken.
+    pub(crate) lone_checkpoint: bool,
+    /// A copy of a buffer's header is damaged: it is written again.
+    pub(crate) lone_header: bool,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.new {
+            return f.write_str("new spool");
+        }
+        match (&self.loss, self.crashed) {
+            (Some(Loss::Reboot), _) => f.write_str("the machine went down")?,
+            (Some(Loss::Remount(path)), _) => {
+                write!(
+                    f,
+                    "the last run was cut off, and {} may have been mounted again since",
+                    path.display()
+                )?;
+            }
+            (Some(Loss::Bytes), _) => {
+                f.write_str("the last run was cut off, and bytes it wrote are missing")?
+            }
+            (None, true) => f.write_str("the last run was cut off")?,
+            (None, false) => f.write_str("closed in order")?,
+        }
+        write!(f, "; {} journal rows replayed", self.rows)?;
+        if let Some(what) = &self.lost {
+            write!(f, "; {what}")?;
+        }
+        if self.lost_history > 0 {
+            write!(f, "; {} entries of history are gone with its files", self.lost_history)?;
+        }
+        match (self.rebuilt, &self.lost) {
+            (Some(n), _) => write!(f, "; indexes rebuilt from the buffers, {n} articles")?,
+            (None, Some(_)) => f.write_str("; indexes rebuilt from the journal")?,
+            (None, None) => {}
+        }
+        if self.torn > 0 {
+            write!(f, "; {} last articles had not reached the disk", self.torn)?;
+        }
+        if self.taken_in > 0 {
+            write!(
+                f,
+                "; {} last articles were not in the journal and are taken from the buffers",
+                self.taken_in
+            )?;
+        }
+        if self.mended_pages > 0 {
+            write!(
+                f,
+                "; {} pages of usage bitmaps or history could not be read and were rebuilt",
+                self.mended_pages
+            )?;
+        }
+        if self.given_up > 0 {
+            let (n, articles) =
+                (self.given_up, if self.given_up == 1 { "article was" } else { "articles were" });
+            write!(f, "; {n} old {articles} partly overwritten and given up")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,206 @@
+//! After a crash: the old articles that bytes without a row may lie over (`docs/states.md`, states 4 and 5).
+//!
+//! Such bytes begin at the write position (whole records there have got their rows by now, [`super::unjournaled`]) and end
+//! within its cycle, since the next one is entered only durably (`fence.rs`). After a kill they are records one after the
+//! other, the last perhaps cut off; after a power cut any part of up to [`UNSYNCED_BYTES_MAX`] may be there. A damaged old article is given up where they reached it; any other was
+//! damaged by its medium, costs nobody else anything, and is left to `newsreel verify`. Called once per opening, after the
+//! replay.
+
+use crate::base::error::SpoolError;
+use crate::base::ids::GroupId;
+use crate::base::limits::PART_BYTES_MAX;
+use crate::base::read_mode::Patience;
+use crate::base::token::MethodKind;
+use crate::index::fold::Folds;
+use crate::index::residents::Resident;
+use crate::journal::{JournalWriter, Row};
+use crate::method::Volume;
+use crate::method::cnfs::record::{self, HEADER_BYTES, RecordHeader};
+use crate::method::scan::header_at;
+use crate::write::syncer::UNSYNCED_BYTES_MAX;
+use std::collections::HashSet;
+use std::io;
+use std::ops::Range;
+
+/// Bytes looked through at a time for records without a row: whole blocks of any size.
+const CHUNK_BYTES: u64 = 256 << 10;
+/// The same where a sector cannot be read: no less than the largest block.
+const PIECE_BYTES: u64 = 16 << 10;
+
+/// An old article that is named and not whole.
+struct Suspect {
+    resident: Resident,
+    /// The place that a record has which is written over its beginning.
+    over: u64,
+}
+
+/// Where a run that was cut off may have written.
+#[derive(Debug, Clone, Copy)]
+struct Unjournaled {
+    /// The write position as far as rows tell.
+    head: u64,
+    /// No record begins at or after this place.
+    end: u64,
+    /// Records that had no row have this sequence or a later one.
+    first_sequence: u64,
+}
+
+/// Gives up the old articles that were overwritten in part, and marks the whole ones alive that were about to be. Rows tell
+/// of articles up to `first_sequence`. Returns how many were given up.
+pub(super) fn give_up_damaged(
+    folds: &mut Folds,
+    journal: &mut JournalWriter,
+    first_sequence: u64,
+    power_lost: bool,
+) -> Result<u64, SpoolError> {
+    let shared = folds.shared.clone();
+    let slack = 2 * (PART_BYTES_MAX + shared.config.article_bytes_max);
+    let reach = slack + if power_lost { UNSYNCED_BYTES_MAX } else { 0 };
+    let mut given_up = 0;
+    let volumes = shared.volumes.load();
+    for (index, volume) in volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Cnfs) {
+        let head = volume.head();
+        let end = head + reach.min(volume.room(head));
+        let written = Unjournaled { head, end, first_sequence };
+        let suspects = damaged(folds, index, &**volume, &written)?;
+        if suspects.is_empty() {
+            continue;
+        }
+        let lost: Vec<Resident> = if power_lost {
+            let upto = last_record_end(&**volume, &written);
+            let near = |s: &Suspect| s.over < upto + slack && !is_rotten(&**volume, s.resident.place);
+            let reached = suspects.into_iter().filter(|s| s.over < upto || near(s));
+            reached.map(|s| s.resident).collect()
+        } else {
+            let upto = records_end(&**volume, &written);
+            // The zeros after them, or a header that was begun.
+            let reaches =
+                |s: &Suspect| s.resident.place < volume.tail_at(upto) || s.over < upto + HEADER_BYTES as u64;
+            suspects.into_iter().filter(reaches).map(|s| s.resident).collect()
+        };
+        given_up += lost.len() as u64;
+        for Resident { place, numbers, .. } in lost {
+            folds.lost(volume.id(), place, &numbers);
+            journal.push(&Row::Lost { volume: volume.id(), place, numbers });
+        }
+    }
+    Ok(given_up)
+}
+
+/// The articles that are named, lie where unjournaled bytes may, and are not whole. The others there are marked alive: the
+/// run that was cut off may have declared them overwritten.
+fn damaged(
+    folds: &mut Folds,
+    index: usize,
+    volume: &dyn Volume,
+    written: &Unjournaled,
+) -> Result<Vec<Suspect>, SpoolError> {
+    let Some(residents) = folds.residents.get_mut(index) else { return Ok(Vec::new()) };
+    let table = folds.shared.groups.table();
+    let cycle_start = written.head - volume.offset(written.head).unwrap_or_default();
+    let (mut suspects, mut buf) = (Vec::new(), Vec::new());
+    let named = |(id, number): &(GroupId, u64)| {
+        table.get(*id).is_some_and(|group| group.state().live.contains(*number))
+    };
+    let mut seen = HashSet::new();
+    let mut look_at = |resident: &Resident| match volume.fetch(resident.place, Patience::Wait, &mut buf) {
+        Ok(Some((_, live))) if record::is_whole(&buf) => {
+            seen.insert(resident.place);
+            if live {
+                volume.mark_alive(resident.place);
+            }
+        }
+        _ if volume.is_alive(resident.place) || resident.numbers.iter().any(named) => {
+            let over = cycle_start + volume.offset(resident.place).unwrap_or_default();
+            seen.insert(resident.place);
+            suspects.push(Suspect { resident: resident.clone(), over });
+        }
+        _ => {}
+    };
+    let end = volume.tail_at(written.end.saturating_sub(1));
+    residents.peek_before(end, &mut look_at).map_err(SpoolError::io("look at buffer", volume.name()))?;
+    clear_strays(volume, end, |place| seen.contains(&place))
+        .map_err(SpoolError::io("look at buffer", volume.name()))?;
+    Ok(suspects)
+}
+
+/// Clears the usage bits, up to a place, that articles left whose rows a power cut took: where they are set, no old
+/// article begins.
+fn clear_strays(volume: &dyn Volume, end: u64, is_old: impl Fn(u64) -> bool) -> io::Result<()> {
+    let mut buf = Vec::new();
+    let mut at = 0;
+    while let Some(place) = volume.next_living(at).filter(|place| *place < end) {
+        at = place + 1;
+        // What is not among the residents may be in a damaged page of theirs.
+        let mut is_whole =
+            || matches!(volume.fetch(place, Patience::Wait, &mut buf), Ok(Some(_))) && record::is_whole(&buf);
+        if !is_old(place) && !is_whole() {
+            volume.mark_dead(place)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where the records end that follow each other from the write position on.
+fn records_end(volume: &dyn Volume, written: &Unjournaled) -> u64 {
+    let mut at = written.head;
+    while at < written.end
+        && let Some(header) = header_at(volume, at).filter(|h| written.is_record(h, at))
+    {
+        at += volume.padded(header.record_bytes());
+    }
+    at
+}
+
+/// Whether one flipped bit explains why the article at a place is not whole.
+fn is_rotten(volume: &dyn Volume, place: u64) -> bool {
+    let mut buf = Vec::new();
+    matches!(volume.fetch(place, Patience::Wait, &mut buf), Ok(Some(_))) && record::is_rotten(&buf)
+}
+
+/// Where the last record ends whose header reached the disk.
+fn last_record_end(volume: &dyn Volume, written: &Unjournaled) -> u64 {
+    let mut last = written.head;
+    let mut bytes = Vec::new();
+    let mut at = written.head;
+    while at < written.end {
+        let upto = written.end.min(at + CHUNK_BYTES);
+        match last_end_between(volume, written, at..upto, &mut bytes) {
+            Ok(end) => last = last.max(end),
+            // What is near a sector that cannot be read is passed over, and no more than that.
+            Err(_) => {
+                for piece in (at..upto).step_by(PIECE_BYTES as usize) {
+                    let range = piece..upto.min(piece + PIECE_BYTES);
+                    last = last_end_between(volume, written, range, &mut bytes)
+                        .map_or(last, |end| last.max(end));
+                }
+            }
+        }
+        at = upto;
+    }
+    last
+}
+
+fn last_end_between(
+    volume: &dyn Volume,
+    written: &Unjournaled,
+    places: Range<u64>,
+    bytes: &mut Vec<u8>,
+) -> io::Result<u64> {
+    bytes.resize((places.end - places.start) as usize, 0);
+    let read = volume.read_at(places.start, Patience::Wait, bytes)?;
+    let block = volume.block() as usize;
+    let blocks = bytes.get(..read).unwrap_or_default().chunks(block);
+    let ends = blocks.zip(places.step_by(block)).filter_map(|(bytes, place)| {
+        let (header, _) = RecordHeader::parse(bytes).filter(|(h, _)| written.is_record(h, place))?;
+        Some(place + volume.padded(header.record_bytes()))
+    });
+    Ok(ends.max().unwrap_or(0))
+}
+
+impl Unjournaled {
+    /// Whether a header found at a place is that of a record without a row.
+    fn is_record(&self, header: &RecordHeader, place: u64) -> bool {
+        header.place == place && header.sequence >= self.first_sequence
+    }
+}

@@ -1,0 +1,103 @@
+//! Opening the volumes that keep: one directory for each class, whose header says whose it is.
+
+use crate::base::config::{ClassConfig, SpoolConfig};
+use crate::base::error::SpoolError;
+use crate::base::ids::GroupNames;
+use crate::base::token::MethodKind;
+use crate::disk::Disk;
+use crate::method::tree_header::{FILE, TreeHeader, is_ours};
+use crate::method::{AppendOnly, FileTree, Volume};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The directories' files, of all classes that keep.
+pub(crate) fn headers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<TreeHeader>, SpoolError> {
+    let mut headers = Vec::new();
+    for class in config.classes.iter().filter(|c| c.method.keeps()) {
+        let dir = &class.tree.path;
+        headers.extend(TreeHeader::read(disk, dir).map_err(SpoolError::io("look at", dir.join(FILE)))?);
+    }
+    Ok(headers)
+}
+
+/// What else is known of a class's volume.
+pub(crate) struct Known<'a> {
+    pub head: Option<u64>,
+    /// The number a new volume gets.
+    pub id: u16,
+    pub secret: &'a str,
+    /// A checkpoint names articles in it.
+    pub used: bool,
+}
+
+/// Opens or makes the volume of a class.
+pub(crate) fn open(
+    disk: &Arc<dyn Disk>,
+    names: &Arc<GroupNames>,
+    class: &ClassConfig,
+    known: Known<'_>,
+) -> Result<Arc<dyn Volume>, SpoolError> {
+    let dir = &class.tree.path;
+    let io = |doing: &'static str| SpoolError::io(doing, dir.clone());
+    let header = TreeHeader::read(&**disk, dir).map_err(io("look at"))?;
+    let header = match header {
+        Some(header) => header,
+        None if known.used => {
+            return Err(SpoolError::Unfit(format!(
+                "class \"{}\" has lost its articles: there is no {}; put the directory back, or run `newsreel rebuild` to go on \
+                 without them",
+                class.name,
+                dir.join(FILE).display()
+            )));
+        }
+        None => make(disk, class, &known).map_err(io("make"))?.ok_or_else(|| {
+            SpoolError::Unfit(format!(
+                "{} holds something that is not a newsreel spool and is left alone; name another path for class \"{}\", or \
+                 empty it first",
+                dir.display(),
+                class.name
+            ))
+        })?,
+    };
+    if header.name != class.name || header.method != class.method.name() {
+        return Err(SpoolError::Unfit(format!(
+            "{} belongs to class \"{}\" of method {}, not to \"{}\" of method {}",
+            dir.display(),
+            header.name,
+            header.method,
+            class.name,
+            class.method.name()
+        )));
+    }
+    if header.secret != known.secret {
+        return Err(SpoolError::Unfit(format!(
+            "{} belongs to another spool: its secret is not the one in the file `secret`",
+            dir.display()
+        )));
+    }
+    header.write(&**disk, dir).map_err(io("write newsreel.tree in"))?;
+    let which = (header.volume, class.name.as_str(), PathBuf::from(dir));
+    Ok(if class.method == MethodKind::AppendOnly {
+        let sizes = (class.tree.file_bytes, class.tree.files_max);
+        Arc::new(AppendOnly::open(disk, which, sizes, known.head).map_err(io("look at"))?)
+    } else {
+        let form = (class.method, class.tree.lines_end_in_lf);
+        Arc::new(FileTree::open(disk, names, which, form, known.head))
+    })
+}
+
+/// Takes a directory into use; `None` if something else is in it.
+fn make(disk: &Arc<dyn Disk>, class: &ClassConfig, known: &Known<'_>) -> io::Result<Option<TreeHeader>> {
+    let dir = &class.tree.path;
+    disk.create_dir(dir)?;
+    let others = disk.list(dir)?.into_iter().any(|name| !is_ours(&name));
+    // A file system's root has that one.
+    if others || disk.list_dirs(dir)?.into_iter().any(|name| name != "lost+found") {
+        return Ok(None);
+    }
+    let (name, method) = (class.name.clone(), class.method.name().to_owned());
+    let header = TreeHeader { name, method, volume: known.id, secret: known.secret.to_owned() };
+    header.write(&**disk, dir)?;
+    Ok(Some(header))
+}

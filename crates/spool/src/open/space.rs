@@ -1,0 +1,100 @@
+//! Whether the disks have room for the files that a configuration asks for.
+//!
+//! Asked before anything is made: a buffer that is larger than its disk costs an error, and not the disk.
+//! Called by `recovery`, by `buffers` for those that are added, grown or moved, and by `inspect`.
+
+use crate::base::config::{BufferConfig, SpoolConfig};
+use crate::base::error::SpoolError;
+use crate::base::size::size_text;
+use crate::disk::{Disk, FileSystem, Open};
+use crate::method::cnfs::Found;
+use std::path::Path;
+
+/// Length of a record in history's log, in bytes.
+const HISTORY_RECORD_BYTES: u64 = 32;
+
+/// A file that is to be made or to grow.
+#[derive(Debug)]
+pub(crate) struct Demand<'a> {
+    /// What it is, for people.
+    pub what: String,
+    pub path: &'a Path,
+    /// How much more of its disk it takes.
+    pub bytes: u64,
+}
+
+/// What one buffer takes that its file does not have yet.
+pub(crate) fn of_buffer<'a>(disk: &dyn Disk, buffer: &'a BufferConfig, found: Option<&Found>) -> Demand<'a> {
+    let has = match found {
+        Some(found) => found.header.as_ref().map_or(u64::MAX, |h| h.len),
+        None => disk.open(&buffer.path, Open::ReadOnly).and_then(|file| file.allocated()).unwrap_or(0),
+    };
+    let bytes = buffer.size_bytes.saturating_sub(has);
+    Demand { what: format!("buffer \"{}\"", buffer.name), path: &buffer.path, bytes }
+}
+
+/// What opening a spool takes: buffers that are missing or have become larger, and on a new one journal and
+/// history.
+pub(crate) fn of_opening<'a>(
+    disk: &dyn Disk,
+    config: &'a SpoolConfig,
+    found: &[Option<Found>],
+    new: bool,
+) -> Vec<Demand<'a>> {
+    let buffers = config.buffers.iter().zip(found);
+    let mut demands: Vec<_> = buffers.map(|(b, found)| of_buffer(disk, b, found.as_ref())).collect();
+    if new {
+        let history = HISTORY_RECORD_BYTES << config.history.segment_bits;
+        let bytes = crate::journal::reserved_bytes(config.journal_file_bytes) + history;
+        demands.push(Demand { what: "journal and history".into(), path: &config.dir, bytes });
+    }
+    demands
+}
+
+/// Refuses demands that their disks have no room for; the error says what is needed and what is free.
+pub(crate) fn check(disk: &dyn Disk, demands: &[Demand<'_>]) -> Result<(), SpoolError> {
+    let mut systems: Vec<(FileSystem, Vec<&Demand<'_>>)> = Vec::new();
+    for demand in demands.iter().filter(|demand| demand.bytes > 0) {
+        let system =
+            disk.file_system(demand.path).map_err(SpoolError::io("look for room at", demand.path))?;
+        match systems.iter_mut().find(|(known, _)| known.id == system.id) {
+            Some((_, list)) => list.push(demand),
+            None => systems.push((system, vec![demand])),
+        }
+    }
+    let too_full = systems.into_iter().find(|(system, list)| needed(list) > system.free_bytes);
+    too_full.map_or(Ok(()), |(system, list)| Err(refusal(&system, &list)))
+}
+
+fn needed(list: &[&Demand<'_>]) -> u64 {
+    list.iter().fold(0, |sum, demand| sum.saturating_add(demand.bytes))
+}
+
+fn refusal(system: &FileSystem, list: &[&Demand<'_>]) -> SpoolError {
+    let each: Vec<String> =
+        list.iter().map(|demand| format!("{} {}", demand.what, size_text(demand.bytes))).collect();
+    SpoolError::Unfit(format!(
+        "the disk is too small: {} needed ({}), but {} free on the file system of {}; choose a smaller size \
+         (--buffer of newsreel init, size in [[buffer]]), or a path on a larger disk",
+        size_text(needed(list)),
+        each.join(", "),
+        size_text(system.free_bytes),
+        system.dir.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::SimDisk;
+
+    #[test]
+    fn demands_on_one_disk_are_added_up() {
+        let disk = SimDisk::new();
+        disk.set_free_bytes(3 << 30);
+        let demand = |bytes| Demand { what: "file".into(), path: Path::new("/s/a"), bytes };
+        check(&disk, &[demand(1 << 30), demand(2 << 30)]).unwrap();
+        let text = check(&disk, &[demand(1 << 30), demand((2 << 30) + 1)]).unwrap_err().to_string();
+        assert!(text.contains("3.00 GiB needed (file 1.00 GiB, file 2.00 GiB), but 3.00 GiB free"), "{text}");
+    }
+}

@@ -1,0 +1,288 @@
+//! Reading: from a number or Message-ID to a row, from a row to bytes. Many threads, no writer's lock.
+
+pub(crate) mod article;
+
+use crate::base::error::ReadError;
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::read_mode::Patience;
+use crate::base::token::Token;
+use crate::index::fold::Shared;
+use crate::index::groups::Group;
+use crate::index::history::Found;
+use crate::index::overview::{BlockRef, Kind, Rows};
+use crate::method::cnfs::record::END;
+use crate::method::read_record;
+use crate::read::article::ArticleBuf;
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// What history knows of a Message-ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lookup {
+    /// Never seen, or forgotten.
+    Unknown,
+    /// Seen, and there is no article to it (rejected or cancelled).
+    Remembered,
+    /// Seen, and its article has been overwritten or expired.
+    Gone,
+    /// Here it is.
+    Present(Token),
+}
+
+/// A block's decoded rows, and what they were decoded from.
+#[derive(Default)]
+struct Held {
+    rows: Rows,
+    raw: Vec<u8>,
+    /// Id of the segment and offset, if `rows` is a whole packed block: decompressing takes many times as long as copying, and
+    /// who reads row by row asks for the same block again and again.
+    packed: Option<(u64, u64)>,
+}
+
+thread_local! {
+    /// Kept from one read to the next.
+    static BLOCK: RefCell<Held> = RefCell::default();
+}
+
+/// Reads a block, all of it or its entries, and hands its rows to `then`.
+fn with_block<T>(
+    group: GroupId,
+    block: &BlockRef,
+    all: bool,
+    patience: Patience,
+    then: impl FnOnce(&Rows) -> T,
+) -> Result<T, ReadError> {
+    BLOCK.with_borrow_mut(|held| {
+        let place = (block.segment.id, block.offset);
+        if held.packed != Some(place) {
+            held.packed = None;
+            let (rows, raw) = (&mut held.rows, &mut held.raw);
+            if all {
+                block.read(group, patience, rows, raw)?;
+                held.packed = (block.segment.kind == Kind::Packed).then_some(place);
+            } else {
+                block.read_entries(group, patience, rows, raw)?;
+            }
+        }
+        Ok(then(&held.rows))
+    })
+}
+
+impl Shared {
+    pub fn lookup(&self, key: &Key) -> Lookup {
+        match self.history.lookup(key) {
+            Found::None => Lookup::Unknown,
+            Found::Remembered { .. } => Lookup::Remembered,
+            Found::At(token, _) if self.volumes.load().is_alive(&token) => Lookup::Present(token),
+            Found::At(..) => Lookup::Gone,
+        }
+    }
+
+    pub fn read(
+        &self,
+        token: &Token,
+        expect: Option<&Key>,
+        patience: Patience,
+        out: &mut ArticleBuf,
+    ) -> Result<bool, ReadError> {
+        out.header = None;
+        let volumes = self.volumes.load();
+        let Some(volume) = volumes.get(token.volume).filter(|v| v.method() == token.method) else {
+            return Ok(false);
+        };
+        let mut header = read_record(volume, token.place, patience, &mut out.bytes)?;
+        if let Some(packed) = header.filter(|h| h.packed) {
+            std::mem::swap(&mut out.raw, &mut out.bytes);
+            header = Some(self.packing.unpack(&packed, &mut out.raw, &mut out.bytes)?);
+        }
+        // Never another article's bytes under a Message-ID (guarantee G3).
+        out.header =
+            header.filter(|h| expect.is_none_or(|key| h.key == *key)).filter(|_| out.bytes.ends_with(END));
+        Ok(out.header.is_some())
+    }
+
+    fn with_group<T>(&self, id: GroupId, f: impl FnOnce(&Arc<Group>) -> T) -> Option<T> {
+        self.groups.table().get(id).map(f)
+    }
+
+    pub fn token_of(&self, id: GroupId, number: u64, patience: Patience) -> Result<Option<Token>, ReadError> {
+        let Some(found) = self.with_group(id, |group| group.locate(number)).flatten() else {
+            return Ok(None);
+        };
+        match found {
+            Located::Open(token) => Ok(Some(token)),
+            Located::Block(block) => with_block(id, &block, false, patience, |rows| {
+                rows.find(number).and_then(|i| rows.entries.get(i)).map(|e| e.token)
+            }),
+        }
+    }
+
+    /// Appends the rows of living articles in a range, until `limit_bytes` are exceeded; returns where to go on.
+    pub fn over(
+        &self,
+        id: GroupId,
+        range: RangeInclusive<u64>,
+        limit_bytes: usize,
+        patience: Patience,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<u64>, ReadError> {
+        let end = *range.end();
+        let mut from = *range.start();
+        let start = out.len();
+        while from <= end {
+            if out.len() - start >= limit_bytes {
+                return Ok(Some(from));
+            }
+            let Some(step) = self.with_group(id, |group| group.step(from, end, out)).flatten() else { break };
+            match step {
+                Step::Done(next) => from = next,
+                Step::Block(block, living) => {
+                    let read = with_block(id, &block, true, patience, |rows| {
+                        copy_rows(rows, from, end, living.as_deref(), out);
+                    });
+                    match read {
+                        // What is already there can be sent; the caller comes back for the rest, ready to wait.
+                        Err(ReadError::WouldBlock) if out.len() > start => return Ok(Some(from)),
+                        other => other?,
+                    }
+                    from = block.last.saturating_add(1);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    pub fn arrived_since(
+        &self,
+        id: GroupId,
+        since: u64,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), ReadError> {
+        let since = u32::try_from(since).unwrap_or(u32::MAX);
+        let Some(group) = self.groups.table().get(id).cloned() else { return Ok(()) };
+        let (blocks, open, live) = {
+            let state = group.state();
+            let recent = |b: &&BlockRef| b.live > 0 && b.arrived_max >= since;
+            let blocks: Vec<_> = state.overview.blocks.iter().filter(recent).cloned().collect();
+            let fresh = state.overview.open.entries.iter().any(|e| e.arrived >= since);
+            let open = if fresh { state.overview.open.clone() } else { Rows::default() };
+            let any = fresh || !blocks.is_empty();
+            (blocks, open, if any { state.live.clone() } else { Default::default() })
+        };
+        let mut tell = |rows: &Rows| {
+            for (i, e) in rows.entries.iter().enumerate() {
+                if e.arrived >= since
+                    && live.contains(e.number)
+                    && let Some(id) = rows.row(i).and_then(|row| netnews::overview_row::field(row, 4))
+                {
+                    visit(id);
+                }
+            }
+        };
+        for block in blocks {
+            with_block(id, &block, true, Patience::Wait, &mut tell)?;
+        }
+        tell(&open);
+        Ok(())
+    }
+
+    /// LIST ACTIVE's text, made anew only when something changed.
+    pub fn list_active(&self) -> Arc<Vec<u8>> {
+        let generation = self.generation.load(std::sync::atomic::Ordering::Acquire);
+        {
+            let list = self.list.lock();
+            if list.0 == generation && !list.1.is_empty() {
+                return list.1.clone();
+            }
+        }
+        let mut out = Vec::new();
+        for group in self.groups.snapshot().sorted().iter() {
+            let state = group.state();
+            let marks = state.marks();
+            out.extend_from_slice(group.name.as_bytes());
+            out.push(b' ');
+            netnews::decimal::append_decimal(marks.high, &mut out);
+            out.push(b' ');
+            netnews::decimal::append_decimal(marks.low, &mut out);
+            out.push(b' ');
+            match &state.flag {
+                crate::base::ids::Flag::Open => out.push(b'y'),
+                flag => out.extend_from_slice(flag.to_string().as_bytes()),
+            }
+            out.extend_from_slice(b"\r\n");
+        }
+        let text = Arc::new(out);
+        *self.list.lock() = (generation, text.clone());
+        text
+    }
+}
+
+enum Located {
+    Open(Token),
+    Block(BlockRef),
+}
+
+enum Step {
+    /// Rows of the open block were appended; go on at this number.
+    Done(u64),
+    /// Read this block; `Some`: only these numbers of it live.
+    Block(BlockRef, Option<Vec<u64>>),
+}
+
+impl Group {
+    fn locate(&self, number: u64) -> Option<Located> {
+        let state = self.state();
+        if !state.live.contains(number) {
+            return None;
+        }
+        let open = &state.overview.open;
+        if let Some(entry) = open.find(number).and_then(|i| open.entries.get(i)) {
+            return Some(Located::Open(entry.token));
+        }
+        state.overview.block_of(number).cloned().map(Located::Block)
+    }
+
+    /// The next thing to do for OVER from `from` on; `None` when no number up to `end` lives.
+    fn step(&self, from: u64, end: u64, out: &mut Vec<u8>) -> Option<Step> {
+        let state = self.state();
+        let number = state.live.at_or_after(from).filter(|n| *n <= end)?;
+        if let Some(block) = state.overview.block_of(number) {
+            let span = block.first.max(from)..=block.last.min(end);
+            let living = (block.live < block.count).then(|| state.live.range(span).collect());
+            return Some(Step::Block(block.clone(), living));
+        }
+        let open = &state.overview.open;
+        let first = open.entries.partition_point(|e| e.number < number);
+        for (i, entry) in open.entries.iter().enumerate().skip(first) {
+            if entry.number > end {
+                break;
+            }
+            if state.live.contains(entry.number) {
+                out.extend_from_slice(open.row(i).unwrap_or_default());
+            }
+        }
+        Some(Step::Done(end.saturating_add(1)))
+    }
+}
+
+/// Copies the rows `from..=end`, all of them or only the numbers in `living` (ascending).
+fn copy_rows(rows: &Rows, from: u64, end: u64, living: Option<&[u64]>, out: &mut Vec<u8>) {
+    let first = rows.entries.partition_point(|e| e.number < from);
+    let behind = rows.entries.partition_point(|e| e.number <= end);
+    let Some(living) = living else {
+        let start = first.checked_sub(1).and_then(|i| rows.entries.get(i)).map_or(0, |e| e.end as usize);
+        let stop = behind.checked_sub(1).and_then(|i| rows.entries.get(i)).map_or(0, |e| e.end as usize);
+        out.extend_from_slice(rows.text.get(start..stop).unwrap_or_default());
+        return;
+    };
+    let mut living = living.iter().peekable();
+    for i in first..behind {
+        let Some(number) = rows.entries.get(i).map(|e| e.number) else { break };
+        while living.next_if(|n| **n < number).is_some() {}
+        if living.next_if(|n| **n == number).is_some() {
+            out.extend_from_slice(rows.row(i).unwrap_or_default());
+        }
+    }
+}

@@ -1,0 +1,534 @@
+//! [`Spool`]: the one handle that the server holds.
+
+pub(crate) mod rebuild;
+
+use crate::base::config::{Durability, SpoolConfig};
+use crate::base::entry::{Entry, Outcome, Ticket};
+use crate::base::error::{ReadError, SpoolError, Trouble, TroubleKind};
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::limits::NUMBER_MAX;
+use crate::base::progress::Progress;
+use crate::base::read_mode::Patience;
+use crate::base::token::Token;
+use crate::disk::{Disk, Open};
+use crate::index::fold::Shared;
+use crate::index::groups::{Group, GroupChange, GroupTable, Marks, NewGroup};
+use crate::index::history::{Found, Reservation, Reservations};
+use crate::index::promise::MARGIN_MIN;
+use crate::journal::{GroupRow, Row};
+use crate::method::packing::DictionaryStatus;
+use crate::open::recovery::{self, Recovery};
+use crate::read::Lookup;
+use crate::read::article::ArticleBuf;
+use crate::write::commit::Writer;
+use crate::write::syncer::SyncState;
+use parking_lot::Mutex;
+use std::io;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long an offered Message-ID is kept for the peer that was told to send it.
+const RESERVATION_TTL: Duration = Duration::from_secs(60);
+
+/// Message-IDs on offer at once; beyond it peers are told to try later.
+const RESERVATIONS_MAX: usize = 1 << 20;
+
+/// Longest description or creator of a group, in bytes.
+const DESCRIPTION_BYTES_MAX: usize = 1024;
+
+/// The answer to an offer (CHECK, IHAVE).
+#[derive(Debug)]
+pub enum Offer {
+    /// Send it; nobody else is told so while the reservation lives.
+    Wanted(Reservation),
+    /// Known already.
+    Have,
+    /// Somebody else was told to send it just now.
+    InFlight,
+    /// It has come, but is not yet durable as `durability = "always"` promises: a power cut could still take it.
+    Pending,
+}
+
+/// An open spool.
+pub struct Spool {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) writer: Mutex<Writer>,
+    pub(crate) sync: Arc<SyncState>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    reservations: Arc<Reservations>,
+    /// Held by the pass that compresses cold overview.
+    pub(crate) packing_overview: Mutex<()>,
+    _lock: Box<dyn Send + Sync>,
+}
+
+impl std::fmt::Debug for Spool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Spool").field("dir", &self.shared.config.dir).finish()
+    }
+}
+
+impl Spool {
+    /// Opens a spool, making what is missing on a new one and replaying what a crash left open.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        config: SpoolConfig,
+        progress: &dyn Progress,
+    ) -> Result<(Self, Recovery), SpoolError> {
+        let lock = recovery::lock(&*disk, &config.dir)?;
+        let (mut writer, recovery) = recovery::recover(disk, config, progress)?;
+        if recovery.new || recovery.power_lost || recovery.rebuilt.is_some() || recovery.lone_checkpoint {
+            let dir = writer.folds.shared.config.dir.clone();
+            writer.checkpoint().map_err(SpoolError::io("take a checkpoint in", dir))?;
+        }
+        let shared = writer.folds.shared.clone();
+        let sync = writer.sync.clone();
+        let thread = {
+            let (sync, shared) = (sync.clone(), shared.clone());
+            std::thread::Builder::new().name("spool-sync".into()).spawn(move || sync.run(&shared))
+        };
+        let thread = thread.map_err(SpoolError::io("start the syncing thread for", &shared.config.dir))?;
+        let spool = Self {
+            shared,
+            writer: Mutex::new(writer),
+            sync,
+            thread: Mutex::new(Some(thread)),
+            reservations: Reservations::new(RESERVATIONS_MAX),
+            packing_overview: Mutex::default(),
+            _lock: lock,
+        };
+        Ok((spool, recovery))
+    }
+
+    /// Hash of a Message-ID.
+    pub fn key(&self, message_id: &[u8]) -> Key {
+        self.shared.hasher.key(message_id)
+    }
+
+    /// What history knows of a Message-ID.
+    pub fn lookup(&self, key: &Key) -> Lookup {
+        self.shared.lookup(key)
+    }
+
+    /// Whether history knows them, one by one; much quicker than to ask for each.
+    pub fn are_known(&self, keys: &[Key]) -> Vec<bool> {
+        let mut found = Vec::with_capacity(keys.len());
+        self.shared.history.lookup_all(keys, &mut found);
+        found.iter().map(|found| *found != Found::None).collect()
+    }
+
+    /// Whether history knows a Message-ID, with or without an article.
+    pub fn is_known(&self, key: &Key) -> bool {
+        self.shared.history.lookup(key) != Found::None
+    }
+
+    /// Answers offers, one by one.
+    pub fn reserve<'s>(&'s self, keys: &'s [Key]) -> impl Iterator<Item = Offer> + use<'s> {
+        let answer = |(key, known): (&Key, bool)| match known {
+            true if self.is_pending(key) => Offer::Pending,
+            true => Offer::Have,
+            false => self.reservations.reserve(*key, RESERVATION_TTL).map_or(Offer::InFlight, Offer::Wanted),
+        };
+        keys.iter().zip(self.are_known(keys)).map(answer)
+    }
+
+    fn is_pending(&self, key: &Key) -> bool {
+        self.sync.durability() == Durability::Always && self.sync.is_pending(&self.shared, key)
+    }
+
+    /// Makes everything committed so far durable, if acknowledgements promise that (G1); blocks for a sync.
+    pub fn settle(&self) -> Result<(), Trouble> {
+        if self.is_durable(self.ticket()) {
+            return Ok(());
+        }
+        self.sync.sync_now(&self.shared).map_err(|e| {
+            let text = format!("a sync failed: {e}");
+            self.sync.stop(Trouble { kind: TroubleKind::Io, text })
+        })
+    }
+
+    /// Commits a batch; blocks for microseconds, or while the disk is slow. On `Err` the outcomes so far stand and the
+    /// other entries were not accepted.
+    pub fn commit(&self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<Ticket, Trouble> {
+        if !self.shared.packing.is_used() {
+            return self.writer.lock().commit(batch, outcomes);
+        }
+        // Compressing takes many times as long as committing: it is done before the lock is taken.
+        let (classes, generation) = {
+            let writer = self.writer.lock();
+            (writer.classes_of(batch), writer.generation)
+        };
+        let pack = |(entry, class): (&Entry<'_>, Option<usize>)| match entry {
+            Entry::Article(f) if !self.is_known(&f.key) => self.shared.packing.pack(class?, f.pieces),
+            _ => None,
+        };
+        let packed = batch.iter().zip(classes).map(pack).collect();
+        let mut writer = self.writer.lock();
+        // Classes may be others meanwhile: then these articles are stored as they came.
+        let packed = if writer.generation == generation { packed } else { Vec::new() };
+        writer.commit_packed(batch, packed, outcomes)
+    }
+
+    /// As [`Spool::commit`], but `None` if another thread is committing, a sync has to be waited for, or articles may have
+    /// to be compressed.
+    pub fn try_commit(
+        &self,
+        batch: &[Entry<'_>],
+        outcomes: &mut Vec<Outcome>,
+    ) -> Option<Result<Ticket, Trouble>> {
+        if self.shared.packing.is_used() || self.sync.must_wait() {
+            return None;
+        }
+        Some(self.writer.try_lock()?.commit(batch, outcomes))
+    }
+
+    /// Whether an acknowledgement of what was committed with this ticket keeps the configured promise (G1).
+    pub fn is_durable(&self, ticket: Ticket) -> bool {
+        self.sync.durability() != Durability::Always || self.sync.durable() >= ticket.0
+    }
+
+    /// Stands for everything committed so far.
+    pub fn ticket(&self) -> Ticket {
+        Ticket(self.sync.written())
+    }
+
+    /// Why nothing is accepted at the moment, if so.
+    pub fn trouble(&self) -> Option<Trouble> {
+        self.sync.trouble()
+    }
+
+    /// Adds a function called after every sync, and when accepting stops.
+    pub fn on_durable(&self, callback: Box<dyn Fn() + Send + Sync>) {
+        self.sync.on_durable(callback);
+    }
+
+    /// Cancels an article (CNFS-12); false if there is none.
+    pub fn cancel(&self, message_id: &[u8]) -> Result<bool, Trouble> {
+        let key = self.key(message_id);
+        let mut writer = self.writer.lock();
+        let Lookup::Present(token) = self.lookup(&key) else { return Ok(false) };
+        let mut buf = ArticleBuf::default();
+        match self.shared.read(&token, Some(&key), Patience::Wait, &mut buf) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(e) => {
+                return Err(Trouble {
+                    kind: TroubleKind::Io,
+                    text: format!("cannot read what is cancelled: {e}"),
+                });
+            }
+        }
+        let numbers = self.shared.groups.table().numbers_in(buf.head());
+        writer.commit_now(&Row::Cancel { key, token, numbers: numbers.clone() })?;
+        writer.folds.cancel(key, token, &numbers);
+        Ok(true)
+    }
+
+    /// The groups as they are now, for looking up many.
+    pub fn group_table(&self) -> Arc<GroupTable> {
+        self.shared.groups.snapshot()
+    }
+
+    /// A group's number.
+    pub fn group_id(&self, name: &[u8]) -> Option<GroupId> {
+        self.shared.groups.table().id(name)
+    }
+
+    /// A group.
+    pub fn group(&self, id: GroupId) -> Option<Arc<Group>> {
+        self.shared.groups.table().get(id).cloned()
+    }
+
+    /// All groups, by name.
+    pub fn groups(&self) -> Arc<[Arc<Group>]> {
+        self.shared.groups.table().sorted().clone()
+    }
+
+    /// A group's marks, exact at this moment.
+    pub fn marks(&self, id: GroupId) -> Option<Marks> {
+        self.shared.groups.table().get(id).map(|g| g.marks())
+    }
+
+    /// LIST ACTIVE's whole text.
+    pub fn list_active(&self) -> Arc<Vec<u8>> {
+        self.shared.list_active()
+    }
+
+    /// Makes groups; those that exist are left as they are. Returns how many were made.
+    pub fn add_groups(&self, new: &[NewGroup]) -> Result<usize, Trouble> {
+        let mut writer = self.writer.lock();
+        writer.accepting()?;
+        let mut rows: Vec<GroupRow> = Vec::new();
+        let mut names = std::collections::HashSet::new();
+        for group in new {
+            if self.group_id(group.name.as_bytes()).is_some() || !names.insert(group.name.as_str()) {
+                continue;
+            }
+            if !netnews::newsgroups::valid_name(group.name.as_bytes()) {
+                let text = format!("\"{}\" is not a valid group name", group.name);
+                return Err(Trouble { kind: TroubleKind::Refused, text });
+            }
+            too_long(&group.description).or(too_long(&group.creator)).map_or(Ok(()), Err)?;
+            let high = group.high.max(writer.folds.retired.get(&group.name).copied().unwrap_or(0));
+            rows.push(GroupRow {
+                id: (writer.folds.numbers.len() + rows.len()) as u32,
+                name: group.name.clone(),
+                flag: group.flag.clone(),
+                description: group.description.clone(),
+                creator: group.creator.clone(),
+                created: group.created,
+                high,
+                promised: high.saturating_add(MARGIN_MIN),
+            });
+        }
+        writer.commit_groups(&rows.iter().cloned().map(Row::Group).collect::<Vec<_>>())?;
+        writer.folds.add_groups(&rows);
+        Ok(rows.len())
+    }
+
+    /// Lifts groups' high water marks, so that numbers go on behind those of the server they come from; marks never go
+    /// down. Groups that are not there are passed over. Returns how many were lifted.
+    pub fn raise_high(&self, marks: &[(String, u64)]) -> Result<usize, Trouble> {
+        let mut writer = self.writer.lock();
+        writer.accepting()?;
+        let mut rows = Vec::new();
+        for (name, high) in marks {
+            let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else { continue };
+            let mut row = writer.folds.group_row(&group);
+            if *high > row.high && *high <= NUMBER_MAX {
+                row.high = *high;
+                row.promised = row.promised.max(high.saturating_add(MARGIN_MIN));
+                rows.push(row);
+            }
+        }
+        writer.commit_groups(&rows.iter().cloned().map(Row::Group).collect::<Vec<_>>())?;
+        rows.iter().for_each(|row| writer.folds.group(row));
+        Ok(rows.len())
+    }
+
+    /// Unix seconds of the last arrival that history holds; 0 if it holds none.
+    pub fn last_arrival(&self) -> u32 {
+        self.shared.history.last_arrival()
+    }
+
+    /// Changes a group's flag or description; false if there is no such group.
+    pub fn change_group(&self, name: &str, change: &GroupChange) -> Result<bool, Trouble> {
+        let mut writer = self.writer.lock();
+        let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else {
+            return Ok(false);
+        };
+        let mut row = writer.folds.group_row(&group);
+        if let Some(flag) = &change.flag {
+            row.flag = flag.clone();
+        }
+        if let Some(description) = &change.description {
+            too_long(description).map_or(Ok(()), Err)?;
+            row.description.clone_from(description);
+        }
+        writer.accepting()?;
+        writer.commit_groups(&[Row::Group(row.clone())])?;
+        writer.folds.group(&row);
+        Ok(true)
+    }
+
+    /// Removes a group; false if there is none. Its articles stay readable by Message-ID, and should it come back its
+    /// numbers go on where they ended.
+    pub fn remove_group(&self, name: &str) -> Result<bool, Trouble> {
+        let mut writer = self.writer.lock();
+        let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else {
+            return Ok(false);
+        };
+        let high = writer.folds.group_row(&group).promised;
+        writer.accepting()?;
+        writer.commit_groups(&[Row::GroupRemoved { name: name.into(), high }])?;
+        writer.folds.group_removed(name, high);
+        Ok(true)
+    }
+
+    /// Reads an article; false if there is none (any more). With `expect`, only the article of that Message-ID.
+    pub fn read(
+        &self,
+        token: &Token,
+        expect: Option<&Key>,
+        patience: Patience,
+        out: &mut ArticleBuf,
+    ) -> Result<bool, ReadError> {
+        self.shared.read(token, expect, patience, out)
+    }
+
+    /// Where the article with this number is.
+    pub fn token_of(
+        &self,
+        group: GroupId,
+        number: u64,
+        patience: Patience,
+    ) -> Result<Option<Token>, ReadError> {
+        self.shared.token_of(group, number, patience)
+    }
+
+    /// Appends living numbers of a range, at most `max` of them.
+    pub fn numbers(&self, group: GroupId, range: RangeInclusive<u64>, max: usize, out: &mut Vec<u64>) {
+        if let Some(group) = self.shared.groups.table().get(group) {
+            out.extend(group.state().live.range(range).take(max));
+        }
+    }
+
+    /// Whether an article with this number lives.
+    pub fn exists(&self, group: GroupId, number: u64) -> bool {
+        self.shared.groups.table().get(group).is_some_and(|g| g.state().live.contains(number))
+    }
+
+    /// The first living number after this one.
+    pub fn next_number(&self, group: GroupId, after: u64) -> Option<u64> {
+        self.shared.groups.table().get(group)?.state().live.at_or_after(after.checked_add(1)?)
+    }
+
+    /// The last living number before this one.
+    pub fn previous_number(&self, group: GroupId, before: u64) -> Option<u64> {
+        self.shared.groups.table().get(group)?.state().live.at_or_before(before.checked_sub(1)?)
+    }
+
+    /// Appends overview rows in wire form until `limit_bytes` are exceeded; `Some(n)`: go on at `n`.
+    pub fn over(
+        &self,
+        group: GroupId,
+        range: RangeInclusive<u64>,
+        limit_bytes: usize,
+        patience: Patience,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<u64>, ReadError> {
+        self.shared.over(group, range, limit_bytes, patience, out)
+    }
+
+    /// Appends one overview row; false if there is no such article.
+    pub fn row(
+        &self,
+        group: GroupId,
+        number: u64,
+        patience: Patience,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, ReadError> {
+        let start = out.len();
+        self.shared.over(group, number..=number, usize::MAX, patience, out)?;
+        Ok(out.len() > start)
+    }
+
+    /// Calls `visit` with the Message-IDs of a group's living articles that arrived at `since` (Unix seconds) or later.
+    pub fn arrived_since(
+        &self,
+        group: GroupId,
+        since: u64,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), ReadError> {
+        self.shared.arrived_since(group, since, visit)
+    }
+
+    /// The dictionaries that articles were or are compressed with, oldest first.
+    pub fn dictionaries(&self) -> Vec<DictionaryStatus> {
+        self.shared.packing.status()
+    }
+
+    pub(crate) fn writer(&self) -> &Mutex<Writer> {
+        &self.writer
+    }
+
+    /// Takes a checkpoint of the indexes and waits until it is on disk.
+    pub fn checkpoint(&self) -> io::Result<()> {
+        loop {
+            self.await_checkpoint();
+            let mut writer = self.writer.lock();
+            if let Some(trouble) = self.sync.trouble() {
+                return Err(io::Error::other(trouble.to_string()));
+            }
+            if self.sync.is_checkpoint_pending() {
+                continue;
+            }
+            // With those of the checkpoint both copies are written.
+            writer.write_headers()?;
+            writer.write_groups()?;
+            writer.checkpoint()?;
+            drop(writer);
+            self.await_checkpoint();
+            return Ok(());
+        }
+    }
+
+    /// Waits while a checkpoint is being written.
+    pub(crate) fn await_checkpoint(&self) {
+        while self.sync.is_checkpoint_pending() && self.sync.trouble().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Writes the file `secret` again.
+    pub(crate) fn write_secret(&self) -> io::Result<()> {
+        let path = self.shared.config.dir.join("secret");
+        let file = self.shared.disk.open(&path, Open::CreatePrivate)?;
+        file.set_len(0)?;
+        let text = crate::open::recovery::secret_text(self.shared.hasher.secret());
+        file.write_all_at(&[io::IoSlice::new(text.as_bytes())], 0)?;
+        file.sync()?;
+        self.shared.disk.sync_dir(&self.shared.config.dir)
+    }
+
+    /// Writes copies of dictionaries again that are damaged or missing on disk; returns how many.
+    pub fn mend_dictionaries(&self) -> io::Result<u64> {
+        self.shared.packing.mend()
+    }
+
+    /// How many of these articles are still stored.
+    pub fn count_living(&self, tokens: &[Token]) -> u64 {
+        let volumes = self.shared.volumes.load();
+        tokens.iter().filter(|token| volumes.is_alive(token)).count() as u64
+    }
+
+    /// Name of a volume, for a token's text form.
+    pub fn volume_name(&self, volume: u16) -> Option<String> {
+        self.shared.volumes.load().get(volume).map(|v| v.name().to_owned())
+    }
+
+    /// The configuration it was opened with.
+    pub fn config(&self) -> &SpoolConfig {
+        &self.shared.config
+    }
+
+    /// Closes in order: what is in memory is written, everything is synced, and the next start replays nothing.
+    pub fn close(&self) -> Result<(), SpoolError> {
+        let Some(thread) = self.thread.lock().take() else { return Ok(()) };
+        self.shared.packing.finish();
+        let dir = self.shared.config.dir.clone();
+        let mut writer = self.writer.lock();
+        let result = writer.close().map_err(SpoolError::io("close", &dir));
+        self.sync.end();
+        let stopped = Trouble { kind: TroubleKind::Io, text: "the spool is closed".into() };
+        if thread.join().is_err() {
+            return Err(SpoolError::Unfit("the syncing thread has failed".into()));
+        }
+        if let Some(trouble) = self.sync.trouble() {
+            return result.and(Err(SpoolError::Unfit(format!("closed after trouble: {trouble}"))));
+        }
+        self.sync.stop(stopped);
+        result
+    }
+}
+
+/// Refuses a text that no line of LIST could hold.
+fn too_long(text: &str) -> Option<Trouble> {
+    let text = (text.len() > DESCRIPTION_BYTES_MAX).then(|| {
+        format!("a description of {} bytes; at most {DESCRIPTION_BYTES_MAX} are possible", text.len())
+    })?;
+    Some(Trouble { kind: TroubleKind::Refused, text })
+}
+
+impl Drop for Spool {
+    /// Without [`Spool::close`] this is like a crash of the process: nothing is lost, the next start replays.
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.lock().take() {
+            self.shared.packing.finish();
+            self.sync.abandon();
+            let _ = thread.join();
+        }
+    }
+}

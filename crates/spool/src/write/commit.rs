@@ -1,0 +1,682 @@
+//! The one way into the spool: a batch of articles and remembered ids is stored, journaled and published together.
+//!
+//! Order, per part of a batch: give out numbers and places, displace what the places were taken by, write the bytes,
+//! write the journal rows (the commit point), make the articles known. One thread at a time is in here.
+
+mod ahead;
+mod full;
+mod place;
+
+use crate::base::clock::unix_now;
+use crate::base::codec::put_varint;
+use crate::base::config::{BufferConfig, ClassConfig};
+use crate::base::entry::{Entry, Filed, Filing, Outcome, Ticket};
+use crate::base::error::{Trouble, TroubleKind};
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::limits::NUMBER_MAX;
+use crate::base::token::Token;
+use crate::index::checkpoint;
+use crate::index::fold::{Folds, Moment, Published, is_full};
+use crate::index::history::Found;
+use crate::index::promise::JournalState;
+use crate::journal::{ArticleRow, GroupsFile, JournalWriter, Row, VolumeRow};
+use crate::method::cnfs::record::{self, RecordHeader};
+use crate::method::packing::Packed;
+use crate::write::fence::Fence;
+use crate::write::floor::Floors;
+use crate::write::manager::Class;
+use crate::write::policy::Policy;
+use crate::write::syncer::{Handover, SyncState};
+use hashbrown::HashSet;
+use netnews::overview_row::{Fields, append_fields};
+use place::{Place, article_bytes};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Entries of a part at most: they are looked up together.
+const LOOKED_UP_MAX: usize = 1024;
+
+/// Records to be written to one volume in one call.
+#[derive(Debug)]
+struct Run {
+    volume: usize,
+    place: u64,
+    /// The write position behind it.
+    end: u64,
+    bytes: Range<usize>,
+}
+
+/// What is known of an entry between its preparation and its publication.
+#[derive(Debug, Default)]
+struct Prepared {
+    key: Key,
+    token: Option<Token>,
+    arrived: u32,
+    expires: u32,
+    stored_bytes: u64,
+    numbers: Range<usize>,
+    xref: Range<usize>,
+    fields: Range<usize>,
+}
+
+/// Memory of a part, kept from one to the next.
+#[derive(Debug, Default)]
+struct Scratch {
+    /// Record bytes by volume.
+    stage: Vec<Vec<u8>>,
+    /// Planned write position by volume.
+    heads: Vec<Option<u64>>,
+    runs: Vec<Run>,
+    prepared: Vec<Prepared>,
+    numbers: Vec<(GroupId, u64)>,
+    text: Vec<u8>,
+    row_numbers: Vec<u8>,
+    promises: Vec<(GroupId, u64)>,
+    keys: HashSet<u128>,
+    /// Keys of the entries, and what history knows of them.
+    asked: Vec<Key>,
+    known: Vec<Found>,
+    bytes: u64,
+    sync_first: bool,
+    xref: Vec<u8>,
+}
+
+impl Scratch {
+    fn clear(&mut self, volumes: usize) {
+        self.stage.resize_with(volumes, Vec::new);
+        self.stage.iter_mut().for_each(Vec::clear);
+        self.heads.clear();
+        self.heads.resize(volumes, None);
+        self.runs.clear();
+        self.prepared.clear();
+        self.numbers.clear();
+        self.text.clear();
+        self.promises.clear();
+        self.keys.clear();
+        self.asked.clear();
+        self.known.clear();
+        self.bytes = 0;
+        self.sync_first = false;
+    }
+}
+
+/// The spool's one writer.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub folds: Folds,
+    pub journal: JournalWriter,
+    pub classes: Vec<Class>,
+    /// The buffers as the configuration says now.
+    pub buffers: Vec<BufferConfig>,
+    pub sync: Arc<SyncState>,
+    pub groups: Arc<GroupsFile>,
+    /// Rows since the last checkpoint was taken.
+    pub rows: u64,
+    /// Journal position of the last checkpoint, and its length.
+    pub checkpointed: (u64, u64),
+    /// A checkpoint is due, but the disk was full.
+    checkpoint_late: bool,
+    /// The journal file written to lacks its first rows, since the disk was full.
+    journal_state_late: bool,
+    /// Last position told in a `Synced` row.
+    pub synced_told: u64,
+    scratch: Scratch,
+    fence: Fence,
+    /// The volume whose next cycle an article waits for, and the first place of that.
+    entering: Option<(usize, u64)>,
+    /// [`crate::disk::Disk::lost_pages`] when they were last made good.
+    pub lost_pages: u64,
+    /// When kept articles are due.
+    pub policy: Policy,
+    /// What classes with a floor know of their oldest articles.
+    pub floors: Floors,
+    /// Classes that the configuration no longer has; their volumes stay until a restart.
+    pub left: Vec<ClassConfig>,
+    /// Rises with every change of the configuration.
+    pub generation: u64,
+    /// Compressed articles of the batch being committed, by entry.
+    packed: Vec<Option<Packed>>,
+}
+
+impl Writer {
+    pub fn new(folds: Folds, journal: JournalWriter, classes: Vec<Class>, sync: Arc<SyncState>) -> Self {
+        let groups = folds.shared.groups_file.clone();
+        journal.sync_set().put_groups(&groups);
+        let synced_told = journal.end();
+        let buffers = folds.shared.config.buffers.clone();
+        let checkpointed = (journal.end(), 0);
+        let fence = Fence::new(&folds.shared.volumes.load());
+        Self {
+            folds,
+            journal,
+            classes,
+            buffers,
+            sync,
+            groups,
+            rows: 0,
+            checkpoint_late: false,
+            journal_state_late: false,
+            checkpointed,
+            synced_told,
+            scratch: Scratch::default(),
+            fence,
+            entering: None,
+            lost_pages: 0,
+            floors: Floors::default(),
+            policy: Policy::default(),
+            left: Vec::new(),
+            generation: 0,
+            packed: Vec::new(),
+        }
+    }
+
+    /// The classes that the articles of a batch would go to now, as long as the generation is the same.
+    pub fn classes_of(&self, batch: &[Entry<'_>]) -> Vec<Option<usize>> {
+        let class = |entry: &Entry<'_>| match entry {
+            Entry::Article(f) => self.class_of(f),
+            Entry::Remember { .. } => None,
+        };
+        batch.iter().map(class).collect()
+    }
+
+    /// As [`Writer::commit`], with what was compressed of the batch's articles beforehand, entry by entry.
+    pub fn commit_packed(
+        &mut self,
+        batch: &[Entry<'_>],
+        packed: Vec<Option<Packed>>,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<Ticket, Trouble> {
+        self.packed = packed;
+        let result = self.commit(batch, outcomes);
+        self.packed.clear();
+        result
+    }
+
+    /// Commits a batch, part by part. On `Err` the outcomes so far stand; the other entries were not accepted.
+    pub fn commit(&mut self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<Ticket, Trouble> {
+        let mut done = 0;
+        let mut ticket = Ticket(self.journal.end());
+        while done < batch.len() {
+            self.sync.wait_for_room();
+            self.accepting()?;
+            let n = self.commit_part(batch, done, outcomes)?;
+            if n == 0 {
+                match self.entering.take() {
+                    Some((volume, head)) => self.enter_cycle(volume, head)?,
+                    None => self.move_fence()?,
+                }
+                continue;
+            }
+            done += n;
+            ticket = Ticket(self.journal.end());
+            self.after_part(n as u64);
+        }
+        Ok(ticket)
+    }
+
+    /// Moves a volume's write position to the first place of a cycle, durably.
+    fn enter_cycle(&mut self, volume: usize, head: u64) -> Result<(), Trouble> {
+        let shared = self.folds.shared.clone();
+        let id = shared.volumes.load().all().get(volume).map_or(u16::MAX, |v| v.id());
+        self.journal.push(&Row::Skip { volume: id, head });
+        self.write_now()?;
+        self.folds.displace(volume, head).map_err(|e| self.sync.stop(trouble("read residents", &e)))?;
+        self.fence.enter(id, head);
+        Ok(())
+    }
+
+    /// Syncs all and tells so durably, so that everything written so far may be written over.
+    fn move_fence(&mut self) -> Result<(), Trouble> {
+        let shared = self.folds.shared.clone();
+        self.sync.sync_now(&shared).map_err(|e| self.sync.stop(failed_sync(&e)))?;
+        self.tell_synced(self.sync.durable());
+        self.write_now()?;
+        self.fence.all_told(&shared.volumes.load());
+        Ok(())
+    }
+
+    /// Tells in the journal how far all is durable, if that is news.
+    fn tell_synced(&mut self, durable: u64) {
+        if durable > self.synced_told {
+            self.synced_told = durable;
+            self.journal.push(&Row::Synced { upto: durable });
+            self.fence.told(durable, self.journal.pushed_end());
+        }
+    }
+
+    /// Commits as many entries from `done` on as make one part; returns how many: none if the fence must be moved first.
+    fn commit_part(
+        &mut self,
+        batch: &[Entry<'_>],
+        done: usize,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<usize, Trouble> {
+        let mut s = std::mem::take(&mut self.scratch);
+        let shared = self.folds.shared.clone();
+        let (groups, volumes) = (shared.groups.table(), shared.volumes.load());
+        let moment = Moment { groups: &groups, volumes: &volumes, now: unix_now() };
+        s.clear(volumes.all().len());
+        let told = outcomes.len();
+        s.asked.extend(batch.iter().skip(done).take(LOOKED_UP_MAX).map(Entry::key));
+        shared.history.lookup_all(&s.asked, &mut s.known);
+        let mut n = 0;
+        for entry in batch.iter().skip(done).take(LOOKED_UP_MAX) {
+            let packed = self.packed.get_mut(done + n).and_then(Option::take);
+            let known = s.known.get(n).is_none_or(|found| *found != Found::None);
+            match self.prepare(entry, known, packed.as_ref(), &moment, &mut s) {
+                Some(outcome) => outcomes.push(outcome),
+                None => {
+                    if let Some(slot) = self.packed.get_mut(done + n) {
+                        *slot = packed;
+                    }
+                    break;
+                }
+            }
+            n += 1;
+        }
+        let result = self.store_and_publish(&moment, &mut s);
+        self.scratch = s;
+        match result {
+            Ok(()) => Ok(n),
+            Err(trouble) => {
+                self.journal.discard();
+                shared.history.release();
+                outcomes.truncate(told);
+                self.forget_promises();
+                Err(self.sync.stop(trouble))
+            }
+        }
+    }
+
+    fn store_and_publish(&mut self, moment: &Moment<'_>, s: &mut Scratch) -> Result<(), Trouble> {
+        if s.prepared.is_empty() {
+            return Ok(());
+        }
+        if let Err(trouble) = self.reserve(s) {
+            self.take_back(moment, s);
+            return Err(trouble);
+        }
+        let durable = self.sync.durable();
+        self.fence.follow(durable, self.journal.end(), moment.volumes);
+        self.tell_synced(durable);
+        for (volume, head) in s.heads.iter().enumerate() {
+            if let Some(head) = head {
+                self.folds.displace(volume, *head).map_err(|e| trouble("read residents", &e))?;
+            }
+        }
+        for run in &s.runs {
+            let bytes = s.stage.get(run.volume).and_then(|b| b.get(run.bytes.clone())).unwrap_or_default();
+            if let Some(volume) = moment.volumes.all().get(run.volume)
+                && let Err(e) = volume.write(run.place, bytes)
+            {
+                self.take_back(moment, s);
+                return Err(trouble("write to buffer", &e));
+            }
+        }
+        self.journal.write().map_err(|e| trouble("write journal", &e))?; // COMMIT POINT
+        if s.sync_first {
+            self.journal.sync_set().sync().map_err(|e| failed_sync(&e))?;
+        }
+        let mut articles = 0;
+        for p in &s.prepared {
+            let Some(token) = p.token else {
+                self.folds.remember(p.key, p.arrived);
+                continue;
+            };
+            let published = Published {
+                key: p.key,
+                token,
+                arrived: p.arrived,
+                expires: p.expires,
+                stored_bytes: p.stored_bytes,
+                numbers: s.numbers.get(p.numbers.clone()).unwrap_or_default(),
+                xref: s.text.get(p.xref.clone()).unwrap_or_default(),
+                fields: s.text.get(p.fields.clone()).unwrap_or_default(),
+            };
+            articles += u64::from(self.folds.publish(moment, &published));
+        }
+        self.folds.came(articles);
+        self.sync.wrote(s.bytes);
+        Ok(())
+    }
+
+    /// Gives an entry its numbers and place and makes its record and row; `None` if it must wait for the next part.
+    fn prepare(
+        &mut self,
+        entry: &Entry<'_>,
+        known: bool,
+        packed: Option<&Packed>,
+        moment: &Moment<'_>,
+        s: &mut Scratch,
+    ) -> Option<Outcome> {
+        let key = entry.key();
+        let arrived = match entry {
+            Entry::Article(f) => f.arrived,
+            Entry::Remember { arrived, .. } => *arrived,
+        };
+        let arrived = u32::try_from(arrived).unwrap_or(u32::MAX);
+        if known || s.keys.contains(&key.0) {
+            return Some(Outcome::Duplicate);
+        }
+        if let Entry::Article(f) = entry
+            && !self.are_free(f)
+        {
+            return Some(Outcome::NumberTaken);
+        }
+        let token = match entry {
+            Entry::Remember { .. } => None,
+            Entry::Article(f) => match self.place(f, packed, moment, s) {
+                Place::Later => return None,
+                Place::NoRoom => return Some(Outcome::Full),
+                Place::Nowhere | Place::Full(_) => return Some(Outcome::Unfit),
+                Place::Trash(token) => {
+                    self.remember(key, arrived, s);
+                    return Some(Outcome::Filed(Filed { token }));
+                }
+                Place::At(token, volume) => {
+                    let packed = packed.filter(|p| p.class == usize::from(token.class));
+                    Some(self.put_article(f, packed, moment, (token, volume), arrived, s))
+                }
+            },
+        };
+        Some(match token {
+            Some(token) => Outcome::Filed(Filed { token }),
+            None => {
+                self.remember(key, arrived, s);
+                Outcome::Remembered
+            }
+        })
+    }
+
+    fn remember(&mut self, key: Key, arrived: u32, s: &mut Scratch) {
+        s.keys.insert(key.0);
+        self.journal.push(&Row::Remember { key, arrived });
+        s.prepared.push(Prepared { key, arrived, ..Prepared::default() });
+    }
+
+    /// Builds the record in the stage and the journal row, and gives out the numbers.
+    fn put_article(
+        &mut self,
+        f: &Filing<'_>,
+        packed: Option<&Packed>,
+        moment: &Moment<'_>,
+        (token, volume): (Token, usize),
+        arrived: u32,
+        s: &mut Scratch,
+    ) -> Token {
+        let numbers = self.give_numbers(f, s);
+        let Some(v) = moment.volumes.all().get(volume) else { return token };
+        let token = self.settle(f, (token, &**v), arrived, &numbers, s);
+        self.folds.put_xref(moment.groups, s.numbers.get(numbers.clone()).unwrap_or_default(), &mut s.xref);
+        let xref = append(&mut s.text, &s.xref);
+        const NAME: &[u8] = b"Xref: ";
+        let xref_line_bytes = NAME.len() + s.xref.len() + 2;
+        let fields_start = s.text.len();
+        append_fields(&Fields { bytes: f.fields.bytes + xref_line_bytes as u64, ..f.fields }, &mut s.text);
+        let fields = fields_start..s.text.len();
+
+        let Some(stage) = s.stage.get_mut(volume) else { return token };
+        let start = stage.len();
+        let data_bytes =
+            packed.map_or_else(|| article_bytes(f) as usize + record::END.len(), |p| p.data_bytes());
+        let header = RecordHeader {
+            data_bytes: (xref_line_bytes + data_bytes) as u32,
+            header_bytes: (xref_line_bytes + f.header_bytes) as u32,
+            place: token.place,
+            sequence: self.folds.next_sequence,
+            key: f.key,
+            arrived,
+            expires: f.expires.map_or(0, |e| u32::try_from(e).unwrap_or(u32::MAX)),
+            message_id_at: (xref_line_bytes + f.message_id_at) as u32,
+            message_id_bytes: f.message_id.len() as u16,
+            class: token.class,
+            packed: packed.is_some(),
+        };
+        header.put(stage);
+        if let Some(packed) = packed {
+            packed.put_prefix(stage);
+        }
+        stage.extend_from_slice(NAME);
+        stage.extend_from_slice(&s.xref);
+        stage.extend_from_slice(b"\r\n");
+        match packed {
+            Some(packed) => packed.put_frame(stage),
+            None => {
+                f.pieces.iter().for_each(|p| stage.extend_from_slice(p));
+                stage.extend_from_slice(record::END);
+            }
+        }
+        if let Some(record) = stage.get_mut(start..) {
+            record::seal(record);
+        }
+        let padded = v.padded(stage.len() - start);
+        stage.resize(start + padded as usize, 0);
+        let head = v.behind(token.place, padded);
+
+        let expires = header.expires;
+        match s.runs.iter_mut().rev().find(|r| r.volume == volume) {
+            // The area's end cuts a run, even if the record before filled it to the last byte.
+            Some(run) if run.end == token.place && v.joins(token.place) => {
+                (run.bytes.end, run.end) = (stage.len(), head);
+            }
+            _ => s.runs.push(Run { volume, place: token.place, end: head, bytes: start..stage.len() }),
+        }
+        if let Some(planned) = s.heads.get_mut(volume) {
+            *planned = Some(head);
+        }
+        if let Some(class) = self.classes.get_mut(usize::from(token.class)) {
+            class.stored(&**v, head, padded);
+        }
+        s.bytes += padded;
+        s.keys.insert(f.key.0);
+        s.row_numbers.clear();
+        for (group, number) in s.numbers.get(numbers.clone()).unwrap_or_default() {
+            put_varint(u64::from(group.0), &mut s.row_numbers);
+            put_varint(*number, &mut s.row_numbers);
+        }
+        self.journal.push(&Row::Article(ArticleRow {
+            sequence: self.folds.next_sequence,
+            key: f.key,
+            token,
+            stored_bytes: padded,
+            arrived,
+            expires,
+            message_id: f.message_id,
+            fields: s.text.get(fields.clone()).unwrap_or_default(),
+            numbers: &s.row_numbers,
+        }));
+        self.folds.next_sequence += 1;
+        s.prepared.push(Prepared {
+            key: f.key,
+            token: Some(token),
+            arrived,
+            expires,
+            stored_bytes: padded,
+            numbers,
+            xref,
+            fields,
+        });
+        token
+    }
+
+    /// Whether the numbers that an article brings may be given out.
+    fn are_free(&self, f: &Filing<'_>) -> bool {
+        f.groups.iter().zip(f.numbers).all(|(group, number)| {
+            let assigned = self.folds.numbers.get(group.0 as usize).map_or(0, |n| n.assigned);
+            *number == 0 || (*number > assigned && *number <= NUMBER_MAX)
+        })
+    }
+
+    fn give_numbers(&mut self, f: &Filing<'_>, s: &mut Scratch) -> Range<usize> {
+        let start = s.numbers.len();
+        let set = self.journal.sync_set();
+        let journal =
+            JournalState { synced: set.synced(), syncs: set.syncs(), end: self.journal.pushed_end() };
+        for (at, group) in f.groups.iter().enumerate() {
+            let Some(numbers) = self.folds.numbers.get_mut(group.0 as usize) else { continue };
+            if let Some(number) = f.numbers.get(at).filter(|number| **number > 0) {
+                numbers.assigned = number - 1;
+            }
+            let given = numbers.next(journal);
+            if let Some(upto) = given.promise {
+                s.promises.push((*group, upto));
+            }
+            s.sync_first |= given.sync_first;
+            s.numbers.push((*group, given.number));
+        }
+        start..s.numbers.len()
+    }
+}
+
+impl Writer {
+    /// Housekeeping between parts: the next journal file, the next checkpoint.
+    fn after_part(&mut self, rows: u64) {
+        self.rows += rows;
+        self.stop_if_late();
+        if let Err(e) = self.continue_journal() {
+            self.journal.discard();
+            self.sync.stop(trouble("begin a journal file", &e));
+        }
+        let (position, bytes) = self.checkpointed;
+        if self.rows >= self.folds.shared.config.checkpoint_rows
+            && self.journal.end().saturating_sub(position) >= 4 * bytes
+        {
+            self.checkpoint_unless_pending();
+        }
+    }
+
+    /// Takes a checkpoint, but for one that is being written or where an index has failed.
+    pub fn checkpoint_unless_pending(&mut self) {
+        let may = self.folds.failed.is_none() && !self.sync.is_checkpoint_pending();
+        if may && let Err(e) = self.checkpoint() {
+            self.checkpoint_late = is_full(&e);
+            self.sync.stop(trouble("take a checkpoint", &e));
+        }
+    }
+
+    /// Takes a checkpoint and hands it to the syncing thread.
+    pub fn checkpoint(&mut self) -> io::Result<()> {
+        if let Some(text) = &self.folds.failed {
+            // An index that lacks something must not become the one a start begins with.
+            return Err(io::Error::other(text.clone()));
+        }
+        let dir = self.folds.shared.config.dir.join("index");
+        let forget_before = self.first_kept_record();
+        let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), forget_before, unix_now())?;
+        let keep = self.folds.shared.current.load().journal_keep_bytes;
+        let dead_journals = self.journal.files_before(taken.position.saturating_sub(keep))?;
+        self.checkpointed = (taken.position, taken.bytes());
+        (self.rows, self.checkpoint_late) = (0, false);
+        self.groups.begin();
+        let groups = (self.groups.clone(), self.groups_state());
+        self.sync.hand_over(Handover { taken, groups, dead_journals, forget_before });
+        Ok(())
+    }
+
+    /// Writes one of the two copies of each volume's state header.
+    pub fn write_headers(&self) -> io::Result<()> {
+        self.folds.shared.volumes.load().all().iter().try_for_each(|v| v.write_header(unix_now()))
+    }
+
+    /// Commits one row and makes it durable before it is applied: for rows whose application changes bytes in place.
+    pub fn commit_now(&mut self, row: &Row<'_>) -> Result<(), Trouble> {
+        self.accepting()?;
+        self.journal.push(row);
+        self.write_now()
+    }
+
+    /// Writes the rows pushed and syncs the journal. The caller has asked [`Writer::accepting`] before it pushed them.
+    pub fn write_now(&mut self) -> Result<(), Trouble> {
+        self.rows += 1;
+        self.journal.write().map_err(|e| self.sync.stop(trouble("write journal", &e)))?;
+        self.journal.sync_set().sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
+        self.sync.wrote(0);
+        Ok(())
+    }
+
+    /// Promises of rows that were not written do not count.
+    fn forget_promises(&mut self) {
+        let end = self.journal.end();
+        for (group, _) in &self.scratch.numbers {
+            if let Some(numbers) = self.folds.numbers.get_mut(group.0 as usize) {
+                numbers.forget_promise_from(end);
+            }
+        }
+    }
+
+    /// The last row and a last checkpoint.
+    pub fn close(&mut self) -> io::Result<()> {
+        if self.sync.trouble().is_some() {
+            return Ok(());
+        }
+        // The row promises that all before it is durable.
+        self.sync.sync_now(&self.folds.shared)?;
+        while self.sync.is_checkpoint_pending() && self.sync.trouble().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        self.folds.closed = true;
+        self.journal.push(&Row::Closed);
+        self.journal.write()?;
+        self.checkpoint()
+    }
+
+    /// The first history record that must be kept: an article lives, or the id is younger than the remember time.
+    fn first_kept_record(&self) -> u64 {
+        let shared = &self.folds.shared;
+        let before = unix_now().saturating_sub(shared.current.load().remember_secs);
+        let old = shared.history.first_since(u32::try_from(before).unwrap_or(u32::MAX));
+        shared.history.first_living(old, &|token| shared.volumes.load().is_alive(token))
+    }
+
+    /// Begins a journal file; each starts with what a rebuild could not find in the buffers.
+    pub fn next_journal_file(&mut self) -> io::Result<()> {
+        if !self.journal_state_late {
+            self.journal.next_file()?;
+        }
+        self.journal_state_late = true;
+        self.push_state();
+        self.journal.write()?;
+        self.journal_state_late = false;
+        self.sync.ask();
+        Ok(())
+    }
+
+    /// Pushes rows that tell identity, boot, volumes and groups as they are.
+    pub fn push_state(&mut self) {
+        let shared = self.folds.shared.clone();
+        self.journal.push(&Row::Identity(self.folds.identity.clone()));
+        self.journal.push(&Row::Opened { boot_id: self.folds.boot_id });
+        for v in shared.volumes.load().all() {
+            let row =
+                VolumeRow { id: v.id(), method: v.method() as u8, name: v.name().to_owned(), head: v.head() };
+            self.journal.push(&Row::Volume(row));
+        }
+        if let Some(row) = self.folds.last_volume() {
+            self.journal.push(&Row::Volume(row));
+        }
+        for (name, high) in &self.folds.retired {
+            self.journal.push(&Row::GroupRemoved { name: name.clone(), high: *high });
+        }
+        for group in shared.groups.snapshot().sorted().iter() {
+            self.journal.push(&Row::Group(self.folds.group_row(group)));
+        }
+    }
+}
+
+fn append(text: &mut Vec<u8>, bytes: &[u8]) -> Range<usize> {
+    let start = text.len();
+    text.extend_from_slice(bytes);
+    start..text.len()
+}
+
+/// A failed sync: what was written may be lost, and trying again would not tell.
+fn failed_sync(e: &io::Error) -> Trouble {
+    Trouble { kind: TroubleKind::Io, text: format!("cannot sync journal: {e}") }
+}
+
+fn trouble(doing: &str, e: &io::Error) -> Trouble {
+    let kind = if is_full(e) { TroubleKind::Full } else { TroubleKind::Io };
+    Trouble { kind, text: format!("cannot {doing}: {e}") }
+}

@@ -1,0 +1,52 @@
+//! What comes before anything of a part is stored: room in files that grow, and promised numbers; and the groups file, which has
+//! the promises and all groups (`docs/formats/groups.md`).
+
+use super::{Scratch, Writer, trouble};
+use crate::base::error::Trouble;
+use crate::base::ids::GroupId;
+use crate::journal::{GroupsState, Row};
+use std::io;
+
+impl Writer {
+    /// Makes room, before anything is stored, for what a part needs in files that grow, and promises its numbers.
+    pub(super) fn reserve(&mut self, s: &mut Scratch) -> Result<(), Trouble> {
+        let history = &self.folds.shared.history;
+        history.reserve(s.prepared.iter().map(|p| p.key)).map_err(|e| trouble("make room in history", &e))?;
+        if s.promises.is_empty() {
+            return Ok(());
+        }
+        self.promise(std::mem::take(&mut s.promises)).map_err(|e| trouble("write groups file", &e))
+    }
+
+    /// Promises numbers in the groups file and in the journal's next rows.
+    fn promise(&mut self, promises: Vec<(GroupId, u64)>) -> io::Result<()> {
+        let row = Row::Promise(promises);
+        self.groups.add(std::slice::from_ref(&row))?;
+        self.journal.push(&row);
+        Ok(())
+    }
+
+    /// Commits rows of groups, durably. The caller has asked [`Writer::accepting`].
+    pub fn commit_groups(&mut self, rows: &[Row<'_>]) -> Result<(), Trouble> {
+        self.groups.add(rows).map_err(|e| self.sync.stop(trouble("write groups file", &e)))?;
+        rows.iter().for_each(|row| self.journal.push(row));
+        self.write_now()
+    }
+
+    /// All groups as they are now, for the groups file.
+    pub(super) fn groups_state(&self) -> GroupsState {
+        let folds = &self.folds;
+        let retired = folds.retired.iter();
+        let removed = retired.map(|(name, high)| Row::GroupRemoved { name: name.clone(), high: *high });
+        let table = folds.shared.groups.snapshot();
+        let groups = table.sorted().iter().map(|group| Row::Group(folds.group_row(group)));
+        let synced = self.journal.sync_set().synced();
+        GroupsState::new(folds.numbers.len() as u32, synced, removed.chain(groups))
+    }
+
+    /// Writes one of the two copies of the groups file.
+    pub fn write_groups(&self) -> io::Result<()> {
+        self.groups.begin();
+        self.groups.write(&self.groups_state())
+    }
+}

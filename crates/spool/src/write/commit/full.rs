@@ -1,0 +1,58 @@
+//! Whether the spool accepts, and how it comes to do so again after a full disk (`docs/states.md`).
+
+use super::Writer;
+use crate::base::error::{Trouble, TroubleKind};
+use crate::journal::Row;
+use std::io;
+
+impl Writer {
+    /// Whether the spool accepts at the moment. After a full disk it tries once a second whether there is room again.
+    pub fn accepting(&mut self) -> Result<(), Trouble> {
+        if let Some(text) = self.folds.failed.clone() {
+            let text = format!("{text}; a restart makes the index whole again from the journal");
+            return Err(self.sync.stop(Trouble { kind: TroubleKind::Io, text }));
+        }
+        self.stop_if_late();
+        self.mend_lost_pages()?;
+        let Some(trouble) = self.sync.trouble() else { return Ok(()) };
+        if trouble.kind != TroubleKind::Full || self.sync.is_checkpoint_late() || !self.sync.may_probe() {
+            return Err(trouble);
+        }
+        match self.probe() {
+            Ok(()) => {
+                self.sync.go_on();
+                Ok(())
+            }
+            Err(_) => {
+                self.journal.discard();
+                Err(trouble)
+            }
+        }
+    }
+
+    /// Tries whether there is room again, with what there was none for.
+    fn probe(&mut self) -> io::Result<()> {
+        self.folds.write_late()?;
+        self.journal.push(&Row::Probe);
+        self.journal.write()?;
+        self.continue_journal()?;
+        if self.checkpoint_late {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// Stops accepting if an index file met a full disk.
+    pub(super) fn stop_if_late(&self) {
+        if let Some(text) = self.folds.full.clone()
+            && self.sync.trouble().is_none()
+        {
+            self.sync.stop(Trouble { kind: TroubleKind::Full, text });
+        }
+    }
+
+    /// Begins a journal file if it is time for one, or ends the beginning of one.
+    pub(super) fn continue_journal(&mut self) -> io::Result<()> {
+        if self.journal.is_file_full() || self.journal_state_late { self.next_journal_file() } else { Ok(()) }
+    }
+}

@@ -1,0 +1,187 @@
+//! Where an article goes: the rules name its class, the class a volume, the volume a place.
+//!
+//! A class with a floor hands on to its overflow what it could only take by displacing an article that is to stay. Part of
+//! the writer; plans only, nothing is written here. Sources: CNFS-04, CNFS-20 to CNFS-26.
+
+use super::{Prepared, Scratch, Writer};
+use crate::base::entry::Filing;
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::limits::{GROUPS_MAX, PART_BYTES_MAX};
+use crate::base::token::{MethodKind, Token};
+use crate::index::fold::Moment;
+use crate::index::history::Found;
+use crate::index::rules::Traits;
+use crate::journal::Row;
+use crate::method::cnfs::record;
+use crate::method::packing::Packed;
+use crate::method::{Placing, Volume};
+use std::ops::Range;
+
+/// What became of the search for a place.
+pub(super) enum Place {
+    At(Token, usize),
+    Trash(Token),
+    /// In the next part.
+    Later,
+    /// Not without breaking the class's floor; its overflow may take it.
+    Full(Option<usize>),
+    /// Not until there is room in a class that keeps what it has.
+    NoRoom,
+    Nowhere,
+}
+
+/// Length of an article in wire format, without Xref line and final `.`-line.
+pub(super) fn article_bytes(f: &Filing<'_>) -> u64 {
+    f.pieces.iter().map(|p| p.len() as u64).sum()
+}
+
+impl Writer {
+    /// Which class the rules give an article to.
+    pub(super) fn class_of(&self, f: &Filing<'_>) -> Option<usize> {
+        let first = f.groups.first().and_then(|g| self.folds.numbers.get(g.0 as usize));
+        let bits = first.map(|n| n.rule_bits).filter(|_| f.groups.len() <= GROUPS_MAX)?;
+        let expires_in_secs = f.expires.map(|e| e.saturating_sub(f.arrived));
+        let size_bytes = article_bytes(f);
+        let traits = Traits { size_bytes, groups: f.groups.len(), expires_in_secs, criteria: &f.criteria };
+        let bits_of = |g: &GroupId| self.folds.numbers.get(g.0 as usize).map_or(0, |n| n.rule_bits);
+        self.folds.rules.class(bits, || f.groups.iter().fold(0, |bits, g| bits | bits_of(g)), &traits)
+    }
+
+    /// Chooses class, volume and place.
+    pub(super) fn place(
+        &mut self,
+        f: &Filing<'_>,
+        packed: Option<&Packed>,
+        moment: &Moment<'_>,
+        s: &mut Scratch,
+    ) -> Place {
+        let Some(first) = self.class_of(f) else { return Place::Nowhere };
+        // An upper bound: the Xref line's length depends on the numbers.
+        let xref_bytes_max =
+            self.folds.identity.len() + 16 + self.names_bytes(f.groups) + f.groups.len() * 24;
+        let mut number = first;
+        // What its class has promised to keep is not displaced: the article goes to the overflow instead.
+        for _ in 0..self.classes.len() {
+            let data_bytes = match packed.filter(|p| p.class == number) {
+                Some(packed) => packed.data_bytes(),
+                None => article_bytes(f) as usize + record::END.len(),
+            };
+            let len = record::HEADER_BYTES + xref_bytes_max + data_bytes;
+            match self.place_in(moment, number, len, f.arrived, s) {
+                Place::Full(Some(overflow)) => number = overflow,
+                Place::Full(None) => break,
+                Place::Later => return Place::Later,
+                placed => {
+                    if let Some(class) = self.classes.get_mut(first).filter(|_| number != first) {
+                        class.spilled += 1;
+                    }
+                    return placed;
+                }
+            }
+        }
+        if let Some(class) = self.classes.get_mut(first).filter(|class| class.floor.is_some()) {
+            class.turned_away += 1;
+        }
+        Place::Nowhere
+    }
+
+    fn names_bytes(&self, groups: &[GroupId]) -> usize {
+        groups.iter().filter_map(|g| self.folds.numbers.get(g.0 as usize)).map(|n| n.name_bytes).sum()
+    }
+
+    /// Chooses volume and place in a class.
+    fn place_in(
+        &mut self,
+        moment: &Moment<'_>,
+        number: usize,
+        len: usize,
+        arrived: u64,
+        s: &mut Scratch,
+    ) -> Place {
+        let Some(class) = self.classes.get_mut(number) else { return Place::Nowhere };
+        if class.method == MethodKind::Trash {
+            return Place::Trash(Token {
+                method: class.method,
+                class: number as u8,
+                volume: u16::MAX,
+                place: 0,
+            });
+        }
+        let volumes = moment.volumes;
+        let (floors, residents) = (&mut self.floors, &mut self.folds.residents);
+        let floor = class.floor;
+        let mut may = |volume: usize, head: u64| {
+            let Some(floor) = floor else { return true };
+            let (Some(v), Some(residents)) = (volumes.all().get(volume), residents.get_mut(volume)) else {
+                return false;
+            };
+            let moves = (v.tail_at(head), v.head());
+            let arrived_max = arrived.saturating_sub(floor.keep_secs);
+            // Residents that cannot be read will be told by the displacing itself.
+            !floors.would_break(volume, residents, moves, arrived_max).unwrap_or(false)
+        };
+        let Some(choice) = class.choose(volumes, &s.heads, len, &mut may) else {
+            let without = if class.is_full(volumes, &s.heads) { Place::NoRoom } else { Place::Nowhere };
+            return class.floor.map_or(without, |floor| Place::Full(floor.overflow));
+        };
+        let Some(v) = volumes.all().get(choice.volume) else { return Place::Nowhere };
+        if !s.prepared.is_empty() && s.bytes + len as u64 > PART_BYTES_MAX.min(v.area() / 4) {
+            return Place::Later;
+        }
+        if !self.fence.is_entered(&**v, choice.place) {
+            let offset = v.offset(choice.place).unwrap_or_default();
+            self.entering = Some((choice.volume, choice.place - offset));
+            return Place::Later;
+        }
+        if !self.fence.allows(&**v, v.behind(choice.place, v.padded(len))) {
+            return Place::Later;
+        }
+        class.turn = choice.turn;
+        if let Some((left, head)) = choice.leaves {
+            let volume = volumes.all().get(left).map_or(u16::MAX, |v| v.id());
+            self.journal.push(&Row::Skip { volume, head });
+            if let Some(planned) = s.heads.get_mut(left) {
+                *planned = Some(head);
+            }
+        }
+        let token = Token { method: v.method(), class: number as u8, volume: v.id(), place: choice.place };
+        Place::At(token, choice.volume)
+    }
+
+    /// No row spoke of a part's articles: methods with a file an article give the names back.
+    pub(super) fn take_back(&self, moment: &Moment<'_>, s: &Scratch) {
+        for p in &s.prepared {
+            if let Some(token) = p.token
+                && let Some(volume) = moment.volumes.get(token.volume)
+            {
+                volume.take_back(token.place, p.key, s.numbers.get(p.numbers.clone()).unwrap_or_default());
+            }
+        }
+    }
+
+    /// The token with the place that the volume really gives the article, whose numbers are known by now.
+    pub(super) fn settle(
+        &self,
+        f: &Filing<'_>,
+        (token, volume): (Token, &dyn Volume),
+        arrived: u32,
+        numbers: &Range<usize>,
+        s: &Scratch,
+    ) -> Token {
+        if !volume.keeps() {
+            return token;
+        }
+        let history = &self.folds.shared.history;
+        let is_here = |t: Token, place| t.volume == token.volume && t.place == place;
+        let pending = |p: &Prepared, place| p.token.is_some_and(|t| is_here(t, place));
+        let lives = |place, key: Key| {
+            s.prepared.iter().any(|p| pending(p, place))
+                || matches!(history.lookup(&key), Found::At(t, _) if is_here(t, place))
+        };
+        let first = s.numbers.get(numbers.clone()).and_then(|n| n.first()).copied();
+        let placing =
+            Placing { planned: token.place, message_id: f.message_id, arrived, first, lives: &lives };
+        Token { place: volume.settle(&placing), ..token }
+    }
+}

@@ -1,0 +1,77 @@
+//! Pages of mapped files that could not be read when they were touched ([`crate::disk::Mapping::lost`]): usage bitmaps, history
+//! and its index. All of it can be had from elsewhere but for what a page of the history log remembered without an article.
+//!
+//! Called while opening and by the writer, which looks whether the disk's count of lost pages has risen before it accepts
+//! anything. The caller is the writer: nobody else stores to the mappings meanwhile.
+
+use crate::base::error::{Trouble, TroubleKind};
+use crate::base::token::MethodKind;
+use crate::index::fold::Shared;
+use crate::index::history::Found;
+use crate::method::Volume;
+use crate::method::cnfs::Cycbuff;
+use crate::method::scan::Scan;
+use crate::write::commit::Writer;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+impl Writer {
+    /// Makes good what could not be read of mapped files since the last time; returns how many pages that were.
+    pub fn mend_lost_pages(&mut self) -> Result<u64, Trouble> {
+        let lost = self.folds.shared.disk.lost_pages();
+        if lost == self.lost_pages {
+            return Ok(0);
+        }
+        let mended = mend_lost_pages(&self.folds.shared).map_err(|e| {
+            let text = format!("pages of mapped files can be neither read nor written: {e}");
+            self.sync.stop(Trouble { kind: TroubleKind::Io, text })
+        })?;
+        self.lost_pages = lost;
+        self.folds.shared.mended_pages.fetch_add(mended, Ordering::Relaxed);
+        Ok(mended)
+    }
+}
+
+/// Makes all lost pages good and writes them to their files; returns how many there were.
+fn mend_lost_pages(shared: &Shared) -> io::Result<u64> {
+    let mut pages = shared.history.mend_lost_pages()?;
+    for volume in shared.volumes.load().all().iter() {
+        let Some(buffer) = volume.as_cycbuff() else { continue };
+        let lost = buffer.lost_bits();
+        lost.iter().for_each(|offsets| mark_articles(shared, buffer, offsets));
+        if !lost.is_empty() {
+            buffer.restore_bitmap()?;
+        }
+        pages += lost.len() as u64;
+    }
+    Ok(pages)
+}
+
+/// Reads all mapped pages, so that those that cannot be read are lost now.
+pub(crate) fn touch_maps(shared: &Shared) {
+    shared.history.touch_maps();
+    shared.volumes.load().all().iter().filter_map(|v| v.as_cycbuff()).for_each(Cycbuff::touch_bitmap);
+}
+
+/// Sets the usage bits of the articles that live in a part of a buffer: whole records that history leads to.
+fn mark_articles(shared: &Shared, buffer: &Cycbuff, offsets: &Range<u64>) {
+    let (head, tail) = (buffer.head(), buffer.tail());
+    let cycle = buffer.cycle(head);
+    // Before the write position lie those of its cycle, behind it those of the cycle before.
+    for cycle in [cycle.saturating_sub(1), cycle] {
+        let Some(start) = buffer.place_in(cycle, offsets.start) else { continue };
+        let mut scan = Scan::new(buffer);
+        scan.at = start.max(tail).max(buffer.first()).next_multiple_of(buffer.block());
+        scan.end = (start + (offsets.end - offsets.start)).min(head);
+        while let Some(header) = scan.next() {
+            let leads_here = |found| {
+                matches!(found, Found::At(t, _) if t.method == MethodKind::Cnfs
+                    && t.volume == buffer.id() && t.place == header.place)
+            };
+            if scan.live && leads_here(shared.history.lookup(&header.key)) {
+                buffer.mark_alive(header.place);
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The one writer: accepting articles, expiry, and making both durable.
+//!
+//! [`commit`] is the way in; what decides where an article goes ([`manager`], [`floor`]) and what may be written over
+//! ([`fence`]) is asked from there. [`syncer`] is the thread that syncs.
+
+pub(crate) mod commit;
+pub(crate) mod estimate;
+pub(crate) mod expire;
+pub(crate) mod fence;
+pub(crate) mod floor;
+pub(crate) mod lateness;
+pub(crate) mod manager;
+pub(crate) mod mending;
+pub(crate) mod policy;
+pub(crate) mod syncer;

@@ -1,0 +1,370 @@
+//! The syncing thread: makes what was written durable, shared by all who wait (group commit), and writes checkpoints.
+//!
+//! Order of a sync: note how far the journal is written, sync the buffers, sync the journal; only then is that position
+//! durable. A failed sync stops accepting for good (the kernel may have dropped the pages): see [`SyncState::stop`].
+//!
+//! With `durability = "interval(T)"` what is not durable arrived within T: a sync begins early enough to end by then, as
+//! far as the last one can tell, and where the disk is slower the writer waits for it (`lateness.rs`).
+
+use crate::base::config::Durability;
+use crate::base::error::{Trouble, TroubleKind};
+use crate::base::key::Key;
+use crate::index::checkpoint::Taken;
+use crate::index::fold::{Shared, is_full};
+use crate::journal::{GroupsFile, GroupsState, SyncSet};
+use crate::write::lateness::Ages;
+use parking_lot::{Condvar, Mutex, RwLock};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Stored bytes not yet synced at which a sync is begun whatever the durability.
+const UNSYNCED_BYTES_SOFT: u64 = 64 << 20;
+/// Stored bytes not yet synced at which the writer waits; bounds what a start after a power cut must look at.
+pub(crate) const UNSYNCED_BYTES_MAX: u64 = 2 << 30;
+/// With `durability = "process"` a sync happens this often.
+const PROCESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A checkpoint on its way to the disk, and what may go once it is there.
+#[derive(Debug)]
+pub(crate) struct Handover {
+    pub taken: Taken,
+    /// All groups as of the same moment, and where they are written.
+    pub groups: (Arc<GroupsFile>, GroupsState),
+    pub dead_journals: Vec<PathBuf>,
+    /// History records below this number may be forgotten.
+    pub forget_before: u64,
+}
+
+type Callback = Box<dyn Fn() + Send + Sync>;
+
+#[derive(Default)]
+struct Wanted {
+    sync: bool,
+    stop: bool,
+    checkpoint: Option<Handover>,
+    /// When the next sync by time begins.
+    due: Option<Instant>,
+}
+
+/// What writer, sessions and the syncing thread share.
+pub(crate) struct SyncState {
+    journal: Arc<SyncSet>,
+    durability: RwLock<Durability>,
+    wanted: Mutex<Wanted>,
+    wake: Condvar,
+    room: Condvar,
+    durable: AtomicU64,
+    /// History records below this number are of rows that are durable.
+    durable_records: AtomicU64,
+    unsynced: AtomicU64,
+    ages: Ages,
+    checkpointing: AtomicBool,
+    /// A checkpoint waits for space.
+    checkpoint_late: AtomicBool,
+    /// After a full disk, time between two tries.
+    retry_interval: Duration,
+    /// Held during a sync: two at once would both count the same bytes as synced.
+    syncing: Mutex<()>,
+    stopped: AtomicBool,
+    trouble: Mutex<Option<(Trouble, Instant)>>,
+    on_durable: Mutex<Vec<Callback>>,
+}
+
+impl fmt::Debug for SyncState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncState").field("durable", &self.durable).field("stopped", &self.stopped).finish()
+    }
+}
+
+impl SyncState {
+    pub fn new(journal: Arc<SyncSet>, durability: Durability, retry_interval: Duration) -> Self {
+        let durable = AtomicU64::new(journal.synced());
+        Self {
+            journal,
+            durability: RwLock::new(durability),
+            wanted: Mutex::default(),
+            wake: Condvar::new(),
+            room: Condvar::new(),
+            durable,
+            durable_records: AtomicU64::new(0),
+            unsynced: AtomicU64::new(0),
+            ages: Ages::new(),
+            checkpointing: AtomicBool::new(false),
+            checkpoint_late: AtomicBool::new(false),
+            retry_interval,
+            syncing: Mutex::default(),
+            stopped: AtomicBool::new(false),
+            trouble: Mutex::default(),
+            on_durable: Mutex::default(),
+        }
+    }
+
+    /// What an acknowledgement promises now.
+    pub fn durability(&self) -> Durability {
+        *self.durability.read()
+    }
+
+    /// From now on an acknowledgement promises this.
+    pub fn set_durability(&self, durability: Durability) {
+        *self.durability.write() = durability;
+        // The thread may sleep for longer than it now should.
+        self.ask();
+    }
+
+    /// Journal position up to which rows and their articles are durable.
+    pub fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Whether history learnt a Message-ID from a row that is not durable.
+    pub fn is_pending(&self, shared: &Shared, key: &Key) -> bool {
+        shared.history.is_known_since(key, self.durable_records.load(Ordering::Acquire))
+    }
+
+    /// Everything was synced while opening.
+    pub fn all_durable(&self, shared: &Shared) {
+        self.durable.store(self.journal.synced(), Ordering::Release);
+        self.durable_records.store(shared.history.next_record(), Ordering::Release);
+    }
+
+    /// Journal position up to which rows are written.
+    pub fn written(&self) -> u64 {
+        self.journal.written()
+    }
+
+    /// Stops accepting; returns the trouble for the caller.
+    pub fn stop(&self, trouble: Trouble) -> Trouble {
+        {
+            let mut now = self.trouble.lock();
+            // A broken disk stays broken, whatever else happens.
+            if now.as_ref().is_none_or(|(old, _)| old.kind == TroubleKind::Full) {
+                *now = Some((trouble.clone(), Instant::now()));
+            }
+            self.stopped.store(true, Ordering::Release);
+        }
+        self.room.notify_all();
+        self.tell();
+        trouble
+    }
+
+    /// Accepts again after a full disk.
+    pub fn go_on(&self) {
+        let mut now = self.trouble.lock();
+        if now.as_ref().is_some_and(|(trouble, _)| trouble.kind == TroubleKind::Full) {
+            *now = None;
+            self.stopped.store(false, Ordering::Release);
+        }
+    }
+
+    /// Why accepting is stopped, if it is.
+    pub fn trouble(&self) -> Option<Trouble> {
+        if !self.stopped.load(Ordering::Acquire) {
+            return None;
+        }
+        self.trouble.lock().as_ref().map(|(t, _)| t.clone())
+    }
+
+    /// Whether it is time to try again after a full disk.
+    pub fn may_probe(&self) -> bool {
+        let mut trouble = self.trouble.lock();
+        let Some((_, since)) = trouble.as_mut().filter(|(_, since)| since.elapsed() >= self.retry_interval)
+        else {
+            return false;
+        };
+        *since = Instant::now();
+        true
+    }
+
+    /// Called by the writer after it wrote rows, and `bytes` into buffers.
+    pub fn wrote(&self, bytes: u64) {
+        let durability = self.durability();
+        if self.ages.wrote() {
+            let delay = match durability {
+                Durability::Interval(limit) => self.ages.delay(limit),
+                Durability::Process | Durability::Always => PROCESS_INTERVAL,
+            };
+            let mut wanted = self.wanted.lock();
+            wanted.due = Some(Instant::now() + delay);
+            self.wake.notify_one();
+        }
+        let unsynced = self.unsynced.fetch_add(bytes, Ordering::AcqRel) + bytes;
+        if durability == Durability::Always || unsynced >= UNSYNCED_BYTES_SOFT {
+            self.ask();
+        }
+    }
+
+    /// Asks for a sync soon.
+    pub fn ask(&self) {
+        let mut wanted = self.wanted.lock();
+        if !wanted.sync {
+            wanted.sync = true;
+            self.wake.notify_one();
+        }
+    }
+
+    /// Whether so much is unsynced, or some of it for so long, that nothing more may be written before a sync.
+    pub fn must_wait(&self) -> bool {
+        let is_late = match self.durability() {
+            Durability::Interval(limit) => self.ages.is_late(limit),
+            Durability::Process | Durability::Always => false,
+        };
+        is_late || self.unsynced.load(Ordering::Acquire) >= UNSYNCED_BYTES_MAX
+    }
+
+    /// Waits while [`SyncState::must_wait`].
+    pub fn wait_for_room(&self) {
+        if !self.must_wait() {
+            return;
+        }
+        let mut wanted = self.wanted.lock();
+        wanted.sync = true;
+        self.wake.notify_one();
+        while self.must_wait() && !self.stopped.load(Ordering::Acquire) {
+            self.room.wait_for(&mut wanted, Duration::from_millis(100));
+        }
+    }
+
+    /// Adds a function to be called after each sync.
+    pub fn on_durable(&self, callback: Callback) {
+        self.on_durable.lock().push(callback);
+    }
+
+    fn tell(&self) {
+        self.on_durable.lock().iter().for_each(|callback| callback());
+    }
+
+    pub fn is_checkpoint_pending(&self) -> bool {
+        self.checkpointing.load(Ordering::Acquire)
+    }
+
+    /// Whether a checkpoint waits for space on a full disk.
+    pub fn is_checkpoint_late(&self) -> bool {
+        self.checkpoint_late.load(Ordering::Acquire)
+    }
+
+    /// Gives a checkpoint to the syncing thread.
+    pub fn hand_over(&self, checkpoint: Handover) {
+        self.checkpointing.store(true, Ordering::Release);
+        let mut wanted = self.wanted.lock();
+        wanted.checkpoint = Some(checkpoint);
+        self.wake.notify_one();
+    }
+
+    /// Syncs buffers and journal now, in the calling thread.
+    pub fn sync_now(&self, shared: &Shared) -> io::Result<()> {
+        let one_at_a_time = self.syncing.lock();
+        let begun = self.ages.begin();
+        // Whatever is published by now is of rows that are written by now.
+        let records = shared.history.next_record();
+        let upto = self.journal.written();
+        let bytes = self.unsynced.load(Ordering::Acquire);
+        let worked = upto > self.durable();
+        if worked {
+            shared.volumes.load().all().iter().try_for_each(|v| v.sync())?;
+            self.journal.sync()?;
+            self.durable.fetch_max(upto, Ordering::AcqRel);
+        }
+        self.ages.end(begun, worked);
+        self.durable_records.fetch_max(records, Ordering::AcqRel);
+        self.unsynced.fetch_sub(bytes, Ordering::AcqRel);
+        drop(one_at_a_time);
+        // Not between the writer's look and its waiting.
+        drop(self.wanted.lock());
+        self.room.notify_all();
+        self.tell();
+        Ok(())
+    }
+
+    /// Writes a checkpoint that was handed over.
+    fn write_checkpoint(&self, shared: &Shared, checkpoint: &Handover) -> io::Result<()> {
+        // Headers and bitmaps were changed by taking it, even if no article came since the last sync.
+        shared.volumes.load().all().iter().try_for_each(|v| v.sync())?;
+        shared.history.sync()?;
+        let (file, state) = &checkpoint.groups;
+        file.write(state)?;
+        checkpoint.taken.write(&*shared.disk)?;
+        shared.history.expire_before(checkpoint.forget_before)?;
+        checkpoint.dead_journals.iter().try_for_each(|path| match shared.disk.remove(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        })
+    }
+
+    /// Asks the thread to end after a last sync.
+    pub fn end(&self) {
+        self.wanted.lock().stop = true;
+        self.wake.notify_one();
+    }
+
+    /// Ends the thread without a sync, as a crash would.
+    pub fn abandon(&self) {
+        let text = "the spool is gone".to_owned();
+        self.stop(Trouble { kind: TroubleKind::Io, text });
+        self.end();
+    }
+
+    /// The syncing thread's loop.
+    pub fn run(&self, shared: &Shared) {
+        let mut late = None;
+        loop {
+            let (checkpoint, stop) = self.await_work(late.as_ref().map(|_| self.retry_interval));
+            let checkpoint = late.take().or(checkpoint);
+            let broken = self.trouble().is_some_and(|t| t.kind == TroubleKind::Io);
+            let synced = if broken { Ok(()) } else { self.sync_now(shared) };
+            let result = match &checkpoint {
+                Some(checkpoint) if !broken && synced.is_ok() => self.write_checkpoint(shared, checkpoint),
+                _ => Ok(()),
+            };
+            if let Err(e) = &result
+                && is_full(e)
+            {
+                // Until there is room the checkpoint before stands, with the journal from there on.
+                late = checkpoint;
+                self.checkpoint_late.store(true, Ordering::Release);
+                self.stop(Trouble {
+                    kind: TroubleKind::Full,
+                    text: format!("cannot write a checkpoint: {e}"),
+                });
+            } else {
+                self.checkpoint_late.store(false, Ordering::Release);
+                if checkpoint.is_some() {
+                    self.checkpointing.store(false, Ordering::Release);
+                    self.tell();
+                }
+                if let Err(e) = synced.and(result) {
+                    let text = format!(
+                        "a sync failed: {e}; nothing more is accepted until a restart has looked at the disk"
+                    );
+                    self.stop(Trouble { kind: TroubleKind::Io, text });
+                }
+            }
+            if stop {
+                return;
+            }
+        }
+    }
+
+    /// Waits for something to do, with `retry` at most for so long: a checkpoint to be written, and whether this is the last turn.
+    fn await_work(&self, retry: Option<Duration>) -> (Option<Handover>, bool) {
+        let mut wanted = self.wanted.lock();
+        if let Some(retry) = retry {
+            let at = Instant::now() + retry;
+            wanted.due = Some(wanted.due.map_or(at, |due| due.min(at)));
+        }
+        while !wanted.sync && !wanted.stop && wanted.checkpoint.is_none() {
+            let Some(due) = wanted.due else {
+                self.wake.wait(&mut wanted);
+                continue;
+            };
+            if self.wake.wait_until(&mut wanted, due).timed_out() {
+                break;
+            }
+        }
+        (wanted.sync, wanted.due) = (false, None);
+        (wanted.checkpoint.take(), wanted.stop)
+    }
+}
