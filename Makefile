@@ -1,20 +1,20 @@
 # make build    compile the binary, target/release/newsreel
 # make run      build and serve a site in ./run (readers and peers: 127.0.0.1:1119)
 # make test     every test
-# make quick    the tests of the parts, and the transcripts: under a minute after a build
-# make check    format, lints, tidy, stale pages: what must hold before a commit
-# make soak     the long tests, which `make test` passes over
+# make quick    unit tests and transcripts: under a minute after a build
+# make check    format, lints, tidy, stale pages: everything that a commit must pass
+# make soak     the long tests, which `make test` skips
 # make bench    the speed table, INN beside us (QUICK=1: one short run of each row)
-# make transcripts-inn  the transcripts played to INN, which must differ as they say (INN=: peers/inn)
+# make transcripts-inn  plays the transcripts to INN, which must differ exactly as they say (INN=: peers/inn)
 # make bench-spool    the papers' comparison: every storage method, and INN's, under the CNFS paper's batches
-# make lab-crash    50 times kill -9 under feed, and everything checked (LAB_ROUNDS=5: a short one)
-# make lab-scale    7,000 connections at once, weighed
+# make lab-crash    kill -9 during a feed, 50 times, and a check of everything (LAB_ROUNDS=5: a short run)
+# make lab-scale    memory and processor time of 7,000 connections at once
 # make lab-recover  time to the first answer after kill -9 with 2 million articles (needs 12 GB of disk)
-# make lab-rebuild  all indexes of 2 million articles made anew (needs 8 GB of disk)
-# make lab-flat     the same figures on a small and on a huge spool (needs 15 GB of disk)
+# make lab-rebuild  time to rebuild all indexes of 2 million articles (needs 8 GB of disk)
+# make lab-flat     compares figures of a small and of a huge spool (needs 15 GB of disk)
 # make fuzz     every fuzz target for FUZZ_SECONDS each (needs the nightly toolchain)
-# make docs     make docs/config.md anew from the table of keys
-# make install  put the binary that `make build` made, manuals, and on Linux the systemd unit below PREFIX
+# make docs     regenerate docs/config.md from the table of keys
+# make install  install what `make build` built, the manuals and, on Linux, the systemd unit in PREFIX
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
@@ -81,7 +81,7 @@ docs:
 	$(CARGO) run --quiet -p newsreel -- docs > docs/config.md.new
 	mv docs/config.md.new docs/config.md
 
-# Compiles nothing, so that root needs no cargo.
+# Does not compile anything, so root does not need cargo.
 install:
 	@[ -x $(BINARY) ] || { echo 'there is no $(BINARY); run "make build" first, as a user who has cargo' >&2; exit 1; }
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/newsreel
