@@ -72,6 +72,7 @@ pub fn all(tree: &Tree) -> Vec<Finding> {
         files_named_exist(tree),
         crate::floors::rule(tree),
         crate::specs::rule(tree),
+        crate::figures::rule(tree),
     ]
     .concat()
 }
