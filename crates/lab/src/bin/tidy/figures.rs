@@ -158,7 +158,7 @@ fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -168,7 +168,7 @@ fn grouped(value: u64) -> String {
 
 fn size(value: u64) -> String {
     let units = [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    match units.iter().find(|(_, unit)| value % unit == 0) {
+    match units.iter().find(|(_, unit)| value.is_multiple_of(*unit)) {
         Some((name, unit)) => format!("{} {name}", value / unit),
         None => format!("{value} bytes"),
     }
