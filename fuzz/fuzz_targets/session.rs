@@ -10,6 +10,7 @@ mod answers;
 mod test_site;
 
 use libfuzzer_sys::fuzz_target;
+use newsreel::source::LocalSpool;
 use spool::RealDisk;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -39,7 +40,8 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
     let (config, spool) = test_site::make(Arc::new(RealDisk::new()), &dir, small);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    test_site::serve(config, spool, listener, None, std::future::pending());
+    let source = LocalSpool(spool.clone());
+    test_site::serve(config, spool, source, listener, None, std::future::pending());
     address
 });
 

@@ -2,7 +2,7 @@
 //!
 //! Three duties (RFC 5537): `relay` takes articles from peers, `inject` from readers who post, `serve` gives them to
 //! readers. They never name each other: they meet in [`ingest`], the one road of an article, and in the spool below it.
-//! `moderation` mails what `inject` does not file.
+//! What `serve` reads comes from a [`source`], of which the spool is one. `moderation` mails what `inject` does not file.
 //! `session` is a connection, `server` what listens; `control_socket` and `cli` are how operators talk to it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 // They panic where the output cannot be written: `cli::say` and `cli::complain` do not.
@@ -31,4 +31,5 @@ mod serve;
 pub mod server;
 mod session;
 mod site;
+pub mod source;
 mod tls;

@@ -1,57 +1,81 @@
 //! The serving agent (RFC 5537 section 3.9): what readers ask for.
 //!
-//! A [`Reader`] is one connection's view of the news: where from ([`NewsSource`]), which groups it may see ([`View`]), and
-//! the selected group with the current article. Each command appends its answer to the connection's `Output`. Called by
-//! `session`; never by `relay` or `inject`.
+//! A [`Reader`] is one connection's view of the news: where from ([`NewsSource`]), which groups it may see
+//! ([`View`]), and the selected group with the current article. Each command appends its answer to the
+//! connection's `Output`. What the source cannot tell is answered with 403, and the connection stays; once an
+//! answer is on its way, only ending the connection can say that it is not whole. Called by `session`; never
+//! by `relay` or `inject`.
 
 mod articles;
 mod groups;
 mod hdr;
 mod list;
-mod local;
 mod newnews;
 mod over;
 mod renumber;
-mod source;
 mod spare;
 mod texts;
 mod view;
 mod window;
 
-pub(crate) use local::LocalSpool;
-pub(crate) use source::NewsSource;
 pub(crate) use view::View;
 
+use crate::source::{GroupList, GroupStream, NewsSource, Part, Place, SourceError, Which};
 use netnews::MessageId;
-use netnews::nntp::command::{Command, Range, Select, Which};
-use netnews::nntp::response::{append_standard, code, text};
+use netnews::nntp::command::{self, Command, Range, Select};
+use netnews::nntp::response::{append, append_standard, code, text};
 use nntp_io::Output;
-use spool::{GroupId, Part, ReadError};
+use std::future::poll_fn;
 use std::io;
-use tracing::warn;
+use std::pin::pin;
+use std::task::Poll;
+use tracing::{debug, warn};
 use window::Window;
 
+/// What is said where the source cannot tell now.
+const UNAVAILABLE: &str = "Cannot tell now, try again later";
+
+/// The status line that is all of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Refusal {
+    code: u16,
+    text: &'static str,
+}
+
+impl From<u16> for Refusal {
+    fn from(code: u16) -> Self {
+        Self { code, text: text(code) }
+    }
+}
+
+impl Refusal {
+    fn append(self, out: &mut Vec<u8>) {
+        append(out, self.code, self.text);
+    }
+}
+
 /// The selected group.
-#[derive(Debug, Clone, Copy)]
-struct Selected {
-    group: GroupId,
+#[derive(Debug, Clone)]
+struct Selected<G> {
+    group: G,
     /// Which of its numbers are shown, and as what: as of the moment it was selected.
     window: Window,
-    /// The current article's number, not as it is shown; `None` in a group that was empty when it was selected.
+    /// The current article's number, not as it is shown; `None` in a group that was empty when it was
+    /// selected.
     current: Option<u64>,
 }
 
 /// One connection's view of the news.
 #[derive(Debug)]
-pub(crate) struct Reader<S> {
+pub(crate) struct Reader<S: NewsSource> {
     source: S,
     view: View,
-    selected: Option<Selected>,
+    selected: Option<Selected<S::Group>>,
 }
 
 /// Articles of the selected group by their numbers, or one by its Message-ID; what [`Select`] comes to.
-enum Span<'a> {
-    Numbers(GroupId, Range),
+enum Span<'a, G> {
+    Numbers(G, Range),
     One(MessageId<'a>),
 }
 
@@ -60,23 +84,32 @@ impl<S: NewsSource> Reader<S> {
         Self { source, view, selected: None }
     }
 
-    /// Goes on with another view; a group that is not to be seen any more, or under other numbers, is no longer selected.
+    /// Forgets what was selected, as after STARTTLS, and continues with this view.
+    pub fn start_over(&mut self, view: View) {
+        self.view = view;
+        self.selected = None;
+    }
+
+    /// Continues with another view; a group that is not to be seen any more, or under other numbers, is no
+    /// longer selected.
     pub async fn look_with(&mut self, view: View) {
-        if let Some(selected) = self.selected {
-            let named = self.source.named(selected.group).await;
-            let shown = named.ok().flatten().filter(|(group, _)| view.shows(group.name.as_bytes()));
-            let window = match shown {
-                Some(_) if view.is_narrow() == self.view.is_narrow() => Some(selected.window),
-                Some((group, _)) => {
-                    let (window, _) = view.window_of(&group);
-                    Some(window)
-                        .filter(|window| window.changes_nothing() && selected.window.changes_nothing())
-                }
-                None => None,
-            };
+        if let Some(selected) = self.selected.take() {
+            let window = self.window_with(&selected, &view).await;
             self.selected = window.map(|window| Selected { window, ..selected });
         }
         self.view = view;
+    }
+
+    /// The window of a selected group with another view; `None` if it is to be selected again.
+    async fn window_with(&self, selected: &Selected<S::Group>, view: &View) -> Option<Window> {
+        let groups = self.source.groups(GroupList::Counts, Which::One(&selected.group), view.base()).await;
+        let mut groups = groups.ok()?;
+        let shown = groups.next(&|name| view.shows(name)).await.ok()??;
+        if view.is_narrow() == self.view.is_narrow() {
+            return Some(selected.window);
+        }
+        let window = view.window(shown.marks.high);
+        (window.changes_nothing() && selected.window.changes_nothing()).then_some(window)
     }
 
     /// Answers a command of the serving agent. Other commands are the session's matter and not brought here.
@@ -113,25 +146,29 @@ impl<S: NewsSource> Reader<S> {
         }
     }
 
-    /// The articles meant by an argument, or the code that says why there are none.
-    fn span<'a>(&self, select: Select<'a>) -> Result<Span<'a>, u16> {
+    /// The articles meant by an argument, or why there are none.
+    fn span<'a>(&self, select: Select<'a>) -> Result<Span<'a, S::Group>, Refusal> {
         match select {
             Select::MessageId(id) => Ok(Span::One(id)),
             Select::Range(range) => {
-                let selected = self.selected.ok_or(code::NO_GROUP_SELECTED)?;
-                Ok(Span::Numbers(selected.group, selected.window.range(range)))
+                let selected = self.selected()?;
+                Ok(Span::Numbers(selected.group.clone(), selected.window.range(range)))
             }
             Select::Current => {
                 let (group, number) = self.current()?;
-                Ok(Span::Numbers(group, Range { low: number, high: Some(number) }))
+                Ok(Span::Numbers(group.clone(), Range { low: number, high: Some(number) }))
             }
         }
     }
 
-    /// The current article, or the code that says why there is none.
-    fn current(&self) -> Result<(GroupId, u64), u16> {
-        let selected = self.selected.ok_or(code::NO_GROUP_SELECTED)?;
-        Ok((selected.group, selected.current.ok_or(code::NO_CURRENT_ARTICLE)?))
+    /// The current article, or why there is none.
+    fn current(&self) -> Result<(&S::Group, u64), Refusal> {
+        let selected = self.selected()?;
+        Ok((&selected.group, selected.current.ok_or(code::NO_CURRENT_ARTICLE)?))
+    }
+
+    fn selected(&self) -> Result<&Selected<S::Group>, Refusal> {
+        Ok(self.selected.as_ref().ok_or(code::NO_GROUP_SELECTED)?)
     }
 
     /// Makes `number` the current article.
@@ -140,39 +177,70 @@ impl<S: NewsSource> Reader<S> {
             selected.current = Some(number);
         }
     }
-}
 
-/// The group and number, or the Message-ID, or the code that says why not.
-fn located<'a, S: NewsSource>(reader: &Reader<S>, which: Which<'a>) -> Result<source::Place<'a>, u16> {
-    match which {
-        Which::MessageId(id) => Ok(source::Place::MessageId(id)),
-        Which::Current => reader.current().map(|(group, number)| source::Place::Number(group, number)),
-        Which::Number(number) => {
-            let selected = reader.selected.ok_or(code::NO_GROUP_SELECTED)?;
-            Ok(source::Place::Number(selected.group, selected.window.number(number)))
-        }
+    /// Where the article meant by an argument is, or why there is none.
+    fn place<'a>(&'a self, which: command::Which<'a>) -> Result<Place<'a, S::Group>, Refusal> {
+        Ok(match which {
+            command::Which::MessageId(id) => Place::MessageId(id),
+            command::Which::Current => {
+                let (group, number) = self.current()?;
+                Place::Number(group, number)
+            }
+            command::Which::Number(number) => {
+                let selected = self.selected()?;
+                Place::Number(&selected.group, selected.window.number(number))
+            }
+        })
     }
 }
 
 /// The answer where a command selects no article; `code` is the one for a range.
-fn none_selected(select: Select<'_>, code: u16) -> (u16, &'static str) {
+fn none_selected(select: Select<'_>, code: u16) -> Refusal {
     match select {
-        Select::Range(_) => (code, "No articles in that range"),
-        _ => (code::NO_CURRENT_ARTICLE, text(code::NO_CURRENT_ARTICLE)),
+        Select::Range(_) => Refusal { code, text: "No articles in that range" },
+        _ => code::NO_CURRENT_ARTICLE.into(),
     }
 }
 
-/// The code for an article that is not there, by how it was asked for.
-fn missing(which: Which<'_>) -> u16 {
+/// The answer for an article that is not there, by how it was asked for.
+fn missing(which: command::Which<'_>) -> Refusal {
     match which {
-        Which::Current => code::NO_CURRENT_ARTICLE,
-        Which::Number(_) => code::NO_SUCH_NUMBER,
-        Which::MessageId(_) => code::NO_SUCH_ARTICLE,
+        command::Which::Current => code::NO_CURRENT_ARTICLE,
+        command::Which::Number(_) => code::NO_SUCH_NUMBER,
+        command::Which::MessageId(_) => code::NO_SUCH_ARTICLE,
+    }
+    .into()
+}
+
+/// The answer where the source has none; the log says more.
+fn failed(error: SourceError) -> Refusal {
+    match error {
+        SourceError::Unavailable(reason) => {
+            debug!(reason, "the source of news cannot tell now");
+            Refusal { code: code::INTERNAL_FAULT, text: UNAVAILABLE }
+        }
+        SourceError::Fault(error) => {
+            warn!(%error, "cannot read news");
+            code::INTERNAL_FAULT.into()
+        }
     }
 }
 
-/// The code for our own failure to read; the log says more.
-fn failed(error: &ReadError) -> u16 {
-    warn!(%error, "cannot read from the spool");
-    code::INTERNAL_FAULT
+/// The source has failed with an answer on its way: only the end of the connection tells the client that some
+/// is missing.
+fn cut_off(error: SourceError) -> io::Error {
+    failed(error);
+    io::Error::other("the rest of an answer could not be had")
+}
+
+/// Waits for more of an answer; what is gathered of it is sent first if that takes any time.
+async fn sending_meanwhile<T>(next: impl Future<Output = T>, out: &mut Output) -> io::Result<T> {
+    let mut next = pin!(next);
+    match poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await {
+        Poll::Ready(now) => Ok(now),
+        Poll::Pending => {
+            out.flush().await?;
+            Ok(next.await)
+        }
+    }
 }

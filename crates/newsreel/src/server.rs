@@ -1,7 +1,7 @@
 //! The server: listens, gives each connection a session, stops in order.
 //!
-//! Listeners and the word to stop come from outside, so that tests can bind port 0 and stop when they like. Called by
-//! `cli`. Source: guarantee G6 for the limits on connections.
+//! Listeners and the word to stop come from outside, so that tests can bind port 0 and stop when they like.
+//! Called by `cli`. Source: guarantee G6 for the limits on connections.
 
 mod bind;
 mod listener;
@@ -20,9 +20,10 @@ use crate::operations::keep_expiring;
 use crate::reload::reload;
 use crate::session::{Client, Session};
 use crate::site::{Site, add};
+use crate::source::{LocalSpool, NewsSource};
 use crate::tls::Offer;
 use listener::Listener;
-use listening::Way;
+use listening::{Admit, Way};
 use netnews::nntp::response::{append, code};
 use nntp_io::Socket;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -64,11 +65,40 @@ pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("newsreel").build()
 }
 
-/// Serves NNTP on `listeners` and the control socket until `shutdown` resolves; then ends all sessions and closes the
-/// spool. Needs the runtime of [`runtime`].
+/// A running server.
+pub(crate) struct Server {
+    /// What sessions share.
+    pub site: Arc<Site>,
+    /// Where it listens.
+    pub listening: Listening,
+}
+
+impl Server {
+    /// Lets a new configuration hold from now on, with what was prepared for it; the spool has switched
+    /// already.
+    pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>, listeners: Plan) {
+        self.site.apply(config, tls);
+        self.listening.apply(listeners);
+    }
+}
+
+/// Serves NNTP on `listeners` and the control socket until `shutdown` resolves; then ends all sessions and
+/// closes the spool. Readers read from the spool. Needs the runtime of [`runtime`].
 pub async fn run(
     config: Arc<Config>,
     spool: Arc<Spool>,
+    listeners: impl Into<Listeners>,
+    shutdown: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    let source = LocalSpool(spool.clone());
+    run_with(config, spool, source, listeners, shutdown).await
+}
+
+/// The same where readers read from `source`; articles that arrive still go to the spool.
+pub async fn run_with<S: NewsSource>(
+    config: Arc<Config>,
+    spool: Arc<Spool>,
+    source: S,
     listeners: impl Into<Listeners>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
@@ -80,9 +110,11 @@ pub async fn run(
     let injector = Injector::open(&config, moderation.clone());
     let site = Site::new(config, spool, offer, injector);
     let control = control_socket::Listener::bind(&site)?;
-    site.listening.apply(&site, listeners);
-    tasks.spawn(reload_at_hangups(signal(SignalKind::hangup())?, site.clone()));
-    tasks.spawn(control.serve(site.clone()));
+    let server = Arc::new(Server { listening: Listening::new(&site, admitting(&site, source)), site });
+    let site = &server.site;
+    server.listening.apply(listeners);
+    tasks.spawn(reload_at_hangups(signal(SignalKind::hangup())?, server.clone()));
+    tasks.spawn(control.serve(server.clone()));
     tasks.spawn(crate::operations::retention::watch(site.clone()));
     tasks.spawn(moderation.run(site.stopping()));
     tasks.spawn(numbers::watch(site.clone()));
@@ -97,7 +129,7 @@ pub async fn run(
     expiring.abort();
     block_in_place(|| packing.end());
     let ended = timeout(STOP_TIMEOUT, async {
-        site.listening.ended().await;
+        server.listening.ended().await;
         while tasks.join_next().await.is_some() {}
     });
     if ended.await.is_err() {
@@ -116,31 +148,36 @@ fn tell_system(state: &[sd_notify::NotifyState<'_>]) {
 }
 
 /// Reloads the configuration at every SIGHUP, until the server stops.
-async fn reload_at_hangups(mut hangups: Signal, site: Arc<Site>) {
-    let mut stopping = std::pin::pin!(site.stopping());
+async fn reload_at_hangups(mut hangups: Signal, server: Arc<Server>) {
+    let mut stopping = std::pin::pin!(server.site.stopping());
     loop {
         tokio::select! {
             () = &mut stopping => return,
             Some(()) = hangups.recv() => {
                 // What went wrong stands in the log.
-                let _told = block_in_place(|| reload(&site));
+                let _told = block_in_place(|| reload(&server));
             }
         }
     }
 }
 
 /// Accepts connections until the server stops or the socket is closed, then waits for their sessions.
-async fn accept_all(mut listener: Listener, way: Arc<Way>, site: Arc<Site>) {
+async fn accept_all(
+    mut listener: Listener,
+    way: Arc<Way>,
+    admit: Admit,
+    stopping: impl Future<Output = ()> + Send,
+) {
     let mut sessions = JoinSet::new();
-    let mut stopping = std::pin::pin!(site.stopping());
+    let mut stopping = std::pin::pin!(stopping);
     loop {
         let accepted = tokio::select! {
             () = &mut stopping => break,
             () = way.closed() => {
                 // They were let in by the system before it was known.
                 while let Some((socket, address)) = listener.waiting() {
-                    if let Some(session) = admit(&site, socket, address, way.begins_with_tls()) {
-                        sessions.spawn(session.run());
+                    if let Some(session) = admit(socket, address, way.begins_with_tls()) {
+                        sessions.spawn(session);
                     }
                 }
                 break;
@@ -159,9 +196,9 @@ async fn accept_all(mut listener: Listener, way: Arc<Way>, site: Arc<Site>) {
             }
         };
         if let Some((socket, address)) = accepted
-            && let Some(session) = admit(&site, socket, address, way.begins_with_tls())
+            && let Some(session) = admit(socket, address, way.begins_with_tls())
         {
-            sessions.spawn(session.run());
+            sessions.spawn(session);
         }
     }
     drop(listener);
@@ -176,13 +213,23 @@ fn tell_failure(ended: Result<(), JoinError>) {
     }
 }
 
+/// Makes sessions that read from `source`.
+fn admitting<S: NewsSource>(site: &Arc<Site>, source: S) -> Admit {
+    let site = site.clone();
+    Arc::new(move |socket, address, begins_with_tls| {
+        let session = admit(&site, &source, socket, address, begins_with_tls)?;
+        Some(Box::pin(session.run()))
+    })
+}
+
 /// A session for a new connection, if the client is known and there is a seat for it.
-fn admit(
+fn admit<S: NewsSource>(
     site: &Arc<Site>,
+    source: &S,
     mut socket: Socket,
     address: SocketAddr,
     begins_with_tls: bool,
-) -> Option<Session> {
+) -> Option<Session<S>> {
     // Asked of the system only where it matters.
     let config = site.config.current();
     let local = if config.needs_local_address() { socket.local_address() } else { None };
@@ -197,7 +244,8 @@ fn admit(
     let place = place.map_err(|full| full.to_string());
     match place.and_then(|seat| Ok((seat, client.share(&site.limits)?))) {
         Ok((seat, share)) => {
-            let mut session = Session::new(site.clone(), client, socket, (seat, share), begins_with_tls);
+            let (site, source) = (site.clone(), source.clone());
+            let mut session = Session::new(site, source, client, socket, (seat, share), begins_with_tls);
             session.greet();
             Some(session)
         }

@@ -24,8 +24,9 @@ pub(crate) use hover::Vigil;
 
 use crate::access::limits::Share;
 use crate::relay::Feed;
-use crate::serve::{LocalSpool, Reader};
+use crate::serve::Reader;
 use crate::site::{Seat, Signal, Site, add};
+use crate::source::NewsSource;
 use hover::Hover;
 use input::{Event, Input, Interrupts};
 use login::Login;
@@ -63,12 +64,12 @@ enum Flow {
 }
 
 /// One connection.
-pub(crate) struct Session {
+pub(crate) struct Session<S: NewsSource> {
     site: Arc<Site>,
     client: Client,
     input: Input,
     out: Output,
-    reader: Reader<LocalSpool>,
+    reader: Reader<S>,
     /// Made when the first command of a peer comes.
     feed: Option<Box<Feed>>,
     expecting: Expecting,
@@ -84,9 +85,10 @@ pub(crate) struct Session {
     begins_with_tls: bool,
 }
 
-impl Session {
+impl<S: NewsSource> Session<S> {
     pub fn new(
         site: Arc<Site>,
+        source: S,
         client: Client,
         socket: Socket,
         (seat, share): (Seat, Option<Share>),
@@ -101,7 +103,7 @@ impl Session {
         Self {
             input,
             out,
-            reader: Reader::new(LocalSpool(site.spool.clone()), view),
+            reader: Reader::new(source, view),
             feed: None,
             expecting: Expecting::Command,
             pace: Pace::new(&config.limits, Instant::now()),

@@ -14,7 +14,6 @@ use crate::access::limits::Limits;
 use crate::config::{Config, Live};
 use crate::ingest::Filer;
 use crate::inject::Injector;
-use crate::server::{Listening, Plan};
 use crate::session::Budget;
 use crate::tls::Offer;
 use arc_swap::ArcSwapOption;
@@ -66,8 +65,6 @@ pub(crate) struct Site {
     pub tls: ArcSwapOption<Offer>,
     /// Room for compressed connections.
     pub compressed: Compressed,
-    /// Where we listen.
-    pub listening: Listening,
     pub started: Instant,
     /// Held while the configuration is being changed.
     pub changing: Mutex<()>,
@@ -95,7 +92,6 @@ impl Site {
             counters,
             config,
             spool,
-            listening: Listening::default(),
             started: Instant::now(),
             changing: Mutex::default(),
             expiry: Arc::default(),
@@ -110,14 +106,13 @@ impl Site {
     }
 
     /// Lets a new configuration hold from now on, with what was prepared for it; the spool has switched already.
-    pub fn apply(self: &Arc<Self>, config: Arc<Config>, tls: Option<Offer>, listeners: Plan) {
+    pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>) {
         self.filer.apply(&config);
         self.gate.apply(&config);
         crate::log::switch(config.site.log_level, config.site.log_format);
         self.tls.store(tls.map(Arc::new));
         self.counters.keep_peers(&config.peers);
         self.config.replace(config);
-        self.listening.apply(self, listeners);
         self.signals.send_modify(|signals| signals.reloads += 1);
         self.expiry.notify_one();
     }

@@ -47,7 +47,7 @@ pub use index::history::{Reservation, Reservations};
 pub use method::packing::DictionaryStatus;
 pub use open::recovery::{Loss, Recovery};
 pub use read::Lookup;
-pub use read::article::{ArticleBuf, Part};
+pub use read::article::ArticleBuf;
 pub use spool::rebuild::{RebuildReport, rebuild};
 pub use spool::{Offer, Spool};
 pub use write::estimate::{Candidate, Estimator};

@@ -8,6 +8,7 @@ pub mod protocol;
 
 use crate::operations;
 use crate::reload;
+use crate::server::Server;
 use crate::site::{Site, read};
 use protocol::{LINE_BYTES_MAX, PeerStatus, Reply, Request, SOCKET_FILE_NAME, ServerStatus, StatusReport};
 use std::fs;
@@ -46,17 +47,17 @@ impl Listener {
     }
 
     /// Serves connections until the server stops.
-    pub async fn serve(self, site: Arc<Site>) {
-        let mut stopping = std::pin::pin!(site.stopping());
+    pub async fn serve(self, server: Arc<Server>) {
+        let mut stopping = std::pin::pin!(server.site.stopping());
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 () = &mut stopping => break,
                 accepted = self.listener.accept(), if connections.len() < CONNECTIONS_MAX => match accepted {
                     Ok((stream, _)) => {
-                        let site = site.clone();
+                        let server = server.clone();
                         connections.spawn_blocking(move || {
-                            if let Err(error) = converse(&site, stream) {
+                            if let Err(error) = converse(&server, stream) {
                                 debug!(%error, "control connection ended");
                             }
                         });
@@ -82,7 +83,7 @@ impl Drop for Listener {
 }
 
 /// Answers the requests of one connection, to its end.
-fn converse(site: &Arc<Site>, stream: UnixStream) -> io::Result<()> {
+fn converse(server: &Server, stream: UnixStream) -> io::Result<()> {
     let stream: BlockingStream = stream.into_std()?;
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(SILENCE_TIMEOUT))?;
@@ -90,7 +91,7 @@ fn converse(site: &Arc<Site>, stream: UnixStream) -> io::Result<()> {
     let mut requests = BufReader::new(stream.try_clone()?);
     let mut replies = BufWriter::new(stream);
     let mut line = Vec::new();
-    while !site.is_stopping() {
+    while !server.site.is_stopping() {
         line.clear();
         requests.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line)?;
         if line.is_empty() {
@@ -101,7 +102,7 @@ fn converse(site: &Arc<Site>, stream: UnixStream) -> io::Result<()> {
                 say(&mut replies, &Reply::Error(error.to_string()))?;
                 false
             }
-            Ok(request) => answer(site, &request, &mut requests, &mut replies)?,
+            Ok(request) => answer(server, &request, &mut requests, &mut replies)?,
         };
         say(&mut replies, &Reply::Done { ok })?;
         replies.flush()?;
@@ -110,25 +111,26 @@ fn converse(site: &Arc<Site>, stream: UnixStream) -> io::Result<()> {
 }
 
 fn answer(
-    site: &Arc<Site>,
+    server: &Server,
     request: &Request,
     requests: &mut impl Read,
     replies: &mut (impl Write + Send),
 ) -> io::Result<bool> {
+    let site = &server.site;
     match request {
         Request::Ping => Ok(true),
         Request::Status => {
             let report = StatusReport {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 path_identity: site.config.load().site.path_identity.clone(),
-                server: Some(server_status(site)),
+                server: Some(server_status(server)),
                 spool: operations::spool_status(&site.spool, &site.config.load())?,
             };
             say(replies, &Reply::Status(Box::new(report)))?;
             Ok(true)
         }
         Request::Reload => {
-            let (ok, reply) = match reload::reload(site) {
+            let (ok, reply) = match reload::reload(server) {
                 Ok(report) => (true, Reply::Text(report.screen())),
                 Err(refused) => (false, Reply::Error(refused.to_string())),
             };
@@ -136,7 +138,7 @@ fn answer(
             Ok(ok)
         }
         Request::Compare { file, text } => {
-            let (ok, reply) = match reload::compare(site, text, file) {
+            let (ok, reply) = match reload::compare(server, text, file) {
                 Ok(report) => (true, Reply::Text(report.screen())),
                 Err(refused) => (false, Reply::Error(refused.to_string())),
             };
@@ -195,14 +197,15 @@ fn next_frame(requests: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<bool>
     Ok(length > 0)
 }
 
-fn server_status(site: &Site) -> ServerStatus {
+fn server_status(server: &Server) -> ServerStatus {
+    let site = &server.site;
     let counters = &site.counters;
     let config = site.config.load();
     let peers = config.peers.iter().map(|peer| (peer, counters.of_peer(&peer.name)));
     ServerStatus {
         pid: std::process::id(),
         uptime_secs: site.started.elapsed().as_secs(),
-        listen: site.listening.addresses().iter().map(ToString::to_string).collect(),
+        listen: server.listening.addresses().iter().map(ToString::to_string).collect(),
         connections: site.seats.all() as u64,
         readers_served: read(&counters.readers_served),
         peers: peers

@@ -3,15 +3,14 @@
 use super::Next;
 use crate::config::keys::{Effect, effect};
 use crate::config::{Change, Config, ConfigError, Difference, Fault, Place};
-use crate::server::CannotListen;
-use crate::site::Site;
+use crate::server::{CannotListen, Server};
 use crate::tls::Offer;
 use spool::{Objection, Subject};
 use std::path::Path;
 
 /// All that stands against a configuration, as far as it shows before anything is done.
 pub(super) fn all(
-    site: &Site,
+    server: &Server,
     old: &Config,
     next: &Next,
     text: &str,
@@ -25,8 +24,8 @@ pub(super) fn all(
     if let Err(reason) = Offer::read(&next.config) {
         faults.tls(&reason);
     }
-    faults.objections(site.spool.judge(&next.config.spool_config()));
-    if let Err(cannot) = site.listening.plan(old, &next.config) {
+    faults.objections(server.site.spool.judge(&next.config.spool_config()));
+    if let Err(cannot) = server.listening.plan(old, &next.config) {
         cannot.iter().for_each(|cannot| faults.listen(cannot));
     }
     faults.none()

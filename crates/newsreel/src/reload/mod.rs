@@ -15,7 +15,7 @@ use crate::config::keys::held_back;
 use crate::config::{self, Config, ConfigError, Difference};
 use crate::control_socket::protocol::{BufferChange, Reply};
 use crate::operations::{Sink, buffers};
-use crate::server::Plan;
+use crate::server::{Plan, Server};
 use crate::site::Site;
 use crate::tls::Offer;
 use judge::Faults;
@@ -52,8 +52,8 @@ impl From<ConfigError> for Refused {
 
 /// Reads the server's file and takes what it says; if anything stands against it, everything stays as it was.
 /// Blocks.
-pub(crate) fn reload(site: &Arc<Site>) -> Result<Report, Refused> {
-    let done = take(site);
+pub(crate) fn reload(server: &Server) -> Result<Report, Refused> {
+    let done = take(server);
     match &done {
         Ok(report) => info!("{}", report.line()),
         Err(Refused::File(fault)) => error!("not reloaded: {fault}: {}", first_fault(fault)),
@@ -67,14 +67,15 @@ fn first_fault(error: &ConfigError) -> String {
 }
 
 /// What a file would change, and what it cannot. Nothing is done.
-pub(crate) fn compare(site: &Site, text: &str, file: &Path) -> Result<Report, Refused> {
+pub(crate) fn compare(server: &Server, text: &str, file: &Path) -> Result<Report, Refused> {
+    let site = &server.site;
     let old = site.config.current();
     let whole = |file: &Path| std::fs::canonicalize(file).ok();
     // The server may name the same file another way, and with it what relative paths start from.
     let file = if whole(&old.file) == whole(file) { &old.file } else { file };
     let new = config::parse(text, file)?;
     let next = Next::of(&old, new);
-    judge::all(site, &old, &next, text, file)?;
+    judge::all(server, &old, &next, text, file)?;
     Ok(Report::new(site, &next, file, false))
 }
 
@@ -111,7 +112,8 @@ impl Next {
     }
 }
 
-fn take(site: &Arc<Site>) -> Result<Report, Refused> {
+fn take(server: &Server) -> Result<Report, Refused> {
+    let site = &server.site;
     let Some(_one_at_a_time) = site.changing.try_lock() else {
         return Err(Refused::Trouble(BUSY.into()));
     };
@@ -120,7 +122,7 @@ fn take(site: &Arc<Site>) -> Result<Report, Refused> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| ConfigError::Unreadable { file: file.to_owned(), error })?;
     let next = Next::of(&old, config::parse(&text, file)?);
-    judge::all(site, &old, &next, &text, file)?;
+    judge::all(server, &old, &next, &text, file)?;
     // What is prepared is undone if anything after it fails.
     let tls = Offer::read(&next.config).map_err(Refused::Trouble)?;
     let mut faults = Faults::new(&text, file, &next.config);
@@ -132,7 +134,7 @@ fn take(site: &Arc<Site>) -> Result<Report, Refused> {
             return Err(Refused::Trouble("the spool refuses it".into()));
         }
     };
-    let listeners = site.listening.plan(&old, &next.config).unwrap_or_else(|cannot| {
+    let listeners = server.listening.plan(&old, &next.config).unwrap_or_else(|cannot| {
         cannot.iter().for_each(|cannot| faults.listen(cannot));
         Plan::default()
     });
@@ -140,6 +142,6 @@ fn take(site: &Arc<Site>) -> Result<Report, Refused> {
     let report = Report::new(site, &next, file, true);
     // The spool asks the disk; from here on nothing fails.
     spool.switch().map_err(|error| Refused::Trouble(error.to_string()))?;
-    site.apply(next.config, tls, listeners);
+    server.apply(next.config, tls, listeners);
     Ok(report)
 }

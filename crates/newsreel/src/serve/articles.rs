@@ -1,19 +1,18 @@
 //! ARTICLE, HEAD, BODY, STAT, NEXT, LAST, XPATH.
 //!
-//! Articles are stored as they are sent, so an answer is a status line and bytes from the spool, in one write; only the
-//! Xref of a session with other numbers is put in anew. Source:
-//! RFC 3977 sections 6.1.3, 6.1.4 and 6.2, RFC 2980 section 2.15 (XPATH).
+//! A source hands over articles as they are sent, so an answer is a status line and its bytes, in one write;
+//! only the Xref of a session with other numbers is replaced. An article that is still arriving is sent as it
+//! arrives. Sources: RFC 3977 sections 6.1.3, 6.1.4 and 6.2, RFC 2980 section 2.15 (XPATH).
 
-use super::source::{NewsSource, Place, Side};
-use super::{Reader, failed, located, missing, spare};
+use super::{Reader, Refusal, cut_off, failed, missing, spare};
+use crate::source::{ArticleBytes, Fetched, NewsSource, Part, Place, Remainder, Side};
 use netnews::MessageId;
 use netnews::article::xref_places;
 use netnews::decimal::append_decimal;
 use netnews::nntp::command::Which;
-use netnews::nntp::response::{append_standard, code};
+use netnews::nntp::response::code;
 use netnews::overview_row::{self, index};
 use nntp_io::Output;
-use spool::{ArticleBuf, GroupId, Part};
 use std::borrow::Cow;
 use std::io;
 
@@ -23,32 +22,36 @@ const END: &[u8] = b".\r\n";
 impl<S: NewsSource> Reader<S> {
     pub(super) async fn article(&mut self, which: Which<'_>, part: Part, out: &mut Output) -> io::Result<()> {
         let mut article = spare::take();
-        let fetched = match self.fetch(which, &mut article).await {
-            Ok(number) if part != Part::Body => {
-                self.shown_head(article.head()).await.map(|head| (number, head))
+        let fetched = match self.fetch(which, part, &mut article).await {
+            Ok((number, rest)) if part != Part::Body => {
+                self.shown_head(article.head()).await.map(|head| (number, rest, head))
             }
-            other => other.map(|number| (number, Cow::Borrowed(article.head()))),
+            other => other.map(|(number, rest)| (number, rest, Cow::Borrowed(article.head()))),
         };
         let result = match fetched {
-            Ok((number, head)) => {
+            Ok((number, rest, head)) => {
                 let code = match part {
                     Part::Head => code::HEAD_FOLLOWS,
                     Part::Body => code::BODY_FOLLOWS,
-                    Part::Article | Part::Stat => code::ARTICLE_FOLLOWS,
+                    Part::Article => code::ARTICLE_FOLLOWS,
                 };
                 append_found(code, number, article.message_id(), out.text());
                 let tail = if part == Part::Head { END } else { &[] };
-                match head {
+                let sent = match head {
                     Cow::Borrowed(_) => out.send(article.part(part), tail).await,
                     Cow::Owned(head) => {
                         out.text().extend_from_slice(&head);
                         let rest = article.part(part).get(article.head().len()..).unwrap_or_default();
                         out.send(rest, tail).await
                     }
+                };
+                match (sent, rest) {
+                    (Ok(()), Some(rest)) if part != Part::Head => send_rest(rest, out).await,
+                    (sent, _) => sent,
                 }
             }
-            Err(code) => {
-                append_standard(out.text(), code);
+            Err(refusal) => {
+                refusal.append(out.text());
                 Ok(())
             }
         };
@@ -56,63 +59,72 @@ impl<S: NewsSource> Reader<S> {
         result
     }
 
-    /// Reads an article and makes it the current one if it was asked for by number. Gives the number to show, or the code
-    /// that says why not.
-    async fn fetch(&mut self, which: Which<'_>, into: &mut ArticleBuf) -> Result<u64, u16> {
-        let place = located(self, which)?;
-        match self.source.article(place, into).await {
-            Ok(true) => {}
-            Ok(false) => return Err(missing(which)),
-            Err(error) => return Err(failed(&error)),
-        }
+    /// Reads an article and makes it the current one if it was asked for by number. Returns the number to
+    /// show and what is still to come of the article, or why there is none.
+    async fn fetch(
+        &mut self,
+        which: Which<'_>,
+        part: Part,
+        into: &mut ArticleBytes,
+    ) -> Result<(u64, Option<S::Rest>), Refusal> {
+        let place = self.place(which)?;
+        let rest = match self.source.article(place, part, into).await.map_err(failed)? {
+            Fetched::Missing => return Err(missing(which)),
+            Fetched::Whole => None,
+            Fetched::Begun(rest) => Some(rest),
+        };
         match place {
             Place::Number(_, number) => {
                 self.step_to(number);
-                Ok(self.window().shown(number))
+                Ok((self.window().shown(number), rest))
             }
-            Place::MessageId(_) if self.view.shows_article(into.head()) => Ok(0),
+            Place::MessageId(_) if self.view.shows_article(into.head()) => Ok((0, rest)),
             Place::MessageId(_) => Err(missing(which)),
         }
     }
 
     pub(super) async fn stat(&mut self, which: Which<'_>, out: &mut Output) -> io::Result<()> {
         let start = out.text().len();
-        if let Err(code) = self.find(which, out).await {
+        if let Err(refusal) = self.find(which, out).await {
             out.text().truncate(start);
-            append_standard(out.text(), code);
+            refusal.append(out.text());
         }
         Ok(())
     }
 
-    async fn find(&mut self, which: Which<'_>, out: &mut Output) -> Result<(), u16> {
-        match located(self, which)? {
-            Place::Number(group, number) => {
-                if !self.append_stat(group, number, out).await? {
-                    return Err(missing(which));
-                }
-                self.step_to(number);
+    async fn find(&mut self, which: Which<'_>, out: &mut Output) -> Result<(), Refusal> {
+        if let Which::MessageId(id) = which {
+            if !self.exists(id).await? {
+                return Err(missing(which));
             }
-            Place::MessageId(id) if self.view.is_everything() => {
-                if !self.source.has(id).await.map_err(|error| failed(&error))? {
-                    return Err(missing(which));
-                }
-                append_found(code::ARTICLE_EXISTS, 0, id.as_bytes(), out.text());
+            append_found(code::ARTICLE_EXISTS, 0, id.as_bytes(), out.text());
+        } else if let Place::Number(group, number) = self.place(which)? {
+            if !self.append_stat(group, number, out).await? {
+                return Err(missing(which));
             }
-            Place::MessageId(id) => {
-                let mut article = spare::take();
-                let fetched = self.fetch(which, &mut article).await;
-                spare::give(article);
-                append_found(code::ARTICLE_EXISTS, fetched?, id.as_bytes(), out.text());
-            }
+            self.step_to(number);
         }
         Ok(())
+    }
+
+    /// Whether there is an article that the reader may see.
+    async fn exists(&self, id: MessageId<'_>) -> Result<bool, Refusal> {
+        if self.view.is_everything() {
+            return self.source.has(id).await.map_err(failed);
+        }
+        let mut article = spare::take();
+        let fetched =
+            self.source.article(Place::MessageId(id), Part::Head, &mut article).await.map_err(failed);
+        let exists = fetched
+            .map(|fetched| !matches!(fetched, Fetched::Missing) && self.view.shows_article(article.head()));
+        spare::give(article);
+        exists
     }
 
     /// Appends `223 number message-id`; false if there is no such article.
-    async fn append_stat(&self, group: GroupId, number: u64, out: &mut Output) -> Result<bool, u16> {
+    async fn append_stat(&self, group: &S::Group, number: u64, out: &mut Output) -> Result<bool, Refusal> {
         let mut row = Vec::new();
-        let read = self.source.over(group, number..=number, usize::MAX, &mut row).await;
-        read.map_err(|error| failed(&error))?;
+        self.source.over(group, number..=number, usize::MAX, &mut row).await.map_err(failed)?;
         let Some(id) = overview_row::field(&row, index::MESSAGE_ID) else { return Ok(false) };
         append_found(code::ARTICLE_EXISTS, self.window().shown(number), id, out.text());
         Ok(true)
@@ -127,17 +139,16 @@ impl<S: NewsSource> Reader<S> {
     }
 
     async fn step(&mut self, side: Side, none: u16, out: &mut Output) -> io::Result<()> {
-        if let Err(code) = self.find_neighbour(side, none, out).await {
-            append_standard(out.text(), code);
+        if let Err(refusal) = self.find_neighbour(side, none, out).await {
+            refusal.append(out.text());
         }
         Ok(())
     }
 
-    async fn find_neighbour(&mut self, side: Side, none: u16, out: &mut Output) -> Result<(), u16> {
+    async fn find_neighbour(&mut self, side: Side, none: u16, out: &mut Output) -> Result<(), Refusal> {
         let (group, mut at) = self.current()?;
         loop {
-            let neighbour = self.source.neighbour(group, at, side).await;
-            let neighbour = neighbour.map_err(|error| failed(&error))?;
+            let neighbour = self.source.neighbour(group, at, side).await.map_err(failed)?;
             at = neighbour.filter(|number| self.window().shows(*number)).ok_or(none)?;
             // One that is overwritten at this very moment is passed over.
             if self.append_stat(group, at, out).await? {
@@ -149,9 +160,9 @@ impl<S: NewsSource> Reader<S> {
 
     pub(super) async fn xpath(&mut self, id: MessageId<'_>, out: &mut Output) -> io::Result<()> {
         let mut article = spare::take();
-        let head = match self.fetch(Which::MessageId(id), &mut article).await {
+        let head = match self.fetch(Which::MessageId(id), Part::Head, &mut article).await {
             Ok(_) => self.shown_head(article.head()).await,
-            Err(code) => Err(code),
+            Err(refusal) => Err(refusal),
         };
         match head {
             Ok(head) => {
@@ -165,10 +176,20 @@ impl<S: NewsSource> Reader<S> {
                 }
                 text.extend_from_slice(b"\r\n");
             }
-            Err(code) => append_standard(out.text(), code),
+            Err(refusal) => refusal.append(out.text()),
         }
         spare::give(article);
         Ok(())
+    }
+}
+
+/// Sends the rest of an article as it arrives.
+async fn send_rest(mut rest: impl Remainder, out: &mut Output) -> io::Result<()> {
+    loop {
+        out.flush().await?;
+        if !rest.next(out.text()).await.map_err(cut_off)? {
+            return Ok(());
+        }
     }
 }
 

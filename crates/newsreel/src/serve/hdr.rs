@@ -1,10 +1,10 @@
 //! HDR, XHDR, XPAT and XROVER: one header of many articles.
 //!
-//! What the overview holds is taken from there; any other header is read from each article. Source: RFC 3977 section
-//! 8.5, RFC 2980 sections 2.6, 2.9 and 2.11.
+//! What the overview holds is taken from there; any other header is read from each article. Source: RFC 3977
+//! section 8.5, RFC 2980 sections 2.6, 2.9 and 2.11.
 
-use super::source::{Found, NewsSource, Place};
-use super::{Reader, Span, failed, none_selected, spare};
+use super::{Reader, Refusal, Span, cut_off, failed, none_selected, spare};
+use crate::source::{Answer, Fetched, NewsSource, Part, Place};
 use netnews::article::content_of;
 use netnews::decimal::append_decimal;
 use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range, Select, words};
@@ -12,7 +12,6 @@ use netnews::nntp::response::{append, append_standard, code};
 use netnews::overview_row::{append_value, field, index};
 use netnews::{Article, MessageId, Wildmat};
 use nntp_io::Output;
-use spool::GroupId;
 use std::io;
 
 /// Bytes of overview rows that are looked at at once.
@@ -97,6 +96,14 @@ impl<'a> Column<'a> {
 }
 
 impl Request<'_> {
+    /// What of an article must be read for it.
+    fn part(&self) -> Part {
+        match self.column {
+            Column::Overview(index::BYTES | index::LINES) => Part::Article,
+            _ => Part::Head,
+        }
+    }
+
     /// Appends `label value`, if the filter lets it through.
     fn append(&self, label: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) {
         let start = out.len();
@@ -158,12 +165,12 @@ impl<S: NewsSource> Reader<S> {
             Ok(Span::One(id)) => self.append_header_of(request, id, out).await,
             Ok(Span::Numbers(group, range)) => {
                 let none = none_selected(select, request.form.empty());
-                return self.send_range(request, group, range, none, out).await;
+                return self.send_range(request, &group, range, none, out).await;
             }
-            Err(code) => Err(code),
+            Err(refusal) => Err(refusal),
         };
-        if let Err(code) = result {
-            append_standard(out.text(), code);
+        if let Err(refusal) = result {
+            refusal.append(out.text());
         }
         Ok(())
     }
@@ -171,9 +178,9 @@ impl<S: NewsSource> Reader<S> {
     async fn send_range(
         &self,
         request: &Request<'_>,
-        group: GroupId,
+        group: &S::Group,
         range: Range,
-        none: (u16, &str),
+        none: Refusal,
         out: &mut Output,
     ) -> io::Result<()> {
         let start = out.text().len();
@@ -194,13 +201,10 @@ impl<S: NewsSource> Reader<S> {
                 }
                 Err(error) if first => {
                     out.text().truncate(start);
-                    append_standard(out.text(), failed(&error));
+                    failed(error).append(out.text());
                     return Ok(());
                 }
-                Err(error) => {
-                    failed(&error);
-                    return Err(io::ErrorKind::Other.into());
-                }
+                Err(error) => return Err(cut_off(error)),
             }
             if any || next.is_some() {
                 first = false;
@@ -210,7 +214,7 @@ impl<S: NewsSource> Reader<S> {
         // XPAT has no code for a range without articles: its list is empty (RFC 2980 section 2.9).
         if first && request.form != Form::Xpat {
             out.text().truncate(start);
-            append(out.text(), none.0, none.1);
+            none.append(out.text());
             return Ok(());
         }
         out.text().extend_from_slice(b".\r\n");
@@ -220,11 +224,11 @@ impl<S: NewsSource> Reader<S> {
     async fn step_by_overview(
         &self,
         request: &Request<'_>,
-        group: GroupId,
+        group: &S::Group,
         from: u64,
         range: Range,
         out: &mut Vec<u8>,
-    ) -> Found<Step> {
+    ) -> Answer<Step> {
         let mut rows = Vec::new();
         let next = self.rows(group, from..=range.last(), ROWS_BYTES_AT_ONCE, &mut rows).await?;
         for row in rows.split_inclusive(|&b| b == b'\n') {
@@ -237,17 +241,18 @@ impl<S: NewsSource> Reader<S> {
         &self,
         request: &Request<'_>,
         name: &[u8],
-        group: GroupId,
+        group: &S::Group,
         from: u64,
         range: Range,
         out: &mut Vec<u8>,
-    ) -> Found<Step> {
+    ) -> Answer<Step> {
         let mut numbers = Vec::new();
         self.source.numbers(group, from..=range.last(), ARTICLES_AT_ONCE, &mut numbers).await?;
         let mut article = spare::take();
         let (mut any, mut label) = (false, Vec::new());
         for number in &numbers {
-            if self.source.article(Place::Number(group, *number), &mut article).await? {
+            let place = Place::Number(group, *number);
+            if !matches!(self.source.article(place, Part::Head, &mut article).await?, Fetched::Missing) {
                 any = true;
                 label.clear();
                 append_decimal(self.window().shown(*number), &mut label);
@@ -265,16 +270,14 @@ impl<S: NewsSource> Reader<S> {
         request: &Request<'_>,
         id: MessageId<'_>,
         out: &mut Output,
-    ) -> Result<(), u16> {
+    ) -> Result<(), Refusal> {
         let mut article = spare::take();
-        let found = self.source.article(Place::MessageId(id), &mut article).await;
-        let result = match found {
-            Ok(true) if self.view.shows_article(article.head()) => {
+        let result = match self.whole(id, request.part(), &mut article).await {
+            Ok(()) => {
                 let head = self.shown_head(article.head()).await;
                 head.map(|head| append_header_from(request, id, &head, article.article(), out.text()))
             }
-            Ok(_) => Err(code::NO_SUCH_ARTICLE),
-            Err(error) => Err(failed(&error)),
+            Err(refusal) => Err(refusal),
         };
         spare::give(article);
         result

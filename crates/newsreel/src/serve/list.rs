@@ -1,12 +1,13 @@
 //! LIST and XGTITLE.
 //!
-//! LIST ACTIVE of everything is a text the spool keeps ready; it goes out in one write. All others are made group by
-//! group. Sources: RFC 3977 sections 7.6 and 8.4, RFC 6048 section 2, RFC 2980 section 2.5 (XGTITLE).
+//! LIST ACTIVE of everything may lie ready with the source; then it goes out in one write. All others are
+//! made group by group, as the source comes to them. Sources: RFC 3977 sections 7.6 and 8.4, RFC 6048 section
+//! 2, RFC 2980 section 2.5 (XGTITLE).
 
-use super::source::{Found, NewsSource};
 use super::texts::Text;
-use super::{Reader, View, failed};
+use super::{Reader, View, cut_off, failed, sending_meanwhile};
 use crate::site::unix_now;
+use crate::source::{GroupInfo, GroupList, GroupStream, NewsSource, Which};
 use netnews::Wildmat;
 use netnews::date::parse_nntp;
 use netnews::decimal::{append_decimal, parse_decimal};
@@ -15,12 +16,7 @@ use netnews::nntp::response::{append, append_standard, code};
 use netnews::nntp::wire::dot_stuff;
 use netnews::overview_row::OVERVIEW_FMT;
 use nntp_io::Output;
-use spool::Group;
 use std::io;
-use std::sync::Arc;
-
-/// What may pass between a change of an active entry and the moment it is noted, in seconds.
-const CHANGE_SLACK_SECS: u64 = 2;
 
 impl<S: NewsSource> Reader<S> {
     pub(super) async fn list(&mut self, kind: ListKind<'_>, out: &mut Output) -> io::Result<()> {
@@ -28,20 +24,10 @@ impl<S: NewsSource> Reader<S> {
             ListKind::Active(None) if self.view.is_everything() && !self.view.is_narrow() => {
                 self.list_active(out).await
             }
-            ListKind::Active(wildmat) => {
-                let row = |group: &Group, out: &mut Vec<u8>| append_active(group, &self.view, out);
-                self.list_groups(code::LIST_FOLLOWS, wildmat, row, out).await
-            }
-            ListKind::Newsgroups(wildmat) => {
-                self.list_groups(code::LIST_FOLLOWS, wildmat, append_description, out).await
-            }
-            ListKind::ActiveTimes(wildmat) => {
-                self.list_groups(code::LIST_FOLLOWS, wildmat, append_times, out).await
-            }
-            ListKind::Counts(wildmat) => {
-                let row = |group: &Group, out: &mut Vec<u8>| append_counts(group, &self.view, out);
-                self.list_groups(code::LIST_FOLLOWS, wildmat, row, out).await
-            }
+            ListKind::Active(wildmat) => self.list_groups(GroupList::Active, wildmat, out).await,
+            ListKind::Newsgroups(wildmat) => self.list_groups(GroupList::Descriptions, wildmat, out).await,
+            ListKind::ActiveTimes(wildmat) => self.list_groups(GroupList::Times, wildmat, out).await,
+            ListKind::Counts(wildmat) => self.list_groups(GroupList::Counts, wildmat, out).await,
             ListKind::OverviewFmt => {
                 append(out.text(), code::LIST_FOLLOWS, "Order of fields in overview");
                 append_lines(OVERVIEW_FMT, out.text());
@@ -83,41 +69,50 @@ impl<S: NewsSource> Reader<S> {
 
     /// XGTITLE; without a wildmat it is the selected group's title.
     pub(super) async fn group_titles(&mut self, wildmat: Option<&[u8]>, out: &mut Output) -> io::Result<()> {
+        let (follows, list) = (code::GROUP_TITLES_FOLLOW, GroupList::Descriptions);
         if wildmat.is_some() {
-            return self.list_groups(code::GROUP_TITLES_FOLLOW, wildmat, append_description, out).await;
+            return self.send_groups(follows, list, wildmat, out).await;
         }
-        let named = match self.selected {
-            Some(selected) => self.source.named(selected.group).await,
-            None => Ok(None),
+        // RFC 2980's code, which RFC 4643 has for something else since.
+        let none = |out: &mut Output| {
+            append(out.text(), code::AUTHENTICATION_FAILED, "Groups and descriptions unavailable");
         };
-        match named {
-            Ok(Some((group, _))) => {
-                append_standard(out.text(), code::GROUP_TITLES_FOLLOW);
-                append_description(&group, out.text());
-                out.text().extend_from_slice(b".\r\n");
-            }
-            // RFC 2980's code, which RFC 4643 has for something else since.
-            Ok(None) => {
-                append(out.text(), code::AUTHENTICATION_FAILED, "Groups and descriptions unavailable")
-            }
-            Err(error) => append_standard(out.text(), failed(&error)),
+        let Some(selected) = &self.selected else {
+            none(out);
+            return Ok(());
+        };
+        let read = async {
+            let mut groups = self.source.groups(list, Which::One(&selected.group), self.view.base()).await?;
+            let Some(info) = groups.next(&|_| true).await? else { return Ok(false) };
+            append_standard(out.text(), follows);
+            append_description(&info, out.text());
+            out.text().extend_from_slice(b".\r\n");
+            Ok(true)
+        };
+        match read.await {
+            Ok(true) => {}
+            Ok(false) => none(out),
+            Err(error) => failed(error).append(out.text()),
         }
         Ok(())
     }
 
     async fn list_active(&self, out: &mut Output) -> io::Result<()> {
-        let list = match self.source.list_active().await {
-            Ok(list) => list,
-            Err(error) => {
-                append_standard(out.text(), failed(&error));
-                return Ok(());
+        match self.source.active_text().await {
+            Ok(Some(list)) => {
+                append_standard(out.text(), code::LIST_FOLLOWS);
+                out.send(&list, b".\r\n").await
             }
-        };
-        append_standard(out.text(), code::LIST_FOLLOWS);
-        out.send(&list, b".\r\n").await
+            Ok(None) => self.list_groups(GroupList::Active, None, out).await,
+            Err(error) => {
+                failed(error).append(out.text());
+                Ok(())
+            }
+        }
     }
 
-    /// LIST ACTIVE.MODTIME: active entries that changed since a time, which is Unix seconds or what DATE answers.
+    /// LIST ACTIVE.MODTIME: active entries that changed since a time, which is Unix seconds or what DATE
+    /// answers.
     async fn list_changed(&self, since: &[u8], wildmat: Option<&[u8]>, out: &mut Output) -> io::Result<()> {
         let since = match since.split_at_checked(8) {
             Some((date, time)) if time.len() == 6 => {
@@ -129,95 +124,128 @@ impl<S: NewsSource> Reader<S> {
             append(out.text(), code::SYNTAX_ERROR, "No such time; send Unix seconds or yyyymmddhhmmss");
             return Ok(());
         };
-        let row = |group: &Group, out: &mut Vec<u8>| {
-            if group.changed() + CHANGE_SLACK_SECS >= since {
-                append_active(group, &self.view, out);
-            }
-        };
-        self.list_groups(code::LIST_FOLLOWS, wildmat, row, out).await
+        self.list_groups(GroupList::Changed { since }, wildmat, out).await
     }
 
-    /// All groups; only the one of that name if the wildmat is a plain name, as clients ask for their groups one by one.
-    async fn groups_like(&self, wildmat: Option<&[u8]>) -> Found<Arc<[Arc<Group>]>> {
-        let Some(name) = wildmat.filter(|text| !text.iter().any(|b| b"*?,![\\".contains(b))) else {
-            return self.source.groups().await;
-        };
-        let Some((id, _)) = self.source.group(name).await? else { return Ok(Arc::default()) };
-        Ok(self.source.named(id).await?.map(|(group, _)| group).into_iter().collect())
+    async fn list_groups(&self, list: GroupList, wildmat: Option<&[u8]>, out: &mut Output) -> io::Result<()> {
+        self.send_groups(code::LIST_FOLLOWS, list, wildmat, out).await
     }
 
-    /// A list of groups; `row` appends what a group adds to it, nothing if it is not in it.
-    async fn list_groups(
+    /// A list of the groups that match, of those that the reader may see.
+    pub(super) async fn send_groups(
         &self,
         follows: u16,
-        wildmat: Option<&[u8]>,
-        row: impl Fn(&Group, &mut Vec<u8>) + Send,
+        list: GroupList,
+        text: Option<&[u8]>,
         out: &mut Output,
     ) -> io::Result<()> {
-        let text = wildmat;
-        let wildmat = match text.map(Wildmat::parse_lenient).transpose() {
-            Ok(wildmat) => wildmat,
-            Err(_) => {
-                append(out.text(), code::SYNTAX_ERROR, "Not a wildmat");
-                return Ok(());
-            }
+        let Ok(wildmat) = text.map(Wildmat::parse_lenient).transpose() else {
+            append(out.text(), code::SYNTAX_ERROR, "Not a wildmat");
+            return Ok(());
         };
-        let groups = match self.groups_like(text).await {
+        let wanted = |name: &[u8]| {
+            self.view.shows(name) && wildmat.as_ref().is_none_or(|wildmat| wildmat.matches(name))
+        };
+        let mut groups = match self.source.groups(list, which(text), self.view.base()).await {
             Ok(groups) => groups,
             Err(error) => {
-                append_standard(out.text(), failed(&error));
+                failed(error).append(out.text());
                 return Ok(());
             }
         };
+        let start = out.text().len();
         append_standard(out.text(), follows);
-        for group in groups.iter() {
-            let name = group.name.as_bytes();
-            if self.view.shows(name) && wildmat.as_ref().is_none_or(|wildmat| wildmat.matches(name)) {
-                row(group, out.text());
-                out.relieve().await?;
+        let (mut any, mut sent) = (false, false);
+        loop {
+            let gathered = out.text().len();
+            let next = groups.next(&wanted);
+            // As long as there is no group, a refusal may still take the place of the list.
+            let next = if any { sending_meanwhile(next, out).await? } else { next.await };
+            sent |= out.text().len() < gathered;
+            match next {
+                Ok(Some(group)) => {
+                    append_row(list, &group, &self.view, out.text());
+                    any = true;
+                }
+                Ok(None) => break,
+                Err(error) if sent => return Err(cut_off(error)),
+                Err(error) => {
+                    out.text().truncate(start);
+                    failed(error).append(out.text());
+                    return Ok(());
+                }
             }
+            let gathered = out.text().len();
+            out.relieve().await?;
+            sent |= out.text().len() < gathered;
         }
         out.text().extend_from_slice(b".\r\n");
         Ok(())
     }
 }
 
+/// The groups that a wildmat asks for; a plain name is one group's, as clients ask for their groups one by
+/// one.
+fn which<G>(wildmat: Option<&[u8]>) -> Which<'_, G> {
+    match wildmat {
+        None => Which::All,
+        Some(text) if text.iter().any(|b| b"*?,![\\".contains(b)) => Which::Like(text),
+        Some(name) => Which::Named(name),
+    }
+}
+
+/// What a group adds to a list.
+fn append_row(list: GroupList, group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
+    match list {
+        GroupList::Active | GroupList::Changed { .. } | GroupList::New { .. } => {
+            append_active(group, view, out);
+        }
+        GroupList::Counts => append_counts(group, view, out),
+        GroupList::Times => append_times(group, out),
+        GroupList::Descriptions => append_description(group, out),
+        GroupList::Names => {}
+    }
+}
+
 /// `name high low flag` (RFC 3977 section 7.6.3).
-pub(super) fn append_active(group: &Group, view: &View, out: &mut Vec<u8>) {
-    let (_, marks) = view.window_of(group);
-    out.extend_from_slice(group.name.as_bytes());
+fn append_active(group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
+    let marks = view.window(group.marks.high).shown_marks(group.marks);
+    out.extend_from_slice(group.name);
     append_numbers(&[marks.high, marks.low], out);
     append_flag(group, out);
 }
 
 /// `name high low count flag` (RFC 6048 section 2.2).
-fn append_counts(group: &Group, view: &View, out: &mut Vec<u8>) {
-    let (_, marks) = view.window_of(group);
-    out.extend_from_slice(group.name.as_bytes());
+fn append_counts(group: &GroupInfo<'_>, view: &View, out: &mut Vec<u8>) {
+    let marks = view.window(group.marks.high).shown_marks(group.marks);
+    out.extend_from_slice(group.name);
     append_numbers(&[marks.high, marks.low, marks.count], out);
     append_flag(group, out);
 }
 
 /// `name TAB description` (RFC 3977 section 7.6.6); nothing for a group without description.
-fn append_description(group: &Group, out: &mut Vec<u8>) {
-    let description = group.description();
-    if description.trim().is_empty() {
+fn append_description(group: &GroupInfo<'_>, out: &mut Vec<u8>) {
+    let description = group.description.trim_ascii();
+    if description.is_empty() {
         return;
     }
-    out.extend_from_slice(group.name.as_bytes());
+    out.extend_from_slice(group.name);
     out.push(b'\t');
-    out.extend(description.trim().bytes().map(|b| if b.is_ascii_control() { b' ' } else { b }));
+    append_text(description, out);
     out.extend_from_slice(b"\r\n");
 }
 
 /// `name created creator` (RFC 3977 section 7.6.4).
-fn append_times(group: &Group, out: &mut Vec<u8>) {
-    out.extend_from_slice(group.name.as_bytes());
+fn append_times(group: &GroupInfo<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(group.name);
     append_numbers(&[group.created], out);
     out.push(b' ');
-    let creator = if group.creator.is_empty() { "unknown" } else { &group.creator };
-    out.extend(creator.bytes().map(|b| if b.is_ascii_control() { b' ' } else { b }));
+    append_text(if group.creator.is_empty() { b"unknown" } else { group.creator }, out);
     out.extend_from_slice(b"\r\n");
+}
+
+fn append_text(text: &[u8], out: &mut Vec<u8>) {
+    out.extend(text.iter().map(|b| if b.is_ascii_control() { b' ' } else { *b }));
 }
 
 fn append_numbers(numbers: &[u64], out: &mut Vec<u8>) {
@@ -227,9 +255,9 @@ fn append_numbers(numbers: &[u64], out: &mut Vec<u8>) {
     }
 }
 
-fn append_flag(group: &Group, out: &mut Vec<u8>) {
+fn append_flag(group: &GroupInfo<'_>, out: &mut Vec<u8>) {
     out.push(b' ');
-    out.extend_from_slice(group.flag().to_string().as_bytes());
+    out.extend_from_slice(group.flag);
     out.extend_from_slice(b"\r\n");
 }
 

@@ -2,10 +2,9 @@
 //!
 //! Source: RFC 3977 sections 7.3 and 7.4.
 
-use super::list::append_active;
-use super::source::NewsSource;
-use super::{Reader, failed};
+use super::{Reader, cut_off, failed};
 use crate::site::unix_now;
+use crate::source::{GroupList, GroupStream, NewsSource, Which};
 use hashbrown::HashSet;
 use netnews::Wildmat;
 use netnews::date::parse_nntp;
@@ -17,58 +16,38 @@ use std::io;
 impl<S: NewsSource> Reader<S> {
     pub(super) async fn new_groups(&mut self, date: &[u8], time: &[u8], out: &mut Output) -> io::Result<()> {
         let Some(since) = since(date, time, out) else { return Ok(()) };
-        let groups = match self.source.groups().await {
-            Ok(groups) => groups,
-            Err(error) => {
-                append_standard(out.text(), failed(&error));
-                return Ok(());
-            }
-        };
-        append_standard(out.text(), code::NEWGROUPS_FOLLOWS);
-        for group in groups.iter().filter(|group| group.created >= since) {
-            if self.view.shows(group.name.as_bytes()) {
-                append_active(group, &self.view, out.text());
-                out.relieve().await?;
-            }
-        }
-        out.text().extend_from_slice(b".\r\n");
-        Ok(())
+        self.send_groups(code::NEWGROUPS_FOLLOWS, GroupList::New { since }, None, out).await
     }
 
     pub(super) async fn new_news(
         &mut self,
-        wildmat: &[u8],
+        text: &[u8],
         date: &[u8],
         time: &[u8],
         out: &mut Output,
     ) -> io::Result<()> {
         let Some(since) = since(date, time, out) else { return Ok(()) };
-        let Ok(wildmat) = Wildmat::parse_lenient(wildmat) else {
+        let Ok(wildmat) = Wildmat::parse_lenient(text) else {
             append(out.text(), code::SYNTAX_ERROR, "Not a wildmat");
             return Ok(());
         };
-        let groups = match self.source.groups().await {
+        let wanted = |name: &[u8]| self.view.shows(name) && wildmat.matches(name);
+        let groups = self.source.groups(GroupList::Names, Which::Like(text), self.view.base()).await;
+        let mut groups = match groups {
             Ok(groups) => groups,
             Err(error) => {
-                append_standard(out.text(), failed(&error));
+                failed(error).append(out.text());
                 return Ok(());
             }
         };
         append_standard(out.text(), code::NEWNEWS_FOLLOWS);
-        // A crosspost is told once. Of the Message-IDs told only hashes are kept.
-        let (hasher, mut told, mut ids) = (RandomState::new(), HashSet::new(), Vec::new());
-        for group in groups.iter() {
-            let name = group.name.as_bytes();
-            if !self.view.shows(name) || !wildmat.matches(name) {
-                continue;
-            }
+        // A crosspost is listed once. Of the Message-IDs listed only hashes are kept.
+        let (hasher, mut listed, mut ids) = (RandomState::new(), HashSet::new(), Vec::new());
+        while let Some(group) = groups.next(&wanted).await.map_err(cut_off)? {
             ids.clear();
-            if let Err(error) = self.source.arrived_since(group.id, since, &mut ids).await {
-                failed(&error);
-                return Err(io::ErrorKind::Other.into());
-            }
+            self.source.arrived_since(group.name, since, &mut ids).await.map_err(cut_off)?;
             for id in ids.split_inclusive(|&b| b == b'\n') {
-                if told.insert(hasher.hash_one(id)) {
+                if listed.insert(hasher.hash_one(id)) {
                     out.text().extend_from_slice(id);
                     out.relieve().await?;
                 }

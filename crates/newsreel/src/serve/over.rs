@@ -1,17 +1,16 @@
 //! OVER and XOVER.
 //!
-//! Rows lie in the spool as they are sent; a huge group goes out piece by piece, each waiting until the client has
-//! taken the one before. Source: RFC 3977 section 8.3, RFC 2980 section 2.8.
+//! A source hands over rows as they are sent; a huge group goes out piece by piece, each waiting until the
+//! client has taken the one before. Source: RFC 3977 section 8.3, RFC 2980 section 2.8.
 
-use super::source::{NewsSource, Place};
-use super::{Reader, Span, failed, none_selected, spare};
+use super::{Reader, Refusal, Span, cut_off, failed, none_selected, spare};
+use crate::source::{ArticleBytes, Fetched, NewsSource, Part, Place};
 use netnews::article::content_of;
 use netnews::nntp::command::{Range, Select};
-use netnews::nntp::response::{append, append_standard, code};
+use netnews::nntp::response::{append_standard, code};
 use netnews::overview_row::{Fields, append_fields, append_row};
 use netnews::{Article, Known, MessageId};
 use nntp_io::Output;
-use spool::GroupId;
 use std::io;
 
 /// Bytes of rows that are asked for at once.
@@ -22,13 +21,13 @@ impl<S: NewsSource> Reader<S> {
     pub(super) async fn over(&mut self, select: Select<'_>, empty: u16, out: &mut Output) -> io::Result<()> {
         let result = match self.span(select) {
             Ok(Span::Numbers(group, range)) => {
-                return self.send_rows(group, range, none_selected(select, empty), out).await;
+                return self.send_rows(&group, range, none_selected(select, empty), out).await;
             }
             Ok(Span::One(id)) => self.append_row_of(id, out).await,
-            Err(code) => Err(code),
+            Err(refusal) => Err(refusal),
         };
-        if let Err(code) = result {
-            append_standard(out.text(), code);
+        if let Err(refusal) = result {
+            refusal.append(out.text());
         }
         Ok(())
     }
@@ -36,53 +35,50 @@ impl<S: NewsSource> Reader<S> {
     /// `none` is the answer to a range with no article in it.
     async fn send_rows(
         &self,
-        group: GroupId,
+        group: &S::Group,
         range: Range,
-        none: (u16, &str),
+        none: Refusal,
         out: &mut Output,
     ) -> io::Result<()> {
         let start = out.text().len();
         append_standard(out.text(), code::OVERVIEW_FOLLOWS);
-        let rows_start = out.text().len();
         let mut next = (!range.is_empty()).then_some(range.low);
-        let mut first = true;
+        let mut any = false;
         while let Some(from) = next {
+            let before = out.text().len();
             match self.rows(group, from..=range.last(), ROWS_BYTES_AT_ONCE, out.text()).await {
                 Ok(more) => next = more,
-                Err(error) if first => {
+                Err(error) if !any => {
                     out.text().truncate(start);
-                    append_standard(out.text(), failed(&error));
+                    failed(error).append(out.text());
                     return Ok(());
                 }
-                Err(error) => {
-                    // Rows are on their way: only a broken connection tells the client that some are missing.
-                    failed(&error);
-                    return Err(io::ErrorKind::Other.into());
-                }
+                Err(error) => return Err(cut_off(error)),
             }
-            if first && next.is_none() && out.text().len() == rows_start {
-                out.text().truncate(start);
-                append(out.text(), none.0, none.1);
-                return Ok(());
+            let added = out.text().len() - before;
+            any |= added > 0;
+            if next.is_some() && (1..ROWS_BYTES_AT_ONCE).contains(&added) {
+                // The source must wait for more.
+                out.flush().await?;
+            } else if any {
+                out.relieve().await?;
             }
-            first = false;
-            out.relieve().await?;
         }
-        if first {
+        if !any {
             out.text().truncate(start);
-            append(out.text(), none.0, none.1);
+            none.append(out.text());
             return Ok(());
         }
         out.text().extend_from_slice(b".\r\n");
         Ok(())
     }
 
-    /// The row of an article found by Message-ID has number 0 (RFC 3977 section 8.3.2) and is made from the article.
-    async fn append_row_of(&self, id: MessageId<'_>, out: &mut Output) -> Result<(), u16> {
+    /// The row of an article found by Message-ID has number 0 (RFC 3977 section 8.3.2) and is made from the
+    /// article.
+    async fn append_row_of(&self, id: MessageId<'_>, out: &mut Output) -> Result<(), Refusal> {
         let mut article = spare::take();
-        let found = self.source.article(Place::MessageId(id), &mut article).await;
-        let result = match found {
-            Ok(true) if self.view.shows_article(article.head()) => {
+        let result = match self.whole(id, Part::Article, &mut article).await {
+            Ok(()) => {
                 let stored = article.article();
                 let parsed = Article::parse(stored.strip_suffix(b".\r\n").unwrap_or(stored));
                 match (parsed, self.shown_head(article.head()).await) {
@@ -93,14 +89,35 @@ impl<S: NewsSource> Reader<S> {
                         out.text().extend_from_slice(b".\r\n");
                         Ok(())
                     }
-                    _ => Err(code::INTERNAL_FAULT),
+                    (Err(_), _) => Err(code::INTERNAL_FAULT.into()),
+                    (_, Err(refusal)) => Err(refusal),
                 }
             }
-            Ok(_) => Err(code::NO_SUCH_ARTICLE),
-            Err(error) => Err(failed(&error)),
+            Err(refusal) => Err(refusal),
         };
         spare::give(article);
         result
+    }
+
+    /// Reads this part of an article, if the reader may see it, and waits until it is whole.
+    pub(super) async fn whole(
+        &self,
+        id: MessageId<'_>,
+        part: Part,
+        into: &mut ArticleBytes,
+    ) -> Result<(), Refusal> {
+        let rest = match self.source.article(Place::MessageId(id), part, into).await.map_err(failed)? {
+            Fetched::Missing => return Err(code::NO_SUCH_ARTICLE.into()),
+            Fetched::Whole => None,
+            Fetched::Begun(rest) => Some(rest),
+        };
+        if !self.view.shows_article(into.head()) {
+            return Err(code::NO_SUCH_ARTICLE.into());
+        }
+        match rest {
+            Some(rest) if part != Part::Head => into.complete(rest).await.map_err(failed),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,34 +1,34 @@
-//! Numbers within rows and articles, for sessions that show numbers less a base: Xref in the article's own header line, in
-//! overview rows and in HDR.
+//! Numbers within rows and articles, for sessions that show numbers less a base: Xref in the article's own
+//! header line, in overview rows and in HDR.
 //!
-//! Each location of an Xref has the window of its group: the selected group's is the one of its selection, another's that
-//! of this moment. A location that its group's window does not show is left out. No other session comes here.
+//! Each location of an Xref has the window of its group: the selected group's is the one of its selection,
+//! another's that of this moment. A location that its group's window does not show is left out. No other
+//! session comes here.
 
-use super::source::{Found, NewsSource};
 use super::window::Window;
-use super::{Reader, failed};
+use super::{Reader, Refusal, failed};
+use crate::source::{Answer, NewsSource};
 use netnews::article::Headers;
 use netnews::decimal::{append_decimal, parse_decimal};
 use netnews::overview_row::{field, index};
-use spool::GroupId;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 impl<S: NewsSource> Reader<S> {
     /// The selected group's window.
     pub(super) fn window(&self) -> Window {
-        self.selected.map_or(Window::ALL, |selected| selected.window)
+        self.selected.as_ref().map_or(Window::ALL, |selected| selected.window)
     }
 
-    /// Appends overview rows of the selected group, as they are shown, until `limit_bytes` are exceeded; `Some(n)`: go on
-    /// at `n`.
+    /// Appends overview rows of the selected group, as they are shown, until `limit_bytes` are exceeded;
+    /// `Some(n)`: go on at `n`.
     pub(super) async fn rows(
         &self,
-        group: GroupId,
+        group: &S::Group,
         range: RangeInclusive<u64>,
         limit_bytes: usize,
         into: &mut Vec<u8>,
-    ) -> Found<Option<u64>> {
+    ) -> Answer<Option<u64>> {
         if !self.view.is_narrow() {
             return self.source.over(group, range, limit_bytes, into).await;
         }
@@ -44,7 +44,7 @@ impl<S: NewsSource> Reader<S> {
         .await
     }
 
-    async fn append_renumbered_row(&self, row: &[u8], out: &mut Vec<u8>) -> Found<()> {
+    async fn append_renumbered_row(&self, row: &[u8], out: &mut Vec<u8>) -> Answer<()> {
         let number = field(row, index::NUMBER).unwrap_or_default();
         append_decimal(self.window().shown(parse_decimal(number).unwrap_or_default()), out);
         let rest = row.get(number.len()..).unwrap_or_default();
@@ -64,7 +64,7 @@ impl<S: NewsSource> Reader<S> {
     }
 
     /// The value of an Xref as it is shown; empty if no location is.
-    async fn renumbered(&self, value: &[u8]) -> Found<Vec<u8>> {
+    async fn renumbered(&self, value: &[u8]) -> Answer<Vec<u8>> {
         let mut out = Vec::with_capacity(value.len());
         let mut any = false;
         for (at, word) in value.split_inclusive(|b| b.is_ascii_whitespace()).enumerate() {
@@ -88,9 +88,9 @@ impl<S: NewsSource> Reader<S> {
     }
 
     /// How a number is shown in the group of this name; `None`: not at all.
-    pub(super) async fn shown_in(&self, name: &[u8], number: u64) -> Found<Option<u64>> {
-        let window = match self.source.group(name).await? {
-            Some((group, marks)) => match self.selected {
+    pub(super) async fn shown_in(&self, name: &[u8], number: u64) -> Answer<Option<u64>> {
+        let window = match self.source.group(name, self.view.base()).await? {
+            Some((group, marks)) => match &self.selected {
                 Some(selected) if selected.group == group => selected.window,
                 _ => Window::narrow(marks.high),
             },
@@ -100,12 +100,12 @@ impl<S: NewsSource> Reader<S> {
     }
 
     /// The header lines of an article as they are shown; borrowed if they are as they are stored.
-    pub(super) async fn shown_head<'h>(&self, head: &'h [u8]) -> Result<Cow<'h, [u8]>, u16> {
+    pub(super) async fn shown_head<'h>(&self, head: &'h [u8]) -> Result<Cow<'h, [u8]>, Refusal> {
         if !self.view.is_narrow() {
             return Ok(Cow::Borrowed(head));
         }
         let Some((before, value, after)) = around_xref(head) else { return Ok(Cow::Borrowed(head)) };
-        let shown = Box::pin(self.renumbered(value)).await.map_err(|error| failed(&error))?;
+        let shown = Box::pin(self.renumbered(value)).await.map_err(failed)?;
         Ok(if shown == value {
             Cow::Borrowed(head)
         } else if shown.is_empty() {

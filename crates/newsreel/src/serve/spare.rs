@@ -2,7 +2,7 @@
 //!
 //! Each thread keeps a few. Called by the article commands.
 
-use spool::ArticleBuf;
+use crate::source::ArticleBytes;
 use std::cell::RefCell;
 
 /// A buffer that a large article has made larger than this many bytes is not kept.
@@ -11,16 +11,16 @@ const KEPT_BYTES_MAX: usize = 1 << 20;
 const KEPT_MAX: usize = 8;
 
 thread_local! {
-    static SPARE: RefCell<Vec<ArticleBuf>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<ArticleBytes>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A buffer.
-pub(super) fn take() -> ArticleBuf {
+pub(super) fn take() -> ArticleBytes {
     SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
 /// Takes a buffer back.
-pub(super) fn give(buffer: ArticleBuf) {
+pub(super) fn give(buffer: ArticleBytes) {
     if buffer.capacity() <= KEPT_BYTES_MAX {
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < KEPT_MAX {

@@ -1,11 +1,11 @@
 //! LIST MOTD, DISTRIBUTIONS, DISTRIB.PATS and SUBSCRIPTIONS: texts that an operator keeps in files.
 //!
-//! A file is read when it is asked for, so a change is seen at once; without a file the answer is 503. Lines that
-//! are not of the list's form are left out, so a slip in a file never reaches a client. Source: RFC 6048 sections 2.3,
-//! 2.5 and 2.6, RFC 3977 section 7.6.5.
+//! A file is read when it is asked for, so a change is seen at once; without a file the answer is 503. Lines
+//! that are not of the list's form are left out, so a slip in a file never reaches a client. Source: RFC 6048
+//! sections 2.3, 2.5 and 2.6, RFC 3977 section 7.6.5.
 
-use super::source::NewsSource;
 use super::{Reader, failed};
+use crate::source::NewsSource;
 use netnews::Wildmat;
 use netnews::nntp::response::{append, append_standard, code};
 use netnews::nntp::wire::dot_stuff;
@@ -85,12 +85,12 @@ impl<S: NewsSource> Reader<S> {
             if !self.view.shows(name) || wildmat.as_ref().is_some_and(|wildmat| !wildmat.matches(name)) {
                 continue;
             }
-            match self.source.group(name).await {
+            match self.source.group(name, self.view.base()).await {
                 Ok(Some(_)) => append_line(line, out.text()),
                 Ok(None) => {}
                 Err(error) => {
                     out.text().truncate(start);
-                    append_standard(out.text(), failed(&error));
+                    failed(error).append(out.text());
                     return Ok(());
                 }
             }

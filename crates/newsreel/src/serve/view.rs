@@ -4,8 +4,8 @@
 
 use super::window::Window;
 use crate::config::{Config, Groups, Numbers};
+use crate::source::Base;
 use netnews::article::xref_places;
-use spool::{Group, Marks};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// What the `[[access]]` section with this number allows; `login` are the sections that logging in may lead to, where
-    /// groups that they show are to be answered by asking for that.
+    /// What the `[[access]]` section with this number allows; `login` are the sections that logging in may
+    /// lead to, where groups that they show are to be answered by asking for that.
     pub fn new(config: Arc<Config>, access: Option<usize>, login: Arc<[usize]>) -> Self {
         let section = access.and_then(|i| config.access.get(i));
         let everything = section.is_some_and(|access| access.read.as_str() == "*");
@@ -41,9 +41,14 @@ impl View {
         self.narrow
     }
 
-    /// What of a group's numbers the reader sees, and the marks as they are shown.
-    pub(super) fn window_of(&self, group: &Group) -> (Window, Marks) {
-        if self.narrow { Window::narrow_of(group) } else { (Window::ALL, group.marks()) }
+    /// Above which number a group's articles count for the reader.
+    pub(super) fn base(&self) -> Base {
+        if self.narrow { Window::narrow_base } else { |_| 0 }
+    }
+
+    /// What the reader sees of the numbers of a group with this high mark.
+    pub(super) fn window(&self, high: u64) -> Window {
+        if self.narrow { Window::narrow(high) } else { Window::ALL }
     }
 
     /// Whether the reader may see `group`.
@@ -67,7 +72,8 @@ impl View {
         &self.config.site.lists
     }
 
-    /// Groups and the submission addresses of their moderators; the first match counts, the default one comes last.
+    /// Groups and the submission addresses of their moderators; the first match counts, the default one comes
+    /// last.
     pub fn moderators(&self) -> impl Iterator<Item = (&str, &str)> {
         let named = self.config.moderators.iter();
         let named = named.map(|moderator| (moderator.groups.as_str(), moderator.address.as_str()));

@@ -1,16 +1,18 @@
 //! Which numbers of a group a session shows, and as what.
 //!
-//! To nearly all sessions a group shows all its numbers as they are. To clients that read none above 2,147,483,647
-//! (`numbers = "31-bit"` in their `[[access]]`) a group whose high mark has passed it shows its numbers less a base, and
-//! only those behind the base. The base follows from the high mark alone, so it is the same in all such sessions and after
-//! a restart, and it never falls. A session that has selected a group keeps that window until it selects one again, so
-//! numbers never change without a GROUP. Source: RFC 3977 section 6, the decision on it.
+//! To nearly all sessions a group shows all its numbers as they are. To clients that read none above
+//! 2,147,483,647 (`numbers = "31-bit"` in their `[[access]]`) a group whose high mark has passed it shows its
+//! numbers less a base, and only those behind the base. The base follows from the high mark alone, so it is
+//! the same in all such sessions and after a restart, and it never falls. A session that has selected a group
+//! keeps that window until it selects one again, so numbers never change without a GROUP. Source: RFC 3977
+//! section 6, the decision on it.
 
 use crate::numbers::CLIENTS_READ_MAX;
+use crate::source::Marks;
 use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range};
-use spool::{Group, Marks};
 
-/// What the base is a multiple of: half of what is shown at most, so that a window that moves keeps its younger half.
+/// What the base is a multiple of: half of what is shown at most, so that a window that moves keeps its
+/// younger half.
 const STEP: u64 = 1 << 30;
 
 /// The numbers above `base`, up to `top`, shown as they are less `base`.
@@ -26,17 +28,23 @@ impl Window {
 
     /// What clients with 31 bits see of a group with this high mark.
     pub fn narrow(high: u64) -> Self {
-        let base = high.saturating_sub(CLIENTS_READ_MAX).div_ceil(STEP) * STEP;
+        let base = Self::narrow_base(high);
         Self { base, top: base + CLIENTS_READ_MAX }
     }
 
-    /// The same of a group, with its marks as they are shown.
-    pub fn narrow_of(group: &Group) -> (Self, Marks) {
-        let (base, marks) = group.marks_behind(|high| Self::narrow(high).base);
-        let window = Self { base, top: base + CLIENTS_READ_MAX };
+    /// The number above which they see it.
+    pub fn narrow_base(high: u64) -> u64 {
+        high.saturating_sub(CLIENTS_READ_MAX).div_ceil(STEP) * STEP
+    }
+
+    /// How the marks of the articles above the base are shown.
+    pub fn shown_marks(self, marks: Marks) -> Marks {
+        if self == Self::ALL {
+            return marks;
+        }
         // The low mark of an empty group is one above the high mark, which may be the last number there is.
-        let low = window.shown(marks.low).min(CLIENTS_READ_MAX);
-        (window, Marks { low, high: window.shown(marks.high), ..marks })
+        let low = self.shown(marks.low).min(CLIENTS_READ_MAX);
+        Marks { low, high: self.shown(marks.high), ..marks }
     }
 
     /// Whether numbers are shown as they are.
@@ -89,7 +97,8 @@ mod tests {
         for high in (0..12 * STEP).step_by(999_983) {
             let window = Window::narrow(high);
             assert!(window.base >= last.base && window.shown(high) <= CLIENTS_READ_MAX, "{high}");
-            // Whoever sees the base grow sees the high mark fall, unless it was away for more than a step of articles.
+            // Whoever sees the base grow sees the high mark fall, unless it was away for more than a step of
+            // articles.
             if window.base > last.base {
                 assert!(window.shown(high) < last.shown(high - 999_983), "{high}");
             }

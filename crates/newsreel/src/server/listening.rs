@@ -9,19 +9,27 @@ use super::bind::{Bound, bind_with, listen, listen_beside};
 use super::{Listeners, accept_all};
 use crate::config::Config;
 use crate::site::Site;
+use nntp_io::Socket;
 use parking_lot::Mutex;
 use rustix::net::sockopt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::{error, info};
 
+/// Makes a session of a connection and whether it begins with TLS; `None` if it was turned away.
+pub(super) type Admit = Arc<dyn Fn(Socket, SocketAddr, bool) -> Option<SessionTask> + Send + Sync>;
+/// A session, to its end.
+type SessionTask = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// The open sockets.
-#[derive(Debug, Default)]
 pub(crate) struct Listening {
+    site: Arc<Site>,
+    admit: Admit,
     open: Mutex<Vec<Open>>,
     accepting: Mutex<JoinSet<()>>,
 }
@@ -91,6 +99,11 @@ fn names(config: &Config) -> impl Iterator<Item = (&String, &'static str, bool)>
 }
 
 impl Listening {
+    /// No socket yet.
+    pub(super) fn new(site: &Arc<Site>, admit: Admit) -> Self {
+        Self { site: site.clone(), admit, open: Mutex::default(), accepting: Mutex::default() }
+    }
+
     /// Where we listen, ports resolved.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.open.lock().iter().map(|open| open.address).collect()
@@ -149,7 +162,7 @@ impl Listening {
     }
 
     /// Accepts where the plan says, and no longer anywhere else.
-    pub fn apply(&self, site: &Arc<Site>, plan: Plan) {
+    pub fn apply(&self, plan: Plan) {
         let mut open = self.open.lock();
         let mut before = std::mem::take(&mut *open);
         for Wanted { name, begins_with_tls, source } in plan.wanted {
@@ -159,7 +172,7 @@ impl Listening {
                     .position(|open| open.address == address)
                     .map(|at| Open { name, ..before.swap_remove(at) })
                     .inspect(|open| open.way.begins_with_tls.store(begins_with_tls, Ordering::Relaxed)),
-                Source::New(socket) => self.start(site, name, socket, begins_with_tls),
+                Source::New(socket) => self.start(name, socket, begins_with_tls),
             };
             open.extend(kept);
         }
@@ -169,13 +182,7 @@ impl Listening {
         }
     }
 
-    fn start(
-        &self,
-        site: &Arc<Site>,
-        name: Option<String>,
-        socket: TcpListener,
-        begins_with_tls: bool,
-    ) -> Option<Open> {
+    fn start(&self, name: Option<String>, socket: TcpListener, begins_with_tls: bool) -> Option<Open> {
         let started = (|| {
             socket.set_nonblocking(true)?;
             // Connections inherit it.
@@ -183,7 +190,7 @@ impl Listening {
             let way = Arc::new(Way { begins_with_tls: begins_with_tls.into(), closed: Notify::new() });
             let open = Open { name, address: socket.local_addr()?, socket: socket.try_clone()?, way };
             let listener = super::listener::Listener::new(socket)?;
-            let task = accept_all(listener, open.way.clone(), site.clone());
+            let task = accept_all(listener, open.way.clone(), self.admit.clone(), self.site.stopping());
             self.accepting.lock().spawn(task);
             Ok::<_, io::Error>(open)
         })();

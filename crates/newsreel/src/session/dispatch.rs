@@ -8,6 +8,7 @@ use crate::access::rules::Right;
 use crate::inject;
 use crate::relay::Feed;
 use crate::site::unix_now;
+use crate::source::NewsSource;
 use netnews::date::format_nntp;
 use netnews::nntp::command::{Command, ListKind, Syntax, Which};
 use netnews::nntp::response::{append, append_standard, code, text};
@@ -35,7 +36,7 @@ pub(super) enum Verdict {
     Close,
 }
 
-impl Session {
+impl<S: NewsSource> Session<S> {
     pub(super) async fn dispatch(&mut self, command: Result<Command<'_>, Syntax>) -> io::Result<Verdict> {
         let command = match command {
             Ok(command) => command,

@@ -10,6 +10,7 @@ use crate::access::sasl::{self, Exchange, Turn};
 use crate::access::users::random;
 use crate::access::{Denial, User};
 use crate::config::Mechanism;
+use crate::source::NewsSource;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use netnews::nntp::command::Command;
@@ -34,7 +35,7 @@ pub(super) struct Login {
 /// What goes with a success.
 type SuccessData = Option<String>;
 
-impl Session {
+impl<S: NewsSource> Session<S> {
     pub(super) async fn authinfo(&mut self, command: &Command<'_>) -> Verdict {
         if let Some((code, text)) = self.no_authinfo(command) {
             append(self.out.text(), code, text);

@@ -6,9 +6,10 @@
 
 use super::Session;
 use crate::access::limits::Share;
+use crate::source::NewsSource;
 use tracing::info;
 
-impl Session {
+impl<S: NewsSource> Session<S> {
     /// Takes over the configuration that holds, if it is another one; the error is what the client is told
     /// that may not stay.
     pub(super) async fn renewed(&mut self) -> Result<(), &'static str> {

@@ -10,6 +10,7 @@ use super::pace::Round;
 use super::rounds::{Expecting, Skipped, Way};
 use crate::access::counted;
 use crate::config::Config;
+use crate::source::NewsSource;
 use std::net::IpAddr;
 use std::time::Instant;
 use tokio::time::timeout;
@@ -18,7 +19,7 @@ use tracing::debug;
 /// What the largest article may need beyond its own size, in bytes: its command line and room to read into.
 const LARGEST_EXTRA_BYTES: u64 = 64 << 10;
 
-impl Session {
+impl<S: NewsSource> Session<S> {
     /// Makes room for more of the article at hand; if there is none, the rest of it is not kept.
     pub(super) async fn make_room(&mut self) {
         let waits = Instant::now();

@@ -12,6 +12,7 @@ use crate::ingest::Incoming;
 use crate::inject;
 use crate::relay::Outlook;
 use crate::site::add;
+use crate::source::NewsSource;
 use memchr::memchr;
 use netnews::nntp::command::{self, Command};
 use netnews::nntp::response::{append, append_standard, code};
@@ -105,7 +106,7 @@ enum Step {
     Close,
 }
 
-impl Session {
+impl<S: NewsSource> Session<S> {
     /// Handles everything complete in `buffer`; says in `consumed` how many bytes of it are done with.
     pub(super) async fn handle(&mut self, buffer: &[u8], consumed: &mut usize) -> io::Result<Flow> {
         let mut batch = Gathered::default();

@@ -6,13 +6,13 @@
 
 use super::login::Login;
 use super::{Client, Session};
-use crate::serve::{LocalSpool, Reader};
+use crate::source::NewsSource;
 use netnews::nntp::response::{append, append_standard, code};
 use nntp_io::COMPRESSED_CONNECTIONS_MAX;
 use std::io;
 use tokio::task::block_in_place;
 
-impl Session {
+impl<S: NewsSource> Session<S> {
     /// Negotiates TLS and starts over. Whatever fails ends the connection; the inner error is for the client.
     pub(super) async fn start_tls(&mut self) -> io::Result<Result<(), String>> {
         let Some(offer) = self.site.tls.load_full() else { return Err(io::Error::other("no certificate")) };
@@ -32,7 +32,7 @@ impl Session {
         self.settle(client)?;
         self.login = Login::default();
         self.feed = None;
-        self.reader = Reader::new(LocalSpool(self.site.spool.clone()), self.client.view());
+        self.reader.start_over(self.client.view());
         Ok(())
     }
 

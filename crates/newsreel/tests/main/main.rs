@@ -41,6 +41,7 @@ mod reload;
 mod rnews;
 mod running;
 mod scram;
+mod sources;
 mod starting;
 mod stopping;
 mod terminals;

@@ -1,5 +1,6 @@
 //! A server on a free port, with a spool in a temporary directory, that stops when dropped.
 
+use newsreel::source::{LocalSpool, NewsSource};
 use spool::{Disk, Flag, GroupChange, NewGroup, RealDisk, Spool};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -39,6 +40,15 @@ impl Server {
 
     /// The same on another disk.
     pub fn start_on(disk: Arc<dyn Disk>, change: impl FnOnce(String) -> String) -> Self {
+        Self::start_from(disk, change, |spool| LocalSpool(spool.clone()))
+    }
+
+    /// The same where readers read from another source.
+    pub fn start_from<S: NewsSource>(
+        disk: Arc<dyn Disk>,
+        change: impl FnOnce(String) -> String,
+        source: impl FnOnce(&Arc<Spool>) -> S,
+    ) -> Self {
         let dir = TempDir::new().unwrap();
         let (config, spool) = test_site::make(disk, dir.path(), change);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -49,7 +59,7 @@ impl Server {
         let shutdown = async {
             let _dropped = stopped.await;
         };
-        let thread = test_site::serve(config, spool.clone(), listener, tls, shutdown);
+        let thread = test_site::serve(config, spool.clone(), source(&spool), listener, tls, shutdown);
         Self { address, tls_address, dir, spool, may_fail: false, stop: Some(stop), thread: Some(thread) }
     }
 

@@ -3,6 +3,7 @@
 
 use newsreel::config::{self, Config};
 use newsreel::server;
+use newsreel::source::NewsSource;
 use spool::{Disk, Flag, NewGroup, Spool};
 use std::net::TcpListener;
 use std::path::Path;
@@ -120,10 +121,12 @@ pub fn make(disk: Arc<dyn Disk>, dir: &Path, change: impl FnOnce(String) -> Stri
     (config, Arc::new(spool))
 }
 
-/// Serves the site in a thread of its own, on one plain listener and perhaps one that begins with TLS.
+/// Serves the site in a thread of its own, on one plain listener and perhaps one that begins with TLS. Readers read from
+/// `source`.
 pub fn serve(
     config: Config,
     spool: Arc<Spool>,
+    source: impl NewsSource,
     plain: TcpListener,
     tls: Option<TcpListener>,
     stop: impl Future<Output = ()> + Send + 'static,
@@ -131,6 +134,12 @@ pub fn serve(
     let listeners =
         server::Listeners { plain: vec![plain.into()], tls: tls.into_iter().map(Into::into).collect() };
     std::thread::spawn(move || {
-        server::runtime().unwrap().block_on(server::run(Arc::new(config), spool, listeners, stop))
+        server::runtime().unwrap().block_on(server::run_with(
+            Arc::new(config),
+            spool,
+            source,
+            listeners,
+            stop,
+        ))
     })
 }

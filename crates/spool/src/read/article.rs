@@ -1,19 +1,7 @@
-//! One article in memory, as it was read from its volume, and the parts of it that commands send.
+//! One article in memory, as it was read from its volume, and its parts.
 
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
-
-/// The part of an article a reader wants; decides nothing about what is read and checked, only what is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// Headers and body.
-    Article,
-    /// Headers.
-    Head,
-    /// Body.
-    Body,
-    /// Nothing but the Message-ID.
-    Stat,
-}
+use std::ops::Range;
 
 /// A reusable buffer that holds one article as stored.
 #[derive(Debug, Default)]
@@ -25,6 +13,23 @@ pub struct ArticleBuf {
 }
 
 impl ArticleBuf {
+    /// A buffer that reads into these two, whose contents do not matter.
+    pub fn from_buffers((bytes, raw): (Vec<u8>, Vec<u8>)) -> Self {
+        Self { bytes, raw, header: None }
+    }
+
+    /// The buffers it was made from; the first one holds what was read, as [`ArticleBuf::layout`] says.
+    pub fn into_buffers(self) -> (Vec<u8>, Vec<u8>) {
+        (self.bytes, self.raw)
+    }
+
+    /// Where in the first buffer the article starts, where its body, and where its Message-ID is.
+    pub fn layout(&self) -> (usize, usize, Range<usize>) {
+        let Some(h) = self.header else { return Default::default() };
+        let id = HEADER_BYTES + h.message_id_at as usize;
+        (HEADER_BYTES, HEADER_BYTES + self.header_bytes(), id..id + usize::from(h.message_id_bytes))
+    }
+
     fn data(&self) -> &[u8] {
         self.bytes.get(HEADER_BYTES..).unwrap_or_default()
     }
@@ -53,17 +58,6 @@ impl ArticleBuf {
     /// The body in wire format with the final `.`-line.
     pub fn body(&self) -> &[u8] {
         self.data().get(self.header_bytes()..).unwrap_or_default()
-    }
-
-    /// The part of it that a command sends, in wire format with the final `.`-line but for [`Part::Head`], whose
-    /// `.`-line the caller adds.
-    pub fn part(&self, part: Part) -> &[u8] {
-        match part {
-            Part::Article => self.article(),
-            Part::Head => self.head(),
-            Part::Body => self.body(),
-            Part::Stat => &[],
-        }
     }
 
     /// When it arrived, Unix seconds.

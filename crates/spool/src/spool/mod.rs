@@ -251,6 +251,11 @@ impl Spool {
         self.shared.groups.table().get(id).map(|g| g.marks())
     }
 
+    /// A group's marks as [`Group::marks_above`] has them.
+    pub fn marks_above(&self, id: GroupId, base: impl FnOnce(u64) -> u64) -> Option<Marks> {
+        self.shared.groups.table().get(id).map(|g| g.marks_above(base))
+    }
+
     /// LIST ACTIVE's whole text.
     pub fn list_active(&self) -> Arc<Vec<u8>> {
         self.shared.list_active()

@@ -149,16 +149,16 @@ impl Group {
         self.state().marks()
     }
 
-    /// Its marks as they are for somebody to whom only the articles behind a number exist, which follows from the high
-    /// mark, and that number; all of one moment.
-    pub fn marks_behind(&self, number: impl FnOnce(u64) -> u64) -> (u64, Marks) {
+    /// Its marks as they are for clients to which only the articles above a number exist, which follows from the high
+    /// mark.
+    pub fn marks_above(&self, base: impl FnOnce(u64) -> u64) -> Marks {
         let state = self.state();
-        let (all, number) = (state.marks(), number(state.high));
-        if all.low > number {
-            return (number, all);
+        let (all, base) = (state.marks(), base(state.high));
+        if all.low > base {
+            return all;
         }
-        let low = state.live.at_or_after(number + 1).unwrap_or(state.high + 1);
-        (number, Marks { low, high: state.high, count: state.live.count_behind(number) })
+        let low = state.live.at_or_after(base + 1).unwrap_or(state.high + 1);
+        Marks { low, high: state.high, count: state.live.count_behind(base) }
     }
 }
 

@@ -1,0 +1,243 @@
+//! Where a reader's news comes from.
+//!
+//! [`NewsSource`] is the seam between the serving agent and what holds the news: the local spool
+//! ([`LocalSpool`]), a cache of other servers' articles, or several sources side by side. It has types of its
+//! own, so that a source needs nothing of the spool. Every question is asynchronous, and every one may be
+//! answered with [`SourceError::Unavailable`]: the client gets a 403 and keeps its connection. Long answers
+//! come piece by piece: lists of groups as a [`GroupStream`], an article that is still arriving as a
+//! [`Remainder`], overview rows and numbers by asking again. Called by `serve`.
+
+mod article;
+mod local;
+
+pub use article::{ArticleBytes, ArticleLayout, Fetched, Part, Remainder};
+pub use local::LocalSpool;
+
+use netnews::MessageId;
+use std::error::Error;
+use std::fmt::{self, Debug};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// What a source answers.
+pub type Answer<T> = Result<T, SourceError>;
+
+/// Why a source has no answer.
+#[derive(Debug)]
+pub enum SourceError {
+    /// It cannot tell now, as when another server does not respond; asking again later may help. The reason
+    /// is for the log.
+    Unavailable(String),
+    /// A fault of its own, as when a disk cannot be read.
+    Fault(Box<dyn Error + Send + Sync>),
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(reason) => f.write_str(reason),
+            Self::Fault(error) => Debug::fmt(error, f),
+        }
+    }
+}
+
+impl Error for SourceError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unavailable(_) => None,
+            Self::Fault(error) => Some(&**error),
+        }
+    }
+}
+
+/// How an article is found.
+#[derive(Debug)]
+pub enum Place<'a, G> {
+    /// By group and number.
+    Number(&'a G, u64),
+    /// By Message-ID.
+    MessageId(MessageId<'a>),
+}
+
+// Not derived, since a place is copied whatever a group is.
+impl<G> Clone for Place<'_, G> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G> Copy for Place<'_, G> {}
+
+/// Which neighbour of an article.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The article before it.
+    Previous,
+    /// The article after it.
+    Next,
+}
+
+/// Water marks and number of articles of a group, all of one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Marks {
+    /// Lowest number of an article; `high + 1` in an empty group.
+    pub low: u64,
+    /// Highest number ever shown.
+    pub high: u64,
+    /// Number of articles.
+    pub count: u64,
+}
+
+/// From a group's high mark, the number above which its articles count: 0 for all of them. Marks are those of
+/// the articles above it.
+pub type Base = fn(high: u64) -> u64;
+
+/// Which groups are asked for.
+#[derive(Debug, Clone, Copy)]
+pub enum Which<'a, G> {
+    /// All.
+    All,
+    /// Those that match this wildmat. A source may return others too: the caller filters.
+    Like(&'a [u8]),
+    /// The one of this name.
+    Named(&'a [u8]),
+    /// This one.
+    One(&'a G),
+}
+
+/// What groups are asked for, named after the lists of the protocol: says which fields of [`GroupInfo`] must
+/// be filled beside the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupList {
+    /// LIST ACTIVE: high and low mark, flag.
+    Active,
+    /// LIST ACTIVE.MODTIME: the same, of groups whose marks or flag changed at or after this time (Unix
+    /// seconds).
+    Changed {
+        /// Unix seconds.
+        since: u64,
+    },
+    /// NEWGROUPS: the same, of groups created at or after this time.
+    New {
+        /// Unix seconds.
+        since: u64,
+    },
+    /// LIST COUNTS: marks with the count, flag.
+    Counts,
+    /// LIST ACTIVE.TIMES: when and by whom they were created.
+    Times,
+    /// LIST NEWSGROUPS: descriptions.
+    Descriptions,
+    /// NEWNEWS: nothing more.
+    Names,
+}
+
+/// What is known of a group. Fields that were not asked for may be empty.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct GroupInfo<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its marks.
+    pub marks: Marks,
+    /// What may be done in it, as in LIST ACTIVE: `y`, `n`, `m`, `j`, `x` or `=name`.
+    pub flag: &'a [u8],
+    /// When it was created, Unix seconds.
+    pub created: u64,
+    /// Who created it; empty if that is not known.
+    pub creator: &'a [u8],
+    /// One line about it; empty if there is none.
+    pub description: &'a [u8],
+}
+
+/// Decides by a group's name whether it is wanted.
+pub type Wanted<'f> = &'f (dyn Fn(&[u8]) -> bool + Send + Sync);
+
+/// A list of groups, one after the other.
+pub trait GroupStream: Send {
+    /// The next group whose name is wanted; `None` at the end.
+    fn next<'s>(
+        &'s mut self,
+        wanted: Wanted<'_>,
+    ) -> impl Future<Output = Answer<Option<GroupInfo<'s>>>> + Send;
+}
+
+/// A source of news.
+///
+/// Clones are handles of the same source; each session has one.
+pub trait NewsSource: Clone + Send + Sync + 'static {
+    /// A group, for as long as a reader has it selected. It may be removed meanwhile.
+    type Group: Clone + PartialEq + Debug + Send + Sync;
+    /// A list of groups.
+    type Groups: GroupStream;
+    /// What is still to come of an article; [`Infallible`](std::convert::Infallible) where articles are
+    /// always whole.
+    type Rest: Remainder;
+
+    /// The group called `name`, with its marks.
+    fn group(
+        &self,
+        name: &[u8],
+        base: Base,
+    ) -> impl Future<Output = Answer<Option<(Self::Group, Marks)>>> + Send;
+
+    /// Groups, in the order of their names.
+    fn groups(
+        &self,
+        list: GroupList,
+        which: Which<'_, Self::Group>,
+        base: Base,
+    ) -> impl Future<Output = Answer<Self::Groups>> + Send;
+
+    /// The text of LIST ACTIVE for all groups where it lies ready, without the final `.`-line; else it is
+    /// made from [`NewsSource::groups`].
+    fn active_text(&self) -> impl Future<Output = Answer<Option<Arc<Vec<u8>>>>> + Send {
+        async { Ok(None) }
+    }
+
+    /// Reads an article, at least this part of it and always its head.
+    fn article(
+        &self,
+        place: Place<'_, Self::Group>,
+        part: Part,
+        into: &mut ArticleBytes,
+    ) -> impl Future<Output = Answer<Fetched<Self::Rest>>> + Send;
+
+    /// Whether there is an article with this Message-ID.
+    fn has(&self, id: MessageId<'_>) -> impl Future<Output = Answer<bool>> + Send;
+
+    /// Appends numbers of articles in a range, ascending, at most `max`; fewer if there are no more.
+    fn numbers(
+        &self,
+        group: &Self::Group,
+        range: RangeInclusive<u64>,
+        max: usize,
+        into: &mut Vec<u64>,
+    ) -> impl Future<Output = Answer<()>> + Send;
+
+    /// The first number after, or the last before, this one.
+    fn neighbour(
+        &self,
+        group: &Self::Group,
+        number: u64,
+        side: Side,
+    ) -> impl Future<Output = Answer<Option<u64>>> + Send;
+
+    /// Appends overview rows, as OVER sends them, until `limit_bytes` are exceeded or no more are at hand;
+    /// `Some(n)`: continue at `n`.
+    fn over(
+        &self,
+        group: &Self::Group,
+        range: RangeInclusive<u64>,
+        limit_bytes: usize,
+        into: &mut Vec<u8>,
+    ) -> impl Future<Output = Answer<Option<u64>>> + Send;
+
+    /// Appends the Message-IDs of the articles that arrived in the group called `name` since then (Unix
+    /// seconds), each with CRLF.
+    fn arrived_since(
+        &self,
+        name: &[u8],
+        since: u64,
+        into: &mut Vec<u8>,
+    ) -> impl Future<Output = Answer<()>> + Send;
+}

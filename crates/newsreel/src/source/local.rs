@@ -1,0 +1,191 @@
+//! The local spool as a source of news.
+//!
+//! What is in memory is read at once; what the disk must be waited for is read without holding up the other
+//! sessions of this thread. Articles are read into the buffers they are sent from.
+
+use super::{
+    Answer, ArticleBytes, ArticleLayout, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, NewsSource,
+    Part, Place, Side, SourceError, Wanted, Which,
+};
+use netnews::MessageId;
+use spool::{ArticleBuf, Flag, Group, GroupId, Lookup, Patience, ReadError, Spool};
+use std::convert::Infallible;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use tokio::task::block_in_place;
+
+/// What may pass between a change of an active entry and the moment it is noted, in seconds.
+const CHANGE_SLACK_SECS: u64 = 2;
+
+/// The local spool.
+#[derive(Debug, Clone)]
+pub struct LocalSpool(pub Arc<Spool>);
+
+/// Groups of the spool.
+#[derive(Debug)]
+pub struct LocalGroups {
+    list: GroupList,
+    base: Base,
+    groups: Arc<[Arc<Group>]>,
+    next: usize,
+    /// What a group's info borrows.
+    description: String,
+    alias: String,
+}
+
+impl From<ReadError> for SourceError {
+    fn from(error: ReadError) -> Self {
+        Self::Fault(Box::new(error))
+    }
+}
+
+/// Reads from memory if possible, else waits for the disk.
+fn read<T>(mut read: impl FnMut(Patience) -> Result<T, ReadError>) -> Answer<T> {
+    let done = match read(Patience::CacheOnly) {
+        Err(ReadError::WouldBlock) => block_in_place(|| read(Patience::Wait)),
+        other => other,
+    };
+    done.map_err(SourceError::from)
+}
+
+impl From<spool::Marks> for Marks {
+    fn from(marks: spool::Marks) -> Self {
+        Self { low: marks.low, high: marks.high, count: marks.count }
+    }
+}
+
+impl LocalSpool {
+    fn token(&self, place: Place<'_, GroupId>) -> Answer<Option<(spool::Token, Option<spool::Key>)>> {
+        Ok(match place {
+            Place::Number(group, number) => {
+                let token = read(|patience| self.0.token_of(*group, number, patience))?;
+                token.map(|token| (token, None))
+            }
+            Place::MessageId(id) => {
+                let key = self.0.key(id.as_bytes());
+                match self.0.lookup(&key) {
+                    Lookup::Present(token) => Some((token, Some(key))),
+                    _ => None,
+                }
+            }
+        })
+    }
+}
+
+impl NewsSource for LocalSpool {
+    type Group = GroupId;
+    type Groups = LocalGroups;
+    type Rest = Infallible;
+
+    async fn group(&self, name: &[u8], base: Base) -> Answer<Option<(GroupId, Marks)>> {
+        let id = self.0.group_id(name);
+        Ok(id.and_then(|id| self.0.marks_above(id, base).map(|marks| (id, marks.into()))))
+    }
+
+    async fn groups(&self, list: GroupList, which: Which<'_, GroupId>, base: Base) -> Answer<LocalGroups> {
+        let one = |id: Option<GroupId>| id.and_then(|id| self.0.group(id)).into_iter().collect();
+        let groups = match which {
+            Which::All | Which::Like(_) => self.0.groups(),
+            Which::Named(name) => one(self.0.group_id(name)),
+            Which::One(id) => one(Some(*id)),
+        };
+        Ok(LocalGroups { list, base, groups, next: 0, description: String::new(), alias: String::new() })
+    }
+
+    async fn active_text(&self) -> Answer<Option<Arc<Vec<u8>>>> {
+        Ok(Some(self.0.list_active()))
+    }
+
+    async fn article(
+        &self,
+        place: Place<'_, GroupId>,
+        _: Part,
+        into: &mut ArticleBytes,
+    ) -> Answer<Fetched<Infallible>> {
+        let Some((token, expect)) = self.token(place)? else { return Ok(Fetched::Missing) };
+        let mut article = ArticleBuf::from_buffers(into.take());
+        let found = read(|patience| self.0.read(&token, expect.as_ref(), patience, &mut article));
+        let (article_at, body_at, message_id) = article.layout();
+        into.put(article.into_buffers(), ArticleLayout { article_at, body_at, message_id });
+        Ok(if found? { Fetched::Whole } else { Fetched::Missing })
+    }
+
+    async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
+        Ok(matches!(self.0.lookup(&self.0.key(id.as_bytes())), Lookup::Present(_)))
+    }
+
+    async fn numbers(
+        &self,
+        group: &GroupId,
+        range: RangeInclusive<u64>,
+        max: usize,
+        into: &mut Vec<u64>,
+    ) -> Answer<()> {
+        self.0.numbers(*group, range, max, into);
+        Ok(())
+    }
+
+    async fn neighbour(&self, group: &GroupId, number: u64, side: Side) -> Answer<Option<u64>> {
+        Ok(match side {
+            Side::Previous => self.0.previous_number(*group, number),
+            Side::Next => self.0.next_number(*group, number),
+        })
+    }
+
+    async fn over(
+        &self,
+        group: &GroupId,
+        range: RangeInclusive<u64>,
+        limit_bytes: usize,
+        into: &mut Vec<u8>,
+    ) -> Answer<Option<u64>> {
+        read(|patience| self.0.over(*group, range.clone(), limit_bytes, patience, into))
+    }
+
+    async fn arrived_since(&self, name: &[u8], since: u64, into: &mut Vec<u8>) -> Answer<()> {
+        let Some(group) = self.0.group_id(name) else { return Ok(()) };
+        let mut visit = |id: &[u8]| {
+            into.extend_from_slice(id);
+            into.extend_from_slice(b"\r\n");
+        };
+        block_in_place(|| self.0.arrived_since(group, since, &mut visit)).map_err(SourceError::from)
+    }
+}
+
+impl GroupStream for LocalGroups {
+    async fn next<'s>(&'s mut self, wanted: Wanted<'_>) -> Answer<Option<GroupInfo<'s>>> {
+        let rest = self.groups.get(self.next..).unwrap_or_default();
+        let listed = |group: &Group| match self.list {
+            GroupList::Changed { since } => group.changed() + CHANGE_SLACK_SECS >= since,
+            GroupList::New { since } => group.created >= since,
+            _ => true,
+        };
+        let Some(found) = rest.iter().position(|group| wanted(group.name.as_bytes()) && listed(group)) else {
+            self.next = self.groups.len();
+            return Ok(None);
+        };
+        self.next += found + 1;
+        let Some(group) = rest.get(found) else { return Ok(None) };
+        let named = GroupInfo { name: group.name.as_bytes(), ..GroupInfo::default() };
+        Ok(Some(match self.list {
+            GroupList::Names => named,
+            GroupList::Descriptions => {
+                self.description = group.description();
+                GroupInfo { description: self.description.as_bytes(), ..named }
+            }
+            GroupList::Times => {
+                GroupInfo { created: group.created, creator: group.creator.as_bytes(), ..named }
+            }
+            GroupList::Active | GroupList::Changed { .. } | GroupList::New { .. } | GroupList::Counts => {
+                let flag: &[u8] = match group.flag() {
+                    Flag::Open => b"y",
+                    flag => {
+                        self.alias = flag.to_string();
+                        self.alias.as_bytes()
+                    }
+                };
+                GroupInfo { marks: group.marks_above(self.base).into(), flag, ..named }
+            }
+        }))
+    }
+}
