@@ -95,6 +95,7 @@ fn commit(
                 arrived,
                 expires: None,
                 criteria: spool::Criteria { from: value(Known::From), ..Default::default() },
+                tagged: spool::Tagged::default(),
             }))
         })
         .collect();

@@ -49,6 +49,15 @@ impl News {
         Self { id, groups: names, wire }
     }
 
+    /// What its journal row says of it besides where it is.
+    pub fn tagged(&self) -> Vec<u8> {
+        let mut tagged = Vec::new();
+        let wire_bytes = self.wire.len() as u64;
+        Facts { wire_bytes, path: b"other!not-for-mail", origin: "peer other", ..Facts::default() }
+            .put(&mut tagged);
+        tagged
+    }
+
     pub fn header_bytes(&self) -> usize {
         self.wire.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4
     }
@@ -161,12 +170,13 @@ fn commit_as(
         .map(|n| n.groups.iter().map(|g| spool.group_id(g.as_bytes()).unwrap()).collect())
         .collect();
     let pieces: Vec<[&[u8]; 1]> = news.iter().map(|n| [n.wire.as_slice()]).collect();
+    let tagged: Vec<Vec<u8>> = news.iter().map(News::tagged).collect();
     let entries: Vec<Entry<'_>> = news
         .iter()
         .zip(&groups)
-        .zip(&pieces)
+        .zip(pieces.iter().zip(&tagged))
         .enumerate()
-        .map(|(at, ((n, groups), pieces))| {
+        .map(|(at, ((n, groups), (pieces, tagged)))| {
             let article = netnews::article::Article::parse(&n.wire).unwrap();
             let value = |k| article.header(k).unwrap_or_default();
             use netnews::article::Known;
@@ -190,6 +200,7 @@ fn commit_as(
                 arrived,
                 expires: None,
                 criteria: Criteria { from: value(Known::From), head: article.head(), ..Criteria::default() },
+                tagged: Tagged::new(tagged).unwrap(),
             })
         })
         .collect();

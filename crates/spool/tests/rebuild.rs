@@ -64,6 +64,7 @@ fn fill(spool: &Spool, body: &[u8]) -> (Token, Vec<u8>) {
         arrived: NOW,
         expires: None,
         criteria: Criteria::default(),
+        tagged: Tagged::default(),
     };
     let mut outcomes = Vec::new();
     spool.commit(&[Entry::Article(filing)], &mut outcomes).unwrap();

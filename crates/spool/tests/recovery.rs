@@ -418,6 +418,7 @@ fn a_rebuild_takes_records_as_they_are() {
         arrived: NOW,
         expires: None,
         criteria: Criteria::default(),
+        tagged: Tagged::default(),
     };
     let mut outcomes = Vec::new();
     spool.commit(&[Entry::Article(filing)], &mut outcomes).unwrap();

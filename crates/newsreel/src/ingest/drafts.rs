@@ -6,12 +6,15 @@
 use super::Origin;
 use super::withdraw::Withdrawing;
 use netnews::overview_row::Fields;
-use netnews::{Article, Known, MessageId, date};
-use spool::{Criteria, Entry, Filing, GroupId, Key};
+use netnews::{Article, Known, MessageId, control, date};
+use spool::{ArticleKind, Criteria, Entry, Facts, Filing, GroupId, Key, Tagged};
 use std::ops::Range;
 
 /// Pieces of one article at most: before, between and after two cuts, and what is put in.
 const PIECES_MAX: usize = 4;
+
+/// Memory for an article's tagged fields; most need less.
+const TAGGED_BYTES_USUAL: usize = 80;
 
 /// An article to be filed; without groups its Message-ID is remembered.
 #[derive(Debug)]
@@ -27,6 +30,11 @@ pub(super) struct Draft<'a> {
     /// When it arrived, if not now (Unix seconds).
     arrived: Option<u64>,
     criteria: Criteria<'a>,
+    kind: ArticleKind,
+    /// Its Distribution header; empty without one.
+    distribution: &'a [u8],
+    /// Where its tagged fields are among those of the batch.
+    tagged: Range<usize>,
 }
 
 /// What a batch will commit.
@@ -34,6 +42,8 @@ pub(super) struct Draft<'a> {
 pub(super) struct Drafts<'a> {
     articles: Vec<Draft<'a>>,
     remembered: Vec<Key>,
+    /// What the journal will say of the articles besides where they are, encoded, one after the other.
+    tagged: Vec<u8>,
     /// The groups of all articles, one after the other.
     pub groups: Vec<GroupId>,
     /// The articles' numbers in `groups`, one for each and 0 for a new one, if articles bring any; else empty.
@@ -49,6 +59,7 @@ impl<'a> Drafts<'a> {
         Self {
             articles: Vec::with_capacity(articles),
             remembered: Vec::new(),
+            tagged: Vec::with_capacity(articles * TAGGED_BYTES_USUAL),
             groups: Vec::with_capacity(articles + articles / 4),
             numbers: Vec::new(),
             withdrawing: Vec::new(),
@@ -56,7 +67,10 @@ impl<'a> Drafts<'a> {
         }
     }
 
-    pub fn push(&mut self, draft: Draft<'a>) {
+    pub fn push(&mut self, mut draft: Draft<'a>) {
+        let start = self.tagged.len();
+        draft.facts().put(&mut self.tagged);
+        draft.tagged = start..self.tagged.len();
         self.articles.push(draft);
     }
 
@@ -98,6 +112,7 @@ impl<'a> Drafts<'a> {
             arrived: draft.arrived.unwrap_or(arrived),
             expires: draft.expires,
             criteria: draft.criteria,
+            tagged: self.tagged.get(draft.tagged.clone()).and_then(Tagged::new).unwrap_or_default(),
         }
     }
 }
@@ -150,6 +165,21 @@ impl<'a> Draft<'a> {
                 verdict: None,
                 origin: origin.for_rules(),
             },
+            kind: kind(article),
+            distribution: value(Known::Distribution),
+            tagged: 0..0,
+        }
+    }
+
+    /// What the journal is to say of it.
+    fn facts(&self) -> Facts<'a> {
+        Facts {
+            wire_bytes: self.pieces.iter().map(|piece| piece.len() as u64).sum(),
+            path: self.criteria.path,
+            distribution: self.distribution.trim_ascii(),
+            origin: self.criteria.origin,
+            kind: self.kind,
+            sites: &[],
         }
     }
 
@@ -157,6 +187,15 @@ impl<'a> Draft<'a> {
     pub fn arrived(self, arrived: Option<u64>) -> Self {
         Self { arrived, ..self }
     }
+}
+
+fn kind(article: &Article<'_>) -> ArticleKind {
+    let control = article.header(Known::Control);
+    let is_cancel = control.is_some_and(|value| control::verb(value).eq_ignore_ascii_case(b"cancel"));
+    ArticleKind::default()
+        .with(ArticleKind::CONTROL, control.is_some())
+        .with(ArticleKind::CANCEL, is_cancel)
+        .with(ArticleKind::SUPERSEDES, article.count(Known::Supersedes) > 0)
 }
 
 /// `wire` with `prefix` put in at `path_at` and `xref` left out.

@@ -175,6 +175,7 @@ mod tests {
                 arrived: 1_795_000_000,
                 expires: None,
                 criteria: spool::Criteria::default(),
+                tagged: spool::Tagged::default(),
             };
             let mut outcomes = Vec::new();
             spool.commit(&[spool::Entry::Article(filing)], &mut outcomes).unwrap();

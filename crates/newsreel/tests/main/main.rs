@@ -49,3 +49,6 @@ mod test_site;
 mod tls;
 mod transcripts;
 mod trouble;
+#[path = "../../../spool/tests/unpack.rs"]
+mod unpack;
+mod upgrading;

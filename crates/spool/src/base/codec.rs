@@ -31,6 +31,18 @@ pub(crate) fn put_u64(n: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&n.to_le_bytes());
 }
 
+/// Appends a length (4 bytes) and what `put` appends.
+pub(crate) fn put_sized<T>(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let result = put(out);
+    let len = (out.len() - start - 4) as u32;
+    if let Some(field) = out.get_mut(start..start + 4) {
+        field.copy_from_slice(&len.to_le_bytes());
+    }
+    result
+}
+
 /// Reads what the `put_` functions wrote.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a>(pub &'a [u8]);
@@ -87,6 +99,12 @@ impl<'a> Reader<'a> {
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
         let n = self.count(1)?;
         self.take(n)
+    }
+
+    /// What [`put_sized`] wrote.
+    pub fn sized(&mut self) -> Option<Self> {
+        let len = self.u32()? as usize;
+        self.take(len).map(Self)
     }
 
     pub fn text(&mut self) -> Option<String> {

@@ -1,5 +1,6 @@
 //! What callers hand to a commit, and what they get back.
 
+use crate::base::facts::Tagged;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::token::Token;
@@ -31,6 +32,8 @@ pub struct Filing<'a> {
     pub expires: Option<u64>,
     /// What else storage rules may ask for.
     pub criteria: Criteria<'a>,
+    /// What else its journal row says of it.
+    pub tagged: Tagged<'a>,
 }
 
 /// What storage rules may ask of an article besides groups, size and dates. What is absent meets no condition.

@@ -6,6 +6,7 @@ pub mod config;
 pub(crate) mod crc;
 pub(crate) mod entry;
 pub(crate) mod error;
+pub(crate) mod facts;
 pub(crate) mod ids;
 pub(crate) mod key;
 pub(crate) mod limits;

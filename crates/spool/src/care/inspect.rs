@@ -48,7 +48,7 @@ fn look(
     let paths = Paths::new(&config.dir);
     let io = |doing: &'static str| SpoolError::io(doing, paths.dir.clone());
     let oldest = JournalReader::open(disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
-    let checkpoint = Checkpoint::read(&**disk, &paths.index);
+    let checkpoint = Checkpoint::read(&**disk, &paths.index)?;
     let mut found = Vec::new();
     for buffer in &config.buffers {
         found.push(Found::look(&**disk, &buffer.path).unwrap_or_else(|error| {

@@ -4,7 +4,10 @@
 //! replays the journal from its position. Taking one ([`take`]) is a copy in memory under the writer's lock; writing
 //! it ([`Taken::write`]) happens in the syncing thread.
 
-use crate::base::codec::{Reader, put_bytes, put_u64, put_varint};
+mod old;
+mod sections;
+
+use crate::base::error::SpoolError;
 use crate::base::ids::GroupId;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::index::fold::Folds;
@@ -13,13 +16,17 @@ use crate::index::history;
 use crate::index::kept::KeptState;
 use crate::index::overview::{BlockRef, Rows, Segment, SegmentState, Segments};
 use crate::index::residents::ResidentsState;
-use crate::journal::{GroupRow, VolumeRow, put_group, put_volume, read_group, read_volume};
+use crate::journal::{GroupRow, VolumeRow};
+use sections::Unreadable;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-const MAGIC: &[u8; 8] = b"NCheckp1";
+const MAGIC: &[u8; 8] = b"NCheckp2";
+/// Of those that had no sections yet.
+const MAGIC_OLD: &[u8; 8] = b"NCheckp1";
+/// Length of magic and checksum.
+const HEAD_BYTES: usize = 12;
 /// The two copies, in the order in which they are written.
 pub(crate) const NAMES: [&str; 2] = ["checkpoint", "checkpoint.copy"];
 /// Row text left in open blocks by a checkpoint, over all groups; beyond it the biggest are closed.
@@ -70,6 +77,8 @@ pub(crate) struct Checkpoint {
     pub volumes: Vec<(VolumeRow, ResidentsState)>,
     pub segments: Vec<SegmentState>,
     pub retired: Vec<(String, u64)>,
+    /// Sites by their number.
+    pub sites: Vec<String>,
     /// The id that the next new group gets.
     pub next_group: u32,
     pub groups: Vec<GroupCheckpoint>,
@@ -104,19 +113,8 @@ pub(crate) fn take(
     now: u64,
 ) -> io::Result<Taken> {
     write_out(folds, now)?;
-    let shared = folds.shared.clone();
-    let mut out = Vec::with_capacity(1 << 20);
-    put_u64(position, &mut out);
-    put_u64(folds.next_sequence, &mut out);
-    put_u64(shared.articles.load(Ordering::Relaxed), &mut out);
-    out.extend_from_slice(&folds.boot_id);
-    out.push(u8::from(folds.closed));
-    put_bytes(folds.identity.as_bytes(), &mut out);
-    let history = shared.history.checkpoint();
-    put_u64(history.first_record.max(kept_from).min(history.next_record), &mut out);
-    put_u64(history.next_record, &mut out);
     let mut taken = Taken {
-        bytes: Vec::new(),
+        bytes: Vec::with_capacity(1 << 20),
         dir: dir.into(),
         position,
         files: Vec::new(),
@@ -124,45 +122,7 @@ pub(crate) fn take(
         dirs: vec![folds.segments.dir().into()],
         dead: Vec::new(),
     };
-    let volumes = shared.volumes.load();
-    let gone = folds.last_volume();
-    put_varint(volumes.all().len() as u64 + u64::from(gone.is_some()), &mut out);
-    for (volume, residents) in volumes.all().iter().zip(&mut folds.residents) {
-        let (method, name) = (volume.method() as u8, volume.name().to_owned());
-        put_volume(&VolumeRow { id: volume.id(), method, name, head: volume.head() }, &mut out);
-        let state = residents.checkpoint()?;
-        put_u64(state.read, &mut out);
-        put_u64(state.written, &mut out);
-        taken.files.extend(residents.take_dirty());
-        taken.dead.extend(residents.take_dead(state));
-        taken.dirs.push(residents.dir().into());
-    }
-    if let Some(row) = gone {
-        put_volume(&row, &mut out);
-        put_u64(0, &mut out);
-        put_u64(0, &mut out);
-    }
-    let segments = folds.segments.checkpoint();
-    taken.segments = folds.segments.to_sync();
-    taken.dead.extend(folds.segments.take_dead());
-    put_varint(segments.len() as u64, &mut out);
-    for segment in segments {
-        put_varint(u64::from(segment.number), &mut out);
-        put_varint(segment.len, &mut out);
-    }
-    put_varint(folds.retired.len() as u64, &mut out);
-    for (name, high) in &folds.retired {
-        put_bytes(name.as_bytes(), &mut out);
-        put_varint(*high, &mut out);
-    }
-    let table = shared.groups.snapshot();
-    put_varint(folds.numbers.len() as u64, &mut out);
-    put_varint(table.sorted().len() as u64, &mut out);
-    for group in table.sorted().iter() {
-        put_group_state(folds, group, &mut out);
-    }
-    put_kept(folds, &mut taken, &mut out)?;
-    taken.bytes = out;
+    sections::put_all(folds, &mut taken, kept_from)?;
     Ok(taken)
 }
 
@@ -173,40 +133,6 @@ fn write_out(folds: &mut Folds, now: u64) -> io::Result<()> {
     volumes.all().iter().try_for_each(|volume| volume.write_header(now))?;
     folds.residents.iter_mut().try_for_each(|residents| residents.write_out())?;
     folds.kept.iter_mut().flatten().try_for_each(|list| list.write_all())
-}
-
-/// What volumes that keep, and removed groups, need. Left out where there is neither.
-fn put_kept(folds: &mut Folds, taken: &mut Taken, out: &mut Vec<u8>) -> io::Result<()> {
-    let volumes = folds.shared.volumes.load();
-    let table = folds.shared.groups.snapshot();
-    let gone = folds.names.gone(|id| table.get(id).is_none());
-    let count = folds.kept.iter().flatten().count();
-    if count == 0 && gone.is_empty() {
-        return Ok(());
-    }
-    put_varint(count as u64, out);
-    for (volume, list) in volumes.all().iter().zip(&mut folds.kept) {
-        let Some(list) = list else { continue };
-        let files = list.checkpoint()?;
-        taken.files.extend(list.take_dirty());
-        taken.dead.extend(list.take_dead());
-        taken.dirs.push(list.dir().into());
-        put_varint(u64::from(volume.id()), out);
-        put_varint(files.len() as u64, out);
-        files.iter().for_each(|(number, len)| {
-            put_varint(*number, out);
-            put_varint(*len, out);
-        });
-        let mut own = Vec::new();
-        volume.save(&mut own);
-        put_bytes(&own, out);
-    }
-    put_varint(gone.len() as u64, out);
-    for (id, name) in gone {
-        put_varint(u64::from(id), out);
-        put_bytes(name.as_bytes(), out);
-    }
-    Ok(())
 }
 
 /// Keeps the text in open blocks within bounds, closing the biggest.
@@ -232,29 +158,6 @@ fn close_big_blocks(folds: &mut Folds) -> io::Result<()> {
         total -= n;
     }
     Ok(())
-}
-
-fn put_group_state(folds: &Folds, group: &Group, out: &mut Vec<u8>) {
-    put_group(&folds.group_row(group), out);
-    put_varint(folds.numbers.get(group.id.0 as usize).map_or(0, |n| n.assigned), out);
-    let state = group.state();
-    let chunks = state.live.save();
-    put_varint(chunks.len() as u64, out);
-    for (first, words) in chunks {
-        put_varint(first, out);
-        words.iter().for_each(|w| put_u64(*w, out));
-    }
-    put_varint(state.overview.blocks.iter().filter(|b| b.live > 0).count() as u64, out);
-    for b in state.overview.blocks.iter().filter(|b| b.live > 0) {
-        let numbers = [b.first, b.last - b.first, u64::from(b.segment.number), b.offset];
-        let small = [b.len, b.count, b.live, b.arrived_max].map(u64::from);
-        numbers.iter().chain(&small).for_each(|n| put_varint(*n, out));
-    }
-    let mut open = Vec::new();
-    if !state.overview.open.entries.is_empty() {
-        state.overview.open.encode(group.id, &mut open);
-    }
-    put_bytes(&open, out);
 }
 
 impl Taken {
@@ -291,111 +194,51 @@ impl Taken {
 }
 
 impl Checkpoint {
-    /// Reads the newer of the checkpoint's two copies; `None` if there is none, or both are damaged.
-    pub fn read(disk: &dyn Disk, dir: &Path) -> Option<Self> {
-        let copy = |name| Self::read_copy(disk, &dir.join(name)).ok().flatten();
-        let copies: Vec<Self> = NAMES.into_iter().filter_map(copy).collect();
+    /// Reads the newer of the checkpoint's two copies; `None` if there is none, or both are damaged. One that a later version
+    /// of the program wrote is an error.
+    pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, SpoolError> {
+        let mut copies = Vec::new();
+        for path in NAMES.map(|name| dir.join(name)) {
+            match Self::read_copy(disk, &path) {
+                Err(e) if e.kind() == io::ErrorKind::Unsupported => {
+                    return Err(SpoolError::Unfit(format!("{}: {e}", path.display())));
+                }
+                copy => copies.extend(copy.ok().flatten()),
+            }
+        }
         let alone = copies.len() < NAMES.len() || copies.windows(2).any(|w| w[0].position != w[1].position);
-        copies.into_iter().max_by_key(|c| c.position).map(|c| Self { alone, ..c })
+        Ok(copies.into_iter().max_by_key(|c| c.position).map(|c| Self { alone, ..c }))
     }
 
-    /// Reads one copy; `Ok(None)` if it is damaged.
+    /// Reads one copy; `Ok(None)` if it is damaged. The error of one that a later version wrote is of kind `Unsupported`.
     pub fn read_copy(disk: &dyn Disk, path: &Path) -> io::Result<Option<Self>> {
         let file = disk.open(path, Open::ReadOnly)?;
         let mut bytes = vec![0; file.len()? as usize];
         file.read_exact_at(&mut bytes, 0)?;
-        let Some((head, body)) = bytes.split_at_checked(MAGIC.len() + 4) else { return Ok(None) };
-        if !head.starts_with(MAGIC)
-            || head.get(MAGIC.len()..) != Some(&crate::base::crc::crc32c(body).to_le_bytes())
-        {
+        let Some((head, body)) = bytes.split_at_checked(HEAD_BYTES) else { return Ok(None) };
+        let (magic, crc) = head.split_at(MAGIC.len());
+        if crc != crate::base::crc::crc32c(body).to_le_bytes() {
             return Ok(None);
         }
-        Ok(Self::decode(body).map(|c| Self { bytes: bytes.len() as u64, ..c }))
+        let read = match magic {
+            magic if magic == MAGIC => sections::read_all(body),
+            magic if magic == MAGIC_OLD => old::read_all(body).ok_or(Unreadable::Damaged),
+            _ => Err(Unreadable::Damaged),
+        };
+        match read {
+            Ok(c) => Ok(Some(Self { bytes: bytes.len() as u64, ..c })),
+            Err(Unreadable::Damaged) => Ok(None),
+            Err(Unreadable::Newer(what)) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("it has {what}: a newer version of newsreel wrote it; use that version"),
+            )),
+        }
     }
 
     /// Whether it names articles in a volume that keeps.
     pub fn keeps_in(&self, volume: u16) -> bool {
         self.kept.iter().any(|k| k.volume == volume && !k.files.is_empty())
     }
-
-    fn read_kept(&mut self, r: &mut Reader<'_>) -> Option<()> {
-        if r.is_empty() {
-            return Some(());
-        }
-        for _ in 0..r.count(3)? {
-            let mut k =
-                KeptCheckpoint { volume: u16::try_from(r.varint()?).ok()?, ..KeptCheckpoint::default() };
-            for _ in 0..r.count(2)? {
-                k.files.push((r.varint()?, r.varint()?));
-            }
-            k.own = r.bytes()?.to_vec();
-            self.kept.push(k);
-        }
-        for _ in 0..r.count(2)? {
-            self.gone_names.push((u32::try_from(r.varint()?).ok()?, r.text()?));
-        }
-        Some(())
-    }
-
-    fn decode(body: &[u8]) -> Option<Self> {
-        let r = &mut Reader(body);
-        let mut c = Self {
-            position: r.u64()?,
-            next_sequence: r.u64()?,
-            articles: r.u64()?,
-            boot_id: r.array()?,
-            closed: r.u8()? == 1,
-            identity: r.text()?,
-            history: history::Checkpoint { first_record: r.u64()?, next_record: r.u64()? },
-            ..Self::default()
-        };
-        for _ in 0..r.count(28)? {
-            c.volumes.push((read_volume(r)?, ResidentsState { read: r.u64()?, written: r.u64()? }));
-        }
-        for _ in 0..r.count(2)? {
-            c.segments.push(SegmentState { number: u32::try_from(r.varint()?).ok()?, len: r.varint()? });
-        }
-        for _ in 0..r.count(2)? {
-            c.retired.push((r.text()?, r.varint()?));
-        }
-        c.next_group = u32::try_from(r.varint()?).ok()?;
-        for _ in 0..r.count(8)? {
-            c.groups.push(read_group_state(r)?);
-        }
-        c.read_kept(r)?;
-        Some(c)
-    }
-}
-
-fn read_group_state(r: &mut Reader<'_>) -> Option<GroupCheckpoint> {
-    let mut g = GroupCheckpoint { row: read_group(r)?, assigned: r.varint()?, ..GroupCheckpoint::default() };
-    for _ in 0..r.count(8 * LiveSet::CHUNK_WORDS)? {
-        let first = r.varint()?;
-        let mut words = [0; LiveSet::CHUNK_WORDS];
-        for word in &mut words {
-            *word = r.u64()?;
-        }
-        g.live.load(first, words).then_some(())?;
-    }
-    for _ in 0..r.count(8)? {
-        let (first, span) = (r.varint()?, r.varint()?);
-        let small = |r: &mut Reader<'_>| u32::try_from(r.varint()?).ok();
-        g.blocks.push(BlockState {
-            first,
-            last: first.checked_add(span)?,
-            segment: small(r)?,
-            offset: r.varint()?,
-            len: small(r)?,
-            count: small(r)?,
-            live: small(r)?,
-            arrived_max: small(r)?,
-        });
-    }
-    let open = r.bytes()?;
-    if !open.is_empty() {
-        g.open.decode(GroupId(g.row.id), open).then_some(())?;
-    }
-    Some(g)
 }
 
 /// Turns a group's saved blocks into references, counting the living ones of each segment.

@@ -32,6 +32,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What an overview row has besides fields and Xref value, at most: a number of 20 digits, two TABs, `Xref: `, CRLF.
 const ROW_FRAME_BYTES_MAX: usize = 32;
 
+/// Sites that ever had a number, at most.
+pub(crate) const SITES_MAX: usize = 4096;
+
 /// What readers see.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -99,6 +102,8 @@ pub(crate) struct Folds {
     pub retired: BTreeMap<String, u64>,
     pub identity: String,
     pub next_sequence: u64,
+    /// Sites by their number; none is ever given twice.
+    pub sites: Vec<String>,
     /// Number of the next new volume; none is ever given twice.
     pub next_volume: u16,
     /// Boot of the machine during which the spool was last opened.
@@ -126,6 +131,7 @@ impl Folds {
             segments,
             numbers: Vec::new(),
             retired: BTreeMap::new(),
+            sites: Vec::new(),
             identity: String::new(),
             next_sequence: 0,
             next_volume: 0,
@@ -509,9 +515,22 @@ impl Folds {
             Row::PowerLost => self.power_lost(),
             Row::Opened { boot_id } => self.boot_id = *boot_id,
             Row::Identity(name) => self.identity.clone_from(name),
+            Row::Site { number, name } => self.site(*number, name),
             Row::Volume(_) | Row::Synced { .. } | Row::Closed | Row::Probe | Row::Void(_) => {}
+            Row::Begun { .. } | Row::Ignored(_) => {}
         }
         Ok(())
+    }
+
+    /// The number that stands for a site.
+    pub fn site(&mut self, number: u32, name: &str) {
+        let at = number as usize;
+        if at < SITES_MAX {
+            self.sites.resize(self.sites.len().max(at + 1), String::new());
+            if let Some(site) = self.sites.get_mut(at) {
+                name.clone_into(site);
+            }
+        }
     }
 
     /// An article row that does not count: its numbers and its place are used up all the same.

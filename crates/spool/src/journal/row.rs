@@ -1,9 +1,11 @@
 //! Journal rows: the events that everything else is folded from (`docs/formats/journal.md`).
 
 use crate::base::codec::{Reader, put_bytes, put_u64, put_varint};
+use crate::base::facts::Tagged;
 use crate::base::ids::{Flag, GroupId};
 use crate::base::key::Key;
 use crate::base::token::Token;
+use std::io;
 
 /// A group as the journal tells it; applying it again changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,6 +46,8 @@ pub(crate) struct ArticleRow<'a> {
     pub fields: &'a [u8],
     /// Encoded group:number pairs; see [`ArticleRow::numbers`].
     pub numbers: &'a [u8],
+    /// What else is known of it.
+    pub tagged: Tagged<'a>,
 }
 
 impl ArticleRow<'_> {
@@ -111,10 +115,19 @@ pub(crate) enum Row<'a> {
     Void(Vec<u64>),
     /// The article at a place of a volume was damaged by a crash and is given up, with its numbers.
     Lost { volume: u16, place: u64, numbers: Vec<(GroupId, u64)> },
+    /// The number that stands for a site in article rows.
+    Site { number: u32, name: String },
+    /// When the journal file was begun that has this row among its first; Unix seconds.
+    Begun { at: u32 },
+    /// A row of a kind that is not known here and may be ignored; its payload.
+    Ignored(&'a [u8]),
 }
 
 mod kind {
-    pub const ARTICLE: u8 = 1;
+    /// Kinds with this bit may be ignored by a program that does not know them.
+    pub const MAY_BE_IGNORED: u8 = 0x80;
+    /// An article without tagged fields; no longer written.
+    pub const ARTICLE_OLD: u8 = 1;
     pub const REMEMBER: u8 = 2;
     pub const CANCEL: u8 = 3;
     pub const GROUP: u8 = 4;
@@ -131,7 +144,13 @@ mod kind {
     pub const VOID: u8 = 15;
     pub const EXPIRE: u8 = 16;
     pub const LOST: u8 = 17;
+    pub const ARTICLE: u8 = 18;
+    pub const SITE: u8 = 19;
+    pub const BEGUN: u8 = MAY_BE_IGNORED | 1;
 }
+
+/// Version of article rows.
+const ARTICLE_VERSION: u8 = 1;
 
 impl<'a> Row<'a> {
     /// Appends the row's payload (without frame).
@@ -143,26 +162,16 @@ impl<'a> Row<'a> {
                 out.extend_from_slice(&key.0.to_le_bytes());
                 out.extend_from_slice(&arrived.to_le_bytes());
             }
-            Self::Cancel { key, token, numbers } => {
-                out.push(kind::CANCEL);
-                out.extend_from_slice(&key.0.to_le_bytes());
-                out.extend_from_slice(&token.to_bytes());
-                put_numbers(numbers, out);
-            }
+            Self::Cancel { key, token, numbers } => put_ended(kind::CANCEL, *key, token, &[], numbers, out),
             Self::Expire { key, token, gone, numbers } => {
-                out.push(kind::EXPIRE);
-                out.extend_from_slice(&key.0.to_le_bytes());
-                out.extend_from_slice(&token.to_bytes());
-                out.push(u8::from(*gone));
-                put_numbers(numbers, out);
+                put_ended(kind::EXPIRE, *key, token, &[u8::from(*gone)], numbers, out);
             }
             Self::Group(g) => {
                 out.push(kind::GROUP);
                 put_group(g, out);
             }
             Self::GroupRemoved { name, high } => {
-                out.push(kind::GROUP_REMOVED);
-                put_bytes(name.as_bytes(), out);
+                put_name(kind::GROUP_REMOVED, name, out);
                 put_varint(*high, out);
             }
             Self::Promise(numbers) => {
@@ -188,10 +197,7 @@ impl<'a> Row<'a> {
                 out.extend_from_slice(boot_id);
             }
             Self::Closed => out.push(kind::CLOSED),
-            Self::Identity(name) => {
-                out.push(kind::IDENTITY);
-                put_bytes(name.as_bytes(), out);
-            }
+            Self::Identity(name) => put_name(kind::IDENTITY, name, out),
             Self::Probe => out.push(kind::PROBE),
             Self::Void(positions) => {
                 out.push(kind::VOID);
@@ -203,26 +209,41 @@ impl<'a> Row<'a> {
                 put_u64(*place, out);
                 put_numbers(numbers, out);
             }
+            Self::Site { number, name } => {
+                out.push(kind::SITE);
+                put_varint(u64::from(*number), out);
+                put_bytes(name.as_bytes(), out);
+            }
+            Self::Begun { at } => {
+                out.push(kind::BEGUN);
+                out.extend_from_slice(&at.to_le_bytes());
+            }
+            Self::Ignored(payload) => out.extend_from_slice(payload),
         }
     }
 
-    /// Reads a payload; `None` if it makes no sense.
+    /// Reads a payload that must be understood to open the spool; an error says why it cannot be.
+    pub fn read(position: u64, payload: &'a [u8]) -> io::Result<Self> {
+        Self::decode(payload).ok_or_else(|| not_understood(position, payload))
+    }
+
+    /// Reads a payload; `None` if it makes no sense, or only to a later version.
     pub fn decode(payload: &'a [u8]) -> Option<Self> {
         let mut r = Reader(payload);
         let r = &mut r;
         let mut numbers = Vec::new();
         Some(match r.u8()? {
-            kind::ARTICLE => Self::Article(ArticleRow {
-                sequence: r.u64()?,
-                key: Key(r.u128()?),
-                token: Token::from_bytes(&r.array()?)?,
-                stored_bytes: r.varint()?,
-                arrived: r.u32()?,
-                expires: r.u32()?,
-                message_id: r.bytes()?,
-                fields: r.bytes()?,
-                numbers: r.0,
-            }),
+            kind::ARTICLE => {
+                (r.u8()? == ARTICLE_VERSION).then_some(())?;
+                let mut article = read_article(r)?;
+                article.numbers = r.bytes()?;
+                article.tagged = Tagged::new(r.0)?;
+                Self::Article(article)
+            }
+            kind::ARTICLE_OLD => {
+                let article = read_article(r)?;
+                Self::Article(ArticleRow { numbers: r.0, ..article })
+            }
             kind::REMEMBER => Self::Remember { key: Key(r.u128()?), arrived: r.u32()? },
             kind::CANCEL => {
                 let (key, token) = (Key(r.u128()?), Token::from_bytes(&r.array()?)?);
@@ -254,14 +275,35 @@ impl<'a> Row<'a> {
                 let (volume, place) = (u16::from_le_bytes(r.array()?), r.u64()?);
                 read_numbers(r.0, &mut numbers).then_some(Self::Lost { volume, place, numbers })?
             }
+            kind::SITE => Self::Site { number: u32::try_from(r.varint()?).ok()?, name: r.text()? },
+            kind::BEGUN => Self::Begun { at: r.u32()? },
+            unknown if unknown & kind::MAY_BE_IGNORED != 0 => Self::Ignored(payload),
             _ => return None,
         })
     }
 }
 
+/// Why a row that is whole cannot be read.
+fn not_understood(position: u64, payload: &[u8]) -> io::Error {
+    let kind = payload.first().copied().unwrap_or_default();
+    let version = payload.get(1).copied().unwrap_or_default();
+    let what = match kind {
+        kind::ARTICLE if version > ARTICLE_VERSION => format!("an article row of version {version}"),
+        1..=kind::SITE => {
+            let text = format!("the row at position {position}, of kind {kind}, makes no sense");
+            return io::Error::new(io::ErrorKind::InvalidData, text);
+        }
+        kind => format!("a row of kind {kind}"),
+    };
+    let text =
+        format!("position {position} has {what}: a newer version of newsreel wrote it; use that version");
+    io::Error::new(io::ErrorKind::Unsupported, text)
+}
+
 /// Appends an article row's payload.
 fn put_article(a: &ArticleRow<'_>, out: &mut Vec<u8>) {
     out.push(kind::ARTICLE);
+    out.push(ARTICLE_VERSION);
     put_u64(a.sequence, out);
     out.extend_from_slice(&a.key.0.to_le_bytes());
     out.extend_from_slice(&a.token.to_bytes());
@@ -270,7 +312,39 @@ fn put_article(a: &ArticleRow<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(&a.expires.to_le_bytes());
     put_bytes(a.message_id, out);
     put_bytes(a.fields, out);
-    out.extend_from_slice(a.numbers);
+    put_bytes(a.numbers, out);
+    out.extend_from_slice(a.tagged.as_bytes());
+}
+
+/// Appends a kind and a name.
+fn put_name(kind: u8, name: &str, out: &mut Vec<u8>) {
+    out.push(kind);
+    put_bytes(name.as_bytes(), out);
+}
+
+/// Appends the row of an article that is withdrawn or due.
+fn put_ended(kind: u8, key: Key, token: &Token, more: &[u8], numbers: &[(GroupId, u64)], out: &mut Vec<u8>) {
+    out.push(kind);
+    out.extend_from_slice(&key.0.to_le_bytes());
+    out.extend_from_slice(&token.to_bytes());
+    out.extend_from_slice(more);
+    put_numbers(numbers, out);
+}
+
+/// Reads the fields that article rows of all versions begin with.
+fn read_article<'a>(r: &mut Reader<'a>) -> Option<ArticleRow<'a>> {
+    Some(ArticleRow {
+        sequence: r.u64()?,
+        key: Key(r.u128()?),
+        token: Token::from_bytes(&r.array()?)?,
+        stored_bytes: r.varint()?,
+        arrived: r.u32()?,
+        expires: r.u32()?,
+        message_id: r.bytes()?,
+        fields: r.bytes()?,
+        numbers: &[],
+        tagged: Tagged::default(),
+    })
 }
 
 /// Appends a group's fields; also used by the checkpoint.
@@ -315,6 +389,7 @@ pub(crate) fn read_volume(r: &mut Reader<'_>) -> Option<VolumeRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::facts::Facts;
     use crate::base::token::MethodKind;
 
     #[test]
@@ -322,6 +397,9 @@ mod tests {
         let token = Token { method: MethodKind::Cnfs, class: 1, volume: 2, place: 99 << 32 };
         let mut numbers = Vec::new();
         put_numbers(&[(GroupId(7), 1 << 40), (GroupId(300), 2)], &mut numbers);
+        let facts = Facts { wire_bytes: 900, origin: "rnews", ..Facts::default() };
+        let mut tagged = Vec::new();
+        facts.put(&mut tagged);
         let group = GroupRow { id: 4, name: "a.b".into(), high: 9, promised: 300, ..GroupRow::default() };
         let rows = [
             Row::Article(ArticleRow {
@@ -334,6 +412,7 @@ mod tests {
                 message_id: b"<a@b>",
                 fields: b"s\tf\td\t<a@b>\t\t5\t1",
                 numbers: &numbers,
+                tagged: Tagged::new(&tagged).unwrap(),
             }),
             Row::Remember { key: Key(3), arrived: 5 },
             Row::Cancel { key: Key(4), token, numbers: vec![(GroupId(1), 2)] },
@@ -351,6 +430,9 @@ mod tests {
             Row::Probe,
             Row::Void(vec![16, 1 << 40]),
             Row::Lost { volume: 2, place: 99 << 32, numbers: vec![(GroupId(1), 2)] },
+            Row::Site { number: 3, name: "peer.example".into() },
+            Row::Begun { at: 1_795_000_000 },
+            Row::Ignored(&[200, 1, 2, 3]),
         ];
         for row in &rows {
             let mut bytes = Vec::new();
@@ -360,5 +442,20 @@ mod tests {
                 assert_ne!(Row::decode(&bytes[..cut]).as_ref(), Some(row));
             }
         }
+    }
+
+    #[test]
+    fn what_a_later_version_wrote_is_ignored_or_refused_by_its_kind() {
+        let error = |payload: &[u8]| Row::read(16, payload).map(|_| ()).unwrap_err();
+        assert_eq!(Row::read(16, &[0xfe, 9]).unwrap(), Row::Ignored(&[0xfe, 9]));
+        let newer = error(&[100, 1, 2]);
+        assert_eq!(newer.kind(), io::ErrorKind::Unsupported);
+        assert_eq!(
+            newer.to_string(),
+            "position 16 has a row of kind 100: a newer version of newsreel wrote it; use that version"
+        );
+        assert!(error(&[kind::ARTICLE, 2, 0]).to_string().contains("an article row of version 2"));
+        let damaged = error(&[kind::ARTICLE, ARTICLE_VERSION, 0]);
+        assert_eq!(damaged.kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -12,7 +12,7 @@ use crate::base::progress::Progress;
 use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::disk::{Disk, Open};
-use crate::index::fold::Shared;
+use crate::index::fold::{SITES_MAX, Shared};
 use crate::index::groups::{Group, GroupChange, GroupTable, Marks, NewGroup};
 use crate::index::history::{Found, Reservation, Reservations};
 use crate::index::promise::MARGIN_MIN;
@@ -35,6 +35,9 @@ const RESERVATION_TTL: Duration = Duration::from_secs(60);
 
 /// Message-IDs on offer at once; beyond it peers are told to try later.
 const RESERVATIONS_MAX: usize = 1 << 20;
+
+/// Longest name of a site, in bytes.
+const SITE_NAME_BYTES_MAX: usize = 255;
 
 /// Longest description or creator of a group, in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 1024;
@@ -311,6 +314,29 @@ impl Spool {
         writer.commit_groups(&rows.iter().cloned().map(Row::Group).collect::<Vec<_>>())?;
         rows.iter().for_each(|row| writer.folds.group(row));
         Ok(rows.len())
+    }
+
+    /// The number that stands for a site in [`crate::Facts::sites`]: the one it has, or the next. It is durable before it is
+    /// returned, and none ever stands for another site.
+    pub fn site(&self, name: &str) -> Result<u32, Trouble> {
+        let mut writer = self.writer.lock();
+        let known = writer.folds.sites.iter().position(|site| site == name);
+        let number = known.unwrap_or(writer.folds.sites.len());
+        let refused =
+            |text: &str| Trouble { kind: TroubleKind::Refused, text: format!("site \"{name}\": {text}") };
+        if number >= SITES_MAX {
+            return Err(refused("there are as many sites already as can have a number"));
+        }
+        if name.is_empty() || name.len() > SITE_NAME_BYTES_MAX {
+            return Err(refused("its name is empty or too long"));
+        }
+        let number = number as u32;
+        if known.is_none() {
+            let row = Row::Site { number, name: name.to_owned() };
+            writer.commit_now(&row)?;
+            writer.folds.site(number, name);
+        }
+        Ok(number)
     }
 
     /// Unix seconds of the last arrival that history holds; 0 if it holds none.

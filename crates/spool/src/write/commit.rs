@@ -486,6 +486,7 @@ impl Writer {
             message_id: f.message_id,
             fields: s.text.get(fields.clone()).unwrap_or_default(),
             numbers: &s.row_numbers,
+            tagged: f.tagged,
         }));
         self.folds.next_sequence += 1;
         s.prepared.push(Prepared {
@@ -646,6 +647,7 @@ impl Writer {
     /// Pushes rows that tell identity, boot, volumes and groups as they are.
     pub fn push_state(&mut self) {
         let shared = self.folds.shared.clone();
+        self.journal.push(&Row::Begun { at: u32::try_from(unix_now()).unwrap_or(u32::MAX) });
         self.journal.push(&Row::Identity(self.folds.identity.clone()));
         self.journal.push(&Row::Opened { boot_id: self.folds.boot_id });
         for v in shared.volumes.load().all() {
@@ -655,6 +657,9 @@ impl Writer {
         }
         if let Some(row) = self.folds.last_volume() {
             self.journal.push(&Row::Volume(row));
+        }
+        for (number, name) in (0..).zip(&self.folds.sites) {
+            self.journal.push(&Row::Site { number, name: name.clone() });
         }
         for (name, high) in &self.folds.retired {
             self.journal.push(&Row::GroupRemoved { name: name.clone(), high: *high });

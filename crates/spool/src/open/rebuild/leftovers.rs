@@ -48,9 +48,7 @@ impl Leftovers {
         self.whole = reader.is_open();
         loop {
             while let Some((position, payload)) = reader.next()? {
-                if let Some(row) = Row::decode(payload) {
-                    visit(position, row)?;
-                }
+                visit(position, Row::read(position, payload)?)?;
             }
             self.whole &= !reader.row_follows()? && !reader.successor_is_damaged()?;
             let Some(start) = reader.start_after(reader.position()) else { break };
@@ -127,8 +125,10 @@ impl Leftovers {
             | Row::PowerLost
             | Row::Identity(_)
             | Row::Opened { .. }
+            | Row::Site { .. }
             | Row::Closed => folds.apply(row)?,
             Row::Synced { .. } | Row::Probe | Row::Void(_) | Row::Expire { .. } | Row::Lost { .. } => {}
+            Row::Begun { .. } | Row::Ignored(_) => {}
         }
         Ok(())
     }
@@ -152,6 +152,7 @@ fn take_group(folds: &mut Folds, row: &GroupRow) {
 fn take_groups(folds: &mut Folds, c: &Checkpoint) {
     folds.identity.clone_from(&c.identity);
     folds.boot_id = c.boot_id;
+    (0..).zip(&c.sites).for_each(|(number, name)| folds.site(number, name));
     c.retired.iter().for_each(|(name, high)| folds.group_removed(name, *high));
     c.groups.iter().for_each(|g| take_group(folds, &g.row));
     let ids = folds.numbers.len().max(c.next_group as usize);

@@ -115,7 +115,7 @@ fn try_to_open(
     let mut recovery = Recovery::default();
     let journal_oldest =
         JournalReader::open(disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
-    let checkpoint = Checkpoint::read(&**disk, &paths.index);
+    let checkpoint = Checkpoint::read(&**disk, &paths.index)?;
     let found = open_buffers(&**disk, config)?;
     let used = found.iter().flatten().any(|f| f.header.as_ref().is_some_and(|h| h.written > 2));
     recovery.lone_header = found.iter().flatten().any(|f| f.is_alone);

@@ -144,6 +144,7 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
     folds.boot_id = c.boot_id;
     folds.closed = c.closed;
     folds.identity.clone_from(&c.identity);
+    folds.sites.clone_from(&c.sites);
     folds.retired = c.retired.iter().cloned().collect();
     c.gone_names.iter().for_each(|(id, name)| folds.names.put(GroupId(*id), name));
     let rows: Vec<_> = c.groups.iter().map(|g| g.row.clone()).collect();

@@ -58,8 +58,9 @@ pub(super) fn survey(
     let mut reader = JournalReader::open(disk, &paths.journal, Some(from))?;
     let mut survey =
         Survey { durable: from, boot_id: folds.boot_id, closed: folds.closed, ..Survey::default() };
-    while let Some((_, payload)) = reader.next()? {
-        survey.note(payload);
+    while let Some((position, payload)) = reader.next()? {
+        // Before anything is changed: a newer version may have written it.
+        survey.note(&Row::read(position, payload)?);
     }
     survey.end = reader.position();
     survey.reached = reader.is_open();
@@ -72,8 +73,8 @@ pub(super) fn survey(
     while let Some(start) = reader.start_after(survey.end.max(reader.position())) {
         follows = true;
         reader = JournalReader::open(disk, &paths.journal, Some(start))?;
-        while let Some((_, payload)) = reader.next()? {
-            later.note(payload);
+        while let Some((position, payload)) = reader.next()? {
+            later.note(&Row::read(position, payload)?);
         }
     }
     // A power cut makes holes only in what was not durable yet.
@@ -95,22 +96,22 @@ impl Survey {
             && !buffers.any(|v| is_overwritten(shared, &**v, head(&**v)))
     }
 
-    fn note(&mut self, payload: &[u8]) {
+    fn note(&mut self, row: &Row<'_>) {
         self.rows += 1;
         self.closed = false;
-        match Row::decode(payload) {
-            Some(Row::Synced { upto }) => self.durable = self.durable.max(upto),
-            Some(Row::Opened { boot_id }) => self.boot_id = boot_id,
-            Some(Row::Closed) => self.closed = true,
-            Some(Row::Void(positions)) => self.voids.extend(positions),
-            Some(Row::Article(a)) => {
+        match row {
+            Row::Synced { upto } => self.durable = self.durable.max(*upto),
+            Row::Opened { boot_id } => self.boot_id = *boot_id,
+            Row::Closed => self.closed = true,
+            Row::Void(positions) => self.voids.extend(positions),
+            Row::Article(a) => {
                 self.heads.insert(a.token.volume, a.token.place.saturating_add(a.stored_bytes));
             }
-            Some(Row::Cancel { token, .. } | Row::Expire { token, gone: true, .. }) => {
-                self.withdrawn.insert(token);
+            Row::Cancel { token, .. } | Row::Expire { token, gone: true, .. } => {
+                self.withdrawn.insert(*token);
             }
-            Some(Row::Skip { volume, head }) => {
-                self.heads.insert(volume, head);
+            Row::Skip { volume, head } => {
+                self.heads.insert(*volume, *head);
             }
             _ => {}
         }
@@ -136,7 +137,7 @@ pub(super) fn replay(
     let mut buf = Vec::new();
     let mut torn = Vec::new();
     while let Some((position, payload)) = reader.next()? {
-        let Some(row) = Row::decode(payload) else { return Err(io::ErrorKind::InvalidData.into()) };
+        let row = Row::read(position, payload)?;
         match &row {
             Row::Article(a) if survey.voids.contains(&position) => folds.apply_void(a)?,
             Row::Article(a)

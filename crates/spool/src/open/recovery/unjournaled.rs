@@ -4,6 +4,7 @@
 //! after the loss. Every record says where it lies, when it came and which numbers it has, so those that are newer than the
 //! journal get the rows they lack. Called once per opening, after the replay.
 
+use crate::base::facts::Tagged;
 use crate::base::token::{MethodKind, Token};
 use crate::index::fold::Folds;
 use crate::index::history::Found;
@@ -81,6 +82,7 @@ fn take(folds: &mut Folds, journal: &mut JournalWriter, front: &Front) -> io::Re
         message_id: fields.split(|b| *b == b'\t').nth(3).unwrap_or_default(),
         fields,
         numbers: &encoded,
+        tagged: Tagged::default(),
     };
     put(folds, journal, &Row::Article(row))?;
     if !record.live {

@@ -1,0 +1,62 @@
+//! A site of an older version is served by this one, with everything that its operator and readers had
+//! (`docs/formats/growing.md`).
+
+use crate::operated::Operated;
+use crate::unpack;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+/// The site of a fixture, as an operator finds it.
+fn site() -> (Operated, String) {
+    let site = Operated::unmade();
+    let mut expected = String::new();
+    for file in unpack::b571c6a() {
+        let path = site.dir().join(&file.path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        match file.link {
+            Some(link) => fs::hard_link(site.dir().join(link), &path).unwrap(),
+            None => fs::write(&path, &file.bytes).unwrap(),
+        }
+        if file.path == "data/secret" || file.path == "data/users" || file.path == "data/posting-secret" {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        if file.path == "expected" {
+            expected = String::from_utf8(file.bytes).unwrap();
+        }
+    }
+    (site, expected)
+}
+
+#[test]
+fn a_site_of_b571c6a_is_served_with_all_it_had() {
+    let (site, expected) = site();
+    assert!(site.run_with(&["user", "check", "reader"], b"secret\n").status.success());
+    let mails = || fs::read_dir(site.dir().join("data/moderation")).unwrap().count();
+    assert_eq!(mails(), 1, "a post waits for its moderator");
+    let serving = site.serve();
+    let mut client = serving.client();
+    let mut articles = 0;
+    for line in expected.lines() {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["group", name, ..] => {
+                assert!(client.ask(&format!("GROUP {name}")).starts_with("211 "), "{name}")
+            }
+            ["article", name, number, id, _] => {
+                assert!(client.ask(&format!("GROUP {name}")).starts_with("211 "));
+                assert_eq!(client.ask(&format!("STAT {number}")), format!("223 {number} {id}"));
+                assert!(client.ask(&format!("ARTICLE {id}")).starts_with("220 "));
+                assert!(client.block().iter().any(|line| *line == format!("Message-ID: {id}")));
+                articles += 1;
+            }
+            _ => panic!("{line}"),
+        }
+    }
+    assert!(articles > 200);
+    // Known by an overwritten article, and by a cancel that came before its article.
+    assert!(client.ask("CHECK <3000@origin.example>").starts_with("438 "));
+    let early = fs::read_to_string(site.dir().join("data/early-cancels")).unwrap();
+    assert_eq!(early.lines().count(), 1);
+    assert_eq!(mails(), 1);
+    drop(serving);
+    site.done(&["verify"]);
+}

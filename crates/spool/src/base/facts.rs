@@ -1,0 +1,283 @@
+//! What an article row says of its article besides where it is: tagged fields (`docs/formats/journal.md`).
+//!
+//! Whoever files an article encodes them before the writer's lock is taken ([`Facts::put`]), and the writer copies the
+//! bytes into the row. Every field may be absent: rows of earlier versions have none, and rows written by recovery have
+//! few. Readers of the journal decode them one by one ([`Tagged`]) and pass over tags they do not know.
+
+use crate::base::codec::{Reader, put_bytes, put_varint};
+use netnews::path;
+
+/// Path identities of an article that are recorded, nearest first.
+pub const HOPS_RECORDED_MAX: usize = 64;
+/// Bytes of a Distribution value that are recorded; a longer one is not recorded at all.
+pub const DISTRIBUTION_BYTES_MAX: usize = 255;
+/// Bytes of the hash of a path identity.
+const HASH_BYTES: usize = 6;
+
+mod tag {
+    pub const WIRE_BYTES: u64 = 1;
+    pub const PATH: u64 = 2;
+    pub const DISTRIBUTION: u64 = 3;
+    pub const ORIGIN: u64 = 4;
+    pub const KIND: u64 = 5;
+    pub const SITES: u64 = 6;
+}
+
+/// What kind of article it is: any of the constants, together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ArticleKind(pub u8);
+
+impl ArticleKind {
+    /// A control message.
+    pub const CONTROL: Self = Self(1);
+    /// A control message that cancels an article.
+    pub const CANCEL: Self = Self(2);
+    /// It supersedes another article.
+    pub const SUPERSEDES: Self = Self(4);
+
+    /// Whether it is of all the kinds of `other`.
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Adds `other` if `is_so`.
+    #[must_use]
+    pub fn with(self, other: Self, is_so: bool) -> Self {
+        if is_so { Self(self.0 | other.0) } else { self }
+    }
+}
+
+/// What is known of an article that is to be filed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Facts<'a> {
+    /// Its length as peers will get it: wire format, without Xref line and final `.` line.
+    pub wire_bytes: u64,
+    /// Value of its Path header as it came.
+    pub path: &'a [u8],
+    /// Value of its Distribution header; empty without one.
+    pub distribution: &'a [u8],
+    /// Where it came from: `peer NAME`, `injected`, `rnews`, `import`.
+    pub origin: &'a str,
+    /// What kind of article it is.
+    pub kind: ArticleKind,
+    /// The sites that want it: bit `n` of byte `k` stands for the site with the number `8 k + n`
+    /// ([`crate::Spool::site`]).
+    pub sites: &'a [u8],
+}
+
+impl Facts<'_> {
+    /// Appends the tagged fields; see [`Tagged::new`].
+    pub fn put(&self, out: &mut Vec<u8>) {
+        put_number(tag::WIRE_BYTES, self.wire_bytes, out);
+        put_path(self.path, out);
+        if (1..=DISTRIBUTION_BYTES_MAX).contains(&self.distribution.len()) {
+            put_field(tag::DISTRIBUTION, self.distribution, out);
+        }
+        if !self.origin.is_empty() {
+            put_field(tag::ORIGIN, self.origin.as_bytes(), out);
+        }
+        put_field(tag::KIND, &[self.kind.0], out);
+        let used = self.sites.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+        if let Some(sites) = self.sites.get(..used).filter(|sites| !sites.is_empty()) {
+            put_field(tag::SITES, sites, out);
+        }
+    }
+}
+
+fn put_field(tag: u64, value: &[u8], out: &mut Vec<u8>) {
+    put_varint(tag, out);
+    put_bytes(value, out);
+}
+
+fn put_number(tag: u64, n: u64, out: &mut Vec<u8>) {
+    put_varint(tag, out);
+    out.push(varint_bytes(n));
+    put_varint(n, out);
+}
+
+/// Length of a varint.
+fn varint_bytes(n: u64) -> u8 {
+    (64 - (n | 1).leading_zeros()).div_ceil(7) as u8
+}
+
+/// The number of path identities, and the hashes of the nearest ones.
+fn put_path(value: &[u8], out: &mut Vec<u8>) {
+    if value.is_empty() {
+        return;
+    }
+    let mut hashes = [0; HOPS_RECORDED_MAX];
+    let mut identities = path::hops(value);
+    let recorded =
+        hashes.iter_mut().zip(&mut identities).map(|(to, identity)| *to = path_hash(identity)).count();
+    let hops = (recorded + identities.count()) as u64;
+    put_varint(tag::PATH, out);
+    put_varint(u64::from(varint_bytes(hops)) + (recorded * HASH_BYTES) as u64, out);
+    put_varint(hops, out);
+    for hash in hashes.iter().take(recorded) {
+        out.extend(hash.to_le_bytes().iter().take(HASH_BYTES));
+    }
+}
+
+/// Hash of a path identity, whatever its case: 48 bits, so that two identities in the world's Paths hardly ever share one.
+fn path_hash(identity: &[u8]) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
+    let mix = |hash: u64| (hash ^ (hash >> 32)).wrapping_mul(FACTOR);
+    let hash = identity.chunks(8).fold(identity.len() as u64, |hash, chunk| {
+        let word = chunk.iter().rev().fold(0, |word, b| (word << 8) | u64::from(*b));
+        mix(hash ^ (word | LOWER_CASE))
+    });
+    mix(hash) >> (64 - 8 * HASH_BYTES)
+}
+
+/// The tagged fields of an article row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tagged<'a>(&'a [u8]);
+
+impl<'a> Tagged<'a> {
+    /// What [`Facts::put`] appended; `None` if the bytes are not a list of tagged fields.
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        let mut r = Reader(bytes);
+        while !r.is_empty() {
+            r.varint()?;
+            r.bytes()?;
+        }
+        Some(Self(bytes))
+    }
+
+    /// The encoded fields.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    fn find(self, tag: u64) -> Option<&'a [u8]> {
+        let mut r = Reader(self.0);
+        loop {
+            let (found, value) = (r.varint()?, r.bytes()?);
+            if found == tag {
+                return Some(value);
+            }
+        }
+    }
+
+    /// Length in wire format, without Xref line and final `.` line.
+    pub fn wire_bytes(self) -> Option<u64> {
+        Reader(self.find(tag::WIRE_BYTES)?).varint()
+    }
+
+    /// How many path identities its Path had.
+    pub fn hops(self) -> Option<u64> {
+        Reader(self.find(tag::PATH)?).varint()
+    }
+
+    /// Whether an identity was in its Path, whatever its case. `None`: the row does not say; the identity may still be
+    /// among those beyond the [`HOPS_RECORDED_MAX`] nearest.
+    pub fn has_passed(self, identity: &[u8]) -> Option<bool> {
+        let mut r = Reader(self.find(tag::PATH)?);
+        let hops = r.varint()?;
+        let wanted = path_hash(identity).to_le_bytes();
+        let found = r.0.chunks_exact(HASH_BYTES).any(|hash| wanted.starts_with(hash));
+        (found || hops <= HOPS_RECORDED_MAX as u64).then_some(found)
+    }
+
+    /// Value of its Distribution header; `None` if it has none, or too long a one.
+    pub fn distribution(self) -> Option<&'a [u8]> {
+        self.find(tag::DISTRIBUTION)
+    }
+
+    /// Where it came from.
+    pub fn origin(self) -> Option<&'a [u8]> {
+        self.find(tag::ORIGIN)
+    }
+
+    /// What kind of article it is.
+    pub fn kind(self) -> Option<ArticleKind> {
+        self.find(tag::KIND)?.first().map(|bits| ArticleKind(*bits))
+    }
+
+    /// Whether the site with this number wanted it when it was filed.
+    pub fn is_wanted_by(self, site: u32) -> bool {
+        let sites = self.find(tag::SITES).unwrap_or_default();
+        sites.get(site as usize / 8).is_some_and(|byte| byte >> (site % 8) & 1 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(facts: &Facts<'_>) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        facts.put(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn what_is_put_is_read_and_unknown_tags_are_passed_over() {
+        let facts = Facts {
+            wire_bytes: 70_000,
+            path: b"News.Example!.SEEN.192.0.2.1!a-very-long-identity.example.org!!b!not-for-mail",
+            distribution: b"world",
+            origin: "peer upstream",
+            kind: ArticleKind::CONTROL.with(ArticleKind::CANCEL, true),
+            sites: &[0, 0b101, 0],
+        };
+        let mut bytes = Vec::new();
+        put_field(1 << 40, b"of a later version", &mut bytes);
+        facts.put(&mut bytes);
+        put_field(99, b"", &mut bytes);
+        let tagged = Tagged::new(&bytes).unwrap();
+        assert_eq!(tagged.wire_bytes(), Some(70_000));
+        assert_eq!(tagged.hops(), Some(3));
+        for (identity, has) in [
+            ("news.example", true),
+            ("a-very-long-identity.example.ORG", true),
+            ("b", true),
+            ("not-for-mail", false),
+            ("a-very-long-identity.example.or", false),
+            ("", false),
+        ] {
+            assert_eq!(tagged.has_passed(identity.as_bytes()), Some(has), "{identity}");
+        }
+        assert_eq!(tagged.distribution(), Some(&b"world"[..]));
+        assert_eq!(tagged.origin(), Some(&b"peer upstream"[..]));
+        let kind = tagged.kind().unwrap();
+        assert!(kind.has(ArticleKind::CANCEL) && kind.has(ArticleKind::CONTROL));
+        assert!(!kind.has(ArticleKind::SUPERSEDES));
+        let wanted: Vec<u32> = (0..40).filter(|site| tagged.is_wanted_by(*site)).collect();
+        assert_eq!(wanted, [8, 10]);
+        // A few dozen bytes a row.
+        assert!(encoded(&facts).len() < 64);
+    }
+
+    #[test]
+    fn nothing_is_claimed_that_was_not_recorded() {
+        let none = Tagged::default();
+        assert_eq!((none.wire_bytes(), none.hops(), none.has_passed(b"a")), (None, None, None));
+        assert_eq!((none.distribution(), none.origin(), none.kind()), (None, None, None));
+        assert!(!none.is_wanted_by(0));
+        let (path, long) =
+            ("a.example!".repeat(70) + "far.example!x", "d".repeat(DISTRIBUTION_BYTES_MAX + 1));
+        let bytes =
+            encoded(&Facts { path: path.as_bytes(), distribution: long.as_bytes(), ..Facts::default() });
+        let tagged = Tagged::new(&bytes).unwrap();
+        assert_eq!(tagged.hops(), Some(71));
+        assert_eq!(tagged.has_passed(b"A.example"), Some(true));
+        assert_eq!(tagged.has_passed(b"far.example"), None);
+        assert_eq!(tagged.distribution(), None);
+        for cut in 1..bytes.len() {
+            let read = Tagged::new(&bytes[..cut]);
+            assert!(read.is_none_or(|t| t.as_bytes() != bytes), "{cut}");
+        }
+    }
+
+    /// The hash is part of the format.
+    #[test]
+    fn hashes_of_path_identities_stay_as_they_are() {
+        assert_eq!(path_hash(b"news.example.org"), path_hash(b"NEWS.Example.org"));
+        assert_eq!(
+            [path_hash(b"a"), path_hash(b"news.example.org")].map(|h| format!("{h:012x}")),
+            ["171e493a7ec5", "a8f7892f2f1d"]
+        );
+    }
+}

@@ -1,0 +1,31 @@
+//! Checkpoints as they were before they had sections; read only (`docs/formats/checkpoint.md`).
+
+use super::Checkpoint;
+use super::sections::{read_group_state, read_kept};
+use crate::base::codec::Reader;
+use crate::index::history;
+use crate::index::residents::ResidentsState;
+use crate::journal::read_volume;
+
+/// Reads a body whose fields follow one another; `None` if it is damaged.
+pub(super) fn read_all(body: &[u8]) -> Option<Checkpoint> {
+    let r = &mut Reader(body);
+    let mut c = Checkpoint::default();
+    c.read_state(r)?;
+    c.history = history::Checkpoint { first_record: r.u64()?, next_record: r.u64()? };
+    for _ in 0..r.count(28)? {
+        c.volumes.push((read_volume(r)?, ResidentsState { read: r.u64()?, written: r.u64()? }));
+    }
+    c.read_segments(r)?;
+    c.read_retired(r)?;
+    for _ in 0..r.count(8)? {
+        c.groups.push(read_group_state(r)?);
+    }
+    if !r.is_empty() {
+        for _ in 0..r.count(3)? {
+            c.kept.push(read_kept(r)?);
+        }
+        c.read_gone_names(r)?;
+    }
+    Some(c)
+}
