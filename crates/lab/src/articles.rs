@@ -1,8 +1,8 @@
-//! Articles whose every byte follows from a seed and an index, so that what a server gives back can be compared without
-//! keeping anything.
+//! Articles whose every byte follows from a seed and an index, so that what a server returns can be compared
+//! without keeping anything.
 //!
-//! Bodies are slices of a pool of random lines: 8-bit, dot-stuffed, some empty. Called by the feeder, which sends them,
-//! and by whoever reads them back.
+//! Bodies are slices of a pool of random lines: 8-bit, dot-stuffed, some empty. Called by the feeder, which
+//! sends them, and by the parts that read them back.
 
 use crate::rng::Rng;
 use memchr::memmem;
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 const POOL_START_BYTES: usize = 1 << 20;
 /// Longest line of a body, in bytes.
 const LINE_BYTES_MAX: u64 = 120;
-/// What every article's Path is before the server puts its name to it.
+/// The Path of every article before the server adds its name.
 const PATH: &str = "feeder.lab.example!not-for-mail";
 
 /// How long the bodies are.
@@ -26,7 +26,7 @@ pub struct Shape {
     pub large_bytes: (usize, usize),
 }
 
-/// Makes articles.
+/// Generates articles.
 #[derive(Debug)]
 pub struct Generator {
     seed: u64,
@@ -111,8 +111,8 @@ impl Generator {
         self.pool.get(start..end).unwrap_or_default()
     }
 
-    /// Compares an article that a server gave (wire format, without the final `.`-line) with what was sent: the same but for
-    /// Xref as first line and for `identity` and whatever diagnostic before Path.
+    /// Compares an article that a server returned (wire format, without the final `.`-line) with what was
+    /// sent: the same but for Xref as first line and for `identity` and whatever diagnostic before Path.
     pub fn compare(&self, index: u64, identity: &str, got: &[u8]) -> Result<Numbered, String> {
         let mut sent = Vec::with_capacity(got.len() + 64);
         self.put(index, &mut sent);

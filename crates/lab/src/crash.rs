@@ -1,8 +1,9 @@
 //! kill -9 under full feed: guarantees G1 to G4 on the real binary (durability "process").
 //!
-//! A round: feed at full speed, kill at a random moment (and sometimes once more during the restart), start, audit; feed on
-//! for two more wraps of the buffers, audit again. `ledger` knows what was acknowledged and what may have been
-//! overwritten since, `audit` asks the server for everything, `watch` reads while it is fed.
+//! A round: feed at full speed, kill at a random moment (and sometimes once more during the restart), start,
+//! audit; feed on for two more wraps of the buffers, audit again. `ledger` knows what was acknowledged and
+//! what may have been overwritten since, `audit` asks the server for everything, `watch` reads while it is
+//! fed.
 
 mod audit;
 mod ledger;
@@ -24,7 +25,7 @@ use std::time::Duration;
 const GROUPS: u64 = 40;
 /// Unanswered articles of a connection.
 const WINDOW: usize = 200;
-/// The kill comes so many milliseconds after the start of the feed.
+/// Milliseconds from the start of the feed to the kill.
 const KILL_MS: (u64, u64) = (5, 700);
 /// A restart that is killed too is killed within so many milliseconds.
 const RESTART_KILL_MS_MAX: u64 = 40;
@@ -41,7 +42,8 @@ pub struct Options {
     /// How often to kill
     #[arg(long, default_value_t = 50)]
     rounds: u64,
-    /// Makes articles and moments of killing; printed, so that a run can be repeated [default: the time]
+    /// Seed of the articles and the moments of the kills; printed, so that a run can be repeated [default:
+    /// the time]
     #[arg(long)]
     seed: Option<u64>,
     /// Feeding connections
@@ -61,7 +63,7 @@ struct Trial {
     next: AtomicU64,
     clock: AtomicU64,
     connections: usize,
-    /// What was in flight at a crash and is not there: sent again.
+    /// Articles that were in flight at a crash and are not there: sent again.
     again: Vec<u64>,
 }
 
@@ -133,7 +135,8 @@ impl Trial {
         self.note(&sent, &mut found);
         self.audit(&mut found)?;
         println!(
-            "round {round:3}: killed after {:3} ms ({kills}x), {acknowledged:6} acknowledged, {in_flight:4} in flight ({again:4} not there), up in {:4} ms, \
+            "round {round:3}: killed after {:3} ms ({kills}x), {acknowledged:6} acknowledged, {in_flight:4} \
+                in flight ({again:4} not there), up in {:4} ms, \
              {:6} read exactly, {:6} overwritten, {after_crash} + {} violations",
             delay.as_millis(),
             start.as_millis(),

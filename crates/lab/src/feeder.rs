@@ -1,7 +1,8 @@
-//! Feeds generated articles by TAKETHIS, several connections at once, at full speed, and notes what was answered when.
+//! Feeds generated articles by TAKETHIS, several connections at once, at full speed, and records what was
+//! answered and when.
 //!
-//! Every sending and every answer gets a stamp of one clock, so that it can be told which articles may have been stored
-//! after which. A connection that breaks is drained: what the server answered before it died counts.
+//! Every article sent and every answer gets a stamp of one clock, which shows which articles may have been
+//! stored after which. A connection that breaks is drained: what the server answered before it died counts.
 
 use crate::articles::Generator;
 use crate::client::{Client, unexpected};
@@ -30,12 +31,12 @@ pub struct Sent {
     pub bytes: u32,
 }
 
-/// What is fed.
+/// What to feed.
 #[derive(Debug)]
 pub struct Feed<'a> {
     /// To whom.
     pub address: String,
-    /// Makes the articles.
+    /// Generates the articles.
     pub generator: &'a Generator,
     /// Sent before the others.
     pub first: Mutex<Vec<u64>>,

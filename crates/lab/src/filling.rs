@@ -1,6 +1,7 @@
-//! Fills a site's spool without its server, straight through the spool crate: millions of articles in seconds.
+//! Fills a site's spool without its server, straight through the spool crate: millions of articles in
+//! seconds.
 //!
-//! What is stored is what the server would have stored of the same articles, so they compare equal when read back.
+//! It stores what the server would have stored for the same articles, so they compare equal when read back.
 
 use crate::articles::{Generator, unix_now};
 use crate::site::{IDENTITY, Site};
@@ -17,11 +18,11 @@ const BATCH: u64 = 256;
 /// Remembered Message-IDs committed at once.
 const REMEMBER_BATCH: u64 = 4096;
 
-/// What the server puts at the beginning of an article, up to the Path's old value.
+/// What the server adds at the beginning of an article, up to the Path's old value.
 const PATH: &[u8] = b"Path: ";
 
-/// Fills the spool of a site that is not served: articles `0..articles` of `generator`, and so many Message-IDs that are
-/// only remembered.
+/// Fills the spool of a site that is not served: articles `0..articles` of `generator`, and so many
+/// Message-IDs that are only remembered.
 pub fn fill(
     site: &Site,
     generator: &Generator,

@@ -1,5 +1,5 @@
-//! Flat cost: the same figures on a server with a hundred thousand articles and on one with millions of them and a long
-//! history, taken in turns.
+//! Flat cost: the same figures on a server with a hundred thousand articles and on one with millions of them
+//! and a long history, taken in turns.
 
 use crate::articles::{Generator, Shape, group_name};
 use crate::rates::{Rate, Subject};
@@ -15,10 +15,10 @@ const GROUPS: u64 = 300;
 const OLD: Shape = Shape { bytes: (40, 140), large_every: 0, large_bytes: (0, 0) };
 /// What is fed: 2.35 KB with its headers.
 const NEW: Shape = Shape { bytes: (1_100, 3_100), large_every: 0, large_bytes: (0, 0) };
-/// Articles of the small server: enough for OVER of a hundred rows. "Newest" are as many on the big one; "any" are all of
-/// its articles, more than the processor's caches and page tables reach.
+/// Articles of the small server: enough for OVER of a hundred rows. "Newest" are as many on the big one;
+/// "any" are all of its articles, more than the processor's caches and page tables reach.
 const FEW: u64 = 100_000;
-/// Bar: how much dearer the big server may be.
+/// Limit: how much more the big server may cost.
 const RATIO_MIN: f64 = 0.85;
 const TAKETHIS: u64 = 50_000;
 const CHECK: u64 = 400_000;
@@ -39,7 +39,7 @@ pub struct Options {
     /// Size of each of its two buffers, in MiB
     #[arg(long, default_value_t = 2560)]
     buffer_mib: u64,
-    /// How often each figure is taken
+    /// How often each figure is measured
     #[arg(long, default_value_t = 9)]
     rounds: u64,
 }
@@ -86,7 +86,8 @@ pub fn run(options: &Options) -> Verdict {
     // The first round warms up and is not counted.
     for round in 0..=options.rounds {
         let began = Instant::now();
-        // Both are measured shortly after each other, in changing order: the machine is not the same all the time.
+        // Both are measured shortly after each other, in changing order: the machine is not the same all the
+        // time.
         for ((_, figure), both) in FIGURES.iter().zip(&mut taken) {
             let mut turns: Vec<_> = subjects.iter().zip(both.iter_mut()).collect();
             turns.rotate_left((round % 2) as usize);

@@ -1,11 +1,11 @@
-//! lab: proves on the real binary what no unit test can.
+//! lab: shows on the real binary what no unit test can.
 //!
-//! `crash` kills the server under a feed and checks what it promised; `scale` opens thousands of connections and weighs
-//! them; `recover` times the start of a big spool after a crash; `rebuild` times making its indexes anew; `flat` compares a
-//! huge spool with an empty one; `spool` compares storage methods. Each
-//! makes its own site below `--dir`, prints what it saw, and exits with 1 if something did not hold. `tls-load` reads from
-//! a server that runs already, over TLS and COMPRESS. The speed table
-//! beside INN is `bench/bench.sh`.
+//! `crash` kills the server under a feed and checks what it promised; `scale` opens thousands of connections
+//! and measures their cost; `recover` times the start of a big spool after a crash; `rebuild` times the
+//! rebuild of its indexes; `flat` compares a huge spool with an empty one; `spool` compares storage methods.
+//! Each creates its own site below `--dir`, prints its findings, and exits with 1 if something did not hold.
+//! `tls-load` reads from a server that runs already, over TLS and COMPRESS. The speed table beside INN is
+//! `bench/bench.sh`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod articles;
@@ -28,7 +28,7 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What a part of the lab ends with: whether everything held, or why it could not be told.
+/// The result of a part of the lab: whether everything held, or why that could not be determined.
 type Verdict = Result<bool, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Proves guarantees and limits on the real binary
@@ -46,7 +46,7 @@ enum Command {
     Scale(scale::Options),
     /// Time from exec to the first answer, after kill -9 on a big spool
     Recover(recover::Options),
-    /// How fast all indexes of a big spool are made anew
+    /// How fast all indexes of a big spool are rebuilt
     Rebuild(rebuild::Options),
     /// The papers' comparison: each storage method, and INN's, under the CNFS paper's batches
     Spool(spool_bench::Options),

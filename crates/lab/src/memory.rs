@@ -1,4 +1,4 @@
-//! What a process holds of memory, from /proc (proc_pid_smaps_rollup(5)).
+//! How much memory a process uses, from /proc (proc_pid_smaps_rollup(5)).
 
 use std::fs;
 use std::io;
@@ -35,7 +35,8 @@ mod tests {
 
     #[test]
     fn the_fields_are_found() {
-        let text = "55d-7ff ---p 00000000 00:00 0    [rollup]\nRss:    5120 kB\nPss:    4100 kB\nPss_Dirty:  7 kB\nAnonymous:   3000 kB\n";
+        let text = "55d-7ff ---p 00000000 00:00 0    [rollup]\nRss:    5120 kB\nPss:    4100 kB\n\
+            Pss_Dirty:  7 kB\nAnonymous:   3000 kB\n";
         assert_eq!(Memory::parse(text), Memory { rss_kb: 5120, pss_kb: 4100, anonymous_kb: 3000 });
     }
 }

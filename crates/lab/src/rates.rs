@@ -1,6 +1,7 @@
-//! Rates of single commands and the server's CPU time for each, for comparing two servers under the same load.
+//! Rates of single commands and the server's CPU time for each, for comparing two servers under the same
+//! load.
 //!
-//! All bytes to be sent are made before the clock starts.
+//! All bytes to be sent are generated before the clock starts.
 
 use crate::articles::{Generator, group_name};
 use crate::client::{Client, unexpected};
@@ -37,13 +38,13 @@ pub struct Subject<'a> {
     pub pid: u32,
     /// Its groups.
     pub groups: u64,
-    /// Made the articles that were there before.
+    /// Generated the articles that were there before.
     pub old: &'a Generator,
     /// How many they are.
     pub old_articles: u64,
     /// The last number of each group that belongs to them.
     pub old_last: Vec<u64>,
-    /// Makes those that are fed.
+    /// Generates those that are fed.
     pub new: &'a Generator,
 }
 
@@ -75,7 +76,7 @@ impl Subject<'_> {
         self.stream((0..count).map(command).collect(), "438")
     }
 
-    /// CHECK of Message-IDs nobody ever saw. Each takes a reservation, which ends with the connection.
+    /// CHECK of unknown Message-IDs. Each creates a reservation, which ends with the connection.
     pub fn check_new(&self, count: u64, rng: &mut Rng) -> io::Result<Rate> {
         let command = |_| format!("CHECK <{:x}@new.lab.example>\r\n", rng.next()).into_bytes();
         self.stream((0..count).map(command).collect(), "238")
@@ -91,7 +92,8 @@ impl Subject<'_> {
         self.timed(count, || pipelined(&mut client, &commands, "220", true))
     }
 
-    /// ARTICLE by number, pipelined, with a GROUP before each fifty, of any of the newest `among` of the old articles.
+    /// ARTICLE by number, pipelined, with a GROUP before each fifty, of any of the newest `among` of the old
+    /// articles.
     pub fn article_by_number(&self, count: usize, among: u64, rng: &mut Rng) -> io::Result<Rate> {
         let mut client = self.reader()?;
         let mut parts = Vec::new();

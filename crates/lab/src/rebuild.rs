@@ -1,4 +1,5 @@
-//! How fast all indexes of a big spool are made anew, against the time INN's makehistory takes for history alone.
+//! How fast all indexes of a big spool are rebuilt, against the time INN's makehistory takes for history
+//! alone.
 
 use crate::articles::{Generator, Shape};
 use crate::site::{Plan, Site};
@@ -15,7 +16,7 @@ const GROUPS: u64 = 3_000;
 const SHAPE: Shape = Shape { bytes: (1_100, 3_100), large_every: 0, large_bytes: (0, 0) };
 /// Bar, in articles a second.
 const RATE_MIN: f64 = 300_000.0;
-/// What INN 2.7.1's makehistory does on this kind of machine, for history alone, in articles a second.
+/// The speed of INN 2.7.1's makehistory on this kind of machine, for history alone, in articles a second.
 const MAKEHISTORY_RATE: f64 = 69_000.0;
 
 #[derive(Debug, Args)]
@@ -68,7 +69,8 @@ pub fn run(options: &Options) -> Verdict {
     }
     let rate = options.articles as f64 / best;
     println!(
-        "{rate:.0} articles/s for all indexes, from exec to the last sync, {:.1} x makehistory's {MAKEHISTORY_RATE:.0}; \
+        "{rate:.0} articles/s for all indexes, from exec to the last sync, {:.1} x makehistory's \
+            {MAKEHISTORY_RATE:.0}; \
          bar {RATE_MIN:.0}: {}",
         rate / MAKEHISTORY_RATE,
         if rate >= RATE_MIN { "ok" } else { "MISSED" }

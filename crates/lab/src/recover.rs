@@ -17,7 +17,7 @@ const SHAPE: Shape = Shape { bytes: (1_100, 3_100), large_every: 0, large_bytes:
 const START_MAX: Duration = Duration::from_secs(2);
 const CONNECTIONS: usize = 4;
 const WINDOW: usize = 200;
-/// The feed before a kill takes so many milliseconds.
+/// Duration of the feed before a kill, in milliseconds.
 const FEED_MS: (u64, u64) = (300, 4_000);
 
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ pub struct Options {
     /// How often to kill
     #[arg(long, default_value_t = 6)]
     rounds: u64,
-    /// Makes articles and moments of killing
+    /// Seed of the articles and the moments of the kills
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -71,7 +71,8 @@ pub fn run(options: &Options) -> Verdict {
         let took = site.start(&group_name(0))?;
         worst = worst.max(took);
         println!(
-            "round {round}: killed after {delay:.1?} and {accepted} more articles; answers {took:.0?} after exec: {}",
+            "round {round}: killed after {delay:.1?} and {accepted} more articles; answers {took:.0?} after \
+                exec: {}",
             site.recovery()
         );
     }

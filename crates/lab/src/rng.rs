@@ -5,7 +5,7 @@
 pub struct Rng(u64);
 
 impl Rng {
-    /// The generator of a seed; `stream` tells apart what uses the same seed.
+    /// The generator for a seed; `stream` separates the uses of one seed.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut rng = Self(seed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03));
         rng.next();

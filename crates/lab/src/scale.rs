@@ -1,5 +1,5 @@
-//! Thousands of readers and feeders on one server: all are answered, an idle reader costs little, and long articles that
-//! stream in do not pile up in memory.
+//! Thousands of readers and feeders on one server: all are answered, an idle reader costs little, and long
+//! articles that stream in do not pile up in memory.
 
 use crate::articles::{Generator, Shape, group_name};
 use crate::client::Client;
@@ -23,9 +23,10 @@ const SHAPE: Shape = Shape { bytes: (500, 4_000), large_every: 0, large_bytes: (
 const LARGE: Shape = Shape { bytes: (750_000, 750_000), large_every: 0, large_bytes: (0, 0) };
 const LARGE_CONNECTIONS: usize = 8;
 const LARGE_WINDOW: usize = 8;
-/// Bar: what an idle reader may cost.
+/// Limit: what an idle reader may cost.
 const READER_KB_MAX: f64 = 40.0;
-/// Bar: what memory may grow by while long articles stream in. Each of the connections may hold a few of them.
+/// Limit: how much memory may grow while long articles stream in. Each of the connections may hold a few of
+/// them.
 const STREAMING_GROWTH_KB_MAX: u64 = 200 << 10;
 const SAMPLE: Duration = Duration::from_millis(20);
 /// Let the server's own clean-up happen before it is weighed.
@@ -125,7 +126,7 @@ fn feed(
     }
 }
 
-/// Readers who have read one article and are idle now.
+/// Readers that have read one article and are idle now.
 fn readers(site: &Site, count: usize) -> io::Result<Vec<Client>> {
     let reader = |n: usize| {
         let mut client = Client::connect(&site.address())?;
@@ -139,7 +140,7 @@ fn readers(site: &Site, count: usize) -> io::Result<Vec<Client>> {
     (0..count).map(reader).collect()
 }
 
-/// Feeders who have sent one article and are idle now.
+/// Feeders that have sent one article and are idle now.
 fn feeders(site: &Site, generator: &Generator, next: &AtomicU64, count: usize) -> io::Result<Vec<Client>> {
     let feeder = |_| {
         let mut client = Client::connect(&site.address())?;
@@ -167,7 +168,7 @@ fn accepted(client: &mut Client, generator: &Generator, index: u64) -> io::Resul
     if answer.starts_with(&expected) { Ok(()) } else { Err(crate::client::unexpected("TAKETHIS", &answer)) }
 }
 
-/// Everybody sends before anybody reads.
+/// All of them send before any of them reads.
 fn all_at_once(
     readers: &mut [Client],
     feeders: &mut [Client],

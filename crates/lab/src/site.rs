@@ -20,7 +20,7 @@ const STOP_MAX: Duration = Duration::from_secs(60);
 /// Between two tries to connect.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// What a site is made with.
+/// How to create a site.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// How many groups it has; see [`group_name`].
@@ -41,7 +41,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Makes a new site in `place.dir/name`; what is there is deleted.
+    /// Creates a new site in `place.dir/name`, after deleting what is there.
     pub fn make(place: &Place, name: &str, port: u16, plan: Plan<'_>) -> io::Result<Self> {
         let binary = match &place.binary {
             Some(binary) => binary.clone(),
@@ -170,7 +170,7 @@ impl Site {
         Ok(())
     }
 
-    /// What the server said of its last recovery.
+    /// What the server reported about its last recovery.
     pub fn recovery(&self) -> String {
         let text = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
         let line = text.lines().rfind(|line| line.contains("spool "));

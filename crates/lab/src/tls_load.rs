@@ -1,8 +1,8 @@
 //! Readers over plain, encrypted and compressed connections: the same load for all, so that the rows compare.
 //!
-//! Every connection has a thread, selects groups at random and reads articles by number, many commands at a time. The
-//! first connection asks which groups there are. Prints one JSON line. `bench/bench.sh` runs it against newsreel and INN
-//! and takes the servers' processor time from the system.
+//! Every connection has a thread, selects groups at random and reads articles by number, many commands at a
+//! time. The first connection asks which groups there are. Prints one JSON line. `bench/bench.sh` runs it
+//! against newsreel and INN and takes the servers' processor time from the system.
 
 mod stream;
 

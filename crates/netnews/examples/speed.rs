@@ -1,4 +1,5 @@
-//! Times the per-article functions over a tree of articles (first argument): one pass each, best of many rounds.
+//! Times the per-article functions over a tree of articles (first argument): one pass each, best of many
+//! rounds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use netnews::nntp::{command, wire};

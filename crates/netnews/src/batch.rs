@@ -1,10 +1,10 @@
-//! Batches of articles, as UUCP and files carry them.
+//! Batches of articles, as transported by UUCP and in files.
 //!
-//! A batch is `#! rnews N` lines, each followed by N bytes of article (lines as in the file: LF, not dot-stuffed).
-//! Data that begins with a header is one article. Damage costs the articles that it touches and no others: reading resumes
-//! at the next `#! rnews` line, and an article is taken only where its announced end can be its end. Called by `newsreel
-//! rnews`, after decompression. Source: RFC 1036 section 3.3, RFC 5537 section 3.10 (media type
-//! application/news-transmission).
+//! A batch is `#! rnews N` lines, each followed by N bytes of article (lines as in the file: LF, not
+//! dot-stuffed). Data that begins with a header is one article. Damage affects only the articles that it
+//! touches: reading resumes at the next `#! rnews` line, and an article is accepted only where its announced
+//! end is plausible. Called by `newsreel rnews`, after decompression. Source: RFC 1036 section 3.3, RFC 5537
+//! section 3.10 (media type application/news-transmission).
 
 use crate::decimal::{append_decimal, parse_decimal};
 use memchr::memchr_iter;
@@ -15,12 +15,13 @@ pub const BATCHED_ARTICLE_BYTES_MAX: u64 = 1 << 30;
 /// The longest `#! rnews` line, in bytes.
 const LINE_BYTES_MAX: usize = 256;
 
-/// A piece of a batch that holds no article that can be trusted: up to the next `#! rnews` line, or to the end.
+/// A piece of a batch that contains no article that can be trusted: up to the next `#! rnews` line, or to the
+/// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage<'a> {
     /// Offset in the batch.
     pub at: usize,
-    /// The piece, with the `#! rnews` line that it begins with, if there is one.
+    /// The piece, including the `#! rnews` line at its beginning, if there is one.
     pub piece: &'a [u8],
     /// What is wrong.
     pub fault: BatchFault,
@@ -35,7 +36,7 @@ pub enum BatchFault {
     Truncated {
         /// Bytes announced.
         announced: u64,
-        /// Bytes there.
+        /// Bytes present.
         present: u64,
     },
     /// The article does not end where the next one begins.
@@ -61,7 +62,7 @@ impl fmt::Display for BatchFault {
     }
 }
 
-/// The articles of a batch, and what is damaged between them.
+/// The articles of a batch, and the damaged pieces between them.
 #[derive(Clone, Debug)]
 pub struct Articles<'a> {
     batch: &'a [u8],
@@ -73,7 +74,7 @@ pub fn rnews(batch: &[u8]) -> Articles<'_> {
     Articles { batch, at: 0 }
 }
 
-/// Appends the line that goes before an article of `article_bytes` bytes.
+/// Appends the line that precedes an article of `article_bytes` bytes.
 pub fn append_rnews_line(article_bytes: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"#! rnews ");
     append_decimal(article_bytes, out);
@@ -115,16 +116,17 @@ impl<'a> Iterator for Articles<'a> {
     }
 }
 
-/// Whether `article` can be as long as was announced, with `after` following it: the batch ends there or the next article
-/// begins. If neither, what follows is damaged, and the article is whole if it ends with a line and holds no other
-/// article's beginning: with bytes lost it would reach into the next one, with bytes put in it would end within a line.
+/// Whether `article` can be as long as was announced, with `after` following it: the batch ends there or the
+/// next article begins. If neither, what follows is damaged, and the article is whole if it ends with a line
+/// and holds no other article's beginning: if bytes were lost it would reach into the next one, if bytes were
+/// inserted it would end within a line.
 fn can_end(article: &[u8], after: &[u8]) -> bool {
     after.is_empty()
         || rnews_line(after).is_some()
         || (article.ends_with(b"\n") && next_line(article) == article.len())
 }
 
-/// Whether data that is no batch is one article: it begins with a header, or has nothing of a batch in it.
+/// Whether data that is not a batch is one article: it begins with a header, or contains nothing of a batch.
 fn is_bare_article(data: &[u8]) -> bool {
     let name_bytes = data.iter().take_while(|b| b.is_ascii_graphic() && **b != b':').count();
     let is_header = name_bytes > 0 && data.get(name_bytes) == Some(&b':');
@@ -250,7 +252,8 @@ mod tests {
             lost in 1..200_usize,
             put in prop::collection::vec(any::<u8>(), 0..40),
         ) {
-            let texts: Vec<Vec<u8>> = (0..count).map(|n| format!("Subject: {n}\n\n{}\n", "x".repeat(60))).map(String::into_bytes).collect();
+            let texts: Vec<Vec<u8>> = (0..count).map(|n| format!("Subject: {n}\n\n\
+                {}\n", "x".repeat(60))).map(String::into_bytes).collect();
             let mut batch = Vec::new();
             for text in &texts {
                 append_rnews_line(text.len() as u64, &mut batch);
@@ -260,7 +263,8 @@ mod tests {
             let end = (at + lost).min(batch.len());
             batch.splice(at..end, put);
             let (articles, _) = read(&batch);
-            // Damage of up to 200 bytes touches four articles of some 90 bytes at most, and the one before it.
+            // Damage of up to 200 bytes touches four articles of some 90 bytes at most, and the one before
+            // it.
             let whole = texts.iter().filter(|text| articles.contains(&text.as_slice())).count();
             prop_assert!(whole + 5 >= count, "{whole} of {count}");
         }

@@ -1,7 +1,8 @@
 //! Decimal numbers as NNTP and news headers write them.
 //!
-//! Overview rows, article numbers and byte counts are formatted for every article, so this avoids `core::fmt`.
-//! Called by `overview_row`, `date`, `nntp` and the server's response writers. Source: RFC 3977 section 9.8.
+//! Overview rows, article numbers and byte counts are formatted for every article, so this avoids
+//! `core::fmt`. Called by `overview_row`, `date`, `nntp` and the server's response writers. Source: RFC 3977
+//! section 9.8.
 
 const PAIRS: &[u8; 200] = b"00010203040506070809101112131415161718192021222324252627282930313233343536373839\
 4041424344454647484950515253545556575859606162636465666768697071727374757677787980818283848586878889\
@@ -33,7 +34,8 @@ pub fn append_decimal(mut n: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Reads a number of digits only (leading zeros allowed); `None` when empty, not all digits, or above `u64::MAX`.
+/// Reads a number of digits only (leading zeros allowed); `None` when empty, not all digits, or above
+/// `u64::MAX`.
 pub fn parse_decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

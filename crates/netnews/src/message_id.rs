@@ -1,9 +1,9 @@
 //! Message-IDs: the identity of an article.
 //!
-//! Invariant: a `MessageId` starts with `<`, ends with `>`, holds printable ASCII without space or `>` between, and is
-//! at most `MESSAGE_ID_BYTES_MAX` long. This is RFC 3977's grammar, since articles of 1993 that are imported carry two `@`
-//! or none; peers and posters are held to stricter ones (`is_relayable`, `is_strict`). Called by everything that names an
-//! article. Sources: RFC 3977 section 3.6, RFC 5536 section 3.1.3.
+//! Invariant: a `MessageId` starts with `<`, ends with `>`, contains printable ASCII without space or `>` in
+//! between, and is at most `MESSAGE_ID_BYTES_MAX` long. This is RFC 3977's grammar, since imported articles
+//! of 1993 have two `@` or none; peers and posters are held to stricter ones (`is_relayable`, `is_strict`).
+//! Called by everything that names an article. Sources: RFC 3977 section 3.6, RFC 5536 section 3.1.3.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub const MESSAGE_ID_BYTES_MAX: usize = 250;
 pub struct MessageId<'a>(&'a [u8]);
 
 impl<'a> MessageId<'a> {
-    /// Takes `text` as a Message-ID if all of it is one: `<`, 1 to 248 octets of 0x21-0x7e but `>`, `>`.
+    /// Accepts `text` as a Message-ID if all of it is one: `<`, 1 to 248 octets of 0x21-0x7e but `>`, `>`.
     pub fn parse(text: &'a [u8]) -> Option<MessageId<'a>> {
         if text.len() > MESSAGE_ID_BYTES_MAX {
             return None;
@@ -33,12 +33,13 @@ impl<'a> MessageId<'a> {
         MessageId::parse(value.trim_ascii())
     }
 
-    /// Whether peers may send an article of this name: one `@`, with something on both sides. Stricter servers refuse more.
+    /// Whether peers may send an article of this name: one `@`, with something on both sides. Stricter
+    /// servers refuse others.
     pub fn is_relayable(&self) -> bool {
         self.halves().is_some_and(|(left, right)| !left.is_empty() && !right.is_empty())
     }
 
-    /// Whether it is one by RFC 5536 section 3.1.3, which every server takes.
+    /// Whether it is one by RFC 5536 section 3.1.3, which every server accepts.
     pub fn is_strict(&self) -> bool {
         self.halves()
             .is_some_and(|(left, right)| is_dot_atom(left) && (is_dot_atom(right) || is_literal(right)))
@@ -69,7 +70,7 @@ fn is_dot_atom(text: &[u8]) -> bool {
     text.split(|&b| b == b'.').all(|atom| !atom.is_empty() && atom.iter().all(is_atext))
 }
 
-/// `no-fold-literal` of RFC 5536 section 3.1.3; what a Message-ID may hold at all is known already.
+/// `no-fold-literal` of RFC 5536 section 3.1.3; the octets have been checked already.
 fn is_literal(text: &[u8]) -> bool {
     let inner = text.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]"));
     inner.is_some_and(|inner| !inner.iter().any(|b| b"[\\]".contains(b)))

@@ -1,13 +1,14 @@
 //! Newsgroup names and the list of them in a Newsgroups header.
 //!
-//! A valid name is safe as an argument of a command, in a wildmat, as an active line and as a relative file name.
-//! Called by ingest, inject, control messages and group administration. Sources: RFC 3977 section 9.8, RFC 5536 3.1.4.
+//! A valid name is safe as an argument of a command, in a wildmat, as an active line and as a relative file
+//! name. Called by ingest, inject, control messages and group administration. Sources: RFC 3977 section 9.8,
+//! RFC 5536 3.1.4.
 
 /// The longest newsgroup name: what still fits a command line after its verb (RFC 3977 section 3.1).
 pub const GROUP_NAME_BYTES_MAX: usize = 497;
 
-/// Whether `name` may name a newsgroup: components of graphic characters or UTF-8 between single dots; none of
-/// `! * , ? [ \ ] /`, no space, no control character.
+/// Whether `name` may name a newsgroup: components of graphic characters or UTF-8 between single dots; none
+/// of `! * , ? [ \ ] /`, no space, no control character.
 pub fn valid_name(name: &[u8]) -> bool {
     if name.is_empty() || name.len() > GROUP_NAME_BYTES_MAX {
         return false;
@@ -32,8 +33,8 @@ const ALLOWED: [bool; 256] = {
     table
 };
 
-/// The names in a Newsgroups value, in order: cut at commas, white space and folds trimmed, empty pieces skipped.
-/// The names are not checked; unknown and malformed ones look alike to ingest.
+/// The names in a Newsgroups value, in order: cut at commas, white space and folds trimmed, empty pieces
+/// skipped. The names are not checked; unknown and malformed ones look alike to ingest.
 pub fn split(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())
 }

@@ -1,15 +1,15 @@
-//! Overview rows: one line per article with what a newsreader needs to show a group.
+//! Overview rows: one line per article with what a newsreader needs to display a group.
 //!
-//! A row is `number TAB fields TAB Xref: value CRLF`; the fields are made once, when the article is filed, so that a
-//! row is put together by copying. Values never hold TAB, CR, LF or NUL. Called by ingest (fields) and the spool
-//! (rows). Source: RFC 3977 sections 8.3 and 8.4.
+//! A row is `number TAB fields TAB Xref: value CRLF`; the fields are built once, when the article is filed,
+//! so that a row is assembled by copying. Values never contain TAB, CR, LF or NUL. Called by ingest (fields)
+//! and the spool (rows). Source: RFC 3977 sections 8.3 and 8.4.
 
 use crate::article::{Article, Known};
 use crate::decimal::append_decimal;
 use memchr::{memchr, memchr_iter, memchr3};
 
-/// The lines of LIST OVERVIEW.FMT for the rows made here. `:bytes` and `:lines` go by the names that RFC 3977 section
-/// 8.4.2 allows for compatibility: slrn fetches every head where it does not find these.
+/// The lines of LIST OVERVIEW.FMT for the rows made here. `:bytes` and `:lines` have the names that RFC 3977
+/// section 8.4.2 allows for compatibility: slrn fetches every header if it does not find these.
 pub const OVERVIEW_FMT: &[&str] =
     &["Subject:", "From:", "Date:", "Message-ID:", "References:", "Bytes:", "Lines:", "Xref:full"];
 
@@ -35,7 +35,8 @@ pub mod index {
     pub const XREF: usize = 8;
 }
 
-/// What goes into an overview row: header contents as they stand in the article (they may be folded) and two counts.
+/// What goes into an overview row: header contents as they are in the article (they may be folded) and two
+/// counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields<'a> {
     /// Subject.
@@ -55,7 +56,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Those of an article with this Message-ID.
+    /// The fields of an article with this Message-ID.
     pub fn of(article: &Article<'a>, message_id: &'a [u8]) -> Self {
         let content = |known| article.content(known).unwrap_or_default();
         Self {
@@ -81,8 +82,8 @@ pub fn append_fields(fields: &Fields<'_>, out: &mut Vec<u8>) {
     append_decimal(fields.lines, out);
 }
 
-/// Appends a header value as overview and HDR show it: CRLF pairs taken out, then every TAB, CR, LF and NUL a space
-/// (RFC 3977 sections 8.3.2 and 8.5.2).
+/// Appends a header value as overview and HDR show it: CRLF pairs removed, then every TAB, CR, LF and NUL
+/// replaced by a space (RFC 3977 sections 8.3.2 and 8.5.2).
 pub fn append_value(value: &[u8], out: &mut Vec<u8>) {
     if memchr3(b'\t', b'\r', b'\n', value).is_none() && memchr(0, value).is_none() {
         out.extend_from_slice(value);
@@ -98,7 +99,8 @@ pub fn append_value(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a whole row: `number TAB fields TAB Xref: value CRLF`; without the Xref part if `xref_value` is empty.
+/// Appends a whole row: `number TAB fields TAB Xref: value CRLF`; without the Xref part if `xref_value` is
+/// empty.
 pub fn append_row(number: u64, fields_text: &[u8], xref_value: &[u8], out: &mut Vec<u8>) {
     out.reserve(fields_text.len() + xref_value.len() + 32);
     append_decimal(number, out);
@@ -147,7 +149,8 @@ mod tests {
             lines: 17,
         };
         let expected: &[u8] = b"3000234\tI am just a test article\t\"Demo User\" <nobody@example.com>\t\
-6 Oct 1998 04:38:40 -0500\t<45223423@example.com>\t<45454@example.net>\t1234\t17\tXref: news.example.com misc.test:3000363\r\n";
+6 Oct 1998 04:38:40 -0500\t<45223423@example.com>\t<45454@example.net>\t1234\t17\tXref: news.example.com \
+misc.test:3000363\r\n";
         assert_eq!(row(&fields, b"news.example.com misc.test:3000363"), expected);
         assert_eq!(field(expected, index::XREF).unwrap(), b"Xref: news.example.com misc.test:3000363");
     }

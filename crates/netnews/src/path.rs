@@ -1,12 +1,13 @@
 //! The Path header: which relaying agents an article has passed.
 //!
-//! A Path is path identities and diagnostics between `!`, then the tail entry, which is no identity. Called by relay
-//! checks (loops), by the choice of feeds (a peer in the Path has the article) and by ingest, which puts our name before
-//! the old value. Sources: RFC 5536 section 3.1.5, RFC 5537 section 3.2.1.
+//! A Path is path identities and diagnostics between `!`, then the tail entry, which is not an identity.
+//! Called by relay checks (loops), by the choice of feeds (a peer in the Path has the article) and by ingest,
+//! which prepends our name to the old value. Sources: RFC 5536 section 3.1.5, RFC 5537 section 3.2.1.
 
 use memchr::{memchr2_iter, memrchr};
 
-/// Whether `identity` is one of the path identities of `path`, whatever its case. The tail entry does not count.
+/// Whether `identity` is one of the path identities of `path`, whatever its case. The tail entry does not
+/// count.
 pub fn contains_identity(path: &[u8], identity: &[u8]) -> bool {
     let Some(first) = identity.first() else { return false };
     let identities = identities(path);
@@ -24,13 +25,13 @@ pub fn hops(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     entries(path).filter(|entry| !entry.starts_with(b"."))
 }
 
-/// The tail entry: what stands after the last `!` (a user name or `not-for-mail`).
+/// The tail entry: what follows the last `!` (a user name or `not-for-mail`).
 pub fn tail(path: &[u8]) -> &[u8] {
     let from = memrchr(b'!', path).map_or(0, |bang| bang + 1);
     path.get(from..).unwrap_or_default().trim_ascii()
 }
 
-/// What stands before the last `!`.
+/// Everything before the last `!`.
 fn identities(path: &[u8]) -> &[u8] {
     let end = memrchr(b'!', path).unwrap_or(0);
     path.get(..end).unwrap_or_default()
@@ -44,7 +45,7 @@ fn entries(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     identities(path).split(|&b| separates(b)).filter(|entry| !entry.is_empty())
 }
 
-/// What a relaying agent says about where it got the article (RFC 5537 section 3.2.1).
+/// What a relaying agent states about where it got the article (RFC 5537 section 3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Diagnostic<'a> {
     /// Nothing: `identity!`
@@ -59,7 +60,7 @@ pub enum Diagnostic<'a> {
     Posted(&'a [u8]),
 }
 
-/// Appends what goes before the old Path value: our identity, `!`, and the diagnostic.
+/// Appends what precedes the old Path value: our identity, `!`, and the diagnostic.
 pub fn prefix(identity: &[u8], diagnostic: Diagnostic<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(identity);
     out.push(b'!');
@@ -86,8 +87,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const MODERN: &[u8] =
-        b"foo.isp.example!.SEEN.isp.example!!foo-news\r\n !.MISMATCH.2001:DB8:0:0:8:800:200C:417A!bar.isp.example!!old.site.example!barbaz!!baz.isp.example!.POSTED.dialup123.baz.isp.example!not-for-mail";
+    const MODERN: &[u8] = b"foo.isp.example!.SEEN.isp.example!!foo-news\r\n \
+            !.MISMATCH.2001:DB8:0:0:8:800:200C:417A!bar.isp.example!!old.site.example!\
+            barbaz!!baz.isp.example!.POSTED.dialup123.baz.isp.example!not-for-mail";
 
     #[test]
     fn identities_of_a_path() {

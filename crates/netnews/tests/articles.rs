@@ -1,5 +1,6 @@
-//! Articles as 1993 wrote them: a handful kept in `tests/data`, and any tree of articles that `NEWSREEL_CORPUS` names
-//! (files with LF lines, not dot-stuffed; run with `-- --ignored`). All must parse, whole, with their dates.
+//! Articles as 1993 wrote them: a handful kept in `tests/data`, and any tree of articles that
+//! `NEWSREEL_CORPUS` names (files with LF lines, not dot-stuffed; run with `-- --ignored`). All must parse,
+//! whole, with their dates.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use netnews::nntp::wire::{End, dot_stuff, find_end, unstuff};

@@ -1,7 +1,7 @@
-//! Asks a server for everything: every article by Message-ID, every group by GROUP, LISTGROUP, OVER, LIST ACTIVE and
-//! LIST COUNTS. Nobody feeds meanwhile, so all answers must agree.
+//! Asks a server for everything: every article by Message-ID, every group by GROUP, LISTGROUP, OVER, LIST
+//! ACTIVE and LIST COUNTS. Nobody feeds meanwhile, so all answers must agree.
 //!
-//! Over all rounds it remembers which article a number was given to (G2) and how high the marks were.
+//! Over all rounds it records which article each number was given to (G2) and how high the marks were.
 
 use super::ledger::{Entry, GONE_AFTER_TURNS, Ledger, Standing};
 use crate::articles::{Generator, group_name};
@@ -13,17 +13,17 @@ use std::io;
 
 /// Commands sent before their answers are read.
 const PIPELINE: usize = 64;
-/// Of what is surely gone, so many are asked for.
+/// How many of the articles that are certainly gone are requested.
 const GONE_SAMPLE: usize = 500;
 /// Violations of an audit that are described, one by one.
 const TEXTS_MAX: usize = 20;
 
-/// What was found.
+/// The findings.
 #[derive(Debug)]
 pub struct Findings {
     /// Read back exactly as sent.
     pub exact: u64,
-    /// Gone, and may be.
+    /// Gone, as is allowed.
     pub overwritten: u64,
     /// The earliest of these, in turns of the buffers since it was stored.
     pub earliest_turns: f64,
@@ -82,7 +82,7 @@ impl Findings {
         self.tell(format!("other bytes: {text}"));
     }
 
-    /// Not taken, though new.
+    /// Not accepted, though new.
     pub fn refused(&mut self, text: String) {
         self.refused += 1;
         self.tell(format!("refused: {text}"));
@@ -108,7 +108,8 @@ impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} articles read exactly, {} rightly overwritten (the earliest after {:.2} turns of the buffers); violations: {} lost, {} with other bytes, {} numbers given twice or marks lowered, \
+            "{} articles read exactly, {} rightly overwritten (the earliest after {:.2} turns of the \
+                buffers); violations: {} lost, {} with other bytes, {} numbers given twice or marks lowered, \
              {} disagreements of GROUP, LISTGROUP, OVER, LIST, {} refused",
             self.exact,
             self.overwritten,
@@ -122,7 +123,7 @@ impl fmt::Display for Findings {
     }
 }
 
-/// What is remembered from one audit to the next.
+/// State kept from one audit to the next.
 #[derive(Debug)]
 pub struct Audit {
     groups: HashMap<String, u16>,
@@ -130,7 +131,7 @@ pub struct Audit {
     highs: Vec<u64>,
 }
 
-/// The articles there are, with their numbers, as ARTICLE tells.
+/// The articles that exist, with their numbers, according to ARTICLE.
 type Present = HashMap<u64, Vec<(String, u64)>>;
 
 impl Audit {
@@ -156,7 +157,8 @@ impl Audit {
         }
     }
 
-    /// Audits everything at the time `stamp`; returns which of the articles that were in flight are not there.
+    /// Audits everything at the time `stamp`; returns which of the articles that were in flight are not
+    /// there.
     pub fn all(
         &mut self,
         address: &str,

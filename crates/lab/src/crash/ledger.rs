@@ -1,16 +1,17 @@
 //! What was acknowledged, and what may have been overwritten since.
 //!
-//! An acknowledged article may be gone only if enough bytes to come round to it may have been stored after it. What may
-//! have been stored after an article is what was answered after it was sent, and what never was answered.
+//! An acknowledged article may be gone only if enough bytes may have been stored after it to wrap around to
+//! it. What may have been stored after an article is what was answered after it was sent, and what never was
+//! answered.
 
 use crate::feeder::{Sent, UNANSWERED};
 
 /// Room that records, Xref and Path need beyond the article, and half a block of padding, in bytes.
 const RECORD_BYTES: u64 = 64 + 60 + 25 + 256;
-/// Buffers are filled to within this part of each other, and some room is lost where they wrap: an article may be gone when
-/// nine tenths of the space were written after it.
+/// Buffers are filled to within this part of each other, and some room is lost where they wrap: an article
+/// may be gone when nine tenths of the space were written after it.
 pub const GONE_AFTER_TURNS: f64 = 0.9;
-/// After so many times the space an article is surely gone and no longer asked for one by one.
+/// After this many times the space an article is certainly gone, and no longer requested individually.
 const FORGET_AFTER_TURNS: f64 = 1.6;
 
 /// What is known of an article.
@@ -41,7 +42,7 @@ pub struct Entry {
 pub struct Ledger {
     space: u64,
     recent: Vec<Entry>,
-    /// Those that are surely gone.
+    /// Those that are certainly gone.
     pub gone: Vec<u64>,
 }
 
@@ -51,7 +52,7 @@ impl Ledger {
         Self { space, recent: Vec::new(), gone: Vec::new() }
     }
 
-    /// Notes what was sent.
+    /// Records what was sent.
     pub fn add(&mut self, sent: &[Sent]) {
         for article in sent.iter().filter(|article| matches!(article.code, 0 | 239)) {
             self.recent.push(Entry {
@@ -70,7 +71,7 @@ impl Ledger {
         self.recent.iter().copied().zip(self.bytes_after().into_iter().map(turns)).collect()
     }
 
-    /// Tells what became of an article that was in flight; whatever it was, it was before `stamp`.
+    /// Records what became of an article that was in flight; whatever it was, it was before `stamp`.
     pub fn settle(&mut self, index: u64, found: bool, stamp: u64) {
         let unknown = |entry: &&mut Entry| entry.index == index && entry.standing == Standing::Unknown;
         if let Some(entry) = self.recent.iter_mut().rev().find(unknown) {
@@ -79,7 +80,7 @@ impl Ledger {
         }
     }
 
-    /// Moves what is surely gone to `gone`.
+    /// Moves what is certainly gone to `gone`.
     pub fn forget(&mut self) {
         let limit = (self.space as f64 * FORGET_AFTER_TURNS) as u64;
         let after = self.bytes_after();

@@ -1,4 +1,4 @@
-//! A reader during the feed: random articles by number, compared with what was sent under the Message-ID they bear.
+//! A reader during the feed: random articles by number, compared with what was sent under their Message-ID.
 
 use super::GROUPS;
 use crate::articles::group_name;

@@ -1,7 +1,8 @@
 //! The four batches of the CNFS paper (its figure 8, CNFS-N1), made of real articles.
 //!
-//! Each has exactly the paper's number of articles and of groups, and its size to within a few bytes an article. Headers and
-//! bodies are the corpus's; Message-ID, Path, Newsgroups and Date are fresh. The same seed gives the same batches but for the Date.
+//! Each has exactly the paper's number of articles and of groups, and its size to within a few bytes an
+//! article. Headers and bodies are the corpus's; Message-ID, Path, Newsgroups and Date are fresh. The same
+//! seed results in the same batches except for the Date.
 
 use crate::articles::unix_now;
 use crate::rng::Rng;
@@ -19,7 +20,7 @@ pub const PAPER: [(usize, usize, usize); 4] =
 const ARTICLE_BYTES_MAX: usize = 32 << 10;
 /// One article of so many is in more than one group.
 const CROSSPOST_EVERY: u64 = 8;
-/// Headers that a clone does not take over: they name the original, or make servers treat it differently.
+/// Headers that a clone does not copy: they name the original, or make servers treat it differently.
 const DROPPED: [&str; 19] = [
     "Message-ID",
     "Path",
@@ -41,7 +42,7 @@ const DROPPED: [&str; 19] = [
     "Date-Received",
     "Bytes",
 ];
-/// What is put behind real groups' names to have enough of them.
+/// Appended to the names of real groups to have enough of them.
 const WORDS: [&str; 12] = [
     "misc",
     "announce",
@@ -60,7 +61,7 @@ const WORDS: [&str; 12] = [
 /// A batch, ready to be sent.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// `TAKETHIS` commands with their articles, one behind the other.
+    /// `TAKETHIS` commands with their articles, consecutively.
     pub wire: Vec<u8>,
     /// Where each ends.
     pub ends: Vec<usize>,
@@ -81,7 +82,7 @@ struct Original {
     body: Vec<u8>,
 }
 
-/// Makes the batches of the articles below `corpus`, each `1/share` of the paper's.
+/// Builds the batches from the articles below `corpus`, each `1/share` of the paper's.
 pub fn make(corpus: &Path, seed: u64, share: usize) -> io::Result<Batches> {
     let (mut originals, mut names) = (Vec::new(), BTreeSet::new());
     read(corpus, &mut originals, &mut names)?;
@@ -142,7 +143,7 @@ fn read(dir: &Path, originals: &mut Vec<Original>, names: &mut BTreeSet<String>)
     Ok(())
 }
 
-/// Real names first, then longer ones made of them.
+/// Real names first, then longer ones derived from them.
 fn group_names(real: BTreeSet<String>, count: usize, seed: u64) -> Vec<String> {
     let mut names: Vec<String> = real.into_iter().collect();
     let mut known: BTreeSet<String> = names.iter().cloned().collect();
@@ -188,7 +189,8 @@ impl Plan {
             .map(|(n, newsgroups)| {
                 let id = format!("<{number}.{n}.{:x}@spool.lab.example>", rng.next());
                 let head = format!(
-                    "Path: feeder.lab.example!not-for-mail\r\nNewsgroups: {newsgroups}\r\nMessage-ID: {id}\r\nDate: {date}\r\n"
+                    "Path: feeder.lab.example!not-for-mail\r\nNewsgroups: {newsgroups}\r\nMessage-ID: \
+                        {id}\r\nDate: {date}\r\n"
                 );
                 (id, head)
             })
@@ -274,7 +276,8 @@ mod tests {
         for n in 0..200_usize {
             let body = "a line of text\n".repeat(n * 3);
             let head = format!(
-                "From: a@b\nSubject: s{n}\nNewsgroups: alt.g{n},misc.x\nLines: 7\nPath: z\nMessage-ID: <{n}@z>\nDate: x\n"
+                "From: a@b\nSubject: s{n}\nNewsgroups: alt.g{n},misc.x\nLines: 7\nPath: z\nMessage-ID: \
+                    <{n}@z>\nDate: x\n"
             );
             fs::write(dir.join(n.to_string()), format!("{head}\n{body}")).unwrap();
         }

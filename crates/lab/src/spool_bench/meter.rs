@@ -1,7 +1,7 @@
-//! What feeding costs a server's process and its disk, as the kernel counts it.
+//! What a feed costs a server's process and its disk, as counted by the kernel.
 //!
-//! Figures are differences between two moments. Those of the disk count everything that is written to it in between, by
-//! whomever; so a bench takes the least of several runs.
+//! Figures are differences between two moments. Those of the disk count everything that is written to it in
+//! between, by whomever; so a bench takes the least of several runs.
 
 use std::fs;
 use std::io;
@@ -54,7 +54,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Reads them; `dir` tells the disk. Without a process (it has ended) its own counters are 0.
+    /// Reads them; `dir` selects the disk. Without a process (it has ended) its own counters are 0.
     pub fn read(pid: u32, dir: &Path) -> io::Result<Self> {
         let mut counters = Self::default();
         if let Ok(text) = fs::read_to_string(format!("/proc/{pid}/io")) {
@@ -62,7 +62,7 @@ impl Counters {
             counters.written_bytes = line.and_then(|n| n.trim().parse().ok()).unwrap_or(0);
         }
         if let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) {
-            // Behind the name, which may hold anything, the first word is field 3.
+            // After the name, which may contain anything, the first word is field 3.
             let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
             let field =
                 |n: usize| rest.split_ascii_whitespace().nth(n - 3).and_then(|w| w.parse::<u64>().ok());
@@ -150,7 +150,7 @@ impl CallCounter {
         Some(Self(child))
     }
 
-    /// Ends, and gives what was counted; `None` if perf could not count.
+    /// Ends, and returns what was counted; `None` if perf could not count.
     pub fn end(mut self) -> io::Result<Option<Calls>> {
         if self.0.try_wait()?.is_none()
             && let Some(pid) = rustix::process::Pid::from_raw(self.0.id() as i32)

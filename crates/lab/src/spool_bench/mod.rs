@@ -1,7 +1,8 @@
-//! The papers' comparison on one machine: how fast each storage method takes articles, and what that costs.
+//! The papers' comparison on one machine: how fast each storage method accepts articles, and what that costs.
 //!
-//! The four batches of the CNFS paper are sent in one streaming session each to a new, empty server, several times; the fastest of
-//! each batch counts, and the least of what kernel and disk counted, since other work on the machine only ever adds. Then once more to count system calls. Figures: `docs/bench/spool.md`.
+//! The four batches of the CNFS paper are sent in one streaming session each to a new, empty server, several
+//! times; the fastest of each batch counts, and the least of what kernel and disk counted, since other work
+//! on the machine only ever adds. Then once more to count system calls. Figures: `docs/bench/spool.md`.
 
 mod batches;
 mod meter;
@@ -31,7 +32,7 @@ const METHODS: [&str; 8] =
 /// What is measured of INN.
 const INN_METHODS: [&str; 4] = ["cnfs", "tradspool", "timehash", "timecaf"];
 
-/// What may be told to `lab spool`.
+/// The options of `lab spool`.
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]

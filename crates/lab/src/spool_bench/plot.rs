@@ -18,7 +18,7 @@ const PANEL_WIDTH: f64 = 210.0;
 const BAR_HEIGHT: f64 = 16.0;
 const ROW_HEIGHT: f64 = 24.0;
 const TOP: f64 = 44.0;
-/// Space for the number behind the longest bar.
+/// Space for the number after the longest bar.
 const NUMBER_WIDTH: f64 = 62.0;
 
 /// The whole file.
@@ -26,8 +26,10 @@ pub fn svg(all: &[Measured], made: &Batches) -> String {
     let (width, height) =
         (LABEL_WIDTH + PANEL_WIDTH * PANELS.len() as f64 + 10.0, TOP + ROW_HEIGHT * all.len() as f64 + 14.0);
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n<title>Storage methods under the CNFS paper's batches</title>\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
+            width=\"{width:.0}\" height=\"{height:.0}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n<title>Storage methods under the CNFS paper's \
+         batches</title>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
     );
     for (at, measured) in all.iter().enumerate() {
@@ -70,7 +72,8 @@ fn panel(out: &mut String, x: f64, figure: &Figure, all: &[Measured], count: f64
         };
         let _ = writeln!(
             out,
-            "<rect x=\"{x:.0}\" y=\"{y:.0}\" width=\"{bar:.1}\" height=\"{BAR_HEIGHT:.0}\" rx=\"2\" fill=\"{fill}\"/>"
+            "<rect x=\"{x:.0}\" y=\"{y:.0}\" width=\"{bar:.1}\" height=\"{BAR_HEIGHT:.0}\" rx=\"2\" \
+                fill=\"{fill}\"/>"
         );
         let (at, text_y) = (x + bar + 4.0, y + BAR_HEIGHT - 3.0);
         let text = short(*value);

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Where the table stands in the Markdown page.
+/// The marks around the table in the Markdown page.
 const BEGIN: &str = "<!-- table: made by make bench-spool -->\n";
 const END: &str = "<!-- end of table -->\n";
 
@@ -15,7 +15,7 @@ const END: &str = "<!-- end of table -->\n";
 pub struct Figure {
     pub head: &'static str,
     pub value: fn(&Measured, f64) -> Option<f64>,
-    /// Digits behind the point.
+    /// Digits after the decimal point.
     pub digits: usize,
 }
 

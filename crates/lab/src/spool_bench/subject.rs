@@ -34,7 +34,7 @@ impl Subject {
     }
 }
 
-/// What servers are made of.
+/// What servers are started from.
 #[derive(Debug)]
 pub struct Workshop<'a> {
     /// newsreel's binary.
@@ -52,14 +52,14 @@ pub struct Workshop<'a> {
 pub struct Running {
     /// Its process.
     pub pid: u32,
-    /// What its files lie in.
+    /// The directory of its files.
     pub dir: PathBuf,
     child: Option<Child>,
     inn: Option<PathBuf>,
 }
 
 impl Workshop<'_> {
-    /// Makes a new, empty server and starts it.
+    /// Creates a new, empty server and starts it.
     pub fn start(&self, subject: &Subject) -> io::Result<Running> {
         let dir = self.dir.join(subject.name().replace(' ', "-"));
         if dir.exists() {
@@ -195,9 +195,11 @@ mod tests {
 
     #[test]
     fn the_method_is_put_in_and_buffers_go() {
-        let config = "[site]\nx = 1\n\n[[buffer]]\nname = \"text0\"\n\n[[buffer]]\nname = \"text1\"\n\n[[class]]\nname = \"text\"\nbuffers = [\"text0\", \"text1\"]\n\n[[rule]]\nclass = \"text\"\n";
+        let config = "[site]\nx = 1\n\n[[buffer]]\nname = \"text0\"\n\n[[buffer]]\nname = \"text1\"\n\n\
+            [[class]]\nname = \"text\"\nbuffers = [\"text0\", \"text1\"]\n\n[[rule]]\nclass = \"text\"\n";
         assert_eq!(with_method(config, "cnfs"), config);
-        let changed = "[site]\nx = 1\n\n[[class]]\nname = \"text\"\nmethod = \"hashed\"\n\n[[rule]]\nclass = \"text\"\n";
+        let changed = "[site]\nx = 1\n\n[[class]]\nname = \"text\"\nmethod = \"hashed\"\n\n[[rule]]\nclass \
+            = \"text\"\n";
         assert_eq!(with_method(config, "hashed"), changed);
     }
 }

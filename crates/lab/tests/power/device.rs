@@ -1,8 +1,9 @@
-//! A disk that remembers what was written and not flushed: one file in a FUSE file system, for a loop device.
+//! A disk that keeps track of what was written and not flushed: one file in a FUSE file system, for a loop
+//! device.
 //!
-//! A cut leaves what was flushed and, of each sector, any number of the writes since, in their order: lost, torn between
-//! sectors and reordered. What the old machine still writes after that goes nowhere; the next one finds the image under
-//! another name, so that nothing of it can be in a cache.
+//! A cut leaves what was flushed and, of each sector, any number of the writes since, in their order: lost,
+//! torn between sectors and reordered. What the old machine still writes after that is discarded; the next
+//! one finds the image under another name, so that nothing of it can be in a cache.
 
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
@@ -41,7 +42,7 @@ struct State {
     writes: Vec<(usize, Vec<u8>)>,
     /// What the next machine finds.
     image: Option<Vec<u8>>,
-    /// How long a flush takes at least.
+    /// The shortest duration of a flush.
     flush_time: Duration,
 }
 
@@ -211,7 +212,7 @@ impl Device {
         Ok(Self { state, mount_point: mount_point.into(), session: Some(session) })
     }
 
-    /// Each flush takes at least so long from here on.
+    /// From now on each flush takes at least this long.
     pub fn slow_down(&self, flush_time: Duration) {
         self.state.lock().unwrap().flush_time = flush_time;
     }
@@ -221,7 +222,7 @@ impl Device {
         self.mount_point.join(self.state.lock().unwrap().name())
     }
 
-    /// The power goes; returns how many sectors had writes that were not flushed.
+    /// The power fails; returns how many sectors had writes that were not flushed.
     pub fn cut(&self, random: &mut Random) -> usize {
         let mut state = self.state.lock().unwrap();
         let (image, sectors) = state.image_after_cut(random);

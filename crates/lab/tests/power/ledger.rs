@@ -1,4 +1,4 @@
-//! What peers and readers were told, and whether it still holds.
+//! What the server promised to peers and readers, and whether it still holds.
 
 use crate::machine::{Client, GROUPS};
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub struct Ledger {
     next: u64,
     /// Since the server was started.
     now: Vec<Acknowledged>,
-    /// Whether what comes is noted: the power is on.
+    /// Whether answers are recorded: the power is on.
     open: bool,
     /// Found after a cut: that is durable.
     kept: Vec<u64>,
@@ -51,7 +51,8 @@ fn body(n: u64) -> String {
 fn article(n: u64) -> String {
     let group = GROUPS[(n % GROUPS.len() as u64) as usize];
     format!(
-        "Path: peer.example!not-for-mail\r\nFrom: A <a@x.example>\r\nNewsgroups: {group}\r\nSubject: number {n}\r\n\
+        "Path: peer.example!not-for-mail\r\nFrom: A <a@x.example>\r\nNewsgroups: {group}\r\nSubject: number \
+            {n}\r\n\
          Message-ID: {}\r\nDate: Sat, 21 Nov 2026 10:00:00 +0000\r\n\r\n{}",
         id(n),
         body(n)
@@ -89,7 +90,7 @@ impl Ledger {
         self.longest_span
     }
 
-    /// Notes what a reader sees of a group; numbers name what they named, and high marks never fall (G2).
+    /// Records what a reader sees of a group; numbers name what they named, and high marks never fall (G2).
     fn note(&mut self, group: usize, high: u64, rows: &[(u64, String)], what: &str) {
         let name = GROUPS[group];
         assert!(

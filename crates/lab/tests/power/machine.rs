@@ -136,7 +136,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What the server said of its last recovery.
+    /// What the server reported about its last recovery.
     pub fn recovery(&self) -> String {
         let text = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
         text.lines().find(|line| line.contains("replayed")).unwrap_or_default().to_owned()
@@ -146,7 +146,7 @@ impl Machine {
         Client::connect(self.port).unwrap()
     }
 
-    /// Each flush of the disk takes at least so long from here on.
+    /// From now on each flush of the disk takes at least this long.
     pub fn slow_down(&self, flush_time: Duration) {
         self.disk.slow_down(flush_time);
     }
@@ -177,7 +177,7 @@ impl Machine {
         self.disk.cut(random)
     }
 
-    /// What is left to do after it: the process dies, the file system goes, and the power comes back.
+    /// What is left to do after it: the process dies, the file system is unmounted, and the power returns.
     pub fn power_off(&mut self) -> io::Result<()> {
         self.kill()?;
         self.unmount()?;
@@ -201,7 +201,7 @@ impl Drop for Machine {
             let _gone = self.unmount();
         }
         self.disk.remove();
-        // What is still mounted after all is left alone: neither a file of it nor its mount point goes.
+        // Anything that is still mounted is left alone: neither its files nor its mount point are removed.
         let _left = fs::remove_dir(self.dir.join("mnt")).and_then(|()| fs::remove_dir_all(&self.dir));
     }
 }

@@ -1,8 +1,10 @@
-//! Power cuts on real files: the real server on ext4 on a loop device on a disk that remembers what was not flushed.
+//! Power cuts on real files: the real server on ext4 on a loop device on a disk that knows what was not
+//! flushed.
 //!
-//! Round after round the server is fed over loopback while a reader looks, the power goes at a random moment, and the
-//! server starts on what the cut left: unflushed sectors lost, torn and reordered, in the same boot of the machine. Then
-//! everything that anybody was told is checked (guarantees G1 to G4 of `docs/states.md`). Needs root, /dev/fuse and loop devices.
+//! Round after round the server is fed over loopback while a reader looks, the power goes at a random moment,
+//! and the server starts on what the cut left: unflushed sectors lost, torn and reordered, in the same boot
+//! of the machine. Then everything that the server acknowledged or showed is checked (guarantees G1 to G4 of
+//! `docs/states.md`). Needs root, /dev/fuse and loop devices.
 
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
 
@@ -71,7 +73,7 @@ fn cut_again_and_again(durability: &str, flush_time: Duration, rounds: u64, seed
                 std::thread::sleep(Duration::from_millis(1));
             }
             std::thread::sleep(Duration::from_millis(random.below(CUT_MS_MAX)));
-            // What is noted by now was told before the cut.
+            // What is recorded by now was answered before the cut.
             let mut ledger = ledger.lock().unwrap();
             ledger.end();
             unflushed += machine.cut(&mut random);
@@ -81,7 +83,8 @@ fn cut_again_and_again(durability: &str, flush_time: Duration, rounds: u64, seed
     }
     let ledger = ledger.into_inner().unwrap();
     println!(
-        "{durability}, flushes of {flush_time:?} and more: {rounds} cuts, {} articles acknowledged, {lost} of them lost, {} numbers seen, {unflushed} sectors unflushed, \
+        "{durability}, flushes of {flush_time:?} and more: {rounds} cuts, {} articles acknowledged, {lost} \
+            of them lost, {} numbers seen, {unflushed} sectors unflushed, \
          longest span lost {:?}",
         ledger.acknowledged(),
         ledger.seen(),
@@ -90,7 +93,8 @@ fn cut_again_and_again(durability: &str, flush_time: Duration, rounds: u64, seed
     assert!(ledger.acknowledged() >= rounds);
 }
 
-/// Each durability, and how long a flush takes at least: the interval also with a disk that is slower than it.
+/// Each durability with the shortest duration of a flush: the interval also with a disk that is slower than
+/// it.
 const DURABILITIES: [(&str, u64); 4] =
     [("always", 0), ("interval(100ms)", 0), ("interval(100ms)", 150), ("process", 0)];
 

@@ -1,7 +1,7 @@
-//! Whether a body holds binary data in the clothes of text: yEnc 1.3 or uuencode.
+//! Whether a body contains binary data encoded as text: yEnc 1.3 or uuencode.
 //!
-//! Looks for the lines such data begins with and, for uuencode, whether what follows has the form; nothing is decoded.
-//! Called by whoever sorts articles. Sources: yEnc draft 1.3 sections 2 and 3; POSIX uuencode.
+//! Looks for the lines that such data begins with and, for uuencode, checks the form of what follows; decodes
+//! nothing. Called by the storage rules. Sources: yEnc draft 1.3 sections 2 and 3; POSIX uuencode.
 
 use memchr::memmem;
 
@@ -10,7 +10,7 @@ const UU_LINES_MIN: usize = 3;
 /// Length of a full line of uuencoded data, without its end.
 const UU_LINE_BYTES: usize = 61;
 
-/// How binary data is put into a body.
+/// How binary data is encoded in a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// `=ybegin ... =yend`.
@@ -24,11 +24,11 @@ pub fn encoding(body: &[u8]) -> Option<Encoding> {
     if starts(body, b"=ybegin ").any(|line| memmem::find(line, b" line=").is_some()) {
         return Some(Encoding::Yenc);
     }
-    // A later part has no `begin` line; whoever posts those uses yEnc.
+    // Later parts have no `begin` line; programs that post multi-part binaries use yEnc.
     starts(body, b"begin ").any(is_uuencoded).then_some(Encoding::Uuencode)
 }
 
-/// What follows from each line on that begins with `word`; for yEnc's line only that line is of interest.
+/// The text from each line on that begins with `word`; for yEnc only that line matters.
 fn starts<'a>(body: &'a [u8], word: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
     memmem::find_iter(body, word).filter_map(move |at| {
         let first = at == 0 || body.get(at - 1) == Some(&b'\n');

@@ -1,7 +1,8 @@
-//! The header lines: their form, where the known ones stand, and an iterator over all.
+//! The header lines: their form, the positions of the known ones, and an iterator over all.
 //!
-//! Relies on `scan` having been here: in what `place` gets, every LF follows a CR. Called by `Article`. Source: RFC 5536
-//! section 2.2, with what articles of 1993 need: no space after the colon, empty values, lines of any length.
+//! Relies on `scan` having run before: in the input of `place`, every LF follows a CR. Called by `Article`.
+//! Source: RFC 5536 section 2.2, with what articles of 1993 need: no space after the colon, empty values,
+//! lines of any length.
 
 use super::{HEADER_BYTES_MAX, HEADER_LINES_MAX, Known, Malformed, Place, known};
 use memchr::{memchr, memrchr};
@@ -25,7 +26,7 @@ const NAME: [bool; 256] = {
     table
 };
 
-/// Goes through the header lines of `wire` up to the blank line and notes where the known headers stand.
+/// Walks the header lines of `wire` up to the blank line and records where the known headers are.
 pub(super) fn place(wire: &[u8], places: &mut [Place; known::COUNT]) -> Result<Block, Malformed> {
     let block = wire.get(..HEADER_BYTES_MAX).unwrap_or(wire);
     let endless = if wire.len() > block.len() { Malformed::HeadersTooLarge } else { Malformed::NoBlankLine };
@@ -56,8 +57,8 @@ pub(super) fn place(wire: &[u8], places: &mut [Place; known::COUNT]) -> Result<B
     }
 }
 
-/// Notes a header's first line. Returns the header if it is the first of its name, so that continuation lines belong
-/// to its place.
+/// Records a header's first line. Returns the header if it is the first of its name, so that continuation
+/// lines belong to its place.
 fn note(places: &mut [Place; known::COUNT], line: &[u8], at: usize) -> Result<Option<Known>, Malformed> {
     let colon = memchr(b':', line).ok_or(Malformed::HeaderNoColon)?;
     let (name, value) = line.split_at(colon);
@@ -102,7 +103,7 @@ impl<'a> Headers<'a> {
         Headers(HeaderFields { rest: head })
     }
 
-    /// The same headers with all that follows the colon.
+    /// The same headers with everything after the colon.
     pub fn fields(self) -> HeaderFields<'a> {
         self.0
     }
@@ -118,7 +119,7 @@ impl<'a> Iterator for Headers<'a> {
     }
 }
 
-/// Iterator over the headers of an article as (name, all that follows the colon, without the final CRLF).
+/// Iterator over the headers of an article as (name, everything after the colon, without the final CRLF).
 #[derive(Clone, Debug)]
 pub struct HeaderFields<'a> {
     rest: &'a [u8],
@@ -146,8 +147,8 @@ impl<'a> Iterator for HeaderFields<'a> {
     }
 }
 
-/// The content of a header, from what follows its colon: without the first blank, and without a fold before that. Further
-/// folds stay in (RFC 3977 sections 8.3.2 and 8.5.2).
+/// The content of a header, from what follows its colon: without the first blank, and without a fold before
+/// that. Further folds stay in (RFC 3977 sections 8.3.2 and 8.5.2).
 pub(super) fn content(field: &[u8]) -> &[u8] {
     let unfolded = field.strip_prefix(b"\r\n").unwrap_or(field);
     unfolded.strip_prefix(b" ").or_else(|| unfolded.strip_prefix(b"\t")).unwrap_or(unfolded)

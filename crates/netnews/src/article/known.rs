@@ -1,8 +1,8 @@
 //! The header fields this program knows by name.
 //!
-//! One table gives each its name; `Known::find` compares lengths and packed octets instead of strings, since it runs for
-//! every header line of every article. Called by `Article::parse`, HDR and the checks of proto-articles. Sources: RFC
-//! 5536 section 3, RFC 5537, RFC 8315, and what articles of 1993 carry.
+//! One table gives each its name; `Known::find` compares lengths and packed octets instead of strings, since
+//! it runs for every header line of every article. Called by `Article::parse`, HDR and the checks of
+//! proto-articles. Sources: RFC 5536 section 3, RFC 5537, RFC 8315, and what articles of 1993 contain.
 
 /// The longest name in the table.
 const NAME_BYTES_MAX: usize = 32;
@@ -76,7 +76,7 @@ known! {
 /// How many header fields are known.
 pub(super) const COUNT: usize = Known::NAMES.len();
 
-/// First and last octets of a name, letters made small: for 4 to 16 octets it holds all of them.
+/// First and last octets of a name, in lower case: for 4 to 16 octets it holds all of them.
 type Packed = (u64, u64);
 
 const EMPTY: (u8, Packed, Known) = (0, (0, 0), Known::MessageId);
@@ -119,8 +119,9 @@ const STARTS: [u8; NAME_BYTES_MAX + 1] = {
     starts
 };
 
-/// Setting bit 5 makes ASCII letters small. It also maps other octets together, but onto letters only letters, and onto
-/// `-` besides itself only CR, which no header line holds before its end. So names may hold letters and `-` only.
+/// Setting bit 5 makes ASCII letters lower case. It also merges other octets, but only letters become
+/// letters, and only CR becomes `-`, and no header line contains one before its end. So names may contain
+/// only letters and `-`.
 const SMALL_4: u32 = 0x2020_2020;
 const SMALL_8: u64 = 0x2020_2020_2020_2020;
 

@@ -1,12 +1,13 @@
 //! Why bytes are not an article.
 //!
-//! The texts are short and constant, so that they can stand in a response, a log line and a metric's label. Called by
-//! `Article::parse` and `Article::required`; ingest turns them into rejections. Source: RFC 5536 section 2.
+//! The texts are short and constant, so that they can be used in a response, a log line and a metric's label.
+//! Called by `Article::parse` and `Article::required`; ingest turns them into rejections. Source: RFC 5536
+//! section 2.
 
 use super::{ARTICLE_BYTES_MAX, HEADER_BYTES_MAX, HEADER_LINES_MAX, Known};
 use std::fmt;
 
-/// A damage of form. None of these is remembered in the history: another peer may bring a good copy.
+/// A formal defect. None of these is remembered in the history: another peer may send a good copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Malformed {
     /// Headers never end.
@@ -35,11 +36,11 @@ pub enum Malformed {
     BareLf,
     /// A line that is a dot alone: it would end the article when sent.
     LoneDot,
-    /// A header that every article has is not there.
+    /// A mandatory header is missing.
     Missing(Known),
-    /// A header that every article has once is there more often.
+    /// A mandatory header is present more than once.
     Repeated(Known),
-    /// A header that every article has is empty.
+    /// A mandatory header is empty.
     Empty(Known),
 }
 

@@ -1,9 +1,9 @@
 //! An article as a view over its bytes in wire format.
 //!
-//! Invariants of an `Article`: every line ends in CRLF and there is no other CR or LF and no NUL; the headers are well
-//! formed and end in a blank line; no line is a lone dot. So the bytes can be stored and sent as they are. 8-bit octets
-//! are fine anywhere. Called by ingest, inject, the spool's rebuild and import. Sources: RFC 5536 section 2, RFC 3977
-//! section 3.6.
+//! Invariants of an `Article`: every line ends in CRLF and there is no other CR or LF and no NUL; the headers
+//! are well formed and end in a blank line; no line is a lone dot. So the bytes can be stored and sent as
+//! they are. 8-bit octets are fine anywhere. Called by ingest, inject, the spool's rebuild and import.
+//! Sources: RFC 5536 section 2, RFC 3977 section 3.6.
 
 mod binary;
 mod headers;
@@ -27,15 +27,15 @@ const _: () = assert!(HEADER_BYTES_MAX <= 1 << 16, "offsets in `Place` have 16 b
 /// The most header lines, continuation lines included.
 pub const HEADER_LINES_MAX: u64 = 1000;
 
-/// The largest article that is looked at: 2 GiB. Peers and rules set smaller limits.
+/// The largest article that is parsed: 2 GiB. Peers and rules set smaller limits.
 pub const ARTICLE_BYTES_MAX: usize = 1 << 31;
 
 /// The headers every article has exactly once (RFC 5536 section 3.1).
 pub const REQUIRED: [Known; 6] =
     [Known::MessageId, Known::Path, Known::Newsgroups, Known::From, Known::Subject, Known::Date];
 
-/// Where a known header stands: the whole field is `start..end`, its value `value..end - 2`. A blank line follows within
-/// `HEADER_BYTES_MAX`, so offsets fit 16 bits.
+/// Where a known header is: the whole field is `start..end`, its value `value..end - 2`. A blank line follows
+/// within `HEADER_BYTES_MAX`, so offsets fit 16 bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     start: u16,
@@ -95,22 +95,22 @@ impl<'a> Article<'a> {
         self.wire.get(..self.body_offset.saturating_sub(2)).unwrap_or_default()
     }
 
-    /// The value of the first header of that name: what follows the colon and white space, without the final CRLF; folds
-    /// stay in.
+    /// The value of the first header of that name: what follows the colon and white space, without the final
+    /// CRLF; folds stay in.
     pub fn header(&self, known: Known) -> Option<&'a [u8]> {
         let place = self.place(known)?;
         self.wire.get(usize::from(place.value)..usize::from(place.end).saturating_sub(2))
     }
 
-    /// The content of the first header of that name, as overview and HDR show it: what follows the colon and one blank,
-    /// without the final CRLF; folds stay in.
+    /// The content of the first header of that name, as overview and HDR show it: what follows the colon and
+    /// one blank, without the final CRLF; folds stay in.
     pub fn content(&self, known: Known) -> Option<&'a [u8]> {
         let place = self.place(known)?;
         let colon = usize::from(place.start) + known.name().len();
         self.wire.get(colon + 1..usize::from(place.end).saturating_sub(2)).map(headers::content)
     }
 
-    /// Where the first header of that name stands in `wire`: from its name to the CRLF of its last line.
+    /// Where the first header of that name is in `wire`: from its name to the CRLF of its last line.
     pub fn header_lines(&self, known: Known) -> Option<Range<usize>> {
         self.place(known).map(|place| usize::from(place.start)..usize::from(place.end))
     }
@@ -140,7 +140,7 @@ impl<'a> Article<'a> {
         self.bytes
     }
 
-    /// Whether the headers that every article has are there, once each and not empty.
+    /// Whether the mandatory headers are present, once each and not empty.
     pub fn required(&self) -> Result<(), Malformed> {
         for known in REQUIRED {
             match self.count(known) {

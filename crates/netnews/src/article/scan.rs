@@ -1,6 +1,6 @@
 //! The pass over every octet of an article: line ends, NULs, dots.
 //!
-//! Written so that the compiler makes vector code of it: no branches in the inner loop, counts in bytes that are summed
+//! Written so that the compiler vectorizes it: no branches in the inner loop, counts in bytes that are summed
 //! up per chunk. Called by `Article::parse` only. Source: RFC 3977 section 3.1.1, RFC 5536 section 2.2.
 
 use super::Malformed;
@@ -47,12 +47,12 @@ pub(super) fn scan(wire: &[u8]) -> Result<Counts, Malformed> {
     Ok(counts)
 }
 
-/// 0xff or 0, which is what a vector comparison gives; taking 0xff away from a counter adds one to it.
+/// 0xff or 0, the result of a vector comparison; subtracting 0xff from a counter adds one to it.
 fn all_bits(yes: bool) -> u8 {
     if yes { 0xff } else { 0 }
 }
 
-/// Which rule a bad article breaks; slow and rarely run.
+/// Which rule an invalid article breaks; slow and rarely called.
 fn why(wire: &[u8]) -> Malformed {
     if memchr(0, wire).is_some() {
         return Malformed::Nul;
@@ -118,7 +118,8 @@ mod tests {
     proptest! {
         #[test]
         fn same_as_naive(parts in prop::collection::vec(prop_oneof![
-            8 => Just("\r\n"), 1 => Just("\n"), 1 => Just("\r"), 6 => Just("."), 6 => Just("abc"), 1 => Just("\0"),
+            8 => Just("\r\n"), 1 => Just("\n"), 1 => Just("\r"), 6 => Just("."),
+            6 => Just("abc"), 1 => Just("\0"),
         ], 0..40)) {
             let wire = parts.concat().into_bytes();
             prop_assert_eq!(scan(&wire).map_err(|_| ()), naive(&wire));

@@ -2,8 +2,10 @@
 
 use super::*;
 
-const PLAIN: &[u8] = b"Path: a.example!b!tail\r\nFrom: who@x.example\r\nNewsgroups: a.b,c.d\r\nSubject: one\r\n two\r\n\tthree\r\n\
-message-id:<1@x>\r\nDate: 6 Apr 93 09:54:13 -0400\r\nX-Other: yes\r\nLINES: \t 3\r\nSummary:\r\nKeywords: \t \r\n\r\nbody\r\n..dot\r\n\r\n";
+const PLAIN: &[u8] = b"Path: a.example!b!tail\r\nFrom: who@x.example\r\nNewsgroups: a.b,c.d\r\nSubject: \
+    one\r\n two\r\n\tthree\r\n\
+message-id:<1@x>\r\nDate: 6 Apr 93 09:54:13 -0400\r\nX-Other: yes\r\nLINES: \t 3\r\nSummary:\r\nKeywords: \
+\t \r\n\r\nbody\r\n..dot\r\n\r\n";
 
 /// A complete article with this header line added before the others.
 fn with(line: &str) -> Vec<u8> {

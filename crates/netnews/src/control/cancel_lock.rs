@@ -1,20 +1,20 @@
 //! Cancel-Lock and Cancel-Key: the form of the two headers, and whether a key opens a lock.
 //!
-//! A lock is `scheme:Base64(hash(Base64(K)))`, its key `scheme:Base64(K)`; who shows the key may withdraw the article.
-//! Hash functions come from the caller, so this module only knows the syntax. Called by newsreel's `cancel_lock`. Source:
-//! RFC 8315 sections 2, 3.5 and 6.
+//! A lock is `scheme:Base64(hash(Base64(K)))`, its key `scheme:Base64(K)`; whoever presents the key may
+//! withdraw the article. Hash functions come from the caller, so this module only knows the syntax. Called by
+//! newsreel's `cancel_lock`. Source: RFC 8315 sections 2, 3.5 and 6.
 
-/// The most elements of one header that are looked at.
+/// The most elements of one header that are read.
 pub const ELEMENTS_MAX: usize = 64;
-/// Comments within comments that are followed.
+/// Nesting of comments that is followed.
 const COMMENT_DEPTH_MAX: usize = 16;
 
 /// A hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// Deprecated: checked, never made.
+    /// Deprecated: checked, never generated.
     Sha1,
-    /// Every implementation has it.
+    /// The one that every implementation has.
     Sha256,
     /// The long one.
     Sha512,
@@ -103,8 +103,8 @@ fn after_comment(text: &[u8]) -> &[u8] {
     &[]
 }
 
-/// Whether one of the keys opens one of the locks (RFC 8315 section 3.5). `hash` appends Base64 of the hash of the bytes
-/// it is given.
+/// Whether one of the keys opens one of the locks (RFC 8315 section 3.5). `hash` appends Base64 of the hash
+/// of the bytes it is given.
 pub fn opens(locks: &[u8], keys: &[u8], hash: impl Fn(Scheme, &[u8], &mut Vec<u8>)) -> bool {
     let mut made = Vec::new();
     elements(keys).any(|key| {
@@ -114,7 +114,7 @@ pub fn opens(locks: &[u8], keys: &[u8], hash: impl Fn(Scheme, &[u8], &mut Vec<u8
     })
 }
 
-/// Whether two texts are the same; takes as long for any two of one length.
+/// Whether two texts are equal; takes the same time for any two texts of the same length.
 fn same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |differing, (a, b)| differing | (a ^ b)) == 0
 }

@@ -1,8 +1,9 @@
-//! Control messages and withdrawals: what an article asks of the servers it comes to.
+//! Control messages and withdrawals: what an article asks of the servers it reaches.
 //!
-//! The Control header names a command and its arguments; `cancel` and the Supersedes header withdraw an article. Whether
-//! an agent obeys is decided elsewhere: nothing here knows of policy. Called by ingest, inject and the choice of groups.
-//! Sources: RFC 5536 sections 3.2.3 and 3.2.12, RFC 5537 sections 5.3 to 5.5, RFC 8315 (in `cancel_lock`).
+//! The Control header names a command and its arguments; `cancel` and the Supersedes header withdraw an
+//! article. Whether an agent acts on it is decided elsewhere: nothing here knows the policy. Called by
+//! ingest, inject and the choice of groups. Sources: RFC 5536 sections 3.2.3 and 3.2.12, RFC 5537 sections
+//! 5.3 to 5.5, RFC 8315 (in `cancel_lock`).
 
 pub mod cancel_lock;
 
@@ -15,7 +16,7 @@ use std::fmt;
 pub enum Control<'a> {
     /// Withdraw this article.
     Cancel(MessageId<'a>),
-    /// Make a group; whether it is moderated.
+    /// Create a group, moderated or not.
     Newgroup {
         /// Its name, not checked.
         name: &'a [u8],
@@ -26,7 +27,7 @@ pub enum Control<'a> {
     Rmgroup(&'a [u8]),
     /// The body lists the groups of a hierarchy.
     Checkgroups,
-    /// `ihave`, `sendme`, `sendsys` and other verbs that no agent obeys any more.
+    /// `ihave`, `sendme`, `sendsys` and other verbs that no agent acts on any more.
     Other(&'a [u8]),
 }
 
@@ -35,7 +36,7 @@ pub enum Control<'a> {
 pub enum BadControl {
     /// There is no verb.
     NoVerb,
-    /// The verb holds octets that no verb has.
+    /// The verb contains octets that no verb has.
     BadVerb,
     /// `cancel` or Supersedes without one Message-ID.
     NoTarget,
@@ -43,7 +44,7 @@ pub enum BadControl {
     NoGroup,
     /// Both Control and Supersedes (RFC 5536 section 3.2.3 forbids it).
     Both,
-    /// The header is there more than once.
+    /// The header is present more than once.
     Repeated(Known),
 }
 
@@ -72,7 +73,7 @@ pub fn verb(value: &[u8]) -> &[u8] {
     words(value).next().unwrap_or_default()
 }
 
-/// Reads the value of a Control header. Verbs are taken in any case.
+/// Reads the value of a Control header. Verbs are accepted in any case.
 pub fn parse(value: &[u8]) -> Result<Control<'_>, BadControl> {
     let mut words = words(value);
     let verb = words.next().ok_or(BadControl::NoVerb)?;
@@ -100,7 +101,7 @@ pub fn parse(value: &[u8]) -> Result<Control<'_>, BadControl> {
 pub enum Withdrawal<'a> {
     /// By `Control: cancel`.
     Cancel(MessageId<'a>),
-    /// By Supersedes: it takes the other's place.
+    /// By Supersedes: it replaces the other.
     Supersede(MessageId<'a>),
 }
 

@@ -1,7 +1,7 @@
 //! The proleptic Gregorian calendar, as days since 1 January 1970.
 //!
-//! The two conversions are inverse to each other for every day of the years -9999 to 9999. Called by the other files of
-//! `date`. Source: Howard Hinnant's "chrono-compatible low-level date algorithms".
+//! The two conversions are inverse to each other for every day of the years -9999 to 9999. Called by the
+//! other files of `date`. Source: Howard Hinnant's "chrono-compatible low-level date algorithms".
 
 /// A calendar day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

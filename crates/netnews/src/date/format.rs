@@ -1,7 +1,7 @@
-//! Dates as we write them.
+//! Dates in the forms that newsreel writes.
 //!
-//! Always UTC. Years outside 0 to 9999 are clamped to that span. Called by inject (Date, Injection-Date) and sessions
-//! (DATE). Sources: RFC 5322 section 3.3, RFC 3977 section 7.1.2.
+//! Always UTC. Years outside 0 to 9999 are clamped to that range. Called by inject (Date, Injection-Date) and
+//! sessions (DATE). Sources: RFC 5322 section 3.3, RFC 3977 section 7.1.2.
 
 use super::civil::{Civil, civil};
 
@@ -75,8 +75,9 @@ pub fn format_nntp(secs: i64) -> [u8; 14] {
     [y1, y2, y3, y4, m1, m2, d1, d2, h1, h2, n1, n2, s1, s2]
 }
 
-/// The date and time of NEWGROUPS and NEWNEWS: `yyyymmdd` or `yymmdd`, and `hhmmss`, UTC. Two digits of a year are of the
-/// century of `now`, unless that is later than the year of `now`: then of the century before (RFC 3977 section 7.3.2).
+/// The date and time of NEWGROUPS and NEWNEWS: `yyyymmdd` or `yymmdd`, and `hhmmss`, UTC. A two-digit year is
+/// in the century of `now`, unless that is later than the year of `now`: then of the century before (RFC 3977
+/// section 7.3.2).
 pub fn parse_nntp(date: &[u8], time: &[u8], now: i64) -> Option<i64> {
     let pair = |text: &[u8], at: usize| match text.get(at..at + 2)? {
         [a @ b'0'..=b'9', b @ b'0'..=b'9'] => Some((a - b'0') * 10 + (b - b'0')),

@@ -1,8 +1,8 @@
-//! Dates: reading what articles carry, writing what we send.
+//! Dates: reading those of articles, writing those that newsreel sends.
 //!
-//! Times are Unix seconds. Reading is lenient, since an article whose Date cannot be read is refused; writing is strict.
-//! Called by ingest (age limits), inject, sessions (DATE, NEWGROUPS, NEWNEWS). Sources: RFC 5322 sections 3.3 and 4.3,
-//! RFC 5536 section 3.1.1, RFC 3977 sections 7.1 to 7.4.
+//! Times are Unix seconds. Reading is lenient, since an article whose Date cannot be read is refused; writing
+//! is strict. Called by ingest (age limits), inject, sessions (DATE, NEWGROUPS, NEWNEWS). Sources: RFC 5322
+//! sections 3.3 and 4.3, RFC 5536 section 3.1.1, RFC 3977 sections 7.1 to 7.4.
 
 mod civil;
 mod format;
@@ -12,8 +12,9 @@ mod zone;
 
 pub use format::{format_nntp, format_rfc5322, parse_nntp};
 
-/// Reads the value of a Date, Expires or Injection-Date header as Unix seconds. Beyond RFC 5322 it takes: no weekday or a
-/// wrong one, no seconds, no time, no zone (UTC), zones by name, comments, ctime's form, `16-Apr-93`, ISO 8601, `4/16/93`.
+/// Reads the value of a Date, Expires or Injection-Date header as Unix seconds. Beyond RFC 5322 it accepts:
+/// no weekday or a wrong one, no seconds, no time, no zone (UTC), zones by name, comments, ctime's form,
+/// `16-Apr-93`, ISO 8601, `4/16/93`.
 pub fn parse(value: &[u8]) -> Option<i64> {
     parse::seconds(value)
 }

@@ -1,14 +1,15 @@
 //! From tokens to seconds.
 //!
-//! The tokens are taken in whatever order they come: a month's name, a number with four digits for the year, and so on.
-//! What is said twice, or cannot be, makes the whole value unparsable; an unknown word is a time zone after the time and
-//! a weekday before it. Called by `date::parse`. Source: RFC 5322 sections 3.3 and 4.3, and Usenet's habits.
+//! The tokens are accepted in any order: a month's name, a number with four digits for the year, and so on. A
+//! contradiction, or an impossible value, makes the whole value unparsable; an unknown word is a time zone
+//! after the time and a weekday before it. Called by `date::parse`. Source: RFC 5322 sections 3.3 and 4.3,
+//! and Usenet's habits.
 
 use super::civil::{Civil, days, month_days};
 use super::tokens::{Token, Tokens};
 use super::zone;
 
-/// The longest value looked at.
+/// The longest value that is read.
 const DATE_BYTES_MAX: usize = 256;
 
 #[derive(Default)]
@@ -18,9 +19,9 @@ struct Parts {
     day: Option<u8>,
     time: Option<(u8, u8, u8)>,
     zone: Option<i64>,
-    /// The numbers that are no time, in order, with how many digits they had.
+    /// The numbers that are not part of a time, in order, with how many digits they had.
     numbers: [Option<(u32, u8)>; 3],
-    /// What stands between them, if not space.
+    /// The separator between them, if it is not a space.
     joint: Option<u8>,
 }
 
@@ -149,7 +150,7 @@ impl Parts {
             (None, day, Some((month, _)), Some(year)) if self.joint == Some(b'.') => {
                 (day, u8::try_from(month).ok()?, year)
             }
-            // 4/16/93, as the United States write it
+            // 4/16/93, as written in the United States
             (None, (month, _), Some(day), Some(year)) if self.joint == Some(b'/') => {
                 (day, u8::try_from(month).ok()?, year)
             }

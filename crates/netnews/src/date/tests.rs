@@ -1,4 +1,4 @@
-//! Tests of dates: the forms articles carry, what is refused, and the way back from what we write.
+//! Tests of dates: the forms found in articles, what is refused, and round trips of what we write.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! A Date value cut into words, numbers and times.
 //!
-//! Comments in parentheses are left out, nested ones too; a comment that never ends takes the rest. Everything between
-//! tokens that is neither letter, digit, sign, slash, point nor colon separates them. Called by `parse`. Source: RFC 5322
-//! section 3.2.2.
+//! Comments in parentheses are skipped, nested ones too; a comment that never ends swallows the rest.
+//! Everything between tokens that is neither letter, digit, sign, slash, point nor colon separates them.
+//! Called by `parse`. Source: RFC 5322 section 3.2.2.
 
 /// A piece of a Date value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,16 +13,16 @@ pub(super) enum Token<'a> {
     Number { value: u32, digits: u8 },
     /// `hh:mm` or `hh:mm:ss`, fractions dropped.
     Time { hour: u8, minute: u8, second: u8 },
-    /// A sign and what follows it of digits and colon, directly after a word or space.
+    /// A sign and the digits and colon after it, directly after a word or space.
     Signed { negative: bool, digits: &'a [u8] },
     /// `-`, `/` or `.` between two tokens of a date.
     Joint(u8),
 }
 
-/// Iterator over the tokens; ends early at something that cannot stand in a date.
+/// Iterator over the tokens; ends early at something that cannot be part of a date.
 pub(super) struct Tokens<'a> {
     rest: &'a [u8],
-    /// The last token was a number, not followed by space: a `-` now joins and is no sign.
+    /// The last token was a number, not followed by space: a `-` now joins and is not a sign.
     joined: bool,
     /// There has been a time: from here on `+` and `-` are signs of a zone.
     timed: bool,
@@ -91,7 +91,7 @@ impl<'a> Tokens<'a> {
 impl<'a> Iterator for Tokens<'a> {
     type Item = Option<Token<'a>>;
 
-    /// The next token; `Some(None)` for what cannot stand in a date.
+    /// The next token; `Some(None)` for something that cannot be part of a date.
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let b = *self.rest.first()?;

@@ -1,18 +1,19 @@
 //! Time zones by name and by offset.
 //!
-//! An unknown name counts as UTC, as RFC 5322 section 4.3 says ("-0000"): a Date is for sorting and for age limits, and a
-//! few hours matter less there than having no date. Called by `parse`. Sources: RFC 5322 section 4.3, RFC 822, INN's and
-//! tzdata's abbreviations where they have one usual meaning.
+//! An unknown name counts as UTC, as RFC 5322 section 4.3 says ("-0000"): a Date is for sorting and for age
+//! limits, and a few hours matter less there than having no date. Called by `parse`. Sources: RFC 5322
+//! section 4.3, RFC 822, INN's and tzdata's abbreviations where they have one usual meaning.
 
 const MINUTES_PER_HOUR: i64 = 60;
 
-/// The furthest offset from UTC taken: 24 hours.
+/// The largest offset from UTC that is accepted: 24 hours.
 const OFFSET_MINUTES_MAX: i64 = 24 * MINUTES_PER_HOUR;
 
 /// Longest name in the table, in octets.
 const NAME_BYTES_MAX: usize = 8;
 
-/// A name as one number, whatever its case, so that finding it is a row of comparisons; 0 if it is too long.
+/// A name as one number, whatever its case, so that finding it is a series of comparisons; 0 if it is too
+/// long.
 const fn packed(name: &[u8]) -> u64 {
     if name.len() > NAME_BYTES_MAX {
         return 0;
@@ -80,8 +81,8 @@ const NAMES: &[(u64, i64)] = &[
     (packed(b"HST"), -600),
 ];
 
-/// Seconds east of UTC of a zone's name; `None` if the name is not known. Military letters but Z count as unknown, for
-/// RFC 822 had their signs wrong.
+/// Seconds east of UTC of a zone's name; `None` if the name is not known. Military letters other than Z count
+/// as unknown, since RFC 822 had their signs wrong.
 pub(super) fn named(name: &[u8]) -> Option<i64> {
     let name = packed(name);
     NAMES.iter().find(|(known, _)| *known == name).map(|(_, minutes)| minutes * 60)

@@ -1,7 +1,8 @@
-//! What the body of a proto-article must be like.
+//! Requirements on the body of a proto-article.
 //!
-//! Looked at after everything else, since it costs a pass over all lines. Called by newsreel's `inject`. Source: INN's
-//! nnrpd (its `checkincludedtext`, the empty body), RFC 5536 section 2.2 for the length of lines.
+//! Checked after everything else, since it costs a pass over all lines. Called by newsreel's `inject`.
+//! Source: INN's nnrpd (its `checkincludedtext`, the empty body), RFC 5536 section 2.2 for the length of
+//! lines.
 
 use super::{Objection, Rules};
 use crate::article::Article;
@@ -10,7 +11,7 @@ use memchr::memchr_iter;
 /// Bodies of fewer lines may quote as much as they like.
 const QUOTED_LINES_MIN: u64 = 40;
 
-/// Judges the body.
+/// Checks the body.
 pub fn check(article: &Article<'_>, rules: &Rules) -> Result<(), Objection> {
     let body = article.body();
     let (mut at, mut lines, mut quoted, mut text) = (0, 0, 0, false);

@@ -1,7 +1,8 @@
-//! What the headers of a proto-article must be like, as flat lists of guards.
+//! Requirements on the headers of a proto-article, as flat lists of guards.
 //!
-//! Which groups a poster may post to is not judged here: that needs the active groups. Called by newsreel's `inject`.
-//! Sources: RFC 5537 sections 3.4.1 and 3.5 steps 2 to 4, RFC 5536 section 3, and what INN's nnrpd refuses.
+//! Which groups a poster may post to is not checked here, since that needs the active groups. Called by
+//! newsreel's `inject`. Sources: RFC 5537 sections 3.4.1 and 3.5 steps 2 to 4, RFC 5536 section 3, and what
+//! INN's nnrpd refuses.
 
 use super::{LINE_BYTES_MAX, Objection, Rules, mailbox};
 use crate::article::{Article, Known, Malformed, REQUIRED};
@@ -9,10 +10,10 @@ use crate::{control, date, newsgroups};
 
 /// How far ahead a date may be, in seconds (RFC 5537 section 3.5 step 3).
 const FUTURE_SECS_MAX: i64 = 86_400;
-/// Text of the poster given back in an answer, in bytes.
+/// How much of a poster's text is echoed in an answer, in bytes.
 const SHOWN_BYTES_MAX: usize = 200;
 
-/// Headers that tell where an article was injected, or that would betray a poster's other addressees.
+/// Headers that say where an article was injected, or that would reveal the poster's other recipients.
 const NOT_YOURS: &[&str] = &[
     "Injection-Info",
     "Xref",
@@ -62,7 +63,7 @@ const SINGLE: &[Known] = &[
     Known::InReplyTo,
 ];
 
-/// Judges everything but the body and the right to post to the groups.
+/// Checks everything except the body and the right to post to the groups.
 pub fn check(article: &Article<'_>, rules: &Rules, now: i64) -> Result<(), Objection> {
     if article.wire().len() as u64 > rules.article_bytes_max {
         return Err(Objection::TooLarge { bytes_max: rules.article_bytes_max });
@@ -108,7 +109,7 @@ pub fn check(article: &Article<'_>, rules: &Rules, now: i64) -> Result<(), Objec
     Ok(())
 }
 
-/// Message-ID, Date and Path may be left out; what is there is there once and not empty.
+/// Message-ID, Date and Path may be missing; those present occur once and are not empty.
 fn mandatory(article: &Article<'_>, known: Known) -> Result<(), Objection> {
     let may_be_missing = matches!(known, Known::MessageId | Known::Date | Known::Path);
     match article.count(known) {
@@ -123,7 +124,7 @@ fn mandatory(article: &Article<'_>, known: Known) -> Result<(), Objection> {
     Ok(())
 }
 
-/// What holds for every header; `field` is all that follows its colon.
+/// Checks that apply to every header; `field` is everything after its colon.
 fn form(name: &[u8], field: &[u8]) -> Result<(), Objection> {
     let named = |list: &[&'static str]| {
         list.iter().copied().find(|known| known.as_bytes().eq_ignore_ascii_case(name))
@@ -158,8 +159,9 @@ fn form(name: &[u8], field: &[u8]) -> Result<(), Objection> {
     Ok(())
 }
 
-/// Controls, but for tabs and line ends: C0, DEL and C1, which RFC 5536 section 2.2 leaves out, and the overrides of the
-/// direction of text (U+202D, U+202E). A terminal that shows a header with them can be made to show anything.
+/// Control characters other than tabs and line ends: C0, DEL and C1, which RFC 5536 section 2.2 excludes, and
+/// the overrides of text direction (U+202D, U+202E). A terminal that shows a header with them can be made to
+/// show anything.
 fn commands_terminals(c: char) -> bool {
     (c.is_control() && !matches!(c, '\t' | '\r' | '\n')) || matches!(c, '\u{202d}' | '\u{202e}')
 }
@@ -199,7 +201,7 @@ fn group_names(article: &Article<'_>, rules: &Rules) -> Result<(), Objection> {
     }
 }
 
-/// Text of the poster as it may stand in an answer.
+/// A poster's text in the form in which an answer may contain it.
 fn shown(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text.get(..SHOWN_BYTES_MAX).unwrap_or(text));
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -339,7 +341,7 @@ mod tests {
         let long = "X: y\r\n".repeat(700);
         assert_eq!(
             with(long.trim_end()).as_deref(),
-            Some("Article is too large: at most 4000 bytes are taken")
+            Some("Article is too large: at most 4000 bytes are accepted")
         );
         let latin = [&b"From: a@b\r\nNewsgroups: c\r\nSubject: caf"[..], b"\xe9", b"\r\n\r\nb\r\n"].concat();
         let rules = Rules {

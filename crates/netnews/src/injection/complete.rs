@@ -1,8 +1,9 @@
 //! From a proto-article to an article: the headers that the injecting agent adds.
 //!
-//! Existing headers keep their bytes and order, but for Path, which gets our name, and Cancel-Lock and Cancel-Key, which
-//! may get further elements; new headers go before the blank line. The body is not touched. Called by newsreel's
-//! `inject`. Sources: RFC 5537 section 3.5 steps 5 to 11, RFC 5536 section 3.2.8, RFC 8315 sections 3.1 to 3.4.
+//! Existing headers keep their bytes and order, except for Path, which gets our name, and Cancel-Lock and
+//! Cancel-Key, which may get further elements; new headers go before the blank line. The body is not touched.
+//! Called by newsreel's `inject`. Sources: RFC 5537 section 3.5 steps 5 to 11, RFC 5536 section 3.2.8, RFC
+//! 8315 sections 3.1 to 3.4.
 
 use crate::article::{Article, Known};
 use crate::path::{self, Diagnostic};
@@ -11,12 +12,12 @@ use crate::{date, decimal};
 /// The tail entry of a Path that had none.
 const TAIL: &[u8] = b"not-for-mail";
 
-/// What an injecting agent puts on a proto-article. Empty texts are left out.
+/// What an injecting agent adds to a proto-article. Empty texts are left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stamp<'a> {
     /// Our path identity.
     pub identity: &'a str,
-    /// What follows `.POSTED.` in Path: the poster's address or what stands for it.
+    /// What follows `.POSTED.` in Path: the poster's address or a substitute.
     pub posted_from: &'a str,
     /// Unix seconds.
     pub now: i64,
@@ -24,7 +25,7 @@ pub struct Stamp<'a> {
     pub message_id: &'a str,
     /// The Organization for an article that has none.
     pub organization: &'a str,
-    /// The value of Injection-Info, as `append_info` makes it.
+    /// The value of Injection-Info, as `append_info` writes it.
     pub info: &'a [u8],
     /// Elements for Cancel-Lock.
     pub cancel_lock: &'a str,
@@ -34,7 +35,7 @@ pub struct Stamp<'a> {
     pub to_moderator: bool,
 }
 
-/// The article that comes of a proto-article, in wire format without the final `.` line.
+/// The article that results from a proto-article, in wire format without the final `.` line.
 pub fn complete(article: &Article<'_>, stamp: &Stamp<'_>) -> Vec<u8> {
     let missing = |known| article.count(known) == 0;
     let mut today = Vec::new();
@@ -65,10 +66,10 @@ pub fn complete(article: &Article<'_>, stamp: &Stamp<'_>) -> Vec<u8> {
     put.done()
 }
 
-/// What is put into an article, and where.
+/// What is inserted into an article, and where.
 struct Put<'a, 'b> {
     article: &'a Article<'b>,
-    /// Texts, each with its place in the wire.
+    /// Texts, each with its position in the wire format.
     inserts: Vec<(usize, Vec<u8>)>,
     /// Whole header lines.
     headers: Vec<u8>,
@@ -103,7 +104,7 @@ impl Put<'_, '_> {
         }
     }
 
-    /// Adds elements to a header, on a line of their own, or makes the header.
+    /// Adds elements to a header, on a line of their own, or adds the header.
     fn elements(&mut self, known: Known, elements: &str) {
         match self.article.header_lines(known) {
             Some(lines) if !elements.is_empty() => {
@@ -151,7 +152,8 @@ pub fn append_info(identity: &str, parameters: &[(&str, &str)], out: &mut Vec<u8
     }
 }
 
-/// `<time.count.random@identity>`: the time and count make it unique here, the random part after a clock set back.
+/// `<time.count.random@identity>`: the time and count make it unique here, the random part after a clock set
+/// back.
 pub fn message_id(identity: &str, nanos: u64, count: u64, random: u32) -> String {
     let mut id = Vec::with_capacity(48 + identity.len());
     id.push(b'<');
@@ -227,7 +229,8 @@ mod tests {
         let stamp = Stamp { cancel_lock: "sha256:ours", cancel_key: "sha256:key", ..stamp() };
         let complete = completed(&proto, &stamp);
         assert!(complete.starts_with(
-            "Path: me.example!.POSTED.192.0.2.1!\r\n reader!me\r\nCancel-Lock: sha256:own\r\n sha256:ours\r\nFrom"
+            "Path: me.example!.POSTED.192.0.2.1!\r\n reader!me\r\nCancel-Lock: sha256:own\r\n \
+                sha256:ours\r\nFrom"
         ));
         assert!(complete.ends_with("\r\nCancel-Key: sha256:key\r\n\r\n..b\r\n"), "{complete}");
         let complete = completed(&format!("{OWN}\r\nb\r\n"), &Stamp { posted_from: "", ..stamp });
@@ -241,7 +244,8 @@ mod tests {
         assert_eq!(
             complete,
             format!(
-                "{OWN}Message-ID: <fresh@me.example>\r\nDate: Thu, 28 May 2026 20:26:40 +0000\r\nOrganization: Us\r\n\r\nb\r\n"
+                "{OWN}Message-ID: <fresh@me.example>\r\nDate: Thu, 28 May 2026 20:26:40 +0000\r\n\
+                    Organization: Us\r\n\r\nb\r\n"
             )
         );
     }
@@ -258,7 +262,8 @@ mod tests {
         append_info("me.example", &parameters, &mut info);
         assert_eq!(
             String::from_utf8(info).unwrap(),
-            "me.example; posting-host=\"192.0.2.1\"; logging-data=\"a\\\"b\\\\??\";\r\n mail-complaints-to=\"abuse@me.example\""
+            "me.example; posting-host=\"192.0.2.1\"; logging-data=\"a\\\"b\\\\??\";\r\n \
+                mail-complaints-to=\"abuse@me.example\""
         );
     }
 

@@ -1,9 +1,11 @@
-//! Mail addresses in From, Sender and Reply-To, as far as an injecting agent asks for them.
+//! Mail addresses in From, Sender and Reply-To, as far as an injecting agent requires them.
 //!
-//! Lenient about names and comments, strict about the address itself, since the point is that a reader can answer. Called
-//! by `check` and by the moderation mail. Source: RFC 5322 section 3.4, RFC 5536 section 3.1.2.
+//! Lenient about names and comments, strict about the address itself, since the point is that a reader can
+//! answer. Called by `check` and by the moderation mail. Source: RFC 5322 section 3.4, RFC 5536 section
+//! 3.1.2.
 
-/// Whether `value` is a list of mailboxes, at least one: `a@b`, `Name <a@b>`, `a@b (Name)`, with commas between.
+/// Whether `value` is a list of mailboxes, at least one: `a@b`, `Name <a@b>`, `a@b (Name)`, with commas
+/// between.
 pub fn is_mailbox_list(value: &[u8]) -> bool {
     let bare = without_comments(value);
     let mut any = false;
@@ -23,7 +25,8 @@ pub fn is_address(text: &[u8]) -> bool {
     is_dotted(local, is_atom) && (is_literal(domain) || is_dotted(domain, is_label))
 }
 
-/// Whether `value` may stand in Sender: a list of mailboxes, or `user%host`, as INN's inews names whoever runs it.
+/// Whether `value` may stand in Sender: a list of mailboxes, or `user%host`, as INN's inews names the user
+/// that runs it.
 pub fn is_sender(value: &[u8]) -> bool {
     let is_percent_address = |text: &[u8]| {
         let percent = memchr::memrchr(b'%', text);
@@ -44,7 +47,8 @@ fn is_mailbox(text: &[u8]) -> bool {
     }
 }
 
-/// `value` with comments left out and quoted strings as one letter, so that what is in them is not looked at.
+/// `value` without comments and with quoted strings reduced to one letter, so that their content does not
+/// matter.
 fn without_comments(value: &[u8]) -> Vec<u8> {
     let mut bare = Vec::with_capacity(value.len());
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);

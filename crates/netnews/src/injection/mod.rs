@@ -1,8 +1,9 @@
-//! The injecting agent's rules: what a proto-article must be like, and what is added to make it an article.
+//! The injecting agent's rules: requirements on a proto-article, and what is added to make it an article.
 //!
-//! Pure: clock, random octets, hashes and policy come in as arguments. `check` judges the headers, `body` what follows them,
-//! `complete` makes the article, `moderation` the mail to a moderator; `Objection` tells the poster what to do. Called by
-//! newsreel's `inject`. Sources: RFC 5537 sections 3.4.1 and 3.5, RFC 5536 section 3, and the checks of INN's nnrpd.
+//! Pure: clock, random octets, hashes and policy are arguments. `check` checks the headers, `body` what
+//! follows them, `complete` builds the article, `moderation` the mail to a moderator; `Objection` tells the
+//! poster what to do. Called by newsreel's `inject`. Sources: RFC 5537 sections 3.4.1 and 3.5, RFC 5536
+//! section 3, and the checks of INN's nnrpd.
 
 mod body;
 mod check;
@@ -17,10 +18,11 @@ pub use complete::{Stamp, append_info, complete, message_id};
 pub use mailbox::{is_address, is_mailbox_list};
 pub use objection::Objection;
 
-/// The longest header line and, unless told otherwise, body line, in octets without CRLF (RFC 5536 section 2.2).
+/// The longest header line and, unless told otherwise, body line, in octets without CRLF (RFC 5536 section
+/// 2.2).
 pub const LINE_BYTES_MAX: usize = 998;
 
-/// What a site asks of proto-articles beyond the standards.
+/// What a site requires of proto-articles beyond the standards.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// The longest proto-article, in bytes.

@@ -1,11 +1,13 @@
-//! Mail to a moderator: to whom, and in which form.
+//! Mail to a moderator: the recipient and the form.
 //!
-//! The plain form is the proto-article as a mail, the one moderators' software expects; the other one encapsulates it
-//! whole. Called by newsreel's `moderation`. Sources: RFC 5537 sections 3.5.1 and 4.1, INN's moderators file.
+//! The plain form is the proto-article as a mail, the one moderators' software expects; the other one
+//! encapsulates it whole. Called by newsreel's `moderation`. Sources: RFC 5537 sections 3.5.1 and 4.1, INN's
+//! moderators file.
 
 use crate::article::{Article, Known};
 
-/// The moderator's address for `group`: of `template`, `%s` becomes the group's name with dashes for dots, `%%` a `%`.
+/// The moderator's address for `group`: of `template`, `%s` becomes the group's name with dashes for dots,
+/// `%%` a `%`.
 pub fn address(template: &str, group: &str) -> String {
     let mut address = String::with_capacity(template.len() + group.len());
     let mut rest = template;
@@ -31,8 +33,8 @@ pub fn address(template: &str, group: &str) -> String {
     address
 }
 
-/// The proto-article as a mail: To before its own headers, and without those that are of no meaning to a mail or that
-/// would send it elsewhere. CRLF lines, no dot-stuffing.
+/// The proto-article as a mail: To before its own headers, and without those that mean nothing in a mail or
+/// that would send it elsewhere. CRLF lines, no dot-stuffing.
 pub fn plain(article: &Article<'_>, to: &str) -> Vec<u8> {
     const LEFT_OUT: [&[u8]; 4] = [b"To", b"Cc", b"Bcc", b"Path"];
     let mut mail = Vec::with_capacity(article.wire().len() + to.len() + 64);
@@ -52,7 +54,8 @@ pub fn plain(article: &Article<'_>, to: &str) -> Vec<u8> {
     mail
 }
 
-/// The whole proto-article as the body of a mail of type application/news-transmission. CRLF lines, no dot-stuffing.
+/// The whole proto-article as the body of a mail of type application/news-transmission. CRLF lines, no
+/// dot-stuffing.
 pub fn encapsulated(article: &Article<'_>, to: &str, from: &str, date: &[u8], group: &str) -> Vec<u8> {
     let mut mail = Vec::with_capacity(article.wire().len() + 512);
     header(&mut mail, "To", to.as_bytes());
@@ -88,7 +91,8 @@ fn append_unstuffed(wire: &[u8], mail: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    const WIRE: &[u8] = b"From: a@b\r\nNewsgroups: c.d.e\r\nSubject: s\r\n t\r\nPath: x\r\nTo: evil@x\r\nResent-To: y\r\n\r\n..dot\r\nbody\r\n";
+    const WIRE: &[u8] = b"From: a@b\r\nNewsgroups: c.d.e\r\nSubject: s\r\n t\r\nPath: x\r\nTo: evil@x\r\n\
+        Resent-To: y\r\n\r\n..dot\r\nbody\r\n";
 
     #[test]
     fn addresses_from_templates() {
@@ -118,7 +122,8 @@ mod tests {
         let (head, body) = mail.split_once("\r\n\r\n").unwrap();
         assert_eq!(
             head,
-            "To: mod@x\r\nFrom: news@me\r\nSubject: Submission to c.d.e\r\nDate: DATE\r\nReply-To: a@b\r\nMIME-Version: 1.0\r\n\
+            "To: mod@x\r\nFrom: news@me\r\nSubject: Submission to c.d.e\r\nDate: DATE\r\nReply-To: a@b\r\n\
+                MIME-Version: 1.0\r\n\
              Content-Type: application/news-transmission; usage=moderate\r\nContent-Transfer-Encoding: 7bit"
         );
         assert_eq!(body, std::str::from_utf8(WIRE).unwrap().replace("..dot", ".dot"));

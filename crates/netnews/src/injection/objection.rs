@@ -1,16 +1,16 @@
-//! Why a proto-article is not injected, in words that tell the poster what to do.
+//! Why a proto-article is not injected, in words that say what the poster can do about it.
 //!
-//! The texts go behind `441` in the answer to POST, so they are one line without control characters. Source: RFC 5537
-//! section 3.5: the injecting agent bears much of the burden of diagnosing.
+//! The texts follow `441` in the answer to POST, so they are one line without control characters. Source: RFC
+//! 5537 section 3.5: the injecting agent bears much of the burden of diagnosing.
 
 use crate::article::{Known, Malformed};
 use crate::control::BadControl;
 use std::fmt;
 
-/// A fault of a proto-article.
+/// A defect of a proto-article.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Objection {
-    /// It is no article.
+    /// It is not an article.
     Malformed(Malformed),
     /// A header that only injecting agents or servers add.
     NotYours(&'static str),
@@ -24,7 +24,7 @@ pub enum Objection {
     BadHeader(Known),
     /// A header with octets that are not UTF-8.
     NotUtf8(String),
-    /// A header with a character that a terminal obeys instead of showing it.
+    /// A header with a character that a terminal interprets instead of showing it.
     ControlCharacter(String),
     /// A header without the space that belongs after the colon.
     NoSpace(String),
@@ -49,24 +49,24 @@ pub enum Objection {
     Expired,
     /// Too many bytes.
     TooLarge {
-        /// How many may be.
+        /// The limit.
         bytes_max: u64,
     },
     /// Something that cannot be the name of a group.
     BadGroupName(String),
     /// Too many groups in Newsgroups.
     TooManyGroups {
-        /// How many may be.
+        /// The limit.
         groups_max: usize,
     },
     /// Too many groups in Followup-To.
     TooManyFollowups {
-        /// How many may be.
+        /// The limit.
         groups_max: usize,
     },
     /// A Control or Supersedes header that cannot be read.
     BadControl(BadControl),
-    /// A Subject that means to be a control message.
+    /// A Subject that is meant as a control message.
     ControlInSubject,
     /// There is no text.
     NoBody,
@@ -74,7 +74,7 @@ pub enum Objection {
     LongLine {
         /// Which one, counted from 1.
         line: u64,
-        /// How many bytes may be.
+        /// The limit in bytes.
         bytes_max: usize,
     },
     /// More quoted lines than new ones.
@@ -87,41 +87,66 @@ impl fmt::Display for Objection {
             Self::Malformed(malformed) => write!(f, "Posting failed: {malformed}"),
             Self::NotYours(name) => write!(f, "{name} header must not be in a post; remove it"),
             Self::Obsolete(name) => write!(f, "{name} header is obsolete; remove it"),
-            Self::Posted => f.write_str("Path says that it was injected already; remove .POSTED or the Path header"),
+            Self::Posted => {
+                f.write_str("Path says that it was injected already; remove .POSTED or the Path header")
+            }
             Self::BadMessageId => f.write_str("Message-ID header is not valid; leave it out and one is made"),
             Self::BadHeader(known) => match known {
                 Known::Date | Known::Expires | Known::InjectionDate => {
-                    write!(f, "{} header is not valid; write it like 21 Nov 2026 12:00:00 +0000", known.name())
+                    write!(
+                        f,
+                        "{} header is not valid; write it like 21 Nov 2026 12:00:00 +0000",
+                        known.name()
+                    )
                 }
                 known => write!(f, "{} header is not valid", known.name()),
             },
-            Self::NotUtf8(name) => write!(f, "{name} header is neither ASCII nor UTF-8; encode it (RFC 2047)"),
+            Self::NotUtf8(name) => {
+                write!(f, "{name} header is neither ASCII nor UTF-8; encode it (RFC 2047)")
+            }
             Self::ControlCharacter(name) => write!(f, "{name} header has a control character; remove it"),
-            Self::NoSpace(name) => write!(f, "{name} header has no space after the colon; write it like {name}: text"),
+            Self::NoSpace(name) => {
+                write!(f, "{name} header has no space after the colon; write it like {name}: text")
+            }
             Self::LongHeaderLine(name) => {
                 write!(f, "{name} header has a line of more than {} bytes; fold it", super::LINE_BYTES_MAX)
             }
             Self::EmptyHeader(name) => write!(f, "{name} header is empty; fill it in or remove it"),
-            Self::BlankFold(name) => write!(f, "{name} header has a continuation line without text; remove that line"),
-            Self::BadAddress(known) => {
-                write!(f, "{} header has no valid mail address; write it like: A. Poster <poster@example.org>", known.name())
+            Self::BlankFold(name) => {
+                write!(f, "{name} header has a continuation line without text; remove that line")
             }
-            Self::FutureDate(known) => write!(f, "{} header is more than a day ahead; check your clock", known.name()),
+            Self::BadAddress(known) => {
+                write!(
+                    f,
+                    "{} header has no valid mail address; write it like: A. Poster <poster@example.org>",
+                    known.name()
+                )
+            }
+            Self::FutureDate(known) => {
+                write!(f, "{} header is more than a day ahead; check your clock", known.name())
+            }
             Self::OldDate { known, age_secs_max } => {
                 let days = age_secs_max / 86_400;
-                write!(f, "{} header is too old (at most {days} days); check your clock, or post it again", known.name())
+                write!(
+                    f,
+                    "{} header is too old (at most {days} days); check your clock, or post it again",
+                    known.name()
+                )
             }
             Self::Expired => f.write_str("Expires header lies in the past; remove it or name a later date"),
-            Self::TooLarge { bytes_max } => write!(f, "Article is too large: at most {bytes_max} bytes are taken"),
+            Self::TooLarge { bytes_max } => {
+                write!(f, "Article is too large: at most {bytes_max} bytes are accepted")
+            }
             Self::BadGroupName(name) => write!(f, "\"{name}\" is not a valid newsgroup name"),
             Self::TooManyGroups { groups_max } => write!(f, "More than {groups_max} newsgroups; name fewer"),
             Self::TooManyFollowups { groups_max } => {
                 write!(f, "More than {groups_max} newsgroups in Followup-To; name fewer, or \"poster\"")
             }
             Self::BadControl(bad) => write!(f, "Posting failed: {bad}"),
-            Self::ControlInSubject => {
-                f.write_str("Subject begins with \"cmsg\"; a control message has a Control header, other articles another Subject")
-            }
+            Self::ControlInSubject => f.write_str(
+                "Subject begins with \"cmsg\"; a control message has a Control header, other \
+                    articles another Subject",
+            ),
             Self::NoBody => f.write_str("Article has no body; write something behind the blank line"),
             Self::LongLine { line, bytes_max } => {
                 write!(f, "Line {line} of the body has more than {bytes_max} bytes; break it")

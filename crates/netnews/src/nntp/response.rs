@@ -1,7 +1,8 @@
 //! Response codes and their texts.
 //!
-//! One table of every code this program sends, with the text used where no better one is at hand; codes decide what a
-//! client does, texts are for people. Called by sessions. Sources: RFC 3977 appendix C, RFC 4642-4644, 8054.
+//! One table of every code this program sends, with the text used where there is no better one; codes decide
+//! what a client does, texts are for people. Called by sessions. Sources: RFC 3977 appendix C, RFC 4642-4644,
+//! 8054.
 
 use crate::decimal::append_decimal;
 
@@ -96,7 +97,7 @@ pub fn append(out: &mut Vec<u8>, code: u16, text: &str) {
     append_bytes(out, code, text.as_bytes());
 }
 
-/// Appends `code SP text CRLF`, with a text that need not be UTF-8, such as the argument of CHECK given back.
+/// Appends `code SP text CRLF`, with a text that need not be UTF-8, such as the echoed argument of CHECK.
 pub fn append_bytes(out: &mut Vec<u8>, code: u16, text: &[u8]) {
     append_decimal(u64::from(code), out);
     out.push(b' ');

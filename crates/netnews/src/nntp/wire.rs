@@ -1,8 +1,9 @@
 //! Framing: where a command line ends, where a multi-line block ends, dot-stuffing.
 //!
-//! Both finders are resumable: they say where to go on when more bytes have arrived, so that no byte is looked at twice.
-//! A command line may end in a bare LF; an article block ends at CRLF `.` CRLF only, so that nothing in an article can
-//! pass for its end. Called by sessions, feeds, rnews. Sources: RFC 3977 sections 3.1 and 3.1.1.
+//! Both finders are resumable: they report where to resume when more bytes have arrived, so that no byte is
+//! examined twice. A command line may end in a bare LF; an article block ends at CRLF `.` CRLF only, so that
+//! nothing in an article can be mistaken for its end. Called by sessions, feeds, rnews. Sources: RFC 3977
+//! sections 3.1 and 3.1.1.
 
 use memchr::{memchr, memchr_iter, memmem};
 use std::sync::LazyLock;
@@ -60,15 +61,15 @@ pub enum End {
     },
     /// The end has not arrived.
     More {
-        /// What to give as `from` when there is more.
+        /// What to pass as `from` when there is more.
         resume_from: usize,
     },
 }
 
 static END: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\r\n.\r\n"));
 
-/// Finds the end of the multi-line block that starts at `buf[0]`. `from` is 0 at first and then what the last call
-/// gave as `resume_from`.
+/// Finds the end of the multi-line block that starts at `buf[0]`. `from` is 0 at first and then what the last
+/// call returned as `resume_from`.
 pub fn find_end(buf: &[u8], from: usize) -> End {
     if from == 0 && buf.starts_with(b".\r\n") {
         return End::Found { article_len: 0, next: 3 };
@@ -77,12 +78,12 @@ pub fn find_end(buf: &[u8], from: usize) -> End {
         let article_len = from + at + 2;
         return End::Found { article_len, next: article_len + 3 };
     }
-    // Four bytes at the end may be the beginning of the five looked for.
+    // The last four bytes may be the beginning of the five searched for.
     End::More { resume_from: buf.len().saturating_sub(4).max(from) }
 }
 
-/// Appends `text`, whose lines end in LF or CRLF, in wire format: CRLF lines, a dot before every leading dot, without
-/// the final `.` CRLF. A last line without line end gets one.
+/// Appends `text`, whose lines end in LF or CRLF, in wire format: CRLF lines, a dot before every leading dot,
+/// without the final `.` CRLF. A last line without line end gets one.
 pub fn dot_stuff(text: &[u8], out: &mut Vec<u8>) {
     out.reserve(text.len() + text.len() / 16 + 2);
     let mut start = 0;
@@ -100,8 +101,8 @@ pub fn dot_stuff(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `wire` (without the final `.` CRLF) with the dot taken off every line that begins with one; lines keep
-/// their CRLF.
+/// Appends `wire` (without the final `.` CRLF) with the leading dot removed from every line that begins with
+/// one; lines keep their CRLF.
 pub fn unstuff(wire: &[u8], out: &mut Vec<u8>) {
     out.reserve(wire.len());
     let mut start = usize::from(wire.first() == Some(&b'.'));

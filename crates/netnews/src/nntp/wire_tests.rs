@@ -1,4 +1,4 @@
-//! Tests of framing: however the bytes arrive in pieces, the same lines and blocks are found.
+//! Tests of framing: in whatever pieces the bytes arrive, the same lines and blocks are found.
 
 use super::*;
 use proptest::prelude::*;
@@ -87,8 +87,12 @@ proptest! {
             }
         };
         match (find_end(&buf, 0), resumed) {
-            (End::Found { article_len, next }, resumed) => prop_assert_eq!(resumed, End::Found { article_len, next }),
-            (End::More { .. }, End::Found { .. }) => prop_assert!(false, "resumed found an end that is not there"),
+            (End::Found { article_len, next }, resumed) => {
+                prop_assert_eq!(resumed, End::Found { article_len, next })
+            }
+            (End::More { .. }, End::Found { .. }) => {
+                prop_assert!(false, "resumed found an end that is not there")
+            }
             (End::More { .. }, End::More { .. }) => {}
         }
     }
@@ -106,7 +110,8 @@ proptest! {
         unstuff(&wire[..article_len], &mut back);
         let mut lines: Vec<&[u8]> = text.split(|&b| b == b'\n').collect();
         lines.pop_if(|last| last.is_empty());
-        let whole: Vec<u8> = lines.iter().flat_map(|l| [l.strip_suffix(b"\r").unwrap_or(l), b"\r\n"].concat()).collect();
+        let ended = |l: &&[u8]| [l.strip_suffix(b"\r").unwrap_or(l), b"\r\n"].concat();
+        let whole: Vec<u8> = lines.iter().flat_map(ended).collect();
         prop_assert_eq!(back, whole);
     }
 }

@@ -1,8 +1,9 @@
 //! Wildmats: patterns of newsgroup names and header values.
 //!
-//! A wildmat is a list of patterns between commas; the rightmost that matches decides, and one with `!` before it decides
-//! against. Matching takes time at most (length of pattern) x (length of text), for any pattern. Called by feeds, rules,
-//! access, LIST, NEWNEWS, XPAT. Sources: RFC 3977 section 4; RFC 2980 section 3.3 for the sets of `parse_lenient`.
+//! A wildmat is a list of patterns between commas; the rightmost that matches decides, and one preceded by
+//! `!` excludes. Matching takes time at most (length of pattern) x (length of text), for any pattern. Called
+//! by feeds, rules, access, LIST, NEWNEWS, XPAT. Sources: RFC 3977 section 4; RFC 2980 section 3.3 for the
+//! sets of `parse_lenient`.
 
 mod pattern;
 
@@ -19,7 +20,7 @@ pub struct Wildmat {
     patterns: Vec<(bool, Pattern)>,
 }
 
-/// Why a text is no wildmat.
+/// Why a text is not a wildmat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WildmatError {
     /// Nothing, or nothing between two commas or after a `!`.
@@ -51,8 +52,8 @@ impl fmt::Display for WildmatError {
 impl std::error::Error for WildmatError {}
 
 impl Wildmat {
-    /// Parses a wildmat by the grammar of RFC 3977 section 4.1, where `\`, `[` and `]` are reserved. The first pattern may
-    /// have a `!` too; it then has no effect.
+    /// Parses a wildmat by the grammar of RFC 3977 section 4.1, where `\`, `[` and `]` are reserved. The
+    /// first pattern may have a `!` too; it then has no effect.
     pub fn parse(text: &[u8]) -> Result<Wildmat, WildmatError> {
         if text.iter().any(|&b| b <= b' ' || b == 0x7f) {
             return Err(WildmatError::BadOctet);
@@ -60,14 +61,14 @@ impl Wildmat {
         Wildmat::with(text, pattern::strict)
     }
 
-    /// Also takes what older clients and configurations send: `[a-z]`, `[^0-9]`, `\*`, spaces, and octets that are not
-    /// UTF-8 (then every octet of those counts as a character).
+    /// Also accepts what older clients and configurations send: `[a-z]`, `[^0-9]`, `\*`, spaces, and octets
+    /// that are not UTF-8 (then every octet of those counts as a character).
     pub fn parse_lenient(text: &[u8]) -> Result<Wildmat, WildmatError> {
         Wildmat::with(text, pattern::lenient)
     }
 
-    /// One pattern as RFC 2980 section 3.3 has it: a comma, and a `!` at the start, are characters like others. For
-    /// XPAT, whose values hold commas.
+    /// One pattern as in RFC 2980 section 3.3: a comma, and a `!` at the start, are ordinary characters. For
+    /// XPAT, whose values contain commas.
     pub fn parse_one(text: &[u8]) -> Result<Wildmat, WildmatError> {
         if text.len() > WILDMAT_BYTES_MAX {
             return Err(WildmatError::TooLong);

@@ -1,7 +1,8 @@
 //! One pattern of a wildmat: its two grammars and the match.
 //!
-//! A pattern is kept as elements; the shapes that nearly all patterns of newsgroups have (`a.b`, `a.*`, `*`, `*.a`,
-//! `*.a.*`) are kept as the plain text to look for. Called by `Wildmat`. Sources: RFC 3977 section 4.1, RFC 2980 section 3.3.
+//! A pattern is kept as elements; the shapes that nearly all patterns of newsgroups have (`a.b`, `a.*`, `*`,
+//! `*.a`, `*.a.*`) are kept as the plain text to look for. Called by `Wildmat`. Sources: RFC 3977 section
+//! 4.1, RFC 2980 section 3.3.
 
 use super::WildmatError;
 use memchr::memmem;
@@ -150,8 +151,8 @@ impl Pattern {
     }
 }
 
-/// Goes along both; after a mismatch it goes back to the last star and lets that take one character more. Earlier stars
-/// need never be tried again.
+/// Walks along both; after a mismatch it returns to the last star, which then matches one character more.
+/// Earlier stars need never be tried again.
 fn matches(elements: &[Element], text: &[u8]) -> bool {
     let (mut pattern, mut rest) = (elements, text);
     let mut last_star: Option<(&[Element], &[u8])> = None;
@@ -177,7 +178,7 @@ fn matches(elements: &[Element], text: &[u8]) -> bool {
     }
 }
 
-/// One element against the start of `text`: what is left of both, if it matches.
+/// Matches one element against the start of `text`; returns the rest of both if it matches.
 fn step<'p, 't>(pattern: &'p [Element], text: &'t [u8]) -> Option<(&'p [Element], &'t [u8])> {
     let (element, pattern) = pattern.split_first()?;
     let rest = match element {
@@ -196,8 +197,8 @@ fn step<'p, 't>(pattern: &'p [Element], text: &'t [u8]) -> Option<(&'p [Element]
     Some((pattern, rest))
 }
 
-/// The first UTF-8 character of `text` and what follows it; an octet that begins none is a character of its own, with a
-/// value above all of Unicode's so that it never passes for one.
+/// The first UTF-8 character of `text` and what follows it; an octet that begins none is a character of its
+/// own, with a value above all of Unicode's so that it is never mistaken for one.
 fn character(text: &[u8]) -> Option<(u32, &[u8])> {
     const NOT_UTF8: u32 = 0x11_0000;
     let (&first, rest) = text.split_first()?;

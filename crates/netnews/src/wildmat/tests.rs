@@ -93,7 +93,7 @@ fn many_stars_take_no_time() {
     check(&wildmat, &["a".repeat(200).as_str()], &[text.as_str()]);
 }
 
-/// By the definition, with all splits tried.
+/// Follows the definition and tries all splits.
 fn naive(pattern: &[char], text: &[char]) -> bool {
     match (pattern.split_first(), text.split_first()) {
         (None, rest) => rest.is_none(),
@@ -130,7 +130,10 @@ proptest! {
     }
 
     #[test]
-    fn any_octets(wildmat in prop::collection::vec(any::<u8>(), 0..40), text in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn any_octets(
+        wildmat in prop::collection::vec(any::<u8>(), 0..40),
+        text in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
         if let Ok(strict) = Wildmat::parse(&wildmat) {
             let lenient = Wildmat::parse_lenient(&wildmat).unwrap();
             prop_assert_eq!(strict.matches(&text), lenient.matches(&text));

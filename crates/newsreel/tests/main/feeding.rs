@@ -140,7 +140,7 @@ fn what_is_too_large_is_not_asked_for_again() {
     assert_eq!(client.ask("CHECK <victim@x.example>"), "238 <victim@x.example>");
     assert!(client.ask("POST").starts_with("340 "));
     client.send(article("<big4@x.example>", "misc.test", &body));
-    assert_eq!(client.line(), "441 Article is too large: at most 131072 bytes are taken");
+    assert_eq!(client.line(), "441 Article is too large: at most 131072 bytes are accepted");
 }
 
 #[test]

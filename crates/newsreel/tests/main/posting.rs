@@ -155,7 +155,7 @@ fn posts_may_be_held_shorter_than_articles() {
     let line = "x".repeat(78) + "\r\n";
     assert_eq!(
         post(&mut client, &headers("misc.test", ""), &line.repeat(30)),
-        "441 Article is too large: at most 2048 bytes are taken"
+        "441 Article is too large: at most 2048 bytes are accepted"
     );
     assert!(post(&mut client, &headers("misc.test", ""), &line.repeat(10)).starts_with("240 "));
     assert!(

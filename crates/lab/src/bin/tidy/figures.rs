@@ -1,17 +1,18 @@
-//! What the pages state is what the code has: limits and sizes, the kinds of journal rows, the methods in a token, and
-//! the magic numbers of files.
+//! What the pages state is what the code has: limits and sizes, the kinds of journal rows, the methods in a
+//! token, and the magic numbers of files.
 //!
-//! A figure is tied to its constant by the words around it in the page, so a change of either side alone is reported.
-//! Called by `rules`.
+//! A figure is tied to its constant by the words around it in the page, so a change of either side alone is
+//! reported. Called by `rules`.
 
 use std::collections::BTreeSet;
 
 use super::rules::{Finding, finding};
 use crate::source::{File, Tree};
 
-/// A sentence of a page with a gap for a figure, and the constant or default (`field: value`) that it states. The gap
-/// is `{n}` for a number (65,536), `{p}` for plain digits, `{b}` for a size in bytes (64 KiB), `{w}` for a number in
-/// words. The name may be preceded by a part of the file's path and `::`, and followed by an index into an array.
+/// A sentence of a page with a gap for a figure, and the constant or default (`field: value`) that it states.
+/// The gap is `{n}` for a number (65,536), `{p}` for plain digits, `{b}` for a size in bytes (64 KiB), `{w}`
+/// for a number in words. The name may be preceded by a part of the file's path and `::`, and followed by an
+/// index into an array.
 const FIGURES: &[(&str, &str, &str)] = &[
     ("docs/decisions/0003", "Promises are made ahead, {n} numbers at a time", "MARGIN_MIN"),
     ("docs/decisions/0017", "at most {n} are kept between answers", "KEPT_COMPRESSORS_MAX"),

@@ -1,8 +1,8 @@
 //! The floors of each crate: a module knows those below its own, and no other.
 //!
-//! [`FLOORS`] is the drawing in `ARCHITECTURE.md`, checked against what the files import. Two modules in one row stand side
-//! by side and do not know each other. Within a floor, files may need each other in pairs, but no larger circle of files
-//! does: one could neither be read nor tested alone. One of the rules.
+//! [`FLOORS`] is the drawing in `ARCHITECTURE.md`, checked against what the files import. Two modules in one
+//! row stand side by side and do not know each other. Within a floor, files may need each other in pairs, but
+//! no larger circle of files does: one could neither be read nor tested alone. One of the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,8 @@ use crate::imports::{Module, Modules};
 use crate::rules::{Finding, finding};
 use crate::source::Tree;
 
-/// Crates, and the rows of their modules from the ground up. What lies in `src` itself, such as `lib.rs`, is above all.
+/// Crates, and the rows of their modules from the ground up. What lies in `src` itself, such as `lib.rs`, is
+/// above all.
 const FLOORS: &[(&str, &[&[&str]])] = &[(
     "spool",
     &[

@@ -1,5 +1,5 @@
-//! What a Rust file imports: every path below its own crate that it names, in `use` declarations (nested ones too) and in
-//! the code itself.
+//! What a Rust file imports: every path below its own crate that it names, in `use` declarations (nested ones
+//! too) and in the code itself.
 //!
 //! Works on blanked code ([`File::code`]), so strings and comments name nothing. Used by [`crate::floors`].
 
@@ -53,7 +53,8 @@ impl<'a> Modules<'a> {
         self.files.get(module).map_or_else(Vec::new, |file| imports(module, &file.code, &paths))
     }
 
-    /// The module with a file of its own in which a path ends; what a module only offers is looked up where it comes from.
+    /// The module with a file of its own in which a path ends; what a module only offers is looked up where
+    /// it comes from.
     pub fn resolve(&self, path: &[String]) -> Option<Module> {
         let mut path = path.to_vec();
         // A path is passed on a few times at most.

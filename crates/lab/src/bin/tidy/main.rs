@@ -1,8 +1,8 @@
 //! tidy: checks the rules of this tree that neither rustc nor clippy knows, and prints what breaks them.
 //!
-//! Run by `make check` from the root of the tree. `source` reads files, `rules` has one function for each rule,
-//! `specs` checks the pages that name tests, `figures` those that state figures, `floors` what may import what;
-//! CONTRIBUTING.md says what the rules are for.
+//! Run by `make check` from the root of the tree. `source` reads files, `rules` has one function for each
+//! rule, `specs` checks the pages that name tests, `figures` those that state figures, `floors` what may
+//! import what; CONTRIBUTING.md says what the rules are for.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod figures;

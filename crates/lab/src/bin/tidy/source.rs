@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn strings_and_comments_are_blanked() {
-        let text = "let a = \"{ // }\"; // {\nlet b = '{'; let c = b\"\\\"{\"; let d = r#\"{\"#; fn f<'a>(x: &'a str) {}";
+        let text = "let a = \"{ // }\"; // {\nlet b = '{'; let c = b\"\\\"{\"; let d = r#\"{\"#; fn \
+            f<'a>(x: &'a str) {}";
         let code = code_of(text);
         assert_eq!(code.len(), text.len());
         assert_eq!(code.matches('{').count(), 1, "{code}");

@@ -1,8 +1,9 @@
-//! The pages that name tests, `docs/specs.md` and `docs/promises.md`: sections of transcripts, test functions, differences
-//! from INN.
+//! The pages that name tests, `docs/specs.md` and `docs/promises.md`: sections of transcripts, test
+//! functions, differences from INN.
 //!
-//! A row that says that something is followed, or promised, names what proves it, and what it names exists; each difference
-//! from INN that a transcript has is explained, and none is explained that no transcript has. One of the rules.
+//! A row that says that something is followed, or promised, names what proves it, and what it names exists;
+//! each difference from INN that a transcript has is explained, and none is explained that no transcript has.
+//! One of the rules.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
 //! The arguments of a command line, taken off one by one.
 //!
-//! Space and TAB separate, any number of them, and they do not count at the end of the line. Called by `parse` and
-//! `list`. Source: RFC 3977 section 3.1.
+//! Arguments are separated by any number of spaces and TABs, which are ignored at the end of the line. Called
+//! by `parse` and `list`. Source: RFC 3977 section 3.1.
 
-/// CR is no separator: a line that holds one is not of this protocol.
+/// CR is not a separator: a line that contains one does not belong to this protocol.
 fn separates(b: u8) -> bool {
     b == b' ' || b == b'\t'
 }
@@ -16,8 +16,8 @@ pub(super) fn cut(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(end)
 }
 
-/// What is left of a command line after its verb. The optional forms give `None` where `None` means "wrong" and
-/// `Some(None)` where it means "not given", so that callers can use `?`.
+/// What is left of a command line after its verb. The optional forms return `None` for "wrong" and
+/// `Some(None)` for "not given", so that callers can use `?`.
 #[derive(Clone, Copy)]
 pub(super) struct Arguments<'a>(&'a [u8]);
 

@@ -1,8 +1,9 @@
 //! The LIST command and its keywords.
 //!
-//! A keyword that is known and carries a wrong argument is a syntax error of LIST; an unknown keyword is
-//! `Syntax::UnknownKeyword` (501); whether a known list is kept (503 if not) is the session's matter. Sources: RFC 3977
-//! sections 7.6, 8.4 and 8.6, RFC 6048 section 2, RFC 2980 section 2.1; NewsCache section 7 (ACTIVE.MODTIME).
+//! A known keyword with a wrong argument is a syntax error of LIST; an unknown keyword is
+//! `Syntax::UnknownKeyword` (501); whether a known list is maintained (503 if not) is decided by the session.
+//! Sources: RFC 3977 sections 7.6, 8.4 and 8.6, RFC 6048 section 2, RFC 2980 section 2.1; NewsCache section 7
+//! (ACTIVE.MODTIME).
 
 use super::arguments::Arguments;
 use super::{Command, Syntax, Verb};
@@ -22,7 +23,7 @@ pub enum ListKind<'a> {
     Counts(Option<&'a [u8]>),
     DistribPats,
     Distributions,
-    /// Of the drafts before RFC 3977; CAPABILITIES took its place.
+    /// From the drafts before RFC 3977; replaced by CAPABILITIES.
     Extensions,
     /// The argument: `MSGID`, `RANGE` or none.
     Headers(Option<&'a [u8]>),

@@ -1,9 +1,9 @@
 //! One NNTP command line as a value.
 //!
-//! `parse` takes a line without its line end and gives a `Command` or the `Syntax` error to answer with; nothing is
-//! copied. Verbs come from one table (`verb::TABLE`), of which HELP is made too. Whether a command is allowed or carried
-//! out is the session's matter. Called by the server's sessions. Sources: RFC 3977 sections 3.1 and 9.2, RFC 4642-4644,
-//! 6048, 8054, 2980.
+//! `parse` takes a line without its line end and returns a `Command` or the `Syntax` error to answer with;
+//! nothing is copied. Verbs come from one table (`verb::TABLE`), from which HELP is generated too. Whether a
+//! command is allowed or executed is decided by the session. Called by the server's sessions. Sources: RFC
+//! 3977 sections 3.1 and 9.2, RFC 4642-4644, 6048, 8054, 2980.
 
 mod arguments;
 mod list;
@@ -62,7 +62,8 @@ pub enum Command<'a> {
     },
     Post,
     Ihave(MessageId<'a>),
-    /// The argument as sent, any octets but LF, perhaps no Message-ID: RFC 4644 wants it back in the response.
+    /// The argument as sent, any octets but LF, perhaps not a Message-ID: RFC 4644 requires it to be echoed
+    /// in the response.
     Check(&'a [u8]),
     /// The argument as sent, any octets but LF, perhaps none; the article follows whatever it is.
     Takethis(&'a [u8]),
@@ -97,10 +98,10 @@ pub enum Command<'a> {
     Xrover(Option<Range>),
 }
 
-/// Why a line is no command.
+/// Why a line is not a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
-    /// Nothing but white space. RFC 3977 has 500 for it; INN ignores such lines.
+    /// Nothing but white space. RFC 3977 specifies 500 for it; INN ignores such lines.
     Empty,
     /// The verb is not in the table.
     UnknownCommand,

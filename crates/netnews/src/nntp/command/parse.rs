@@ -1,7 +1,7 @@
 //! From a verb and the rest of its line to a `Command`.
 //!
-//! One arm per verb; `None` from an arm means wrong arguments (501). Called by `command::parse`. Sources: RFC 3977
-//! section 9.2, RFC 4643 section 3, RFC 4644 section 2, RFC 8054 section 2, RFC 2980.
+//! One arm per verb; `None` from an arm means wrong arguments (501). Called by `command::parse`. Sources: RFC
+//! 3977 section 9.2, RFC 4643 section 3, RFC 4644 section 2, RFC 8054 section 2, RFC 2980.
 
 use super::arguments::Arguments;
 use super::verb::Name;
@@ -98,7 +98,8 @@ fn listgroup(mut arguments: Arguments<'_>) -> Option<Command<'_>> {
     Some(Command::ListGroup { group, range })
 }
 
-/// `date time [GMT]` of NEWGROUPS and NEWNEWS: 6 or 8 digits, and 6. RFC 977's `<distributions>` is taken and ignored.
+/// `date time [GMT]` of NEWGROUPS and NEWNEWS: 6 or 8 digits, and 6. RFC 977's `<distributions>` is accepted
+/// and ignored.
 fn since(mut arguments: Arguments<'_>) -> Option<(&[u8], &[u8])> {
     let date = arguments.next()?;
     let time = arguments.next()?;

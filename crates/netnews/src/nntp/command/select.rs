@@ -1,12 +1,13 @@
 //! Which articles a command means: the current one, a number, a range, a Message-ID.
 //!
-//! Numbers up to 2^63-1 are taken, far past RFC 3977's 2,147,483,647, as RFC 3977 section 6 allows for. A range whose
-//! end lies before its start is valid and empty. Sources: RFC 3977 sections 6.1.2, 6.2.1, 8.3 and 9.8.
+//! Numbers up to 2^63-1 are accepted, far past RFC 3977's 2,147,483,647, as RFC 3977 section 6 allows for. A
+//! range whose end is before its start is valid and empty. Sources: RFC 3977 sections 6.1.2, 6.2.1, 8.3 and
+//! 9.8.
 
 use crate::decimal::parse_decimal;
 use crate::message_id::MessageId;
 
-/// The highest article number taken in a command.
+/// The highest article number accepted in a command.
 pub const ARTICLE_NUMBER_MAX: u64 = i64::MAX as u64;
 
 /// The argument of ARTICLE, HEAD, BODY and STAT.

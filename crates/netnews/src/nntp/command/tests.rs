@@ -1,4 +1,4 @@
-//! Tests of command lines, verb by verb, and of what is no command.
+//! Tests of command lines, verb by verb, and of lines that are not commands.
 
 use super::verb::TABLE;
 use super::*;
@@ -192,7 +192,8 @@ fn transfer() {
     }
 }
 
-/// A peer that sends TAKETHIS sends the article after it whatever we think of the line: it may never be an error.
+/// A peer that sends TAKETHIS sends the article after it even if the line is wrong: it must never be an
+/// error.
 #[test]
 fn streaming_keeps_a_malformed_argument() {
     assert_eq!(ok("CHECK no brackets"), Command::Check(b"no brackets"));
@@ -250,7 +251,7 @@ fn separators() {
     for line in ["GROUP a.b", "group\ta.b", "  GROUP a.b", "GrOuP   \t a.b \t "] {
         assert_eq!(ok(line), Command::Group(b"a.b"), "{line:?}");
     }
-    // A bare CR once passed for a space at the start of a line, where nothing else let it through.
+    // A bare CR was once treated as a space at the start of a line, unlike elsewhere.
     assert_eq!(parse(b"\r XPAT x"), Err(Syntax::UnknownCommand));
     assert_eq!(parse(b"\rQUIT"), Err(Syntax::UnknownCommand));
     assert_eq!(ok("QUIT  \t"), Command::Quit);

@@ -1,10 +1,10 @@
 //! The table of verbs: names, arguments, descriptions, capabilities.
 //!
-//! One table, many uses: finding the verb of a line, the syntax shown with 501, HELP. Verbs of RFC 2980 that
-//! nobody uses (XINDEX, XTHREAD, XREPLIC) are not in it: 500.
-//! Verbs that make up a feed come first, since `find` looks from the top. Sources: RFC 3977 appendix B, RFC 2980.
+//! One table serves to find the verb of a line, for the syntax shown with 501, and for HELP. Verbs of RFC
+//! 2980 that nobody uses (XINDEX, XTHREAD, XREPLIC) are not in it: 500. Verbs that make up a feed come first,
+//! since `find` looks from the top. Sources: RFC 3977 appendix B, RFC 2980.
 
-/// Which arm of the parser a verb has.
+/// The parser's arm for a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name {
     Article,
@@ -56,7 +56,7 @@ pub struct Verb {
 }
 
 impl Verb {
-    /// Whether the argument is handed on as it is, even with control characters in it: RFC 4644 section 2.
+    /// Whether the argument is passed on as it is, even with control characters in it: RFC 4644 section 2.
     pub(super) fn keeps_argument(&self) -> bool {
         matches!(self.name, Name::Check | Name::Takethis)
     }
@@ -100,17 +100,23 @@ pub static TABLE: &[Verb] = &[
     row(Name::Xover, "XOVER", "[range]", "", "get overview rows"),
     row(Name::Hdr, "HDR", "header [range|<message-id>]", "HDR", "get one header of many articles"),
     row(Name::Xhdr, "XHDR", "header [range|<message-id>]", "", "get one header of many articles"),
-    row(Name::Authinfo, "AUTHINFO", "USER name|PASS password|SASL mechanism [initial-response]", "AUTHINFO", "log in"),
+    row(Name::Authinfo, "AUTHINFO", "USER name|PASS password|SASL mechanism [initial-response]",
+        "AUTHINFO", "log in"),
     row(Name::Capabilities, "CAPABILITIES", "[keyword]", "", "list what this server can do"),
     row(Name::Compress, "COMPRESS", "DEFLATE", "COMPRESS", "compress the connection from here on"),
     row(Name::Date, "DATE", "", "READER", "get the server's date and time in UTC"),
     row(Name::Help, "HELP", "", "", "get this text"),
     row(Name::Last, "LAST", "", "READER", "step to the previous article"),
-    row(Name::List, "LIST", "[ACTIVE|ACTIVE.MODTIME|ACTIVE.TIMES|COUNTS|DISTRIB.PATS|DISTRIBUTIONS|EXTENSIONS|HEADERS|MODERATORS|MOTD|NEWSGROUPS|OVERVIEW.FMT|SUBSCRIPTIONS] [wildmat|argument]", "LIST", "get a list"),
-    row(Name::Listgroup, "LISTGROUP", "[newsgroup [range]]", "READER", "select a newsgroup and list its article numbers"),
+    row(Name::List, "LIST",
+        "[ACTIVE|ACTIVE.MODTIME|ACTIVE.TIMES|COUNTS|DISTRIB.PATS|DISTRIBUTIONS|EXTENSIONS|HEADERS|\
+         MODERATORS|MOTD|NEWSGROUPS|OVERVIEW.FMT|SUBSCRIPTIONS] [wildmat|argument]",
+        "LIST", "get a list"),
+    row(Name::Listgroup, "LISTGROUP", "[newsgroup [range]]", "READER",
+        "select a newsgroup and list its article numbers"),
     row(Name::Mode, "MODE", "READER|STREAM", "MODE-READER", "say what the connection is for"),
     row(Name::Newgroups, "NEWGROUPS", SINCE, "READER", "list newsgroups made since then"),
-    row(Name::Newnews, "NEWNEWS", "wildmat yyyymmdd hhmmss [GMT]", "NEWNEWS", "list Message-IDs arrived since then"),
+    row(Name::Newnews, "NEWNEWS", "wildmat yyyymmdd hhmmss [GMT]", "NEWNEWS",
+        "list Message-IDs arrived since then"),
     row(Name::Next, "NEXT", "", "READER", "step to the next article"),
     row(Name::Post, "POST", "", "POST", "inject an article"),
     row(Name::Quit, "QUIT", "", "", "end the connection"),
@@ -127,7 +133,8 @@ pub fn find(name: &[u8]) -> Option<&'static Verb> {
     TABLE.iter().find(|verb| verb.text.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Appends the lines of HELP for the verbs that `offered` lets through, without response line and without final dot.
+/// Appends the lines of HELP for the verbs that `offered` accepts, without response line and without final
+/// dot.
 pub fn help(offered: impl Fn(&Verb) -> bool, out: &mut Vec<u8>) {
     for verb in TABLE.iter().filter(|verb| offered(verb)) {
         out.extend_from_slice(b"  ");
