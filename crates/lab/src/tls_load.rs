@@ -106,7 +106,8 @@ pub fn run(options: &Options) -> Verdict {
         sum.wire_bytes += count.wire_bytes;
     }
     println!(
-        "{{\"op\":\"{:?}\",\"layers\":\"{:?}\",\"conns\":{},\"seconds\":{seconds:.3},\"ops\":{},\"ops_per_s\":{:.1},\
+        "{{\"op\":\"{:?}\",\"layers\":\"{:?}\",\"conns\":{},\"seconds\":{seconds:.3},\"ops\":{},\
+         \"ops_per_s\":{:.1},\
          \"missing\":{},\"bytes\":{},\"wire_bytes\":{}}}",
         options.op,
         options.layers,

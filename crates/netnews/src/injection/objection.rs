@@ -90,14 +90,13 @@ impl fmt::Display for Objection {
             Self::Posted => {
                 f.write_str("Path says that it was injected already; remove .POSTED or the Path header")
             }
-            Self::BadMessageId => f.write_str("Message-ID header is not valid; leave it out and one is made"),
+            Self::BadMessageId => {
+                f.write_str("Message-ID header is not valid; leave it out and one is generated")
+            }
             Self::BadHeader(known) => match known {
                 Known::Date | Known::Expires | Known::InjectionDate => {
-                    write!(
-                        f,
-                        "{} header is not valid; write it like 21 Nov 2026 12:00:00 +0000",
-                        known.name()
-                    )
+                    let name = known.name();
+                    write!(f, "{name} header is not valid; write it like 21 Nov 2026 12:00:00 +0000")
                 }
                 known => write!(f, "{} header is not valid", known.name()),
             },
@@ -126,14 +125,13 @@ impl fmt::Display for Objection {
                 write!(f, "{} header is more than a day ahead; check your clock", known.name())
             }
             Self::OldDate { known, age_secs_max } => {
-                let days = age_secs_max / 86_400;
+                let (name, days) = (known.name(), age_secs_max / 86_400);
                 write!(
                     f,
-                    "{} header is too old (at most {days} days); check your clock, or post it again",
-                    known.name()
+                    "{name} header is too old (at most {days} days); check your clock, or post it again"
                 )
             }
-            Self::Expired => f.write_str("Expires header lies in the past; remove it or name a later date"),
+            Self::Expired => f.write_str("Expires header is in the past; remove it or name a later date"),
             Self::TooLarge { bytes_max } => {
                 write!(f, "Article is too large: at most {bytes_max} bytes are accepted")
             }
@@ -147,7 +145,7 @@ impl fmt::Display for Objection {
                 "Subject begins with \"cmsg\"; a control message has a Control header, other \
                     articles another Subject",
             ),
-            Self::NoBody => f.write_str("Article has no body; write something behind the blank line"),
+            Self::NoBody => f.write_str("Article has no body; write something after the blank line"),
             Self::LongLine { line, bytes_max } => {
                 write!(f, "Line {line} of the body has more than {bytes_max} bytes; break it")
             }

@@ -84,8 +84,8 @@ fn each_refusal_says_what_to_do() {
     let good = headers("misc.test", "");
     let quoted = "> quoted\r\n".repeat(60) + "own";
     for (headers, body, answer) in [
-        (good.clone(), "", "Article has no body; write something behind the blank line"),
-        (good.clone(), "\u{20}\r\n\t", "Article has no body; write something behind the blank line"),
+        (good.clone(), "", "Article has no body; write something after the blank line"),
+        (good.clone(), "\u{20}\r\n\t", "Article has no body; write something after the blank line"),
         (good.clone(), quoted.as_str(), "More quoted lines than new ones; quote only what you answer"),
         (
             good.replace("poster@x.example", "poster"),
@@ -120,7 +120,7 @@ fn each_refusal_says_what_to_do() {
         (
             headers("misc.test", "Expires: 1 Jan 2001 00:00:00 GMT\r\n"),
             "b",
-            "Expires header lies in the past; remove it or name a later date",
+            "Expires header is in the past; remove it or name a later date",
         ),
         (headers("misc.test", "Summary: \r\n"), "b", "Summary header is empty; fill it in or remove it"),
         (

@@ -35,6 +35,14 @@ const OTHER_WORDS: &[(&str, &str)] = &[
     ("subscription", "newsfeed"),
 ];
 
+/// Columns that a line of prose or code may have.
+const LINE_CHARS_MAX: usize = 110;
+/// The crates whose sources keep to that, comments and messages included.
+const NARROW_CRATES: &[&str] = &["netnews", "lab"];
+/// Pages that do not: the first is generated from texts without line ends.
+const WIDE_PAGES: &[&str] =
+    &["docs/config.md", "ARCHITECTURE.md", "docs/formats/journal.md", "docs/formats/checkpoint.md"];
+
 /// Names of files and modules that say nothing.
 const DRAWERS: &[&str] = &["utils", "util", "common", "helpers", "misc"];
 
@@ -69,6 +77,7 @@ pub fn all(tree: &Tree) -> Vec<Finding> {
         tests_assert(tree),
         one_commit_point(tree),
         machine_paths(tree),
+        line_lengths(tree),
         files_named_exist(tree),
         crate::floors::rule(tree),
         crate::specs::rule(tree),
@@ -262,6 +271,26 @@ fn files_named_exist(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// Lines of pages and sources that are too long. Rows of tables and single long words are exempt.
+fn line_lengths(tree: &Tree) -> Vec<Finding> {
+    let is_narrow = |file: &File| {
+        let mut crates = NARROW_CRATES.iter();
+        file.is_rust() && crates.any(|name| file.path.starts_with(&format!("crates/{name}/")))
+    };
+    let is_page = |file: &File| file.path.ends_with(".md") && !WIDE_PAGES.contains(&file.path.as_str());
+    let mut found = Vec::new();
+    for file in tree.files.iter().filter(|file| is_page(file) || is_narrow(file)) {
+        for (at, line) in file.text.lines().enumerate() {
+            let is_row = !file.is_rust() && line.starts_with('|');
+            let is_word = !line.trim().contains(' ');
+            if line.chars().count() > LINE_CHARS_MAX && !is_row && !is_word {
+                found.push(finding(file, at + 1, format!("a line of more than {LINE_CHARS_MAX} columns")));
+            }
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -342,6 +371,18 @@ mod tests {
                 "docs/a.md:2: there is no file crates/lab/src/b.rs"
             ]
         );
+    }
+
+    #[test]
+    fn long_lines_are_reported_except_rows_of_tables_and_long_words() {
+        let long = "word ".repeat(23);
+        let files = [
+            ("README.md", format!("{long}\n| {long} |\n{}\n", "x".repeat(200))),
+            ("crates/netnews/src/a.rs", format!("//! Head.\n// {long}\n")),
+        ];
+        let found = told(&files.each_ref().map(|(path, text)| (*path, text.as_str())));
+        let expected = ["README.md:1", "crates/netnews/src/a.rs:2"];
+        assert_eq!(found, expected.map(|place| format!("{place}: a line of more than 110 columns")));
     }
 
     #[test]
