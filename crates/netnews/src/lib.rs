@@ -12,6 +12,7 @@ pub mod batch;
 pub mod control;
 pub mod date;
 pub mod decimal;
+pub mod encoded_word;
 pub mod injection;
 pub mod message_id;
 pub mod newsgroups;

@@ -6,6 +6,7 @@
 
 use super::{LINE_BYTES_MAX, Objection, Rules, mailbox};
 use crate::article::{Article, Known, Malformed, REQUIRED};
+use crate::encoded_word::{EncodedWord, encoded_words};
 use crate::{control, date, newsgroups};
 
 /// How far ahead a date may be, in seconds (RFC 5537 section 3.5 step 3).
@@ -142,7 +143,8 @@ fn form(name: &[u8], field: &[u8]) -> Result<(), Objection> {
         return Err(Objection::NoSpace(shown(name)));
     }
     let Ok(text) = std::str::from_utf8(field) else { return Err(Objection::NotUtf8(shown(name))) };
-    if text.chars().any(commands_terminals) {
+    let decodes_to_controls = |word: EncodedWord<'_>| decoded_controls(word.charset, &word.octets);
+    if text.chars().any(commands_terminals) || encoded_words(text).any(decodes_to_controls) {
         return Err(Objection::ControlCharacter(shown(name)));
     }
     let mut before = name.len() + b":".len();
@@ -164,6 +166,18 @@ fn form(name: &[u8], field: &[u8]) -> Result<(), Objection> {
 /// show anything.
 fn commands_terminals(c: char) -> bool {
     (c.is_control() && !matches!(c, '\t' | '\r' | '\n')) || matches!(c, '\u{202d}' | '\u{202e}')
+}
+
+/// Whether an encoded word brings such characters, or a line end, to whoever decodes it. The escapes of ISO 2022 belong to the
+/// charset; charsets of several octets a character are not looked into.
+fn decoded_controls(charset: &str, octets: &[u8]) -> bool {
+    let is = |start: &str| charset.get(..start.len()).is_some_and(|s| s.eq_ignore_ascii_case(start));
+    let shifts: &[u8] = if is("iso-2022") || is("hz") { b"\x0e\x0f\x1b\t" } else { b"\t" };
+    if is("utf-16") || is("utf-32") || is("ucs") {
+        return false;
+    }
+    octets.iter().any(|b| b.is_ascii_control() && !shifts.contains(b))
+        || is("utf-8") && String::from_utf8_lossy(octets).chars().any(commands_terminals)
 }
 
 fn dated(article: &Article<'_>, known: Known, rules: &Rules, now: i64) -> Result<(), Objection> {
@@ -275,6 +289,20 @@ mod tests {
                     judged(|head| head.replace(from, &format!("{from}\"{evil}\" "))).unwrap_or_default();
                 assert!(told.ends_with(" header has a control character; remove it"), "{evil:?}: {told}");
             }
+        }
+        for evil in [
+            "=?utf-8?q?=1b[2J?=",
+            "=?us-ascii?B?G1sySg==?=",
+            "=?utf-8?Q?=C2=9B2J?=",
+            "=?utf-8?Q?a=0D=0AFrom:?=",
+        ] {
+            let told = with(&format!("Summary: x {evil} y"));
+            assert_eq!(told.as_deref(), Some("Summary header has a control character; remove it"), "{evil}");
+        }
+        for good in
+            ["=?utf-8?Q?Gr=C3=BCn=09x?=", "=?ISO-2022-JP?B?GyRCJUYlOSVIGyhC?=", "=?iso-8859-1?Q?=93x=94?="]
+        {
+            assert_eq!(with(&format!("Summary: {good}")), None, "{good}");
         }
         for good in ["a\tb", "a\r\n\tb", "\u{5d0}\u{200f}\u{2067}x\u{2069}", "\u{a0}gr\u{fc}n"] {
             assert_eq!(with(&format!("Summary: {good}")), None, "{good:?}");

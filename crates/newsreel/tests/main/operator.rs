@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 /// A user who is not the site's.
 const NOBODY: u32 = 65_534;
@@ -42,6 +43,40 @@ fn a_running_server_can_be_asked_while_the_configuration_has_a_fault() {
     let status = site.run(&["status"]);
     assert_eq!(status.status.code(), Some(2));
     assert!(complaints(&status).contains("did you mean"), "{}", complaints(&status));
+}
+
+#[test]
+fn a_changed_file_is_compared_and_reloaded_from_the_command_line() {
+    let site = Operated::new();
+    let serving = site.serve();
+    let compared = || {
+        let said = site.done(&["check", "--diff"]);
+        let (file, differences) = said.split_once(" compared with the running server: ").unwrap();
+        assert_eq!(file, site.dir().join("newsreel.toml").to_str().unwrap());
+        differences.to_owned()
+    };
+    assert_eq!(compared(), "no change\n");
+    assert!(site.done(&["ctl", "reload"]).ends_with("no change\n"));
+    site.edit(|text| text.replacen("[site]\n", "[site]\norganization = \"Somewhere\"\n", 1));
+    let expected = "1 change\n  [site] organization: none -> \"Somewhere\"\n";
+    // To compare changes nothing.
+    assert_eq!((compared(), compared()), (expected.to_owned(), expected.to_owned()));
+    assert!(site.done(&["ctl", "reload"]).ends_with(expected));
+    assert_eq!(compared(), "no change\n");
+    site.edit(|text| text.replacen("Somewhere", "Elsewhere", 1));
+    let process = rustix::process::Pid::from_raw(serving.pid().cast_signed()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::HUP).unwrap();
+    let late = Instant::now() + Duration::from_secs(60);
+    while compared() != "no change\n" {
+        assert!(Instant::now() < late, "SIGHUP had no effect");
+    }
+    // What a reload would refuse is said, and leaves everything as it is.
+    site.edit(|text| text.replacen(".cyc\"", ".other.cyc\"", 1));
+    for command in [&["check", "--diff"][..], &["ctl", "reload"]] {
+        let refused = site.run(command);
+        assert_eq!(refused.status.code(), Some(1), "{command:?}");
+        assert!(complaints(&refused).contains("newsreel buffer move"), "{refused:?}");
+    }
 }
 
 #[test]

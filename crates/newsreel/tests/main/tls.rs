@@ -265,6 +265,41 @@ fn a_new_certificate_needs_no_restart_and_a_bad_one_changes_nothing() {
     }
 }
 
+#[test]
+fn encryption_comes_and_goes_by_reloading() {
+    let site = Site::start_with("client_ca = \"{CA}\"", |text| {
+        let (start, rest) = text.split_once("[[peer]]").unwrap();
+        let (_, end) = rest.split_once("[[access]]").unwrap();
+        format!("{start}[[peer]]\nname = \"p\"\ncertificate = [\"peer.example.net\"]\n[[access]]{end}")
+    });
+    let with = std::fs::read_to_string(site.server.file()).unwrap();
+    let (head, rest) = with.split_once("\n[tls]").unwrap();
+    let (_, limits) = rest.split_once("\n[limits]").unwrap();
+    let without = format!("{head}\n[limits]{limits}")
+        .replace("tls_listen = [\"127.0.0.1:0\"]\n", "")
+        .replace("certificate = [\"peer.example.net\"]", "addresses = [\"192.0.2.1\"]");
+    let mut before = site.encrypted(None);
+    let said = site.server.reload(|_| without).unwrap();
+    assert!(said.contains("tls_listen") && said.contains("[tls]"), "{said}");
+    assert!(before.ask("DATE").starts_with("111 "), "whoever is connected stays");
+    let mut plain = Layers::greeted(site.server.address);
+    assert!(plain.ask("STARTTLS").starts_with("580 "));
+    assert!(TcpStream::connect(site.server.tls_address.unwrap()).is_err());
+    // And back, on the port from before, with another authority for clients.
+    let other = Authority::new();
+    other.write(&site.dir.path().join("ca.crt"));
+    let address = site.server.tls_address.unwrap();
+    let listening = with.replace("tls_listen = [\"127.0.0.1:0\"]", &format!("tls_listen = [\"{address}\"]"));
+    site.server.reload(|_| listening).unwrap();
+    let encrypted =
+        |identity: Identity| Layers::encrypted(address, settings(&site.authority, Some(&identity)));
+    assert_eq!(offer(&mut encrypted(other.sign("peer.example.net"))), "335");
+    // One that the authority from before signed is refused, by now or at the first command.
+    assert_eq!(offer(&mut encrypted(site.authority.sign("peer.example.net"))), "502");
+    let mut plain = Layers::greeted(site.server.address);
+    assert!(plain.ask("STARTTLS").starts_with("382 "));
+}
+
 /// Whether the client may offer articles, or the code of the refusal. Each time another article: the one before may still be
 /// reserved for a connection that has just been closed.
 fn offer(client: &mut Layers) -> String {

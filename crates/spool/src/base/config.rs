@@ -182,8 +182,8 @@ pub struct HeaderCondition {
 pub enum Durability {
     /// Survives the death of the process; a power cut may take the last seconds.
     Process,
-    /// As `Process`, but syncs begin this long after the one before ended: a power cut takes at most what came in during
-    /// this time and two syncs.
+    /// As `Process`, but a power cut takes at most what arrived within this time: syncs begin early enough, and the writer waits
+    /// where the disk is slower.
     Interval(Duration),
     /// On disk before it is acknowledged; syncs are shared by all who wait.
     Always,

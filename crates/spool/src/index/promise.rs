@@ -2,7 +2,7 @@
 //!
 //! A number may be given out only if a durable journal row has promised it. After a power cut, when the last journal
 //! rows may be lost, every group continues after what was promised; after anything milder nothing is skipped.
-//! Groups that use up their promise within a few syncs are promised more at a time.
+//! How much is promised follows from how many numbers a group uses between two syncs.
 
 use crate::journal::GroupRow;
 
@@ -10,13 +10,11 @@ use crate::journal::GroupRow;
 pub(crate) const MARGIN_MIN: u64 = 64;
 /// The same for the busiest group.
 const MARGIN_MAX: u64 = 1 << 16;
-/// A group that uses up half of its margin within so many syncs is a busy one: a promise costs a row, and a sync of the groups
-/// file besides that of the journal.
-const BUSY_SYNCS: u64 = 16;
-/// One for which it lasts so many syncs is promised less.
-const QUIET_SYNCS: u64 = 4 * BUSY_SYNCS;
-/// How much more is promised to a group whose last promise was not even durable yet, and to a busy one.
-const GROWTH: [u64; 2] = [16, 4];
+/// A promise is for as many numbers as a group uses between two syncs, times this. It costs a row, and a sync of the groups
+/// file besides that of the journal, so a steady group needs one for every sixteenth sync. And it is made before half of it is
+/// used up, so in a burst a group is promised more from its fourth article on: a sync that the busiest group
+/// has to wait for serves all that are up to sixteen times quieter.
+const MARGIN_SYNCS: u64 = 32;
 
 /// The writer's view of a group's numbers.
 #[derive(Debug, Clone, Default)]
@@ -27,15 +25,37 @@ pub(crate) struct GroupNumbers {
     promised: u64,
     /// A promise that is durable as soon as the journal is synced to the position.
     pending: Option<(u64, u64)>,
-    margin: u64,
-    /// Syncs of the journal until the last promise.
-    promised_syncs: u64,
-    /// The last promise was used up before a sync made the next one durable.
-    hurried: bool,
+    usage: Usage,
     /// Which storage rules' group condition the group meets.
     pub rule_bits: u64,
     /// Length of the group's name.
     pub name_bytes: usize,
+}
+
+/// How many numbers a group uses between two syncs of the journal.
+#[derive(Debug, Clone, Copy, Default)]
+struct Usage {
+    /// Syncs so far when a number was last given out.
+    syncs: u64,
+    /// Numbers given out since that sync.
+    numbers: u64,
+    /// The same of the time before, between two syncs with at least one number.
+    numbers_before: u64,
+}
+
+impl Usage {
+    /// A number is given out.
+    fn count(&mut self, syncs: u64) {
+        if syncs != self.syncs {
+            *self = Self { syncs, numbers: 0, numbers_before: self.numbers };
+        }
+        self.numbers += 1;
+    }
+
+    /// Numbers to promise ahead.
+    fn margin(self) -> u64 {
+        (self.numbers.max(self.numbers_before) * MARGIN_SYNCS).clamp(MARGIN_MIN, MARGIN_MAX)
+    }
 }
 
 /// How far the journal is.
@@ -65,9 +85,7 @@ impl GroupNumbers {
             assigned: row.high,
             promised: row.promised,
             pending: None,
-            margin: MARGIN_MIN,
-            promised_syncs: 0,
-            hurried: false,
+            usage: Usage::default(),
             rule_bits,
             name_bytes: row.name.len(),
         }
@@ -98,31 +116,15 @@ impl GroupNumbers {
             self.promised = upto;
             self.pending = None;
         }
+        self.usage.count(journal.syncs);
+        let margin = self.usage.margin();
         let ahead = self.pending.map_or(self.promised, |(_, upto)| upto);
         let mut promise = None;
-        if number + self.margin / 2 > ahead {
-            self.change_margin(journal.syncs);
-            promise = Some(number + self.margin);
-            self.pending = Some((journal.end, number + self.margin));
+        if number + margin / 2 > ahead {
+            promise = Some(number + margin);
+            self.pending = Some((journal.end, number + margin));
         }
-        let sync_first = number > self.promised;
-        self.hurried |= sync_first;
-        Given { number, promise, sync_first }
-    }
-
-    /// Half of the margin is used up.
-    fn change_margin(&mut self, syncs: u64) {
-        let lasted = syncs.saturating_sub(self.promised_syncs);
-        let [hurried, busy] = GROWTH;
-        self.margin = match lasted {
-            _ if self.hurried || self.pending.is_some() => self.margin * hurried,
-            ..BUSY_SYNCS => self.margin * busy,
-            QUIET_SYNCS.. => self.margin / 2,
-            _ => self.margin,
-        }
-        .clamp(MARGIN_MIN, MARGIN_MAX);
-        self.hurried = false;
-        self.promised_syncs = syncs;
+        Given { number, promise, sync_first: number > self.promised }
     }
 }
 
@@ -136,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_number_without_durable_promise_waits_for_a_sync() {
-        let mut n = GroupNumbers { margin: MARGIN_MIN, ..GroupNumbers::default() };
+        let mut n = GroupNumbers::default();
         let first = n.next(at(0, 100));
         assert_eq!((first.number, first.sync_first), (1, true));
         let promised = first.promise.unwrap();
@@ -153,7 +155,7 @@ mod tests {
     /// A sync for every 2,400 articles, as under full feed, all of them in one group.
     #[test]
     fn a_busy_group_rarely_needs_a_sync_or_a_promise() {
-        let mut n = GroupNumbers { margin: MARGIN_MIN, ..GroupNumbers::default() };
+        let mut n = GroupNumbers::default();
         let (mut journal, mut forced, mut promises) = (JournalState::default(), 0, 0);
         for i in 1..=200_000u64 {
             journal.end = i;
@@ -171,11 +173,32 @@ mod tests {
         assert!(promises < 20, "{promises}");
     }
 
+    /// A feed into new groups of which each is a third less busy than the one before.
+    #[test]
+    fn one_sync_serves_groups_that_are_less_busy() {
+        let mut groups = vec![GroupNumbers { promised: MARGIN_MIN, ..GroupNumbers::default() }; 20];
+        let (mut journal, mut forced) = (JournalState::default(), 0);
+        for i in 1..=100_000u64 {
+            journal.end = i;
+            if i % 10_000 == 0 {
+                journal = JournalState { synced: i, syncs: journal.syncs + 1, end: i };
+            }
+            let pick = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            let at = (0..19).find(|at| pick % 3_u64.pow(at + 1) >= 3_u64.pow(*at)).unwrap_or(19);
+            if groups[at as usize].next(journal).sync_first {
+                forced += 1;
+                journal = JournalState { synced: i + 1, syncs: journal.syncs + 1, end: i };
+            }
+        }
+        assert!(forced < 4, "{forced}");
+    }
+
     /// An article now and then, and a sync after each: the group is promised as little as a new one, whatever it was before.
     #[test]
     fn a_quiet_group_is_promised_little() {
-        for margin in [MARGIN_MIN, MARGIN_MAX] {
-            let mut n = GroupNumbers { margin, ..GroupNumbers::default() };
+        for numbers in [0, MARGIN_MAX] {
+            let usage = Usage { numbers, ..Usage::default() };
+            let mut n = GroupNumbers { usage, ..GroupNumbers::default() };
             for i in 1..=400_000u64 {
                 n.next(JournalState { synced: i * 100, syncs: i, end: i * 100 + 1 });
             }

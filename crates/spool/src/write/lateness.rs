@@ -51,7 +51,7 @@ impl Ages {
     /// that is at work least often if everything that may be is there when it begins.
     pub fn delay(&self, limit: Duration) -> Duration {
         let took = Duration::from_micros(self.sync_micros.load(Ordering::Relaxed));
-        let early = if took < limit { (2 * took).min(limit / 2) } else { Duration::ZERO };
+        let early = if took < limit { (took + took / 4).min(limit / 2) } else { Duration::ZERO };
         (limit - early).max(DELAY_MIN)
     }
 
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_sync_begins_early_enough_to_end_in_time() {
         let (limit, ages) = (Duration::from_millis(100), Ages::new());
-        for (took_ms, delay_ms) in [(0, 100), (5, 90), (30, 50), (80, 50), (150, 100)] {
+        for (took_ms, delay_ms) in [(0, 100), (4, 95), (20, 75), (80, 50), (150, 100)] {
             ages.sync_micros.store(took_ms * 1000, Ordering::Relaxed);
             assert_eq!(ages.delay(limit), Duration::from_millis(delay_ms), "{took_ms}");
         }

@@ -13,7 +13,7 @@ use crate::index::checkpoint::Taken;
 use crate::index::fold::{Shared, is_full};
 use crate::journal::{GroupsFile, GroupsState, SyncSet};
 use crate::write::lateness::Ages;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex};
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ struct Wanted {
 /// What writer, sessions and the syncing thread share.
 pub(crate) struct SyncState {
     journal: Arc<SyncSet>,
-    durability: RwLock<Durability>,
+    durability: AtomicDurability,
     wanted: Mutex<Wanted>,
     wake: Condvar,
     room: Condvar,
@@ -74,6 +74,40 @@ pub(crate) struct SyncState {
     on_durable: Mutex<Vec<Callback>>,
 }
 
+/// A durability that is read for each article offered, and changes once in a while: microseconds of an interval, or one of two
+/// other values.
+#[derive(Debug)]
+struct AtomicDurability(AtomicU64);
+
+impl AtomicDurability {
+    const ALWAYS: u64 = 0;
+    const PROCESS: u64 = u64::MAX;
+
+    fn new(durability: Durability) -> Self {
+        let this = Self(AtomicU64::default());
+        this.store(durability);
+        this
+    }
+
+    fn load(&self) -> Durability {
+        match self.0.load(Ordering::Relaxed) {
+            Self::ALWAYS => Durability::Always,
+            Self::PROCESS => Durability::Process,
+            micros => Durability::Interval(Duration::from_micros(micros)),
+        }
+    }
+
+    fn store(&self, durability: Durability) {
+        let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+        let value = match durability {
+            Durability::Always => Self::ALWAYS,
+            Durability::Process => Self::PROCESS,
+            Durability::Interval(limit) => micros(limit).clamp(Self::ALWAYS + 1, Self::PROCESS - 1),
+        };
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
 impl fmt::Debug for SyncState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SyncState").field("durable", &self.durable).field("stopped", &self.stopped).finish()
@@ -85,7 +119,7 @@ impl SyncState {
         let durable = AtomicU64::new(journal.synced());
         Self {
             journal,
-            durability: RwLock::new(durability),
+            durability: AtomicDurability::new(durability),
             wanted: Mutex::default(),
             wake: Condvar::new(),
             room: Condvar::new(),
@@ -105,12 +139,12 @@ impl SyncState {
 
     /// What an acknowledgement promises now.
     pub fn durability(&self) -> Durability {
-        *self.durability.read()
+        self.durability.load()
     }
 
     /// From now on an acknowledgement promises this.
     pub fn set_durability(&self, durability: Durability) {
-        *self.durability.write() = durability;
+        self.durability.store(durability);
         // The thread may sleep for longer than it now should.
         self.ask();
     }

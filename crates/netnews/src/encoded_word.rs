@@ -1,0 +1,110 @@
+//! Encoded words in headers: `=?charset?Q?text?=` and `=?charset?B?text?=` (RFC 2047 section 2).
+//!
+//! Called where a header is judged by what a newsreader will show of it. Decoding is as lenient as newsreaders are: padding
+//! may be missing, octets that are no base64 are passed over.
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// Longer words are passed over, in octets: RFC 2047 allows 75, and no line of a header is longer than this.
+const WORD_BYTES_MAX: usize = 998;
+
+/// An encoded word, decoded.
+#[derive(Debug, PartialEq, Eq)]
+pub struct EncodedWord<'a> {
+    /// Name of the charset, without the language that RFC 2231 section 5 lets follow it.
+    pub charset: &'a str,
+    /// The octets in that charset.
+    pub octets: Vec<u8>,
+}
+
+/// The encoded words of a header, in order.
+pub fn encoded_words(field: &str) -> impl Iterator<Item = EncodedWord<'_>> {
+    field.match_indices("=?").filter_map(|(at, start)| {
+        let after = field.get(at + start.len()..)?;
+        word(after.get(..after.floor_char_boundary(WORD_BYTES_MAX))?)
+    })
+}
+
+/// What follows `=?`.
+fn word(text: &str) -> Option<EncodedWord<'_>> {
+    let (charset, text) = text.split_once('?')?;
+    let (encoding, text) = text.split_once('?')?;
+    let (encoded, _) = text.split_once("?=")?;
+    let octets = match encoding {
+        "Q" | "q" => unquoted(encoded.as_bytes()),
+        "B" | "b" => {
+            let kept: Vec<u8> =
+                encoded.bytes().filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/')).collect();
+            // A last group of one octet decodes to nothing.
+            let whole = kept.len() - usize::from(kept.len() % 4 == 1);
+            LENIENT.decode(kept.get(..whole)?).ok()?
+        }
+        _ => return None,
+    };
+    let charset = charset.split_once('*').map_or(charset, |(charset, _language)| charset);
+    Some(EncodedWord { charset, octets })
+}
+
+/// The Q encoding; an equals sign without two hexadecimal digits stands for itself.
+fn unquoted(encoded: &[u8]) -> Vec<u8> {
+    let digit =
+        |b: Option<&u8>| b.and_then(|b| char::from(*b).to_digit(16)).and_then(|d| u8::try_from(d).ok());
+    let (mut rest, mut octets) = (encoded, Vec::with_capacity(encoded.len()));
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        octets.push(match (first, digit(after.first()), digit(after.get(1))) {
+            (b'=', Some(high), Some(low)) => {
+                rest = after.get(2..).unwrap_or_default();
+                high << 4 | low
+            }
+            (b'_', ..) => b' ',
+            _ => first,
+        });
+    }
+    octets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(field: &str) -> Vec<(&str, Vec<u8>)> {
+        encoded_words(field).map(|word| (word.charset, word.octets)).collect()
+    }
+
+    #[test]
+    fn both_encodings_are_decoded() {
+        let field = "Re: =?utf-8?Q?Gr=C3=BC=c3=9fe_=3d=?= =?ISO-8859-1*en?b?RfyA?= x";
+        let expected =
+            [("utf-8", "Gr\u{fc}\u{df}e ==".as_bytes().to_vec()), ("ISO-8859-1", b"E\xfc\x80".to_vec())];
+        assert_eq!(decoded(field), expected);
+    }
+
+    #[test]
+    fn base64_is_read_as_leniently_as_newsreaders_read_it() {
+        for lenient in ["G1sySg==", "G1sySg", "G1s ySg=", "G1s\r\n\tySg==", "G1sySg==="] {
+            assert_eq!(
+                decoded(&format!("=?utf-8?B?{lenient}?=")),
+                [("utf-8", b"\x1b[2J".to_vec())],
+                "{lenient}"
+            );
+        }
+        assert_eq!(decoded("=?utf-8?B?A?="), [("utf-8", Vec::new())]);
+    }
+
+    #[test]
+    fn what_is_no_encoded_word_is_passed_over() {
+        for plain in ["", "=?", "=??=", "=?utf-8?", "=?utf-8?X?a?=", "=?utf-8?Q?a", "a = b?", "=?=?=?=?"] {
+            assert_eq!(decoded(plain), [], "{plain}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! SIGBUS: what happens where a page of a mapping cannot be read.
+//!
+//! The handler puts a page of zeros in the place of a lost page of a mapping that is watched ([`Watched`]) and records it;
+//! whoever owns the mapping makes its contents good and restores the page ([`lost_in`]). See
+//! docs/decisions/0030-pages-that-cannot-be-read.md.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Once, OnceLock};
+
+/// Mappings of files that are watched at a time: 32 MiB of history each, and a few for each buffer. Any beyond end the
+/// process where a page cannot be read.
+const WATCHED_MAX: usize = 16_384;
+/// Lost pages that are not restored yet. One more ends the process.
+const LOST_MAX: usize = 4096;
+
+/// Where a watched mapping begins and ends; both 0 if the entry is free.
+struct Entry {
+    start: AtomicUsize,
+    end: AtomicUsize,
+}
+
+static WATCHED: [Entry; WATCHED_MAX] =
+    [const { Entry { start: AtomicUsize::new(0), end: AtomicUsize::new(0) } }; WATCHED_MAX];
+/// Addresses of lost pages; 0 if the entry is free.
+static LOST: [AtomicUsize; LOST_MAX] = [const { AtomicUsize::new(0) }; LOST_MAX];
+static LOST_COUNT: AtomicU64 = AtomicU64::new(0);
+/// Held while a page is replaced.
+static REPLACING: AtomicBool = AtomicBool::new(false);
+/// Bytes of a page of this machine.
+static PAGE: AtomicUsize = AtomicUsize::new(4096);
+static INSTALLED: Once = Once::new();
+/// What handled SIGBUS before.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Pages lost so far, in all mappings.
+pub(in crate::disk) fn lost_pages() -> u64 {
+    LOST_COUNT.load(Ordering::Acquire)
+}
+
+/// Bytes of a page of this machine.
+pub(super) fn page_bytes() -> usize {
+    PAGE.load(Ordering::Acquire)
+}
+
+/// A mapping whose lost pages are replaced, until this is dropped; to be dropped before the mapping is.
+#[derive(Debug)]
+pub(super) struct Watched {
+    start: usize,
+    bytes: usize,
+    /// In [`WATCHED`]; none if all entries are taken.
+    entry: Option<usize>,
+}
+
+impl Watched {
+    pub(super) fn new(start: usize, bytes: usize) -> Self {
+        INSTALLED.call_once(install);
+        let entry = WATCHED.iter().position(|w| {
+            // The end is 0 meanwhile, so nothing is in the range yet.
+            w.start.compare_exchange(0, start, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        });
+        if let Some(watched) = entry.and_then(|entry| WATCHED.get(entry)) {
+            watched.end.store(start + bytes, Ordering::Release);
+        }
+        Self { start, bytes, entry }
+    }
+
+    /// The lost pages of this mapping.
+    pub(super) fn lost(&self) -> impl Iterator<Item = Lost> {
+        let (start, bytes) = (self.start, self.bytes);
+        LOST.iter().filter_map(move |entry| {
+            let first = entry.load(Ordering::Acquire).checked_sub(start)?;
+            (first < bytes).then(|| Lost { entry, bytes: first..(first + page_bytes()).min(bytes) })
+        })
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.lost().for_each(Lost::forget);
+        if let Some(watched) = self.entry.and_then(|entry| WATCHED.get(entry)) {
+            watched.end.store(0, Ordering::Release);
+            watched.start.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// A page that was replaced.
+pub(super) struct Lost {
+    entry: &'static AtomicUsize,
+    /// Where it is in its mapping.
+    pub(super) bytes: Range<usize>,
+}
+
+impl Lost {
+    pub(super) fn address(&self) -> usize {
+        self.entry.load(Ordering::Acquire)
+    }
+
+    /// The page is no longer lost.
+    pub(super) fn forget(self) {
+        self.entry.store(0, Ordering::Release);
+    }
+}
+
+/// Makes [`on_sigbus`] the handler of SIGBUS.
+#[allow(unsafe_code)]
+fn install() {
+    // SAFETY: `sysconf` has no preconditions. `action` is a valid sigaction (zeroes are one, with an empty mask and the
+    // default handler), and both pointers are to live values. The handler does only what may be done in one.
+    unsafe {
+        if let Ok(bytes) = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)) {
+            PAGE.store(bytes, Ordering::Release);
+        }
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let mut before: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_sigbus as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+        if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) == 0 {
+            let _first = BEFORE.set(before);
+            libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// Puts zeros in the place of a page of a watched mapping that cannot be read. Any other SIGBUS goes the way it went before.
+///
+/// Async-signal-safe: it touches only statics, and calls `mmap` and `sigaction`, which on Linux are plain system calls.
+#[allow(unsafe_code)]
+extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid `info`, whose address is that of the access that failed. A page is replaced only if
+    // it lies wholly in a mapping of ours, which is entered in the table after it is made and leaves it before it is
+    // unmapped, so nobody else's memory can be there; the thread that touches it holds a reference to it. Words are atomics
+    // of any bit pattern, so zeros are valid ones. errno is put back for whoever was interrupted.
+    unsafe {
+        let errno = *libc::__errno_location();
+        let page_bytes = page_bytes();
+        let page = (*info).si_addr() as usize / page_bytes * page_bytes;
+        let is_ours = |w: &Entry| {
+            let (start, end) = (w.start.load(Ordering::Acquire), w.end.load(Ordering::Acquire));
+            start <= page && page < end
+        };
+        if WATCHED.iter().any(is_ours) && replace(page, page_bytes) {
+            *libc::__errno_location() = errno;
+            return;
+        }
+        match BEFORE.get() {
+            Some(before) if before.sa_sigaction > 1 && before.sa_flags & libc::SA_SIGINFO != 0 => {
+                let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                    std::mem::transmute(before.sa_sigaction);
+                handler(signal, info, context);
+            }
+            // The access is tried again and ends the process.
+            _ => drop(libc::signal(libc::SIGBUS, libc::SIG_DFL)),
+        }
+    }
+}
+
+/// Puts a page of zeros in the place of a lost one, and notes it; false if that is not possible. Where another thread was
+/// first nothing is left to do.
+#[allow(unsafe_code)]
+fn replace(page: usize, page_bytes: usize) -> bool {
+    // No lock of the library may be taken in a handler. Whoever holds this one neither waits nor touches a mapping.
+    while REPLACING.swap(true, Ordering::AcqRel) {
+        std::hint::spin_loop();
+    }
+    let noted = |value: usize| LOST.iter().find(|entry| entry.load(Ordering::Acquire) == value);
+    let mut is_replaced = noted(page).is_some();
+    if let Some(entry) = noted(0).filter(|_| !is_replaced) {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        // SAFETY: the caller knows that the page is one of a mapping of ours; see there.
+        let mapped = unsafe { libc::mmap(page as *mut libc::c_void, page_bytes, protection, flags, -1, 0) };
+        is_replaced = mapped != libc::MAP_FAILED;
+        if is_replaced {
+            entry.store(page, Ordering::Release);
+            LOST_COUNT.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+    REPLACING.store(false, Ordering::Release);
+    is_replaced
+}
