@@ -19,7 +19,7 @@ use crate::config::{Access, Config, Live};
 use crate::ingest::{Disposition, Incoming, NotWithdrawn, Origin};
 use crate::moderation::{Moderation, NotQueued};
 use crate::site::{Site, unix_now};
-use backoff::{Paces, Who};
+use backoff::{Backoff, Paces, Who};
 use groups::Way;
 use netnews::Article;
 use netnews::injection::{self, Objection, Rules};
@@ -102,7 +102,7 @@ impl Injector {
         let way = self.judge(&config, site, &article, poster, now)?;
         let marks = Marks::of(&article, poster, &config, self.secret()?);
         let who = Who::new(poster.user, poster.address);
-        self.paces.post(&config.posting.backoff, who, Instant::now()).map_err(Refusal::TooFast)?;
+        self.paces.post(&Backoff::of(&config.posting), who, Instant::now()).map_err(Refusal::TooFast)?;
         let to_moderator = matches!(way, Way::Moderator(_));
         let complete = injection::complete(&article, &marks.stamp(&config, now, to_moderator));
         let (moderated, not_withdrawn) = match way {

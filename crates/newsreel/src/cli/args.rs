@@ -538,7 +538,7 @@ pub(super) struct InitOptions {
     #[arg(long, value_name = "DAYS|none", value_parser = age)]
     pub(super) max_age: Option<Age>,
     /// When an article counts as stored: process, interval(TIME) or always [default: interval(100ms)]
-    #[arg(long, value_name = "HOW", value_parser = Durability::from_text)]
+    #[arg(long, value_name = "HOW", value_parser = units::parse_durability)]
     pub(super) durability: Option<Durability>,
     /// The server's name in Path [default: the machine's host name]
     #[arg(long, value_name = "NAME", value_parser = path_identity)]

@@ -9,6 +9,7 @@ use super::{Failure, preflight, say};
 use crate::config::{Config, Method, Word, manual, units};
 use clap::Args;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 
 /// What may be asked about access.
 #[derive(Debug, Clone, Default, Args)]
@@ -88,7 +89,10 @@ fn summary(config: &Config, found: &str) -> String {
     line("spool", config.site.data.display().to_string());
     let age = config.site.max_age_days.map_or("of any age".into(), |days| format!("up to {days} days old"));
     let size = units::size_text(config.site.article_bytes_max);
-    line("articles", format!("{age}, up to {size}, durability {}", config.site.durability.text()));
+    line(
+        "articles",
+        format!("{age}, up to {size}, durability {}", units::durability_text(config.site.durability)),
+    );
     for class in &config.classes {
         let text = match class.method {
             Method::Cnfs => {
@@ -104,7 +108,10 @@ fn summary(config: &Config, found: &str) -> String {
             }
             Method::Memory => format!("{} in memory, empty after a restart", units::about_size(class.size)),
             Method::Trash => "nothing is kept".into(),
-            method => format!("{} in {}, until due", method.word(), class.path.display()),
+            method => {
+                let path = class.path.as_deref().unwrap_or(Path::new(""));
+                format!("{} in {}, until due", method.word(), path.display())
+            }
         };
         line("class", format!("{}: {text}", class.name));
     }

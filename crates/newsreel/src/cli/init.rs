@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::args::{CONFIG_FILE_NAME, InitOptions};
 use super::{Failure, complain, group, groups_file, reach, say, starter_lists};
-use crate::config::{self, Cidr, Config, Durability, units, write};
+use crate::config::{self, Cidr, Config, Durability, list, quoted, units};
 use crate::control_socket::protocol::{GroupEntry, Reply, Request};
 use crate::inject::Secret;
 use crate::tls::make_self_signed;
@@ -256,7 +256,8 @@ fn differences(options: &InitOptions, config: &Config) -> Vec<String> {
         sizes.join(", "),
     );
     compare("--max-age", options.max_age.map(|age_of| age(age_of.0)), age(config.site.max_age_days));
-    compare("--durability", options.durability.map(|d| d.text()), config.site.durability.text());
+    let durability = units::durability_text;
+    compare("--durability", options.durability.map(durability), durability(config.site.durability));
     compare("--path-identity", options.path_identity.clone(), config.site.path_identity.clone());
     let peers =
         |cidr: &&Cidr| !config.peers.iter().flat_map(|peer| &peer.addresses).any(|own| own.covers(cidr));
@@ -314,7 +315,6 @@ fn config_text(options: &InitOptions) -> String {
     let days = options.max_age.map_or(Some(MAX_AGE_DAYS), |age| age.0);
     let age = days.map_or_else(|| "\"none\"".to_owned(), |days| days.to_string());
     let remember = days.map_or(REMEMBER_DAYS, |days| REMEMBER_DAYS.max(days + 1));
-    let quoted = write::quoted;
     let size = quoted(&units::size_text(options.buffer.unwrap_or(BUFFER_BYTES)));
     let readers: Vec<String> = match options.reader.as_slice() {
         [] => LOOPBACK.map(str::to_owned).to_vec(),
@@ -336,10 +336,10 @@ fn config_text(options: &InitOptions) -> String {
          [[class]]\nname = \"text\"\nbuffers = [\"text0\", \"text1\"]\n\n\
          [[rule]]\nclass = \"text\"\n",
         identity = quoted(&identity),
-        listen = write::list(&listen),
+        listen = list(&listen),
         tls_listen = match options.tls_listen.as_slice() {
             [] => String::new(),
-            listen => format!("tls_listen = {}\n", write::list(listen)),
+            listen => format!("tls_listen = {}\n", list(listen)),
         },
         tls = match options.tls_listen.as_slice() {
             [] => "# With a certificate, connections may be encrypted.\n\
@@ -352,7 +352,7 @@ fn config_text(options: &InitOptions) -> String {
                 quoted(CERTIFICATE_FILES[1])
             ),
         },
-        durability = quoted(&options.durability.unwrap_or(DURABILITY).text()),
+        durability = quoted(&units::durability_text(options.durability.unwrap_or(DURABILITY))),
     );
     for cidr in &options.peer {
         let address = quoted(&cidr.to_string());
@@ -372,7 +372,7 @@ fn config_text(options: &InitOptions) -> String {
          # Users (newsreel user add NAME) have sections of their own, before those for everyone:\n\
          # [[access]]\n# from = \"all\"\n# users = \"*\"\n# post = \"*\"\n\n\
          [[access]]\nfrom = {}\nread = \"*\"\npost = \"*\"\n{approve}",
-        write::list(&readers)
+        list(&readers)
     ));
     text
 }

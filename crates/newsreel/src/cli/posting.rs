@@ -9,7 +9,7 @@ use std::path::Path;
 use super::args::Where;
 use super::{Failure, say};
 use crate::cancel_lock::key_element;
-use crate::config::{Groups, write::quoted};
+use crate::config::{Groups, quoted};
 use crate::inject::Secret;
 use netnews::MessageId;
 use netnews::injection::{is_address, moderation};

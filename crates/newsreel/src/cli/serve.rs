@@ -8,7 +8,7 @@ use spool::{Flag, Spool, SpoolError};
 
 use super::{Failure, init, listeners, reach, say};
 use crate::config::edit::{self, Change};
-use crate::config::{self, Config, UnknownGroups, units, write};
+use crate::config::{self, Config, UnknownGroups, units};
 use crate::server::{Bound, Listeners};
 use crate::tls::Offer;
 
@@ -20,7 +20,7 @@ pub(super) fn up(dir: &Path, listen: &[String], tls_listen: &[String]) -> Result
     // Written down, so that commands, a reload and the next start go by it too.
     for (key, wanted) in [("listen", listen), ("tls_listen", tls_listen)] {
         if !wanted.is_empty() {
-            let change = Change::Site { key, value: write::list(wanted) };
+            let change = Change::Site { key, value: wanted.iter().collect() };
             edit::apply(&file, &change).map_err(Failure::Problem)?;
         }
     }

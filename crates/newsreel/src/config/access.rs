@@ -1,60 +1,83 @@
-//! `[[access]]`: values, draft, reading, writing, and which section is never reached.
+//! `[[access]]`: who may read and post, and which section is never reached.
 //!
-//! Called by `read`, `draft`, `write` and `checks`; the keys stand in `keys/auth.rs`. Which section decides for a client
-//! is found by the `access` module.
+//! Which section decides for a client is found by the `access` module.
 
-use super::draft::At;
-use super::read::{Entry, Reader};
-use super::words::Word;
-use super::write::{Lines, list, optional, quoted, size};
-use super::{Cidr, Groups, LocalAddress, values};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::ops::Range;
 
-/// `[[access]]`: what clients that meet all conditions may do, and how much.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Access {
-    /// Condition: where they connect from.
-    pub from: Vec<Cidr>,
-    /// Condition: where they have connected to; empty: anywhere.
-    pub listener: Vec<LocalAddress>,
-    /// Condition: the name of the user they are; `None`: any user or none.
-    pub users: Option<Groups>,
-    /// Condition: a group that the user is in; empty: no condition.
-    pub user_groups: Vec<String>,
-    /// Condition: whether the connection is under TLS.
-    pub tls: Option<bool>,
-    /// Groups they may read; all others do not exist for them.
-    pub read: Groups,
-    /// Groups they may post to (within `read`); empty wildmat: no posting.
-    pub post: Groups,
-    /// Moderated groups they may post to with an Approved header.
-    pub approve: Groups,
-    /// Groups they may post to although posting is closed there.
-    pub local: Groups,
-    /// Whether they may use NEWNEWS.
-    pub newnews: bool,
-    /// Whether clients that have not logged in are asked to where that would show them a group.
-    pub login_for_hidden: bool,
-    /// Which article numbers they can read.
-    pub numbers: Numbers,
-    /// Connections of one address at once.
-    pub connections_per_address_max: Option<usize>,
-    /// Connections of one user at once.
-    pub connections_per_user_max: Option<usize>,
-    /// Bytes per second to one user, or address.
-    pub bytes_per_sec_max: Option<u64>,
-    /// Articles per hour from one user, or address.
-    pub posts_per_hour_max: Option<u64>,
+use super::kinds::*;
+use super::{Cidr, Groups, LocalAddress};
+
+section! {
+    /// Who may read and post, and how much. The first section whose conditions (from, listener, users,
+    /// user_groups, tls) all hold decides, when a client connects and again when it has logged in or begun
+    /// TLS; who meets none may do nothing. newsreel check --access ADDR tells which section decides for an
+    /// address.
+    [[access]] Access, AccessDraft {
+        /// Condition: the client connects from one of these addresses and networks; "all" is everyone.
+        from: Vec<Cidr> = Networks, example ["127.0.0.1", "192.0.2.0/24"];
+        /// Condition: the client has connected to one of these addresses of ours, each an address or network
+        /// with or without a port, or "*:PORT". The empty list is no condition.
+        listener: Vec<LocalAddress> = List(Local), default [], example ["192.0.2.1", "*:563"];
+        /// Condition: the client has logged in as a user whose name matches; "*" is any user. Put such
+        /// sections before those for everyone, which would decide first.
+        users: Option<Groups> = Maybe(Wildmat), example "*,!guest*";
+        /// Condition: the client has logged in as a user who is in one of these groups (newsreel user add
+        /// --group). The empty list is no condition.
+        user_groups: Vec<String> = List(Name), default [], example ["staff", "moderators"];
+        /// Condition: true: the connection is under TLS; false: it is not.
+        tls: Option<bool> = Maybe(Switch), example true;
+        /// The groups they may read (INN's access letter R). Others do not exist for them. The empty wildmat
+        /// is none.
+        read: Groups = Wildmat, default "*", example "*,!internal.*";
+        /// The groups they may post to, of those they may read (INN's P). A post that also names groups which
+        /// they may not read is treated as if those were not carried here: it is filed only in the others.
+        /// The empty wildmat is none.
+        post: Groups = Wildmat, default "", example "*,!announce.*";
+        /// The moderated groups to which they may post articles with an Approved header, as moderators do
+        /// (INN's A). The empty wildmat is none.
+        approve: Groups = Wildmat, default "", example "local.announce";
+        /// The groups, of those in post, to which they may post although the group's flag is n, no posting
+        /// here (INN's L). The empty wildmat is none.
+        local: Groups = Wildmat, default "", example "local.log.*";
+        /// Whether they may use NEWNEWS (INN's N), which reads much for every answer.
+        newnews: bool = Switch, default true, example false;
+        /// What GROUP and LISTGROUP answer a client that has not logged in about a group that read leaves
+        /// out, and that a section for users shows. false: 411, as if there were no such group. true: 480, so
+        /// that newsreaders ask for name and password; then strangers can find out which groups there are.
+        login_for_hidden: bool = Switch, default false, example true;
+        /// Which article numbers their newsreaders can read. "31-bit" is for old ones, which take none above
+        /// 2,147,483,647: a group that has passed it is shown to them with its numbers less a multiple of
+        /// 1,073,741,824, which follows from the group's high mark alone, and with its last 1,073,741,824
+        /// numbers at least. When that multiple grows the group's numbers fall by 1,073,741,824, as if the
+        /// group had been made anew: a newsreader that does not notice must unsubscribe and subscribe again.
+        /// Give a client one setting and keep it, since numbers read under one are other articles under the
+        /// other.
+        numbers: Numbers = word(), default "all", example "31-bit";
+        /// Connections from one address that may stand under this section at once. The next one is answered
+        /// 400 and closed.
+        connections_per_address_max: Option<usize> = Maybe(1..=1_000_000), example 10;
+        /// Connections of one user that may stand under this section at once, from wherever. The next one is
+        /// answered 400 when it logs in, and closed.
+        connections_per_user_max: Option<usize> = Maybe(1..=1_000_000), example 20;
+        /// How fast answers are sent, in bytes per second, to all connections of one user together, or of one
+        /// address where nobody is logged in. A second's worth may go at once. Counted before compression and
+        /// TLS.
+        bytes_per_sec_max: Option<u64> = Maybe(Size::ANY), example "2 MiB";
+        /// Articles that one user, or one address where nobody is logged in, may post within an hour. So many
+        /// may come at once, and then one whenever its share of the hour has passed; before that POST is
+        /// answered 440.
+        posts_per_hour_max: Option<u64> = Maybe(1..=1_000_000), example 60;
+    }
 }
 
-/// Which article numbers clients can read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Numbers {
-    /// All.
-    All,
-    /// Up to 2,147,483,647: they hold them in 31 bits and a sign.
-    Bits31,
+words! {
+    /// Which article numbers clients can read.
+    pub enum Numbers {
+        /// All.
+        All = "all",
+        /// Up to 2,147,483,647: they hold them in 31 bits and a sign.
+        Bits31 = "31-bit",
+    }
 }
 
 impl Access {
@@ -69,51 +92,6 @@ impl Access {
         let mut hasher = DefaultHasher::new();
         (from, listener, users.as_ref().map(Groups::as_str), user_groups, tls).hash(&mut hasher);
         hasher.finish()
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct AccessDraft {
-    pub(super) head: Range<usize>,
-    pub(super) from: At<Vec<Cidr>>,
-    pub(super) listener: At<Vec<LocalAddress>>,
-    pub(super) users: At<Option<Groups>>,
-    pub(super) user_groups: At<Vec<String>>,
-    pub(super) tls: At<Option<bool>>,
-    read: At<Groups>,
-    post: At<Groups>,
-    approve: At<Groups>,
-    local: At<Groups>,
-    newnews: At<bool>,
-    login_for_hidden: At<bool>,
-    numbers: At<Numbers>,
-    connections_per_address_max: At<Option<u64>>,
-    pub(super) connections_per_user_max: At<Option<u64>>,
-    bytes_per_sec_max: At<Option<u64>>,
-    posts_per_hour_max: At<Option<u64>>,
-}
-
-impl Reader {
-    pub(super) fn access(&mut self, entry: &Entry<'_>) -> AccessDraft {
-        AccessDraft {
-            head: entry.head.clone(),
-            from: self.get(entry, "from", values::networks),
-            listener: self.get(entry, "listener", values::locals),
-            users: self.opt(entry, "users", values::wildmat),
-            user_groups: self.get(entry, "user_groups", values::names),
-            tls: self.opt(entry, "tls", values::switch),
-            read: self.get(entry, "read", values::wildmat),
-            post: self.get(entry, "post", values::wildmat),
-            approve: self.get(entry, "approve", values::wildmat),
-            local: self.get(entry, "local", values::wildmat),
-            newnews: self.get(entry, "newnews", values::switch),
-            login_for_hidden: self.get(entry, "login_for_hidden", values::switch),
-            numbers: self.get(entry, "numbers", values::choice),
-            connections_per_address_max: self.opt(entry, "connections_per_address_max", values::integer),
-            connections_per_user_max: self.opt(entry, "connections_per_user_max", values::integer),
-            bytes_per_sec_max: self.opt(entry, "bytes_per_sec_max", values::size),
-            posts_per_hour_max: self.opt(entry, "posts_per_hour_max", values::integer),
-        }
     }
 }
 
@@ -152,68 +130,4 @@ impl AccessDraft {
         };
         from && listener && users && groups && tls
     }
-
-    pub(super) fn finish(self) -> Option<Access> {
-        let count = |value: Option<u64>| value.map(usize::try_from).transpose().ok();
-        Some(Access {
-            from: self.from.value?,
-            listener: self.listener.value?,
-            users: self.users.value?,
-            user_groups: self.user_groups.value?,
-            tls: self.tls.value?,
-            read: self.read.value?,
-            post: self.post.value?,
-            approve: self.approve.value?,
-            local: self.local.value?,
-            newnews: self.newnews.value?,
-            login_for_hidden: self.login_for_hidden.value?,
-            numbers: self.numbers.value?,
-            connections_per_address_max: count(self.connections_per_address_max.value?)?,
-            connections_per_user_max: count(self.connections_per_user_max.value?)?,
-            bytes_per_sec_max: self.bytes_per_sec_max.value?,
-            posts_per_hour_max: self.posts_per_hour_max.value?,
-        })
-    }
-}
-
-pub(super) fn access_lines(access: &Access) -> Lines {
-    let Access {
-        from,
-        listener,
-        users,
-        user_groups,
-        tls,
-        read,
-        post,
-        approve,
-        local,
-        newnews,
-        login_for_hidden,
-        numbers,
-        connections_per_address_max,
-        connections_per_user_max,
-        bytes_per_sec_max,
-        posts_per_hour_max,
-    } = access;
-    let mut lines = vec![
-        ("from", list(from.iter().map(Cidr::to_string))),
-        ("listener", list(listener.iter().map(LocalAddress::to_string))),
-    ];
-    optional(&mut lines, "users", users.as_ref().map(Groups::as_str), quoted);
-    lines.push(("user_groups", list(user_groups)));
-    optional(&mut lines, "tls", *tls, |tls| tls.to_string());
-    lines.extend([
-        ("read", quoted(read.as_str())),
-        ("post", quoted(post.as_str())),
-        ("approve", quoted(approve.as_str())),
-        ("local", quoted(local.as_str())),
-        ("newnews", newnews.to_string()),
-        ("login_for_hidden", login_for_hidden.to_string()),
-        ("numbers", quoted(numbers.word())),
-    ]);
-    optional(&mut lines, "connections_per_address_max", *connections_per_address_max, |n| n.to_string());
-    optional(&mut lines, "connections_per_user_max", *connections_per_user_max, |n| n.to_string());
-    optional(&mut lines, "bytes_per_sec_max", *bytes_per_sec_max, size);
-    optional(&mut lines, "posts_per_hour_max", *posts_per_hour_max, |n| n.to_string());
-    lines
 }

@@ -1,170 +1,79 @@
-//! `[auth]` and `[[authenticator]]`: values, drafts, reading and writing.
-//!
-//! Called by `read`, `draft` and `write`; the keys stand in `keys/auth.rs`.
+//! `[auth]` and `[[authenticator]]`: how clients log in.
 
-use super::draft::At;
-use super::read::{Entry, Reader};
-use super::words::Word;
-use super::write::{Lines, list, span};
-use super::{Cidr, values};
 use std::time::Duration;
 
-/// A way to log in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mechanism {
-    /// AUTHINFO USER and PASS.
-    User,
-    /// SASL PLAIN (RFC 4616).
-    Plain,
-    /// SASL SCRAM-SHA-256 (RFC 7677).
-    ScramSha256,
-    /// SASL EXTERNAL (RFC 4422 appendix A): the TLS client certificate.
-    External,
-}
+use super::Cidr;
+use super::kinds::*;
 
-impl Word for Mechanism {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("user", Self::User),
-        ("plain", Self::Plain),
-        ("scram-sha-256", Self::ScramSha256),
-        ("external", Self::External),
-    ];
-}
-
-/// `[auth]`: how clients log in.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Auth {
-    /// The ways that are offered.
-    pub mechanisms: Vec<Mechanism>,
-    /// Who may send passwords without TLS.
-    pub plain_passwords_from: Vec<Cidr>,
-    /// Passwords checked at once.
-    pub password_checks_max: usize,
-    /// Failures that end a connection.
-    pub failures_per_connection_max: u32,
-    /// Failures of one address before it is locked out.
-    pub failures_per_address_max: u32,
-    /// Failures of one user before that name is locked out.
-    pub failures_per_user_max: u32,
-    /// The first lock-out.
-    pub lockout_first: Duration,
-    /// The longest lock-out.
-    pub lockout_longest: Duration,
-    /// Addresses and users whose failures are remembered.
-    pub lockout_entries_max: usize,
-}
-
-/// `[[authenticator]]`: a program that knows users.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Authenticator {
-    /// The program and its arguments; never empty.
-    pub program: Vec<String>,
-    /// How long it may take.
-    pub timeout: Duration,
-    /// Processes at once.
-    pub processes_max: usize,
-}
-
-#[derive(Debug)]
-pub(super) struct AuthDraft {
-    mechanisms: At<Vec<Mechanism>>,
-    plain_passwords_from: At<Vec<Cidr>>,
-    password_checks_max: At<u64>,
-    failures_per_connection_max: At<u64>,
-    failures_per_address_max: At<u64>,
-    failures_per_user_max: At<u64>,
-    pub(super) lockout_first: At<Duration>,
-    pub(super) lockout_longest: At<Duration>,
-    lockout_entries_max: At<u64>,
-}
-
-#[derive(Debug)]
-pub(super) struct AuthenticatorDraft {
-    pub(super) program: At<Vec<String>>,
-    timeout: At<Duration>,
-    processes_max: At<u64>,
-}
-
-impl Reader {
-    pub(super) fn auth(&mut self, entry: &Entry<'_>) -> AuthDraft {
-        AuthDraft {
-            mechanisms: self.get(entry, "mechanisms", values::choices),
-            plain_passwords_from: self.get(entry, "plain_passwords_from", values::networks_or_none),
-            password_checks_max: self.get(entry, "password_checks_max", values::integer),
-            failures_per_connection_max: self.get(entry, "failures_per_connection_max", values::integer),
-            failures_per_address_max: self.get(entry, "failures_per_address_max", values::integer),
-            failures_per_user_max: self.get(entry, "failures_per_user_max", values::integer),
-            lockout_first: self.get(entry, "lockout_first", values::span),
-            lockout_longest: self.get(entry, "lockout_longest", values::span),
-            lockout_entries_max: self.get(entry, "lockout_entries_max", values::integer),
-        }
-    }
-
-    pub(super) fn authenticator(&mut self, entry: &Entry<'_>) -> AuthenticatorDraft {
-        AuthenticatorDraft {
-            program: self.get(entry, "program", values::program),
-            timeout: self.get(entry, "timeout", values::span),
-            processes_max: self.get(entry, "processes_max", values::integer),
-        }
+section! {
+    /// How clients log in (AUTHINFO, RFC 4643), and what becomes of those who guess. Users are made with
+    /// newsreel user add; what a user may do stands in [[access]] and [[peer]].
+    [auth] Auth, AuthDraft {
+        /// The ways to log in that are offered. "user": AUTHINFO USER and PASS; "plain", "scram-sha-256",
+        /// "external": AUTHINFO SASL with that mechanism. "scram-sha-256" never sends the password and works
+        /// only for users of newsreel user; "external" takes the name from a verified TLS client certificate.
+        mechanisms: Vec<Mechanism> = List(word()), default ["user", "plain", "scram-sha-256", "external"],
+            example ["scram-sha-256", "external"];
+        /// The addresses of clients that may send a password (AUTHINFO PASS, SASL PLAIN) over a connection
+        /// without TLS. All others are answered 483 until they have begun TLS. Without this key only this
+        /// machine may, whose own connections nobody can listen to; [] makes TLS necessary for everyone.
+        plain_passwords_from: Vec<Cidr> = NetworksOrNone, default ["127.0.0.0/8", "::1"],
+            example [];
+        /// Passwords checked at once. A check takes 19 MiB of memory and some hundredths of a second of one
+        /// processor; more clients wait their turn, and nobody who is logged in waits for them.
+        password_checks_max: usize = 1..=256, default 4, example 8;
+        /// A connection that has failed so often to log in is closed (RFC 4643 section 6 asks for at least
+        /// 3).
+        failures_per_connection_max: u32 = 3..=1000, default 5, example 3;
+        /// Failures to log in after which an address (of IPv6: a /64 network) is locked out: for
+        /// lockout_first, then twice as long with every further failure, up to lockout_longest. While an
+        /// address is locked out every password is refused unseen, except for users who have logged in from
+        /// it within the last day: their failures are counted for each of them, too, so that nobody is locked
+        /// out by a neighbour. Failures fade: so many in each lockout_longest are free. Logging in does not
+        /// clear them.
+        failures_per_address_max: u32 = 1..=1_000_000, default 10, example 5;
+        /// As failures_per_address_max, for failures to log in as one user from wherever; whether there is
+        /// such a user makes no difference. Addresses from which that user has logged in within the last day
+        /// are excepted, so that strangers cannot lock a user out.
+        failures_per_user_max: u32 = 1..=1_000_000, default 50, example 20;
+        /// How long the first lock-out lasts.
+        lockout_first: Duration = Span, default "2 s", example "10 s";
+        /// The longest lock-out, and the time in which as many failures are forgotten as are free.
+        lockout_longest: Duration = Span, default "15 min", example "1 h";
+        /// Addresses and users whose failures are remembered at once, at about 150 bytes each; beyond it
+        /// those who have been quiet longest are forgotten.
+        lockout_entries_max: usize = 100..=10_000_000, default 20000, example 100000;
     }
 }
 
-impl AuthDraft {
-    pub(super) fn finish(self) -> Option<Auth> {
-        Some(Auth {
-            mechanisms: self.mechanisms.value?,
-            plain_passwords_from: self.plain_passwords_from.value?,
-            password_checks_max: usize::try_from(self.password_checks_max.value?).ok()?,
-            failures_per_connection_max: u32::try_from(self.failures_per_connection_max.value?).ok()?,
-            failures_per_address_max: u32::try_from(self.failures_per_address_max.value?).ok()?,
-            failures_per_user_max: u32::try_from(self.failures_per_user_max.value?).ok()?,
-            lockout_first: self.lockout_first.value?,
-            lockout_longest: self.lockout_longest.value?,
-            lockout_entries_max: usize::try_from(self.lockout_entries_max.value?).ok()?,
-        })
+section! {
+    /// A program that knows users and passwords which newsreel user does not: INN's programs (ckpasswd,
+    /// radius, ...) and any other that reads ClientAuthname: and ClientPassword: lines. Programs are asked in
+    /// the order of the file until one accepts; none is asked about a user who has a password here.
+    [[authenticator]] Authenticator, AuthenticatorDraft {
+        /// The program, by its absolute path, and its arguments. It is given ClientHost:, ClientIP:,
+        /// ClientPort:, LocalIP:, LocalPort:, ClientAuthname: and ClientPassword: lines and a line with a dot
+        /// on standard input, as INN's nnrpd does it, and accepts by writing User:NAME and ending with exit
+        /// code 0.
+        program: Vec<String> = Program,
+            example ["/usr/lib/news/bin/auth/passwd/ckpasswd", "-f", "/etc/news/passwd"];
+        /// A program that has not answered after so long is killed and counts as one that refused.
+        timeout: Duration = Span, default "10 s", example "30 s";
+        /// Processes of this program at once; more clients wait their turn.
+        processes_max: usize = 1..=1000, default 4, example 16;
     }
 }
 
-impl AuthenticatorDraft {
-    pub(super) fn finish(self) -> Option<Authenticator> {
-        Some(Authenticator {
-            program: self.program.value?,
-            timeout: self.timeout.value?,
-            processes_max: usize::try_from(self.processes_max.value?).ok()?,
-        })
+words! {
+    /// A way to log in.
+    pub enum Mechanism {
+        /// AUTHINFO USER and PASS.
+        User = "user",
+        /// SASL PLAIN (RFC 4616).
+        Plain = "plain",
+        /// SASL SCRAM-SHA-256 (RFC 7677).
+        ScramSha256 = "scram-sha-256",
+        /// SASL EXTERNAL (RFC 4422 appendix A): the TLS client certificate.
+        External = "external",
     }
-}
-
-pub(super) fn auth_lines(auth: &Auth) -> Lines {
-    let Auth {
-        mechanisms,
-        plain_passwords_from,
-        password_checks_max,
-        failures_per_connection_max,
-        failures_per_address_max,
-        failures_per_user_max,
-        lockout_first,
-        lockout_longest,
-        lockout_entries_max,
-    } = auth;
-    vec![
-        ("mechanisms", list(mechanisms.iter().map(|mechanism| mechanism.word()))),
-        ("plain_passwords_from", list(plain_passwords_from.iter().map(Cidr::to_string))),
-        ("password_checks_max", password_checks_max.to_string()),
-        ("failures_per_connection_max", failures_per_connection_max.to_string()),
-        ("failures_per_address_max", failures_per_address_max.to_string()),
-        ("failures_per_user_max", failures_per_user_max.to_string()),
-        ("lockout_first", span(*lockout_first)),
-        ("lockout_longest", span(*lockout_longest)),
-        ("lockout_entries_max", lockout_entries_max.to_string()),
-    ]
-}
-
-pub(super) fn authenticator_lines(authenticator: &Authenticator) -> Lines {
-    let Authenticator { program, timeout, processes_max } = authenticator;
-    vec![
-        ("program", list(program)),
-        ("timeout", span(*timeout)),
-        ("processes_max", processes_max.to_string()),
-    ]
 }

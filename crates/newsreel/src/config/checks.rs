@@ -1,47 +1,33 @@
 //! What only shows between keys and between sections.
 //!
-//! Each function is one question about the whole draft; faulty values are absent there and are passed over, so that
-//! nothing is reported twice. Called by `read` after every key was read.
+//! Each function is one question about the whole draft; faulty values are absent there and are passed over,
+//! so that nothing is reported twice. Called by `read` after every key was read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::time::Duration;
+use std::path::PathBuf;
 
-use super::draft::{At, ClassDraft, Draft};
+use super::access::AccessDraft;
 use super::faults::{Fault, nearest};
-use super::{Compression, KnownCertificate, Method, PeerTls};
-
-/// Least size of a buffer, in bytes.
-const BUFFER_BYTES_MIN: u64 = 64 << 10;
-/// Least and greatest block of a buffer, in bytes.
-const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 64..=16_384;
-/// Least and greatest `article_bytes_max`.
-const ARTICLE_BYTES_MAX: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 30;
-/// Least of all timeouts.
-const TIMEOUT_MIN: Duration = Duration::from_millis(100);
+use super::storage::{BUFFER_BYTES_MIN, ClassDraft, RuleDraft, compresses};
+use super::table::At;
+use super::{Cidr, Compression, Draft, KnownCertificate, Method, PeerTls, keeps};
 
 /// Checks a draft; `end` is where something may be missing altogether.
 pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     let mut checker = Checker { draft, faults };
     checker.site();
-    checker.listeners();
     checker.tls();
-    checker.timeouts();
-    checker.buffer_sizes();
-    checker.expire();
-    checker.unique("buffer", "name", draft.buffers.iter().map(|buffer| &buffer.name));
-    checker.unique("buffer", "path", draft.buffers.iter().map(|buffer| &buffer.path));
-    checker.unique("class", "name", draft.classes.iter().map(|class| &class.name));
-    checker.unique("peer", "name", draft.peers.iter().map(|peer| &peer.name));
+    checker.peers();
+    checker.names();
     draft.classes.iter().for_each(|class| checker.class(class));
-    checker.buffers_shared();
+    checker.buffers_of_classes();
     checker.overflows();
-    checker.retired();
     checker.rules(end);
+    checker.expire();
     checker.groups_of_rules();
-    checker.peer_addresses();
     checker.lockout();
-    checker.covered_access();
+    checker.access();
 }
 
 struct Checker<'a> {
@@ -49,30 +35,50 @@ struct Checker<'a> {
     faults: &'a mut Vec<Fault>,
 }
 
-impl<'a> Checker<'a> {
-    fn fault(&mut self, span: &Range<usize>, label: &str, message: String, advice: &str) {
-        self.faults.push(Fault {
-            message,
-            span: span.clone(),
-            label: label.into(),
-            advice: (!advice.is_empty()).then(|| advice.to_owned()),
-        });
+fn is_empty<T>(list: &At<Vec<T>>) -> bool {
+    list.value.as_ref().is_some_and(Vec::is_empty)
+}
+
+/// The value of a key that may be left out and is there.
+fn given<T>(at: &At<Option<T>>) -> Option<&T> {
+    at.value.as_ref()?.as_ref()
+}
+
+/// Whether a key is left out.
+fn is_left_out<T>(at: &At<Option<T>>) -> bool {
+    matches!(at.value, Some(None))
+}
+
+fn name(at: &At<String>) -> &str {
+    at.value.as_deref().unwrap_or("?")
+}
+
+fn names<'a>(all: impl Iterator<Item = &'a At<String>>) -> Vec<&'a str> {
+    all.filter_map(|at| at.value.as_deref()).collect()
+}
+
+impl Checker<'_> {
+    fn fault(&mut self, at: &Range<usize>, label: &str, message: impl Into<String>, advice: &str) {
+        let (message, advice) = (message.into(), Some(advice.into()));
+        self.faults.push(Fault { message, span: at.clone(), label: label.into(), advice });
+    }
+
+    /// A name that must be one of those known.
+    fn known(&mut self, at: &Range<usize>, what: &str, name: &str, known: &[&str]) {
+        if !known.contains(&name) {
+            let advice = known_or_near(what, name, known);
+            self.fault(at, "named here", format!("there is no {what} `{name}`"), &advice);
+        }
     }
 
     fn site(&mut self) {
         let site = &self.draft.site;
-        if site.listen.value.as_ref().is_some_and(Vec::is_empty) {
+        if is_empty(&site.listen) {
             let advice = "name at least one address, for example: listen = [\"127.0.0.1:1119\"]";
-            self.fault(&site.listen.span, "empty", "site.listen names no address".into(), advice);
+            self.fault(&site.listen.span, "empty", "site.listen names no address", advice);
         }
-        if let Some(bytes) = site.article_bytes_max.value
-            && !ARTICLE_BYTES_MAX.contains(&bytes)
-        {
-            let message = "site.article_bytes_max must lie between 1 KiB and 1 GiB".to_owned();
-            self.fault(&site.article_bytes_max.span, "this value", message, "the default is \"4 MiB\"");
-        }
-        if let (Some(Some(age)), Some(remember)) = (site.max_age_days.value, site.remember_days.value)
-            && u64::from(age) >= remember
+        if let (Some(age), Some(remember)) = (given(&site.max_age_days), site.remember_days.value)
+            && *age >= remember
         {
             let message = format!(
                 "articles of {age} days are taken, but Message-IDs are remembered for {remember} days"
@@ -81,38 +87,14 @@ impl<'a> Checker<'a> {
                 "make remember_days larger than max_age_days, or an article that is gone is taken again";
             self.fault(&site.remember_days.span, "too few", message, advice);
         }
-    }
-
-    /// Where connections begin in two ways, they would begin in neither. Port 0 is another one each time.
-    fn listeners(&mut self) {
-        let site = &self.draft.site;
-        let mut seen: Vec<&str> = Vec::new();
+        // Where connections begin in two ways, they would begin in neither. Port 0 is another one each time.
+        let mut seen = HashSet::new();
         for at in [&site.listen, &site.tls_listen] {
-            for name in at.value.iter().flatten().filter(|name| !name.ends_with(":0")) {
-                if seen.contains(&name.as_str()) {
-                    let message = format!("`{name}` is listened on already");
+            for address in at.value.iter().flatten().filter(|address| !address.ends_with(":0")) {
+                if !seen.insert(address) {
+                    let message = format!("`{address}` is listened on already");
                     self.fault(&at.span, "again here", message, "name each address and port once");
                 }
-                seen.push(name);
-            }
-        }
-    }
-
-    /// Patterns that take away from nothing match nothing.
-    fn groups_of_rules(&mut self) {
-        let draft = self.draft;
-        let rules = draft.rules.iter().map(|rule| &rule.groups);
-        for at in rules.chain(draft.expire.iter().map(|rule| &rule.groups)) {
-            if let Some(Some(groups)) = &at.value
-                && groups.as_str().split(',').all(|pattern| pattern.trim().starts_with('!'))
-            {
-                let message = format!("`{}` matches no group: it only takes away", groups.as_str());
-                self.fault(
-                    &at.span,
-                    "never matches",
-                    message,
-                    "begin with what is meant, for example: \"*,!alt.*\"",
-                );
             }
         }
     }
@@ -127,71 +109,89 @@ impl<'a> Checker<'a> {
             let advice = "name the key of each certificate, in the same order";
             self.fault(&draft.tls.key.span, "not as many", message, advice);
         }
+        if !certificates.is_empty() {
+            return;
+        }
         let example = "add [tls] with certificate = \"news.crt\" and key = \"news.key\"";
-        if draft.site.tls_listen.value.as_ref().is_some_and(|listen| !listen.is_empty())
-            && certificates.is_empty()
-        {
-            let message = "connections that begin with TLS need a certificate".to_owned();
-            self.fault(&draft.site.tls_listen.span, "no certificate to show there", message, example);
+        let tls_listen = &draft.site.tls_listen;
+        if tls_listen.value.as_ref().is_some_and(|listen| !listen.is_empty()) {
+            let message = "connections that begin with TLS need a certificate";
+            self.fault(&tls_listen.span, "no certificate to show there", message, example);
         }
         for peer in &draft.peers {
-            let name = peer.name.value.as_deref().unwrap_or("?");
-            if peer.tls.value == Some(PeerTls::Require) && certificates.is_empty() {
+            let name = name(&peer.name);
+            if peer.tls.value == Some(PeerTls::Require) {
                 let message = format!("peer `{name}` must encrypt, but this server has no certificate");
                 self.fault(&peer.tls.span, "cannot be met", message, example);
             }
-            let known = peer.certificate.value.as_deref().unwrap_or_default();
-            if !known.is_empty() && certificates.is_empty() {
+            if peer.certificate.value.as_ref().is_some_and(|known| !known.is_empty()) {
                 let message =
                     format!("peer `{name}` can show no certificate: this server does not offer TLS");
                 self.fault(&peer.certificate.span, "cannot be met", message, example);
-            } else if known.iter().any(|known| matches!(known, KnownCertificate::Name(_)))
-                && draft.tls.client_ca.value == Some(None)
+            }
+        }
+    }
+
+    fn peers(&mut self) {
+        let draft = self.draft;
+        let offers_tls = draft.tls.certificate.value.as_ref().is_some_and(|files| !files.is_empty());
+        let mut owners: Vec<(Cidr, &str)> = Vec::new();
+        for peer in &draft.peers {
+            let name = name(&peer.name);
+            let has_name = |known: &KnownCertificate| matches!(known, KnownCertificate::Name(_));
+            if offers_tls
+                && is_left_out(&draft.tls.client_ca)
+                && peer.certificate.value.iter().flatten().any(has_name)
             {
                 let message = format!("nobody vouches for the name in the certificate of peer `{name}`");
                 let advice = "set tls.client_ca, or write the certificate's fingerprint: \"sha256:...\"";
                 self.fault(&peer.certificate.span, "a name", message, advice);
             }
-        }
-    }
-
-    fn timeouts(&mut self) {
-        let limits = &self.draft.limits;
-        for (name, at) in [
-            ("idle_timeout", &limits.idle_timeout),
-            ("command_timeout", &limits.command_timeout),
-            ("write_timeout", &limits.write_timeout),
-        ] {
-            if at.value.is_some_and(|timeout| timeout < TIMEOUT_MIN) {
-                let message = format!("limits.{name} would close every connection at once");
-                self.fault(&at.span, "too short", message, "write at least \"100ms\"");
+            let span = &peer.addresses.span;
+            for cidr in peer.addresses.value.iter().flatten() {
+                if let Some((_, first)) = owners.iter().find(|(known, _)| known == cidr) {
+                    let message = format!("`{cidr}` is an address of peer `{first}` already");
+                    self.fault(span, "again here", message, "the first peer would always be taken");
+                }
+                // Who must log in does not hide whom the same address is otherwise.
+                if is_left_out(&peer.user) {
+                    owners.push((*cidr, name));
+                }
+            }
+            if is_empty(&peer.addresses) && is_empty(&peer.certificate) && is_left_out(&peer.user) {
+                let message =
+                    format!("peer `{name}` has neither addresses nor a certificate or user to be known by");
+                let advice = "add one, for example: addresses = [\"198.51.100.7\", \"2001:db8:7::/48\"]";
+                self.fault(span, "in this section", message, advice);
             }
         }
     }
 
-    fn buffer_sizes(&mut self) {
-        for buffer in &self.draft.buffers {
-            if buffer.size.value.flatten().is_some_and(|size| size < BUFFER_BYTES_MIN) {
-                let message = "a buffer must have at least 64 KiB".to_owned();
-                self.fault(&buffer.size.span, "too small", message, "for example: size = \"2 GiB\"");
-            }
-            if let Some(block) = buffer.block.value
-                && !(block.is_power_of_two() && BLOCK_BYTES.contains(&block))
-            {
-                let message = "a block must be a power of two from 64 to 16384 bytes".to_owned();
-                self.fault(&buffer.block.span, "this value", message, "the default, \"64\", suits text");
-            }
+    fn names(&mut self) {
+        let draft = self.draft;
+        fn of(at: &At<String>) -> (Option<String>, &Range<usize>) {
+            (at.value.clone(), &at.span)
         }
+        let path = |at: &At<PathBuf>| at.value.as_ref().map(|path| path.display().to_string());
+        let paths = draft.buffers.iter().map(|buffer| (path(&buffer.path), &buffer.path.span));
+        self.unique("buffer", "path", paths);
+        self.unique("buffer", "name", draft.buffers.iter().map(|buffer| of(&buffer.name)));
+        self.unique("class", "name", draft.classes.iter().map(|class| of(&class.name)));
+        self.unique("peer", "name", draft.peers.iter().map(|peer| of(&peer.name)));
     }
 
-    fn unique<'b>(&mut self, section: &str, key: &str, values: impl Iterator<Item = &'b At<String>>) {
-        let mut seen: HashMap<&str, ()> = HashMap::new();
-        for at in values {
-            let Some(value) = at.value.as_deref() else { continue };
-            if seen.insert(value.trim_start_matches("./"), ()).is_some() {
+    fn unique<'b>(
+        &mut self,
+        section: &str,
+        key: &str,
+        values: impl Iterator<Item = (Option<String>, &'b Range<usize>)>,
+    ) {
+        let mut seen = HashSet::new();
+        for (value, span) in values.filter_map(|(value, span)| Some((value?, span))) {
+            if !seen.insert(value.trim_start_matches("./").to_owned()) {
                 let message = format!("two sections [[{section}]] have the {key} `{value}`");
                 let advice = format!("give each [[{section}]] a {key} of its own");
-                self.fault(&at.span, "the second one", message, &advice);
+                self.fault(span, "the second one", message, &advice);
             }
         }
     }
@@ -200,282 +200,216 @@ impl<'a> Checker<'a> {
         let (Some(method), Some(buffers)) = (class.method.value, class.buffers.value.as_ref()) else {
             return;
         };
-        match method {
-            Method::Cnfs if buffers.is_empty() => {
-                let message = "a class of method \"cnfs\" needs buffers".to_owned();
-                self.fault(&class.head, "in this section", message, "for example: buffers = [\"text0\"]");
-            }
-            method if method != Method::Cnfs && !buffers.is_empty() => {
-                let message = "only a class of method \"cnfs\" has buffers".to_owned();
-                self.fault(
-                    &class.buffers.span,
-                    "of no use",
-                    message,
-                    "remove the key, or set method = \"cnfs\"",
-                );
-            }
-            _ => {}
+        let remove = "remove the key, or set method = \"cnfs\"";
+        if method == Method::Cnfs && buffers.is_empty() {
+            let advice = "for example: buffers = [\"text0\"]";
+            self.fault(&class.head, "in this section", "a class of method \"cnfs\" needs buffers", advice);
         }
-        if !matches!(method, Method::Cnfs | Method::AppendOnly)
-            && class.compress.value == Some(Compression::Zstd)
-        {
-            let message =
-                "only a class of method \"cnfs\" or \"appendonly\" stores compressed articles".to_owned();
-            self.fault(
-                &class.compress.span,
-                "of no use",
-                message,
-                "remove the key, or set method = \"cnfs\"",
-            );
+        if method != Method::Cnfs && !buffers.is_empty() {
+            let message = "only a class of method \"cnfs\" has buffers";
+            self.fault(&class.buffers.span, "of no use", message, remove);
+        }
+        if !compresses(method) && class.compress.value == Some(Compression::Zstd) {
+            let message = "only a class of method \"cnfs\" or \"appendonly\" stores compressed articles";
+            self.fault(&class.compress.span, "of no use", message, remove);
         }
         match (method, class.size.value) {
             (Method::Memory, Some(size)) if size < BUFFER_BYTES_MIN => {
-                let message = "a class of method \"memory\" needs a size of at least 64 KiB".to_owned();
+                let message = "a class of method \"memory\" needs a size of at least 64 KiB";
                 self.fault(&class.size.span, "here", message, "for example: size = \"64 MiB\"");
             }
             (method, Some(size)) if method != Method::Memory && size > 0 => {
-                let message = "only a class of method \"memory\" has a size".to_owned();
-                self.fault(
-                    &class.size.span,
-                    "of no use",
-                    message,
-                    "a buffer's size stands in its [[buffer]]",
-                );
+                let message = "only a class of method \"memory\" has a size";
+                let advice = "a buffer's size stands in its [[buffer]]";
+                self.fault(&class.size.span, "of no use", message, advice);
             }
             _ => {}
         }
-        for name in buffers {
-            let known = || self.draft.buffers.iter().filter_map(|buffer| buffer.name.value.as_deref());
-            if !known().any(|buffer| buffer == name) {
-                let advice = known_or_near("buffer", name, &known().collect::<Vec<_>>());
-                let message = format!("there is no buffer `{name}`");
-                self.fault(&class.buffers.span, "named here", message, &advice);
-            }
-        }
     }
 
-    /// A class needs a buffer that takes articles.
-    fn retired(&mut self) {
-        let retired = |name: &String| {
-            let named = |b: &&super::draft::BufferDraft| b.name.value.as_ref() == Some(name);
-            self.draft.buffers.iter().find(named).is_some_and(|b| b.retired.value == Some(true))
-        };
-        let all = |class: &&ClassDraft| {
-            class.buffers.value.as_ref().is_some_and(|names| !names.is_empty() && names.iter().all(retired))
-        };
-        let classes: Vec<&ClassDraft> = self.draft.classes.iter().filter(all).collect();
-        for class in classes {
-            let name = class.name.value.as_deref().unwrap_or("?");
-            let message = format!("every buffer of class `{name}` is retired: it could store nothing");
-            self.fault(&class.buffers.span, "all retired", message, "add a buffer to it first");
-        }
-    }
-
-    /// Expiry rules name classes that keep articles; those have names and directories of their own.
-    fn expire(&mut self) {
+    /// Each buffer that a class names is there, in no other class, and not every one is retired.
+    fn buffers_of_classes(&mut self) {
         let draft = self.draft;
-        let keeps = |class: &&ClassDraft| class.method.value.is_some_and(Method::keeps);
-        let keeping = || draft.classes.iter().filter(keeps).filter_map(|class| class.name.value.as_deref());
-        for rule in &draft.expire {
-            if let Some(Some(class)) = &rule.class.value
-                && !keeping().any(|name| name == class)
-            {
-                let message = format!("there is no class `{class}` that keeps articles until they are due");
-                let advice = known_or_near("class", class, &keeping().collect::<Vec<_>>());
-                self.fault(&rule.class.span, "named here", message, &advice);
-            }
-            let bounds = [&rule.keep_min, &rule.keep_max];
-            if let Some(bound) = bounds.into_iter().find(|b| matches!(b.value, Some(Some(_))))
-                && matches!(rule.keep.value, Some(None))
-            {
-                let message = "a bound without keep: what is kept forever has none".to_owned();
-                self.fault(&bound.span, "of no use", message, "for example: keep = \"30 days\"");
-            }
-            if let (Some(Some(min)), Some(Some(max))) = (rule.keep_min.value, rule.keep_max.value)
-                && min > max
-            {
-                let message = "keep_min is longer than keep_max".to_owned();
-                self.fault(&rule.keep_min.span, "longer", message, "make keep_min the shorter one");
-            }
-        }
-        for class in draft.classes.iter().filter(keeps) {
-            let same = |buffer: &&super::draft::BufferDraft| buffer.name.value == class.name.value;
-            if draft.buffers.iter().any(|buffer| same(&buffer)) {
-                let message = "a class that keeps articles has the name of a buffer".to_owned();
-                self.fault(
-                    &class.name.span,
-                    "here",
-                    message,
-                    "tokens name both: give one of them another name",
-                );
-            }
-        }
-    }
-
-    fn buffers_shared(&mut self) {
-        let mut owner: HashMap<&str, &str> = HashMap::new();
-        for class in &self.draft.classes {
-            for buffer in class.buffers.value.iter().flatten() {
-                let name = class.name.value.as_deref().unwrap_or("?");
-                if let Some(first) = owner.insert(buffer, name) {
+        let known = names(draft.buffers.iter().map(|buffer| &buffer.name));
+        let mut owners: HashMap<&str, &str> = HashMap::new();
+        for class in &draft.classes {
+            let (name, span) = (name(&class.name), &class.buffers.span);
+            let buffers = class.buffers.value.as_deref().unwrap_or_default();
+            for buffer in buffers {
+                self.known(span, "buffer", buffer, &known);
+                if let Some(first) = owners.insert(buffer, name) {
                     let message = match first == name {
                         true => format!("buffer `{buffer}` is named twice"),
                         false => format!("buffer `{buffer}` belongs to class `{first}` already"),
                     };
-                    self.fault(&class.buffers.span, "again here", message, "a buffer belongs to one class");
+                    self.fault(span, "again here", message, "a buffer belongs to one class");
                 }
+            }
+            let is_retired = |name: &String| {
+                let named = draft.buffers.iter().find(|buffer| buffer.name.value.as_ref() == Some(name));
+                named.is_some_and(|buffer| buffer.retired.value == Some(true))
+            };
+            if !buffers.is_empty() && buffers.iter().all(is_retired) {
+                let message = format!("every buffer of class `{name}` is retired: it could store nothing");
+                self.fault(span, "all retired", message, "add a buffer to it first");
             }
         }
     }
 
     fn overflows(&mut self) {
         let classes = &self.draft.classes;
-        let names: Vec<&str> = classes.iter().filter_map(|class| class.name.value.as_deref()).collect();
+        let names = names(classes.iter().map(|class| &class.name));
         let overflow_of = |name: &str| {
             let class = classes.iter().find(|class| class.name.value.as_deref() == Some(name))?;
-            class.overflow.value.as_ref()?.as_deref()
+            given(&class.overflow).map(String::as_str)
         };
         for class in classes {
-            let keeps = matches!(class.keep_at_least.value, Some(Some(_)));
+            let keeps = given(&class.keep_at_least).is_some();
             if keeps && !matches!(class.method.value, None | Some(Method::Cnfs | Method::Memory)) {
-                let message =
-                    "only where new articles overwrite old ones can keep_at_least hold them back".to_owned();
+                let message = "only where new articles overwrite old ones can keep_at_least hold them back";
                 let advice = "remove the key, or set method = \"cnfs\"";
                 self.fault(&class.keep_at_least.span, "of no use", message, advice);
             }
-            let Some(Some(overflow)) = &class.overflow.value else { continue };
-            let span = &class.overflow.span;
+            let Some(overflow) = given(&class.overflow) else { continue };
+            let (span, own) = (&class.overflow.span, class.name.value.as_deref());
+            let mut chain = std::iter::successors(Some(overflow.as_str()), |name| overflow_of(name));
             if !keeps {
-                let message = "overflow without keep_at_least: nothing would ever go there".to_owned();
+                let message = "overflow without keep_at_least: nothing would ever go there";
                 self.fault(span, "of no use", message, "for example: keep_at_least = \"30 days\"");
             } else if !names.contains(&overflow.as_str()) {
-                let advice = known_or_near("class", overflow, &names);
-                self.fault(span, "named here", format!("there is no class `{overflow}`"), &advice);
-            } else {
-                let own = class.name.value.as_deref();
-                let chain = std::iter::successors(Some(overflow.as_str()), |name| overflow_of(name));
-                if chain.take(names.len()).any(|name| Some(name) == own) {
-                    let message =
-                        format!("the overflow of class `{}` leads back to itself", own.unwrap_or("?"));
-                    self.fault(span, "goes in a circle", message, "end with a class without overflow");
-                }
+                self.known(span, "class", overflow, &names);
+            } else if chain.by_ref().take(names.len()).any(|name| Some(name) == own) {
+                let message = format!("the overflow of class `{}` leads back to itself", own.unwrap_or("?"));
+                self.fault(span, "goes in a circle", message, "end with a class without overflow");
             }
         }
     }
 
     fn rules(&mut self, end: Range<usize>) {
         let draft = self.draft;
+        let known = names(draft.classes.iter().map(|class| &class.name));
         for rule in &draft.rules {
-            let Some(class) = rule.class.value.as_deref() else { continue };
-            let known: Vec<&str> =
-                draft.classes.iter().filter_map(|class| class.name.value.as_deref()).collect();
-            if !known.contains(&class) {
-                let advice = known_or_near("class", class, &known);
-                self.fault(&rule.class.span, "named here", format!("there is no class `{class}`"), &advice);
+            if let Some(class) = rule.class.value.as_deref() {
+                self.known(&rule.class.span, "class", class, &known);
             }
         }
-        let catch_all = draft.rules.iter().position(super::draft::RuleDraft::matches_everything);
-        match (catch_all, draft.rules.last()) {
-            (None, None) => {
-                let advice =
-                    "add [[buffer]], [[class]] and [[rule]]; `newsreel init` writes a file to start from";
-                self.fault(
-                    &end,
-                    "end of file",
-                    "there is no rule, so no article would have a class".into(),
-                    advice,
-                );
-            }
-            (None, Some(last)) => {
-                let message = "an article that meets no rule would have no class".to_owned();
+        let Some(last) = draft.rules.last() else {
+            let message = "there is no rule, so no article would have a class";
+            let advice =
+                "add [[buffer]], [[class]] and [[rule]]; `newsreel init` writes a file to start from";
+            return self.fault(&end, "end of file", message, advice);
+        };
+        match draft.rules.iter().position(RuleDraft::matches_everything) {
+            None => {
+                let message = "an article that meets no rule would have no class";
                 let advice = "end with a [[rule]] that has only a class";
                 self.fault(&last.head, "the last rule has conditions", message, advice);
             }
-            (Some(at), Some(_)) if at + 1 < draft.rules.len() => {
+            Some(at) => {
                 if let Some(next) = draft.rules.get(at + 1) {
-                    let message =
-                        "this rule is never reached: the one before it matches every article".to_owned();
-                    self.fault(
-                        &next.head,
-                        "never reached",
-                        message,
-                        "move the rule without conditions to the end",
-                    );
+                    let message = "this rule is never reached: the one before it matches every article";
+                    let advice = "move the rule without conditions to the end";
+                    self.fault(&next.head, "never reached", message, advice);
                 }
             }
-            _ => {}
+        }
+    }
+
+    /// Expiry rules name classes that keep articles; those have names of their own.
+    fn expire(&mut self) {
+        let draft = self.draft;
+        let keeps = |class: &&ClassDraft| class.method.value.is_some_and(keeps);
+        let keeping = names(draft.classes.iter().filter(keeps).map(|class| &class.name));
+        for rule in &draft.expire {
+            if let Some(class) = given(&rule.class).filter(|class| !keeping.contains(&class.as_str())) {
+                let message = format!("there is no class `{class}` that keeps articles until they are due");
+                let advice = known_or_near("class", class, &keeping);
+                self.fault(&rule.class.span, "named here", message, &advice);
+            }
+            let bounds = [&rule.keep_min, &rule.keep_max];
+            if let Some(bound) = bounds.into_iter().find(|bound| given(bound).is_some())
+                && is_left_out(&rule.keep)
+            {
+                let message = "a bound without keep: what is kept forever has none";
+                self.fault(&bound.span, "of no use", message, "for example: keep = \"30 days\"");
+            }
+            if given(&rule.keep_min).zip(given(&rule.keep_max)).is_some_and(|(min, max)| min > max) {
+                let message = "keep_min is longer than keep_max";
+                self.fault(&rule.keep_min.span, "longer", message, "make keep_min the shorter one");
+            }
+        }
+        for class in draft.classes.iter().filter(keeps) {
+            if draft.buffers.iter().any(|buffer| buffer.name.value == class.name.value) {
+                let message = "a class that keeps articles has the name of a buffer";
+                let advice = "tokens name both: give one of them another name";
+                self.fault(&class.name.span, "here", message, advice);
+            }
+        }
+    }
+
+    /// Patterns that take away from nothing match nothing.
+    fn groups_of_rules(&mut self) {
+        let draft = self.draft;
+        let rules = draft.rules.iter().map(|rule| &rule.groups);
+        for at in rules.chain(draft.expire.iter().map(|rule| &rule.groups)) {
+            let only_excludes = |text: &str| text.split(',').all(|pattern| pattern.trim().starts_with('!'));
+            if let Some(groups) = given(at).filter(|groups| only_excludes(groups.as_str())) {
+                let message = format!("`{}` matches no group: it only takes away", groups.as_str());
+                let advice = "begin with what is meant, for example: \"*,!alt.*\"";
+                self.fault(&at.span, "never matches", message, advice);
+            }
         }
     }
 
     fn lockout(&mut self) {
         let auth = &self.draft.auth;
-        if let (Some(first), Some(longest)) = (auth.lockout_first.value, auth.lockout_longest.value)
-            && first > longest
-        {
-            let message = "auth.lockout_first is longer than auth.lockout_longest".to_owned();
-            self.fault(
-                &auth.lockout_longest.span,
-                "this value",
-                message,
-                "the defaults are \"2 s\" and \"15 min\"",
-            );
+        if auth.lockout_first.value.zip(auth.lockout_longest.value).is_some_and(|(a, b)| a > b) {
+            let message = "auth.lockout_first is longer than auth.lockout_longest";
+            let advice = "the defaults are \"2 s\" and \"15 min\"";
+            self.fault(&auth.lockout_longest.span, "this value", message, advice);
         }
     }
 
-    fn covered_access(&mut self) {
+    fn access(&mut self) {
         let draft = self.draft;
-        for (at, later) in draft.access.iter().enumerate() {
-            let Some(first) = draft.access.iter().take(at).position(|earlier| earlier.covers(later)) else {
-                continue;
-            };
-            let message = format!(
-                "this section is never reached: the conditions of the {} [[access]] always hold before it",
-                ordinal(first + 1)
-            );
-            let advice = "put the section with more conditions (users, user_groups, fewer addresses) first";
-            self.fault(&later.head, "never reached", message, advice);
-        }
-        for access in &draft.access {
-            let no_users = matches!(access.users.value, Some(None))
-                && access.user_groups.value.as_ref().is_some_and(Vec::is_empty);
-            if no_users && matches!(access.connections_per_user_max.value, Some(Some(_))) {
-                let message =
-                    "this section is for clients of any user and none, so it cannot count by user".to_owned();
+        for (at, access) in draft.access.iter().enumerate() {
+            let earlier: &[AccessDraft] = draft.access.get(..at).unwrap_or_default();
+            if let Some(first) = earlier.iter().position(|earlier| earlier.covers(access)) {
+                let message = format!(
+                    "this section is never reached: the conditions of the {} [[access]] always hold \
+                     before it",
+                    ordinal(first + 1)
+                );
+                let advice =
+                    "put the section with more conditions (users, user_groups, fewer addresses) first";
+                self.fault(&access.head, "never reached", message, advice);
+            }
+            let per_user = &access.connections_per_user_max;
+            if is_left_out(&access.users) && is_empty(&access.user_groups) && given(per_user).is_some() {
+                let message = "this section is for clients of any user and none, so it cannot count by user";
                 let advice = "add users = \"*\" to it, or use connections_per_address_max";
-                self.fault(&access.connections_per_user_max.span, "of no use", message, advice);
+                self.fault(&per_user.span, "of no use", message, advice);
             }
         }
     }
+}
 
-    fn peer_addresses(&mut self) {
-        let mut owner: Vec<(super::Cidr, &str)> = Vec::new();
-        for peer in &self.draft.peers {
-            let name = peer.name.value.as_deref().unwrap_or("?");
-            for cidr in peer.addresses.value.iter().flatten() {
-                if let Some((_, first)) = owner.iter().find(|(known, _)| known == cidr) {
-                    let message = format!("`{cidr}` is an address of peer `{first}` already");
-                    self.fault(
-                        &peer.addresses.span,
-                        "again here",
-                        message,
-                        "the first peer would always be taken",
-                    );
-                }
-                // Who must log in does not hide whom the same address is otherwise.
-                if matches!(peer.user.value, Some(None)) {
-                    owner.push((*cidr, name));
-                }
-            }
-            if peer.addresses.value.as_ref().is_some_and(Vec::is_empty)
-                && peer.certificate.value.as_ref().is_some_and(Vec::is_empty)
-                && matches!(peer.user.value, Some(None))
-            {
-                let message =
-                    format!("peer `{name}` has neither addresses nor a certificate or user to be known by");
-                let advice = "add one, for example: addresses = [\"198.51.100.7\", \"2001:db8:7::/48\"]";
-                self.fault(&peer.addresses.span, "in this section", message, advice);
-            }
-        }
+impl RuleDraft {
+    /// Whether every article meets it.
+    fn matches_everything(&self) -> bool {
+        let every_group =
+            given(&self.groups).map_or(is_left_out(&self.groups), |groups| groups.as_str() == "*");
+        every_group
+            && is_left_out(&self.larger_than)
+            && is_left_out(&self.smaller_than)
+            && is_left_out(&self.crossposts_at_least)
+            && is_left_out(&self.from)
+            && is_left_out(&self.path)
+            && is_left_out(&self.header)
+            && is_left_out(&self.verdict)
+            && is_left_out(&self.origin)
+            && is_left_out(&self.expires_within)
+            && is_left_out(&self.expires_beyond)
     }
 }
 

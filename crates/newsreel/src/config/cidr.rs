@@ -1,93 +1,65 @@
 //! Addresses and networks: `192.0.2.7`, `192.0.2.0/24`, `2001:db8::/32`.
 //!
-//! An IPv4 address that arrives on an IPv6 socket (`::ffff:192.0.2.7`) is the IPv4 address. Used by `[[peer]]` and
-//! `[[access]]`.
+//! An IPv4 address that arrives on an IPv6 socket (`::ffff:192.0.2.7`) is the IPv4 address. Used by
+//! `[[peer]]` and `[[access]]`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
 /// A network; a single address is a network of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Cidr {
-    network: IpAddr,
-    prefix_bits: u8,
-}
+pub struct Cidr(IpNet);
 
 impl Cidr {
     /// Every IPv4 and every IPv6 address.
     pub const ALL: [Self; 2] = [
-        Self { network: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix_bits: 0 },
-        Self { network: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix_bits: 0 },
+        Self(IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0))),
+        Self(IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0))),
     ];
 
     /// Whether every address of `other` lies in it.
     pub fn covers(&self, other: &Self) -> bool {
-        self.prefix_bits <= other.prefix_bits && self.contains(other.network)
+        self.0.contains(&other.0)
     }
 
     /// Whether `address` lies in it.
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.network, address.to_canonical()) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                masked_v4(network, self.prefix_bits) == masked_v4(address, self.prefix_bits)
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                masked_v6(network, self.prefix_bits) == masked_v6(address, self.prefix_bits)
-            }
-            _ => false,
-        }
+        self.0.contains(&address.to_canonical())
     }
 }
 
-fn masked_v4(address: Ipv4Addr, prefix_bits: u8) -> u32 {
-    u32::from(address) & u32::MAX.checked_shl(32 - u32::from(prefix_bits)).unwrap_or(0)
-}
-
-fn masked_v6(address: Ipv6Addr, prefix_bits: u8) -> u128 {
-    u128::from(address) & u128::MAX.checked_shl(128 - u32::from(prefix_bits)).unwrap_or(0)
-}
-
-fn host_bits(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
+impl From<IpAddr> for Cidr {
+    fn from(address: IpAddr) -> Self {
+        Self(address.into())
+    }
 }
 
 impl FromStr for Cidr {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (address, prefix) = match text.split_once('/') {
-            Some((address, prefix)) => (address, Some(prefix)),
-            None => (text, None),
-        };
-        let network: IpAddr =
+        let (address, prefix) = text.split_once('/').map_or((text, None), |(a, p)| (a, Some(p)));
+        let address: IpAddr =
             address.parse().map_err(|_| format!("`{text}` is not an IP address or a network"))?;
-        let prefix_bits = match prefix {
-            None => host_bits(network),
-            Some(prefix) => {
-                prefix.parse().ok().filter(|bits| *bits <= host_bits(network)).ok_or_else(|| {
-                    format!("`/{prefix}` is not a prefix length from 0 to {}", host_bits(network))
-                })?
-            }
-        };
-        let kept = match network {
-            IpAddr::V4(v4) => IpAddr::V4(masked_v4(v4, prefix_bits).into()),
-            IpAddr::V6(v6) => IpAddr::V6(masked_v6(v6, prefix_bits).into()),
-        };
-        if kept != network {
-            return Err(format!("`{text}` has bits set beyond its prefix; write `{kept}/{prefix_bits}`"));
+        let host = IpNet::from(address);
+        let Some(prefix) = prefix else { return Ok(Self(host)) };
+        let bits = prefix.parse().ok().filter(|bits| *bits <= host.max_prefix_len());
+        let network = bits.and_then(|bits| IpNet::new(address, bits).ok()).ok_or_else(|| {
+            format!("`/{prefix}` is not a prefix length from 0 to {}", host.max_prefix_len())
+        })?;
+        match network.trunc() {
+            whole if whole == network => Ok(Self(network)),
+            whole => Err(format!("`{text}` has bits set beyond its prefix; write `{whole}`")),
         }
-        Ok(Self { network, prefix_bits })
     }
 }
 
 impl fmt::Display for Cidr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.prefix_bits == host_bits(self.network) {
-            write!(f, "{}", self.network)
-        } else {
-            write!(f, "{}/{}", self.network, self.prefix_bits)
-        }
+        if self.0.prefix_len() == self.0.max_prefix_len() { self.0.addr().fmt(f) } else { self.0.fmt(f) }
     }
 }
 

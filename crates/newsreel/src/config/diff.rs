@@ -5,7 +5,7 @@
 
 use super::Config;
 use super::place::Place;
-use super::write::Lines;
+use super::table::{self, Lines, SECTIONS};
 use std::fmt;
 
 /// One difference.
@@ -62,14 +62,14 @@ type Section = (usize, Lines);
 pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
     let (old, new) = (old.sections(), new.sections());
     let mut found = Vec::new();
-    for section in super::keys::SECTIONS {
+    for section in SECTIONS.iter() {
         let of = |all: &[(&'static str, Lines)]| -> Vec<Section> {
             let own = all.iter().filter(|(name, _)| *name == section.name);
             own.map(|(_, lines)| lines.clone()).enumerate().collect()
         };
         let (old, new) = (of(&old), of(&new));
         let find = Finder { section: section.name, repeated: section.repeated };
-        if section.repeated && super::keys::key(section.name, "name").is_some() {
+        if section.repeated && table::key(section.name, "name").is_some() {
             find.named(&old, &new, &mut found);
         } else {
             find.ordered(&old, &new, &mut found);
@@ -141,7 +141,7 @@ impl Finder {
         let value = |(_, lines): &Section, key: &str| {
             lines.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
         };
-        for key in super::keys::keys_of(self.section) {
+        for key in table::section(self.section).into_iter().flat_map(|section| &section.keys) {
             let (before, after) = (value(old, key.name), value(new, key.name));
             if before != after {
                 found.push(self.difference(new, Some(key.name), Change::Value(before, after)));

@@ -1,7 +1,8 @@
 //! Which distributions are accepted (RFC 5536 section 3.2.4), together with the text it was written as.
 //!
-//! A list as INN's newsfeeds has them, with `*` and `?` as in wildmats: the rightmost entry that fits a distribution
-//! decides; a list that only excludes accepts every other one. Case does not matter. Read by `values`; asked by `checks`.
+//! A list as INN's newsfeeds has them, with `*` and `?` as in wildmats: the rightmost entry that fits a
+//! distribution decides; a list that only excludes accepts every other one. Case does not matter. Read by
+//! `values`; asked by `checks`.
 
 use std::fmt;
 
@@ -40,8 +41,8 @@ impl Distributions {
         Ok(Self { text: text.to_owned(), accepted })
     }
 
-    /// Whether an article with this Distribution value is accepted: at least one of its distributions is, or it has
-    /// none or "world", which are no restriction.
+    /// Whether an article with this Distribution value is accepted: at least one of its distributions is, or
+    /// it has none or "world", which are no restriction.
     pub fn accept(&self, value: &[u8]) -> bool {
         if matches!(self.accepted, Accepted::Every) {
             return true;

@@ -1,27 +1,25 @@
-//! Changes of the configuration that commands make: as little of the text as possible, comments and order as they were.
+//! Changes of the configuration that commands make: as little of the text as possible, comments and order as
+//! they were.
 //!
-//! Works on the text by the places that the TOML reader tells; the result is read and checked like any configuration before
-//! it replaces the file. Called by `operations::buffers` and `up`.
+//! The result is read and checked like any configuration before it replaces the file. Called by
+//! `operations::buffers` and `up`.
 
 use std::io::Write as _;
-use std::ops::Range;
 use std::path::Path;
 
-use toml::de::{DeTable, DeValue};
-
-use super::write::quoted;
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, TomlError, Value};
 
 /// A change to make to a buffer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Change {
-    /// A new `[[buffer]]` with these keys and values (TOML), for a class.
-    Add { name: String, keys: Vec<(&'static str, String)>, class: String },
-    /// A key of a buffer, and its value (TOML).
-    Set { name: String, key: &'static str, value: String },
+    /// A new `[[buffer]]` with these keys and values, for a class.
+    Add { name: String, keys: Vec<(&'static str, Value)>, class: String },
+    /// A key of a buffer, and its value.
+    Set { name: String, key: &'static str, value: Value },
     /// A `[[buffer]]` and its name in its class go.
     Remove { name: String },
-    /// A key of `[site]`, and its value (TOML).
-    Site { key: &'static str, value: String },
+    /// A key of `[site]`, and its value.
+    Site { key: &'static str, value: Value },
 }
 
 /// Makes a change in a configuration file, as a whole or not at all.
@@ -67,157 +65,107 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
 
 /// The text after a change.
 pub(crate) fn edited(text: &str, change: &Change) -> Result<String, String> {
-    let document = DeTable::parse(text).map_err(|error| error.message().to_owned())?;
-    let document = document.get_ref();
+    let mut document: DocumentMut = text.parse().map_err(|error: TomlError| error.message().to_owned())?;
     match change {
         Change::Set { name, key, value } => {
-            let (at, table) = section(text, document, "buffer", name)?;
-            Ok(match table.get(*key) {
-                Some(old) => replaced(text, old.span(), value),
-                None => replaced(text, at.end..at.end, &format!("\n{key} = {value}")),
-            })
+            let all = sections(&mut document, "buffer")?;
+            set(named(all, "buffer", name)?, key, value);
         }
         Change::Site { key, value } => {
-            let table = document.get("site").and_then(|site| site.get_ref().as_table());
-            if let Some(old) = table.and_then(|table| table.get(*key)) {
-                return Ok(replaced(text, old.span(), value));
-            }
-            let head = "[site]";
-            match text.lines().position(|line| line.trim_end() == head) {
-                Some(line) => {
-                    let before: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
-                    let end = before + head.len();
-                    Ok(replaced(text, end..end, &format!("\n{key} = {value}")))
-                }
-                None if table.is_none() => Ok(format!("{head}\n{key} = {value}\n\n{text}")),
-                None => Err(format!("it does not write {head} on a line of its own; change it by hand")),
+            let is_new = !document.contains_key("site");
+            let site = document.entry("site").or_insert(Item::Table(Table::new()));
+            let site = site.as_table_mut().ok_or("it does not write [site]; change it by hand")?;
+            set(site, key, value);
+            if is_new {
+                return Ok(format!("[site]\n{key} = {value}\n\n{text}"));
             }
         }
         Change::Add { name, keys, class } => {
-            let with = list_with(text, document, class, name)?;
-            let lines: String = keys.iter().map(|(key, value)| format!("\n{key} = {value}")).collect();
-            let new = format!("[[buffer]]{lines}");
-            // Behind the last buffer, else in front of the class.
-            let last = sections(&with, "buffer").pop().map(|at| at.end);
-            Ok(match last {
-                Some(end) => replaced(&with, end..end, &format!("\n\n{new}")),
-                None => {
-                    let start = sections(&with, "class").first().map_or(with.len(), |at| at.start);
-                    replaced(&with, start..start, &format!("{new}\n\n"))
-                }
-            })
+            let buffers = named(sections(&mut document, "class")?, "class", class)?.get_mut("buffers");
+            let buffers = buffers.and_then(Item::as_array_mut);
+            buffers.ok_or_else(|| format!("its class \"{class}\" has no buffers"))?.push(name);
+            let mut new = Table::new();
+            keys.iter().for_each(|(key, value)| set(&mut new, key, value));
+            sections(&mut document, "buffer")?.push(new);
         }
         Change::Remove { name } => {
-            let (at, _) = section(text, document, "buffer", name)?;
-            // With the blank lines behind it.
-            let rest = text.get(at.end..).unwrap_or_default();
-            let blank = rest.len() - rest.trim_start_matches(['\n', '\r']).len();
-            let without = replaced(text, at.start..at.end + blank, "");
-            match list_without(&without, name)? {
-                Some(without) => Ok(without),
-                None => Ok(without),
+            let all = sections(&mut document, "buffer")?;
+            let gone = named(all, "buffer", name)?.clone();
+            all.retain(|table| !is_named(table, name));
+            keep_comment(&mut document, &gone);
+            for class in sections(&mut document, "class")?.iter_mut() {
+                if let Some(list) = class.get_mut("buffers").and_then(Item::as_array_mut) {
+                    remove_from(list, name);
+                }
             }
         }
     }
+    Ok(document.to_string())
 }
 
-fn replaced(text: &str, span: Range<usize>, with: &str) -> String {
-    let (before, after) =
-        (text.get(..span.start).unwrap_or_default(), text.get(span.end..).unwrap_or_default());
-    format!("{before}{with}{after}")
-}
-
-/// The sections of a name, each from its head to the end of its last line that is neither blank nor a comment.
-fn sections(text: &str, name: &str) -> Vec<Range<usize>> {
-    let head = format!("[[{name}]]");
-    let mut found: Vec<Range<usize>> = Vec::new();
-    let (mut at, mut inside) = (0, false);
-    for line in text.split_inclusive('\n') {
-        let shown = line.trim();
-        if let Some(word) = shown.strip_prefix('[').filter(|_| is_head(shown)) {
-            inside = word.len() + 1 >= head.len() && shown.starts_with(&head);
-            if inside {
-                let start = at + line.len() - line.trim_start().len();
-                found.push(start..start);
-            }
-        }
-        if inside
-            && !shown.is_empty()
-            && !shown.starts_with('#')
-            && let Some(last) = found.last_mut()
-        {
-            last.end = at + line.trim_end().len();
-        }
-        at += line.len();
+/// Puts the comment above a section that was removed above what followed it.
+fn keep_comment(document: &mut DocumentMut, gone: &Table) {
+    let comment = text_of(gone.decor().prefix());
+    if !comment.contains('#') {
+        return;
     }
-    found
-}
-
-/// Whether a line is the head of a section.
-fn is_head(line: &str) -> bool {
-    let line = line.split('#').next().unwrap_or_default().trim_end();
-    let name = line.strip_prefix("[[").and_then(|rest| rest.strip_suffix("]]"));
-    let name = name.or_else(|| line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')));
-    name.is_some_and(|name| name.trim().chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)))
-}
-
-type Tables<'a> = Vec<&'a DeTable<'a>>;
-
-fn tables<'a>(document: &'a DeTable<'a>, name: &str) -> Tables<'a> {
-    let array = document.get(name).and_then(|value| value.get_ref().as_array());
-    array.into_iter().flat_map(|a| a.iter()).filter_map(|element| element.get_ref().as_table()).collect()
-}
-
-fn is_named(table: &DeTable<'_>, name: &str) -> bool {
-    table.get("name").and_then(|value| value.get_ref().as_str()) == Some(name)
-}
-
-/// The section of that name and what stands in it.
-fn section<'a>(
-    text: &str,
-    document: &'a DeTable<'a>,
-    kind: &str,
-    name: &str,
-) -> Result<(Range<usize>, &'a DeTable<'a>), String> {
-    let all = tables(document, kind);
-    let heads = sections(text, kind);
-    if all.len() != heads.len() {
-        return Err(format!("it does not write its {kind} sections as [[{kind}]]; change it by hand"));
+    let tables = document.iter_mut().flat_map(|(_, item)| match item {
+        Item::Table(table) => vec![table],
+        Item::ArrayOfTables(tables) => tables.iter_mut().collect(),
+        _ => Vec::new(),
+    });
+    let later = tables.filter(|table| table.position() > gone.position());
+    match later.min_by_key(|table| table.position()) {
+        Some(next) => {
+            let own = text_of(next.decor().prefix());
+            next.decor_mut().set_prefix(comment + own.trim_start());
+        }
+        None => {
+            let trailing = text_of(Some(document.trailing()));
+            document.set_trailing(comment + &trailing);
+        }
     }
-    let found = heads.into_iter().zip(all).find(|(_, table)| is_named(table, name));
+}
+
+/// Removes a name from a list; comments on the others stay.
+fn remove_from(list: &mut Array, name: &str) {
+    let Some(at) = list.iter().position(|element| element.as_str() == Some(name)) else { return };
+    let before = text_of(list.remove(at).decor().prefix());
+    match list.get_mut(at) {
+        Some(next) if !text_of(next.decor().prefix()).contains('#') => next.decor_mut().set_prefix(before),
+        None if before.contains('#') => list.set_trailing(before + &text_of(Some(list.trailing()))),
+        _ => {}
+    }
+}
+
+fn text_of(raw: Option<&RawString>) -> String {
+    raw.and_then(RawString::as_str).unwrap_or_default().to_owned()
+}
+
+/// The `[[...]]` sections of this name.
+fn sections<'a>(document: &'a mut DocumentMut, name: &str) -> Result<&'a mut ArrayOfTables, String> {
+    let sections = document.entry(name).or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    sections
+        .as_array_of_tables_mut()
+        .ok_or_else(|| format!("it does not write its {name} sections as [[{name}]]; change it by hand"))
+}
+
+fn is_named(table: &Table, name: &str) -> bool {
+    table.get("name").and_then(Item::as_str) == Some(name)
+}
+
+fn named<'a>(sections: &'a mut ArrayOfTables, kind: &str, name: &str) -> Result<&'a mut Table, String> {
+    let found = sections.iter_mut().find(|table| is_named(table, name));
     found.ok_or_else(|| format!("it has no [[{kind}]] with the name \"{name}\""))
 }
 
-/// The text with a buffer added to a class's list.
-fn list_with(text: &str, document: &DeTable<'_>, class: &str, buffer: &str) -> Result<String, String> {
-    let (_, table) = section(text, document, "class", class)?;
-    let list = table.get("buffers").ok_or_else(|| format!("its class \"{class}\" has no buffers"))?;
-    let last = list.get_ref().as_array().and_then(|elements| elements.iter().last());
-    Ok(match last {
-        Some(last) => replaced(text, last.span().end..last.span().end, &format!(", {}", quoted(buffer))),
-        None => replaced(text, list.span(), &format!("[{}]", quoted(buffer))),
-    })
-}
-
-/// The text without a buffer in the list of whichever class has it; `None` if none has.
-fn list_without(text: &str, buffer: &str) -> Result<Option<String>, String> {
-    let document = DeTable::parse(text).map_err(|error| error.message().to_owned())?;
-    for table in tables(document.get_ref(), "class") {
-        let Some(DeValue::Array(list)) = table.get("buffers").map(|list| list.get_ref()) else { continue };
-        let spans: Vec<_> = list.iter().map(|e| (e.span(), e.get_ref().as_str() == Some(buffer))).collect();
-        let Some(at) = spans.iter().position(|(_, is)| *is) else { continue };
-        let span = |n: usize| spans.get(n).map(|(span, _)| span.clone());
-        let (Some(own), next, before) = (span(at), span(at + 1), at.checked_sub(1).and_then(span)) else {
-            break;
-        };
-        let cut = match (next, before) {
-            (Some(next), _) => own.start..next.start,
-            (None, Some(before)) => before.end..own.end,
-            (None, None) => own,
-        };
-        return Ok(Some(replaced(text, cut, "")));
+/// Sets a key to a value; what stands around it stays.
+fn set(table: &mut Table, key: &str, value: &Value) {
+    let mut value = value.clone();
+    if let Some(old) = table.get(key).and_then(Item::as_value) {
+        *value.decor_mut() = old.decor().clone();
     }
-    Ok(None)
+    table.insert(key, Item::Value(value));
 }
 
 #[cfg(test)]
@@ -245,7 +193,8 @@ mod tests {
 
     #[test]
     fn a_value_is_changed_in_its_place_and_a_key_put_behind_the_others() {
-        let set = |key, value: &str| check(&Change::Set { name: "a".into(), key, value: value.into() });
+        let set =
+            |key, value: &str| check(&Change::Set { name: "a".into(), key, value: value.parse().unwrap() });
         let (text, config) = set("size", "\"3 MiB\"");
         assert_eq!(difference(&text), (vec!["size = \"3 MiB\" # small"], vec!["size = \"1 MiB\" # small"]));
         assert_eq!(config.buffers[0].size, Some(3 << 20));
@@ -253,13 +202,13 @@ mod tests {
         assert_eq!(difference(&text), (vec!["retired = true"], vec![]));
         assert!(text.contains("# small\nretired = true\n\n# The second one."), "{text}");
         assert!(config.buffers[0].retired && !config.buffers[1].retired);
-        let none = Change::Set { name: "z".into(), key: "size", value: "1".into() };
+        let none = Change::Set { name: "z".into(), key: "size", value: 1.into() };
         assert_eq!(edited(TEXT, &none).unwrap_err(), "it has no [[buffer]] with the name \"z\"");
     }
 
     #[test]
     fn a_buffer_is_added_behind_the_others_and_to_its_class() {
-        let keys = vec![("name", quoted("c")), ("path", quoted("/dev/x"))];
+        let keys = vec![("name", "c".into()), ("path", "/dev/x".into())];
         let (text, config) = check(&Change::Add { name: "c".into(), keys, class: "text".into() });
         assert!(
             text.contains("\"2 MiB\"\n\n[[buffer]]\nname = \"c\"\npath = \"/dev/x\"\n\n# Text."),
@@ -282,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_key_of_the_site_is_changed_or_added() {
-        let set = |key, value: &str| Change::Site { key, value: value.into() };
+        let set = |key, value: &str| Change::Site { key, value: value.parse().unwrap() };
         let (text, config) = check(&set("listen", "[\"127.0.0.1:2119\"]"));
         assert_eq!(difference(&text).0, ["listen = [\"127.0.0.1:2119\"] # here"]);
         assert_eq!(config.site.listen, ["127.0.0.1:2119"]);
@@ -291,13 +240,14 @@ mod tests {
         assert_eq!(config.site.lists, Path::new("x/texts"));
         let text = edited("[[class]]\n", &set("lists", "\"texts\"")).unwrap();
         assert_eq!(text, "[site]\nlists = \"texts\"\n\n[[class]]\n");
-        assert!(edited("site.log_level = \"warn\"\n", &set("lists", "\"x\"")).is_err());
+        let dotted = edited("site.log_level = \"warn\"\n", &set("lists", "\"x\"")).unwrap();
+        assert_eq!(dotted, "site.log_level = \"warn\"\nsite.lists = \"x\"\n");
     }
 
     #[test]
     fn inline_tables_are_left_to_their_owner() {
         let text = "buffer = [{ name = \"a\", path = \"a\" }]\n";
-        let change = Change::Set { name: "a".into(), key: "size", value: "1".into() };
+        let change = Change::Set { name: "a".into(), key: "size", value: 1.into() };
         assert!(edited(text, &change).unwrap_err().contains("change it by hand"));
     }
 }

@@ -5,8 +5,9 @@
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
+use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Report};
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,11 +57,14 @@ impl ConfigError {
         let Self::Faulty { file, text, faults } = self else { return format!("{self}\n") };
         let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
         let handler = GraphicalReportHandler::new_themed(theme).with_width(110).with_context_lines(1);
-        let source = NamedSource::new(file.display().to_string(), text.clone());
+        let source = Arc::new(NamedSource::new(file.display().to_string(), text.clone()));
         let mut out = String::new();
         for fault in faults {
-            let shown = Shown { fault, source: &source };
-            if handler.render_report(&mut out, &shown).is_err() {
+            let label = LabeledSpan::new_with_span(Some(fault.label.clone()), fault.span.clone());
+            let mut shown = MietteDiagnostic::new(&fault.message).with_label(label);
+            shown.help.clone_from(&fault.advice);
+            let shown = Report::new(shown).with_source_code(source.clone());
+            if handler.render_report(&mut out, shown.as_ref()).is_err() {
                 out.push_str(&fault.message);
             }
             out.push('\n');
@@ -83,35 +87,6 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
-
-#[derive(Debug)]
-struct Shown<'a> {
-    fault: &'a Fault,
-    source: &'a NamedSource<String>,
-}
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.fault.message)
-    }
-}
-
-impl std::error::Error for Shown<'_> {}
-
-impl Diagnostic for Shown<'_> {
-    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.fault.advice.as_ref().map(|advice| Box::new(advice) as Box<dyn fmt::Display>)
-    }
-
-    fn source_code(&self) -> Option<&dyn SourceCode> {
-        Some(self.source)
-    }
-
-    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let label = LabeledSpan::new_with_span(Some(self.fault.label.clone()), self.fault.span.clone());
-        Some(Box::new(std::iter::once(label)))
-    }
-}
 
 /// The word among `known` that `word` is a slip of, if one is near enough.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -1,4 +1,5 @@
-//! Addresses of ours that a client connected to: `192.0.2.1`, `192.0.2.0/24`, `192.0.2.1:563`, `[::1]:563`, `*:563`.
+//! Addresses of ours that a client connected to: `192.0.2.1`, `192.0.2.0/24`, `192.0.2.1:563`, `[::1]:563`,
+//! `*:563`.
 //!
 //! Used by the `listener` key of `[[access]]`.
 
@@ -43,8 +44,7 @@ impl FromStr for LocalAddress {
             return Ok(Self { network: None, port: Some(port) });
         }
         if let Ok(address) = text.parse::<SocketAddr>() {
-            let network = address.ip().to_string().parse()?;
-            return Ok(Self { network: Some(network), port: Some(address.port()) });
+            return Ok(Self { network: Some(address.ip().into()), port: Some(address.port()) });
         }
         let network = text
             .parse()

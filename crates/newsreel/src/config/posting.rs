@@ -1,384 +1,143 @@
-//! `[posting]`, `[cancel]`, `[moderation]` and `[[moderator]]`: values, drafts, reading and writing.
-//!
-//! Called by `read`, `draft` and `write`; the keys stand in `keys/posting.rs`.
+//! `[posting]`, `[cancel]`, `[moderation]` and `[[moderator]]`: what becomes of what readers post.
 
-use super::draft::At;
-use super::read::{Entry, Reader};
-use super::words::Word;
-use super::write::{Lines, optional, quoted, size, span};
-use super::{Groups, values};
 use std::time::Duration;
 
-/// `[posting]`: what is asked of posts, and what they tell of their posters.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Posting {
-    /// What an article tells of the poster's address.
-    pub posting_host: Reveal,
-    /// What an article tells of the poster's user name.
-    pub posting_account: Reveal,
-    /// Whether it has a word that leads to the log.
-    pub logging_data: bool,
-    /// Where to complain.
-    pub complaints_to: Option<String>,
-    /// Groups in Newsgroups.
-    pub groups_max: usize,
-    /// Groups in Followup-To.
-    pub followup_groups_max: usize,
-    /// Longest line of a body, in bytes.
-    pub line_bytes_max: usize,
-    /// Longest post, in bytes; `None`: the site's limit.
-    pub article_bytes_max: Option<u64>,
-    /// Whether posts that mostly quote are refused.
-    pub check_quoted: bool,
-    /// How fast one may post.
-    pub backoff: Backoff,
-}
+use super::Groups;
+use super::kinds::*;
 
-/// How fast one user or address may post (`posting.backoff_*`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Backoff {
-    /// Fast posts before there is anything to wait.
-    pub trigger: u32,
-    /// What is fast.
-    pub fast: Duration,
-    /// What is slow enough to begin anew.
-    pub slow: Duration,
-    /// The first time to wait.
-    pub first: Duration,
-    /// The longest time to wait.
-    pub longest: Duration,
-}
-
-/// What an article tells of its poster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reveal {
-    /// The thing itself.
-    Shown,
-    /// A hash of it.
-    Hashed,
-    /// Nothing.
-    Hidden,
-}
-
-/// `[cancel]`: which withdrawals are obeyed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Cancel {
-    /// Which ones.
-    pub honor: Honor,
-    /// With `Honor::Verified`: whether articles without a lock may be withdrawn by anybody.
-    pub unlocked: bool,
-    /// Whether articles posted here get locks.
-    pub lock: bool,
-}
-
-/// Which withdrawals are obeyed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Honor {
-    /// Those whose key opens the article's lock.
-    Verified,
-    /// All.
-    All,
-    /// None.
-    None,
-}
-
-/// `[moderation]`: how posts reach moderators.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Moderation {
-    /// `HOST:PORT` of a mail server; `None`: the program is run.
-    pub smtp: Option<String>,
-    /// Program and arguments between spaces.
-    pub sendmail: String,
-    /// Envelope sender; `None`: `news@` our path identity.
-    pub sender: Option<String>,
-    /// Form of the mails.
-    pub form: MailForm,
-    /// Template for groups without a `[[moderator]]`; `None`: they have no moderator.
-    pub default_address: Option<String>,
-    /// Mails that may wait.
-    pub queue_max: usize,
-    /// Time to the second try.
-    pub retry_first: Duration,
-    /// Longest time between two tries.
-    pub retry_longest: Duration,
-    /// When a mail is put aside.
-    pub give_up_after: Duration,
-}
-
-/// Form of mails to moderators (RFC 5537 section 3.5.1).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MailForm {
-    /// The post as a mail.
-    Plain,
-    /// The post within a mail.
-    Encapsulated,
-}
-
-/// `[[moderator]]`: who moderates some groups; the first match decides.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Moderator {
-    /// The groups.
-    pub groups: Groups,
-    /// Template of the address.
-    pub address: String,
-}
-
-impl Word for Reveal {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("shown", Self::Shown), ("hashed", Self::Hashed), ("hidden", Self::Hidden)];
-}
-
-impl Word for Honor {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("verified", Self::Verified), ("all", Self::All), ("none", Self::None)];
-}
-
-impl Word for MailForm {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("plain", Self::Plain), ("encapsulated", Self::Encapsulated)];
-}
-
-/// All four sections as they are being read.
-#[derive(Debug)]
-pub(super) struct PostingDraft {
-    posting_host: At<Reveal>,
-    posting_account: At<Reveal>,
-    logging_data: At<bool>,
-    complaints_to: At<Option<String>>,
-    groups_max: At<u64>,
-    followup_groups_max: At<u64>,
-    line_bytes_max: At<u64>,
-    article_bytes_max: At<Option<u64>>,
-    check_quoted: At<bool>,
-    backoff_trigger: At<u64>,
-    backoff_fast: At<Duration>,
-    backoff_slow: At<Duration>,
-    backoff_first: At<Duration>,
-    backoff_longest: At<Duration>,
-}
-
-#[derive(Debug)]
-pub(super) struct CancelDraft {
-    honor: At<Honor>,
-    unlocked: At<bool>,
-    lock: At<bool>,
-}
-
-#[derive(Debug)]
-pub(super) struct ModerationDraft {
-    smtp: At<Option<String>>,
-    sendmail: At<String>,
-    sender: At<Option<String>>,
-    form: At<MailForm>,
-    default_address: At<Option<String>>,
-    queue_max: At<u64>,
-    retry_first: At<Duration>,
-    retry_longest: At<Duration>,
-    give_up_after: At<Duration>,
-}
-
-#[derive(Debug)]
-pub(super) struct ModeratorDraft {
-    groups: At<Groups>,
-    address: At<String>,
-}
-
-impl Reader {
-    pub(super) fn posting(&mut self, entry: &Entry<'_>) -> PostingDraft {
-        PostingDraft {
-            posting_host: self.get(entry, "posting_host", values::choice),
-            posting_account: self.get(entry, "posting_account", values::choice),
-            logging_data: self.get(entry, "logging_data", values::switch),
-            complaints_to: self.opt(entry, "complaints_to", values::text),
-            groups_max: self.get(entry, "groups_max", values::integer),
-            followup_groups_max: self.get(entry, "followup_groups_max", values::integer),
-            line_bytes_max: self.get(entry, "line_bytes_max", values::integer),
-            article_bytes_max: self.opt(entry, "article_bytes_max", values::size),
-            check_quoted: self.get(entry, "check_quoted", values::switch),
-            backoff_trigger: self.get(entry, "backoff_trigger", values::integer),
-            backoff_fast: self.get(entry, "backoff_fast", values::span),
-            backoff_slow: self.get(entry, "backoff_slow", values::span),
-            backoff_first: self.get(entry, "backoff_first", values::span),
-            backoff_longest: self.get(entry, "backoff_longest", values::span),
-        }
-    }
-
-    pub(super) fn cancel(&mut self, entry: &Entry<'_>) -> CancelDraft {
-        CancelDraft {
-            honor: self.get(entry, "honor", values::choice),
-            unlocked: self.get(entry, "unlocked", values::switch),
-            lock: self.get(entry, "lock", values::switch),
-        }
-    }
-
-    pub(super) fn moderation(&mut self, entry: &Entry<'_>) -> ModerationDraft {
-        ModerationDraft {
-            smtp: self.opt(entry, "smtp", values::host_port),
-            sendmail: self.get(entry, "sendmail", values::text),
-            sender: self.opt(entry, "sender", values::text),
-            form: self.get(entry, "form", values::choice),
-            default_address: self.opt(entry, "default_address", values::moderator_address),
-            queue_max: self.get(entry, "queue_max", values::integer),
-            retry_first: self.get(entry, "retry_first", values::span),
-            retry_longest: self.get(entry, "retry_longest", values::span),
-            give_up_after: self.get(entry, "give_up_after", values::span),
-        }
-    }
-
-    pub(super) fn moderator(&mut self, entry: &Entry<'_>) -> ModeratorDraft {
-        ModeratorDraft {
-            groups: self.get(entry, "groups", values::wildmat),
-            address: self.get(entry, "address", values::moderator_address),
-        }
+section! {
+    /// What is asked of articles posted here, what they tell of their posters, and how fast one may post.
+    [posting] Posting, PostingDraft {
+        /// What an article tells of the address it was posted from, in Injection-Info and in Path: the
+        /// address itself; a hash of it, by which articles from one address can be told to belong together;
+        /// or nothing.
+        posting_host: Reveal = word(), default "shown", example "hashed";
+        /// The same for the user as whom the poster has logged in, in Injection-Info.
+        posting_account: Reveal = word(), default "hidden", example "hashed";
+        /// Whether Injection-Info has logging-data: a word that also stands in the log line of the post, so
+        /// that a complaint leads to the poster even if address and user are hidden.
+        logging_data: bool = Switch, default true, example false;
+        /// Where to complain about articles posted here: mail-complaints-to in Injection-Info.
+        complaints_to: Option<String> = Maybe(Text), example "abuse@example.org";
+        /// The most newsgroups that a post may name.
+        groups_max: usize = 1..=250, default 50, example 10;
+        /// The most newsgroups that Followup-To of a post may name.
+        followup_groups_max: usize = 1..=250, default 50, example 3;
+        /// The longest line in the body of a post, in bytes. RFC 5536 section 2.2 asks for 998.
+        line_bytes_max: usize = 78..=1_048_576, default 998, example 4096;
+        /// The longest post; without it that of the site, site.article_bytes_max, holds.
+        article_bytes_max: Option<u64> = Maybe(Size::ANY), example "64 KiB";
+        /// Whether a post of more than 40 lines, more than half of which are quoted (begin with ">", "|" or
+        /// ":"), is refused.
+        check_quoted: bool = Switch, default false, example true;
+        /// How many posts of one user (or, not logged in, one address; of IPv6 one /64 network) may follow
+        /// each other faster than backoff_fast. After that the poster must wait: backoff_first, and twice as
+        /// long after each further post, up to backoff_longest. Who posts too early is answered 441 with the
+        /// seconds left.
+        backoff_trigger: u32 = 1..=1_000_000, default 1000, example 20;
+        /// Posts that follow each other within this time count for backoff_trigger.
+        backoff_fast: Duration = Span, default "1 s", example "10 s";
+        /// Who has not posted for so long, after what had to be waited, begins to count anew.
+        backoff_slow: Duration = Span, default "1 min", example "5 min";
+        /// The first time to wait.
+        backoff_first: Duration = Span, default "1 s", example "5 s";
+        /// The longest time to wait.
+        backoff_longest: Duration = Span, default "10 min", example "1 h";
     }
 }
 
-impl PostingDraft {
-    pub(super) fn finish(self) -> Option<Posting> {
-        let count = |value: u64| usize::try_from(value).ok();
-        Some(Posting {
-            posting_host: self.posting_host.value?,
-            posting_account: self.posting_account.value?,
-            logging_data: self.logging_data.value?,
-            complaints_to: self.complaints_to.value?,
-            groups_max: count(self.groups_max.value?)?,
-            followup_groups_max: count(self.followup_groups_max.value?)?,
-            line_bytes_max: count(self.line_bytes_max.value?)?,
-            article_bytes_max: self.article_bytes_max.value?,
-            check_quoted: self.check_quoted.value?,
-            backoff: Backoff {
-                trigger: u32::try_from(self.backoff_trigger.value?).ok()?,
-                fast: self.backoff_fast.value?,
-                slow: self.backoff_slow.value?,
-                first: self.backoff_first.value?,
-                longest: self.backoff_longest.value?,
-            },
-        })
+section! {
+    /// Which cancel messages and Supersedes headers withdraw articles (RFC 5537 sections 5.3 and 5.4), and
+    /// the locks of articles posted here (RFC 8315). Other control messages (newgroup, rmgroup, checkgroups)
+    /// are filed and not obeyed.
+    [cancel] Cancel, CancelDraft {
+        /// Which cancel messages and Supersedes headers withdraw an article: "verified", those whose
+        /// Cancel-Key opens the article's Cancel-Lock (RFC 8315); "all" of them, which lets anybody withdraw
+        /// anything; "none". All are filed and stored as articles in any case.
+        honor: Honor = word(), default "verified", example "none";
+        /// With "verified": whether an article without Cancel-Lock may be withdrawn by anybody.
+        unlocked: bool = Switch, default false, example true;
+        /// Whether articles posted here get a Cancel-Lock: one that newsreel cancel-key opens and, if the
+        /// poster has logged in, one that the same user's cancels and Supersedes open by themselves.
+        lock: bool = Switch, default true, example false;
     }
 }
 
-impl CancelDraft {
-    pub(super) fn finish(self) -> Option<Cancel> {
-        Some(Cancel { honor: self.honor.value?, unlocked: self.unlocked.value?, lock: self.lock.value? })
+section! {
+    /// How posts to moderated groups reach their moderators: by mail, from a queue on disk.
+    [moderation] Moderation, ModerationDraft {
+        /// The mail server that takes posts for moderators (SMTP without encryption or login, so best on this
+        /// machine or network). Without it the program in sendmail is run.
+        smtp: Option<String> = Maybe(HostPort), example "127.0.0.1:25";
+        /// The program that mails posts to moderators, and its arguments, between spaces; %s is the
+        /// recipient. It gets the mail on standard input.
+        sendmail: String = Text, default "/usr/sbin/sendmail -oi -oem -- %s", example "/usr/bin/msmtp %s";
+        /// The sender of mails to moderators, to whom what cannot be delivered goes back; without it news@
+        /// and site.path_identity.
+        sender: Option<String> = Maybe(Text), example "newsmaster@example.org";
+        /// How a post is mailed: "plain", as a mail with the post's headers, which moderators' software
+        /// expects; "encapsulated", whole in a mail of type application/news-transmission (RFC 5537 section
+        /// 3.5.1).
+        form: MailForm = word(), default "plain", example "encapsulated";
+        /// The moderator of groups that no [[moderator]] names; %s is the group's name with dashes for dots.
+        /// Without it, posts to such groups are refused: no post leaves this site for an address that nobody
+        /// chose. INN has "%s@moderators.isc.org" as installed, which forwards for the moderated groups of
+        /// Usenet.
+        default_address: Option<String> = Maybe(MailTemplate), example "%s@moderators.isc.org";
+        /// Posts that may wait to be mailed. When there are so many, posts to moderated groups are refused.
+        queue_max: usize = 1..=1_000_000, default 1000, example 100;
+        /// When a mail cannot be sent, it is tried again after so long, then after twice as long, and so on.
+        retry_first: Duration = Span, default "1 min", example "5 min";
+        /// The longest time between two tries.
+        retry_longest: Duration = Span, default "2 h", example "30 min";
+        /// A mail that could not be sent for so long, or that the mail server refuses for good, is put aside
+        /// in moderation/failed below site.data, and the log says so.
+        give_up_after: Duration = Span, default "5 days", example "2 days";
     }
 }
 
-impl ModerationDraft {
-    pub(super) fn finish(self) -> Option<Moderation> {
-        Some(Moderation {
-            smtp: self.smtp.value?,
-            sendmail: self.sendmail.value?,
-            sender: self.sender.value?,
-            form: self.form.value?,
-            default_address: self.default_address.value?,
-            queue_max: usize::try_from(self.queue_max.value?).ok()?,
-            retry_first: self.retry_first.value?,
-            retry_longest: self.retry_longest.value?,
-            give_up_after: self.give_up_after.value?,
-        })
+section! {
+    /// The moderator of some groups; the first section that names the group decides. newsreel moderators FILE
+    /// writes these sections from INN's moderators file.
+    [[moderator]] Moderator, ModeratorDraft {
+        /// The groups.
+        groups: Groups = Wildmat, example "local.*,!local.announce";
+        /// The mail address of their moderator; %s is the group's name with dashes for dots, %% a percent
+        /// sign.
+        address: String = MailTemplate, example "%s@lists.example.org";
     }
 }
 
-impl ModeratorDraft {
-    pub(super) fn finish(self) -> Option<Moderator> {
-        Some(Moderator { groups: self.groups.value?, address: self.address.value? })
+words! {
+    /// What an article tells of its poster.
+    pub enum Reveal {
+        /// The thing itself.
+        Shown = "shown",
+        /// A hash of it.
+        Hashed = "hashed",
+        /// Nothing.
+        Hidden = "hidden",
     }
 }
 
-pub(super) fn posting_lines(posting: &Posting) -> Lines {
-    let Posting {
-        posting_host,
-        posting_account,
-        logging_data,
-        complaints_to,
-        groups_max,
-        followup_groups_max,
-        line_bytes_max,
-        article_bytes_max,
-        check_quoted,
-        backoff: Backoff { trigger, fast, slow, first, longest },
-    } = posting;
-    let mut lines = vec![
-        ("posting_host", quoted(posting_host.word())),
-        ("posting_account", quoted(posting_account.word())),
-        ("logging_data", logging_data.to_string()),
-    ];
-    optional(&mut lines, "complaints_to", complaints_to.as_deref(), quoted);
-    lines.extend([
-        ("groups_max", groups_max.to_string()),
-        ("followup_groups_max", followup_groups_max.to_string()),
-        ("line_bytes_max", line_bytes_max.to_string()),
-    ]);
-    optional(&mut lines, "article_bytes_max", *article_bytes_max, size);
-    lines.extend([
-        ("check_quoted", check_quoted.to_string()),
-        ("backoff_trigger", trigger.to_string()),
-        ("backoff_fast", span(*fast)),
-        ("backoff_slow", span(*slow)),
-        ("backoff_first", span(*first)),
-        ("backoff_longest", span(*longest)),
-    ]);
-    lines
-}
-
-pub(super) fn cancel_lines(cancel: &Cancel) -> Lines {
-    let Cancel { honor, unlocked, lock } = cancel;
-    vec![("honor", quoted(honor.word())), ("unlocked", unlocked.to_string()), ("lock", lock.to_string())]
-}
-
-pub(super) fn moderation_lines(moderation: &Moderation) -> Lines {
-    let Moderation {
-        smtp,
-        sendmail,
-        sender,
-        form,
-        default_address,
-        queue_max,
-        retry_first,
-        retry_longest,
-        give_up_after,
-    } = moderation;
-    let mut lines = Vec::new();
-    optional(&mut lines, "smtp", smtp.as_deref(), quoted);
-    lines.push(("sendmail", quoted(sendmail)));
-    optional(&mut lines, "sender", sender.as_deref(), quoted);
-    lines.extend([("form", quoted(form.word()))]);
-    optional(&mut lines, "default_address", default_address.as_deref(), quoted);
-    lines.extend([
-        ("queue_max", queue_max.to_string()),
-        ("retry_first", span(*retry_first)),
-        ("retry_longest", span(*retry_longest)),
-        ("give_up_after", span(*give_up_after)),
-    ]);
-    lines
-}
-
-pub(super) fn moderator_lines(moderator: &Moderator) -> Lines {
-    let Moderator { groups, address } = moderator;
-    vec![("groups", quoted(groups.as_str())), ("address", quoted(address))]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::keys::{KEYS, Kind};
-
-    fn own<W: Word>() -> Vec<&'static str> {
-        W::WORDS.iter().map(|(word, _)| *word).collect()
+words! {
+    /// Which withdrawals are obeyed.
+    pub enum Honor {
+        /// Those whose key opens the article's lock.
+        Verified = "verified",
+        /// All.
+        All = "all",
+        /// None.
+        None = "none",
     }
+}
 
-    #[test]
-    fn the_table_of_keys_offers_exactly_these_words() {
-        for (name, words) in [
-            ("posting_host", own::<Reveal>()),
-            ("posting_account", own::<Reveal>()),
-            ("honor", own::<Honor>()),
-            ("form", own::<MailForm>()),
-        ] {
-            match KEYS.iter().find(|key| key.name == name).map(|key| key.kind) {
-                Some(Kind::Choice(offered)) => assert_eq!(offered, words, "{name}"),
-                other => panic!("{name}: {other:?}"),
-            }
-        }
+words! {
+    /// Form of mails to moderators (RFC 5537 section 3.5.1).
+    pub enum MailForm {
+        /// The post as a mail.
+        Plain = "plain",
+        /// The post within a mail.
+        Encapsulated = "encapsulated",
     }
 }

@@ -1,21 +1,18 @@
 //! From the text of a file to a [`Config`], or to everything that is wrong with it.
 //!
-//! Three passes, each of which goes on after a fault: TOML's grammar (whose faults are reported alone, since what
-//! follows a broken line cannot be trusted), keys and values against the table of `keys`, and `checks`.
+//! Three passes, each of which continues after a fault: TOML's grammar (whose faults are reported alone,
+//! since what follows a broken line cannot be trusted), keys and values against the tables of the sections,
+//! and `checks`.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::draft::{
-    At, BufferDraft, ClassDraft, Draft, ExpireDraft, LimitsDraft, PeerDraft, RuleDraft, SiteDraft, TlsDraft,
-};
 use super::faults::{ConfigError, Fault, nearest};
-use super::keys::{self, Absent, Key, SECTIONS};
-use super::values::{self, Wrong};
-use super::{Config, checks};
+use super::kinds::{Kind, Reason, Toml, Wrong};
+use super::table::{self, At, Key, SECTIONS, Section, Table};
+use super::{Config, Draft, Site, checks};
 
 /// Reads and checks a file.
 pub fn load(file: &Path) -> Result<Config, ConfigError> {
@@ -30,35 +27,29 @@ pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
         faults.sort_by_key(|fault| (fault.span.start, fault.span.end));
         ConfigError::Faulty { file: file.to_owned(), text: text.to_owned(), faults }
     };
-    let (document, errors) = DeTable::parse_recoverable(text);
+    let (table, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         return Err(faulty(errors.iter().map(|error| grammar_fault(text, error)).collect()));
     }
-    let mut reader = Reader { faults: Vec::new() };
-    let draft = reader.document(document.get_ref());
+    let mut document = Document { table: table.get_ref(), faults: Vec::new() };
+    document.unknown_sections();
+    let draft = Draft::read(&mut document);
+    let mut faults = document.faults;
     let end = text.trim_end().len();
-    checks::check(&draft, end..end, &mut reader.faults);
-    if !reader.faults.is_empty() {
-        return Err(faulty(reader.faults));
+    checks::check(&draft, end..end, &mut faults);
+    match draft.finish(file) {
+        Some(config) if faults.is_empty() => Ok(config.resolved()),
+        _ => Err(faulty(faults)),
     }
-    draft.finish(file).ok_or_else(|| {
-        faulty(vec![Fault {
-            message: "a number is too large for this machine".into(),
-            span: 0..0,
-            label: String::new(),
-            advice: None,
-        }])
-    })
 }
 
-/// The directory of the spool that `text` names, whatever else is wrong with it; `file` is its name. Where it names none
-/// that can be read, the default.
+/// The directory of the spool that `text` names, whatever else is wrong with it; `file` is its name. Where it
+/// names none that can be read, the default.
 pub fn data_in(text: &str, file: &Path) -> PathBuf {
-    let (document, _) = DeTable::parse_recoverable(text);
-    let mut reader = Reader { faults: Vec::new() };
-    let site = reader.single(document.get_ref(), "site");
-    let data = reader.site(&site).data.value.unwrap_or_else(|| ".".into());
-    super::draft::data_dir(file, &data)
+    let (table, _) = DeTable::parse_recoverable(text);
+    let mut document = Document { table: table.get_ref(), faults: Vec::new() };
+    let site = Site::read(document.single(Site::NAME));
+    super::beside(file, &site.data.value.unwrap_or_else(|| ".".into()))
 }
 
 fn grammar_fault(text: &str, error: &toml::de::Error) -> Fault {
@@ -74,340 +65,142 @@ fn grammar_fault(text: &str, error: &toml::de::Error) -> Fault {
     Fault { message: format!("not TOML: {message}"), span, label: "here".into(), advice }
 }
 
-/// A section of the file, or an absent one, of which all keys have their defaults.
-pub(super) struct Entry<'a> {
-    section: &'static str,
-    table: Option<&'a DeTable<'a>>,
-    pub(super) head: Range<usize>,
-}
-
-pub(super) struct Reader {
+/// A file and what is wrong with it.
+pub(super) struct Document<'a> {
+    table: &'a DeTable<'a>,
     faults: Vec<Fault>,
 }
 
-impl Reader {
-    fn document<'a>(&mut self, document: &'a DeTable<'a>) -> Draft {
-        self.unknown_sections(document);
-        let site = self.single(document, "site");
-        let site = self.site(&site);
-        let tls = self.single(document, "tls");
-        let tls = self.tls(&tls);
-        let limits = self.single(document, "limits");
-        let limits = self.limits(&limits);
-        let auth = self.single(document, "auth");
-        let posting = self.single(document, "posting");
-        let posting = self.posting(&posting);
-        let cancel = self.single(document, "cancel");
-        let cancel = self.cancel(&cancel);
-        let moderation = self.single(document, "moderation");
-        let moderation = self.moderation(&moderation);
-        Draft {
-            site,
-            tls,
-            limits,
-            buffers: self.each(document, "buffer", Self::buffer),
-            classes: self.each(document, "class", Self::class),
-            rules: self.each(document, "rule", Self::rule),
-            expire: self.each(document, "expire", Self::expire),
-            peers: self.each(document, "peer", Self::peer),
-            auth: self.auth(&auth),
-            authenticators: self.each(document, "authenticator", Self::authenticator),
-            access: self.each(document, "access", Self::access),
-            posting,
-            cancel,
-            moderation,
-            moderators: self.each(document, "moderator", Self::moderator),
-        }
-    }
-
-    fn fault(&mut self, span: Range<usize>, message: String, label: &str, advice: Option<String>) {
-        self.faults.push(Fault { message, span, label: label.into(), advice });
-    }
-
-    fn unknown_sections(&mut self, document: &DeTable<'_>) {
-        for (name, value) in document {
+impl<'a> Document<'a> {
+    fn unknown_sections(&mut self) {
+        for (name, value) in self.table {
             let word = name.get_ref().as_ref();
-            if keys::section(word).is_some() {
+            if table::section(word).is_some() {
                 continue;
             }
-            if !matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_))
-                || keys::KEYS.iter().any(|key| key.name == word)
-            {
-                let advice = home_of(word).unwrap_or_else(sections_text);
-                self.fault(
-                    name.span(),
-                    format!("`{word}` stands outside of any section"),
-                    "no section",
-                    Some(advice),
-                );
-                continue;
-            }
-            let advice = match nearest(word, SECTIONS.iter().map(|section| section.name)) {
-                Some(near) => format!("did you mean {}?", brackets(near)),
-                None => sections_text(),
+            let is_section = matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_));
+            let near = || nearest(word, SECTIONS.iter().map(|section| section.name)).and_then(table::section);
+            let (message, label, advice) = if !is_section || table::keys().any(|key| key.name == word) {
+                (format!("`{word}` stands outside of any section"), "no section", home_of(word))
+            } else {
+                let advice = near().map(|near| format!("did you mean {}?", near.brackets()));
+                (format!("there is no section `{word}`"), "unknown section", advice)
             };
-            self.fault(name.span(), format!("there is no section `{word}`"), "unknown section", Some(advice));
+            let all = || SECTIONS.iter().map(Section::brackets).collect::<Vec<_>>().join(", ");
+            let advice = Some(advice.unwrap_or_else(|| format!("the sections are: {}", all())));
+            self.faults.push(Fault { message, span: name.span(), label: label.into(), advice });
         }
     }
 
-    fn single<'a>(&mut self, document: &'a DeTable<'a>, section: &'static str) -> Entry<'a> {
-        match document.get(section) {
-            Some(value) => match value.get_ref() {
-                DeValue::Table(table) => self.entry(section, table, value.span()),
-                _ => {
-                    self.wrong_brackets(section, value.span());
-                    Entry { section, table: None, head: value.span() }
-                }
-            },
-            None => Entry { section, table: None, head: 0..0 },
+    /// The only section of this name; if it is absent, all its keys have their defaults.
+    pub(super) fn single(&mut self, name: &'static str) -> Entry<'_> {
+        match self.table.get(name) {
+            Some(value) => self.entry(name, value),
+            None => Entry { section: name, table: None, head: 0..0, faults: &mut self.faults },
         }
     }
 
-    fn each<'a, T>(
-        &mut self,
-        document: &'a DeTable<'a>,
-        section: &'static str,
-        read: fn(&mut Self, &Entry<'a>) -> T,
-    ) -> Vec<T> {
-        let Some(value) = document.get(section) else { return Vec::new() };
-        let DeValue::Array(elements) = value.get_ref() else {
-            self.wrong_brackets(section, value.span());
-            return Vec::new();
-        };
-        let mut read_entries = Vec::new();
-        for element in elements.iter() {
-            match element.get_ref() {
-                DeValue::Table(table) => {
-                    let entry = self.entry(section, table, element.span());
-                    read_entries.push(read(self, &entry));
-                }
-                _ => self.wrong_brackets(section, element.span()),
+    /// What all sections of this name are read as.
+    pub(super) fn each<T>(&mut self, name: &'static str, read: fn(Entry<'_>) -> T) -> Vec<T> {
+        match self.table.get(name).map(|value| (value, value.get_ref().as_array())) {
+            None => Vec::new(),
+            Some((value, None)) => {
+                self.faults.push(wrong_brackets(name, value.span()));
+                Vec::new()
+            }
+            Some((_, Some(sections))) => {
+                sections.iter().map(|section| read(self.entry(name, section))).collect()
             }
         }
-        read_entries
     }
 
-    fn wrong_brackets(&mut self, section: &str, span: Range<usize>) {
-        let advice = format!("write {} on a line of its own", brackets(section));
-        self.fault(span, format!("the section `{section}` is not written so"), "not a section", Some(advice));
-    }
-
-    fn entry<'a>(&mut self, section: &'static str, table: &'a DeTable<'a>, head: Range<usize>) -> Entry<'a> {
-        for name in table.keys() {
+    fn entry(&mut self, section: &'static str, value: &'a Toml<'a>) -> Entry<'_> {
+        let table = value.get_ref().as_table();
+        if table.is_none() {
+            self.faults.push(wrong_brackets(section, value.span()));
+        }
+        for name in table.into_iter().flat_map(|table| table.keys()) {
             let word = name.get_ref().as_ref();
-            if keys::key(section, word).is_some() {
-                continue;
-            }
-            let known: Vec<&str> = keys::keys_of(section).map(|key| key.name).collect();
-            let advice = match nearest(word, known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => home_of(word).unwrap_or_else(|| format!("its keys are: {}", known.join(", "))),
-            };
-            let message = format!("{} has no key `{word}`", brackets(section));
-            self.fault(name.span(), message, "unknown key", Some(advice));
-        }
-        Entry { section, table: Some(table), head }
-    }
-
-    /// The value of a key that must be there or has a default.
-    pub(super) fn get<T>(
-        &mut self,
-        entry: &Entry<'_>,
-        name: &str,
-        convert: fn(&Key, &Spanned<DeValue<'_>>) -> Result<T, Wrong>,
-    ) -> At<T> {
-        let Some(key) = keys::key(entry.section, name) else {
-            return At { value: None, span: entry.head.clone() };
-        };
-        if let Some(value) = entry.table.and_then(|table| table.get(name)) {
-            return self.converted(key, value, convert);
-        }
-        let default = match key.absent {
-            Absent::Value(text) => text.to_owned(),
-            Absent::HostName => format!("{:?}", host_name()),
-            Absent::Refused | Absent::Nothing => {
-                let message = format!("{} lacks `{name}`", brackets(entry.section));
-                let advice = Some(format!("add it, for example: {}", key.example));
-                self.fault(entry.head.clone(), message, "in this section", advice);
-                return At { value: None, span: entry.head.clone() };
-            }
-        };
-        let value = DeValue::parse(&default).ok().and_then(|value| convert(key, &value).ok());
-        At { value, span: entry.head.clone() }
-    }
-
-    /// The value of a key that may be absent.
-    pub(super) fn opt<T>(
-        &mut self,
-        entry: &Entry<'_>,
-        name: &str,
-        convert: fn(&Key, &Spanned<DeValue<'_>>) -> Result<T, Wrong>,
-    ) -> At<Option<T>> {
-        let written = keys::key(entry.section, name).zip(entry.table.and_then(|table| table.get(name)));
-        match written {
-            Some((key, value)) => {
-                let found = self.converted(key, value, convert);
-                At { value: found.value.map(Some), span: found.span }
-            }
-            None => At { value: Some(None), span: entry.head.clone() },
-        }
-    }
-
-    fn converted<T>(
-        &mut self,
-        key: &Key,
-        value: &Spanned<DeValue<'_>>,
-        convert: fn(&Key, &Spanned<DeValue<'_>>) -> Result<T, Wrong>,
-    ) -> At<T> {
-        match convert(key, value) {
-            Ok(good) => At { value: Some(good), span: value.span() },
-            Err(wrong) => {
-                self.fault(wrong.span.clone(), wrong.message, "this value", wrong.advice);
-                At { value: None, span: wrong.span }
+            if table::key(section, word).is_none() {
+                self.faults.push(unknown_key(section, word, name.span()));
             }
         }
+        Entry { section, table, head: value.span(), faults: &mut self.faults }
     }
+}
 
-    fn site(&mut self, entry: &Entry<'_>) -> SiteDraft {
-        SiteDraft {
-            path_identity: self.get(entry, "path_identity", values::path_identity),
-            organization: self.opt(entry, "organization", values::text),
-            listen: self.get(entry, "listen", values::host_ports),
-            tls_listen: self.get(entry, "tls_listen", values::host_ports),
-            data: self.get(entry, "data", values::text),
-            lists: self.get(entry, "lists", values::text),
-            durability: self.get(entry, "durability", values::durability),
-            max_age_days: self.get(entry, "max_age_days", values::days_or_none),
-            article_bytes_max: self.get(entry, "article_bytes_max", values::size),
-            remember_days: self.get(entry, "remember_days", values::integer),
-            unknown_groups: self.get(entry, "unknown_groups", values::choice),
-            distributions: self.get(entry, "distributions", values::distributions),
-            journal_keep_bytes: self.get(entry, "journal_keep_bytes", values::size),
-            compress_overview_after: self.get(entry, "compress_overview_after", values::span),
-            log_level: self.get(entry, "log_level", values::choice),
-            log_format: self.get(entry, "log_format", values::choice),
-        }
-    }
+fn wrong_brackets(section: &str, span: Range<usize>) -> Fault {
+    let message = format!("the section `{section}` is not written so");
+    let advice = format!("write {} on a line of its own", brackets(section));
+    Fault { message, span, label: "not a section".into(), advice: Some(advice) }
+}
 
-    fn tls(&mut self, entry: &Entry<'_>) -> TlsDraft {
-        TlsDraft {
-            certificate: self.get(entry, "certificate", values::paths),
-            key: self.get(entry, "key", values::paths),
-            client_ca: self.opt(entry, "client_ca", values::text),
-        }
-    }
-
-    fn limits(&mut self, entry: &Entry<'_>) -> LimitsDraft {
-        LimitsDraft {
-            connections_max: self.get(entry, "connections_max", values::integer),
-            connections_per_address_max: self.get(entry, "connections_per_address_max", values::integer),
-            idle_timeout: self.get(entry, "idle_timeout", values::span),
-            command_timeout: self.get(entry, "command_timeout", values::span),
-            write_timeout: self.get(entry, "write_timeout", values::span),
-            receive_bytes_from_peers_max: self.get(entry, "receive_bytes_from_peers_max", values::size),
-            receive_bytes_from_posters_max: self.get(entry, "receive_bytes_from_posters_max", values::size),
-            receive_bytes_per_address_max: self.get(entry, "receive_bytes_per_address_max", values::size),
-            receive_bytes_per_user_max: self.get(entry, "receive_bytes_per_user_max", values::size),
-        }
-    }
-
-    fn buffer(&mut self, entry: &Entry<'_>) -> BufferDraft {
-        BufferDraft {
-            name: self.get(entry, "name", values::name),
-            path: self.get(entry, "path", values::text),
-            size: self.opt(entry, "size", values::size),
-            block: self.get(entry, "block", values::size),
-            retired: self.get(entry, "retired", values::switch),
-        }
-    }
-
-    fn class(&mut self, entry: &Entry<'_>) -> ClassDraft {
-        ClassDraft {
-            head: entry.head.clone(),
-            name: self.get(entry, "name", values::name),
-            method: self.get(entry, "method", values::choice),
-            buffers: self.get(entry, "buffers", values::names),
-            order: self.get(entry, "order", values::choice),
-            size: self.get(entry, "size", values::size),
-            compress: self.get(entry, "compress", values::choice),
-            compress_level: self.get(entry, "compress_level", values::integer),
-            path: self.opt(entry, "path", values::text),
-            file_size: self.get(entry, "file_size", values::size),
-            files_max: self.get(entry, "files_max", values::integer),
-            line_ends: self.get(entry, "line_ends", values::choice),
-            keep_at_least: self.opt(entry, "keep_at_least", values::span),
-            overflow: self.opt(entry, "overflow", values::name),
-            keep_target: self.opt(entry, "keep_target", values::span),
-        }
-    }
-
-    fn expire(&mut self, entry: &Entry<'_>) -> ExpireDraft {
-        ExpireDraft {
-            groups: self.opt(entry, "groups", values::wildmat),
-            class: self.opt(entry, "class", values::name),
-            keep: self.opt(entry, "keep", values::span),
-            keep_min: self.opt(entry, "keep_min", values::span),
-            keep_max: self.opt(entry, "keep_max", values::span),
-        }
-    }
-
-    fn rule(&mut self, entry: &Entry<'_>) -> RuleDraft {
-        RuleDraft {
-            head: entry.head.clone(),
-            class: self.get(entry, "class", values::name),
-            groups: self.opt(entry, "groups", values::wildmat),
-            group_match: self.get(entry, "match", values::choice),
-            larger_than: self.opt(entry, "larger_than", values::size),
-            smaller_than: self.opt(entry, "smaller_than", values::size),
-            crossposts_at_least: self.opt(entry, "crossposts_at_least", values::integer),
-            from: self.opt(entry, "from", values::wildmat),
-            path: self.opt(entry, "path", values::pattern),
-            header: self.opt(entry, "header", values::headers),
-            verdict: self.opt(entry, "verdict", values::pattern),
-            origin: self.opt(entry, "origin", values::pattern),
-            expires_within: self.opt(entry, "expires_within", values::span),
-            expires_beyond: self.opt(entry, "expires_beyond", values::span),
-        }
-    }
-
-    fn peer(&mut self, entry: &Entry<'_>) -> PeerDraft {
-        PeerDraft {
-            name: self.get(entry, "name", values::text),
-            addresses: self.get(entry, "addresses", values::networks_or_none),
-            certificate: self.get(entry, "certificate", values::certificates),
-            tls: self.get(entry, "tls", values::choice),
-            user: self.opt(entry, "user", values::text),
-            accept: self.get(entry, "accept", values::wildmat),
-            distributions: self.get(entry, "distributions", values::distributions),
-            max_connections: self.get(entry, "max_connections", values::integer),
-            streaming: self.get(entry, "streaming", values::switch),
-        }
-    }
+fn unknown_key(section: &str, word: &str, span: Range<usize>) -> Fault {
+    let keys = table::section(section).into_iter().flat_map(|section| &section.keys);
+    let known: Vec<&str> = keys.map(|key| key.name).collect();
+    let advice = match nearest(word, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => home_of(word).unwrap_or_else(|| format!("its keys are: {}", known.join(", "))),
+    };
+    let message = format!("{} has no key `{word}`", brackets(section));
+    Fault { message, span, label: "unknown key".into(), advice: Some(advice) }
 }
 
 /// `[site]`, `[[buffer]]`.
 fn brackets(section: &str) -> String {
-    match keys::section(section) {
-        Some(row) if row.repeated => format!("[[{section}]]"),
-        _ => format!("[{section}]"),
-    }
-}
-
-fn sections_text() -> String {
-    let all: Vec<String> = SECTIONS.iter().map(|section| brackets(section.name)).collect();
-    format!("the sections are: {}", all.join(", "))
+    table::section(section).map_or_else(|| format!("[{section}]"), Section::brackets)
 }
 
 /// Where a key that stands in the wrong place belongs.
 fn home_of(word: &str) -> Option<String> {
-    let homes: Vec<String> =
-        keys::KEYS.iter().filter(|key| key.name == word).map(|key| brackets(key.section)).collect();
+    let keys = table::keys().filter(|key| key.name == word);
+    let homes: Vec<String> = keys.map(|key| brackets(key.section)).collect();
     (!homes.is_empty()).then(|| format!("`{word}` belongs into {}", homes.join(" or ")))
 }
 
-/// The machine's name, if it can be a path identity.
-pub fn host_name() -> String {
-    let uname = rustix::system::uname();
-    let name = uname.nodename().to_string_lossy().into_owned();
-    if values::is_path_identity(&name) { name } else { "localhost".into() }
+/// A section of the file, or an absent one.
+pub(super) struct Entry<'a> {
+    section: &'static str,
+    table: Option<&'a DeTable<'a>>,
+    /// Where it begins.
+    pub(super) head: Range<usize>,
+    faults: &'a mut Vec<Fault>,
+}
+
+impl Entry<'_> {
+    /// The value of a key, or what holds without it.
+    pub(super) fn get<K: Kind>(&mut self, name: &str, kind: K) -> At<K::Value> {
+        let Some(key) = table::key(self.section, name) else {
+            return At { value: None, span: self.head.clone() };
+        };
+        if let Some(value) = self.table.and_then(|table| table.get(name)) {
+            let read = kind.read(value).map_err(|wrong| self.faults.push(fault(key, wrong)));
+            return At { value: read.ok(), span: value.span() };
+        }
+        let value = match key.default {
+            Some(default) => DeValue::parse(default).ok().and_then(|value| kind.read(&value).ok()),
+            None => kind.absent(),
+        };
+        if value.is_none() {
+            self.faults.push(Fault {
+                message: format!("{} lacks `{name}`", brackets(self.section)),
+                span: self.head.clone(),
+                label: "in this section".into(),
+                advice: Some(format!("add it, for example: {}", key.example)),
+            });
+        }
+        At { value, span: self.head.clone() }
+    }
+}
+
+fn fault(key: &Key, wrong: Wrong) -> Fault {
+    let path = key.path();
+    let message = match wrong.reason {
+        Reason::NotTaken(found) => format!("{path} takes {}, not {found}", key.takes),
+        Reason::Because(reason) => format!("{path}: {reason}"),
+        Reason::Must(what) => format!("{path} {what}"),
+        Reason::Whole(message) => message,
+    };
+    let advice = wrong.advice.unwrap_or_else(|| format!("for example: {}", key.example));
+    Fault { message, span: wrong.span, label: "this value".into(), advice: Some(advice) }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Compression, Config, Durability, GroupMatch, Groups, HeaderMatch, LineEnds, Method, Order};
+use super::{Compression, Config, GroupMatch, Groups, LineEnds};
 
 const DAY_SECS: u64 = 86_400;
 
@@ -15,11 +15,7 @@ impl Config {
         config.classes = self.classes.iter().map(class).collect();
         config.rules = self.rules.iter().map(rule).collect();
         config.expire = self.expire.iter().map(expire).collect();
-        config.durability = match self.site.durability {
-            Durability::Process => spool::Durability::Process,
-            Durability::Interval(span) => spool::Durability::Interval(span),
-            Durability::Always => spool::Durability::Always,
-        };
+        config.durability = self.site.durability;
         config.remember_secs = u64::from(self.site.remember_days) * DAY_SECS;
         config.journal_keep_bytes = self.site.journal_keep_bytes;
         config.overview_cold_secs = self.site.compress_overview_after.as_secs();
@@ -41,31 +37,16 @@ fn buffer(buffer: &super::Buffer) -> spool::BufferConfig {
 fn class(class: &super::Class) -> spool::ClassConfig {
     spool::ClassConfig {
         name: class.name.clone(),
-        method: match class.method {
-            Method::Cnfs => spool::MethodKind::Cnfs,
-            Method::Memory => spool::MethodKind::Memory,
-            Method::Trash => spool::MethodKind::Trash,
-            Method::AppendOnly => spool::MethodKind::AppendOnly,
-            Method::Tradspool => spool::MethodKind::Tradspool,
-            Method::Bucketed => spool::MethodKind::Bucketed,
-            Method::Hashed => spool::MethodKind::Hashed,
-            Method::Timehash => spool::MethodKind::Timehash,
-        },
+        method: class.method,
         buffers: class.buffers.clone(),
-        order: match class.order {
-            Order::Interleave => spool::Order::Interleave,
-            Order::Sequential => spool::Order::Sequential,
-        },
+        order: class.order,
         size_bytes: class.size,
-        compress: match class.compress {
-            Compression::None => None,
-            Compression::Zstd => Some(spool::Compress {
-                level: i32::from(class.compress_level),
-                samples: spool::Compress::SAMPLES_USUAL,
-            }),
-        },
+        compress: (class.compress == Compression::Zstd).then(|| spool::Compress {
+            level: i32::from(class.compress_level),
+            samples: spool::Compress::SAMPLES_USUAL,
+        }),
         tree: spool::Tree {
-            path: class.path.clone(),
+            path: class.path.clone().unwrap_or_default(),
             file_bytes: class.file_size,
             files_max: class.files_max,
             lines_end_in_lf: class.line_ends == LineEnds::Lf,
@@ -90,10 +71,6 @@ fn expire(expire: &super::Expire) -> spool::ExpireConfig {
     }
 }
 
-fn header(header: &HeaderMatch) -> spool::HeaderCondition {
-    spool::HeaderCondition { name: header.name.clone(), matches: header.matches.clone() }
-}
-
 fn rule(rule: &super::Rule) -> spool::RuleConfig {
     let text = |groups: &Option<Groups>| groups.as_ref().map(|groups| groups.as_str().to_owned());
     let secs = |span: &Option<Duration>| span.map(|span| span.as_secs());
@@ -106,7 +83,7 @@ fn rule(rule: &super::Rule) -> spool::RuleConfig {
         crossposts_at_least: rule.crossposts_at_least,
         from: text(&rule.from),
         path: rule.path.clone(),
-        headers: rule.header.iter().flatten().map(header).collect(),
+        headers: rule.header.clone().unwrap_or_default(),
         verdict: rule.verdict.clone(),
         origin: rule.origin.clone(),
         expires_within_secs: secs(&rule.expires_within),

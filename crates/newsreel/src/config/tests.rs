@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::keys::{Absent, KEYS};
+use super::table::{Effect, Key, keys};
 use super::*;
 
 /// A configuration of these sections and the least spool there is.
@@ -262,37 +262,72 @@ fn the_table_of_keys_and_the_structs_name_the_same_keys() {
         .into_iter()
         .flat_map(|(section, lines)| lines.into_iter().map(move |(name, _)| format!("{section}.{name}")))
         .collect();
-    let table: BTreeSet<String> = KEYS.iter().map(keys::Key::path).collect();
+    let table: BTreeSet<String> = keys().map(Key::path).collect();
     assert_eq!(written, table);
 }
 
 #[test]
 fn every_default_of_the_table_is_what_holds() {
     let shown = with_trash("").to_toml();
-    for key in KEYS
-        .iter()
-        .filter(|key| ["site", "limits"].contains(&key.section) && !["data", "lists"].contains(&key.name))
-    {
-        match key.absent {
-            Absent::Value(value) => {
+    let is_of =
+        |key: &&Key| ["site", "limits"].contains(&key.section) && !["data", "lists"].contains(&key.name);
+    for key in keys().filter(is_of) {
+        match (key.default, key.absent) {
+            (Some(value), _) => {
                 assert!(shown.contains(&format!("\n{} = {value}\n", key.name)), "{}", key.path())
             }
-            Absent::Nothing => assert!(!shown.contains(key.name), "{}", key.path()),
-            Absent::HostName => assert!(shown.contains(&host_name()), "{}", key.path()),
-            Absent::Refused => panic!("{} cannot be required", key.path()),
+            (None, "nothing") => assert!(!shown.contains(key.name), "{}", key.path()),
+            (None, _) => assert!(shown.contains(&host_name()), "{}", key.path()),
         }
     }
 }
 
 #[test]
+fn every_key_has_an_example_that_sets_it_and_a_manual() {
+    for key in keys() {
+        assert!(key.example.starts_with(&format!("{} = ", key.name)), "{}", key.path());
+        assert!(key.doc.ends_with('.') && !key.doc.contains("  "), "{}", key.path());
+    }
+    let section = table::section("rule").unwrap();
+    assert!(section.repeated && section.doc.ends_with('.') && section.brackets() == "[[rule]]");
+    assert_eq!(table::key("rule", "match").unwrap().takes, "\"first\" or \"any\"");
+    assert!(table::key("rule", "group_match").is_none());
+}
+
+/// The manual in the documentation comments is not counted.
+#[test]
+fn a_key_costs_few_lines_of_code() {
+    const LINES_PER_KEY_MAX: usize = 21;
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config");
+    let files = std::fs::read_dir(dir).unwrap().map(|file| file.unwrap().path());
+    let lines: usize = files.filter(|file| !file.ends_with("tests.rs")).map(|file| code_lines(&file)).sum();
+    assert!(lines <= LINES_PER_KEY_MAX * keys().count(), "{lines} lines for {} keys", keys().count());
+}
+
+/// Lines of a file that are neither blank nor comments, up to its tests.
+fn code_lines(file: &Path) -> usize {
+    let text = std::fs::read_to_string(file).unwrap();
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count()
+}
+
+#[test]
+fn what_waits_for_a_restart_is_held_back() {
+    let config = |size: &str| {
+        with_trash(&format!("[[class]]\nname = \"m\"\nmethod = \"memory\"\nsize = \"{size}\"\n"))
+    };
+    let (old, new) = (config("1 MiB"), config("2 MiB"));
+    let held = held_back(&old, new.clone());
+    let waiting = differences(&held, &new);
+    assert_eq!(waiting.len(), 1);
+    let effect = |d: &Difference| table::key(d.place.section, d.place.key.unwrap()).unwrap().effect;
+    assert!(waiting.iter().all(|difference| effect(difference) == Effect::Restart));
+}
+
+#[test]
 fn every_example_of_the_table_is_accepted() {
-    for key in KEYS {
-        let head = format!("[{}]\n{}\n", key.section, key.example);
-        let head = if keys::section(key.section).unwrap().repeated {
-            format!("[{}", head.replace("]\n", "]]\n"))
-        } else {
-            head
-        };
+    for key in keys() {
+        let head = format!("{}\n{}\n", table::section(key.section).unwrap().brackets(), key.example);
         let Err(error) = read(&head) else { continue };
         let about =
             |fault: &&Fault| fault.message.contains(&key.path()) || fault.message.contains("has no key");

@@ -1,20 +1,31 @@
-//! `[tls]`, and what a peer must show: certificates and whether the connection must be encrypted.
+//! `[tls]` and `[[peer]]`: certificates, and the neighbours that feed us.
 //!
-//! Plain data; the files are read by `tls` when the server starts and when they change. Source: RFC 4642, RFC 8143.
+//! The files are read by `tls` when the server starts and when they change. Source: RFC 4642, RFC 8143.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// `[tls]`: what the server shows, and whom it believes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tls {
-    /// PEM files of certificate chains, already joined to the configuration file's directory; the first one is shown to
-    /// whoever asks for a name that no other has. Empty: no TLS.
-    pub certificate: Vec<PathBuf>,
-    /// PEM files of their keys, in the same order.
-    pub key: Vec<PathBuf>,
-    /// PEM file of the authorities that sign clients' certificates.
-    pub client_ca: Option<PathBuf>,
+use super::kinds::*;
+use super::{Cidr, Distributions, Groups};
+
+section! {
+    /// Encryption. With a certificate, STARTTLS is offered on every listener (RFC 4642), and tls_listen in
+    /// [site] names those where a connection begins with TLS. Renewed files are picked up within seconds, and
+    /// at once by a reload, which reports what is wrong with them; a bad certificate leaves the old one in
+    /// use.
+    [tls] Tls, TlsDraft {
+        /// The PEM file of the server's certificate and those between it and its authority, relative to the
+        /// directory of this file. Several may be named: clients are shown the one with the name they ask
+        /// for, or the first.
+        certificate: Vec<PathBuf> = OneOrMore(FilePath), default [], example "news.crt";
+        /// The PEM file of the certificate's private key (PKCS #8, PKCS #1 or SEC 1, not encrypted); of
+        /// several, in the order of certificate. Only the server's user should be able to read it.
+        key: Vec<PathBuf> = OneOrMore(FilePath), default [], example "news.key";
+        /// The PEM file of the authorities that sign the certificates of peers and of users who log in with
+        /// one (SASL EXTERNAL). With it, or with a peer's fingerprint, clients are asked for a certificate;
+        /// nobody needs one.
+        client_ca: Option<PathBuf> = Maybe(FilePath), example "peers-ca.crt";
+    }
 }
 
 impl Tls {
@@ -24,13 +35,46 @@ impl Tls {
     }
 }
 
-/// Whether a peer must encrypt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PeerTls {
-    /// It may.
-    Allow,
-    /// It must.
-    Require,
+section! {
+    /// A neighbour that feeds this server. Who connects from one of its addresses may offer articles with
+    /// IHAVE, CHECK and TAKETHIS.
+    [[peer]] Peer, PeerDraft {
+        /// The peer's name in logs and in newsreel status; best its path identity.
+        name: String = Text, example "news.example.net";
+        /// The addresses and networks it connects from. Addresses, not host names: whoever controls a name
+        /// could otherwise feed you. A peer with a certificate needs none, and may then come from anywhere.
+        addresses: Vec<Cidr> = NetworksOrNone, default [],
+            example ["198.51.100.7", "2001:db8:7::/48"];
+        /// What the peer must show to be known, over TLS: a certificate signed by tls.client_ca with one of
+        /// these names (common name, DNS name or mail address), or the one with the fingerprint sha256:HEX,
+        /// which nobody need have signed. With addresses too, both must fit.
+        certificate: Vec<KnownCertificate> = OneOrMore(Certificate), default [], example ["news.example.net"];
+        /// Whether the peer must encrypt. "require": what it offers unencrypted is answered 483.
+        tls: PeerTls = word(), default "allow", example "require";
+        /// The user as whom it must log in (AUTHINFO) to be known, besides what its addresses and certificate
+        /// ask for; what it offers before is answered 480.
+        user: Option<String> = Maybe(Text), example "feeder";
+        /// The groups it may send. An article none of whose groups matches is rejected.
+        accept: Groups = Wildmat, default "*", example "*,!local.*";
+        /// The distributions it may send, of those that site.distributions accepts, and written like them.
+        /// What is rejected for this alone may still come from another peer.
+        distributions: Distributions = DistributionList, default "*", example "usa,na";
+        /// Connections it may hold at once. The next one is answered 400 and closed.
+        max_connections: usize = 1..=1_000_000, default 10000, example 20;
+        /// Whether it may stream (RFC 4644: MODE STREAM, CHECK, TAKETHIS). Without, it offers articles one by
+        /// one with IHAVE.
+        streaming: bool = Switch, default true, example false;
+    }
+}
+
+words! {
+    /// Whether a peer must encrypt.
+    pub enum PeerTls {
+        /// It may.
+        Allow = "allow",
+        /// It must.
+        Require = "require",
+    }
 }
 
 /// A certificate by which a peer is known.

@@ -1,43 +1,43 @@
 //! Sizes and times as people write them: `"2 GiB"`, `"1 MB"`, `"100ms"`, `"14 days"`; and back.
 //!
-//! `KiB` and its like are powers of 1024, `kB` and its like powers of 1000, `K`, `M`, `G` alone powers of 1024. Whole
-//! numbers only. Used for the configuration, command-line options and the tables of `newsreel status`.
+//! `KiB` and its like are powers of 1024, `kB` and its like powers of 1000, `K`, `M`, `G` alone powers of
+//! 1024. Whole numbers only. Used for the configuration, command-line options and the tables of `newsreel
+//! status`.
 
 use std::time::Duration;
 
-const SIZE_UNITS: &[(&str, u64)] = &[
-    ("", 1),
-    ("b", 1),
-    ("k", 1 << 10),
-    ("kib", 1 << 10),
-    ("kb", 1_000),
-    ("m", 1 << 20),
-    ("mib", 1 << 20),
-    ("mb", 1_000_000),
-    ("g", 1 << 30),
-    ("gib", 1 << 30),
-    ("gb", 1_000_000_000),
-    ("t", 1 << 40),
-    ("tib", 1 << 40),
-    ("tb", 1_000_000_000_000),
-];
+use spool::Durability;
 
-const TIME_UNITS_MS: &[(&str, u64)] = &[
-    ("ms", 1),
-    ("s", 1_000),
-    ("sec", 1_000),
-    ("min", 60_000),
-    ("h", 3_600_000),
-    ("hours", 3_600_000),
-    ("d", 86_400_000),
-    ("day", 86_400_000),
-    ("days", 86_400_000),
-];
+fn size_unit(unit: &str) -> Option<u64> {
+    Some(match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "kb" => 1_000,
+        "m" | "mib" => 1 << 20,
+        "mb" => 1_000_000,
+        "g" | "gib" => 1 << 30,
+        "gb" => 1_000_000_000,
+        "t" | "tib" => 1 << 40,
+        "tb" => 1_000_000_000_000,
+        _ => return None,
+    })
+}
+
+fn time_unit_ms(unit: &str) -> Option<u64> {
+    Some(match unit.to_ascii_lowercase().as_str() {
+        "ms" => 1,
+        "s" | "sec" => 1_000,
+        "min" => 60_000,
+        "h" | "hours" => 3_600_000,
+        "d" | "day" | "days" => 86_400_000,
+        _ => return None,
+    })
+}
 
 /// A size in bytes; the error says what is wrong in words.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text).ok_or_else(|| format!("`{text}` is not a size"))?;
-    let factor = lookup(SIZE_UNITS, unit).ok_or_else(|| {
+    let factor = size_unit(unit).ok_or_else(|| {
         format!("`{unit}` is not a unit of size; use KiB, MiB, GiB, TiB (or kB, MB, GB, TB)")
     })?;
     number
@@ -52,7 +52,7 @@ pub fn parse_span(text: &str) -> Result<Duration, String> {
     if unit.is_empty() {
         return Err(format!("`{text}` lacks a unit; use ms, s, min, h or days"));
     }
-    let factor_ms = lookup(TIME_UNITS_MS, unit)
+    let factor_ms = time_unit_ms(unit)
         .ok_or_else(|| format!("`{unit}` is not a unit of time; use ms, s, min, h or days"))?;
     number
         .checked_mul(factor_ms)
@@ -66,10 +66,6 @@ fn split(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
     Some((digits.parse().ok()?, unit.trim()))
-}
-
-fn lookup(units: &[(&str, u64)], unit: &str) -> Option<u64> {
-    units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor)
 }
 
 /// Exactly this size, in the largest binary unit that divides it: `"4 MiB"`, `"1000000"`.
@@ -91,6 +87,28 @@ pub fn span_text(span: Duration) -> String {
         }
     }
     format!("{ms}ms")
+}
+
+/// Reads `process`, `interval(TIME)` or `always`.
+pub fn parse_durability(text: &str) -> Result<Durability, String> {
+    let time = match text {
+        "process" => return Ok(Durability::Process),
+        "always" => return Ok(Durability::Always),
+        _ => text.strip_prefix("interval(").and_then(|rest| rest.strip_suffix(')')),
+    };
+    match parse_span(time.ok_or_else(|| format!("`{text}` is not a durability"))?)? {
+        Duration::ZERO => Err("an interval must be longer than 0; \"always\" loses nothing".into()),
+        span => Ok(Durability::Interval(span)),
+    }
+}
+
+/// A durability as it is written in the file.
+pub fn durability_text(durability: Durability) -> String {
+    match durability {
+        Durability::Process => "process".into(),
+        Durability::Interval(span) => format!("interval({})", span_text(span)),
+        Durability::Always => "always".into(),
+    }
 }
 
 /// About this size, in three digits: `1.46 GiB`, `512 B`.
@@ -204,5 +222,20 @@ mod tests {
         {
             assert_eq!(about_span(secs), text);
         }
+    }
+
+    #[test]
+    fn durability_reads_back_as_it_was_written() {
+        for durability in
+            [Durability::Process, Durability::Always, Durability::Interval(Duration::from_millis(100))]
+        {
+            assert_eq!(parse_durability(&durability_text(durability)), Ok(durability));
+        }
+        assert_eq!(parse_durability("sometimes").unwrap_err(), "`sometimes` is not a durability");
+        assert_eq!(
+            parse_durability("interval(5)").unwrap_err(),
+            "`5` lacks a unit; use ms, s, min, h or days"
+        );
+        assert!(parse_durability("interval(0s)").is_err());
     }
 }

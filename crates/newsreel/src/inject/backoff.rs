@@ -3,7 +3,7 @@
 //! Counted for each user, or for the address (of IPv6 its /64 network) of who has not logged in; the table is bounded.
 //! Called by `inject` for every post. Source: INN's `backoff*` of readers.conf.
 
-use crate::config::Backoff;
+use crate::config::Posting;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::net::IpAddr;
@@ -11,6 +11,34 @@ use std::time::{Duration, Instant};
 
 /// Posters remembered at once; whoever has posted longest ago is forgotten first.
 const POSTERS_MAX: usize = 16_384;
+
+/// How fast one user or address may post (`posting.backoff_*`).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Backoff {
+    /// Fast posts before there is anything to wait.
+    trigger: u32,
+    /// What is fast.
+    fast: Duration,
+    /// What is slow enough to start over.
+    slow: Duration,
+    /// The first time to wait.
+    first: Duration,
+    /// The longest time to wait.
+    longest: Duration,
+}
+
+impl Backoff {
+    /// Those of a configuration.
+    pub fn of(posting: &Posting) -> Self {
+        Self {
+            trigger: posting.backoff_trigger,
+            fast: posting.backoff_fast,
+            slow: posting.backoff_slow,
+            first: posting.backoff_first,
+            longest: posting.backoff_longest,
+        }
+    }
+}
 
 /// Who posts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -7,8 +7,8 @@ use spool::{BufferConfig, Spool, SpoolError};
 
 use super::{Sink, sink};
 use crate::config::edit::{self, Change};
+use crate::config::units::size_text;
 use crate::config::{Buffer, Config};
-use crate::config::{units, write::quoted};
 use crate::control_socket::protocol::{BufferChange, BufferRow, Reply};
 
 /// Block of a new buffer where none is named, in bytes: that of the configuration's table.
@@ -47,9 +47,9 @@ pub fn change(spool: &Spool, config: &Config, name: &str, what: &BufferChange, s
     let path = |path: &str| config.site.data.join(path);
     let result = match what {
         BufferChange::Add { path: to, size, block, class } => {
-            let mut keys = vec![("name", quoted(name)), ("path", quoted(to))];
-            keys.extend(size.map(|size| ("size", quoted(&units::size_text(size)))));
-            keys.extend(block.map(|block| ("block", quoted(&block.to_string()))));
+            let mut keys = vec![("name", name.into()), ("path", to.into())];
+            keys.extend(size.map(|size| ("size", size_text(size).into())));
+            keys.extend(block.map(|block| ("block", block.to_string().into())));
             let new = BufferConfig {
                 name: name.to_owned(),
                 path: path(to),
@@ -61,16 +61,16 @@ pub fn change(spool: &Spool, config: &Config, name: &str, what: &BufferChange, s
             spool.add_buffer(&new, class, &mut file(change)).map(|()| format!("added to class {class}"))
         }
         BufferChange::Grow { size } => {
-            let text = units::size_text(*size);
-            let done = spool.grow_buffer(name, *size, &mut file(set("size", quoted(&text))));
+            let text = size_text(*size);
+            let done = spool.grow_buffer(name, *size, &mut file(set("size", text.clone().into())));
             done.map(|()| format!("has {text} now"))
         }
         BufferChange::Retire { retired } => {
-            let done = spool.retire_buffer(name, *retired, &mut file(set("retired", retired.to_string())));
+            let done = spool.retire_buffer(name, *retired, &mut file(set("retired", (*retired).into())));
             done.map(|()| if *retired { "takes no more articles" } else { "takes articles again" }.to_owned())
         }
         BufferChange::Move { path: to } => {
-            let (to_path, mut file) = (path(to), file(set("path", quoted(to))));
+            let (to_path, mut file) = (path(to), file(set("path", to.into())));
             let moved = spool.move_buffer(name, &to_path, &sink::Relay::new(sink), &mut file);
             moved.map(|()| format!("is in {} now; its old file is of no use any more", to_path.display()))
         }

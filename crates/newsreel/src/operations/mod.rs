@@ -19,7 +19,7 @@ use std::path::Path;
 
 use spool::{Lookup, Spool};
 
-use crate::config::Config;
+use crate::config::{Config, units};
 use crate::control_socket::protocol::{BufferStatus, Reply, Request, SpoolStatus};
 use crate::site::unix_now;
 
@@ -71,7 +71,7 @@ pub fn spool_status(spool: &Spool, config: &Config) -> std::io::Result<SpoolStat
         overhead: retention::overhead(&status),
         classes: retention::classes(&status, config, unix_now()),
         dir: config.site.data.display().to_string(),
-        durability: config.site.durability.text(),
+        durability: units::durability_text(config.site.durability),
         stopped: status.trouble.map(|trouble| trouble.text),
         articles: status.articles,
         groups: status.groups,

@@ -1,7 +1,7 @@
 //! What stands against a configuration in a running server, gathered so that all of it is told at once.
 
 use super::Next;
-use crate::config::keys::{Effect, effect};
+use crate::config::table::{self, Effect};
 use crate::config::{Change, Config, ConfigError, Difference, Fault, Place};
 use crate::server::{CannotListen, Server};
 use crate::tls::Offer;
@@ -66,7 +66,8 @@ impl<'t> Faults<'t> {
         let (Some(key), Change::Value(old, _)) = (difference.place.key, &difference.change) else {
             return;
         };
-        if let Effect::Refused(advice) = effect(difference.place.section, key) {
+        let effect = table::key(difference.place.section, key).map(|key| key.effect);
+        if let Some(Effect::Refused(advice)) = effect {
             let old = old.as_deref().unwrap_or("none");
             let message = format!("{} {key} is {old} while the server runs", difference.section);
             self.add(&difference.place, message, "cannot change by a reload", Some(advice.into()));

@@ -11,7 +11,7 @@ mod report;
 
 pub(crate) use report::Report;
 
-use crate::config::keys::held_back;
+use crate::config::held_back;
 use crate::config::{self, Config, ConfigError, Difference};
 use crate::control_socket::protocol::{BufferChange, Reply};
 use crate::operations::{Sink, buffers};

@@ -108,7 +108,7 @@ fn capacity(class: &Class, areas: &[(String, u64)]) -> Option<u64> {
         Method::Memory => Some(class.size),
         Method::Trash => Some(0),
         Method::AppendOnly if class.files_max > 0 => Some(class.file_size.saturating_mul(class.files_max)),
-        _ => Some(RealDisk::new().file_system(&class.path).ok()?.free_bytes),
+        _ => Some(RealDisk::new().file_system(class.path.as_ref()?).ok()?.free_bytes),
     }
 }
 

@@ -1,0 +1,172 @@
+//! The declarative form of a section: one row a key, from which everything about the key is made.
+//!
+//! A row of `section!` reads
+//!
+//! ```text
+//! /// The manual: what the key is for.
+//! field: Type = kind, default TOML, example TOML, effect EFFECT, when CONDITION;
+//! ```
+//!
+//! `kind` (see `kinds`) reads, checks and prints the value. `default` is what holds without the key; a key
+//! without one is required, unless its kind says otherwise. `effect` says when a changed value takes effect,
+//! if not at a reload. `when` names the sections in which the key means anything; in others it is not
+//! printed. A key whose name is a word of Rust has it in quotes after the field's. Made from the rows: the
+//! section's struct, its draft (each value with its place in the file), reading, printing, and the manual.
+
+/// Declares a section; see the head of this file.
+macro_rules! section {
+    ($(#[doc = $about:literal])+ [[$name:ident]] $($rest:tt)+) => {
+        section!(@ $name true [$($about),+] $($rest)+);
+    };
+    ($(#[doc = $about:literal])+ [$name:ident] $($rest:tt)+) => {
+        section!(@ $name false [$($about),+] $($rest)+);
+    };
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident $name:literal) => { $name };
+    (@default) => { None };
+    (@default $default:tt) => { Some(stringify!($default)) };
+    (@effect) => { $crate::config::table::Effect::Reload };
+    (@effect $effect:expr) => {{
+        #[allow(unused_imports)]
+        use $crate::config::table::Effect::*;
+        $effect
+    }};
+    (@ $section:ident $repeated:literal [$($about:literal),+] $Section:ident, $Draft:ident { $(
+        $(#[doc = $doc:literal])+
+        $field:ident $($name:literal)?: $type:ty = $kind:expr $(, default $default:tt)?, example $example:tt
+            $(, effect $effect:expr)? $(, when $when:expr)?;
+    )+ }) => {
+        $(#[doc = $about])+
+        #[allow(rustdoc::broken_intra_doc_links)]
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $Section { $( $(#[doc = $doc])+ pub $field: $type, )+ }
+
+        #[derive(Debug)]
+        pub(super) struct $Draft {
+            /// Where the section begins.
+            #[allow(dead_code)]
+            pub(super) head: std::ops::Range<usize>,
+            $( pub(super) $field: $crate::config::table::At<$type>, )+
+        }
+
+        impl $crate::config::table::Table for $Section {
+            type Draft = $Draft;
+            const NAME: &'static str = stringify!($section);
+
+            fn section() -> $crate::config::table::Section {
+                use $crate::config::table::{Key, Section, paragraph, words_of};
+                let keys = vec![$({
+                    let (takes, absent) = words_of::<$type>($kind);
+                    let name = section!(@name $field $($name)?);
+                    Key {
+                        section: Self::NAME,
+                        name,
+                        takes,
+                        default: section!(@default $($default)?),
+                        absent,
+                        doc: paragraph(&[$($doc),+]),
+                        example: format!("{name} = {}", stringify!($example)),
+                        effect: section!(@effect $($effect)?),
+                    }
+                }),+];
+                Section { name: Self::NAME, repeated: $repeated, doc: paragraph(&[$($about),+]), keys }
+            }
+
+            fn read(mut entry: $crate::config::read::Entry<'_>) -> $Draft {
+                $Draft {
+                    head: entry.head.clone(),
+                    $( $field: entry.get(section!(@name $field $($name)?), $kind), )+
+                }
+            }
+
+            fn finish(draft: $Draft) -> Option<Self> {
+                Some(Self { $( $field: draft.$field.value?, )+ })
+            }
+
+            fn lines(&self) -> $crate::config::table::Lines {
+                use $crate::config::kinds::Kind;
+                let mut lines = Vec::new();
+                $(if true $(&& $when(self))? && let Some(value) = ($kind).write(&self.$field) {
+                    lines.push((section!(@name $field $($name)?), value.to_string()));
+                })+
+                lines
+            }
+        }
+    };
+}
+/// Declares the whole configuration: its sections, in the order of the documentation; in brackets those that
+/// may be repeated.
+macro_rules! sections {
+    (@type [$Section:ident]) => { Vec<$Section> };
+    (@type $Section:ident) => { $Section };
+    (@draft [$Section:ident]) => { Vec<sections!(@draft $Section)> };
+    (@draft $Section:ident) => { <$Section as $crate::config::table::Table>::Draft };
+    (@section [$Section:ident]) => { <$Section>::section() };
+    (@section $Section:ident) => { <$Section>::section() };
+    (@read [$Section:ident] $document:ident) => { $document.each(<$Section>::NAME, <$Section>::read) };
+    (@read $Section:ident $document:ident) => { <$Section>::read($document.single(<$Section>::NAME)) };
+    (@finish [$Section:ident] $drafts:expr) => {
+        $drafts.into_iter().map(<$Section>::finish).collect::<Option<_>>()?
+    };
+    (@finish $Section:ident $draft:expr) => { <$Section>::finish($draft)? };
+    (@lines [$Section:ident] $sections:expr, $all:ident) => {
+        $all.extend($sections.iter().map(|section| (<$Section>::NAME, section.lines())))
+    };
+    (@lines $Section:ident $section:expr, $all:ident) => { $all.push((<$Section>::NAME, $section.lines())) };
+    ($($(#[doc = $doc:literal])+ $field:ident: $section:tt,)+) => {
+        /// A complete, checked configuration, with every default filled in.
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct Config {
+            /// The file it was read from.
+            pub file: std::path::PathBuf,
+            $( $(#[doc = $doc])+ pub $field: sections!(@type $section), )+
+        }
+
+        /// A configuration as it is being read: every value with its place in the file, absent where it was
+        /// faulty, so that one fault does not hide the others.
+        #[derive(Debug)]
+        struct Draft {
+            $( $field: sections!(@draft $section), )+
+        }
+
+        impl Draft {
+            /// What the manual says of every section.
+            fn sections() -> Vec<table::Section> {
+                vec![$( sections!(@section $section), )+]
+            }
+
+            fn read(document: &mut read::Document<'_>) -> Self {
+                Self { $( $field: sections!(@read $section document), )+ }
+            }
+
+            /// The configuration; `None` if a value is absent, which then was reported as a fault.
+            fn finish(self, file: &Path) -> Option<Config> {
+                Some(Config { file: file.to_owned(), $( $field: sections!(@finish $section self.$field), )+ })
+            }
+        }
+
+        impl Config {
+            /// Every section with its keys and values, defaults included.
+            fn sections(&self) -> Vec<(&'static str, table::Lines)> {
+                let mut all = Vec::new();
+                $( sections!(@lines $section self.$field, all); )+
+                all
+            }
+        }
+    };
+}
+
+/// Declares an enumeration and its words.
+macro_rules! words {
+    ($(#[doc = $doc:literal])+ pub enum $Name:ident {
+        $( $(#[doc = $of:literal])+ $Value:ident = $word:literal, )+
+    }) => {
+        $(#[doc = $doc])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $Name { $( $(#[doc = $of])+ $Value, )+ }
+
+        impl $crate::config::Word for $Name {
+            const WORDS: &'static [(&'static str, Self)] = &[$( ($word, Self::$Value), )+];
+        }
+    };
+}
