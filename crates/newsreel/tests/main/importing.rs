@@ -24,7 +24,8 @@ fn inn(dir: &Path) {
         );
         fs::write(group.join(n.to_string()), format!("{head}\n{}", "seven b\n".repeat(500))).unwrap();
     }
-    fs::write(dir.join("active"), "inn.a 0000000400 0000000001 y\n").unwrap();
+    fs::write(dir.join("active"), "inn.a 0000000400 0000000001 y\ninn.moderated 0000000000 0000000001 m\n")
+        .unwrap();
 }
 
 fn newsreel(site: &Path, arguments: &[&str]) -> Output {
@@ -107,6 +108,10 @@ fn where_there_is_room_all_are_still_there() {
     let (told, code) = import(&large, &[], &from);
     assert_eq!((told["still_there"].as_u64(), code), (Some(ARTICLES), Some(0)), "{told}");
     assert_eq!(living(&large), ARTICLES);
+    // Said once more where everything is known already.
+    let again = newsreel(&large, &["import", "inn", from.to_str().unwrap()]);
+    let advice = String::from_utf8(again.stderr).unwrap();
+    assert!(advice.contains("inn.moderated") && advice.contains("[[moderator]]"), "{advice}");
     // What rules throw away is no surprise.
     let trash = site(home.path(), "trash", "256 KiB");
     let file = trash.join("newsreel.toml");

@@ -13,7 +13,7 @@ use spool::{Estimator, Progress};
 
 use super::args::{ImportCommand, InnOptions, Where};
 use super::bar::Bar;
-use super::{Failure, complain, say, say_json};
+use super::{Failure, complain, group, say, say_json};
 use crate::config::{Config, Groups};
 use crate::import::plan::Plan;
 use crate::import::site::Inn;
@@ -62,6 +62,9 @@ fn inn(options: &InnOptions, at: &Where) -> Result<(), Failure> {
         say_json(&tally)?;
     } else {
         tally.lines(began.elapsed()).iter().try_for_each(say)?;
+    }
+    if !options.dry_run {
+        group::advise_on_moderators(&config)?;
     }
     // What was asked for was not done, and the lines say so.
     result.and(if tally.displaced > 0 { Err(Failure::Told) } else { Ok(()) })
