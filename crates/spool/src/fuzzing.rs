@@ -1,16 +1,18 @@
-//! Doors for the targets in `fuzz/`: what takes octets from a file and is not public otherwise. Nothing else calls these.
+//! Doors for the targets in `fuzz/`: functions that read octets from a file and are not public otherwise.
+//! Nothing else calls these.
 
 use crate::base::key::Key;
 use crate::method::cnfs::record::{self, RecordHeader};
 use crate::method::tree_file_again;
 
-/// A file of a tree (`docs/formats/tree.md`) read, and the same article written again in both forms; `None` where it is damaged or
-/// none of ours.
+/// A file of a tree (`docs/formats/tree.md`) read, and the same article written again in both forms; `None`
+/// where it is damaged or none of ours.
 pub fn tree_file(file: &[u8]) -> Option<[Vec<u8>; 2]> {
     tree_file_again(file)
 }
 
-/// A record of an article with these bytes behind its Xref line, as the spool stores it; the first of them is in its key too.
+/// A record of an article with these bytes after its Xref line, as the spool stores it; the first of them is
+/// in its key too.
 pub fn record(article: &[u8]) -> Vec<u8> {
     let data = [b"Xref: h a.b:7\r\n", article, record::END].concat();
     let header = RecordHeader {

@@ -21,7 +21,8 @@ fn batch(from: u64, n: u64) -> Vec<News> {
     (from..from + n).map(|n| News::new(n, 5, 1500)).collect()
 }
 
-/// Stores as many articles as the dictionary is trained from, and waits for it: what came meanwhile would displace them.
+/// Stores as many articles as the dictionary is trained from, and waits for it: what came meanwhile would
+/// displace them.
 fn train(spool: &Spool, samples: u64) {
     commit(spool, &batch(0, samples)).unwrap();
     let began = Instant::now();

@@ -1,9 +1,9 @@
-//! Crash at every write and sync of a workload that wraps the buffers twice, then look at what the next start finds
-//! (guarantees G1 to G4, G7, CNFS-B1).
+//! Crash at every write and sync of a workload that wraps the buffers twice, then look at what the next start
+//! finds (guarantees G1 to G4, G7, CNFS-B1).
 //!
-//! Pass 1 runs the workload and counts the disk's steps. Then, for each step and each kind of crash, the workload runs
-//! up to there, the disk's image after the crash is opened, and everything that was acknowledged or shown is checked;
-//! then feeding goes on, and everything is checked again.
+//! Pass 1 runs the workload and counts the disk's steps. Then, for each step and each kind of crash, the
+//! workload runs up to there, the disk's image after the crash is opened, and everything that was
+//! acknowledged or shown is checked; then feeding goes on, and everything is checked again.
 
 use crate::news::*;
 use spool::*;
@@ -54,7 +54,8 @@ impl Told {
         }
     }
 
-    /// Numbers shown may be missing after a power cut, but never name another article, and high marks never fall.
+    /// Numbers shown may be missing after a power cut, but never name another article, and high marks never
+    /// fall.
     fn check_names(&self, spool: &Spool) {
         for group in spool.groups().iter() {
             let (shown, now) = (self.high.get(&*group.name).copied().unwrap_or(0), group.marks().high);
@@ -211,7 +212,8 @@ fn remounted_at_every_step_uses_no_number_twice() {
     crash_everywhere(Durability::Process, CrashKind::Remount, every());
 }
 
-/// What a start after a kill shows, and refuses as known, has reached the disk: a power cut right after it takes none of it.
+/// What a start after a kill shows, and refuses as known, has reached the disk: a power cut right after it
+/// takes none of it.
 #[test]
 fn what_is_known_after_a_kill_outlives_a_power_cut() {
     let config = test_config(Durability::Always);

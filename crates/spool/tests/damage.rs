@@ -1,7 +1,7 @@
 //! A flipped bit anywhere in any file of a spool is found, and costs at most the article it hit.
 //!
-//! A small spool with every kind of file is closed; then, again and again, one bit of one file is flipped in a copy, which is
-//! opened, read whole, verified, repaired and read again.
+//! A small spool with every kind of file is closed; then, again and again, one bit of one file is flipped in
+//! a copy, which is opened, read whole, verified, repaired and read again.
 
 use crate::meaning::{Meaning, Told};
 use crate::news::*;
@@ -50,7 +50,8 @@ fn spool_config() -> SpoolConfig {
     config
 }
 
-/// Fills a spool until the first buffer has wrapped and a dictionary is in use; how many articles were stored.
+/// Fills a spool until the first buffer has wrapped and a dictionary is in use; how many articles were
+/// stored.
 fn fill(spool: &Spool) -> u64 {
     add_groups(spool, GROUPS);
     let began = Instant::now();
@@ -194,7 +195,8 @@ fn filled() -> Filled {
     Filled { sim, disk, all, want, meaning: Meaning { tokens, names, checkpoint } }
 }
 
-/// Any bit that means something: [`Meaning`] knows which those are, and `what_means_nothing_may_be_anything` that no other does.
+/// Any bit that means something: [`Meaning`] knows which those are, and `what_means_nothing_may_be_anything`
+/// that no other does.
 #[test]
 fn a_flipped_bit_is_noticed_and_costs_at_most_the_article_it_hit() {
     flip_some(4, FLIPS_PER_FILE);
@@ -243,7 +245,8 @@ fn flip_some(mut seed: u64, flips_per_file: u64) -> u64 {
     trials
 }
 
-/// All bits of which the test above says that they mean nothing, changed at once: nobody notices, nothing is lost.
+/// All bits of which the test above says that they mean nothing, changed at once: nobody notices, nothing is
+/// lost.
 #[test]
 fn what_means_nothing_may_be_anything() {
     let Filled { sim, all, want, meaning, .. } = filled();
@@ -314,7 +317,7 @@ fn a_dry_run_changes_nothing_and_names_each_repair() {
     let dry = spool.repair(true, &());
     assert!(dry.after.is_none() && dry.repaired.is_empty());
     assert_eq!(dry.before.problems(), 1, "{:?}", dry.before.findings);
-    assert_eq!(dry.before.findings[0].repair(), Some("make the rows anew from the articles"));
+    assert_eq!(dry.before.findings[0].repair(), Some("rebuild the rows from the articles"));
     let group = spool.groups()[0].id;
     let over = |spool: &Spool| {
         let mut rows = Vec::new();

@@ -1,5 +1,5 @@
-//! What each durability promises, on a disk whose syncs take as long as the test wants, and what proves after a crash that
-//! bytes which were not synced are lost.
+//! What each durability promises, on a disk whose syncs take as long as the test wants, and what proves after
+//! a crash that bytes which were not synced are lost.
 
 use crate::news::*;
 use spool::*;

@@ -1,5 +1,6 @@
-//! CNFS-03: figure 4 of the CNFS paper. After articles A to L, writing M, N, O and P leaves I as the oldest that can
-//! be read: A to G are overwritten by M, N and O, and H partly by P. And CNFS-02, CNFS-10, CNFS-11, CNFS-33.
+//! CNFS-03: figure 4 of the CNFS paper. After articles A to L, writing M, N, O and P leaves I as the oldest
+//! that can be read: A to G are overwritten by M, N and O, and H partly by P. And CNFS-02, CNFS-10, CNFS-11,
+//! CNFS-33.
 
 use crate::news::*;
 use spool::*;
@@ -48,7 +49,8 @@ fn the_oldest_readable_article_is_i() {
     assert_eq!(spool.parse_token("SD1:600:x"), None);
     assert_eq!(spool.parse_token("SD2:600:1"), None);
 
-    // M does not fit into the last block: it goes to the beginning, whole, and the cycle number rises (CNFS-02).
+    // M does not fit into the last block: it goes to the beginning, whole, and the cycle number rises
+    // (CNFS-02).
     let second = letters(b'M', &[6, 6, 6, 2]);
     for (i, news) in second.iter().enumerate() {
         let (_, outcomes) = commit(&spool, std::slice::from_ref(news)).unwrap();

@@ -60,7 +60,8 @@ struct Sparse {
     chunks: Vec<(u64, Vec<u8>)>,
 }
 
-/// Zeros at the end of the journal's last file, which are only reserved, are left out: the crash tests read it often.
+/// Zeros at the end of the journal's last file, which are only reserved, are left out: the crash tests read
+/// it often.
 fn sparse(files: &[Packed]) -> Vec<Sparse> {
     const CHUNK_BYTES: usize = 4096;
     let sparse = |Packed { path, bytes, link }: &Packed| {

@@ -1,5 +1,5 @@
-//! A full disk: nothing more is accepted until there is room, then everything is, without a restart; nothing that was acknowledged
-//! is lost, and every index is right (guarantee G7).
+//! A full disk: nothing more is accepted until there is room, then everything is, without a restart; nothing
+//! that was acknowledged is lost, and every index is right (guarantee G7).
 
 use crate::news::*;
 use spool::*;
@@ -45,7 +45,8 @@ fn batch(n: u64) -> Vec<News> {
     (n * PER_BATCH..(n + 1) * PER_BATCH).map(|i| News::new(i, GROUPS, 700)).collect()
 }
 
-/// Does something again and again: a full disk must say so, and let it be done once there is room. Returns whether it was met.
+/// Does something again and again: a full disk must say so, and let it be done once there is room. Returns
+/// whether it was met.
 fn once_there_is_room<T>(
     sim: &SimDisk,
     what: &str,
@@ -194,8 +195,8 @@ impl Drop for Mounted {
     }
 }
 
-/// The same on a real file system that somebody else fills and frees again; with a little room left now and then, so that it is
-/// one file or another that meets the end first.
+/// The same on a real file system that somebody else fills and frees again; with a little room left now and
+/// then, so that it is one file or another that meets the end first.
 #[test]
 fn a_real_file_system_that_somebody_else_fills() {
     for durability in

@@ -1,5 +1,5 @@
-//! The groups file: without journal and indexes no group is lost and no number names another article (guarantee G2); what it
-//! costs; and that a spool without it opens.
+//! The groups file: without journal and indexes no group is lost and no number names another article
+//! (guarantee G2); what it costs; and that a spool without it opens.
 
 use crate::news::*;
 use spool::*;
@@ -160,8 +160,8 @@ fn an_emptied_group_keeps_its_high_mark_through_a_rebuild() {
     }
 }
 
-/// A crash at any step of a workload, and then journal and indexes are gone: groups that were acknowledged are there, and numbers
-/// that were shown are not given again.
+/// A crash at any step of a workload, and then journal and indexes are gone: groups that were acknowledged
+/// are there, and numbers that were shown are not given again.
 #[test]
 fn a_crash_and_then_the_loss_of_journal_and_index() {
     let config =

@@ -1,5 +1,6 @@
-//! A journal that lost rows which no crash explains: files full of zeros, cut to nothing or removed. What was acknowledged is
-//! found again where it was stored, and no number names another article (guarantees G1, G2, G4).
+//! A journal that lost rows which no crash explains: files full of zeros, cut to nothing or removed. What was
+//! acknowledged is found again where it was stored, and no number names another article (guarantees G1, G2,
+//! G4).
 
 use crate::news::*;
 use spool::*;
@@ -79,8 +80,8 @@ fn high_marks(spool: &Spool) -> HashMap<String, u64> {
     spool.groups().iter().map(|g| (g.name.to_string(), g.marks().high)).collect()
 }
 
-/// A spool that was closed, opened again, fed, and killed or closed. `damage` is done to it; the next start must find what was
-/// acknowledged, and go on.
+/// A spool that was closed, opened again, fed, and killed or closed. `damage` is done to it; the next start
+/// must find what was acknowledged, and go on.
 fn survives(config: &SpoolConfig, killed: bool, damage: &dyn Fn(&Arc<dyn Disk>), what: &str) -> Recovery {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let (spool, _) = open(&disk, config);
@@ -166,8 +167,8 @@ fn every_loss(config: &SpoolConfig, losses: &[Loss]) -> usize {
 const LOSSES: [Loss; 5] =
     [Loss::Zeros, Loss::ZerosFrom(4096), Loss::ZerosFrom(20_000), Loss::Empty, Loss::Removed];
 
-/// A first journal file of zeros begins at position 0 as its name says: it was taken for a journal that ends there, and so for a
-/// spool closed in order, as the checkpoint has it.
+/// A first journal file of zeros begins at position 0 as its name says: it was taken for a journal that ends
+/// there, and so for a spool closed in order, as the checkpoint has it.
 #[test]
 fn a_first_file_of_zeros_is_no_end() {
     let config = SpoolConfig { journal_file_bytes: 8 << 20, ..config("/s", &[("a", 4 << 20)]) };
@@ -176,7 +177,8 @@ fn a_first_file_of_zeros_is_no_end() {
     }
 }
 
-/// The rest of the only file is gone, and with it what tells that the spool was ever opened again: only the buffers know.
+/// The rest of the only file is gone, and with it what tells that the spool was ever opened again: only the
+/// buffers know.
 #[test]
 fn records_at_the_write_position_show_that_rows_are_missing() {
     let config =

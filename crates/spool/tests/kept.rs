@@ -1,5 +1,5 @@
-//! Volumes that keep, damaged in every way an operator may find them: told by verify, mended by repair, and nothing is lost
-//! but articles whose bytes are gone.
+//! Volumes that keep, damaged in every way an operator may find them: told by verify, mended by repair, and
+//! nothing is lost but articles whose bytes are gone.
 
 use crate::news::*;
 use spool::verify::Finding;
@@ -82,7 +82,8 @@ impl Subject {
         (0..ARTICLES).filter(|n| fetch(&self.spool, &news(*n).id) == Some(news(*n).wire)).collect()
     }
 
-    /// A dry run names the repairs and changes nothing; then they are done, and all is well, also after a restart.
+    /// A dry run names the repairs and changes nothing; then they are done, and all is well, also after a
+    /// restart.
     fn repair(self, method: MethodKind, told: impl Fn(&[Finding]), lost: &[u64]) {
         let before = self.files();
         let dry = self.spool.repair(true, &());
@@ -326,7 +327,8 @@ fn names_in(s: &Subject, n: u64, group: &str) -> Vec<u64> {
     s.files_of(n).into_iter().filter(in_group).filter_map(number).collect()
 }
 
-/// A crosspost loses its name in a group when its number there is due, be it the first or not, and is read under the others.
+/// A crosspost loses its name in a group when its number there is due, be it the first or not, and is read
+/// under the others.
 #[test]
 fn the_name_of_a_number_that_is_due_goes() {
     for (method, due) in [

@@ -295,7 +295,8 @@ fn a_group_knows_when_its_active_entry_last_changed() {
     assert_eq!(moved, 1, "{filed:?} {cancelled:?}");
 }
 
-/// Each takes more than half of the buffer, so what it is written over ends in the part that stayed free before the end.
+/// Each takes more than half of the buffer, so what it is written over ends in the part that stayed free
+/// before the end.
 #[test]
 fn articles_longer_than_half_a_buffer_follow_each_other() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
@@ -312,7 +313,8 @@ fn articles_longer_than_half_a_buffer_follow_each_other() {
     agree(&spool);
 }
 
-/// What a full buffer writes reaches to the end of a step, so that no page need be read first; and nothing that lives is hit.
+/// What a full buffer writes reaches to the end of a step, so that no page need be read first; and nothing
+/// that lives is hit.
 #[test]
 fn writes_end_with_zeros_up_to_the_next_step() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());

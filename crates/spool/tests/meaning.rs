@@ -1,7 +1,9 @@
-//! Which bytes of a spool's files mean something: as the format pages say it, from a checkpoint and the places of what lives.
+//! Which bytes of a spool's files mean something: as the format pages say it, from a checkpoint and the
+//! places of what lives.
 //!
-//! For `damage`: a flipped bit there must be noticed; anything may stand elsewhere. What means nothing: free space, records
-//! that were overwritten, cancelled or forgotten, padding behind records, what was written ahead, slots of the history index that lead to no living record.
+//! For `damage`: a flipped bit there must be noticed; anything may stand elsewhere. What means nothing: free
+//! space, records that were overwritten, cancelled or forgotten, padding behind records, what was written
+//! ahead, slots of the history index that lead to no living record.
 
 use spool::{MethodKind, Token};
 use std::collections::BTreeMap;

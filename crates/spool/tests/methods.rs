@@ -1,7 +1,7 @@
 //! Every storage method against the same model, and crashed, starved and failed at every call (G1 to G4, G7).
 //!
-//! The model is a map of what was filed; `memory` goes through the same operations as its own subject. Seeds: `SEED=n` replays one,
-//! `NEWSREEL_OPS` sets how many operations each method gets.
+//! The model is a map of what was filed; `memory` goes through the same operations as its own subject. Seeds:
+//! `SEED=n` replays one, `NEWSREEL_OPS` sets how many operations each method gets.
 
 use crate::news::*;
 use spool::*;
@@ -362,8 +362,8 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
         );
         assert_ne!(group, "test.g0", "{what}");
     }
-    // A file whose row was never written may have stayed, and the second name of a crosspost may not have reached the disk
-    // before a power cut: told, and put right if that is wished.
+    // A file whose row was never written may have stayed, and the second name of a crosspost may not have
+    // reached the disk before a power cut: told, and put right if that is wished.
     let repair = spool.repair(false, &());
     let left = |f: &verify::Finding| {
         f.what.contains("left by a crash") && f.repair() == Some("remove it")

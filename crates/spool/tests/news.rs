@@ -37,7 +37,8 @@ impl News {
             names.push(format!("test.g{}", (mix + 1) % groups));
         }
         let mut wire = format!(
-            "Path: other!not-for-mail\r\nFrom: A <a{n}@x.example>\r\nNewsgroups: {}\r\nSubject: number {n}\r\n\
+            "Path: other!not-for-mail\r\nFrom: A <a{n}@x.example>\r\nNewsgroups: {}\r\nSubject: number \
+                {n}\r\n\
              Message-ID: {id}\r\nDate: Sat, 21 Nov 2026 10:00:00 +0000\r\n\r\n",
             names.join(",")
         )
@@ -98,8 +99,8 @@ pub fn add_groups(spool: &Spool, n: u64) {
     spool.add_groups(&(0..n).map(new).collect::<Vec<_>>()).unwrap();
 }
 
-/// Runs a workload on machines that stop at each of `steps` and looks over what is left of each; gives how often. `run` may
-/// end with an error: the machine is gone.
+/// Runs a workload on machines that stop at each of `steps` and looks over what is left of each; gives how
+/// often. `run` may end with an error: the machine is gone.
 pub fn crashed_at<Told: Default>(
     steps: impl Iterator<Item = u64>,
     kind: CrashKind,
@@ -118,8 +119,8 @@ pub fn crashed_at<Told: Default>(
     tried
 }
 
-/// Runs a workload on machines on which the call at each of `steps` fails, as on a full disk and as on a broken one, and looks
-/// over what is left of each. An error of `run` must say something.
+/// Runs a workload on machines on which the call at each of `steps` fails, as on a full disk and as on a
+/// broken one, and looks over what is left of each. An error of `run` must say something.
 pub fn failed_at<Told: Default>(
     steps: impl Iterator<Item = u64>,
     run: impl Fn(&SimDisk, &mut Told) -> Result<(), String>,
@@ -223,7 +224,8 @@ pub fn fetch(spool: &Spool, id: &str) -> Option<Vec<u8>> {
     Some(article[xref..].to_vec())
 }
 
-/// GROUP, LISTGROUP, OVER and ARTICLE agree in every group (guarantee G4); returns (group, number, Message-ID).
+/// GROUP, LISTGROUP, OVER and ARTICLE agree in every group (guarantee G4); returns (group, number,
+/// Message-ID).
 pub fn agree(spool: &Spool) -> Vec<(String, u64, String)> {
     let mut all = Vec::new();
     let mut buf = ArticleBuf::default();

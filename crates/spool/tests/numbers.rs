@@ -1,4 +1,5 @@
-//! Numbers that articles bring from another server: kept if they lie above all that was given out, and never else.
+//! Numbers that articles bring from another server: kept if they lie above all that was given out, and never
+//! else.
 
 use crate::news::*;
 use spool::*;
@@ -75,7 +76,8 @@ fn high(spool: &Spool) -> u64 {
     spool.marks(spool.group_id(b"test.g0").unwrap()).unwrap().high
 }
 
-/// A rebuild made each group's next article jump to 513 or more, which newsreaders show as so many unread articles.
+/// A rebuild made each group's next article jump to 513 or more, which newsreaders show as so many unread
+/// articles.
 #[test]
 fn a_rebuild_with_a_whole_journal_skips_no_number() {
     for killed in [false, true] {

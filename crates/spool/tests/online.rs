@@ -1,4 +1,5 @@
-//! Buffers added, grown, retired, moved and removed while the spool serves; with a crash at every step of each.
+//! Buffers added, grown, retired, moved and removed while the spool serves; with a crash at every step of
+//! each.
 
 use crate::news::*;
 use spool::*;

@@ -1,5 +1,5 @@
-//! Overview that is compressed once it is cold tells the same as before, whatever becomes of its articles, its files and the
-//! process.
+//! Overview that is compressed once it is cold tells the same as before, whatever becomes of its articles,
+//! its files and the process.
 
 use crate::news::*;
 use spool::*;

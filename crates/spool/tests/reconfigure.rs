@@ -1,6 +1,7 @@
 //! Another configuration for an open spool: with a crash at every step, with calls that fail, and refused.
 //!
-//! The configuration is durable before the spool is asked, so whatever a crash leaves is opened by the new one.
+//! The configuration is durable before the spool is asked, so whatever a crash leaves is opened by the new
+//! one.
 
 use crate::news::*;
 use spool::*;

@@ -1,5 +1,5 @@
-//! Losses that no crash explains: missing or damaged files, unreadable sectors, a changed configuration. What can be
-//! told from the rest is told, and the rest is said.
+//! Losses that no crash explains: missing or damaged files, unreadable sectors, a changed configuration. What
+//! can be told from the rest is told, and the rest is said.
 
 use crate::news::*;
 use spool::*;
@@ -235,8 +235,8 @@ fn a_journal_lost_after_wraps_and_a_kill() {
     agree(&spool);
 }
 
-/// A spool of several journal files, all kept, closed in order or killed; a row in the first file behind its head rows is
-/// damaged.
+/// A spool of several journal files, all kept, closed in order or killed; a row in the first file behind its
+/// head rows is damaged.
 fn damaged_journal(config: &SpoolConfig, killed: bool) -> (Arc<dyn Disk>, Named) {
     let (_, disk) = disk();
     let (spool, _) = open(&disk, config);
@@ -535,8 +535,8 @@ fn more_classes_than_a_token_can_name_are_refused() {
     open(&disk, &config);
 }
 
-/// A cancelled article was counted as gone once more by the replay that displaced it, if an article written over it began at
-/// the same block: its usage bit is set again by then.
+/// A cancelled article was counted as gone once more by the replay that displaced it, if an article written
+/// over it began at the same block: its usage bit is set again by then.
 #[test]
 fn cancelled_articles_displaced_before_a_kill_are_counted_once() {
     let mut config = config("/s", &[("a", 200_000)]);

@@ -1,7 +1,8 @@
-//! A rotten article and then a crash: what a medium damaged is told from what the crash overwrote, and costs itself alone.
+//! A rotten article and then a crash: what a medium damaged is told from what the crash overwrote, and costs
+//! itself alone.
 //!
-//! Each image is opened twice, as it is and with one old article damaged. The second time all articles of the first are
-//! there but for that one.
+//! Each image is opened twice, as it is and with one old article damaged. The second time all articles of the
+//! first are there but for that one.
 
 use crate::news::*;
 use spool::*;
@@ -122,7 +123,8 @@ fn crash_everywhere(kind: CrashKind) {
         let (spool, recovery) = open_as_arc(&control, &config);
         let mut before = readable(&spool);
         drop(spool);
-        // Records whose rows were still to be written come back one after the other, up to the first damaged one.
+        // Records whose rows were still to be written come back one after the other, up to the first damaged
+        // one.
         (0..recovery.taken_in).for_each(|_| drop(before.pop_last()));
         if before.is_empty() {
             continue;
@@ -175,7 +177,8 @@ fn in_a_buffer_that_never_wrapped_nothing_old_is_given_up() {
             let what = format!("{kind:?} {rot:?} {n}: {recovery}");
             assert_eq!((recovery.crashed, recovery.given_up), (true, 0), "{what}");
             costs_itself(&spool, &before, &id, &what);
-            // Where no `Synced` row reached the disk, a new article that is not whole counts as one that never arrived.
+            // Where no `Synced` row reached the disk, a new article that is not whole counts as one that
+            // never arrived.
             assert!(recovery.torn == 1 || !spool.verify(&()).findings.is_empty(), "{what}");
         }
     }
@@ -207,7 +210,8 @@ fn a_rotten_article_far_from_the_write_position_goes_alone() {
             assert!(recovery.given_up <= control.given_up + 1, "{what}");
             costs_itself(&spool, &before, id, &what);
             let is_reported = spool.verify(&()).findings.iter().any(|f| f.what.contains("cannot be read"));
-            // Since the last `Synced` row that reached the disk, an article that is not whole counts as one that never arrived.
+            // Since the last `Synced` row that reached the disk, an article that is not whole counts as one
+            // that never arrived.
             let is_counted = recovery.given_up > control.given_up || recovery.torn > control.torn;
             let is_ambiguous =
                 matches!((kind, at, rot), (CrashKind::Power, 0 | 60, Rot::Sector | Rot::Unreadable));

@@ -1,4 +1,5 @@
-//! Sectors that cannot be read, one at a time, in every file of a spool: each costs at most the article it hit.
+//! Sectors that cannot be read, one at a time, in every file of a spool: each costs at most the article it
+//! hit.
 
 use crate::news::*;
 use spool::*;
@@ -147,7 +148,8 @@ fn either_header_slot_may_be_unreadable_and_with_both_a_rebuild_helps() {
     assert_eq!(agree(&spool), named);
 }
 
-/// On the machine's own files: cutting a mapped file raises the same signal as a bad sector, which used to end the process.
+/// On the machine's own files: cutting a mapped file raises the same signal as a bad sector, which used to
+/// end the process.
 #[test]
 fn a_history_index_cut_on_a_real_disk_is_rebuilt_while_serving() {
     let dir = std::env::temp_dir().join(format!("newsreel-unreadable-{}", std::process::id()));
@@ -201,7 +203,7 @@ fn a_lost_history_is_reported_at_the_start() {
         let text = recovery.to_string();
         let why = if keep_journal { "history is lost" } else { "the journal is lost" };
         assert!(text.contains(why) && text.contains("indexes rebuilt from"), "{text}");
-        assert!(text.contains(&format!("{ARTICLES} entries of history are gone")), "{text}");
+        assert!(text.contains(&format!("{ARTICLES} entries of history were lost")), "{text}");
         assert_eq!(recovery.lost_history, ARTICLES);
         spool.close().unwrap();
         drop(spool);

@@ -1,4 +1,5 @@
-//! What the spool is told: buffers, classes, rules, durability. The server's TOML file is turned into this.
+//! The spool's configuration: buffers, classes, rules, durability. The server's TOML file is translated into
+//! this.
 
 use crate::base::token::MethodKind;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ pub struct BufferConfig {
     pub size_bytes: u64,
     /// Unit in which records start; a power of two, 64 to 16384.
     pub block_bytes: u32,
-    /// Whether it takes no more articles; those it holds stay.
+    /// Whether it accepts no more articles; those it holds stay.
     pub retired: bool,
 }
 
@@ -50,7 +51,8 @@ pub struct ClassConfig {
     pub floor: Option<Floor>,
 }
 
-/// Where and how a class keeps articles until they are due: `appendonly` and the methods with a file an article.
+/// Where and how a class keeps articles until they are due: `appendonly` and the methods with a file an
+/// article.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
     /// Its directory.
@@ -59,7 +61,8 @@ pub struct Tree {
     pub file_bytes: u64,
     /// For `appendonly`: files there may be; 0: any number.
     pub files_max: u64,
-    /// For a file an article: lines end in LF, without dot-stuffing, as in C News; else wire format, as in INN.
+    /// For a file an article: lines end in LF, without dot-stuffing, as in C News; else wire format, as in
+    /// INN.
     pub lines_end_in_lf: bool,
 }
 
@@ -74,8 +77,8 @@ impl Default for Tree {
 pub enum Keep {
     /// Until they are cancelled.
     Forever,
-    /// Seconds from arrival: `default` without an Expires header, else until that date, but at least `min` and at most `max`
-    /// (CN-46).
+    /// Seconds from arrival: `default` without an Expires header, else until that date, but at least `min`
+    /// and at most `max` (CN-46).
     Secs {
         /// At least.
         min: u64,
@@ -97,13 +100,13 @@ pub struct ExpireConfig {
     pub keep: Keep,
 }
 
-/// A class's promise: no article is displaced before it has stayed so long.
+/// A class's promise: no article is displaced before it has stayed this long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Floor {
     /// Seconds from arrival.
     pub keep_at_least_secs: u64,
-    /// Name of the class that takes what would displace a younger article; without one, or where that class cannot take
-    /// it either, the article is not stored.
+    /// Name of the class that takes what would displace a younger article; without one, or where that class
+    /// cannot take it either, the article is not stored.
     pub overflow: Option<String>,
 }
 
@@ -128,7 +131,7 @@ impl Default for ClassConfig {
 pub struct Compress {
     /// zstd's level, 1 to 19.
     pub level: i32,
-    /// From so many articles the class's dictionary is trained; 0: none is.
+    /// How many articles the class's dictionary is trained from; 0: none.
     pub samples: u32,
 }
 
@@ -160,7 +163,7 @@ pub struct RuleConfig {
     pub headers: Vec<HeaderCondition>,
     /// Wildmat tested on the filter's verdict; an article without one does not match.
     pub verdict: Option<String>,
-    /// Wildmat tested on where it comes from.
+    /// Wildmat matched against its origin.
     pub origin: Option<String>,
     /// Has an Expires date at most this many seconds away.
     pub expires_within_secs: Option<u64>,
@@ -182,10 +185,10 @@ pub struct HeaderCondition {
 pub enum Durability {
     /// Survives the death of the process; a power cut may take the last seconds.
     Process,
-    /// As `Process`, but a power cut takes at most what arrived within this time: syncs begin early enough, and the writer waits
-    /// where the disk is slower.
+    /// As `Process`, but a power cut takes at most what arrived within this time: syncs begin early enough,
+    /// and the writer waits where the disk is slower.
     Interval(Duration),
-    /// On disk before it is acknowledged; syncs are shared by all who wait.
+    /// On disk before it is acknowledged; syncs are shared by everyone waiting.
     Always,
 }
 
@@ -238,7 +241,7 @@ pub struct SpoolConfig {
     pub remember_secs: u64,
     /// Journal kept beyond what the indexes need, in bytes.
     pub journal_keep_bytes: u64,
-    /// Longest article that will ever be committed, in bytes; bounds what a start after a crash must look at.
+    /// Longest article that will ever be committed, in bytes; bounds what a start after a crash must check.
     pub article_bytes_max: u64,
     /// Length of a journal file, in bytes; its space is reserved when it is made.
     pub journal_file_bytes: u64,
@@ -246,7 +249,8 @@ pub struct SpoolConfig {
     pub history: HistoryShape,
     /// Sizes of the overview's blocks and files; small ones are for tests.
     pub overview: OverviewShape,
-    /// Overview is compressed once its rows are so old, in seconds; 0: at once. See [`crate::Spool::pack_overview`].
+    /// Overview is compressed once its rows are so old, in seconds; 0: at once. See
+    /// [`crate::Spool::pack_overview`].
     pub overview_cold_secs: u64,
     /// Journal rows between two checkpoints of the indexes, at least.
     pub checkpoint_rows: u64,

@@ -7,7 +7,7 @@ pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// The checksum of `first` with `rest` behind it.
+/// The checksum of `first` followed by `rest`.
 pub(crate) fn crc32c_of_two(first: &[u8], rest: &[u8]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     digest.update(first);
@@ -15,8 +15,8 @@ pub(crate) fn crc32c_of_two(first: &[u8], rest: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
-/// Whether one flipped bit, in `bytes` or in their checksum `told`, explains that the two do not fit. By chance this is so
-/// for one in 2^32 / (8 x length) of all other damage.
+/// Whether one flipped bit, in `bytes` or in their checksum `told`, explains that the two do not fit. By
+/// chance this is so for one in 2^32 / (8 x length) of all other damage.
 pub(crate) fn one_bit_explains(bytes: &[u8], told: u32) -> bool {
     const POLYNOMIAL: u32 = 0x82F6_3B78;
     let difference = crc32c(bytes) ^ told;

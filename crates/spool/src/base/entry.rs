@@ -1,4 +1,4 @@
-//! What callers hand to a commit, and what they get back.
+//! What callers pass to a commit, and what it returns.
 
 use crate::base::facts::Tagged;
 use crate::base::ids::GroupId;
@@ -13,18 +13,19 @@ pub struct Filing<'a> {
     pub key: Key,
     /// Its Message-ID.
     pub message_id: &'a [u8],
-    /// The article in wire format, without Xref and without the final `.`-line, as pieces to be put consecutively.
+    /// The article in wire format, without Xref and without the final `.`-line, as pieces to be put
+    /// consecutively.
     pub pieces: &'a [&'a [u8]],
     /// Length of its headers in the pieces, the blank line included.
     pub header_bytes: usize,
-    /// Where its Message-ID stands in the pieces.
+    /// Where its Message-ID is in the pieces.
     pub message_id_at: usize,
     /// The groups to file it in; at least one, none twice.
     pub groups: &'a [GroupId],
-    /// Its numbers in `groups`, 0 for a new one; empty: all new. Each must be above all its group has given out, since a
-    /// number once shown names nothing else: see [`Outcome::NumberTaken`].
+    /// Its numbers in `groups`, 0 for a new one; empty: all new. Each must be above all its group has given
+    /// out, since a number once shown names nothing else: see [`Outcome::NumberTaken`].
     pub numbers: &'a [u64],
-    /// What OVER tells of it; its size without the Xref line, which is added here.
+    /// Its OVER fields; its size without the Xref line, which is added here.
     pub fields: Fields<'a>,
     /// Unix seconds.
     pub arrived: u64,
@@ -36,7 +37,8 @@ pub struct Filing<'a> {
     pub tagged: Tagged<'a>,
 }
 
-/// What storage rules may ask of an article besides groups, size and dates. What is absent meets no condition.
+/// What storage rules may ask of an article besides groups, size and dates. What is absent meets no
+/// condition.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Criteria<'a> {
     /// Its From header.
@@ -93,7 +95,7 @@ pub enum Outcome {
     Remembered,
     /// No buffer of its class can hold it, or no rule matches it.
     Unfit,
-    /// Its class takes no more until articles there are due or an operator makes room: try later.
+    /// Its class accepts no more until articles there are due or an operator makes room: try later.
     Full,
     /// One of its given numbers is not above all that its group has given out; nothing was filed.
     NumberTaken,

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a spool could not be opened or an operation on it could not be done. Says what is wrong, where, and what to do.
+/// Why a spool could not be opened or an operation on it could not be done. Says what is wrong, where, and
+/// what to do.
 #[derive(Debug)]
 pub enum SpoolError {
     /// A call to the machine failed.
@@ -51,7 +52,7 @@ pub enum TroubleKind {
     Full,
     /// A write or sync failed.
     Io,
-    /// What was asked for is impossible; nothing is wrong with the spool.
+    /// The request is impossible; nothing is wrong with the spool.
     Refused,
 }
 

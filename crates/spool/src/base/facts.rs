@@ -1,8 +1,9 @@
 //! What an article row says of its article besides where it is: tagged fields (`docs/formats/journal.md`).
 //!
-//! Whoever files an article encodes them before the writer's lock is taken ([`Facts::put`]), and the writer copies the
-//! bytes into the row. Every field may be absent: rows of earlier versions have none, and rows written by recovery have
-//! few. Readers of the journal decode them one by one ([`Tagged`]) and pass over tags they do not know.
+//! Whoever files an article encodes them before the writer's lock is taken ([`Facts::put`]), and the writer
+//! copies the bytes into the row. Every field may be absent: rows of earlier versions have none, and rows
+//! written by recovery have few. Readers of the journal decode them one by one ([`Tagged`]) and pass over
+//! tags they do not know.
 
 use crate::base::codec::{Reader, put_bytes, put_varint};
 use netnews::path;
@@ -118,7 +119,8 @@ fn put_path(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Hash of a path identity, whatever its case: 48 bits, so that two identities in the world's Paths hardly ever share one.
+/// Hash of a path identity, whatever its case: 48 bits, so that two identities in the world's Paths hardly
+/// ever share one.
 fn path_hash(identity: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
@@ -170,8 +172,8 @@ impl<'a> Tagged<'a> {
         Reader(self.find(tag::PATH)?).varint()
     }
 
-    /// Whether an identity was in its Path, whatever its case. `None`: the row does not say; the identity may still be
-    /// among those beyond the [`HOPS_RECORDED_MAX`] nearest.
+    /// Whether an identity was in its Path, whatever its case. `None`: the row does not say; the identity may
+    /// still be among those beyond the [`HOPS_RECORDED_MAX`] nearest.
     pub fn has_passed(self, identity: &[u8]) -> Option<bool> {
         let mut r = Reader(self.find(tag::PATH)?);
         let hops = r.varint()?;

@@ -1,10 +1,10 @@
-//! Groups by number, their flags, and the names that numbers stand for.
+//! Groups by number, their flags, and the names belonging to the numbers.
 
 use hashbrown::HashMap;
 use parking_lot::RwLock;
 use std::sync::Arc;
 
-/// Number of a group within the spool; never given to another group.
+/// Number of a group within the spool; never reused for another group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupId(pub u32);
 
@@ -53,7 +53,7 @@ impl std::fmt::Display for Flag {
     }
 }
 
-/// Names by number, of groups that are gone too: an article may lie under one.
+/// Names by number, including those of removed groups: an article may be stored under one.
 #[derive(Debug, Default)]
 pub(crate) struct GroupNames {
     names: RwLock<HashMap<u32, Arc<str>>>,

@@ -1,4 +1,4 @@
-//! Keys: 128-bit keyed hashes that stand for Message-IDs in history and in stored records.
+//! Keys: 128-bit keyed hashes that represent Message-IDs in history and in stored records.
 //!
 //! SipHash-1-3 with 128 bits of output and a secret per site (one per cluster): without the secret nobody can
 //! make two Message-IDs with one key. The secret belongs to the spool: with another one, no stored key is
@@ -25,7 +25,7 @@ impl KeyHasher {
         Self { hasher: SipHasher13::new_with_key(&secret), secret }
     }
 
-    /// The key of a Message-ID, given with its angle brackets.
+    /// The key of a Message-ID, which includes its angle brackets.
     pub fn key(&self, message_id: &[u8]) -> Key {
         let mut hasher = self.hasher;
         hasher.write(message_id);

@@ -2,7 +2,8 @@
 
 /// Bytes stored in one go, unless a single article is bigger.
 pub(crate) const PART_BYTES_MAX: u64 = 1 << 20;
-/// Highest number that an article may bring: far above any group's, and far below where arithmetic with it ends.
+/// Highest number that an article may bring: far above any group's, and far below where arithmetic with it
+/// ends.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 /// Most groups one article is filed in.
 pub(crate) const GROUPS_MAX: usize = 1000;

@@ -1,4 +1,4 @@
-//! How long work tells how far it is. The server draws a bar or prints lines; `()` is silent.
+//! How long operations report their progress. The server draws a bar or prints lines; `()` is silent.
 
 /// Hears of long work. Steps may come from several threads.
 pub trait Progress: Send + Sync {

@@ -1,8 +1,8 @@
 //! Tokens: opaque locators of stored articles (CNFS-10).
 //!
 //! A token is 12 bytes: method, class, volume and a 64-bit place that only the method understands. For cyclic
-//! buffers the place is the *absolute position*: cycle number x area size + offset, so that tokens of one volume
-//! grow with time and "is it still alive" is one comparison (CNFS-11). See `docs/formats/token.md`.
+//! buffers the place is the *absolute position*: cycle number x area size + offset, so that tokens of one
+//! volume grow with time and "is it still alive" is one comparison (CNFS-11). See `docs/formats/token.md`.
 
 use std::fmt;
 

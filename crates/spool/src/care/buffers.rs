@@ -1,8 +1,9 @@
 //! Buffers that are added, grown, retired, moved and removed, while serving or not.
 //!
-//! The configuration says which buffers there are, so its change is the moment at which each of these holds: the caller hands in
-//! a function that makes it, called once everything that may go wrong before it has gone well. A crash before it leaves the
-//! spool as it was; after it, the next opening finds or finishes what the configuration says (`docs/states.md`).
+//! The configuration defines which buffers there are, so its change is the moment at which each of these
+//! takes effect: the caller passes a function that makes it, called once everything that may fail before it
+//! has succeeded. A crash before it leaves the spool as it was; after it, the next opening finds or finishes
+//! what the configuration says (`docs/states.md`).
 
 use crate::base::clock::unix_now;
 use crate::base::config::BufferConfig;
@@ -76,7 +77,7 @@ impl Spool {
         Ok(all)
     }
 
-    /// Makes a buffer and gives it to a class.
+    /// Creates a buffer and assigns it to a class.
     pub fn add_buffer(
         &self,
         config: &BufferConfig,
@@ -110,7 +111,7 @@ impl Spool {
             self.take_into_use(config, number, &buffer, commit)
         });
         if made.is_err() && blank.is_none() && self.shared.volumes.load().named(&config.name).is_none() {
-            // What we made and nobody uses; if it stays, it is in nobody's way.
+            // What was created and is not used; it does no harm if it stays.
             let _stays = disk.remove(&config.path);
         }
         made
@@ -140,7 +141,7 @@ impl Spool {
         self.changed(&mut writer, Some(&row))
     }
 
-    /// Gives a buffer more room. Everything in it stays where it is, and the new room is used at once.
+    /// Grows a buffer. Everything in it stays where it is, and the new room is used at once.
     pub fn grow_buffer(&self, name: &str, size_bytes: u64, commit: Commit<'_>) -> Result<(), SpoolError> {
         let (config, volume) = self.buffer(name)?;
         let wanted = BufferConfig { size_bytes, ..config };
@@ -156,7 +157,8 @@ impl Spool {
         commit().map_err(SpoolError::Unfit)?;
         let grown = volume.grown(size_bytes, unix_now()).map_err(|e| {
             unfit(format!(
-                "the configuration has the new size of buffer \"{name}\", but it could not be made: {e}; it will be at the next start"
+                "the configuration has the new size of buffer \"{name}\", but it could not be made: {e}; it \
+                    will be at the next start"
             ))
         })?;
         self.shared.volumes.put(grown.ok_or_else(|| too_little(&wanted, volume.file_bytes()))?);
@@ -166,7 +168,8 @@ impl Spool {
         self.changed(&mut writer, None)
     }
 
-    /// Lets a buffer take no more articles (`retired`), or take them again. What it holds stays readable.
+    /// Makes a buffer accept no more articles (`retired`), or accept them again. Those it holds stay
+    /// readable.
     pub fn retire_buffer(&self, name: &str, retired: bool, commit: Commit<'_>) -> Result<(), SpoolError> {
         self.buffer(name)?;
         let mut writer = self.accepting()?;
@@ -209,7 +212,7 @@ impl Spool {
                 from.stop_copying();
                 let unused = self.buffer(name).is_ok_and(|(now, _)| now.path != path);
                 if unused && blank.is_none() {
-                    // What we made and nobody uses; if it stays, it is in nobody's way.
+                    // What was created and is not used; it does no harm if it stays.
                     let _stays = disk.remove(path);
                 }
                 Err(error)
@@ -241,7 +244,8 @@ impl Spool {
         self.changed(&mut writer, None)
     }
 
-    /// Takes a retired buffer out of the spool. If it still holds articles, only with `articles`: they are gone then.
+    /// Removes a retired buffer from the spool. If it still holds articles, only with `articles`: they are
+    /// removed with it.
     pub fn remove_buffer(&self, name: &str, articles: bool, commit: Commit<'_>) -> Result<(), SpoolError> {
         let (config, volume) = self.buffer(name)?;
         if !config.retired {
@@ -309,7 +313,7 @@ impl Spool {
         })
     }
 
-    /// Lets classes write to the buffers as they are now, tells the journal, and takes a checkpoint.
+    /// Makes classes use the buffers as they are now, records that in the journal, and takes a checkpoint.
     fn changed(&self, writer: &mut Writer, row: Option<&Row<'_>>) -> Result<(), SpoolError> {
         let volumes: arc_swap::Guard<Arc<VolumeTable>> = self.shared.volumes.load();
         let retired: Vec<String> =

@@ -6,7 +6,7 @@ use crate::spool::Spool;
 use crate::write::expire::{ExpireReport, unreadable};
 
 impl Spool {
-    /// Lets go of the kept articles that are due, or says what would go.
+    /// Expires the kept articles that are due, or reports which would be expired.
     pub fn expire(&self, dry_run: bool) -> Result<ExpireReport, Trouble> {
         self.expire_as_of(unix_now(), dry_run)
     }

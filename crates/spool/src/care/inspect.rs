@@ -1,8 +1,8 @@
 //! What opening a spool would refuse, found without changing, locking or making anything.
 //!
-//! For `newsreel check`, also beside a running server. Looks at what `recovery` looks at and asks the same
-//! questions, but goes on after an answer, so that everything is reported at once. Does not look for damage:
-//! that is `verify`.
+//! For `newsreel check`, even while a server is running. Reads what `recovery` reads and checks the same
+//! conditions, but continues after a failure, so that everything is reported at once. Does not look for
+//! damage: that is `verify`.
 
 use crate::base::config::{BufferConfig, SpoolConfig};
 use crate::base::error::SpoolError;
@@ -29,7 +29,7 @@ pub struct Inspection {
     pub problems: Vec<SpoolError>,
 }
 
-/// Looks at the spool of a configuration. `running`: a server has it open, so that its buffers are in use
+/// Inspects the spool of a configuration. `running`: a server has it open, so that its buffers are in use
 /// rightly.
 pub fn inspect(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool) -> Inspection {
     let mut seen = Inspection::default();
@@ -90,7 +90,7 @@ fn look_at_buffer(
         None if new => {}
         None => presence::check(disk, buffer, known)?,
     }
-    // A server would write to it; if none runs, nobody else may have it.
+    // A server would write to it; if none runs, no other process may use it.
     match disk.open(&buffer.path, Open::Existing) {
         Ok(file) if !running => match file.try_lock() {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(crate::method::cnfs::in_use(&buffer.path)),
@@ -153,7 +153,7 @@ fn look_for_lost(config: &SpoolConfig, checkpoint: Option<&Checkpoint>) -> Resul
     lost.map_or(Ok(()), |(volume, _)| Err(crate::open::recovery::not_configured(&volume.name)))
 }
 
-/// The groups as checkpoint and journal tell them.
+/// The groups according to checkpoint and journal.
 fn groups(
     disk: &Arc<dyn Disk>,
     paths: &Paths,

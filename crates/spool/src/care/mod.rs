@@ -1,4 +1,5 @@
-//! What operators ask of an open spool: looking at it, checking and repairing it, changing what it consists of.
+//! What operators ask of an open spool: looking at it, checking and repairing it, changing what it consists
+//! of.
 
 pub(crate) mod buffers;
 pub(crate) mod expire;

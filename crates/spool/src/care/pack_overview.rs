@@ -1,9 +1,9 @@
 //! Compressing cold overview: the blocks of a plain segment move, as packed blocks, into a packed segment.
 //!
-//! Invariants: nothing is changed where it lies; a block counts as moved, in memory, once its packed form is written whole; the
-//! plain segment is removed by the checkpoint that does not name it any more. The writer's lock is taken for
-//! moments only, never while a block is read, compressed or written. Called by the server in a thread of its own, at leisure; what
-//! a crash leaves is in `docs/formats/overview.md`.
+//! Invariants: nothing is changed in place; a block counts as moved, in memory, once its packed form is
+//! written whole; the plain segment is removed by the checkpoint that does not name it any more. The writer's
+//! lock is taken for moments only, never while a block is read, compressed or written. Called by the server
+//! in a thread of its own, in the background; what a crash leaves is in `docs/formats/overview.md`.
 
 use crate::base::clock::unix_now;
 use crate::base::ids::GroupId;
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 /// Plain bytes of blocks that move in one step: some milliseconds of work.
 const STEP_BYTES: u64 = 256 << 10;
-/// Neighbours that become one packed block: four times as long, the text compresses by 8 % better and is read a fifth faster; one
-/// row alone costs four times as much.
+/// Neighbours that become one packed block: four times as long, the text compresses by 8 % better and is read
+/// a fifth faster; one row alone costs four times as much.
 const BLOCKS_MERGED: usize = 4;
-/// A checkpoint is taken when segments that wait for it hold so many times what it will write.
+/// A checkpoint is taken when segments that wait for it hold this many times what it will write.
 const IDLE_PER_CHECKPOINT: u64 = 2;
 
 /// What a pass did.
@@ -67,8 +67,9 @@ fn put_block(
 }
 
 impl Spool {
-    /// Compresses all overview that is cold, and has the plain files removed where that is worth a checkpoint. `pause` is called
-    /// after each step with the time it took, and ends the pass with false. Only one pass runs at a time.
+    /// Compresses all overview that is cold, and has the plain files removed where that is worth a
+    /// checkpoint. `pause` is called after each step with the time it took, and ends the pass with false.
+    /// Only one pass runs at a time.
     pub fn pack_overview(&self, pause: &mut dyn FnMut(Duration) -> bool) -> io::Result<PackReport> {
         let mut report = PackReport::default();
         let Some(_pass) = self.packing_overview.try_lock() else { return Ok(report) };
@@ -136,7 +137,8 @@ impl Spool {
         Ok(done)
     }
 
-    /// Makes packed blocks of neighbours: one, or, where a damaged one lies between them, those before and behind it.
+    /// Joins neighbours into packed blocks: one, or, where a damaged one lies between them, those before and
+    /// after it.
     fn pack_blocks(
         &self,
         group: GroupId,
@@ -149,7 +151,7 @@ impl Spool {
         let mut merged = Vec::new();
         let text_bytes_max = BLOCKS_MERGED * self.shared.config.overview.block_text_bytes;
         for block in blocks {
-            // `verify` tells what is damaged, and repairs it.
+            // `verify` reports what is damaged, and repairs it.
             let whole = block.read(group, Patience::Wait, &mut one, &mut raw).is_ok();
             report.damaged += u64::from(!whole);
             if !whole || all.text.len() + one.text.len() > text_bytes_max {
@@ -172,7 +174,7 @@ impl Spool {
         report: &mut PackReport,
     ) -> io::Result<()> {
         let (to, end) = self.writer().lock().folds.segments.packed()?;
-        // Nobody else writes there: there is one pass.
+        // Nothing else writes there: there is only one pass.
         to.write(bytes, end)?;
         let mut writer = self.writer().lock();
         for m in moving {
@@ -183,7 +185,7 @@ impl Spool {
                 report.plain_bytes += m.blocks.iter().map(|b| u64::from(b.len)).sum::<u64>();
                 report.packed_bytes += u64::from(m.len);
             } else {
-                // One of them has died, or was made anew: the others are for the next pass.
+                // One of them has died, or was rewritten: the others are left to the next pass.
                 from.put_blocks_back(&m.blocks.iter().map(|b| (m.group, b.first)).collect::<Vec<_>>());
             }
         }
@@ -191,7 +193,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Takes a checkpoint if segments without rows are many times as long as it: it has them removed.
+    /// Takes a checkpoint if segments without rows are many times as long as it: then they are removed.
     fn drop_idle_segments(&self) {
         let mut writer = self.writer().lock();
         let idle = writer.folds.segments.idle_bytes();

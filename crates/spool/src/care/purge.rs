@@ -1,8 +1,8 @@
-//! Purging: the operator takes all articles out of groups, for good.
+//! Purging: the operator removes all articles from groups, permanently.
 //!
-//! Works from overview rows and reads no article. A batch of rows is durable, by one sync, before anything of it goes, so
-//! that a crash leaves the purge done in part and the indexes whole. An article that also lives in other groups stays there and
-//! loses its numbers in the purged ones. Called by `newsreel purge`.
+//! Works from overview rows and reads no article. A batch of rows is durable, by one sync, before anything of
+//! it goes, so that a crash leaves the purge done in part and the indexes whole. An article that also lives
+//! in other groups stays there and loses its numbers in the purged ones. Called by `newsreel purge`.
 
 use crate::base::error::{ReadError, Trouble, TroubleKind};
 use crate::base::ids::GroupId;
@@ -19,7 +19,7 @@ use netnews::wildmat::Wildmat;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Bytes of overview rows looked at, and articles let go of, in one batch: some 500 articles.
+/// Bytes of overview rows read, and articles removed, in one batch: some 500 articles.
 const ROWS_BYTES_PER_BATCH: usize = 128 << 10;
 
 /// What a purge did, or would do.
@@ -27,11 +27,11 @@ const ROWS_BYTES_PER_BATCH: usize = 128 << 10;
 pub struct PurgeReport {
     /// Groups that matched.
     pub groups: u64,
-    /// Articles that are gone, or would be.
+    /// Articles that were removed, or would be.
     pub articles: u64,
     /// Articles that live on in groups that did not match.
     pub crossposts: u64,
-    /// Article numbers that are gone, or would be.
+    /// Article numbers that were removed, or would be.
     pub numbers: u64,
 }
 
@@ -46,7 +46,8 @@ struct Target {
 }
 
 impl Spool {
-    /// Takes all articles out of the groups whose names match, or says what would go. Articles that arrive meanwhile stay.
+    /// Removes all articles from the groups whose names match, or reports which would be removed. Articles
+    /// that arrive meanwhile stay.
     pub fn purge(
         &self,
         wildmat: &Wildmat,
@@ -118,8 +119,8 @@ impl Spool {
         Ok(())
     }
 
-    /// What is to become of the article of an overview row; `None` if it is gone already, or its turn comes in another
-    /// purged group.
+    /// What to do with the article of an overview row; `None` if it has been removed already, or is handled
+    /// in another purged group.
     fn target(&self, group: GroupId, row: &[u8], purged: &HashSet<GroupId>) -> Option<Target> {
         let key = self.key(field(row, index::MESSAGE_ID)?);
         let Lookup::Present(token) = self.lookup(&key) else { return None };

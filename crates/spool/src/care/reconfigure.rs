@@ -1,11 +1,11 @@
-//! Another configuration for an open spool: judged, prepared, and taken at one moment; or refused, and
+//! Another configuration for an open spool: checked, prepared, and applied at one moment; or refused, and
 //! without effect.
 //!
-//! Three steps. [`Spool::judge`] says what stands against it and changes nothing. [`Spool::prepare`] makes
-//! what is new on disk (buffers, directories of classes), in nobody's way, and unmakes it if it is dropped.
-//! [`Prepared::switch`] holds the writer, writes the rows that tell of it, and then cannot fail. The caller
-//! has the configuration durable before it begins, so a crash at any point leaves a spool that opens by it
-//! (`docs/states.md`).
+//! Three steps. [`Spool::judge`] reports the obstacles and changes nothing. [`Spool::prepare`] makes what is
+//! new on disk (buffers, directories of classes), without effect on anything else, and removes it if it is
+//! dropped. [`Prepared::switch`] holds the writer, writes the rows that record it, and then cannot fail. The
+//! caller has the configuration durable before it begins, so a crash at any point leaves a spool that opens
+//! by it (`docs/states.md`).
 
 use crate::base::clock::unix_now;
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
@@ -28,7 +28,7 @@ use crate::write::policy::Policy;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What stands against a configuration.
+/// Why a configuration cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Objection {
     /// What it is about.
@@ -83,7 +83,7 @@ fn position<'c>(classes: &'c [ClassConfig]) -> impl Fn(&str) -> Option<usize> + 
 }
 
 impl Spool {
-    /// What stands against taking a configuration now, all of it; changes nothing.
+    /// Everything that prevents applying a configuration now; changes nothing.
     pub fn judge(&self, new: &SpoolConfig) -> Vec<Objection> {
         let mut writer = self.writer.lock();
         let mut objections = self.judge_held(&mut writer, new);
@@ -98,7 +98,7 @@ impl Spool {
         objections
     }
 
-    /// What may have changed since it was last judged.
+    /// What may have changed since it was last checked.
     fn judge_held(&self, writer: &mut Writer, new: &SpoolConfig) -> Vec<Objection> {
         let mut objections = Vec::new();
         let whole = |error: SpoolError| Objection { subject: Subject::Whole, text: error.to_string() };
@@ -124,7 +124,8 @@ impl Spool {
                     objections.push(buffer_objection(
                         &old,
                         format!(
-                            "buffer \"{0}\" holds articles and cannot just be left out; `newsreel buffer retire {0}` lets \
+                            "buffer \"{0}\" holds articles and cannot just be left out; `newsreel buffer \
+                                retire {0}` lets \
                              it take no more, `newsreel buffer remove {0} --articles` takes it out with them",
                             old.name
                         ),
@@ -136,7 +137,8 @@ impl Spool {
                 objections.push(buffer_objection(
                     buffer,
                     format!(
-                        "buffer \"{0}\" lies in {1}; `newsreel buffer move {0} {2}` copies it there while serving",
+                        "buffer \"{0}\" lies in {1}; `newsreel buffer move {0} {2}` copies it there while \
+                            serving",
                         old.name,
                         old.path.display(),
                         buffer.path.display()
@@ -184,7 +186,8 @@ impl Spool {
                 objections.push(class_objection(
                     class,
                     format!(
-                        "class \"{}\" has method {} until a restart; a class of another name can have another method now",
+                        "class \"{}\" has method {} until a restart; a class of another name can have \
+                            another method now",
                         class.name,
                         old.method.name()
                     ),
@@ -206,7 +209,8 @@ impl Spool {
             let entries = kept.map_or(0, |kept| kept.entries);
             if !new.classes.iter().any(|class| class.name == old.name) && entries > 0 {
                 let text = format!(
-                    "class \"{}\" keeps {entries} articles and cannot just be left out; take its [[rule]] away, so that \
+                    "class \"{}\" keeps {entries} articles and cannot just be left out; take its [[rule]] \
+                        away, so that \
                      it gets no more, and remove it when they are due",
                     old.name
                 );
@@ -215,7 +219,7 @@ impl Spool {
         }
     }
 
-    /// Makes what a configuration needs that is not there yet; whatever stands against it is told, and
+    /// Creates what a configuration needs and does not exist yet; every obstacle is reported, and
     /// nothing done.
     pub fn prepare(&self, config: SpoolConfig) -> Result<Prepared<'_>, Vec<Objection>> {
         let objections = self.judge(&config);
@@ -281,7 +285,7 @@ impl Prepared<'_> {
         Ok(())
     }
 
-    /// The number of a new volume; none is ever given twice.
+    /// The number of a new volume; none is ever reused.
     fn next_id(&self) -> Result<u16, SpoolError> {
         let mut writer = self.spool.accepting()?;
         let id = writer.folds.next_volume;
@@ -339,7 +343,8 @@ impl Prepared<'_> {
         Ok(())
     }
 
-    /// Takes the configuration. An error leaves the spool as it was, but for buffers that have grown already.
+    /// Applies the configuration. An error leaves the spool as it was, except for buffers that have grown
+    /// already.
     pub fn switch(mut self) -> Result<(), SpoolError> {
         let spool = self.spool;
         let mut writer = spool.accepting()?;
@@ -428,14 +433,14 @@ impl Drop for Prepared<'_> {
     }
 }
 
-/// Removes what was made and nobody uses; what stays is in nobody's way.
+/// Removes what was created and is not used; anything that stays does no harm.
 fn unmake(spool: &Spool, files: &[PathBuf]) {
     for file in files {
         let _stays = spool.shared.disk.remove(file);
     }
 }
 
-/// Gives buffers the room that the configuration says; whether any got more.
+/// Grows buffers to their configured sizes; whether any grew.
 fn grow(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Result<bool, SpoolError> {
     let mut any = false;
     for buffer in &config.buffers {
@@ -455,14 +460,14 @@ fn grow(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Result<bool
     Ok(any)
 }
 
-/// Puts a new volume behind the others.
+/// Appends a new volume to the others.
 fn put(spool: &Spool, writer: &mut Writer, made: Made) {
     spool.shared.volumes.put(made.volume);
     writer.folds.residents.push(made.residents);
     writer.folds.kept.push(made.kept);
 }
 
-/// Takes away the buffers that the configuration has no longer; they hold nothing.
+/// Removes the buffers that are no longer in the configuration; they hold nothing.
 fn take_buffers(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Vec<Arc<dyn Volume>> {
     let mut removed = Vec::new();
     for old in &writer.buffers {
@@ -480,7 +485,7 @@ fn take_buffers(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Vec
     removed
 }
 
-/// The classes of a configuration; those that were there before go on where they are.
+/// The classes of a configuration; those that existed before continue where they are.
 fn classes(
     writer: &Writer,
     before: &[ClassConfig],
@@ -502,7 +507,7 @@ fn classes(
 
 fn set_rule_bits(writer: &mut Writer, group: &Group, bits: &[u64]) {
     let at = group.id.0 as usize;
-    // A group that came after the others were looked at.
+    // A group that was added after the others were read.
     let bits = bits.get(at).copied().filter(|bits| *bits > 0);
     let bits = bits.unwrap_or_else(|| writer.folds.rules.group_bits(&group.name));
     if let Some(numbers) = writer.folds.numbers.get_mut(at) {

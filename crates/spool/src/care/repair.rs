@@ -1,8 +1,8 @@
 //! Repairs of what [`crate::care::verify`] found, one by one, on an open spool.
 //!
-//! Invariants: every repair looks again under the writer's lock and does nothing where the damage is gone; none takes away what
-//! can be read. What is changed in indexes lasts from the checkpoint that ends a repair; an article given up is a
-//! cancel row in the journal. What no repair can mend stays a finding.
+//! Invariants: every repair checks again under the writer's lock and does nothing if the damage is gone; none
+//! removes what can be read. What is changed in indexes lasts from the checkpoint that ends a repair; an
+//! article given up is a cancel row in the journal. What no repair can mend stays a finding.
 
 mod kept;
 mod rows;
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 
 /// Repairs uncover what their damage hid: so often it is looked for again, for as long as there is progress.
 const ROUNDS_MAX: usize = 20;
-/// Findings repaired in one round; the next takes what did not fit.
+/// Findings repaired in one round; the rest is left to the next.
 const REPAIRED_TOGETHER_MAX: usize = 100_000;
 
 /// What is damaged, and all that is needed to mend it.
@@ -48,7 +48,7 @@ pub(crate) enum Damage {
     Block { group: GroupId, first: u64, last: u64 },
     /// A living number without article or row.
     Number { group: GroupId, number: u64 },
-    /// A file that the next checkpoint writes anew or makes needless.
+    /// A file that the next checkpoint rewrites or makes obsolete.
     Checkpointed,
     /// A file of the journal.
     Journal { start: u64 },
@@ -83,10 +83,10 @@ impl Damage {
             Self::HistoryRecord { .. } => "make it an empty record; a living article gets a new one",
             Self::HistoryIndex { .. } => "enter it into the index",
             Self::HistoryWord { .. } => "make it one that leads nowhere astray",
-            Self::Block { .. } => "make the rows anew from the articles",
+            Self::Block { .. } => "rebuild the rows from the articles",
             Self::Number { .. } => "end the number",
-            Self::Checkpointed => "take a checkpoint, which writes it anew or makes it needless",
-            Self::Journal { .. } => "take a checkpoint, which makes it needless, and remove it",
+            Self::Checkpointed => "take a checkpoint, which rewrites it or makes it obsolete",
+            Self::Journal { .. } => "take a checkpoint, which makes it obsolete, and remove it",
             Self::Secret => "write it again",
             Self::Dictionary | Self::TreeFile { .. } => "write it again from the other copy",
             Self::Misplaced { .. } => "put the article in its place again from another of its names",
@@ -120,7 +120,8 @@ pub struct RepairReport {
 }
 
 impl Spool {
-    /// Verifies; then, unless it is a dry run, mends what can be mended and verifies again. Serving goes on meanwhile.
+    /// Verifies; then, unless it is a dry run, repairs what can be repaired and verifies again. Serving
+    /// continues meanwhile.
     pub fn repair(&self, dry_run: bool, progress: &dyn Progress) -> RepairReport {
         let most = if dry_run { FINDINGS_MAX } else { REPAIRED_TOGETHER_MAX };
         let before = self.verify_keeping(most, progress);
@@ -157,7 +158,7 @@ impl Spool {
                 wanted.add(group, first..=last);
             }
         });
-        // All damaged blocks are made anew by one pass over the buffers.
+        // All damaged blocks are rebuilt by one pass over the buffers.
         let rows = self.read_rows(&wanted, progress);
         let mend = |finding: &Finding| {
             let result = match &finding.damage {
@@ -189,7 +190,7 @@ impl Spool {
                 let _writer = self.writer().lock();
                 let alive = self.shared.volumes.load().is_alive(token);
                 if alive && history.lookup(key) == Found::None {
-                    // History takes arrivals to ascend.
+                    // History assumes that arrivals ascend.
                     let arrived =
                         u32::try_from(crate::base::clock::unix_now()).unwrap_or(*arrived).max(*arrived);
                     history.insert(*key, Some(*token), arrived).map_err(text)?;
@@ -258,7 +259,7 @@ impl Spool {
         // What is kept may be known by its Message-ID alone.
         let known = || keeps && matches!(self.shared.history.lookup(&key), Found::At(t, _) if t == token);
         let mut buf = Vec::new();
-        // A repair before this one may have put it right. Of a key history keeps the upper 96 bits.
+        // An earlier repair may have fixed it. History keeps the upper 96 bits of a key.
         let is_whole = volumes.get(token.volume).is_some_and(|v| {
             let fetched = v.fetch(token.place, Patience::Wait, &mut buf);
             matches!(fetched, Ok(Some((h, true))) if (h.key.0 ^ key.0) >> 32 == 0) && record::is_whole(&buf)

@@ -27,7 +27,8 @@ pub struct BufferStatus {
     pub written_hour_bytes: u64,
     /// Bytes written in the last day.
     pub written_day_bytes: u64,
-    /// Bytes that a record takes beyond its article, on average over the last ones: header, padding and usage bits.
+    /// Bytes that a record takes beyond its article, on average over the last ones: header, padding and usage
+    /// bits.
     pub record_overhead_bytes: Option<u64>,
 }
 
@@ -42,7 +43,7 @@ pub struct KeptStatus {
     pub articles: u64,
     /// Bytes of those articles as stored.
     pub bytes: u64,
-    /// It takes no more for now.
+    /// It accepts no more for now.
     pub full: bool,
     /// Arrival of the oldest, Unix seconds.
     pub oldest_arrival: Option<u64>,

@@ -1,8 +1,9 @@
 //! Checks spool and indexes against each other, while serving.
 //!
-//! Each group with its rows, articles and history entries; each entry of history; each record of the buffers with its usage bit
-//! and history entry ([`buffers`]); lists and files of what is kept ([`kept`]); the files that have checksums ([`files`]). Articles that
-//! die meanwhile are no findings. What can be put right is put right by [`crate::care::repair`].
+//! Each group with its rows, articles and history entries; each entry of history; each record of the buffers
+//! with its usage bit and history entry ([`buffers`]); lists and files of what is kept ([`kept`]); the files
+//! that have checksums ([`files`]). Articles that die meanwhile are not findings. What can be repaired is
+//! repaired by [`crate::care::repair`].
 
 mod buffers;
 mod files;
@@ -42,13 +43,13 @@ impl Finding {
 /// What a check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Groups looked at.
+    /// Groups checked.
     pub groups: u64,
-    /// Group:number pairs looked at.
+    /// Group:number pairs checked.
     pub numbers: u64,
-    /// History entries looked at.
+    /// History entries checked.
     pub history: u64,
-    /// Records of the buffers looked at.
+    /// Records of the buffers checked.
     pub records: u64,
     /// Everything that is wrong, at most [`FINDINGS_MAX`] of it.
     pub findings: Vec<Finding>,
@@ -82,7 +83,7 @@ impl Spool {
         self.verify_keeping(FINDINGS_MAX, progress)
     }
 
-    /// The same, keeping so many findings.
+    /// The same, keeping at most this many findings.
     pub(crate) fn verify_keeping(&self, most: usize, progress: &dyn Progress) -> VerifyReport {
         let mut report = VerifyReport { most, ..VerifyReport::default() };
         self.verify_maps(&mut report);
@@ -102,7 +103,7 @@ impl Spool {
         report
     }
 
-    /// Pages of mapped files that cannot be read are made good at once: until then what they told is missing.
+    /// Pages of mapped files that cannot be read are restored at once: until then their content is missing.
     fn verify_maps(&self, report: &mut VerifyReport) {
         touch_maps(&self.shared);
         match self.writer().lock().mend_lost_pages() {
@@ -190,7 +191,8 @@ impl Spool {
                 }
             }
             if self.lookup(&key) != Lookup::Present(entry.token) && lives() {
-                let what = "history does not lead to its article: it cannot be had by Message-ID, and may be taken again";
+                let what = "history does not lead to its article: it cannot be had by Message-ID, and may \
+                    be taken again";
                 let (token, arrived) = (entry.token, entry.arrived);
                 report.found(place(), what, Some(Damage::Unknown { key, token, arrived }));
             }
@@ -244,7 +246,7 @@ impl Spool {
                 let key = Key(record.key_bits);
                 report.found(place(), what, Some(Damage::HistoryIndex { number, key }));
             }
-            // The buffers' records are looked at one by one; the articles of other methods here.
+            // The buffers' records are checked one by one; the articles of other methods here.
             let volumes = self.shared.volumes.load();
             let Some(token) = record.token.filter(|t| volumes.is_alive(t)) else { return };
             let Some(volume) = volumes.get(token.volume).filter(|v| v.method() != MethodKind::Cnfs) else {
@@ -252,7 +254,7 @@ impl Spool {
             };
             let fetched = volume.fetch(token.place, Patience::Wait, &mut buf);
             let whole = matches!(fetched, Ok(Some((_, true))) if record::is_whole(&buf));
-            // A number that still names it is told as well, with what can be done.
+            // A number that still names it is reported as well, with what can be done.
             let key = Key(record.key_bits);
             let still = matches!(history.lookup(&key), Found::At(t, _) if t == token);
             if !whole && still && volumes.is_alive(&token) {
@@ -263,7 +265,8 @@ impl Spool {
         });
         report.history = n;
         history.check_index(&mut |word| {
-            let what = "leads to a record that is not its own, or its check is wrong: look-ups may stop short or go astray";
+            let what = "leads to a record that is not its own, or its check is wrong: look-ups may stop \
+                short or go astray";
             let place = format!("history index, shard {} word {}", word.0, word.1);
             report.found(place, what, Some(Damage::HistoryWord { word }));
         });

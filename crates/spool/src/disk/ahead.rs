@@ -1,10 +1,10 @@
-//! Writing ahead: what a write begins anew it writes to the end, with zeros.
+//! Writing ahead: a write that begins a new page or step fills it to the end, with zeros.
 //!
-//! A kernel keeps files in memory by pages, and what is written together in pieces as large as start and length of the call
-//! permit. A write that ends within a page must first read the rest of it from the disk, and many small pieces cost more than few
-//! large ones. So who writes on and on at growing offsets, with nothing of value behind, writes zeros up to the next page,
-//! and a busy one up to the next step; what follows then finds its pages there. Called by the buffers, the journal and the
-//! overview.
+//! A kernel keeps files in memory by pages, and what is written together in pieces as large as start and
+//! length of the call permit. A write that ends within a page must first read the rest of it from the disk,
+//! and many small pieces cost more than few large ones. So a writer at growing offsets, with nothing of value
+//! after them, writes zeros up to the next page, and a busy one up to the next step; what follows then finds
+//! its pages there. Called by the buffers, the journal and the overview.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,7 +29,7 @@ impl Ahead {
         self.end.store(0, Ordering::Relaxed);
     }
 
-    /// The zeros to be written behind `len` bytes at `offset`, at most `room`; `step` is a power of two.
+    /// The zeros to be written after `len` bytes at `offset`, at most `room`; `step` is a power of two.
     pub fn spare(&self, offset: u64, len: u64, room: u64, step: u64) -> &'static [u8] {
         let end = offset + len;
         let written = self.end.load(Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! The only way the spool touches the machine.
 //!
-//! Two implementations: [`RealDisk`] and, for tests, [`SimDisk`], which counts every write and sync, can fail the
-//! n-th call (EIO, ENOSPC) and can crash: what was not synced is then lost, torn or reordered.
-//! Invariant: no other module of this crate opens a file, maps memory or asks for the boot id.
+//! Two implementations: [`RealDisk`] and, for tests, [`SimDisk`], which counts every write and sync, can fail
+//! the n-th call (EIO, ENOSPC) and can crash: what was not synced is then lost, torn or reordered. Invariant:
+//! no other module of this crate opens a file, maps memory or asks for the boot id.
 
 mod ahead;
 mod map;
@@ -38,7 +38,7 @@ pub enum Open {
 /// A file system, as far as its room is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {
-    /// Tells it from the others of this machine.
+    /// Distinguishes it from the others of this machine.
     pub id: u64,
     /// A directory on it.
     pub dir: PathBuf,
@@ -56,10 +56,10 @@ pub trait Disk: Send + Sync + Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes a directory and its parents, durably; no error if it exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Makes a directory and its parents; durable with the next [`Disk::sync_tree`]. No error if it exists. A managed one
-    /// gets the setuid bit, which tells the Usenetfs mount that it is split into buckets (UFS-06).
+    /// Makes a directory and its parents; durable with the next [`Disk::sync_tree`]. No error if it exists. A
+    /// managed one gets the setuid bit, which marks it for the Usenetfs mount as split into buckets (UFS-06).
     fn make_dirs(&self, path: &Path, managed: bool) -> io::Result<()>;
-    /// Gives a file one more name; an error if that exists.
+    /// Adds a name to a file; an error if that exists.
     fn link(&self, file: &Path, new: &Path) -> io::Result<()>;
     /// Names of the directories in a directory, sorted; empty if it does not exist.
     fn list_dirs(&self, dir: &Path) -> io::Result<Vec<String>>;
@@ -71,22 +71,24 @@ pub trait Disk: Send + Sync + Debug {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Whether there is a directory of this name.
     fn has_dir(&self, dir: &Path) -> io::Result<bool>;
-    /// What tells a file (or block device) from all others, whatever its names are; `None` if there is none.
+    /// The identity of a file (or block device), whatever its names are; `None` if there is none.
     fn identity(&self, path: &Path) -> io::Result<Option<(u64, u64)>>;
     /// The file system that `path` is on or would be made on: that of the nearest directory that exists. A
     /// block device is one of its own, without end: what does not fit is refused when it is reserved.
     fn file_system(&self, path: &Path) -> io::Result<FileSystem>;
     /// Changes at each boot of the machine.
     fn boot_id(&self) -> [u8; 16];
-    /// Marks a file or directory in the machine's memory alone. The mark outlives this process, and is lost with what
-    /// was written and not synced: when the machine goes down, and when the file system is unmounted.
+    /// Marks a file or directory in the machine's memory alone. The mark outlives this process, and is lost
+    /// with what was written and not synced: when the machine goes down, and when the file system is
+    /// unmounted.
     fn mark(&self, path: &Path) -> io::Result<()>;
     /// Whether it still has its mark; where it is lost, bytes that were not synced may be lost too.
     fn is_marked(&self, path: &Path) -> io::Result<bool>;
-    /// Counts the mapped pages that could not be read, in all mappings so far: where it has risen, some mapping has
-    /// [`Mapping::lost`] pages.
+    /// Counts the mapped pages that could not be read, in all mappings so far: where it has risen, some
+    /// mapping has [`Mapping::lost`] pages.
     fn lost_pages(&self) -> u64;
-    /// Takes an exclusive lock that lives as long as the returned value; `WouldBlock` if somebody holds it.
+    /// Takes an exclusive lock that lives as long as the returned value; `WouldBlock` if another process
+    /// holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 }
 
@@ -94,7 +96,7 @@ pub trait Disk: Send + Sync + Debug {
 pub trait DiskFile: Send + Sync + Debug {
     /// Size of the file or block device.
     fn len(&self) -> io::Result<u64>;
-    /// Bytes that the file takes of its file system already; fewer than its length where it has holes.
+    /// Bytes that the file uses in its file system; fewer than its length where it has holes.
     fn allocated(&self) -> io::Result<u64> {
         self.len()
     }
@@ -102,25 +104,27 @@ pub trait DiskFile: Send + Sync + Debug {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Locks the file against every other open handle that asks for the same, until this one is closed; `WouldBlock` if
-    /// there is one.
+    /// Locks the file against every other open handle that asks for the same, until this one is closed;
+    /// `WouldBlock` if there is one.
     fn try_lock(&self) -> io::Result<()>;
     /// Cuts or extends (with zeroes) the file.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Reserves space so that later writes below `len` cannot meet a full disk; extends the file to at least `len`.
+    /// Reserves space so that later writes below `len` cannot meet a full disk; extends the file to at least
+    /// `len`.
     fn allocate(&self, len: u64) -> io::Result<()>;
     /// Reads up to `buf.len()` bytes; fewer only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// As [`DiskFile::read_at`], but `WouldBlock` where the bytes are not in memory and the disk would have to be waited for.
+    /// As [`DiskFile::read_at`], but `WouldBlock` where the bytes are not in memory and the disk would have
+    /// to be waited for.
     fn read_at_cached(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.read_at(buf, offset)
     }
-    /// Writes all of `parts`, one after the other, from `offset` on.
+    /// Writes all of `parts` consecutively, from `offset` on.
     fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()>;
     /// Makes the bytes written so far (by calls and by mappings) durable.
     fn sync(&self) -> io::Result<()>;
-    /// Maps `words` 64-bit words from `offset` (a multiple of 4096) as shared atomics. The range must be allocated.
-    /// Words are stored little-endian: use [`u64::to_le`] and [`u64::from_le`].
+    /// Maps `words` 64-bit words from `offset` (a multiple of 4096) as shared atomics. The range must be
+    /// allocated. Words are stored little-endian: use [`u64::to_le`] and [`u64::from_le`].
     fn map_words(&self, offset: u64, words: usize) -> io::Result<Arc<dyn Mapping>>;
 
     /// Reads exactly `buf.len()` bytes or fails with `UnexpectedEof`.
@@ -132,15 +136,15 @@ pub trait DiskFile: Send + Sync + Debug {
     }
 }
 
-/// A mapped part of a file. A page of it that cannot be read when it is touched is *lost*: it becomes zeros in memory
-/// alone, until it is restored.
+/// A mapped part of a file. A page of it that cannot be read when it is touched is *lost*: it becomes zeros
+/// in memory alone, until it is restored.
 pub trait Mapping: Send + Sync + Debug {
     /// The mapped words.
     fn words(&self) -> &[AtomicU64];
     /// The words of each lost page.
     fn lost(&self) -> Vec<Range<usize>>;
-    /// Writes the lost pages to the file as they are in memory now, which makes most media readable again there, and maps
-    /// them again. Nobody may store to the mapping meanwhile.
+    /// Writes the lost pages to the file as they are in memory now, which makes most media readable again
+    /// there, and maps them again. Nobody may store to the mapping meanwhile.
     fn restore(&self) -> io::Result<()>;
 }
 
@@ -156,8 +160,8 @@ pub(crate) fn is_unreadable(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
-/// As [`DiskFile::read_at`], but bytes that the medium cannot read come as 0xFF: for formats whose checksums tell them from
-/// what was written.
+/// As [`DiskFile::read_at`], but unreadable bytes are returned as 0xFF: for formats whose checksums
+/// distinguish them from what was written.
 pub(crate) fn read_around(file: &dyn DiskFile, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     const PAGE_BYTES: usize = 4096;
     match file.read_at(buf, offset) {

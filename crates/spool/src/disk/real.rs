@@ -16,19 +16,21 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 use super::map::{self, SharedMap, set_write_hint, write_hint};
 use super::{Disk, DiskFile, FileSystem, Mapping, Open};
 
-/// Slices the kernel takes in one pwritev (UIO_MAXIOV).
+/// Slices the kernel accepts in one pwritev (UIO_MAXIOV).
 const SLICES_PER_WRITE_MAX: usize = 1024;
 /// Zeroes written at once where the file system cannot allocate.
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
-/// Modes of what is made, where the process's umask does not forbid more: articles are for the site's group, not for all.
+/// Modes of what is made, where the process's umask does not forbid more: articles are for the site's group,
+/// not for all.
 const FILE_MODE: u32 = 0o640;
 const PRIVATE_FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o750;
-/// The mark: an inode's write hint, set to "no particular lifetime" (`RWH_WRITE_LIFE_NONE`), which changes nothing else. It
-/// "persists until either it is explicitly modified or the underlying filesystem is unmounted" (fcntl(2)), whatever mount
-/// namespaces the processes are in. An inode that the kernel drops from memory loses it; by then its bytes are written.
+/// The mark: an inode's write hint, set to "no particular lifetime" (`RWH_WRITE_LIFE_NONE`), which changes
+/// nothing else. It "persists until either it is explicitly modified or the underlying filesystem is
+/// unmounted" (fcntl(2)), whatever mount namespaces the processes are in. An inode that the kernel drops from
+/// memory loses it; by then its bytes are written.
 const MARK: u64 = 1;
-/// Where Linux tells the boot id.
+/// Where Linux provides the boot id.
 const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The machine's own disk.
@@ -90,8 +92,8 @@ impl Disk for RealDisk {
                 options.create_new(true);
             }
         }
-        // The kernel gives a device opened so to nobody else who asks for it alone: no file system is mounted on it, and
-        // none can be.
+        // The kernel gives a device opened so to nobody else who asks for it alone: no file system is mounted
+        // on it, and none can be.
         if how != Open::ReadOnly && fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device()) {
             options.create(false).custom_flags(OFlags::EXCL.bits().cast_signed());
         }
@@ -149,7 +151,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_tree(&self, dir: &Path) -> io::Result<()> {
-        // One call for thousands of small files; since Linux 5.8 it tells errors of writes that came before.
+        // One call for thousands of small files; since Linux 5.8 it reports errors of earlier writes.
         let dir = File::open(dir)?;
         Ok(again(|| syncfs(&dir))?)
     }
@@ -274,7 +276,7 @@ impl Debug for RealFile {
 }
 
 impl RealFile {
-    /// For file systems without fallocate: real zeroes from the present end on. What lies below it stays as
+    /// For file systems without fallocate: real zeros from the current end on. What lies below it stays as
     /// it is.
     fn fill_with_zeroes(&self, len: u64) -> io::Result<()> {
         let zeroes = vec![0; ZERO_CHUNK_BYTES];

@@ -1,10 +1,10 @@
 //! [`SimDisk`]: a disk in memory that counts, fails and crashes, for tests.
 //!
-//! Each `write_all_at`, `set_len`, `allocate`, `sync`, `rename`, `remove`, `link`, `make_dirs`, `sync_dir` and `sync_tree`,
-//! and each file made with `Open::CreateNew`, is a *step*, counted from 0. A step can be told to fail, or to be where
-//! the process dies or the power goes; [`SimDisk::image`] is then the disk as the next start finds it. Files hold one
-//! content for calls and mappings. Invariant: what a mapping is given after a crash never gets into the image, which is
-//! made at the crash.
+//! Each `write_all_at`, `set_len`, `allocate`, `sync`, `rename`, `remove`, `link`, `make_dirs`, `sync_dir`
+//! and `sync_tree`, and each file made with `Open::CreateNew`, is a *step*, counted from 0. A step can be
+//! made to fail, or to be where the process dies or the power goes; [`SimDisk::image`] is then the disk as
+//! the next start finds it. Files hold one content for calls and mappings. Invariant: what a mapping is given
+//! after a crash never gets into the image, which is made at the crash.
 
 mod memory;
 mod names;
@@ -29,7 +29,7 @@ use names::{Names, NodeId};
 use node::Node;
 use random::Random;
 
-/// What a simulated disk says is free, unless it was told otherwise.
+/// What a simulated disk reports as free by default.
 const SIM_FREE_BYTES: u64 = 1 << 30;
 
 /// How a simulated machine ends.
@@ -43,8 +43,8 @@ pub enum CrashKind {
     Power,
     /// The power goes and nothing is there but what was synced.
     Lost,
-    /// The machine runs on, but the disk was away and its file systems are mounted again: as with `Power`, but the boot
-    /// id stays.
+    /// The machine runs on, but the disk was away and its file systems are mounted again: as with `Power`,
+    /// but the boot id stays.
     Remount,
 }
 
@@ -138,24 +138,24 @@ impl SimDisk {
         self.state.lock().steps
     }
 
-    /// Lets step `step` fail with this error, and, if `sticky`, all later ones. A write that fails may have
+    /// Makes step `step` fail with this error, and, if `sticky`, all later ones. A write that fails may have
     /// written a part.
     pub fn fail_at(&self, step: u64, raw_os_error: i32, sticky: bool) {
         self.state.lock().failure = Some(Failure { step, raw_os_error, sticky });
     }
 
-    /// From now on says that so many bytes are free; nothing else takes notice of it.
+    /// From now on reports this many bytes as free; nothing else is affected.
     pub fn set_free_bytes(&self, free_bytes: u64) {
         self.state.lock().free_bytes = free_bytes;
     }
 
-    /// Lets no further step fail.
+    /// Makes no further step fail.
     pub fn stop_failing(&self) {
         self.state.lock().failure = None;
     }
 
-    /// Fills the disk at step `step`: from then on whatever needs more space fails with `ENOSPC`: making a file, name or
-    /// directory, and writing or reserving beyond what a file was written or reserved to.
+    /// Fills the disk at step `step`: from then on whatever needs more space fails with `ENOSPC`: making a
+    /// file, name or directory, and writing or reserving beyond what a file was written or reserved to.
     pub fn fill_at(&self, step: u64) {
         self.state.lock().full_from = Some(step);
     }
@@ -171,7 +171,8 @@ impl SimDisk {
         self.state.lock().crash = Some(Crash { step, kind, seed });
     }
 
-    /// Lets every read that touches these bytes of a file fail, as an unreadable sector does; also after a crash.
+    /// Makes every read that touches these bytes of a file fail, as an unreadable sector does; also after a
+    /// crash.
     ///
     /// # Errors
     /// If there is no such file.
@@ -183,7 +184,8 @@ impl SimDisk {
         Ok(())
     }
 
-    /// With `true` every sync of a file's bytes waits, as on a disk that is slow, until this is called with `false`.
+    /// With `true` every sync of a file's bytes waits, as on a disk that is slow, until this is called with
+    /// `false`.
     pub fn hold_syncs(&self, hold: bool) {
         *self.gate.held.lock() = hold;
         self.gate.opened.notify_all();
@@ -461,7 +463,7 @@ impl Disk for SimDisk {
     }
 }
 
-/// Gives the lock back when dropped.
+/// Releases the lock when dropped.
 struct SimLock {
     disk: SimDisk,
     path: PathBuf,

@@ -1,10 +1,12 @@
-//! When the articles of a list arrived, and how many bytes: enough to tell the oldest one and the rate of writing.
+//! When the articles of a list arrived, and how many bytes: enough to know the oldest one and the rate of
+//! writing.
 //!
-//! Sums by spans of [`SPAN_SECS`], kept as entries come and go, so that asking reads nothing. Called by [`crate::index::kept`].
+//! Sums by spans of [`SPAN_SECS`], kept as entries come and go, so that asking reads nothing. Called by
+//! [`crate::index::kept`].
 
 use std::collections::BTreeMap;
 
-/// Seconds whose arrivals are summed up: what is told is right to so much.
+/// Seconds whose arrivals are summed up: the precision of the result.
 const SPAN_SECS: u32 = 600;
 
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,8 @@
 //! The checkpoint: all folds as of one journal position (`docs/formats/checkpoint.md`).
 //!
-//! One file, `index/checkpoint`, and its copy, each replaced by rename after everything it speaks of is durable. Opening loads it and
-//! replays the journal from its position. Taking one ([`take`]) is a copy in memory under the writer's lock; writing
-//! it ([`Taken::write`]) happens in the syncing thread.
+//! One file, `index/checkpoint`, and its copy, each replaced by rename after everything it speaks of is
+//! durable. Opening loads it and replays the journal from its position. Taking one ([`take`]) is a copy in
+//! memory under the writer's lock; writing it ([`Taken::write`]) happens in the syncing thread.
 
 mod old;
 mod sections;
@@ -104,7 +104,7 @@ pub(crate) struct Taken {
 }
 
 /// Takes a checkpoint of the folds at journal position `position`.
-/// History records below `kept_from` are given up with it.
+/// History records below `kept_from` are forgotten with it.
 pub(crate) fn take(
     folds: &mut Folds,
     dir: &Path,
@@ -126,7 +126,8 @@ pub(crate) fn take(
     Ok(taken)
 }
 
-/// Writes what a checkpoint needs in files. Whatever of it fails, nothing of the checkpoint is taken, and it can be tried again.
+/// Writes what a checkpoint needs in files. Whatever of it fails, nothing of the checkpoint is taken, and it
+/// can be tried again.
 fn write_out(folds: &mut Folds, now: u64) -> io::Result<()> {
     close_big_blocks(folds)?;
     let volumes = folds.shared.volumes.load();
@@ -161,8 +162,8 @@ fn close_big_blocks(folds: &mut Folds) -> io::Result<()> {
 }
 
 impl Taken {
-    /// Syncs what the checkpoint speaks of (buffers and journal are the caller's part), writes it, and removes the
-    /// files that nothing names any more.
+    /// Syncs what the checkpoint speaks of (buffers and journal are the caller's part), writes it, and
+    /// removes the files that nothing names any more.
     pub fn write(&self, disk: &dyn Disk) -> io::Result<()> {
         self.files.iter().try_for_each(|f| f.sync())?;
         self.segments.iter().try_for_each(|s| s.sync())?;
@@ -194,8 +195,8 @@ impl Taken {
 }
 
 impl Checkpoint {
-    /// Reads the newer of the checkpoint's two copies; `None` if there is none, or both are damaged. One that a later version
-    /// of the program wrote is an error.
+    /// Reads the newer of the checkpoint's two copies; `None` if there is none, or both are damaged. One that
+    /// a later version of the program wrote is an error.
     pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, SpoolError> {
         let mut copies = Vec::new();
         for path in NAMES.map(|name| dir.join(name)) {
@@ -210,7 +211,8 @@ impl Checkpoint {
         Ok(copies.into_iter().max_by_key(|c| c.position).map(|c| Self { alone, ..c }))
     }
 
-    /// Reads one copy; `Ok(None)` if it is damaged. The error of one that a later version wrote is of kind `Unsupported`.
+    /// Reads one copy; `Ok(None)` if it is damaged. The error of one that a later version wrote is of kind
+    /// `Unsupported`.
     pub fn read_copy(disk: &dyn Disk, path: &Path) -> io::Result<Option<Self>> {
         let file = disk.open(path, Open::ReadOnly)?;
         let mut bytes = vec![0; file.len()? as usize];

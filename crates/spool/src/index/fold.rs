@@ -1,9 +1,9 @@
 //! The folds: history, overview, active and residents, as the journal's rows make them.
 //!
-//! [`Folds`] is the writing side, owned by the one writer; [`Shared`] is what readers see. A batch being committed
-//! and a replay after a crash go through the same two functions: [`Folds::displace`] and [`Folds::publish`].
-//! Index files never fail half-way: a row that cannot be written stays in memory, and `failed` tells the writer to
-//! stop accepting.
+//! [`Folds`] is the writing side, owned by the one writer; [`Shared`] is what readers see. A batch being
+//! committed and a replay after a crash go through the same two functions: [`Folds::displace`] and
+//! [`Folds::publish`]. Index files never fail half-way: a row that cannot be written stays in memory, and
+//! `failed` makes the writer stop accepting.
 
 use crate::base::clock::unix_now;
 use crate::base::config::SpoolConfig;
@@ -29,7 +29,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What an overview row has besides fields and Xref value, at most: a number of 20 digits, two TABs, `Xref: `, CRLF.
+/// What an overview row has besides fields and Xref value, at most: a number of 20 digits, two TABs,
+/// `Xref: `, CRLF.
 const ROW_FRAME_BYTES_MAX: usize = 32;
 
 /// Sites that ever had a number, at most.
@@ -104,7 +105,7 @@ pub(crate) struct Folds {
     pub next_sequence: u64,
     /// Sites by their number; none is ever given twice.
     pub sites: Vec<String>,
-    /// Number of the next new volume; none is ever given twice.
+    /// Number of the next new volume; none is ever reused.
     pub next_volume: u16,
     /// Boot of the machine during which the spool was last opened.
     pub boot_id: [u8; 16],
@@ -145,7 +146,7 @@ impl Folds {
         }
     }
 
-    /// A row that keeps the number of the last volume made from being given again, if that volume is no longer there.
+    /// A row that keeps the number of the last volume from being reused, if that volume no longer exists.
     pub fn last_volume(&self) -> Option<VolumeRow> {
         let id = self.next_volume.checked_sub(1)?;
         let there = self.shared.volumes.load().all().iter().any(|v| v.id() >= id);
@@ -156,7 +157,8 @@ impl Folds {
         note(&mut self.failed, what, result);
     }
 
-    /// Moves a volume's write position; the articles displaced stop being named in the same moment (CNFS-11, CNFS-33).
+    /// Moves a volume's write position; the articles displaced stop being named in the same moment (CNFS-11,
+    /// CNFS-33).
     pub fn displace(&mut self, volume: usize, head: u64) -> io::Result<()> {
         self.displace_to(volume, head, false)
     }
@@ -180,8 +182,8 @@ impl Folds {
                 popped => popped?,
             };
             let Some(resident) = resident else { break };
-            // Not so if it was cancelled. In a replay the bit may be that of the article which was written over it before
-            // the crash; numbers are as of the row.
+            // Not so if it was cancelled. In a replay the bit may be that of the article which was written
+            // over it before the crash; numbers are as of the row.
             let named = replay && resident.numbers.iter().any(|(group, _)| table.get(*group).is_some());
             let mut lived = !named && v.is_alive(resident.place);
             for (group, number) in &resident.numbers {
@@ -205,8 +207,8 @@ impl Folds {
         Ok(())
     }
 
-    /// Makes an accepted article known: history, residents, numbers, overview. True if it lives, which is to be told to
-    /// [`Folds::came`].
+    /// Makes an accepted article known: history, residents, numbers, overview. True if it lives, which is to
+    /// be told to [`Folds::came`].
     pub fn publish(&mut self, moment: &Moment<'_>, a: &Published<'_>) -> bool {
         let Self { shared, residents, kept, segments, failed, full, unclosed, .. } = self;
         if let Err(e) = shared.history.insert(a.key, Some(a.token), a.arrived) {
@@ -218,7 +220,7 @@ impl Folds {
         let (Some(volume), Some(residents)) =
             (index.and_then(|i| moment.volumes.all().get(i)), index.and_then(|i| residents.get_mut(i)))
         else {
-            // Replay of what lay in a volume that is no longer there: known, but gone.
+            // Replay of what was in a volume that no longer exists: known, but removed.
             return false;
         };
         volume.mark_alive(a.token.place);
@@ -300,12 +302,12 @@ impl Folds {
         self.note("history", inserted);
     }
 
-    /// Takes an article out of all indexes and marks its bytes (CNFS-12). Its row must be durable.
+    /// Removes an article from all indexes and marks its bytes (CNFS-12). Its row must be durable.
     pub fn cancel(&mut self, key: Key, token: Token, numbers: &[(GroupId, u64)]) {
         self.take_out(key, token, numbers, |v| v.cancel(token.place, key, numbers));
     }
 
-    /// Takes numbers of a kept article out, with `gone` the article too. Its row must be durable.
+    /// Removes numbers of a kept article, with `gone` the article too. Its row must be durable.
     pub fn expire(&mut self, key: Key, token: Token, gone: bool, numbers: &[(GroupId, u64)]) {
         if gone {
             self.take_out(key, token, numbers, |v| v.expire(token.place, key, numbers));
@@ -329,7 +331,7 @@ impl Folds {
         }
     }
 
-    /// Takes an article out that a crash damaged. Its Message-ID stays known, as that of one that was overwritten.
+    /// Removes an article that a crash damaged. Its Message-ID stays known, like that of an overwritten one.
     pub fn lost(&mut self, volume: u16, place: u64, numbers: &[(GroupId, u64)]) {
         let shared = self.shared.clone();
         let volumes = shared.volumes.load();
@@ -367,7 +369,8 @@ impl Folds {
         let shared = self.shared.clone();
         let volumes = shared.volumes.load();
         let was_named = self.end_numbers(numbers);
-        // What is kept lives for as long as a number or history leads to it. History may be ahead of what is replayed.
+        // What is kept lives for as long as a number or history leads to it. History may be ahead of what is
+        // replayed.
         let keeps = volumes.get(token.volume).is_some_and(|v| v.keeps());
         let is_here = || matches!(shared.history.lookup(&key), Found::At(t, _) if t == token);
         let lived = was_named || if keeps { is_here() } else { volumes.is_alive(&token) };
@@ -432,7 +435,7 @@ impl Folds {
         Arc::new(Group::new(GroupId(row.id), &new))
     }
 
-    /// Takes a group away; its articles stay readable by Message-ID.
+    /// Removes a group; its articles stay readable by Message-ID.
     pub fn group_removed(&mut self, name: &str, high: u64) {
         let table = self.shared.groups.snapshot();
         self.retired.insert(name.to_owned(), high);
@@ -463,7 +466,7 @@ impl Folds {
         }
     }
 
-    /// A number named an article, which may be gone: it names no other one.
+    /// A number that named an article, even one that no longer exists, names no other one.
     pub fn number_was_used(&mut self, group: GroupId, number: u64) {
         if let Some(n) = self.numbers.get_mut(group.0 as usize) {
             n.assigned = n.assigned.max(number);
@@ -474,8 +477,8 @@ impl Folds {
         }
     }
 
-    /// After a power cut: the numbers of all groups continue after what was promised. That is the high mark from now on,
-    /// since readers may have seen any number up to it.
+    /// After a power cut: the numbers of all groups continue after what was promised. That is the high mark
+    /// from now on, since readers may have seen any number up to it.
     pub fn power_lost(&mut self) {
         let table = self.shared.groups.snapshot();
         for (id, numbers) in (0..).zip(&mut self.numbers) {

@@ -1,8 +1,10 @@
-//! Kept articles: who is in a volume that displaces nothing, since when, and until when (`docs/formats/kept.md`).
+//! Kept articles: what is in a volume that displaces nothing, since when, and until when
+//! (`docs/formats/kept.md`).
 //!
-//! A queue in files of whole pages. The writer appends what it stores; expiry ([`crate::write::expire`]) takes the oldest entries, lets
-//! go of what is due and puts the rest back at the end. A fold of the journal: what is behind the checkpoint is written
-//! again by the replay. Invariant: an entry that is taken and not put back is of an article that is gone.
+//! A queue in files of whole pages. The writer appends what it stores; expiry ([`crate::write::expire`])
+//! takes the oldest entries, removes those that are due and appends the rest again. A fold of the journal:
+//! what follows the checkpoint is written again by the replay. Invariant: an entry that is taken and not put
+//! back belongs to an article that was removed.
 
 use crate::base::codec::{Reader, put_bytes, put_u64, put_varint};
 use crate::base::ids::GroupId;
@@ -202,7 +204,7 @@ impl KeptList {
         Ok(())
     }
 
-    /// Calls `visit` with every entry, oldest first, and tells how many pages are damaged.
+    /// Calls `visit` with every entry, oldest first; returns how many pages are damaged.
     pub fn verify(&mut self, visit: &mut dyn FnMut(&KeptEntry)) -> io::Result<u64> {
         let before = std::mem::take(&mut self.damaged);
         let each = self.each(visit);
@@ -315,7 +317,7 @@ mod tests {
                 list.push(&e).unwrap();
             }
             if taken == 7000 {
-                // What is taken and neither let go of nor put back is still there.
+                // An entry that is taken and neither removed nor put back is still there.
                 let state = list.checkpoint().unwrap();
                 let mut again = KeptList::open(&disk, "/k".into(), &state).unwrap();
                 assert_eq!(again.entries, 20_000 - 3500);

@@ -1,7 +1,7 @@
-//! The folds of the journal: history, groups, overview, and what lies in each volume.
+//! The folds of the journal: history, groups, overview, and the contents of each volume.
 //!
-//! [`fold`] applies rows and is the one place that changes several of them together; [`checkpoint`] keeps all of them as of
-//! one journal position. Everything here can be rebuilt from the journal, or from the volumes.
+//! [`fold`] applies rows and is the one place that changes several of them together; [`checkpoint`] keeps all
+//! of them as of one journal position. Everything here can be rebuilt from the journal, or from the volumes.
 
 pub(crate) mod ages;
 pub(crate) mod checkpoint;

@@ -1,19 +1,19 @@
 //! Numbers promised ahead, so that no number is ever used twice (guarantee G2).
 //!
-//! A number may be given out only if a durable journal row has promised it. After a power cut, when the last journal
-//! rows may be lost, every group continues after what was promised; after anything milder nothing is skipped.
-//! How much is promised follows from how many numbers a group uses between two syncs.
+//! A number may be given out only if a durable journal row has promised it. After a power cut, when the last
+//! journal rows may be lost, every group continues after what was promised; after anything milder nothing is
+//! skipped. How much is promised follows from how many numbers a group uses between two syncs.
 
 use crate::journal::GroupRow;
 
-/// Numbers promised ahead for a quiet group: what a power cut makes it skip at most.
+/// Numbers promised ahead for a quiet group: the most that a power cut makes it skip.
 pub(crate) const MARGIN_MIN: u64 = 64;
 /// The same for the busiest group.
 const MARGIN_MAX: u64 = 1 << 16;
-/// A promise is for as many numbers as a group uses between two syncs, times this. It costs a row, and a sync of the groups
-/// file besides that of the journal, so a steady group needs one for every sixteenth sync. And it is made before half of it is
-/// used up, so in a burst a group is promised more from its fourth article on: a sync that the busiest group
-/// has to wait for serves all that are up to sixteen times quieter.
+/// A promise is for as many numbers as a group uses between two syncs, times this. It costs a row, and a sync
+/// of the groups file besides that of the journal, so a steady group needs one for every sixteenth sync. And
+/// it is made before half of it is used up, so in a burst a group is promised more from its fourth article
+/// on: a sync that the busiest group has to wait for serves all that are up to sixteen times quieter.
 const MARGIN_SYNCS: u64 = 32;
 
 /// The writer's view of a group's numbers.
@@ -96,7 +96,7 @@ impl GroupNumbers {
         self.pending.map_or(self.promised, |(_, upto)| upto).max(self.promised).max(self.assigned)
     }
 
-    /// Forgets a promise whose row was to be written at this journal position or behind.
+    /// Forgets a promise whose row was to be written at this journal position or later.
     pub fn forget_promise_from(&mut self, position: u64) {
         self.pending = self.pending.filter(|(at, _)| *at < position);
     }
@@ -193,7 +193,8 @@ mod tests {
         assert!(forced < 4, "{forced}");
     }
 
-    /// An article now and then, and a sync after each: the group is promised as little as a new one, whatever it was before.
+    /// An article now and then, and a sync after each: the group is promised as little as a new one, whatever
+    /// it was before.
     #[test]
     fn a_quiet_group_is_promised_little() {
         for numbers in [0, MARGIN_MAX] {

@@ -1,10 +1,10 @@
-//! Residents: per volume the articles in writing order, so that an overwrite knows whom it displaces.
+//! Residents: per volume the articles in writing order, so that an overwrite knows what it displaces.
 //!
-//! A stream of small entries (place, groups and numbers; about 9 bytes an article) in pages with a checksum, in 4 MiB files:
-//! the writer appends at one end as it stores, and takes from the other as the volume's write position passes (CNFS-11).
-//! Nothing ever iterates over it as a whole. A fold of the journal: what is behind the checkpoint is written again by the
-//! replay. A damaged page is told as such; its entries can be had from the volume itself ([`Residents::recover`]).
-//! Layout: `docs/formats/residents.md`.
+//! A stream of small entries (place, groups and numbers; about 9 bytes an article) in pages with a checksum,
+//! in 4 MiB files: the writer appends at one end as it stores, and takes from the other as the volume's write
+//! position passes (CNFS-11). Nothing ever iterates over it as a whole. A fold of the journal: what follows
+//! the checkpoint is written again by the replay. A damaged page is reported as such; its entries can be
+//! recovered from the volume itself ([`Residents::recover`]). Layout: `docs/formats/residents.md`.
 
 mod from_volume;
 mod page;
@@ -37,7 +37,7 @@ pub(crate) struct ResidentsState {
     pub written: u64,
 }
 
-/// Where in a page reading stands.
+/// The position of reading in a page.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cursor {
     /// Stream position of the page.
@@ -55,7 +55,7 @@ pub(crate) struct Residents {
     /// Offset at which reading begins that has not looked at its page yet.
     skip_to: usize,
     front: Option<Resident>,
-    /// Where reading stands once the front is taken.
+    /// The position of reading once the front is taken.
     behind_front: Cursor,
     /// Entries of a damaged page, from the volume; and that page.
     recovered: VecDeque<Resident>,
@@ -86,7 +86,7 @@ impl Residents {
         })
     }
 
-    /// Adds an article that was stored behind all others.
+    /// Adds an article that was stored after all others.
     pub fn push(&mut self, place: u64, arrived: u32, numbers: &[(GroupId, u64)]) -> io::Result<()> {
         self.pages.push(place, arrived, numbers)
     }
@@ -136,7 +136,8 @@ impl Residents {
         Ok(self.front.as_ref())
     }
 
-    /// Takes the front away if it lies before `tail`. `InvalidData`: its page is damaged; see [`Residents::recover`].
+    /// Removes the front if it is before `tail`. `InvalidData`: its page is damaged; see
+    /// [`Residents::recover`].
     pub fn pop_before(&mut self, tail: u64) -> io::Result<Option<Resident>> {
         if self.front()?.is_none_or(|r| r.place >= tail) {
             return Ok(None);
@@ -149,8 +150,8 @@ impl Residents {
         Ok(taken)
     }
 
-    /// Goes past the damaged pages that reading stands at; `read` gives what was in them: the articles that lie in the volume from
-    /// the first place on (if it is known) and before the second (likewise).
+    /// Skips the damaged pages at the position of reading; `read` returns what was in them: the articles that
+    /// lie in the volume from the first place on (if it is known) and before the second (likewise).
     pub fn recover(
         &mut self,
         read: impl FnOnce(Option<u64>, Option<u64>) -> VecDeque<Resident>,
@@ -169,13 +170,14 @@ impl Residents {
         }
     }
 
-    /// Gives a popped value's memory back.
+    /// Returns the memory of a popped value.
     pub fn recycle(&mut self, resident: Resident) {
         self.spare = resident.numbers;
         self.spare.clear();
     }
 
-    /// Calls `visit` for the articles before `end`, oldest first, without taking them. Damaged pages are passed over.
+    /// Calls `visit` for the articles before `end`, oldest first, without removing them. Damaged pages are
+    /// skipped.
     pub fn peek_before(&mut self, end: u64, visit: &mut dyn FnMut(&Resident)) -> io::Result<()> {
         self.front()?;
         self.recovered.iter().take_while(|r| r.place < end).for_each(&mut *visit);
@@ -216,7 +218,7 @@ impl Residents {
     /// Writes out what is in memory and returns the state for a checkpoint.
     pub fn checkpoint(&mut self) -> io::Result<ResidentsState> {
         self.pages.write_out()?;
-        // Not behind the last entry of a page: a stream without entries has nothing to read.
+        // Not after the last entry of a page: a stream without entries has nothing to read.
         let front = self.front().is_ok();
         let read = match (self.recovered.is_empty(), front) {
             (false, _) => self.recovered_page,

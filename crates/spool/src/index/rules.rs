@@ -28,7 +28,7 @@ struct Rule {
     expires_beyond_secs: Option<u64>,
 }
 
-/// What a rule may look at besides the group.
+/// What a rule may check besides the group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Traits<'a> {
     pub size_bytes: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Compiles the rules; `class` gives the number of a class by name.
+    /// Compiles the rules; `class` returns the number of a class by name.
     pub fn new(config: &[RuleConfig], class: impl Fn(&str) -> Option<usize>) -> Result<Self, SpoolError> {
         if config.len() > RULES_MAX {
             return Err(SpoolError::Unfit(format!(
@@ -93,8 +93,8 @@ impl Rules {
         self.groups.iter().enumerate().filter(|(_, w)| meets(w)).fold(0, |bits, (i, _)| bits | 1 << i)
     }
 
-    /// The class of an article by the bits of its first group and, where a rule asks, of all its groups together; `None`
-    /// if no rule matches.
+    /// The class of an article by the bits of its first group and, where a rule asks, of all its groups
+    /// together; `None` if no rule matches.
     pub fn class(&self, first: u64, all: impl FnOnce() -> u64, article: &Traits<'_>) -> Option<usize> {
         let met = if self.any == 0 { first } else { first & !self.any | all() & self.any };
         let rule = |(i, r): &(usize, &Rule)| met & 1 << i != 0 && r.matches(article);

@@ -1,8 +1,10 @@
-//! The groups file: what is known of every group, kept apart from journal and indexes (`docs/formats/groups.md`).
+//! The groups file: what is known of every group, kept apart from journal and indexes
+//! (`docs/formats/groups.md`).
 //!
-//! Two copies. A state of all groups goes to the copy that does not count; rows that come between two states are added to the
-//! one that does. Written by the writer (rows) and the syncing thread (states); read by opening. Invariants: one copy is whole
-//! at every moment, and a promise is durable here before the journal's sync makes it count.
+//! Two copies. A state of all groups goes to the copy that does not count; rows that come between two states
+//! are added to the one that does. Written by the writer (rows) and the syncing thread (states); read by
+//! opening. Invariants: one copy is whole at every moment, and a promise is durable here before the journal's
+//! sync makes it count.
 
 use crate::base::codec::put_u64;
 use crate::disk::{Disk, DiskFile, Open};
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) const NAMES: [&str; 2] = ["groups", "groups.copy"];
 const MAGIC: &[u8; 8] = b"NGroups1";
 const HEAD_BYTES: usize = 48;
-/// Where the head tells how far the journal is durable.
+/// Where the head records how far the journal is durable.
 const SYNCED_AT: usize = 32;
 /// Length and checksum before each row.
 const FRAME_BYTES: usize = 8;
@@ -35,7 +37,7 @@ pub(crate) struct GroupsState {
 }
 
 impl GroupsState {
-    /// The rows that tell all groups and removed groups; the journal is durable up to `synced`.
+    /// The rows for all groups and removed groups; the journal is durable up to `synced`.
     pub fn new<'a>(next_group: u32, synced: u64, rows: impl Iterator<Item = Row<'a>>) -> Self {
         Self { next_group, synced, payloads: rows.map(|row| payload(&row)).collect() }
     }
@@ -57,7 +59,7 @@ impl GroupsState {
     }
 }
 
-/// What the copies tell.
+/// The content of the copies.
 #[derive(Debug, Default)]
 pub(crate) struct GroupsFound {
     /// There is a copy.
@@ -152,7 +154,8 @@ impl GroupsFile {
         Ok(())
     }
 
-    /// Records that the journal is durable up to here. Not synced: a kill leaves it, and no power cut may go without.
+    /// Records that the journal is durable up to here. Not synced: a kill leaves it, and no power cut may go
+    /// without.
     pub fn note_synced(&self, position: u64) -> io::Result<()> {
         let inner = self.inner.lock();
         let Some(file) = &inner.file else { return Ok(()) };
@@ -164,8 +167,8 @@ impl GroupsFile {
         self.inner.lock().since = Some(Vec::new());
     }
 
-    /// Writes the state taken at [`GroupsFile::begin`] to the copy that does not count, durably; from then on that copy counts.
-    /// After an error it may be called again; once it is written that changes nothing.
+    /// Writes the state taken at [`GroupsFile::begin`] to the copy that does not count, durably; from then on
+    /// that copy counts. After an error it may be called again; once it is written that changes nothing.
     pub fn write(&self, state: &GroupsState) -> io::Result<()> {
         let _busy = self.busy.lock();
         let (target, sequence) = {

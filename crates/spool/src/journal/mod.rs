@@ -1,8 +1,8 @@
 //! The journal: one row for every event, in order (`docs/formats/journal.md`).
 //!
-//! Files `<start position, hex>.journal`, each with a short head and then framed rows. A position is a byte count over
-//! all files; a file's name is the position of its first byte. Opening cuts off what follows the last whole row, so
-//! that leftovers of an earlier life can never be read as rows.
+//! Files `<start position, hex>.journal`, each with a short head and then framed rows. A position is a byte
+//! count over all files; a file's name is the position of its first byte. Opening cuts off what follows the
+//! last whole row, so that leftovers of an earlier life can never be read as rows.
 
 mod groups_file;
 mod reader;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Bytes read at a time.
 const READ_BYTES: usize = 1 << 20;
-/// Least distance of a journal that goes on after a loss from what it had before.
+/// Least distance of a journal that continues after a loss from what it had before.
 const GAP_BYTES: u64 = 1 << 16;
 
 /// A cursor in the journal.
@@ -47,7 +47,7 @@ impl JournalReader {
         self.starts.first().copied()
     }
 
-    /// Position behind the last row returned.
+    /// Position after the last row returned.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -62,8 +62,8 @@ impl JournalReader {
         &self.starts
     }
 
-    /// Reads the rows of one file; returns where the last one ends, and whether anything but zeroes follows. Of a file whose
-    /// head is damaged it is the start and true.
+    /// Reads the rows of one file; returns where the last one ends, and whether anything but zeroes follows.
+    /// Of a file whose head is damaged it is the start and true.
     pub fn look_over(disk: &Arc<dyn Disk>, dir: &Path, start: u64) -> io::Result<(u64, bool)> {
         let mut reader = Self::open(disk, dir, Some(start))?;
         // Not beyond the one file.
@@ -79,8 +79,8 @@ impl JournalReader {
         Ok((reader.position, frame.iter().any(|b| *b != 0)))
     }
 
-    /// Whether a whole row lies in this file behind the first one that is not: then that is no end, but damage. A row is valid
-    /// only where it was written, so nothing else passes for one.
+    /// Whether this file has a whole row after the first one that is not: then that is not the end, but
+    /// damage. A row is valid only where it was written, so nothing else passes for one.
     pub fn row_follows(&self) -> io::Result<bool> {
         let Some((start, file)) = &self.file else { return Ok(false) };
         let mut rest = vec![0; file.len()?.saturating_sub(self.position - start) as usize];
@@ -98,12 +98,12 @@ impl JournalReader {
         Ok((1..used).any(|at| is_row(at).is_some()))
     }
 
-    /// Where the first file behind a position begins.
+    /// Where the first file after a position begins.
     pub fn start_after(&self, position: u64) -> Option<u64> {
         self.starts.iter().find(|s| **s > position).copied()
     }
 
-    /// A position that no file has room for; far enough behind them that the gap is plain.
+    /// A position that no file has room for; far enough after them that the gap is obvious.
     pub fn position_behind(&self, position: u64) -> io::Result<u64> {
         let mut end = position;
         if let Some(start) = self.starts.last() {
@@ -112,9 +112,9 @@ impl JournalReader {
         Ok(end.next_multiple_of(GAP_BYTES) + GAP_BYTES)
     }
 
-    /// Whether the file that should continue the journal at the cursor is damaged: it has no head, although the one before it
-    /// was cut off where it begins, which happens only after the head was written. Only meaningful while the machine has not
-    /// lost power.
+    /// Whether the file that should continue the journal at the cursor is damaged: it has no head, although
+    /// the one before it was cut off where it begins, which happens only after the head was written. Only
+    /// meaningful while the machine has not lost power.
     pub fn successor_is_damaged(&self) -> io::Result<bool> {
         let Some((start, file)) = &self.file else { return Ok(false) };
         if !self.starts.contains(&self.position)
@@ -127,7 +127,8 @@ impl JournalReader {
         Ok(!has_head(&*next, self.position)?)
     }
 
-    /// Opens the file that holds `position`, skipping its head; false, and stays where it is, if there is none or it is no journal.
+    /// Opens the file that holds `position`, skipping its head; false, and stays where it is, if there is
+    /// none or it is no journal.
     fn enter(&mut self, position: u64) -> io::Result<bool> {
         let Some(start) = self.starts.iter().rev().find(|s| **s <= position).copied() else {
             return Ok(false);
@@ -170,8 +171,8 @@ impl JournalReader {
             if frame.iter().any(|b| *b != 0) {
                 return self.take(have);
             }
-            // The file ends here, or only reserved space follows: its successor starts at this very position, or
-            // there is none.
+            // The file ends here, or only reserved space follows: its successor starts at this very position,
+            // or there is none.
             if !self.starts.contains(&self.position) || !self.enter(self.position)? {
                 return Ok(None);
             }
@@ -198,8 +199,8 @@ impl JournalReader {
     }
 }
 
-/// Whether a file is part of the journal: its head says so, or, where a bit of the head is damaged, its first row does, which is
-/// valid only where it was written.
+/// Whether a file is part of the journal: its head says so, or, where a bit of the head is damaged, its first
+/// row does, which is valid only where it was written.
 fn has_head(file: &dyn DiskFile, start: u64) -> io::Result<bool> {
     const HEAD_BYTES: usize = FILE_HEAD_BYTES as usize;
     let mut first = vec![0; HEAD_BYTES + FRAME_BYTES];

@@ -7,7 +7,7 @@ use crate::base::key::Key;
 use crate::base::token::Token;
 use std::io;
 
-/// A group as the journal tells it; applying it again changes nothing.
+/// A group as recorded in the journal; applying it again changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct GroupRow {
     pub id: u32,
@@ -20,7 +20,7 @@ pub(crate) struct GroupRow {
     pub promised: u64,
 }
 
-/// A volume as the journal tells it.
+/// A volume as recorded in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VolumeRow {
     pub id: u16,
@@ -87,11 +87,11 @@ pub(crate) enum Row<'a> {
     Remember { key: Key, arrived: u32 },
     /// An article was cancelled.
     Cancel { key: Key, token: Token, numbers: Vec<(GroupId, u64)> },
-    /// Numbers of a kept article are due; with `gone` the article is gone with them.
+    /// Numbers of a kept article are due; with `gone` the article is removed with them.
     Expire { key: Key, token: Token, gone: bool, numbers: Vec<(GroupId, u64)> },
     /// A group as it now is.
     Group(GroupRow),
-    /// A group is gone; a group of this name made later goes on behind `high`.
+    /// A group was removed; one of this name that is created later continues after `high`.
     GroupRemoved { name: String, high: u64 },
     /// Numbers up to these may have been given out.
     Promise(Vec<(GroupId, u64)>),
@@ -101,7 +101,7 @@ pub(crate) enum Row<'a> {
     Skip { volume: u16, head: u64 },
     /// Everything up to this journal position, articles included, is durable.
     Synced { upto: u64 },
-    /// The machine went down: every group's numbers go on behind what was promised.
+    /// The machine went down: every group's numbers continue after what was promised.
     PowerLost,
     /// The spool was opened, during this boot of the machine.
     Opened { boot_id: [u8; 16] },

@@ -80,8 +80,8 @@ pub(crate) struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Continues the journal at `end`: what follows there is cut off and the cut made durable, so that old bytes
-    /// can never be taken for rows again.
+    /// Continues the journal at `end`: what follows there is cut off and the cut made durable, so that old
+    /// bytes can never be taken for rows again.
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path, end: u64, file_bytes: u64) -> io::Result<Self> {
         disk.create_dir(dir)?;
         let all = starts(&**disk, dir)?;
@@ -89,7 +89,8 @@ impl JournalWriter {
         for start in all.iter().filter(|s| last.is_none_or(|last| *s > last)) {
             disk.remove(&dir.join(file_name(*start)))?;
         }
-        // A position behind all that the last file has room for begins a new one: the gap tells that rows are missing.
+        // A position after all that the last file has room for begins a new one: the gap shows that rows are
+        // missing.
         let open_file = |start: u64| disk.open(&dir.join(file_name(start)), Open::Existing);
         let last = match last {
             Some(start) if start + open_file(*start)?.len()? < end => None,
@@ -137,7 +138,7 @@ impl JournalWriter {
         &self.set
     }
 
-    /// Position behind the last written row.
+    /// Position after the last written row.
     pub fn end(&self) -> u64 {
         self.end
     }
@@ -147,7 +148,7 @@ impl JournalWriter {
         self.start
     }
 
-    /// Position behind the last row pushed.
+    /// Position after the last row pushed.
     pub fn pushed_end(&self) -> u64 {
         self.end + self.pending.len() as u64
     }
@@ -169,13 +170,14 @@ impl JournalWriter {
         self.pending.clear();
     }
 
-    /// Writes the rows pushed, in one call. After an error none of them counts, and the next write overwrites them.
+    /// Writes the rows pushed, in one call. After an error none of them counts, and the next write overwrites
+    /// them.
     pub fn write(&mut self) -> io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());
         }
         let (at, len) = (self.end - self.start, self.pending.len() as u64);
-        // Behind the last row there are zeros anyhow.
+        // The last row is followed by zeros anyway.
         let spare = self.ahead.spare(at, len, STEP_BYTES_MAX, STEP_BYTES_MAX);
         let written = self.file.write_all_at(&[IoSlice::new(&self.pending), IoSlice::new(spare)], at);
         self.pending.clear();
@@ -247,13 +249,13 @@ fn mend_head(file: &dyn DiskFile, start: u64) -> io::Result<()> {
     if whole { Ok(()) } else { write_head(file, start) }
 }
 
-/// Reserves a file's space: a full disk is met here, where nothing is lost by it, and not by a batch whose articles have
-/// displaced others already.
+/// Reserves a file's space: a full disk is met here, where nothing is lost by it, and not by a batch whose
+/// articles have displaced others already.
 fn reserve(file: &dyn DiskFile, file_bytes: u64) -> io::Result<()> {
     file.allocate(reserved_bytes(file_bytes))
 }
 
-/// What a file of this length takes of the disk from the start.
+/// How much disk space a file of this length uses from the start.
 pub(crate) fn reserved_bytes(file_bytes: u64) -> u64 {
     file_bytes + file_bytes / 8
 }

@@ -1,9 +1,9 @@
-//! `appendonly`: files of records that are made as needed and go by one unlink when all in them is due (CNFS-F4;
-//! `docs/formats/appendonly.md`).
+//! `appendonly`: files of records that are made as needed and go by one unlink when all in them is due
+//! (CNFS-F4; `docs/formats/appendonly.md`).
 //!
-//! A place is file number x 2^40 + offset, so the configured size may change at any time. Nothing is ever displaced; with
-//! `files_max` the class says that it is full. Invariant: a file is removed only if rows that say so of every article in it are
-//! durable.
+//! A place is file number x 2^40 + offset, so the configured size may change at any time. Nothing is ever
+//! displaced; with `files_max` the class says that it is full. Invariant: a file is removed only if rows that
+//! say so of every article in it are durable.
 
 use super::cnfs::record::{self, RecordHeader};
 use super::{ENDLESS, Inventory, Living, Stray, Volume, fetch_record};
@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Bits of a place that tell the offset in a file.
+/// Bits of a place for the offset in a file.
 const OFFSET_BITS: u32 = 40;
 const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// Unit in which records start.
@@ -54,7 +54,7 @@ pub(crate) struct AppendOnly {
     names_changed: AtomicBool,
     /// What an earlier process wrote may not be synced.
     inherited: AtomicBool,
-    /// Held during a sync: who finds nothing to do must know that the sync before is through.
+    /// Held during a sync: a sync with nothing to do must know that the one before has finished.
     syncing: Mutex<()>,
 }
 

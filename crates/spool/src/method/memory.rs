@@ -1,7 +1,7 @@
 //! `memory`: a bounded cyclic buffer in memory, empty after a restart.
 //!
-//! The null-cost twin of `cnfs` (same places, same displacement), for tests, for groups whose articles need not
-//! survive, and as the model the other methods are compared with.
+//! The null-cost twin of `cnfs` (same places, same displacement), for tests, for groups whose articles need
+//! not survive, and as the model the other methods are compared with.
 
 use super::cnfs::record::RecordHeader;
 use super::{Volume, explain_cycle, fetch_record};

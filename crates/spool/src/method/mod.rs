@@ -1,8 +1,9 @@
 //! Storage methods: how article bytes are kept.
 //!
-//! All but `trash`, which keeps nothing, have *volumes*. `cnfs` and `memory` displace their oldest articles when they are
-//! full; the others *keep* theirs until they are due ([`Volume::keeps`]). Which class and volume an
-//! article goes to is the storage manager's choice; a method never looks at policy, and nothing above asks which it is.
+//! All but `trash`, which keeps nothing, have *volumes*. `cnfs` and `memory` displace their oldest articles
+//! when they are full; the others *keep* theirs until they are due ([`Volume::keeps`]). Which class and
+//! volume an article goes to is the storage manager's choice; a method does not know the policy, and nothing
+//! above depends on which method it is.
 
 mod appendonly;
 pub(crate) mod cnfs;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 /// The write position's bound in volumes that displace nothing.
 pub(crate) const ENDLESS: u64 = 1 << 63;
 
-/// What a method may need to know of an article to give it its place.
+/// What a method may need to know about an article to choose its place.
 #[derive(Clone, Copy)]
 pub(crate) struct Placing<'a> {
     /// The place planned.
@@ -51,11 +52,11 @@ pub(crate) struct Placing<'a> {
 pub(crate) struct Inventory<'a> {
     /// Number of a group by name.
     pub group: &'a mut dyn FnMut(&[u8]) -> Option<GroupId>,
-    /// Told sequence and place of each article found, in any order.
+    /// Called with sequence and place of each article found, in any order.
     pub visit: &'a mut dyn FnMut(u64, u64),
 }
 
-/// Who lives, for a check of files.
+/// The living articles, for a check of files.
 pub(crate) struct Living<'a> {
     /// Whether a number of a group does.
     pub number: &'a dyn Fn(&str, u64) -> bool,
@@ -75,8 +76,8 @@ pub(crate) struct Stray {
 
 /// A container of articles. The writer alone plans, advances and writes; any thread reads.
 ///
-/// Order of one filing: `plan`, `settle`, `advance` (from here on the displaced are dead for every reader), `write`,
-/// and only after the journal row the new places become known to anybody.
+/// Order of one filing: `plan`, `settle`, `advance` (from here on the displaced are dead for every reader),
+/// `write`, and only after the journal row the new places become known to anybody.
 pub(crate) trait Volume: Send + Sync + Debug {
     /// Its number in tokens.
     fn id(&self) -> u16;
@@ -90,11 +91,11 @@ pub(crate) trait Volume: Send + Sync + Debug {
     fn block(&self) -> u64;
     /// The write position: places below are taken.
     fn head(&self) -> u64;
-    /// Moves the write position; what lies an area behind it is dead at once (CNFS-11).
+    /// Moves the write position; anything one area before it is dead at once (CNFS-11).
     fn advance(&self, head: u64);
     /// Sets the write position as found by a rebuild; nothing is displaced.
     fn reset_head(&self, head: u64);
-    /// Writes records that lie one behind the other.
+    /// Writes consecutive records.
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()>;
     /// Whether a record at this place lives; no I/O (CNFS-11, CNFS-12).
     fn is_alive(&self, place: u64) -> bool;
@@ -109,12 +110,14 @@ pub(crate) trait Volume: Send + Sync + Debug {
     fn verify(&self, found: &mut dyn FnMut(String)) {
         let _ = found;
     }
-    /// Takes a cancelled or expired article out: marks its record (CNFS-12) or removes its files. Its row is durable.
+    /// Removes a cancelled or expired article: marks its record (CNFS-12) or removes its files. Its row is
+    /// durable.
     fn cancel(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) -> io::Result<()>;
-    /// Reads up to `buf.len()` bytes from a place on, not past the end of the area. Methods without records have none.
+    /// Reads up to `buf.len()` bytes from a place on, not past the end of the area. Methods without records
+    /// have none.
     fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize>;
-    /// Reads the article at a place into `buf` as a record, whether it lives or not; the flag is true for one that is
-    /// not cancelled. The checksum is the caller's to check.
+    /// Reads the article at a place into `buf` as a record, whether it lives or not; the flag is true for one
+    /// that is not cancelled. The checksum is the caller's to check.
     fn fetch(
         &self,
         place: u64,
@@ -126,14 +129,15 @@ pub(crate) trait Volume: Send + Sync + Debug {
     /// Writes the state header, where there is one.
     fn write_header(&self, now: u64) -> io::Result<()>;
 
-    /// The same volume with room for more: its file gets `len` bytes, and every record keeps its place. `None` where that
-    /// is not possible. The writer puts it in the place of this one.
+    /// The same volume with room for more: its file gets `len` bytes, and every record keeps its place.
+    /// `None` where that is not possible. The writer replaces this one with it.
     fn grown(&self, len: u64, now: u64) -> io::Result<Option<Arc<dyn Volume>>> {
         let _ = (len, now);
         Ok(None)
     }
 
-    /// The first place from this one on at which a living record starts; `None` if there is none, or nobody knows.
+    /// The first place from this one on at which a living record starts; `None` if there is none, or it is
+    /// not known.
     fn next_living(&self, place: u64) -> Option<u64> {
         let _ = place;
         None
@@ -161,8 +165,8 @@ pub(crate) trait Volume: Send + Sync + Debug {
         0
     }
 
-    /// Whether articles stay until they are due, and are known to live by history and numbers alone: then `is_alive`
-    /// says no more than that a place could be one of its.
+    /// Whether articles stay until they are due, and are known to live by history and numbers alone: then
+    /// `is_alive` says no more than that a place could be one of its.
     fn keeps(&self) -> bool {
         false
     }
@@ -175,12 +179,14 @@ pub(crate) trait Volume: Send + Sync + Debug {
     /// Goes by other settings of its class, as far as they concern what it stores from now on.
     fn configure(&self, _tree: &Tree) {}
 
-    /// Whether it takes no more articles until some are due or an operator makes room; only ones that keep say so.
+    /// Whether it accepts no more articles until some are due or an operator makes room; only volumes that
+    /// keep say so.
     fn is_full(&self, _head: u64) -> bool {
         false
     }
 
-    /// The place an article really gets, when all is known about it; none is ever given to two articles.
+    /// The place an article finally gets, when everything is known about it; no two articles ever get the
+    /// same.
     fn settle(&self, placing: &Placing<'_>) -> u64 {
         placing.planned
     }
@@ -190,18 +196,18 @@ pub(crate) trait Volume: Send + Sync + Debug {
         self.offset(place) != Some(0)
     }
 
-    /// The write position behind an article.
+    /// The write position after an article.
     fn behind(&self, place: u64, stored_bytes: u64) -> u64 {
         place + stored_bytes
     }
 
-    /// Takes an expired article out, as [`Volume::cancel`] does a cancelled one.
+    /// Removes an expired article, as [`Volume::cancel`] does a cancelled one.
     fn expire(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) -> io::Result<()> {
         self.cancel(place, key, numbers)
     }
 
-    /// Takes away the names of numbers that are due while their article stays. Their row is durable; doing so twice changes
-    /// nothing.
+    /// Removes the names of numbers that are due while their article stays. Their row is durable; doing so
+    /// twice changes nothing.
     fn end_names(&self, place: u64, numbers: &[(GroupId, u64)]) -> io::Result<()> {
         let _ = (place, numbers);
         Ok(())
@@ -213,23 +219,24 @@ pub(crate) trait Volume: Send + Sync + Debug {
         Ok(true)
     }
 
-    /// Goes through all articles of a volume that keeps, and sets its write position behind them.
+    /// Walks all articles of a volume that keeps, and sets its write position after them.
     fn inventory(&self, _found: &mut Inventory<'_>) -> io::Result<()> {
         Ok(())
     }
 
-    /// Whether the article at a place is also found under the name of a number; methods without names say yes.
+    /// Whether the article at a place is also found under the name of a number; methods without names say
+    /// yes.
     fn has_name(&self, _place: u64, _group: GroupId, _number: u64) -> io::Result<bool> {
         Ok(true)
     }
 
-    /// Gives it that name again.
+    /// Restores that name.
     fn give_name(&self, _place: u64, _group: GroupId, _number: u64) -> io::Result<()> {
         Ok(())
     }
 
-    /// Whether an article that cannot be read in its place is whole under the name of one of its numbers; unless it is a dry run,
-    /// it is put in its place again.
+    /// Whether an article that cannot be read in its place is whole under the name of one of its numbers;
+    /// unless it is a dry run, it is restored in its place.
     fn restore(
         &self,
         _place: u64,
@@ -253,15 +260,15 @@ pub(crate) trait Volume: Send + Sync + Debug {
     /// Forgets an article whose writing failed before any row spoke of it.
     fn take_back(&self, _place: u64, _key: Key, _numbers: &[(GroupId, u64)]) {}
 
-    /// Removes what holds no living article any more; all that is gone is durably so.
+    /// Removes what no longer holds a living article; all removals are durable already.
     fn sweep(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// What a checkpoint must tell of it besides the write position.
+    /// What a checkpoint must contain of it besides the write position.
     fn save(&self, _out: &mut Vec<u8>) {}
 
-    /// Takes over what a checkpoint tells; false if that makes no sense.
+    /// Loads its part of a checkpoint; false if that makes no sense.
     fn load(&self, _saved: &[u8]) -> bool {
         true
     }
@@ -292,7 +299,7 @@ pub(crate) trait Volume: Send + Sync + Debug {
         head.saturating_sub(self.area())
     }
 
-    /// Where a place lies in the area; `None` if it is so old that this is no longer known.
+    /// Where a place is in the area; `None` if it is so old that this is no longer known.
     fn offset(&self, place: u64) -> Option<u64> {
         Some(place % self.area())
     }
@@ -327,8 +334,8 @@ pub(crate) trait Volume: Send + Sync + Debug {
         (len as u64).next_multiple_of(self.block())
     }
 
-    /// Where a record of `len` bytes goes when the write position is `head`; an article is never split (CNFS-02).
-    /// `None` if it can never fit.
+    /// Where a record of `len` bytes goes when the write position is `head`; an article is never split
+    /// (CNFS-02). `None` if it can never fit.
     fn plan(&self, head: u64, len: usize) -> Option<u64> {
         let len = self.padded(len);
         if len > self.area() {
@@ -341,8 +348,8 @@ pub(crate) trait Volume: Send + Sync + Debug {
 /// Bytes read in the first go: most text articles fit.
 const FIRST_READ_BYTES: usize = 4096;
 
-/// Reads a whole living record into `buf` and checks it: place, checksum, and that it was not displaced meanwhile.
-/// `None`: no such article (any more).
+/// Reads a whole living record into `buf` and checks it: place, checksum, and that it was not displaced
+/// meanwhile. `None`: no such article (any more).
 pub(crate) fn read_record(
     volume: &dyn Volume,
     place: u64,
@@ -449,8 +456,8 @@ impl VolumeTable {
     }
 }
 
-/// The volumes, shared by writer and readers. The writer puts another table in their place when buffers come, grow, move
-/// or go; who has loaded the old one goes on with it to the end of what it does.
+/// The volumes, shared by writer and readers. The writer puts another table in their place when buffers come,
+/// grow, move or go; who has loaded the old one goes on with it to the end of what it does.
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
     table: ArcSwap<VolumeTable>,
@@ -461,7 +468,7 @@ impl Volumes {
         Self { table: ArcSwap::from_pointee(VolumeTable::new(all)) }
     }
 
-    /// Puts a volume in the place of the one with its number, or behind all others. Called by the one writer only.
+    /// Replaces the volume with its number, or appends it to the others. Called by the one writer only.
     pub fn put(&self, volume: Arc<dyn Volume>) {
         let old = self.table.load();
         let mut all = old.all.clone();
@@ -472,7 +479,7 @@ impl Volumes {
         self.table.store(Arc::new(VolumeTable::new(all)));
     }
 
-    /// Takes a volume away. Called by the one writer only.
+    /// Removes a volume. Called by the one writer only.
     pub fn take(&self, id: u16) {
         let all = self.table.load().all.iter().filter(|v| v.id() != id).cloned().collect();
         self.table.store(Arc::new(VolumeTable::new(all)));

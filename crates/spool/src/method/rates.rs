@@ -1,15 +1,16 @@
-//! How fast a volume is written, from the arrivals of what it holds: no state of its own, nothing to be kept over a restart.
+//! How fast a volume is written, from the arrivals of what it holds: no state of its own, nothing to be kept
+//! over a restart.
 //!
-//! Articles lie in the order of their arrival, so the first one since a moment is found by halving: some thirty headers are
-//! read, whatever the volume's size. Called by `Spool::status`.
+//! Articles lie in the order of their arrival, so the first one since a moment is found by halving: some
+//! thirty headers are read, whatever the volume's size. Called by `Spool::status`.
 
 use crate::base::read_mode::Patience;
 use crate::method::Volume;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
 
-/// Records looked at to tell what one takes beyond its article.
+/// Records read to determine what one takes beyond its article.
 const SAMPLES_MAX: u64 = 200;
-/// How far behind the write position the samples begin, in bytes.
+/// How far before the write position the samples begin, in bytes.
 const SAMPLE_BYTES: u64 = 512 << 10;
 
 fn header_at(volume: &dyn Volume, place: u64) -> Option<RecordHeader> {
@@ -35,8 +36,8 @@ pub(crate) fn written_since(volume: &dyn Volume, since: u64) -> u64 {
     head.saturating_sub(volume.next_living(low).unwrap_or(head).min(high.max(low)))
 }
 
-/// Bytes that records take beyond their data, on average over the last ones: header, padding, and the usage bits of their
-/// blocks; `None` if there are none.
+/// Bytes that records take beyond their data, on average over the last ones: header, padding, and the usage
+/// bits of their blocks; `None` if there are none.
 pub(crate) fn record_overhead(volume: &dyn Volume) -> Option<u64> {
     let (mut bytes, mut bits, mut records) = (0, 0, 0);
     let mut place = volume.head().saturating_sub(SAMPLE_BYTES).max(volume.tail());

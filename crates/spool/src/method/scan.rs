@@ -1,7 +1,8 @@
 //! Going through the records of a volume in the order of their places.
 //!
-//! Reads whole chunks, checks every record, and passes over what the disk cannot read. Used where no index says what a
-//! volume holds: by a rebuild, by `verify` and `repair`, and for residents whose own entries are damaged.
+//! Reads whole chunks, checks every record, and skips what the disk cannot read. Used where no index says
+//! what a volume holds: by a rebuild, by `verify` and `repair`, and for residents whose own entries are
+//! damaged.
 
 use crate::base::read_mode::Patience;
 use crate::method::Volume;
@@ -9,13 +10,13 @@ use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
 use std::io;
 use std::ops::Range;
 
-/// Bytes read at a time: they stay in the processor's cache until they are looked at.
+/// Bytes read at a time: they stay in the processor's cache until they are processed.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Reads a volume's records in place order. What the disk cannot read is passed over.
+/// Reads a volume's records in place order. What the disk cannot read is skipped.
 pub(crate) struct Scan<'a> {
     volume: &'a dyn Volume,
-    /// Where it stands.
+    /// The current position.
     pub at: u64,
     /// Records that begin before are found.
     pub end: u64,
@@ -23,7 +24,7 @@ pub(crate) struct Scan<'a> {
     chunk_at: u64,
     /// Up to here no more is read at a time than is asked for: the disk failed near.
     careful_to: u64,
-    /// Takes records of whatever cycle; `at` then tells no more than where in the area they are.
+    /// Accepts records of any cycle; `at` then only says where in the area they are.
     any_cycle: bool,
     /// Whether the record found last is not cancelled.
     pub live: bool,

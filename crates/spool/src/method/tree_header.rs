@@ -1,8 +1,8 @@
 //! The file `newsreel.tree` in the directory of a volume that keeps its articles.
 //!
-//! It and its copy say whose the directory is, so that a foreign one is left alone and a missing one is noticed. Written
-//! as the directory is taken into use; a damaged copy is written again from the other one by the next opening, or by a
-//! repair. Layout: `docs/formats/tree.md`.
+//! It and its copy say whose the directory is, so that a foreign one is left alone and a missing one is
+//! noticed. Written as the directory is taken into use; a damaged copy is written again from the other one by
+//! the next opening, or by a repair. Layout: `docs/formats/tree.md`.
 
 use crate::base::error::SpoolError;
 use crate::disk::{Disk, Open, read_around};

@@ -1,8 +1,9 @@
-//! Rebuilding all indexes: one pass over the buffers (`docs/states.md`), read by several threads ([`regions`]).
+//! Rebuilding all indexes: one pass over the buffers (`docs/states.md`), read by several threads
+//! ([`regions`]).
 //!
-//! Every record carries its Xref, arrival time, sequence and Message-ID hash, so nothing else is needed; what is left
-//! of journal and checkpoint adds groups' flags, promised numbers and remembered ids. Records of several buffers are taken in the
-//! order of their sequence, so that the folds see the articles as they came.
+//! Every record carries its Xref, arrival time, sequence and Message-ID hash, so nothing else is needed; what
+//! is left of journal and checkpoint adds groups' flags, promised numbers and remembered ids. Records of
+//! several buffers are taken in the order of their sequence, so that the folds see the articles as they came.
 
 mod front;
 mod leftovers;
@@ -30,8 +31,9 @@ use std::path::Path;
 /// Threads that read.
 const THREADS_MAX: usize = 16;
 
-/// Fills empty folds from the buffers; returns the number of living articles and where the journal goes on. A checkpoint
-/// that cannot be opened from and the groups file still tell the groups, and the old history what it remembers without an article.
+/// Fills empty folds from the buffers; returns the number of living articles and where the journal continues.
+/// Groups are taken from an otherwise unusable checkpoint and the groups file, and ids without an article
+/// from the old history.
 pub(crate) fn from_buffers(
     folds: &mut Folds,
     journal: &Path,
@@ -71,7 +73,7 @@ pub(crate) fn from_buffers(
     });
     let mut remember = |key, arrived| {
         if matches!(shared.history.lookup(&key), crate::index::history::Found::None) {
-            // History takes arrivals to ascend, and these come last.
+            // History assumes that arrivals ascend, and these come last.
             newest = newest.max(arrived);
             folds.remember(key, newest);
         }
@@ -88,14 +90,15 @@ pub(crate) fn from_buffers(
         }
     });
     if !leftovers.whole {
-        // Of the numbers given out since the last row that is left only the promises tell.
+        // Only the promises show which numbers were given out since the last row that is left.
         folds.power_lost();
     }
     progress.finish();
     Ok((articles, end))
 }
 
-/// Publishes the records of all volumes in the order of their sequence; returns how many articles live, and the last arrival.
+/// Publishes the records of all volumes in the order of their sequence; returns how many articles live, and
+/// the last arrival.
 fn publish_all(
     folds: &mut Folds,
     regions: &Regions<'_>,
@@ -118,8 +121,8 @@ fn publish_all(
     (articles, newest)
 }
 
-/// Where no journal tells the write position: behind the records that follow each other from there on where journal or
-/// header last knew it; if there are none, behind the latest of all.
+/// The write position without a journal: after the consecutive records that begin where journal or header
+/// last knew it; if there are none, after the latest of all.
 fn walk_to_head(volume: &dyn Volume, known: u64) -> u64 {
     let from = volume.head().max(known);
     let head = walk(volume, from);
@@ -156,8 +159,8 @@ pub(crate) fn record_at_head(shared: &Shared, volume: &dyn Volume, head: u64) ->
     })
 }
 
-/// The numbers of a record that came after all that the folds know. One left by a run before the last crash has numbers that
-/// are used up.
+/// The numbers of a record that came after all that the folds know. One left by a run before the last crash
+/// has numbers that are used up.
 pub(crate) fn newer_numbers(
     folds: &mut Folds,
     region: &Region,
@@ -173,7 +176,7 @@ pub(crate) fn newer_numbers(
     (!numbers.is_empty() && numbers.iter().all(is_new)).then_some(numbers)
 }
 
-/// Follows records that lie one behind the other.
+/// Follows consecutive records.
 fn walk(volume: &dyn Volume, mut head: u64) -> u64 {
     let at = |place: u64| header_at(volume, place).filter(|h| h.place == place);
     while let Some(h) = at(head).or_else(|| at(volume.next_cycle(head))) {
@@ -182,15 +185,16 @@ fn walk(volume: &dyn Volume, mut head: u64) -> u64 {
     head
 }
 
-/// Whether a record of the cycle before lies at a place: nothing was written over it.
+/// Whether a place has a record of the previous cycle: nothing has overwritten it.
 fn is_older(volume: &dyn Volume, place: u64) -> bool {
     header_at(volume, place).is_some_and(|h| {
         volume.cycle(h.place) + 1 == volume.cycle(place) && volume.offset(h.place) == volume.offset(place)
     })
 }
 
-/// Whether a volume has been written over from a write position on for more than a whole cycle: then the journal that ends
-/// there lacks rows. Bytes without a row that a crash leaves never reach as far (`fence.rs`).
+/// Whether a volume has been written over from a write position on for more than a whole cycle: then the
+/// journal that ends there lacks rows. Bytes without a row that a crash leaves never reach as far
+/// (`fence.rs`).
 pub(crate) fn is_overwritten(shared: &Shared, volume: &dyn Volume, head: u64) -> bool {
     if is_older(volume, head) {
         return false;

@@ -1,7 +1,8 @@
 //! Whether the disks have room for the files that a configuration asks for.
 //!
-//! Asked before anything is made: a buffer that is larger than its disk costs an error, and not the disk.
-//! Called by `recovery`, by `buffers` for those that are added, grown or moved, and by `inspect`.
+//! Checked before anything is created: a buffer that is larger than its disk causes an error, and does not
+//! fill the disk. Called by `recovery`, by `buffers` for those that are added, grown or moved, and by
+//! `inspect`.
 
 use crate::base::config::{BufferConfig, SpoolConfig};
 use crate::base::error::SpoolError;
@@ -19,11 +20,11 @@ pub(crate) struct Demand<'a> {
     /// What it is, for people.
     pub what: String,
     pub path: &'a Path,
-    /// How much more of its disk it takes.
+    /// How much more disk space it needs.
     pub bytes: u64,
 }
 
-/// What one buffer takes that its file does not have yet.
+/// What one buffer needs that its file does not have yet.
 pub(crate) fn of_buffer<'a>(disk: &dyn Disk, buffer: &'a BufferConfig, found: Option<&Found>) -> Demand<'a> {
     let has = match found {
         Some(found) => found.header.as_ref().map_or(u64::MAX, |h| h.len),
@@ -33,7 +34,7 @@ pub(crate) fn of_buffer<'a>(disk: &dyn Disk, buffer: &'a BufferConfig, found: Op
     Demand { what: format!("buffer \"{}\"", buffer.name), path: &buffer.path, bytes }
 }
 
-/// What opening a spool takes: buffers that are missing or have become larger, and on a new one journal and
+/// What opening a spool needs: buffers that are missing or have become larger, and on a new one journal and
 /// history.
 pub(crate) fn of_opening<'a>(
     disk: &dyn Disk,

@@ -70,7 +70,7 @@ impl ArticleBuf {
         self.bytes.capacity() + self.raw.capacity()
     }
 
-    /// Gives memory back beyond `bytes`.
+    /// Frees memory beyond `bytes`.
     pub fn shrink_to(&mut self, bytes: usize) {
         if self.capacity() > bytes {
             *self = Self::default();

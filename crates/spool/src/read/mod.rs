@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What history knows of a Message-ID.
+/// What history knows about a Message-ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
     /// Never seen, or forgotten.
@@ -36,8 +36,8 @@ pub enum Lookup {
 struct Held {
     rows: Rows,
     raw: Vec<u8>,
-    /// Id of the segment and offset, if `rows` is a whole packed block: decompressing takes many times as long as copying, and
-    /// who reads row by row asks for the same block again and again.
+    /// Id of the segment and offset, if `rows` is a whole packed block: decompressing takes many times as
+    /// long as copying, and a client that reads row by row requests the same block repeatedly.
     packed: Option<(u64, u64)>,
 }
 
@@ -46,7 +46,7 @@ thread_local! {
     static BLOCK: RefCell<Held> = RefCell::default();
 }
 
-/// Reads a block, all of it or its entries, and hands its rows to `then`.
+/// Reads a block, all of it or its entries, and passes its rows to `then`.
 fn with_block<T>(
     group: GroupId,
     block: &BlockRef,
@@ -119,7 +119,8 @@ impl Shared {
         }
     }
 
-    /// Appends the rows of living articles in a range, until `limit_bytes` are exceeded; returns where to go on.
+    /// Appends the rows of living articles in a range, until `limit_bytes` are exceeded; returns where to
+    /// continue.
     pub fn over(
         &self,
         id: GroupId,
@@ -143,7 +144,8 @@ impl Shared {
                         copy_rows(rows, from, end, living.as_deref(), out);
                     });
                     match read {
-                        // What is already there can be sent; the caller comes back for the rest, ready to wait.
+                        // What is already there can be sent; the caller comes back for the rest, ready to
+                        // wait.
                         Err(ReadError::WouldBlock) if out.len() > start => return Ok(Some(from)),
                         other => other?,
                     }
@@ -188,7 +190,7 @@ impl Shared {
         Ok(())
     }
 
-    /// LIST ACTIVE's text, made anew only when something changed.
+    /// LIST ACTIVE's text, rebuilt only when something changed.
     pub fn list_active(&self) -> Arc<Vec<u8>> {
         let generation = self.generation.load(std::sync::atomic::Ordering::Acquire);
         {
@@ -225,7 +227,7 @@ enum Located {
 }
 
 enum Step {
-    /// Rows of the open block were appended; go on at this number.
+    /// Rows of the open block were appended; continue at this number.
     Done(u64),
     /// Read this block; `Some`: only these numbers of it live.
     Block(BlockRef, Option<Vec<u64>>),

@@ -30,10 +30,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long an offered Message-ID is kept for the peer that was told to send it.
+/// How long an offered Message-ID is reserved for the peer that was asked to send it.
 const RESERVATION_TTL: Duration = Duration::from_secs(60);
 
-/// Message-IDs on offer at once; beyond it peers are told to try later.
+/// Message-IDs on offer at once; beyond that peers are asked to try later.
 const RESERVATIONS_MAX: usize = 1 << 20;
 
 /// Longest name of a site, in bytes.
@@ -45,13 +45,14 @@ const DESCRIPTION_BYTES_MAX: usize = 1024;
 /// The answer to an offer (CHECK, IHAVE).
 #[derive(Debug)]
 pub enum Offer {
-    /// Send it; nobody else is told so while the reservation lives.
+    /// Send it; nobody else is asked to while the reservation lives.
     Wanted(Reservation),
     /// Known already.
     Have,
-    /// Somebody else was told to send it just now.
+    /// Another peer was just asked to send it.
     InFlight,
-    /// It has come, but is not yet durable as `durability = "always"` promises: a power cut could still take it.
+    /// It has come, but is not yet durable as `durability = "always"` promises: a power cut could still take
+    /// it.
     Pending,
 }
 
@@ -110,7 +111,7 @@ impl Spool {
         self.shared.hasher.key(message_id)
     }
 
-    /// What history knows of a Message-ID.
+    /// What history knows about a Message-ID.
     pub fn lookup(&self, key: &Key) -> Lookup {
         self.shared.lookup(key)
     }
@@ -152,8 +153,8 @@ impl Spool {
         })
     }
 
-    /// Commits a batch; blocks for microseconds, or while the disk is slow. On `Err` the outcomes so far stand and the
-    /// other entries were not accepted.
+    /// Commits a batch; blocks for microseconds, or while the disk is slow. On `Err` the outcomes so far
+    /// stand and the other entries were not accepted.
     pub fn commit(&self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<Ticket, Trouble> {
         if !self.shared.packing.is_used() {
             return self.writer.lock().commit(batch, outcomes);
@@ -174,8 +175,8 @@ impl Spool {
         writer.commit_packed(batch, packed, outcomes)
     }
 
-    /// As [`Spool::commit`], but `None` if another thread is committing, a sync has to be waited for, or articles may have
-    /// to be compressed.
+    /// As [`Spool::commit`], but `None` if another thread is committing, a sync has to be waited for, or
+    /// articles may have to be compressed.
     pub fn try_commit(
         &self,
         batch: &[Entry<'_>],
@@ -192,7 +193,7 @@ impl Spool {
         self.sync.durability() != Durability::Always || self.sync.durable() >= ticket.0
     }
 
-    /// Stands for everything committed so far.
+    /// Represents everything committed so far.
     pub fn ticket(&self) -> Ticket {
         Ticket(self.sync.written())
     }
@@ -296,8 +297,8 @@ impl Spool {
         Ok(rows.len())
     }
 
-    /// Lifts groups' high water marks, so that numbers go on behind those of the server they come from; marks never go
-    /// down. Groups that are not there are passed over. Returns how many were lifted.
+    /// Raises groups' high water marks, so that numbers continue after those of the server they come from;
+    /// marks never fall. Unknown groups are skipped. Returns how many were raised.
     pub fn raise_high(&self, marks: &[(String, u64)]) -> Result<usize, Trouble> {
         let mut writer = self.writer.lock();
         writer.accepting()?;
@@ -316,8 +317,8 @@ impl Spool {
         Ok(rows.len())
     }
 
-    /// The number that stands for a site in [`crate::Facts::sites`]: the one it has, or the next. It is durable before it is
-    /// returned, and none ever stands for another site.
+    /// The number that stands for a site in [`crate::Facts::sites`]: the one it has, or the next. It is
+    /// durable before it is returned, and none ever stands for another site.
     pub fn site(&self, name: &str) -> Result<u32, Trouble> {
         let mut writer = self.writer.lock();
         let known = writer.folds.sites.iter().position(|site| site == name);
@@ -364,8 +365,8 @@ impl Spool {
         Ok(true)
     }
 
-    /// Removes a group; false if there is none. Its articles stay readable by Message-ID, and should it come back its
-    /// numbers go on where they ended.
+    /// Removes a group; false if there is none. Its articles stay readable by Message-ID, and should it come
+    /// back its numbers continue where they ended.
     pub fn remove_group(&self, name: &str) -> Result<bool, Trouble> {
         let mut writer = self.writer.lock();
         let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else {
@@ -378,7 +379,8 @@ impl Spool {
         Ok(true)
     }
 
-    /// Reads an article; false if there is none (any more). With `expect`, only the article of that Message-ID.
+    /// Reads an article; false if there is none (any more). With `expect`, only the article of that
+    /// Message-ID.
     pub fn read(
         &self,
         token: &Token,
@@ -421,7 +423,7 @@ impl Spool {
         self.shared.groups.table().get(group)?.state().live.at_or_before(before.checked_sub(1)?)
     }
 
-    /// Appends overview rows in wire form until `limit_bytes` are exceeded; `Some(n)`: go on at `n`.
+    /// Appends overview rows in wire form until `limit_bytes` are exceeded; `Some(n)`: continue at `n`.
     pub fn over(
         &self,
         group: GroupId,
@@ -446,7 +448,8 @@ impl Spool {
         Ok(out.len() > start)
     }
 
-    /// Calls `visit` with the Message-IDs of a group's living articles that arrived at `since` (Unix seconds) or later.
+    /// Calls `visit` with the Message-IDs of a group's living articles that arrived at `since` (Unix seconds)
+    /// or later.
     pub fn arrived_since(
         &self,
         group: GroupId,
@@ -525,7 +528,8 @@ impl Spool {
         &self.shared.config
     }
 
-    /// Closes in order: what is in memory is written, everything is synced, and the next start replays nothing.
+    /// Closes in order: what is in memory is written, everything is synced, and the next start replays
+    /// nothing.
     pub fn close(&self) -> Result<(), SpoolError> {
         let Some(thread) = self.thread.lock().take() else { return Ok(()) };
         self.shared.packing.finish();

@@ -1,7 +1,9 @@
-//! The one way into the spool: a batch of articles and remembered ids is stored, journaled and published together.
+//! The one way into the spool: a batch of articles and remembered ids is stored, journaled and published
+//! together.
 //!
-//! Order, per part of a batch: give out numbers and places, displace what the places were taken by, write the bytes,
-//! write the journal rows (the commit point), make the articles known. One thread at a time is in here.
+//! Order, per part of a batch: give out numbers and places, displace what the places were taken by, write the
+//! bytes, write the journal rows (the commit point), make the articles known. One thread at a time is in
+//! here.
 
 mod ahead;
 mod full;
@@ -43,7 +45,7 @@ const LOOKED_UP_MAX: usize = 1024;
 struct Run {
     volume: usize,
     place: u64,
-    /// The write position behind it.
+    /// The write position after it.
     end: u64,
     bytes: Range<usize>,
 }
@@ -120,7 +122,7 @@ pub(crate) struct Writer {
     checkpoint_late: bool,
     /// The journal file written to lacks its first rows, since the disk was full.
     journal_state_late: bool,
-    /// Last position told in a `Synced` row.
+    /// Last position recorded in a `Synced` row.
     pub synced_told: u64,
     scratch: Scratch,
     fence: Fence,
@@ -130,7 +132,7 @@ pub(crate) struct Writer {
     pub lost_pages: u64,
     /// When kept articles are due.
     pub policy: Policy,
-    /// What classes with a floor know of their oldest articles.
+    /// What classes with a floor know about their oldest articles.
     pub floors: Floors,
     /// Classes that the configuration no longer has; their volumes stay until a restart.
     pub left: Vec<ClassConfig>,
@@ -194,7 +196,8 @@ impl Writer {
         result
     }
 
-    /// Commits a batch, part by part. On `Err` the outcomes so far stand; the other entries were not accepted.
+    /// Commits a batch, part by part. On `Err` the outcomes so far are valid; the other entries were not
+    /// accepted.
     pub fn commit(&mut self, batch: &[Entry<'_>], outcomes: &mut Vec<Outcome>) -> Result<Ticket, Trouble> {
         let mut done = 0;
         let mut ticket = Ticket(self.journal.end());
@@ -227,7 +230,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Syncs all and tells so durably, so that everything written so far may be written over.
+    /// Syncs everything and records that durably, so that everything written so far may be overwritten.
     fn move_fence(&mut self) -> Result<(), Trouble> {
         let shared = self.folds.shared.clone();
         self.sync.sync_now(&shared).map_err(|e| self.sync.stop(failed_sync(&e)))?;
@@ -237,7 +240,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Tells in the journal how far all is durable, if that is news.
+    /// Records in the journal how far everything is durable, if that is news.
     fn tell_synced(&mut self, durable: u64) {
         if durable > self.synced_told {
             self.synced_told = durable;
@@ -246,7 +249,8 @@ impl Writer {
         }
     }
 
-    /// Commits as many entries from `done` on as make one part; returns how many: none if the fence must be moved first.
+    /// Commits as many entries from `done` on as make one part; returns how many: none if the fence must be
+    /// moved first.
     fn commit_part(
         &mut self,
         batch: &[Entry<'_>],
@@ -342,7 +346,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Gives an entry its numbers and place and makes its record and row; `None` if it must wait for the next part.
+    /// Assigns an entry its numbers and place and builds its record and row; `None` if it must wait for the
+    /// next part.
     fn prepare(
         &mut self,
         entry: &Entry<'_>,
@@ -502,7 +507,7 @@ impl Writer {
         token
     }
 
-    /// Whether the numbers that an article brings may be given out.
+    /// Whether the numbers that an article brings may be used.
     fn are_free(&self, f: &Filing<'_>) -> bool {
         f.groups.iter().zip(f.numbers).all(|(group, number)| {
             let assigned = self.folds.numbers.get(group.0 as usize).map_or(0, |n| n.assigned);
@@ -557,7 +562,7 @@ impl Writer {
         }
     }
 
-    /// Takes a checkpoint and hands it to the syncing thread.
+    /// Takes a checkpoint and passes it to the syncing thread.
     pub fn checkpoint(&mut self) -> io::Result<()> {
         if let Some(text) = &self.folds.failed {
             // An index that lacks something must not become the one a start begins with.
@@ -581,14 +586,16 @@ impl Writer {
         self.folds.shared.volumes.load().all().iter().try_for_each(|v| v.write_header(unix_now()))
     }
 
-    /// Commits one row and makes it durable before it is applied: for rows whose application changes bytes in place.
+    /// Commits one row and makes it durable before it is applied: for rows whose application changes bytes in
+    /// place.
     pub fn commit_now(&mut self, row: &Row<'_>) -> Result<(), Trouble> {
         self.accepting()?;
         self.journal.push(row);
         self.write_now()
     }
 
-    /// Writes the rows pushed and syncs the journal. The caller has asked [`Writer::accepting`] before it pushed them.
+    /// Writes the rows pushed and syncs the journal. The caller has asked [`Writer::accepting`] before it
+    /// pushed them.
     pub fn write_now(&mut self) -> Result<(), Trouble> {
         self.rows += 1;
         self.journal.write().map_err(|e| self.sync.stop(trouble("write journal", &e)))?;
@@ -623,7 +630,8 @@ impl Writer {
         self.checkpoint()
     }
 
-    /// The first history record that must be kept: an article lives, or the id is younger than the remember time.
+    /// The first history record that must be kept: an article lives, or the id is younger than the remember
+    /// time.
     fn first_kept_record(&self) -> u64 {
         let shared = &self.folds.shared;
         let before = unix_now().saturating_sub(shared.current.load().remember_secs);
@@ -644,7 +652,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Pushes rows that tell identity, boot, volumes and groups as they are.
+    /// Pushes rows with the current identity, boot, volumes and groups.
     pub fn push_state(&mut self) {
         let shared = self.folds.shared.clone();
         self.journal.push(&Row::Begun { at: u32::try_from(unix_now()).unwrap_or(u32::MAX) });
@@ -676,7 +684,7 @@ fn append(text: &mut Vec<u8>, bytes: &[u8]) -> Range<usize> {
     start..text.len()
 }
 
-/// A failed sync: what was written may be lost, and trying again would not tell.
+/// A failed sync: what was written may be lost, and a retry would not show it.
 fn failed_sync(e: &io::Error) -> Trouble {
     Trouble { kind: TroubleKind::Io, text: format!("cannot sync journal: {e}") }
 }

@@ -1,9 +1,9 @@
 //! Expiry: which kept articles are due, and letting go of them (CN-20 to CN-22, CN-27, CN-46).
 //!
-//! A fold: it looks at the entries of [`crate::index::kept`] and never reads an article. The explicit date is recorded at arrival, the
-//! policy is applied when it is looked at, so that a change of policy takes effect at once. A number goes when the policy of
-//! its group says so; the bytes go with the last number. The row is durable before anything goes. Called by the spool's expiry
-//! thread in bounded steps, and by `newsreel expire`.
+//! A fold: it reads the entries of [`crate::index::kept`] and never an article. The explicit date is recorded
+//! at arrival, the policy is applied when an entry is read, so that a change of policy takes effect at once.
+//! A number goes when the policy of its group says so; the bytes go with the last number. The row is durable
+//! before anything goes. Called by the spool's expiry thread in bounded steps, and by `newsreel expire`.
 
 use crate::base::error::{Trouble, TroubleKind};
 use crate::base::ids::GroupId;
@@ -16,19 +16,19 @@ use crate::write::commit::Writer;
 use crate::write::manager::Class;
 use std::io;
 
-/// Entries looked at while the writer is held.
+/// Entries read while the writer is held.
 const ENTRIES_PER_STEP: usize = 2000;
-/// Articles let go of in one step: each may cost the removal of files.
+/// Articles expired in one step: each may cost the removal of files.
 const GONE_PER_STEP: usize = 256;
 
 /// What expiry did, or would do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExpireReport {
-    /// Articles looked at.
+    /// Articles checked.
     pub looked_at: u64,
-    /// Articles that are gone, or would be.
+    /// Articles that were removed, or would be.
     pub articles: u64,
-    /// Numbers that are gone, or would be.
+    /// Numbers that were removed, or would be.
     pub numbers: u64,
     /// Stored bytes of those articles.
     pub bytes: u64,
@@ -45,8 +45,8 @@ pub(crate) struct Verdict {
 }
 
 impl Writer {
-    /// What an entry of a volume comes to. A volume that keeps has the name of its class; the number of the class in the
-    /// entry is that of the configuration when it came.
+    /// What happens to an entry of a volume. A volume that keeps has the name of its class; the number of the
+    /// class in the entry is that of the configuration when it came.
     pub fn judge(&mut self, volume: &dyn Volume, e: &KeptEntry, now: u64) -> Option<Verdict> {
         let shared = self.folds.shared.clone();
         let table = shared.groups.table();
@@ -69,7 +69,7 @@ impl Writer {
         if lives {
             return Some(verdict);
         }
-        // No group names it any more: cancelled, or its groups are gone and nobody wants it.
+        // No group names it any more: it was cancelled, or its groups were removed.
         let is_here = |t: Token| t.volume == volume.id() && t.place == e.place;
         matches!(shared.history.lookup(&e.key), Found::At(t, _) if is_here(t)).then_some(verdict)
     }

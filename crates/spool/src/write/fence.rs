@@ -1,15 +1,15 @@
 //! What may be written over: only articles that a start after a power cut will know to have been durable.
 //!
-//! A start learns from the last `Synced` row that reached the disk how far everything was durable; what follows it is
-//! checked against its bytes, and what is not whole never arrived. That is only true as long as nothing after that row has
-//! been written over. So the writer compares each new write position with the fence, and where it has come too near it
-//! syncs, tells so in the journal, and syncs that row. Buffers that take less than their own length between two syncs,
-//! which is all but very small ones, never meet it.
+//! A start learns from the last `Synced` row that reached the disk how far everything was durable; what
+//! follows it is checked against its bytes, and what is not whole never arrived. That is only true as long as
+//! nothing after that row has been written over. So the writer compares each new write position with the
+//! fence, and where it has come too near it syncs, records that in the journal, and syncs that row. Buffers
+//! that take less than their own length between two syncs, which is all but very small ones, never meet it.
 //!
-//! For the same start's sake a buffer's next cycle is entered only after a durable `Skip` row says so: what a power cut
-//! leaves beyond the last known write position then lies in the cycle of that position, and an old article elsewhere,
-//! such as any in a buffer that never wrapped, cannot have been written over. That costs one sync of the journal for
-//! each time a buffer wraps. Asked by the writer only.
+//! For the same start's sake a buffer's next cycle is entered only after a durable `Skip` row says so: what a
+//! power cut leaves beyond the last known write position is then in the cycle of that position, and an old
+//! article elsewhere, such as any in a buffer that never wrapped, cannot have been written over. That costs
+//! one sync of the journal for each time a buffer wraps. Called by the writer only.
 
 use crate::base::token::MethodKind;
 use crate::method::{Volume, VolumeTable};
@@ -26,13 +26,13 @@ pub(crate) struct Fence {
     entered: Heads,
 }
 
-/// Where the fence will stand once that is known to be durable.
+/// Where the fence will be once that is known to be durable.
 #[derive(Debug)]
 struct Next {
     heads: Heads,
     /// Journal position when the heads were taken.
     taken: u64,
-    /// Where the `Synced` row ends that tells of it.
+    /// The end of the `Synced` row that records it.
     told: Option<u64>,
 }
 
@@ -68,12 +68,13 @@ impl Fence {
         }
         let known = self.heads.iter().find(|(id, _)| *id == volume.id()).map(|(_, head)| *head);
         let known = known.unwrap_or_else(|| volume.first());
-        // An article of more than half the area may reach beyond all there is, with what stays free before the area's end.
+        // An article of more than half the area may reach beyond all there is, with what stays free before
+        // the area's end.
         volume.tail_at(head) <= known || volume.head() <= known
     }
 
-    /// Moves the fence as far as is known. `durable` is the journal position up to which rows and articles are durable,
-    /// `written` the one up to which the volumes' heads have come.
+    /// Moves the fence as far as is known. `durable` is the journal position up to which rows and articles
+    /// are durable, `written` the one up to which the volumes' heads have come.
     pub fn follow(&mut self, durable: u64, written: u64, volumes: &VolumeTable) {
         if self.next.as_ref().is_some_and(|next| next.told.is_some_and(|told| told <= durable))
             && let Some(next) = self.next.take()
@@ -83,14 +84,14 @@ impl Fence {
         self.next.get_or_insert_with(|| Next { heads: heads(volumes), taken: written, told: None });
     }
 
-    /// A `Synced` row was pushed that tells of `upto` and ends at `row_end`.
+    /// A `Synced` row for `upto` was pushed, which ends at `row_end`.
     pub fn told(&mut self, upto: u64, row_end: u64) {
         if let Some(next) = self.next.as_mut().filter(|next| next.told.is_none() && next.taken <= upto) {
             next.told = Some(row_end);
         }
     }
 
-    /// Everything is durable, and the row that tells it too.
+    /// Everything is durable, and the row that records it too.
     pub fn all_told(&mut self, volumes: &VolumeTable) {
         (self.heads, self.next) = (heads(volumes), None);
     }

@@ -1,13 +1,13 @@
 //! The retention floor of a class: whether a write would displace an article that was promised to stay.
 //!
-//! Residents know the arrival of every article in the order they will be displaced, so only the next ones are looked at, once
-//! for each MiB written: what is known to be old enough stays so. Called by the writer for classes that have a floor; the
-//! others pay nothing.
+//! Residents know the arrival of every article in the order they will be displaced, so only the next ones are
+//! checked, once for each MiB written: what is known to be old enough stays so. Called by the writer for
+//! classes that have a floor; the others pay nothing.
 
 use crate::index::residents::Residents;
 use std::io;
 
-/// How far ahead of the tail residents are looked at, in bytes.
+/// How far ahead of the tail residents are checked, in bytes.
 const AHEAD_BYTES: u64 = 1 << 20;
 
 /// What is known of one volume.
@@ -15,7 +15,7 @@ const AHEAD_BYTES: u64 = 1 << 20;
 struct Known {
     /// Articles before this place are older than the floor.
     old_to: u64,
-    /// Arrival of the article there, if it was too young when last looked at.
+    /// Arrival of the article there, if it was too young when last checked.
     young: Option<u32>,
 }
 
@@ -26,8 +26,8 @@ pub(crate) struct Floors {
 }
 
 impl Floors {
-    /// Whether moving a volume's tail to `tail` would displace an article that arrived after `arrived_max` (Unix seconds).
-    /// `head` is the volume's write position.
+    /// Whether moving a volume's tail to `tail` would displace an article that arrived after `arrived_max`
+    /// (Unix seconds). `head` is the volume's write position.
     pub fn would_break(
         &mut self,
         volume: usize,

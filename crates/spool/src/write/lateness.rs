@@ -1,9 +1,10 @@
-//! How old the oldest bytes are that no sync has made durable, and what `durability = "interval(T)"` makes of it.
+//! How old the oldest bytes are that no sync has made durable, and what `durability = "interval(T)"` makes of
+//! it.
 //!
-//! The promise is that a power cut takes at most what arrived within T. So the next sync begins early enough to end within T
-//! of the oldest article it takes along, judging by how long the last one took; and once that article is T old all the same,
-//! the writer waits. Asked for each part of a batch: the clock is read only where there is a limit, and for the first
-//! write after a sync began.
+//! The promise is that a power cut loses at most what arrived within T. So the next sync begins early enough
+//! to end within T of the oldest article it takes along, judging by how long the last one took; and once that
+//! article is T old all the same, the writer waits. Checked for each part of a batch: the clock is read only
+//! where there is a limit, and for the first write after a sync began.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Shortest time between a write and the sync by time that follows it.
 const DELAY_MIN: Duration = Duration::from_millis(1);
 
-/// Times are microseconds since `start`, at least 1; 0 stands for none.
+/// Times are microseconds since `start`, at least 1; 0 means none.
 #[derive(Debug)]
 pub(crate) struct Ages {
     start: Instant,
@@ -47,8 +48,8 @@ impl Ages {
         first
     }
 
-    /// How long after the first write the sync begins, for writes to be durable within the limit. A disk that needs longer than
-    /// that is at work least often if everything that may be is there when it begins.
+    /// How long after the first write the sync begins, for writes to be durable within the limit. A disk that
+    /// needs longer than that is at work least often if everything that may be is there when it begins.
     pub fn delay(&self, limit: Duration) -> Duration {
         let took = Duration::from_micros(self.sync_micros.load(Ordering::Relaxed));
         let early = if took < limit { (took + took / 4).min(limit / 2) } else { Duration::ZERO };

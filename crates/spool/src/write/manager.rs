@@ -1,12 +1,13 @@
-//! The storage manager's second half: which volume of its class an article goes to (the first half is [`crate::index::rules`]).
+//! The storage manager's second half: which volume of its class an article goes to (the first half is
+//! [`crate::index::rules`]).
 
 use crate::base::config::{ClassConfig, Order};
 use crate::base::token::MethodKind;
 use crate::method::{Volume, VolumeTable};
 use std::sync::Arc;
 
-/// In interleaved order so much goes to one volume before the next is at turn: enough for the articles of a busy feed's batch to
-/// be written in one call.
+/// In interleaved order this much goes to one volume before the next one's turn: enough for the articles of a
+/// busy feed's batch to be written in one call.
 const STRIPE_BYTES_MAX: u64 = 1 << 20;
 /// The same for small volumes, as a part of their area.
 const STRIPE_PART: u64 = 64;
@@ -22,13 +23,14 @@ pub(crate) struct Class {
     order: Order,
     /// Position in `volumes` of the one to write to next.
     pub turn: usize,
-    /// Bytes stored since it is at turn.
+    /// Bytes stored since its turn began.
     stripe: u64,
     /// What it promises.
     pub floor: Option<ClassFloor>,
     /// Articles of this class that its overflow took, since the start.
     pub spilled: u64,
-    /// Articles of this class that were not stored, as they could only have displaced what was promised to stay.
+    /// Articles of this class that were not stored, as they could only have displaced what was promised to
+    /// stay.
     pub turned_away: u64,
 }
 
@@ -60,8 +62,8 @@ struct Plan {
 }
 
 impl Class {
-    /// A class that goes on where its volumes stand: in sequential order the one in the middle of a cycle is at turn,
-    /// else the one that has wrapped the fewest times.
+    /// A class that continues where its volumes are: in sequential order the one in the middle of a cycle is
+    /// next, else the one that has wrapped the fewest times.
     pub fn new(
         config: &ClassConfig,
         indexes: Vec<usize>,
@@ -99,8 +101,8 @@ impl Class {
         self.turn = turn.unwrap_or(0);
     }
 
-    /// Where a record of `len` bytes goes; `heads` are the write positions planned so far in this batch. `may` says whether
-    /// a volume's write position may move so far: it displaces what lies an area behind.
+    /// Where a record of `len` bytes goes; `heads` are the write positions planned so far in this batch.
+    /// `may` says whether a volume's write position may move so far: it displaces what is one area earlier.
     pub fn choose(
         &self,
         volumes: &VolumeTable,
@@ -115,8 +117,8 @@ impl Class {
             let place = v.plan(head, len)?;
             Some(Plan { volume, head, place, end: place + v.padded(len) })
         };
-        // Volumes may differ in size: what is too large for the one at turn goes to the next that can hold it. So does
-        // what would displace here what is to stay.
+        // Volumes may differ in size: what is too large for the current one goes to the next that can hold
+        // it. So does what would displace here what is to stay.
         let other = |may: &mut dyn FnMut(usize, u64) -> bool| {
             let turns = self.turn + 1..self.turn + self.volumes.len();
             turns.filter_map(|turn| Some((turn, plan(turn)?))).find(|(_, p)| may(p.volume, p.end))
@@ -144,7 +146,8 @@ impl Class {
         self.volumes.iter().any(full)
     }
 
-    /// Told of a record and where it ends: a volume that is full, or has got its stripe, is left for the next.
+    /// Records an article and where it ends: a volume that is full, or has its stripe, is followed by the
+    /// next.
     pub fn stored(&mut self, volume: &dyn Volume, head: u64, bytes: u64) {
         self.stripe += bytes;
         let is_done = match self.order {

@@ -1,8 +1,9 @@
-//! Pages of mapped files that could not be read when they were touched ([`crate::disk::Mapping::lost`]): usage bitmaps, history
-//! and its index. All of it can be had from elsewhere but for what a page of the history log remembered without an article.
+//! Pages of mapped files that could not be read when they were touched ([`crate::disk::Mapping::lost`]):
+//! usage bitmaps, history and its index. All of it can be recovered from elsewhere except what a page of the
+//! history log remembered without an article.
 //!
-//! Called while opening and by the writer, which looks whether the disk's count of lost pages has risen before it accepts
-//! anything. The caller is the writer: nobody else stores to the mappings meanwhile.
+//! Called while opening and by the writer, which looks whether the disk's count of lost pages has risen
+//! before it accepts anything. The caller is the writer: nothing else stores to the mappings meanwhile.
 
 use crate::base::error::{Trouble, TroubleKind};
 use crate::base::token::MethodKind;
@@ -17,7 +18,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 impl Writer {
-    /// Makes good what could not be read of mapped files since the last time; returns how many pages that were.
+    /// Makes good what could not be read of mapped files since the last time; returns how many pages that
+    /// were.
     pub fn mend_lost_pages(&mut self) -> Result<u64, Trouble> {
         let lost = self.folds.shared.disk.lost_pages();
         if lost == self.lost_pages {
@@ -58,7 +60,7 @@ pub(crate) fn touch_maps(shared: &Shared) {
 fn mark_articles(shared: &Shared, buffer: &Cycbuff, offsets: &Range<u64>) {
     let (head, tail) = (buffer.head(), buffer.tail());
     let cycle = buffer.cycle(head);
-    // Before the write position lie those of its cycle, behind it those of the cycle before.
+    // Records before the write position are of its cycle, those after it of the previous one.
     for cycle in [cycle.saturating_sub(1), cycle] {
         let Some(start) = buffer.place_in(cycle, offsets.start) else { continue };
         let mut scan = Scan::new(buffer);

@@ -1,7 +1,7 @@
 //! The one writer: accepting articles, expiry, and making both durable.
 //!
-//! [`commit`] is the way in; what decides where an article goes ([`manager`], [`floor`]) and what may be written over
-//! ([`fence`]) is asked from there. [`syncer`] is the thread that syncs.
+//! [`commit`] is the way in; what decides where an article goes ([`manager`], [`floor`]) and what may be
+//! written over ([`fence`]) is asked from there. [`syncer`] is the thread that syncs.
 
 pub(crate) mod commit;
 pub(crate) mod estimate;

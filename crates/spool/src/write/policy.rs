@@ -22,7 +22,7 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Compiles the rules; `class` gives the number of a class by name.
+    /// Compiles the rules; `class` returns the number of a class by name.
     pub fn new(config: &[ExpireConfig], class: impl Fn(&str) -> Option<usize>) -> Result<Self, SpoolError> {
         let mut rules = Vec::new();
         for c in config {
@@ -46,7 +46,7 @@ impl Policy {
         self.rules.is_empty()
     }
 
-    /// Groups may have come or gone.
+    /// Groups may have been added or removed.
     pub fn forget_groups(&mut self) {
         self.known.clear();
     }

@@ -1,10 +1,13 @@
-//! The syncing thread: makes what was written durable, shared by all who wait (group commit), and writes checkpoints.
+//! The syncing thread: makes what was written durable, shared by everyone waiting (group commit), and writes
+//! checkpoints.
 //!
-//! Order of a sync: note how far the journal is written, sync the buffers, sync the journal; only then is that position
-//! durable. A failed sync stops accepting for good (the kernel may have dropped the pages): see [`SyncState::stop`].
+//! Order of a sync: note how far the journal is written, sync the buffers, sync the journal; only then is
+//! that position durable. A failed sync stops accepting for good (the kernel may have dropped the pages): see
+//! [`SyncState::stop`].
 //!
-//! With `durability = "interval(T)"` what is not durable arrived within T: a sync begins early enough to end by then, as
-//! far as the last one can tell, and where the disk is slower the writer waits for it (`lateness.rs`).
+//! With `durability = "interval(T)"` what is not durable arrived within T: a sync begins early enough to end
+//! by then, as far as the last one can predict, and if the disk is slower the writer waits for it
+//! (`lateness.rs`).
 
 use crate::base::config::Durability;
 use crate::base::error::{Trouble, TroubleKind};
@@ -23,7 +26,7 @@ use std::time::{Duration, Instant};
 
 /// Stored bytes not yet synced at which a sync is begun whatever the durability.
 const UNSYNCED_BYTES_SOFT: u64 = 64 << 20;
-/// Stored bytes not yet synced at which the writer waits; bounds what a start after a power cut must look at.
+/// Stored bytes not yet synced at which the writer waits; bounds what a start after a power cut must check.
 pub(crate) const UNSYNCED_BYTES_MAX: u64 = 2 << 30;
 /// With `durability = "process"` a sync happens this often.
 const PROCESS_INTERVAL: Duration = Duration::from_secs(5);
@@ -74,8 +77,8 @@ pub(crate) struct SyncState {
     on_durable: Mutex<Vec<Callback>>,
 }
 
-/// A durability that is read for each article offered, and changes once in a while: microseconds of an interval, or one of two
-/// other values.
+/// A durability that is read for each article offered, and changes once in a while: microseconds of an
+/// interval, or one of two other values.
 #[derive(Debug)]
 struct AtomicDurability(AtomicU64);
 
@@ -240,7 +243,8 @@ impl SyncState {
         }
     }
 
-    /// Whether so much is unsynced, or some of it for so long, that nothing more may be written before a sync.
+    /// Whether so much is unsynced, or some of it for so long, that nothing more may be written before a
+    /// sync.
     pub fn must_wait(&self) -> bool {
         let is_late = match self.durability() {
             Durability::Interval(limit) => self.ages.is_late(limit),
@@ -280,7 +284,7 @@ impl SyncState {
         self.checkpoint_late.load(Ordering::Acquire)
     }
 
-    /// Gives a checkpoint to the syncing thread.
+    /// Passes a checkpoint to the syncing thread.
     pub fn hand_over(&self, checkpoint: Handover) {
         self.checkpointing.store(true, Ordering::Release);
         let mut wanted = self.wanted.lock();
@@ -336,7 +340,7 @@ impl SyncState {
 
     /// Ends the thread without a sync, as a crash would.
     pub fn abandon(&self) {
-        let text = "the spool is gone".to_owned();
+        let text = "the spool has been closed".to_owned();
         self.stop(Trouble { kind: TroubleKind::Io, text });
         self.end();
     }
@@ -356,7 +360,7 @@ impl SyncState {
             if let Err(e) = &result
                 && is_full(e)
             {
-                // Until there is room the checkpoint before stands, with the journal from there on.
+                // Until there is room the previous checkpoint counts, with the journal from there on.
                 late = checkpoint;
                 self.checkpoint_late.store(true, Ordering::Release);
                 self.stop(Trouble {
@@ -382,7 +386,8 @@ impl SyncState {
         }
     }
 
-    /// Waits for something to do, with `retry` at most for so long: a checkpoint to be written, and whether this is the last turn.
+    /// Waits for something to do, with `retry` at most for this long: a checkpoint to be written, and whether
+    /// this is the last turn.
     fn await_work(&self, retry: Option<Duration>) -> (Option<Handover>, bool) {
         let mut wanted = self.wanted.lock();
         if let Some(retry) = retry {

@@ -61,7 +61,8 @@ impl Spool {
         path.parent().map_or(Ok(()), |dir| self.shared.disk.sync_dir(dir))
     }
 
-    /// What the list of a volume says of an article, as far as the article tells; `None` if it is gone.
+    /// The entry that a volume's list should have for an article, as far as the article shows; `None` if it
+    /// does not exist.
     fn kept_entry(&self, key: Key, token: &Token) -> Result<Option<KeptEntry>, String> {
         if !matches!(self.shared.history.lookup(&key), Found::At(t, _) if t == *token) {
             return Ok(None);

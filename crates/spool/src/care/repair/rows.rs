@@ -1,4 +1,4 @@
-//! Overview rows made anew from the articles, for damaged blocks.
+//! Overview rows rebuilt from the articles, for damaged blocks.
 
 use crate::base::ids::GroupId;
 use crate::base::progress::Progress;
@@ -72,7 +72,7 @@ impl Spool {
         found
     }
 
-    /// Puts a block's rows in the place of damaged ones. A number without a readable article ends.
+    /// Replaces the damaged rows of a block. Numbers without a readable article are removed.
     pub(super) fn renew_block(&self, group: GroupId, first: u64, found: &Found) -> Result<(), String> {
         let mut writer = self.writer().lock();
         let Some(group) = self.group(group) else { return Ok(()) };

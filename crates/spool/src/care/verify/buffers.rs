@@ -11,7 +11,7 @@ use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
 use crate::method::scan::Scan;
 use crate::spool::Spool;
 
-/// Progress is told after so many records.
+/// Progress is reported after this many records.
 const RECORDS_PER_STEP: u64 = 16_384;
 
 impl Spool {
@@ -43,9 +43,11 @@ impl Spool {
     fn verify_gap(&self, volume: &dyn Volume, from: u64, to: u64, report: &mut VerifyReport) {
         let mut place = from;
         while place < to {
-            // The volume may have moved on since. In one that has grown two places may share a bit for a while.
+            // The volume may have moved on since. In one that has grown two places may share a bit for a
+            // while.
             if volume.is_alive(place) && !is_anothers(volume, place) {
-                let what = "the buffer's bitmap says that an article lives here, but there is none, or it is damaged";
+                let what = "the buffer's bitmap says that an article lives here, but there is none, or it \
+                    is damaged";
                 let token = self.token_at(volume, place, 0);
                 report.found(self.token_text(&token), what, Some(Damage::StrayBit { token }));
             }
@@ -67,7 +69,7 @@ impl Spool {
             return;
         }
         if known && !alive {
-            let what = "the article is whole, but the buffer's bitmap says that it is gone";
+            let what = "the article is whole, but the buffer's bitmap does not have it";
             report.found(self.token_text(&token), what, Some(Damage::UsageBit { token }));
         } else if alive && !known {
             let what = "the article is whole, but history does not lead to it: it may be taken again";
@@ -81,7 +83,7 @@ impl Spool {
     }
 }
 
-/// Whether what lies at a place is the living record of another one.
+/// Whether a place has the living record of another article.
 fn is_anothers(volume: &dyn Volume, place: u64) -> bool {
     let mut raw = [0; HEADER_BYTES];
     let read = volume.read_at(place, Patience::Wait, &mut raw).unwrap_or(0);

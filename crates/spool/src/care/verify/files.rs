@@ -1,4 +1,5 @@
-//! The files that have checksums of their own: secret, buffers' headers, checkpoint, journal, residents, dictionaries.
+//! The files that have checksums of their own: secret, buffers' headers, checkpoint, journal, residents,
+//! dictionaries.
 
 use super::VerifyReport;
 use crate::care::repair::Damage;
@@ -11,7 +12,7 @@ use crate::spool::Spool;
 use std::io;
 use std::sync::Arc;
 
-/// How often a file is looked at again that may just have been replaced.
+/// How often a file that may just have been replaced is read again.
 const TRIES: usize = 3;
 
 impl Spool {
@@ -58,7 +59,7 @@ impl Spool {
             // It is replaced by rename: each try sees a whole file.
             let whole = || Checkpoint::read_copy(&*self.shared.disk, &path).ok().flatten().is_some();
             if !(0..TRIES).any(|_| whole()) {
-                let what = "is damaged or missing; a start takes the other copy, or makes the indexes anew";
+                let what = "is damaged or missing; a start uses the other copy, or rebuilds the indexes";
                 report.found(path.display().to_string(), what, Some(Damage::Checkpointed));
             }
         }
@@ -79,7 +80,8 @@ impl Spool {
                 Ok(damaged) => {
                     for (start, end) in damaged {
                         let what = format!(
-                            "is damaged at position {end}: a start after a crash could not replay what follows, nor a rebuild use it"
+                            "is damaged at position {end}: a start after a crash could not replay what \
+                                follows, nor a rebuild use it"
                         );
                         let place = paths.journal.join(crate::journal::file_name(start));
                         report.found(place.display().to_string(), what, Some(Damage::Journal { start }));
@@ -118,7 +120,7 @@ impl Spool {
         for (volume, residents) in volumes.all().iter().zip(&mut writer.folds.residents) {
             residents.verify(&mut |page| {
                 let what =
-                    "is damaged; what it told is read from the buffer when it is needed, so nothing is lost";
+                    "is damaged; its content is read from the buffer when it is needed, so nothing is lost";
                 report.found(format!("residents of {}, page at {page}", volume.name()), what, None);
             });
         }

@@ -1,6 +1,7 @@
-//! The volumes that keep: the list of what is kept against history, files against articles, names of crossposts.
+//! The volumes that keep: the list of what is kept against history, files against articles, names of
+//! crossposts.
 //!
-//! What may be a commit or an expiry on its way is looked at again with the writer held.
+//! Possible commits or expiries in progress are checked again with the writer held.
 
 use super::VerifyReport;
 use crate::base::ids::GroupId;
@@ -102,12 +103,13 @@ impl Spool {
             return Ok(());
         }
         let _writer = self.writer().lock();
-        // Some may be articles that were just being stored or let go of.
+        // Some may be articles that were just being stored or removed.
         let now = self.strays(volume, listed)?;
         for stray in strays.into_iter().filter(|stray| now.contains(stray)) {
             let place = stray.path.display().to_string();
             if stray.ours {
-                let what = "no number and no Message-ID leads to it: left by a crash; if it is whole a rebuild would take it";
+                let what = "no number and no Message-ID leads to it: left by a crash; if it is whole a \
+                    rebuild would take it";
                 let damage = Damage::Stray { volume: volume.id(), path: stray.path };
                 report.found(place, what, Some(damage));
             } else {
@@ -123,7 +125,7 @@ impl Spool {
         Ok(strays)
     }
 
-    /// Calls `ask` with who lives in a volume, as of now.
+    /// Calls `ask` with the articles that live in a volume, as of now.
     pub(crate) fn with_living<T>(
         &self,
         volume: &dyn Volume,
@@ -162,7 +164,8 @@ impl Spool {
                 let _writer = self.writer().lock();
                 let lives = self.group(at.0).is_some_and(|g| g.state().live.contains(at.1));
                 if lives && matches!(volume.has_name(token.place, at.0, at.1), Ok(false)) {
-                    let what = "the file of this number is missing or another one: other programs do not find the article there";
+                    let what = "the file of this number is missing or another one: other programs do not \
+                        find the article there";
                     report.found(place, what, Some(Damage::Name { token, group: at.0, number: at.1 }));
                 }
             }

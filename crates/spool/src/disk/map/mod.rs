@@ -1,8 +1,9 @@
-//! Shared mappings as slices of atomics ([`SharedMap`]), what happens when one of their pages cannot be read ([`sigbus`]), and
-//! an inode's write hint ([`write_hint`]): the only `unsafe` of this crate is in this folder.
+//! Shared mappings as slices of atomics ([`SharedMap`]), what happens when one of their pages cannot be read
+//! ([`sigbus`]), and an inode's write hint ([`write_hint`]): the only `unsafe` of this crate is in this
+//! folder.
 //!
-//! Called by [`super::real`] for files and by [`super::sim`] for plain memory. Invariant: a mapping never reaches past the end
-//! of its file at the time it is made.
+//! Called by [`super::real`] for files and by [`super::sim`] for plain memory. Invariant: a mapping never
+//! reaches past the end of its file at the time it is made.
 
 mod sigbus;
 mod write_hint;
@@ -90,8 +91,9 @@ impl Mapping for SharedMap {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_SHARED | libc::MAP_FIXED;
             let address = page.address() as *mut libc::c_void;
-            // SAFETY: the page is one of this mapping, which lives for as long as `self`; it shows the same bytes before
-            // and after, since they have just been written to the file and the caller sees to it that nobody stores here.
+            // SAFETY: the page is one of this mapping, which lives for as long as `self`; it shows the same
+            // bytes before and after, since they have just been written to the file and the caller sees to it
+            // that nobody stores here.
             let mapped =
                 unsafe { libc::mmap(address, page_bytes(), protection, flags, file.as_raw_fd(), at) };
             if mapped == libc::MAP_FAILED {

@@ -1,15 +1,15 @@
 //! SIGBUS: what happens where a page of a mapping cannot be read.
 //!
-//! The handler puts a page of zeros in the place of a lost page of a mapping that is watched ([`Watched`]) and records it;
-//! whoever owns the mapping makes its contents good and restores the page ([`lost_in`]). See
+//! The handler puts a page of zeros in the place of a lost page of a mapping that is watched ([`Watched`])
+//! and records it; whoever owns the mapping makes its contents good and restores the page ([`lost_in`]). See
 //! docs/decisions/0030-pages-that-cannot-be-read.md.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 
-/// Mappings of files that are watched at a time: 32 MiB of history each, and a few for each buffer. Any beyond end the
-/// process where a page cannot be read.
+/// Mappings of files that are watched at a time: 32 MiB of history each, and a few for each buffer. Any
+/// beyond end the process where a page cannot be read.
 const WATCHED_MAX: usize = 16_384;
 /// Lost pages that are not restored yet. One more ends the process.
 const LOST_MAX: usize = 4096;
@@ -106,8 +106,9 @@ impl Lost {
 /// Makes [`on_sigbus`] the handler of SIGBUS.
 #[allow(unsafe_code)]
 fn install() {
-    // SAFETY: `sysconf` has no preconditions. `action` is a valid sigaction (zeroes are one, with an empty mask and the
-    // default handler), and both pointers are to live values. The handler does only what may be done in one.
+    // SAFETY: `sysconf` has no preconditions. `action` is a valid sigaction (zeroes are one, with an empty
+    // mask and the default handler), and both pointers are to live values. The handler does only what may be
+    // done in one.
     unsafe {
         if let Ok(bytes) = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)) {
             PAGE.store(bytes, Ordering::Release);
@@ -123,15 +124,17 @@ fn install() {
     }
 }
 
-/// Puts zeros in the place of a page of a watched mapping that cannot be read. Any other SIGBUS goes the way it went before.
+/// Replaces an unreadable page of a watched mapping with zeros. Any other SIGBUS is handled as before.
 ///
-/// Async-signal-safe: it touches only statics, and calls `mmap` and `sigaction`, which on Linux are plain system calls.
+/// Async-signal-safe: it touches only statics, and calls `mmap` and `sigaction`, which on Linux are plain
+/// system calls.
 #[allow(unsafe_code)]
 extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid `info`, whose address is that of the access that failed. A page is replaced only if
-    // it lies wholly in a mapping of ours, which is entered in the table after it is made and leaves it before it is
-    // unmapped, so nobody else's memory can be there; the thread that touches it holds a reference to it. Words are atomics
-    // of any bit pattern, so zeros are valid ones. errno is put back for whoever was interrupted.
+    // SAFETY: the kernel passes a valid `info`, whose address is that of the access that failed. A page is
+    // replaced only if it lies wholly in a mapping of ours, which is entered in the table after it is made
+    // and leaves it before it is unmapped, so nobody else's memory can be there; the thread that touches it
+    // holds a reference to it. Words are atomics of any bit pattern, so zeros are valid ones. errno is
+    // restored for the interrupted code.
     unsafe {
         let errno = *libc::__errno_location();
         let page_bytes = page_bytes();
@@ -156,11 +159,12 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     }
 }
 
-/// Puts a page of zeros in the place of a lost one, and notes it; false if that is not possible. Where another thread was
+/// Replaces a lost page with zeros, and records it; false if that is not possible. Where another thread was
 /// first nothing is left to do.
 #[allow(unsafe_code)]
 fn replace(page: usize, page_bytes: usize) -> bool {
-    // No lock of the library may be taken in a handler. Whoever holds this one neither waits nor touches a mapping.
+    // No lock of the library may be taken in a handler. Whoever holds this one neither waits nor touches a
+    // mapping.
     while REPLACING.swap(true, Ordering::AcqRel) {
         std::hint::spin_loop();
     }

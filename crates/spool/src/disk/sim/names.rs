@@ -1,8 +1,8 @@
 //! The directories of a simulated disk: names as processes see them, as they surely are after a power cut,
 //! and the changes between.
 //!
-//! Directories made by `create_dir` are durable at once, as its contract says; those by `make_dirs` with a sync of the
-//! directory they are in, and what is in one that a power cut takes goes with it.
+//! Directories made by `create_dir` are durable at once, as its contract says; those by `make_dirs` with a
+//! sync of the directory they are in, and what is in one that a power cut takes goes with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -186,7 +186,7 @@ impl Names {
         names
     }
 
-    /// Drops what lies in directories that are not there, and takes the rest as durable.
+    /// Drops what is in directories that do not exist, and treats the rest as durable.
     fn drop_lost(&mut self) {
         let all = std::mem::take(&mut self.dirs);
         let whole = |dir: &&PathBuf| dir.ancestors().all(|d| d.as_os_str().is_empty() || all.contains(d));

@@ -34,7 +34,7 @@ impl Write {
         }
     }
 
-    /// Applies what of it lies in one sector.
+    /// Applies the part of it in one sector.
     fn apply_sector(&self, memory: &Memory, sector: u64) {
         let (start, end) = (sector * SECTOR_BYTES, (sector + 1) * SECTOR_BYTES);
         match self {
@@ -119,7 +119,7 @@ impl Node {
         Ok(())
     }
 
-    /// Lets reads of these bytes fail, and mappings lose their pages, until they are written.
+    /// Makes reads of these bytes fail, and mappings lose their pages, until they are written.
     pub fn spoil(&mut self, bytes: Range<u64>) {
         self.unreadable.push(bytes);
         for pages in self.mapped_pages.clone() {

@@ -1,4 +1,4 @@
-//! Chance in simulated crashes: the same seed gives the same disk.
+//! Randomness in simulated crashes: the same seed results in the same disk.
 
 /// SplitMix64.
 #[derive(Debug, Clone)]

@@ -1,8 +1,8 @@
 //! The body of a checkpoint: sections with a tag and a version (`docs/formats/checkpoint.md`).
 //!
-//! A section that may be ignored by a program that does not know it has [`MAY_BE_IGNORED`] in its tag; any other unknown
-//! one, or a known one of a later version, refuses the spool. Fields may be added at the end of a section, of a volume and
-//! of a group; whoever reads them passes over what follows the fields it knows.
+//! A section that may be ignored by a program that does not know it has [`MAY_BE_IGNORED`] in its tag; any
+//! other unknown one, or a known one of a later version, refuses the spool. Fields may be added at the end of
+//! a section, of a volume and of a group; whoever reads them passes over what follows the fields it knows.
 
 use super::{BlockState, Checkpoint, GroupCheckpoint, KeptCheckpoint, Taken};
 use crate::base::codec::{Reader, put_bytes, put_sized, put_u64, put_varint};

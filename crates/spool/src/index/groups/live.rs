@@ -1,8 +1,9 @@
-//! Which numbers of a group name a living article: the one truth behind GROUP, LISTGROUP, OVER and LIST COUNTS.
+//! Which numbers of a group name a living article: the single source for GROUP, LISTGROUP, OVER and LIST
+//! COUNTS.
 //!
-//! A sorted queue of 1,024-bit chunks; empty chunks are not kept, so memory follows the articles that live (one bit
-//! each, 144 bytes for the first of a chunk) and big gaps in the numbering cost nothing.
-//! Invariant: `count` is the number of set bits, and every chunk has at least one.
+//! A sorted queue of 1,024-bit chunks; empty chunks are not kept, so memory follows the articles that live
+//! (one bit each, 144 bytes for the first of a chunk) and big gaps in the numbering cost nothing. Invariant:
+//! `count` is the number of set bits, and every chunk has at least one.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -83,7 +84,7 @@ impl LiveSet {
         new
     }
 
-    /// Takes a number out; false if it was not there.
+    /// Removes a number; false if it was not there.
     pub fn remove(&mut self, number: u64) -> bool {
         let Ok(at) = self.find(number) else { return false };
         let bit = number % BITS;
@@ -150,7 +151,7 @@ impl LiveSet {
         let at = self.find(from).unwrap_or_else(|at| at);
         let ones = |words: &[u64]| words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
         let mut count = self.chunks.iter().skip(at).map(|chunk| ones(&chunk.words)).sum();
-        // Of the chunk in which `from` lies, what comes before it does not count.
+        // In the chunk of `from`, numbers before it do not count.
         if let Some(chunk) = self.chunks.get(at).filter(|chunk| chunk.index == from / BITS) {
             let (word, bit) = ((from % BITS / 64) as usize, from % 64);
             count -= ones(&chunk.words[..word]) + ones(&[chunk.words[word] & !(u64::MAX << bit)]);
@@ -174,7 +175,7 @@ impl LiveSet {
         self.chunks.iter().map(|c| (c.index * BITS, &c.words))
     }
 
-    /// Takes a saved chunk back; false if it makes no sense.
+    /// Loads a saved chunk; false if it makes no sense.
     pub fn load(&mut self, first: u64, words: [u64; WORDS]) -> bool {
         let index = first / BITS;
         let chunk = Chunk { index, words };

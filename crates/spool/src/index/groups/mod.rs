@@ -1,7 +1,7 @@
 //! Groups: names, flags, water marks, and per group which numbers live and where their overview rows are.
 //!
-//! [`Groups`] is the table (replaced as a whole when a group comes or goes); each [`Group`] guards its own
-//! [`GroupState`] with a short lock, so that a reader of one group never waits for a feed into another.
+//! [`Groups`] is the table (replaced as a whole when a group is added or removed); each [`Group`] guards its
+//! own [`GroupState`] with a short lock, so that a reader of one group never waits for a feed into another.
 
 mod live;
 
@@ -27,7 +27,7 @@ pub struct NewGroup {
     pub flag: Flag,
     /// One line for LIST NEWSGROUPS.
     pub description: String,
-    /// Who made it, for LIST ACTIVE.TIMES.
+    /// Its creator, for LIST ACTIVE.TIMES.
     pub creator: String,
     /// Unix seconds.
     pub created: u64,
@@ -55,7 +55,8 @@ pub struct Marks {
     pub count: u64,
 }
 
-/// The changing part of a group. What every new article changes comes first, so that it lies in few cache lines.
+/// The changing part of a group. What every new article changes comes first, so that it is in few cache
+/// lines.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct GroupState {
@@ -70,8 +71,8 @@ pub(crate) struct GroupState {
 }
 
 impl GroupState {
-    /// Waits for all memory that filing an article under `number` will change at once, instead of for one piece after the
-    /// other: with thousands of groups none of it is in the processor's cache.
+    /// Waits for all memory that filing an article under `number` will change at once, instead of for one
+    /// piece after the other: with thousands of groups none of it is in the processor's cache.
     pub fn touch(&self, number: u64) {
         std::hint::black_box(self.live.touch(number) ^ self.overview.touch());
     }
@@ -90,9 +91,9 @@ pub struct Group {
     pub name: Box<str>,
     /// When it was made, Unix seconds.
     pub created: u64,
-    /// Who made it.
+    /// Its creator.
     pub creator: Box<str>,
-    /// Whether its flag is `y`: asked for every article.
+    /// Whether its flag is `y`: checked for every article.
     open: AtomicBool,
     state: Mutex<GroupState>,
 }
@@ -138,8 +139,8 @@ impl Group {
         self.state().description.clone()
     }
 
-    /// When its marks or its flag last changed, Unix seconds, give or take one; when the spool was opened if nothing
-    /// has changed since.
+    /// When its marks or its flag last changed, Unix seconds, give or take one; when the spool was opened if
+    /// nothing has changed since.
     pub fn changed(&self) -> u64 {
         self.state().changed
     }
@@ -149,8 +150,8 @@ impl Group {
         self.state().marks()
     }
 
-    /// Its marks as they are for clients to which only the articles above a number exist, which follows from the high
-    /// mark.
+    /// Its marks as they are for clients to which only the articles above a number exist, which follows from
+    /// the high mark.
     pub fn marks_above(&self, base: impl FnOnce(u64) -> u64) -> Marks {
         let state = self.state();
         let (all, base) = (state.marks(), base(state.high));
@@ -165,7 +166,7 @@ impl Group {
 /// The table of all groups, as of one moment.
 #[derive(Debug, Default)]
 pub struct GroupTable {
-    /// By the names that the groups themselves have: who looks for a name goes on to the group.
+    /// By the names that the groups themselves have: a look-up by name continues to the group.
     by_name: HashTable<GroupId>,
     hasher: DefaultHashBuilder,
     /// Indexed by [`GroupId`]; `None` where a group was removed.
@@ -192,7 +193,7 @@ impl GroupTable {
         self.hasher.hash_one(name)
     }
 
-    /// The same with groups put in and groups taken out.
+    /// The same with groups added and groups removed.
     fn changed(&self, add: Vec<Arc<Group>>, remove: &[GroupId]) -> Self {
         let mut by_id = self.by_id.clone();
         for id in remove {
@@ -218,7 +219,8 @@ impl GroupTable {
         Self { by_name, hasher: self.hasher.clone(), by_id, sorted: sorted.into() }
     }
 
-    /// Groups and numbers of the Xref line that a stored article begins with; groups not carried are left out.
+    /// Groups and numbers of the Xref line that a stored article begins with; groups not carried are left
+    /// out.
     pub(crate) fn numbers_in(&self, head: &[u8]) -> Vec<(GroupId, u64)> {
         pairs_of_line(head).filter_map(|(name, number)| Some((self.id(name)?, number))).collect()
     }
@@ -244,7 +246,7 @@ impl Groups {
         self.table.load_full()
     }
 
-    /// Puts groups in and takes groups out. Called by the one writer only.
+    /// Adds and removes groups. Called by the one writer only.
     pub fn replace(&self, add: Vec<Arc<Group>>, remove: &[GroupId]) {
         self.table.store(Arc::new(self.table.load().changed(add, remove)));
     }

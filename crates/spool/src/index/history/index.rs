@@ -159,7 +159,7 @@ impl Reader<'_> {
         self.shard(shard)?.find(tag, living, matches)
     }
 
-    /// As [`Shard::check`], for all shards: tells shard and position.
+    /// As [`Shard::check`], for all shards: reports shard and position.
     pub fn check(
         &mut self,
         living: &Range<u64>,
@@ -187,7 +187,7 @@ impl Reader<'_> {
         }
     }
 
-    /// As [`Shard::insert`], for who has made room.
+    /// As [`Shard::insert`], for callers that have made room.
     pub fn insert(&mut self, key: &Key, number: u64, living: &Range<u64>) -> bool {
         let (shard, tag) = self.index.place(key);
         self.shard(shard).is_some_and(|shard| shard.insert(tag, number, living))
@@ -201,7 +201,7 @@ pub(super) fn remove_files(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
 }
 
 impl Growth {
-    /// Takes over the index files of this boot. `None` if some shard is in none of them.
+    /// Opens the index files of this boot. `None` if some shard is in none of them.
     pub fn load(disk: &Arc<dyn Disk>, dir: &Path, shard_bits: u32) -> io::Result<Option<(Index, Self)>> {
         let mut growth = Self::new(disk, dir, shard_bits);
         for level in growth.levels_present()? {
@@ -411,8 +411,8 @@ impl Growth {
         self.files.iter().any(|file| !file.map.lost().is_empty())
     }
 
-    /// Writes the pages that could not be read, whose slots are empty now. Returns how many there were, and the shards of which
-    /// slots are missing.
+    /// Writes the pages that could not be read, whose slots are empty now. Returns how many there were, and
+    /// the shards of which slots are missing.
     pub fn restore_lost_pages(&mut self, index: &Index) -> io::Result<(u64, BTreeSet<usize>)> {
         let (mut pages, mut shards) = (0, BTreeSet::new());
         let boot_id = self.disk.boot_id();

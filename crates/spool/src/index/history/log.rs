@@ -109,7 +109,8 @@ impl Log {
         Ok(Segment { number, file, map, unsynced: AtomicBool::new(true) })
     }
 
-    /// Makes sure that record `number`, the next one, has a place, which is in `tail` then. Under the writer lock.
+    /// Makes sure that record `number`, the next one, has a place, which is in `tail` then. Under the writer
+    /// lock.
     pub fn make_room(&self, number: u64, tail: &mut Tail) -> io::Result<()> {
         let wanted = number >> self.segment_bits;
         if tail.segment.as_ref().is_some_and(|segment| segment.number == wanted) {
@@ -132,7 +133,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes, without the writer lock, the segment that will soon be needed; give it to [`Log::add`].
+    /// Creates, without the writer lock, the segment that will soon be needed; pass it to [`Log::add`].
     pub fn make_next(&self, next_record: u64) -> io::Result<Option<Arc<Segment>>> {
         let soon = (next_record + (1 << self.segment_bits) / 4) >> self.segment_bits;
         let held = self.segments.load().list.last().is_none_or(|last| last.number >= soon);
@@ -155,7 +156,7 @@ impl Log {
         }
     }
 
-    /// Lets go of all segments that end at or before `first_record`. Under the writer lock. Gives their
+    /// Drops all segments that end at or before `first_record`. Under the writer lock. Returns their
     /// paths, for removal after it.
     pub fn drop_before(&self, first_record: u64) -> Vec<PathBuf> {
         let held = self.segments.load();
@@ -193,7 +194,8 @@ impl Log {
         segments.segment(number).is_some_and(|segment| segment.store(number, self.segment_bits, record))
     }
 
-    /// Writes the pages that could not be read as they are in memory now; returns how many there were. Under the writer lock.
+    /// Writes the pages that could not be read as they are in memory now; returns how many there were. Under
+    /// the writer lock.
     pub fn mend_lost_pages(&self) -> io::Result<u64> {
         let mut pages = 0;
         for segment in &self.segments.load().list {

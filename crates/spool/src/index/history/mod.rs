@@ -38,7 +38,7 @@ pub use reservation::{Reservation, Reservations};
 /// Records that can ever be numbered.
 const RECORDS_MAX: u64 = (1 << shard::NUMBER_BITS) - 1;
 
-/// What history knows of a Message-ID. Arrival times are Unix seconds.
+/// What history knows about a Message-ID. Arrival times are Unix seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     /// Nothing.
@@ -67,7 +67,7 @@ pub struct History {
     disk: Arc<dyn Disk>,
 }
 
-/// What only who inserts needs.
+/// State that only inserting needs.
 #[derive(Debug)]
 struct Writer {
     growth: Growth,
@@ -124,7 +124,8 @@ impl History {
         })
     }
 
-    /// Removes the index of the history in `dir`, of which pages may be lost, so that [`History::open`] builds it again.
+    /// Removes the index of the history in `dir`, of which pages may be lost, so that [`History::open`]
+    /// builds it again.
     ///
     /// # Errors
     /// What the disk says.
@@ -141,7 +142,8 @@ impl History {
         self.look_up(key, &self.living(), &mut self.index.reader(), |number| self.log.read(number))
     }
 
-    /// What is known of many. They are fetched together, so that the processor waits for memory once and not for each.
+    /// What is known of many. They are fetched together, so that the processor waits for memory once and not
+    /// for each.
     pub fn lookup_all(&self, keys: &[Key], found: &mut Vec<Found>) {
         let (living, mut index, log) = (self.living(), self.index.reader(), self.log.load());
         touch(keys, &living, &mut index, |number| log.read(number));
@@ -176,7 +178,8 @@ impl History {
         }
     }
 
-    /// To be called before something is done for each of these keys: as [`History::lookup_all`] fetches what that will read.
+    /// To be called before something is done for each of these keys: as [`History::lookup_all`] fetches what
+    /// that will read.
     pub fn touch(&self, keys: &[Key]) {
         touch(keys, &self.living(), &mut self.index.reader(), |number| self.log.read(number));
     }
@@ -195,7 +198,7 @@ impl History {
     /// record's number.
     ///
     /// # Errors
-    /// What the disk said as a file had to grow; then nothing was entered.
+    /// The disk's error when a file had to grow; then nothing was entered.
     pub fn insert(&self, key: Key, token: Option<Token>, arrived: u32) -> io::Result<u64> {
         let mut writer = self.writer.lock();
         let Writer { growth, tail, reserved } = &mut *writer;
@@ -223,11 +226,11 @@ impl History {
         Ok(number)
     }
 
-    /// Makes room for the entries of these keys, which are the next to be inserted, so that none of the inserts meets a full disk.
-    /// If they will not come: [`History::release`].
+    /// Makes room for the entries of these keys, which are the next to be inserted, so that none of the
+    /// inserts meets a full disk. If they will not come: [`History::release`].
     ///
     /// # Errors
-    /// What the disk said as a file had to grow; then no room is reserved.
+    /// The disk's error when a file had to grow; then no room is reserved.
     pub fn reserve(&self, keys: impl ExactSizeIterator<Item = Key>) -> io::Result<()> {
         let mut writer = self.writer.lock();
         let Writer { growth, tail, reserved } = &mut *writer;
@@ -273,7 +276,8 @@ impl History {
         found.is_some() || writer.growth.insert(&self.index, key, number, &living)
     }
 
-    /// Writes an empty entry over a damaged record: one of a key that no Message-ID has, remembered as of the record before.
+    /// Writes an empty entry over a damaged record: one of a key that no Message-ID has, remembered as of the
+    /// record before.
     ///
     /// # Errors
     /// If there is no such record.
@@ -382,7 +386,7 @@ impl History {
         }
     }
 
-    /// True if a look-up of this record's key comes by it. For verify.
+    /// True if a look-up of this record's key passes it. For verify.
     pub fn is_indexed(&self, number: u64, record: &Record) -> bool {
         let here = |candidate| (candidate == number).then_some(());
         // An entry that was emptied needs no slot.
@@ -410,8 +414,8 @@ impl History {
         self.index.reader().mend(word, &self.living(), &mut |number| self.place_of(&segments, number));
     }
 
-    /// Makes good the pages of log and index that could not be read; returns how many there were. Records that lay there are as
-    /// damaged as if they had rotted; slots of the others are found again.
+    /// Makes good the pages of log and index that could not be read; returns how many there were. Records
+    /// that lay there are as damaged as if they had rotted; slots of the others are found again.
     ///
     /// # Errors
     /// If a page cannot be written either.
@@ -453,7 +457,8 @@ impl History {
     }
 }
 
-/// Brings what look-ups of these keys will read into the processor's cache: the buckets of all, then the records.
+/// Brings what look-ups of these keys will read into the processor's cache: the buckets of all, then the
+/// records.
 fn touch(keys: &[Key], living: &Range<u64>, index: &mut Reader<'_>, read: impl Fn(u64) -> Option<Words>) {
     let buckets = keys.iter().fold(0, |sum, key| sum ^ index.touch(key));
     let first_word = |number| read(number).map(|words| words[0]);

@@ -1,8 +1,9 @@
-//! The log of a history that is about to be made anew: what only it remembers goes over into the new one.
+//! The log of a history that is about to be rebuilt: what only it remembers is copied to the new one.
 //!
-//! Rejected, cancelled, expired and overwritten Message-IDs lie in no buffer, and the journal tells only the last of them. The
-//! files are opened before the indexes are cleared away, and read once the articles are found. Each record proves itself
-//! (its check depends on its number); a checkpoint says which of them there are. Called by recovery.
+//! Rejected, cancelled, expired and overwritten Message-IDs are in no buffer, and the journal has only the
+//! last of them. The files are opened before the indexes are cleared away, and read once the articles are
+//! found. Each record proves itself (its check depends on its number); a checkpoint says which of them there
+//! are. Called by recovery.
 
 use super::log;
 use super::record::{Checkpoint, RECORD_BYTES, RECORD_WORDS, Record, decode};

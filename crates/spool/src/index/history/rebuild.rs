@@ -13,7 +13,7 @@ use crate::base::key::Key;
 use crate::base::progress::Progress;
 
 const THREADS: usize = 2;
-/// Progress is told after so many records.
+/// Progress is reported after this many records.
 const RECORDS_PER_STEP: u64 = 1 << 16;
 /// Records whose buckets are fetched together.
 const RECORDS_PER_BATCH: usize = 64;

@@ -1,8 +1,8 @@
-//! Message-IDs on offer: somebody was told to send the article and it has not arrived yet.
+//! Message-IDs on offer: a peer was asked to send the article and it has not arrived yet.
 //!
-//! Held by sessions from CHECK, IHAVE or POST until the commit; others are told to try later. Only in memory.
-//! Invariants: a key has at most one holder whose time has not run out; a reservation that outlived its time
-//! and was taken over by another does not release the other's.
+//! Held by sessions from CHECK, IHAVE or POST until the commit; others are asked to try later. Only in
+//! memory. Invariants: a key has at most one holder whose time has not run out; a reservation that outlived
+//! its time and was taken over by another does not release the other's.
 
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};

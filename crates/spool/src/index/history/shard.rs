@@ -14,7 +14,7 @@ pub(super) const NUMBER_BITS: u32 = 40;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 /// Words in a bucket: a cache line.
 pub(super) const BUCKET_WORDS: usize = 8;
-/// Slots in a bucket; the other word tells whether a look-up goes on.
+/// Slots in a bucket; the other word says whether a look-up continues.
 pub(super) const BUCKET_SLOTS: usize = BUCKET_WORDS - 1;
 
 type Bucket = [AtomicU64; BUCKET_WORDS];
@@ -55,7 +55,7 @@ impl<'m> Shard<'m> {
         self.chain(tag).next().map_or(0, |[passed_over, ..]| passed_over.load(Ordering::Relaxed))
     }
 
-    /// Gives the numbers of living records with this tag to `matches`, until it answers.
+    /// Passes the numbers of living records with this tag to `matches`, until it answers.
     pub fn find<T>(
         &self,
         tag: u32,
@@ -99,8 +99,8 @@ impl<'m> Shard<'m> {
         false
     }
 
-    /// Calls `found` with the position of each word that is damaged: a word 0 whose check is wrong, or a slot that leads to
-    /// a living record which is not of its tag, as `fits` says.
+    /// Calls `found` with the position of each word that is damaged: a word 0 whose check is wrong, or a slot
+    /// that leads to a living record which is not of its tag, as `fits` says.
     pub fn check(
         &self,
         living: &Range<u64>,
@@ -114,8 +114,8 @@ impl<'m> Shard<'m> {
         }
     }
 
-    /// Mends a word that [`Shard::check`] told, if it is still wrong: a slot becomes empty, and a look-up goes on from the bucket for as
-    /// long as any of the present records lives.
+    /// Repairs a word that [`Shard::check`] reported, if it is still wrong: a slot becomes empty, and a
+    /// look-up continues from the bucket for as long as any of the present records lives.
     pub fn mend(&self, at: usize, living: &Range<u64>, fits: &mut dyn FnMut(u64, u32) -> bool) {
         let Some(word) = self.buckets.iter().flatten().nth(at) else { return };
         if is_right(at, load(word), living, fits) {
@@ -264,7 +264,8 @@ mod tests {
                 if at % BUCKET_WORDS == 0 {
                     assert_eq!(wrong(&shard), [at], "bit {bit}");
                 } else {
-                    // What no longer leads to its record is missed there; what leads to none is as good as empty.
+                    // What no longer leads to its record is missed there; what leads to none is as good as
+                    // empty.
                     assert_eq!(lost, lives(before), "word {at} bit {bit}");
                     assert!(lost || !lives(now) || wrong(&shard) == [at], "word {at} bit {bit}");
                 }

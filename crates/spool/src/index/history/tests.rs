@@ -182,7 +182,7 @@ fn run_against_model(seed: u64, operations: u64) {
             model.apply(row);
             rows.push(row);
             if let Row::Expire(first) = row {
-                // The stored checkpoint gives records up before their files go.
+                // The stored checkpoint forgets records before their files are removed.
                 checkpoint.first_record = checkpoint.first_record.max(first);
                 at_checkpoint.first = at_checkpoint.first.max(first);
             }
@@ -526,7 +526,7 @@ fn any_crash_leaves_what_the_replay_makes_whole() {
     }
 }
 
-/// G7: an insert that fails has entered nothing, and goes on working when there is space again.
+/// G7: an insert that fails has entered nothing, and inserting works again when there is space.
 #[test]
 fn a_full_disk_fails_inserts_and_nothing_else() {
     let disk = SimDisk::new();

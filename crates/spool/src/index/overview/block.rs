@@ -1,7 +1,8 @@
 //! The block: overview rows of one group, in number order (`docs/formats/overview.md`).
 //!
-//! On disk: header (40 bytes), entries (24 bytes a row), row text; or the same compressed ([`super::packed`]). In memory an
-//! open block holds the same entries and text. Row text is in wire form: number, fields, Xref, CRLF.
+//! On disk: header (40 bytes), entries (24 bytes a row), row text; or the same compressed
+//! ([`super::packed`]). In memory an open block holds the same entries and text. Row text is in wire form:
+//! number, fields, Xref, CRLF.
 
 use super::packed;
 use crate::base::codec::Reader;
@@ -13,8 +14,8 @@ const MAGIC: &[u8; 4] = b"NOvB";
 pub(crate) const HEADER_BYTES: usize = 40;
 /// Length of one entry.
 pub(crate) const ENTRY_BYTES: usize = 24;
-/// Memory for the text of an open block grows in these steps: a busy site has many thousand open blocks, and doubling
-/// leaves as much memory behind as it gives.
+/// Memory for the text of an open block grows in these steps: a busy site has many thousand open blocks, and
+/// doubling would leave as much memory unused as it frees.
 const TEXT_ROOM_BYTES: [usize; 3] = [1 << 10, 4 << 10, 16 << 10];
 /// Entries that go with each of them.
 const ENTRIES_ROOM: [usize; 3] = [4, 12, 48];

@@ -1,8 +1,9 @@
 //! Overview: per group the rows of OVER, in blocks (`docs/formats/overview.md`).
 //!
-//! A new row goes into the group's open block in memory; at 16 KiB of text the block is closed, that is written to
-//! the current segment. Blocks of cold segments are compressed later ([`crate::care::pack_overview`]). Which rows are alive is not decided here
-//! but by the group's [`crate::index::groups::LiveSet`].
+//! A new row goes into the group's open block in memory; at 16 KiB of text the block is closed, that is
+//! written to the current segment. Blocks of cold segments are compressed later
+//! ([`crate::care::pack_overview`]). Which rows are alive is not decided here but by the group's
+//! [`crate::index::groups::LiveSet`].
 
 mod block;
 pub(crate) mod packed;
@@ -21,7 +22,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A closed block: where it lies and how much of it lives.
+/// A closed block: where it is and how much of it lives.
 #[derive(Debug, Clone)]
 pub(crate) struct BlockRef {
     pub first: u64,
@@ -59,7 +60,7 @@ impl BlockRef {
     ) -> Result<(), ReadError> {
         let head = match self.segment.kind {
             Kind::Plain => block::head_bytes(self.count as usize),
-            // Its entries end where only the block itself tells.
+            // Only the block itself knows where its entries end.
             Kind::Packed => self.len as usize,
         };
         self.read_bytes(head, patience, raw)?;
@@ -79,7 +80,8 @@ impl BlockRef {
 
     fn damaged(&self, group: GroupId) -> ReadError {
         ReadError::Failed(format!(
-            "overview block of group {} at {} in segment {:08} is damaged; `newsreel verify --repair` makes it anew from the \
+            "overview block of group {} at {} in segment {:08} is damaged; `newsreel verify --repair` makes \
+                it anew from the \
              articles",
             group.0, self.offset, self.segment.number
         ))
@@ -111,8 +113,8 @@ impl GroupOverview {
         self.open.entries.push(RowEntry { end: self.open.text.len() as u32, ..entry });
     }
 
-    /// Whether the open block should be closed before a row of this size and number joins it, to hold no more text than
-    /// `block_text_bytes`.
+    /// Whether the open block should be closed before a row of this size and number joins it, to hold no more
+    /// text than `block_text_bytes`.
     pub fn is_full(&self, number: u64, row_bytes_max: usize, block_text_bytes: usize) -> bool {
         let Some(first) = self.open.entries.first() else { return false };
         self.open.text.len() + row_bytes_max > block_text_bytes || !block::fits(first.number, number)
@@ -156,7 +158,8 @@ impl GroupOverview {
         Ok(())
     }
 
-    /// Writes other rows in the place of a closed block's; its numbers are within those of the old ones, and all live.
+    /// Writes other rows in the place of a closed block's; its numbers are within those of the old ones, and
+    /// all live.
     pub fn renew(
         &mut self,
         group: GroupId,
@@ -174,8 +177,8 @@ impl GroupOverview {
         Ok(())
     }
 
-    /// The closed block that begins with this number, if it lies in `segment` and a row of it lives; and its neighbours behind
-    /// that do so too, at most `max` altogether.
+    /// The closed block that begins with this number, if it is in `segment` and a row of it lives; and the
+    /// neighbours after that do so too, at most `max` altogether.
     pub fn blocks_in(&self, segment: u32, first: u64, max: usize) -> Vec<BlockRef> {
         let at = self.blocks.partition_point(|b| b.last < first);
         let is_there = |b: &&BlockRef| b.segment.number == segment && b.live > 0;
@@ -183,7 +186,7 @@ impl GroupOverview {
         self.blocks.iter().skip(at).take_while(is_there).take(max * usize::from(begins)).cloned().collect()
     }
 
-    /// Puts one block with the same rows in the place of neighbours; false if they are not as `old` tells any more.
+    /// Replaces neighbours by one block with the same rows; false if they are no longer as in `old`.
     pub fn moved(&mut self, group: GroupId, old: &[BlockRef], to: Placed) -> bool {
         let (Some(first), Some(last)) = (old.first(), old.last()) else { return false };
         let at = self.blocks.partition_point(|b| b.last < first.first);
@@ -214,7 +217,7 @@ impl GroupOverview {
         true
     }
 
-    /// Accounts for the death of a number; the live set is told by the caller.
+    /// Accounts for the death of a number; the caller updates the live set.
     pub fn died(&mut self, number: u64) {
         let at = self.blocks.partition_point(|b| b.last < number);
         let Some(block) = self.blocks.get_mut(at).filter(|b| b.first <= number && b.live > 0) else { return };

@@ -1,7 +1,8 @@
-//! The packed block: the rows of a plain one with short entries and compressed text (`docs/formats/overview.md`).
+//! The packed block: the rows of a plain one with short entries and compressed text
+//! (`docs/formats/overview.md`).
 //!
-//! Invariant: it gives back what it was made from, row by row. Called by [`super::block`] for reading and by [`crate::care::pack_overview`] for
-//! writing.
+//! Invariant: it decodes to what it was made from, row by row. Called by [`super::block`] for reading and by
+//! [`crate::care::pack_overview`] for writing.
 
 use super::block::{HEADER_BYTES, RowEntry, Rows};
 use crate::base::codec::{Reader, put_varint, unzigzag, zigzag};
@@ -22,7 +23,8 @@ pub(super) fn is_packed(block: &[u8]) -> bool {
     block.starts_with(MAGIC)
 }
 
-/// Appends the packed form; rows must not be empty. False, and nothing usable behind the end of `out`, if it cannot be made.
+/// Appends the packed form; rows must not be empty. False, and nothing usable after the end of `out`, if it
+/// cannot be made.
 pub(crate) fn encode(rows: &Rows, group: GroupId, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let first = rows.entries.first().map_or(0, |e| e.number);
@@ -94,7 +96,7 @@ pub(super) fn decode_entries<'a>(rows: &mut Rows, group: GroupId, block: &'a [u8
     ends.then_some(Frame { bytes: r.0, len, crc: frame_crc })
 }
 
-/// What the next entry is told relative to.
+/// The values that the next entry is relative to.
 struct Coder {
     number: u64,
     end: u32,
@@ -188,7 +190,7 @@ mod tests {
         (0..disk.len()).for_each(|cut| assert!(!Rows::default().decode(GroupId(3), &disk[..cut]), "{cut}"));
     }
 
-    /// As a writer with a bug would make it: right checksums around what makes no sense.
+    /// As a writer with a bug would write it: right checksums around nonsense.
     #[test]
     fn sense_is_asked_for_behind_the_checksums() {
         let good = rows();

@@ -1,8 +1,9 @@
 //! Overview segments: append-only files of closed blocks, in time order.
 //!
-//! Two kinds: plain ones take blocks as they close, packed ones those of cold plain segments, compressed ([`crate::care::pack_overview`]). A
-//! segment is removed as a whole when its last block with a living row has died or moved and no checkpoint names it any
-//! more. The writer is the only one that appends to plain segments; readers hold the open file through an [`Arc`].
+//! Two kinds: plain ones take blocks as they close, packed ones those of cold plain segments, compressed
+//! ([`crate::care::pack_overview`]). A segment is removed as a whole when its last block with a living row
+//! has died or moved and no checkpoint names it any more. The writer is the only one that appends to plain
+//! segments; readers hold the open file through an [`Arc`].
 
 use crate::base::config::OverviewShape;
 use crate::base::ids::GroupId;
@@ -13,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// A segment that takes blocks is left for a new one if it is cold and at least this part of a full one.
+/// A segment that accepts blocks is replaced by a new one if it is cold and at least this fraction of a full
+/// one.
 const COLD_PART: u64 = 64;
 
 /// How the blocks of a segment are stored.
@@ -46,7 +48,7 @@ pub(crate) struct Segment {
     pub file: Arc<dyn DiskFile>,
     /// Blocks in it that have a living row.
     pub live_blocks: AtomicU32,
-    /// Of a plain one: group and first number of every block that was put into it, until it has been packed.
+    /// For a plain one: group and first number of every block appended to it, until it has been packed.
     blocks: Mutex<Vec<(GroupId, u64)>>,
     /// Latest arrival in it, Unix seconds.
     newest: AtomicU32,
@@ -70,7 +72,7 @@ impl Segment {
         })
     }
 
-    /// Says that a block with a living row lies in it.
+    /// Records that it contains a block with a living row.
     pub fn holds(&self, group: GroupId, first: u64, arrived_max: u32) {
         self.live_blocks.fetch_add(1, Ordering::Relaxed);
         if self.kind == Kind::Plain {
@@ -79,7 +81,7 @@ impl Segment {
         }
     }
 
-    /// Gives away what [`Segment::holds`] was told: group by group, in number order.
+    /// Returns what [`Segment::holds`] recorded: group by group, in number order.
     pub fn take_blocks(&self) -> Vec<(GroupId, u64)> {
         let mut blocks = std::mem::take(&mut *self.blocks.lock());
         blocks.sort_unstable();
@@ -92,7 +94,7 @@ impl Segment {
         self.blocks.lock().extend_from_slice(blocks);
     }
 
-    /// Writes `bytes` at `offset`; nothing of value is there or behind it.
+    /// Writes `bytes` at `offset`; nothing of value is there or after it.
     pub fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let spare = self.ahead.spare(offset, bytes.len() as u64, STEP_BYTES_MAX, STEP_BYTES_MAX);
         let written = self.file.write_all_at(&[IoSlice::new(bytes), IoSlice::new(spare)], offset);
@@ -125,7 +127,7 @@ pub(crate) struct Segments {
     /// Ascending by number.
     all: Vec<(Arc<Segment>, u64)>,
     next: u32,
-    /// Number of the last plain segment, if it takes blocks still.
+    /// Number of the last plain segment, if it still accepts blocks.
     open: Option<u32>,
     /// Segments without living blocks, to be removed after the next checkpoint is durable.
     dead: Vec<PathBuf>,
@@ -184,7 +186,8 @@ impl Segments {
         self.all.get(at).map(|(s, _)| s)
     }
 
-    /// Appends one encoded block, made by `encode`; returns where it lies. The caller tells the segment that it holds it.
+    /// Appends one encoded block, made by `encode`; returns where it is. The caller records it in the
+    /// segment.
     pub fn append(&mut self, encode: impl FnOnce(&mut Vec<u8>)) -> io::Result<(Arc<Segment>, u64, u32)> {
         let limit = self.shape.segment_bytes;
         let open = self.open;
@@ -208,7 +211,8 @@ impl Segments {
     }
 
     fn start_segment(&mut self, kind: Kind) -> io::Result<u32> {
-        // If it fails the number is used up all the same: its file may be there, and no segment of the other kind may have it.
+        // If it fails the number is used up all the same: its file may be there, and no segment of the other
+        // kind may have it.
         let number = self.next;
         self.next += 1;
         let file = self.disk.open(&self.dir.join(file_name(number, kind)), Open::Create)?;
@@ -217,8 +221,8 @@ impl Segments {
         Ok(number)
     }
 
-    /// The oldest plain segment that has blocks to be packed and holds no row that arrived after `before` (Unix seconds).
-    /// It takes no more blocks.
+    /// The oldest plain segment that has blocks to be packed and holds no row that arrived after `before`
+    /// (Unix seconds). It accepts no more blocks.
     pub fn cold(&mut self, before: u64) -> Option<Arc<Segment>> {
         let (open, enough) = (self.open, self.shape.segment_bytes / COLD_PART);
         let is_cold = |(s, len): &&(Arc<Segment>, u64)| {
@@ -234,7 +238,7 @@ impl Segments {
         Some(segment.clone())
     }
 
-    /// The packed segment that takes blocks, and where its end is.
+    /// The packed segment that accepts blocks, and where its end is.
     pub fn packed(&mut self) -> io::Result<(Arc<Segment>, u64)> {
         let limit = self.shape.segment_bytes;
         if self.last(Kind::Packed).is_none_or(|(_, len)| *len >= limit) {

@@ -1,6 +1,7 @@
 //! Pages of the residents stream: entries packed, checked, written and read back.
 //!
-//! Invariant: a page on disk is never written again; one that is not full when a checkpoint comes stays so.
+//! Invariant: a page on disk is never written again; one that is not full when a checkpoint is taken stays
+//! so.
 
 use super::{FILE_BYTES, Resident, damaged};
 use crate::base::codec::{Reader, put_varint, unzigzag, zigzag};
@@ -18,7 +19,7 @@ const HEAD_BYTES: usize = 6;
 /// Unwritten bytes at which the stream is written on.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// What the entries of a page are told relative to.
+/// The values that the entries of a page are relative to.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Coder {
     place: u64,
@@ -37,7 +38,7 @@ impl Coder {
         }
     }
 
-    /// The entry at `offset`, which moves behind it; `spare` is memory for its numbers.
+    /// The entry at `offset`, which moves past it; `spare` is memory for its numbers.
     pub fn get(
         &mut self,
         entries: &[u8],
@@ -68,7 +69,7 @@ pub(super) struct Pages {
     written: u64,
     /// Whole pages not yet written.
     sealed: Vec<u8>,
-    /// Entries of the page behind them.
+    /// Entries of the page after them.
     open: Vec<u8>,
     coder: Coder,
     /// The page read last, checked.
@@ -108,7 +109,7 @@ impl Pages {
         self.written + self.sealed.len() as u64
     }
 
-    /// Stream position behind all entries.
+    /// Stream position after all entries.
     pub fn end(&self) -> u64 {
         self.open_at() + self.open.len() as u64
     }
@@ -221,7 +222,7 @@ impl Pages {
         dirty.map(|(file, dirty)| (file.clone(), *dirty = false).0).collect()
     }
 
-    /// Lets go of the files before a position.
+    /// Removes the files before a position.
     pub fn take_dead(&mut self, before: u64) -> Vec<PathBuf> {
         let keep = self.files.split_off(&(before / FILE_BYTES));
         let names = std::mem::replace(&mut self.files, keep);

@@ -1,8 +1,10 @@
-//! What a file may be that is no buffer of ours, so that an operator is told what lies there before it is named again.
+//! What a file may be that is no buffer of ours, so that an operator is told what lies there before it is
+//! named again.
 //!
-//! Looks at the first 8 KiB only. Called by `Found::open`. Sources: INN's `cnfs-private.h`, the on-disk formats named.
+//! Looks at the first 8 KiB only. Called by `Found::open`. Sources: INN's `cnfs-private.h`, the on-disk
+//! formats named.
 
-/// Magic bytes, where they stand, and what they are of.
+/// Magic bytes, their offsets, and what they belong to.
 const KNOWN: &[(usize, &[u8], &str)] = &[
     (0, b"CBuf4", "an INN cyclic buffer (CNFSv4), which can be imported: see newsreel help import"),
     (0, b"Cycbuff", "an INN cyclic buffer (CNFSv3 or older)"),

@@ -1,8 +1,9 @@
 //! Where things lie in a buffer: bitmap and area in the file, places in the area.
 //!
-//! Pure arithmetic. A buffer that grows keeps the start of its area and gets a new bitmap at its new end; from the cycle
-//! that was being written then (its first place is `base`) cycles have the new length, and those before keep the old
-//! one (`before`), so that every token stays what it was (`docs/formats/cnfs.md`, Growing).
+//! Pure arithmetic. A buffer that grows keeps the start of its area and gets a new bitmap at its new end;
+//! from the cycle that was being written then (its first place is `base`) cycles have the new length, and
+//! those before keep the old one (`before`), so that every token stays what it was (`docs/formats/cnfs.md`,
+//! Growing).
 
 use super::header::{HEADERS_BYTES, SLOT_BYTES};
 use crate::disk::STEP_BYTES_MAX;
@@ -58,8 +59,8 @@ impl Geometry {
         (area >= AREA_BYTES_MIN).then_some(new)
     }
 
-    /// That after growing to `len` bytes with the write position at `head`; `None` if that is too little to grow by: the
-    /// new bitmap must lie behind the old one, and the area become longer.
+    /// That after growing to `len` bytes with the write position at `head`; `None` if that is too little to
+    /// grow by: the new bitmap must be after the old one, and the area become longer.
     pub fn grown(&self, head: u64, len: u64) -> Option<Self> {
         let start = head - self.offset(head)?;
         let (base, base_cycle, before) = match start == self.base {
@@ -72,7 +73,7 @@ impl Geometry {
         grown.with_len(len).filter(|g| g.area > self.area && g.bitmap_at >= old_end)
     }
 
-    /// As [`Geometry::grown`], for what a header tells of a buffer that has grown.
+    /// As [`Geometry::grown`], from the header of a buffer that has grown.
     pub fn with_len(self, len: u64) -> Option<Self> {
         let bitmap = bitmap_bytes(len, self.block);
         let bitmap_at = Self::last_slot(len)?.checked_sub(bitmap)?;
@@ -81,7 +82,7 @@ impl Geometry {
         (area >= AREA_BYTES_MIN).then_some(Self { area, bitmap_at, bitmap_words, ..self })
     }
 
-    /// Where the last copy of the header lies in a buffer of `len` bytes that has grown.
+    /// Where the last copy of the header is in a buffer of `len` bytes that has grown.
     pub fn last_slot(len: u64) -> Option<u64> {
         (len / PAGE_BYTES * PAGE_BYTES).checked_sub(SLOT_BYTES)
     }
@@ -107,7 +108,8 @@ impl Geometry {
         }
     }
 
-    /// See [`Volume::room`](crate::method::Volume::room). The cycle before `base` ends there, whatever room there is now.
+    /// See [`Volume::room`](crate::method::Volume::room). The cycle before `base` ends there, whatever room
+    /// there is now.
     pub fn room(&self, place: u64) -> u64 {
         let rest = self.offset(place).map_or(0, |offset| self.area.saturating_sub(offset));
         if place < self.base { rest.min(self.base - place) } else { rest }
@@ -128,15 +130,16 @@ impl Geometry {
         }
     }
 
-    /// See [`Volume::tail_at`](crate::method::Volume::tail_at). While the cycle at `base` is being written, the one
-    /// before goes as far as the write position has come; what the new room holds displaces nothing.
+    /// See [`Volume::tail_at`](crate::method::Volume::tail_at). While the cycle at `base` is being written,
+    /// the one before goes as far as the write position has come; what the new room holds displaces nothing.
     pub fn tail_at(&self, head: u64) -> u64 {
         let end = self.step_end(head);
         let before = end.saturating_sub(self.before).min(self.base);
         end.saturating_sub(self.area).max(before)
     }
 
-    /// The end of the step in which a place lies, or of its cycle: up to here nothing lives once the write position is there.
+    /// The end of the step in which a place lies, or of its cycle: up to here nothing lives once the write
+    /// position is there.
     pub fn step_end(&self, place: u64) -> u64 {
         let Some(offset) = self.offset(place) else { return place };
         let at = self.area_start + offset;
@@ -199,7 +202,7 @@ mod tests {
         assert_eq!(g.bit(g.area + (1 << 44)), Some((1 << 29, 1)));
     }
 
-    /// A model of what lies where: each block of the area holds the place last written there.
+    /// A model of the contents: each block of the area holds the place last written there.
     #[test]
     fn growing_keeps_every_place_and_displaces_nothing_too_early() {
         let block = 512;
@@ -227,7 +230,7 @@ mod tests {
                 lies.insert(g.offset(head).unwrap() / block, head);
                 written.push(head);
                 head += block;
-                // What writing ahead takes.
+                // What writing ahead overwrites.
                 for place in (head..g.step_end(head - 1).max(head)).step_by(block as usize) {
                     lies.remove(&(g.offset(place).unwrap() / block));
                 }
@@ -248,7 +251,7 @@ mod tests {
                         "{g:?} head {head}"
                     );
                 }
-                // Nothing is dead that was not passed over.
+                // Only what the write position passed is dead.
                 let end = g.step_end(head);
                 let passed =
                     |at: u64| at * block < g.offset(head).unwrap() + end - head || g.offset(head) == Some(0);

@@ -1,7 +1,8 @@
 //! The buffer's state header: two copies, written in turn, each with a checksum (CNFS-07).
 //!
-//! Lines of ASCII in a slot of 4096 bytes, so that `head -c 4096 FILE` tells what a file is, on any machine (CNFS-06).
-//! The journal is the truth about the write position; the header lets a rebuild start and a foreign file be told.
+//! Lines of ASCII in a slot of 4096 bytes, so that `head -c 4096 FILE` shows what a file is, on any machine
+//! (CNFS-06). The journal is authoritative for the write position; the header lets a rebuild start and
+//! identifies foreign files.
 
 use super::geometry::Geometry;
 use std::fmt::Write;
@@ -11,7 +12,8 @@ pub(crate) const SLOT_BYTES: u64 = 4096;
 /// Both slots.
 pub(crate) const HEADERS_BYTES: u64 = 2 * SLOT_BYTES;
 const MAGIC: &str = "newsreel cycbuff 1";
-/// Of a buffer that has grown: a program that knows only the first version must not take its lengths for the old ones.
+/// Of a buffer that has grown: a program that knows only the first version must not take its lengths for the
+/// old ones.
 const MAGIC_GROWN: &str = "newsreel cycbuff 2";
 /// What both begin with.
 const MAGIC_ANY: &str = "newsreel cycbuff ";
@@ -62,13 +64,13 @@ pub(crate) struct Grown {
 }
 
 impl Grown {
-    /// What a header tells of a geometry.
+    /// The geometry fields of a header.
     pub fn of(g: &Geometry) -> Option<Self> {
         let Geometry { area_start, base, base_cycle, before, .. } = *g;
         g.has_grown().then_some(Self { area_start, base, base_cycle, before })
     }
 
-    /// The geometry told.
+    /// The geometry it describes.
     pub fn geometry(self, len: u64, block: u64) -> Option<Geometry> {
         let Self { area_start, base, base_cycle, before } = self;
         let told = Geometry {

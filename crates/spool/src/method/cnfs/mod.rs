@@ -1,7 +1,8 @@
 //! `cnfs`: articles in cyclic buffers (CNFS-01 to CNFS-14; `docs/formats/cnfs.md`).
 //!
-//! File: two header slots, usage bitmap, article area. Records are appended at the write position; what does not fit
-//! before the end goes to the beginning and the cycle number rises (CNFS-02). A place is cycle x area + offset.
+//! File: two header slots, usage bitmap, article area. Records are appended at the write position; what does
+//! not fit before the end goes to the beginning and the cycle number rises (CNFS-02). A place is cycle x area
+//! + offset.
 
 mod foreign;
 mod geometry;
@@ -46,7 +47,8 @@ pub(crate) struct Cycbuff {
 /// A file that somebody else has.
 pub(crate) fn in_use(path: &Path) -> SpoolError {
     SpoolError::Unfit(format!(
-        "{} is in use: it is mounted, or another newsreel process or another [[buffer]] of this configuration has it; a buffer \
+        "{} is in use: it is mounted, or another newsreel process or another [[buffer]] of this \
+            configuration has it; a buffer \
          belongs to one alone",
         path.display()
     ))
@@ -54,7 +56,8 @@ pub(crate) fn in_use(path: &Path) -> SpoolError {
 
 fn too_small(config: &BufferConfig) -> SpoolError {
     SpoolError::Unfit(format!(
-        "buffer \"{}\" is too small: {} bytes; give it 64 KiB or more, and clearly more than site.article_bytes_max",
+        "buffer \"{}\" is too small: {} bytes; give it 64 KiB or more, and clearly more than \
+            site.article_bytes_max",
         config.name, config.size_bytes
     ))
 }
@@ -69,7 +72,8 @@ fn size_of_new(disk: &dyn Disk, config: &BufferConfig) -> Result<u64, SpoolError
     };
     match (config.size_bytes, there) {
         (0, 0) => Err(SpoolError::Unfit(format!(
-            "buffer \"{}\" has no size, and there is no file {path} to take it from; set size, for example: size = \"20 GiB\"",
+            "buffer \"{}\" has no size, and there is no file {path} to take it from; set size, for example: \
+                size = \"20 GiB\"",
             config.name
         ))),
         (0, there) => Ok(there),
@@ -77,7 +81,7 @@ fn size_of_new(disk: &dyn Disk, config: &BufferConfig) -> Result<u64, SpoolError
     }
 }
 
-/// The geometry that a buffer's header tells, or that of a new one.
+/// The geometry in a buffer's header, or that of a new one.
 fn geometry_of(config: &BufferConfig, header: Option<&BufferHeader>) -> Option<Geometry> {
     let (len, block) = (header.map_or(config.size_bytes, |h| h.len), u64::from(config.block_bytes));
     match header.and_then(|h| h.grown) {
@@ -86,7 +90,7 @@ fn geometry_of(config: &BufferConfig, header: Option<&BufferHeader>) -> Option<G
     }
 }
 
-/// What changes while serving; a buffer that grows or moves takes it along.
+/// What changes while serving; a buffer that grows or moves keeps it.
 #[derive(Debug)]
 struct State {
     head: AtomicU64,
@@ -98,7 +102,8 @@ struct State {
     ahead: Ahead,
     /// Places cancelled while the buffer is being copied.
     cancelled: Mutex<Option<Vec<u64>>>,
-    /// Held during a sync: who finds the buffer clean must know that the sync that cleaned it is through.
+    /// Held during a sync: a sync that finds the buffer clean must know that the one that cleaned it has
+    /// finished.
     syncing: Mutex<()>,
 }
 
@@ -110,8 +115,8 @@ pub(crate) struct Found {
     pub is_alone: bool,
 }
 
-/// The two header slots, each read by itself, and the errors met: a sector that cannot be read costs one of them, which is
-/// zeros then.
+/// The two header slots, each read by itself, and the errors met: a sector that cannot be read costs one of
+/// them, which is zeros then.
 fn read_slots(file: &dyn DiskFile) -> (Vec<u8>, Vec<io::Error>) {
     let (mut slots, mut errors, mut len) = (vec![0; HEADERS_BYTES as usize], Vec::new(), 0);
     for (slot, at) in slots.chunks_mut(SLOT_BYTES as usize).zip((0..).step_by(SLOT_BYTES as usize)) {
@@ -136,7 +141,7 @@ impl Found {
         Self::open_as(disk, path, Open::Existing)
     }
 
-    /// As [`Found::open`], only to look at it: it is neither locked nor can it be written.
+    /// As [`Found::open`], only for inspection: it is neither locked nor writable.
     pub fn look(disk: &dyn Disk, path: &Path) -> Result<Option<Self>, SpoolError> {
         Self::open_as(disk, path, Open::ReadOnly)
     }
@@ -160,7 +165,8 @@ impl Found {
             unreadable.is_empty() && (slots.iter().all(|b| *b == 0) || BufferHeader::is_unfinished(&slots));
         if let Some(text) = header::retracted(&slots) {
             return Err(SpoolError::Unfit(format!(
-                "{} was a buffer of newsreel and is no longer: {text}; set path to where it is now, or empty this one to use it anew",
+                "{} was a buffer of newsreel and is no longer: {text}; set path to where it is now, or \
+                    empty this one to use it again",
                 path.display()
             )));
         }
@@ -187,7 +193,7 @@ impl Found {
         let path = config.path.display();
         let Some(h) = &self.header else {
             return Err(SpoolError::Unfit(format!(
-                "both headers of {path} are damaged; `newsreel rebuild` makes them anew"
+                "both headers of {path} are damaged; `newsreel rebuild` reconstructs them"
             )));
         };
         if h.name != config.name {
@@ -199,20 +205,23 @@ impl Found {
         let len = self.file.len().map_err(SpoolError::io("look at buffer", &config.path))?;
         if len < h.len {
             return Err(SpoolError::Unfit(format!(
-                "buffer \"{}\" is cut off: {path} has {len} bytes, but was made with {}; put the whole file back, or take the \
+                "buffer \"{}\" is cut off: {path} has {len} bytes, but was made with {}; put the whole file \
+                    back, or take the \
                  buffer out of the configuration and run `newsreel rebuild` to go on without its articles",
                 h.name, h.len
             )));
         }
         if h.block != config.block_bytes {
             return Err(SpoolError::Unfit(format!(
-                "buffer \"{}\" was made with blocks of {} bytes, but the configuration says {}; set block = {}",
+                "buffer \"{}\" was made with blocks of {} bytes, but the configuration says {}; set block = \
+                    {}",
                 h.name, h.block, config.block_bytes, h.block
             )));
         }
         if h.len > config.size_bytes && config.size_bytes > 0 {
             return Err(SpoolError::Unfit(format!(
-                "buffer \"{}\" has {} bytes, but the configuration says {}; a buffer cannot be made smaller: set size = {}, \
+                "buffer \"{}\" has {} bytes, but the configuration says {}; a buffer cannot be made \
+                    smaller: set size = {}, \
                  or leave size out, or add another buffer and retire this one",
                 h.name, h.len, config.size_bytes, h.len
             )));
@@ -240,7 +249,7 @@ impl Cycbuff {
             locked => locked.map_err(SpoolError::io("lock buffer", path))?,
         }
         Self::fill(disk, file.clone(), config, id, secret).inspect_err(|_| {
-            // The error is the one to report, whether or not the room can be given back.
+            // This is the error to report, whether or not the room can be released.
             let _left = match before {
                 None => disk.remove(path),
                 Some(len) => file.set_len(len),
@@ -248,7 +257,7 @@ impl Cycbuff {
         })
     }
 
-    /// Reserves a new buffer's space and makes it one.
+    /// Reserves a new buffer's space and initializes it.
     fn fill(
         disk: &dyn Disk,
         file: Arc<dyn DiskFile>,
@@ -273,7 +282,7 @@ impl Cycbuff {
         Ok(buffer)
     }
 
-    /// Takes a found buffer into use; `head` is what the journal says, else the header's is taken.
+    /// Opens a found buffer; `head` is the journal's, else the header's is used.
     pub fn open(found: &Found, config: &BufferConfig, head: Option<u64>) -> Result<Self, SpoolError> {
         found.check(config)?;
         let Some(header) = &found.header else {
@@ -287,7 +296,7 @@ impl Cycbuff {
         Ok(buffer)
     }
 
-    /// Takes a buffer into use whose headers are both damaged: name, size and block are what the configuration says,
+    /// Opens a buffer whose headers are both damaged: name, size and block are what the configuration says,
     /// and a rebuild finds the write position.
     pub fn reconstruct(
         found: &Found,
@@ -300,13 +309,14 @@ impl Cycbuff {
         let config = &BufferConfig { size_bytes: wanted, ..config.clone() };
         if len < config.size_bytes {
             return Err(SpoolError::Unfit(format!(
-                "both headers of {} are damaged, and it has {len} bytes where the configuration says {}; set size to what \
+                "both headers of {} are damaged, and it has {len} bytes where the configuration says {}; \
+                    set size to what \
                  it was when the buffer was made",
                 config.path.display(),
                 config.size_bytes
             )));
         }
-        // One that has grown has a third copy, which tells where its parts lie.
+        // One that has grown has a third copy, which says where its parts are.
         let mut slot = vec![0; SLOT_BYTES as usize];
         let last = Geometry::last_slot(config.size_bytes).unwrap_or_default();
         let n = found.file.read_at(&mut slot, last).unwrap_or(0);
@@ -353,7 +363,7 @@ impl Cycbuff {
         Some((self.bitmap.words().get(word)?, mask))
     }
 
-    /// Where a place lies in the file.
+    /// Where a place is in the file.
     fn file_offset(&self, place: u64) -> io::Result<u64> {
         let offset = self.geometry.offset(place).ok_or(io::ErrorKind::NotFound)?;
         Ok(self.geometry.area_start + offset)
@@ -535,7 +545,7 @@ impl Volume for Cycbuff {
             cancelled.push(place);
         }
         if read.is_err() {
-            // Whatever lies there cannot be read, so nothing need be written over it.
+            // The bytes there cannot be read, so nothing needs to be overwritten.
             return Ok(());
         }
         let written = record::cancel(&*self.file, self.file_offset(place)?);
@@ -625,8 +635,9 @@ impl Volume for Cycbuff {
 }
 
 impl Cycbuff {
-    /// This buffer in a file of `len` bytes, whose last part becomes the usage bitmap; `None` if that is no growth. Until
-    /// the first new header is written, which is the last step, the file is still the old buffer.
+    /// This buffer in a file of `len` bytes, whose last part becomes the usage bitmap; `None` if that is no
+    /// growth. Until the first new header is written, which is the last step, the file is still the old
+    /// buffer.
     fn grow(&self, len: u64, now: u64) -> io::Result<Option<Self>> {
         let Some(geometry) = self.geometry.grown(self.head(), len) else { return Ok(None) };
         self.file.allocate(len)?;
@@ -672,7 +683,7 @@ impl Cycbuff {
     }
 }
 
-/// The disk was full although there had seemed to be room: `free_bytes`, before it was tried.
+/// The disk was full although `free_bytes` had seemed to be free before the attempt.
 fn exhausted(buffer: &BufferConfig, free_bytes: Option<u64>, error: &io::Error) -> SpoolError {
     let free = free_bytes.map_or_else(|| "an unknown amount".to_owned(), size_text);
     SpoolError::Unfit(format!(

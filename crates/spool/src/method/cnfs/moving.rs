@@ -1,8 +1,8 @@
 //! Moving a buffer to another file or device while it is read and written.
 //!
-//! The whole area is copied first, then what was written meanwhile, then, with the writer held, the rest: last records, cancels,
-//! usage bitmap, and the headers at the very end, so that a copy that was cut off is no buffer. The caller says when the
-//! new file takes the place of the old one. Called by `crate::care::buffers`.
+//! The whole area is copied first, then what was written meanwhile, then, with the writer held, the rest:
+//! last records, cancels, usage bitmap, and the headers at the very end, so that a copy that was cut off is
+//! no buffer. The caller says when the new file replaces the old one. Called by `crate::care::buffers`.
 
 use super::header::{HEADERS_BYTES, SLOT_BYTES};
 use super::{Cycbuff, record};
@@ -32,7 +32,7 @@ pub(crate) struct Copying {
 }
 
 impl Cycbuff {
-    /// Copies the area to a new file while serving goes on. Cancels are noted from here on.
+    /// Copies the area to a new file while serving continues. Cancels are recorded from here on.
     pub fn copy_to(&self, disk: &dyn Disk, path: &Path, progress: &dyn Progress) -> io::Result<Copying> {
         let file = disk.open(path, Open::CreatePrivate)?;
         file.try_lock()?;
@@ -69,8 +69,8 @@ impl Cycbuff {
         to.write_all_at(&[IoSlice::new(&chunk)], at)
     }
 
-    /// Copies what was written since the last time; returns how much that was. A part that is being written just now is copied
-    /// again the next time.
+    /// Copies what was written since the last time; returns how much that was. A part that is being written
+    /// just now is copied again the next time.
     fn catch_up(&self, copying: &mut Copying) -> io::Result<u64> {
         let head = self.head();
         let behind = 2 * PART_BYTES_MAX + self.state.longest.load(Ordering::Acquire);
@@ -87,7 +87,8 @@ impl Cycbuff {
         Ok(copied)
     }
 
-    /// Finishes a copy. Nobody may write to the buffer meanwhile. Returns the buffer in its new file, which is durable there.
+    /// Finishes a copy. Nothing may be written to the buffer meanwhile. Returns the buffer in its new file,
+    /// which is durable there.
     pub fn finish_copy(&self, disk: &dyn Disk, mut copying: Copying, now: u64) -> io::Result<Self> {
         self.catch_up(&mut copying)?;
         let cancelled = self.state.cancelled.lock().take().unwrap_or_default();
@@ -112,12 +113,12 @@ impl Cycbuff {
         Ok(moved)
     }
 
-    /// Gives a copy up.
+    /// Abandons a copy.
     pub fn stop_copying(&self) {
         *self.state.cancelled.lock() = None;
     }
 
-    /// Makes the file no buffer any more; `text` says why to whoever looks.
+    /// Marks the file as no longer a buffer; `text` says why.
     pub fn retract(&self, text: &str) -> io::Result<()> {
         let mut slot = format!("{}{text}\n", super::header::MAGIC_RETRACTED).into_bytes();
         slot.resize(SLOT_BYTES as usize, 0);

@@ -1,7 +1,8 @@
 //! The record: one stored article (`docs/formats/cnfs.md`).
 //!
-//! 64 bytes of header, then the Xref line, the article in wire format and the final `.`-line; padded to whole blocks.
-//! The checksum covers everything but the magic word, of which a cancel overwrites one byte (CNFS-12).
+//! 64 bytes of header, then the Xref line, the article in wire format and the final `.`-line; padded to whole
+//! blocks. The checksum covers everything but the magic word, of which a cancel overwrites one byte
+//! (CNFS-12).
 
 use crate::base::codec::Reader;
 use crate::base::key::Key;
@@ -12,10 +13,10 @@ use std::io::{self, IoSlice};
 pub(crate) const HEADER_BYTES: usize = 64;
 /// Magic word of a record.
 pub(crate) const MAGIC_LIVE: &[u8; 4] = b"NRec";
-/// Magic word of a cancelled record: one byte differs, so that no crash can leave half of it, and by two bits, so that no
-/// flipped one cancels an article.
+/// Magic word of a cancelled record: one byte differs, so that no crash can leave half of it, and by two
+/// bits, so that no flipped one cancels an article.
 const MAGIC_CANCELLED: &[u8; 4] = b"NCec";
-/// Where in a record the byte lies that a cancel writes.
+/// Where in a record the byte is that a cancel writes.
 const CANCELLED_AT: usize = 1;
 /// What ends a stored article.
 pub(crate) const END: &[u8] = b".\r\n";
@@ -39,7 +40,7 @@ pub(crate) struct RecordHeader {
     pub arrived: u32,
     /// Unix seconds, 0 for none.
     pub expires: u32,
-    /// Where in the data the Message-ID stands.
+    /// Where in the data the Message-ID is.
     pub message_id_at: u32,
     /// Length of the Message-ID.
     pub message_id_bytes: u16,
@@ -67,7 +68,7 @@ impl RecordHeader {
         out.extend_from_slice(&h);
     }
 
-    /// Reads a header; the checksum is not looked at. Returns whether it is a living record's.
+    /// Reads a header; the checksum is not verified. Returns whether it is a living record's.
     pub fn parse(bytes: &[u8]) -> Option<(Self, bool)> {
         let mut r = Reader(bytes.get(..HEADER_BYTES)?);
         let magic: [u8; 4] = r.array()?;
@@ -120,7 +121,8 @@ pub(crate) fn seal(record: &mut [u8]) {
     record[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Whether a record that is not whole differs from what was written by one bit: a medium does that, no torn write does.
+/// Whether a record that is not whole differs from what was written by one bit: a medium does that, no torn
+/// write does.
 pub(crate) fn is_rotten(record: &[u8]) -> bool {
     match (record.get(4..8).and_then(|crc| crc.try_into().ok()), record.get(8..)) {
         (Some(crc), Some(rest)) => crate::base::crc::one_bit_explains(rest, u32::from_le_bytes(crc)),

@@ -50,7 +50,7 @@ impl Packed {
         PREFIX_BYTES + self.frame.len() - FRAME_MAGIC.len()
     }
 
-    /// Appends the record's data but for the frame, which comes behind the Xref line.
+    /// Appends the record's data except for the frame, which follows the Xref line.
     pub fn put_prefix(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.dictionary.to_le_bytes());
         out.extend_from_slice(&self.wire_bytes.to_le_bytes());
@@ -110,8 +110,8 @@ impl Prefix {
     }
 }
 
-/// Appends the article to `out`; false if it makes no sense. The end of the Xref line in `data` is written over by the frame's
-/// magic number, so that the frame need not be copied.
+/// Appends the article to `out`; false if it makes no sense. The end of the Xref line in `data` is written
+/// over by the frame's magic number, so that the frame need not be copied.
 pub(super) fn decompress(
     data: &mut [u8],
     prefix: Prefix,

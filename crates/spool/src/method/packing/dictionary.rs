@@ -143,7 +143,7 @@ pub(super) fn load_all(disk: &dyn Disk, dir: &Path) -> io::Result<HashMap<u32, A
     Ok(loaded)
 }
 
-/// Tells every copy that is not whole.
+/// Reports every copy that is not whole.
 pub(super) fn verify(disk: &dyn Disk, dir: &Path, found: &mut dyn FnMut(String, String, bool)) {
     let all = match copies(disk, dir) {
         Ok(all) => all,

@@ -1,8 +1,10 @@
-//! Compressed articles (`compress = "zstd"`): each record by itself, with a dictionary trained from its class.
+//! Compressed articles (`compress = "zstd"`): each record by itself, with a dictionary trained from its
+//! class.
 //!
-//! Invariants: a record says which dictionary it needs; a dictionary is durable, twice, before the first record needs it; it is
-//! never removed. Compressing happens before the writer's lock is taken ([`Packing::pack`]); reading gives back
-//! the exact wire bytes ([`Packing::unpack`]). Layout: `docs/formats/dictionary.md` and `cnfs.md`.
+//! Invariants: a record says which dictionary it needs; a dictionary is durable, twice, before the first
+//! record needs it; it is never removed. Compressing happens before the writer's lock is taken
+//! ([`Packing::pack`]); reading gives back the exact wire bytes ([`Packing::unpack`]). Layout:
+//! `docs/formats/dictionary.md` and `cnfs.md`.
 
 mod codec;
 mod dictionary;
@@ -98,7 +100,7 @@ impl Packing {
         })
     }
 
-    /// Goes by other classes; those that compress as before go on with what they have.
+    /// Switches to other classes; those that compress as before keep what they have.
     pub fn configure(&self, classes: &[ClassConfig]) {
         let before = self.classes.load();
         let dictionaries = self.dictionaries.load();
@@ -116,8 +118,8 @@ impl Packing {
         self.classes.load().iter().any(Option::is_some)
     }
 
-    /// Compresses an article of a class; `None` if the class does not compress, or nothing is gained. `pieces` is the article in
-    /// wire format, without Xref and final `.`-line.
+    /// Compresses an article of a class; `None` if the class does not compress, or nothing is gained.
+    /// `pieces` is the article in wire format, without Xref and final `.`-line.
     pub fn pack(self: &Arc<Self>, class: usize, pieces: &[&[u8]]) -> Option<Packed> {
         let classes = self.classes.load();
         let own = classes.get(class)?.as_ref()?;
@@ -164,8 +166,8 @@ impl Packing {
         threads.into_iter().for_each(|thread| drop(thread.join()));
     }
 
-    /// Turns a whole compressed record into what an uncompressed one would be: header (its bytes mean nothing), Xref line, article,
-    /// final `.`-line. `raw` is used up.
+    /// Turns a whole compressed record into what an uncompressed one would be: header (its bytes mean
+    /// nothing), Xref line, article, final `.`-line. `raw` is used up.
     pub fn unpack(
         &self,
         header: &RecordHeader,
@@ -195,7 +197,8 @@ impl Packing {
 
     fn missing(&self, id: u32) -> ReadError {
         ReadError::Failed(format!(
-            "the zstd dictionary {} is missing or damaged, and so is its copy: put it back from a backup to read the articles \
+            "the zstd dictionary {} is missing or damaged, and so is its copy: put it back from a backup to \
+                read the articles \
              compressed with it; all others can be read",
             dictionary::path(&self.dir, id, dictionary::SUFFIX).display()
         ))
@@ -208,7 +211,7 @@ impl Packing {
         all
     }
 
-    /// Looks at all copies on disk; calls `found` with what is wrong, and whether it can be mended.
+    /// Checks all copies on disk; calls `found` with what is wrong, and whether it can be repaired.
     pub fn verify(&self, found: &mut dyn FnMut(String, String, bool)) {
         dictionary::verify(&*self.disk, &self.dir, found);
     }

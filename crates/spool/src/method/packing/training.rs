@@ -2,9 +2,9 @@
 
 /// Length of a dictionary: half as much makes articles 5 % longer, twice as much gains little.
 const DICTIONARY_BYTES: usize = 256 << 10;
-/// Of an article at most so much is trained from.
+/// At most this much of an article is used for training.
 const SAMPLE_BYTES_MAX: usize = 16 << 10;
-/// Trained from at most so much.
+/// At most this much is used for training in total.
 const SAMPLES_BYTES_MAX: usize = 8 << 20;
 
 /// Articles collected.
@@ -16,7 +16,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Room for so many articles.
+    /// Room for this many articles.
     pub fn new(wanted: u32) -> Self {
         Self { wanted: wanted as usize, bytes: Vec::new(), lengths: Vec::new() }
     }

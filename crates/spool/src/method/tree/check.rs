@@ -17,7 +17,7 @@ const FILE_SYSTEMS_OWN: &str = "lost+found";
 
 /// Whose a file is.
 enum Whose {
-    /// It is gone, or a living article is in it that has other names too.
+    /// It no longer exists, or holds a living article that has other names too.
     Fine,
     Foreign,
     Left,
@@ -85,14 +85,14 @@ impl FileTree {
         if let Some((header, _)) = form::glance(&bytes) {
             return Ok(if (living.key)(header.key) { Whose::Fine } else { Whose::Left });
         }
-        // Cut off by a crash: nothing, the beginning, or zeroes, under a name such as we give.
+        // Cut off by a crash: nothing, the beginning, or zeros, under a name of our form.
         let any = Living { number: &|_, _| true, place: &|_| true, key: living.key };
         let torn = bytes.first().is_none_or(|b| *b == 0) || form::begins(&bytes);
         let named = self.is_known(parts, name, path, &any) || self.is_held_name(parts, name, path);
         Ok(if torn && named { Whose::Left } else { Whose::Foreign })
     }
 
-    /// Whether this may be where an article lies whose first name was taken away.
+    /// Whether an article whose first name was removed may be here.
     fn is_held_name(&self, parts: &[String], name: &str, path: &Path) -> bool {
         let number = name.strip_prefix('.').filter(|_| self.has_links());
         let of = number.and_then(|number| paths::group_and_number(parts, number, self.is_bucketed()));

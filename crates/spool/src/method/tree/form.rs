@@ -1,13 +1,14 @@
-//! The form of an article that is a file of its own: the article itself, as C News and INN store it, with one header of ours
-//! behind the Xref header that says what a record's header says (`docs/formats/tree.md`).
+//! The form of an article that is a file of its own: the article itself, as C News and INN store it, with one
+//! header of ours after the Xref header with the content of a record's header (`docs/formats/tree.md`).
 //!
-//! Wire form is as sent; the form with LF has plain line ends, no dot-stuffing and no final dot. An article whose bytes would
-//! not come back from that form is stored in wire form; the first line end tells which it is.
+//! Wire form is as sent; the form with LF has plain line ends, no dot-stuffing and no final dot. An article
+//! whose bytes would not come back from that form is stored in wire form; the first line end shows which it
+//! is.
 
 use crate::base::key::Key;
 use crate::method::cnfs::record::{self, END, HEADER_BYTES, RecordHeader};
 
-/// Name of the header that tells of the record.
+/// Name of the header with the record's fields.
 const NAME: &[u8] = b"X-Newsreel-Record: ";
 const VERSION: &str = "1";
 
@@ -38,7 +39,8 @@ pub(super) fn to_file(record: &[u8], lines_end_in_lf: bool) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// The record of a file, into `record`; `None` if it is none of ours or is damaged so that this shows before the checksum.
+/// The record of a file, into `record`; `None` if it is none of ours or is damaged so that this shows before
+/// the checksum.
 pub(super) fn from_file(file: &[u8], record: &mut Vec<u8>) -> Option<RecordHeader> {
     let first_end = memchr::memchr(b'\n', file)?;
     let (xref, rest) = file.split_at_checked(first_end + 1)?;
@@ -69,7 +71,7 @@ pub(super) fn begins(bytes: &[u8]) -> bool {
     bytes.iter().zip(b"Xref: ").all(|(a, b)| a == b)
 }
 
-/// Only what a file's first bytes tell, for a walk through many: header, and Xref line without its end.
+/// Only what a file's first bytes contain, for a walk through many: header, and Xref line without its end.
 pub(super) fn glance(file: &[u8]) -> Option<(RecordHeader, &[u8])> {
     let first_end = memchr::memchr(b'\n', file)?;
     let (xref, rest) = file.split_at_checked(first_end + 1)?;
@@ -77,7 +79,7 @@ pub(super) fn glance(file: &[u8]) -> Option<(RecordHeader, &[u8])> {
     Some((parse_line(line)?.0, xref.trim_ascii_end()))
 }
 
-/// Checksum of a record that lies at place 0: a file may get another place by a rebuild.
+/// Checksum of the record at place 0: a rebuild may assign another place to the file.
 fn checksum(header: &RecordHeader, data: &[u8]) -> u32 {
     let mut head = Vec::with_capacity(HEADER_BYTES);
     RecordHeader { place: 0, ..*header }.put(&mut head);
@@ -90,7 +92,8 @@ fn line_of(h: &RecordHeader, crc: u32) -> Vec<u8> {
     let (at, len, class) = (h.message_id_at, h.message_id_bytes, h.class);
     line.extend_from_slice(
         format!(
-            "{VERSION} {sequence:x} {:032x} {arrived:x} {expires:x} {class:x} {header_bytes:x} {at:x} {len:x} {crc:08x}",
+            "{VERSION} {sequence:x} {:032x} {arrived:x} {expires:x} {class:x} {header_bytes:x} {at:x} \
+                {len:x} {crc:08x}",
             key.0
         )
         .as_bytes(),

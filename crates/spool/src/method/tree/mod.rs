@@ -1,9 +1,10 @@
 //! `tradspool`, `bucketed`, `hashed`, `timehash`: a file an article (`docs/formats/tree.md`).
 //!
-//! A file is made with O_EXCL at once in its right place (CN-11, CN-19) and written by one call; crossposts are hard links. Directories
-//! are made when one is missing. A name that the spool never gave out and that is there all the same was left by a crash, and is
-//! removed. Nothing here knows whether an article lives: history and numbers say so. Invariant: no file is removed
-//! before a row that says so is durable, and what was removed is never named again.
+//! A file is made with O_EXCL at once in its right place (CN-11, CN-19) and written by one call; crossposts
+//! are hard links. Directories are made when one is missing. A name that the spool never gave out and that is
+//! there all the same was left by a crash, and is removed. Nothing here knows whether an article lives:
+//! history and numbers say so. Invariant: no file is removed before a row that says so is durable, and what
+//! was removed is never named again.
 
 mod check;
 mod form;
@@ -31,7 +32,8 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 /// What is read of a file to see what it is.
 const GLANCE_BYTES: usize = 64 << 10;
 
-/// A file read, and its article written again, with CRLF and with LF; `None` where it is damaged or none of ours.
+/// A file read, and its article written again, with CRLF and with LF; `None` where it is damaged or none of
+/// ours.
 pub(crate) fn file_again(file: &[u8]) -> Option<[Vec<u8>; 2]> {
     let mut buf = Vec::new();
     form::glance(file)?;
@@ -54,10 +56,10 @@ pub(crate) struct FileTree {
     lines_end_in_lf: AtomicBool,
     disk: Arc<dyn Disk>,
     names: Arc<GroupNames>,
-    /// For `timehash`: behind the last place given.
+    /// For `timehash`: after the last place given out.
     head: AtomicU64,
     dirty: AtomicBool,
-    /// Held during a sync: who finds nothing to do must know that the sync before is through.
+    /// Held during a sync: a sync with nothing to do must know that the one before has finished.
     syncing: Mutex<()>,
     /// For `hashed`: files made as the place was chosen.
     made: Mutex<HashMap<u64, io::Result<Arc<dyn DiskFile>>>>,
@@ -107,7 +109,8 @@ impl FileTree {
         Some(paths::number_path(&self.root, &name, number, self.is_bucketed()))
     }
 
-    /// Where the article at a place lies once the number of its first name is due; `None` for methods without names.
+    /// Where the article at a place is once the number of its first name is due; `None` for methods without
+    /// names.
     fn held_path(&self, place: u64) -> Option<PathBuf> {
         let (group, number) = paths::number_of(place);
         let name = self.names.get(group).filter(|_| self.has_links())?;
@@ -133,7 +136,7 @@ impl FileTree {
         }
     }
 
-    /// Takes an article's first name away; the file stays under one that is no number's.
+    /// Removes an article's first name; the file stays under a name that is no number's.
     fn hold(&self, name: &Path, held: &Path) -> io::Result<()> {
         self.dirty.store(true, Ordering::Release);
         match self.disk.rename(name, held) {
@@ -189,7 +192,8 @@ impl FileTree {
             let path = paths::hashed_path(&self.root, place);
             let made = match self.disk.open(&path, Open::CreateNew) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                    // Of a living article, or damaged so that nobody knows: it stays. Else a crash left it.
+                    // It belongs to a living article, or is too damaged to know: it stays. Else a crash left
+                    // it.
                     let key = self.glance(&path).ok().flatten().map(|(header, _)| header.key);
                     if key.is_none_or(|key| (p.lives)(place, key)) {
                         continue;
@@ -206,14 +210,14 @@ impl FileTree {
         last
     }
 
-    /// What a file's first bytes tell, and its Xref line.
+    /// The fields in a file's first bytes, and its Xref line.
     fn glance(&self, path: &Path) -> io::Result<Option<(RecordHeader, Vec<u8>)>> {
         let mut bytes = vec![0; GLANCE_BYTES];
         let n = self.disk.open(path, Open::ReadOnly)?.read_at(&mut bytes, 0)?;
         Ok(form::glance(bytes.get(..n).unwrap_or_default()).map(|(header, xref)| (header, xref.to_vec())))
     }
 
-    /// Whether what lies at a place belongs there.
+    /// Whether the file at a place belongs there.
     fn belongs(&self, place: u64, header: &RecordHeader, record: &[u8]) -> bool {
         let data = record.get(record::HEADER_BYTES..).unwrap_or_default();
         match self.method {
@@ -330,7 +334,7 @@ impl Volume for FileTree {
     fn settle(&self, p: &Placing<'_>) -> u64 {
         match self.method {
             MethodKind::Hashed => self.settle_hashed(p),
-            // Should the clock go back, the second goes on.
+            // If the clock is set back, the second continues.
             MethodKind::Timehash => p.planned.max(u64::from(p.arrived) << 32),
             _ => p.first.and_then(|(group, number)| paths::number_place(group, number)).unwrap_or(u64::MAX),
         }
@@ -370,7 +374,7 @@ impl Volume for FileTree {
             let _ = self.remove(&path);
             return;
         }
-        // What cannot be removed now is overwritten when its name comes again.
+        // What cannot be removed now is overwritten when its name is used again.
         let _ = self.cancel(place, key, numbers);
     }
 
@@ -387,7 +391,7 @@ impl Volume for FileTree {
         if self.method == MethodKind::Hashed
             && self.glance(&path).ok().flatten().is_none_or(|(header, _)| header.key != key)
         {
-            // A replay comes here when another article has the name already.
+            // Happens in a replay when another article has the name already.
             return Ok(());
         }
         self.remove(&path)?;

@@ -1,4 +1,4 @@
-//! Where an article's file lies, by method; and places, from which the path follows without a table.
+//! Where an article's file is, by method; and places, from which the path follows without a table.
 //!
 //! Sources: INN's tradspool and timehash, CNFS-40 (hashed), UFS-02 to UFS-05 (bucketed).
 
@@ -6,9 +6,9 @@ use crate::base::ids::GroupId;
 use md5::{Digest, Md5};
 use std::path::{Path, PathBuf};
 
-/// Bits of a place that tell the number; the rest tells the group.
+/// Bits of a place for the number; the rest is the group.
 const NUMBER_BITS: u32 = 40;
-/// Bits of a hashed place that tell how many articles were there before.
+/// Bits of a hashed place for how many articles were there before.
 const COLLISION_BITS: u32 = 20;
 
 /// The place of a number in a group; `None` beyond 2^24 groups or 2^40 numbers.
@@ -27,8 +27,8 @@ pub(super) fn bucket(number: u64) -> String {
     format!("{:03}", number / 10 % 1000)
 }
 
-/// The directory of a group. A name of digits alone would be taken for an article: in a plain spool it gets a final dot, in
-/// a bucketed one it lies in `aaa` like all that are no articles (UFS-05).
+/// The directory of a group. A name of digits alone would be taken for an article: in a plain spool it gets a
+/// final dot, in a bucketed one it lies in `aaa` like all that are no articles (UFS-05).
 pub(super) fn group_dir(root: &Path, group: &str, bucketed: bool) -> PathBuf {
     let mut dir = root.to_path_buf();
     for (depth, part) in group.split('.').enumerate() {
@@ -51,15 +51,17 @@ pub(super) fn number_path(root: &Path, group: &str, number: u64, bucketed: bool)
     path
 }
 
-/// An article's file once its number is due and others live: the number with a dot before it, which is no article's name. It
-/// is in the same directory, so that a power cut leaves the file under one name or the other.
+/// An article's file once its number is due and others live: the number with a dot before it, which is no
+/// article's name. It is in the same directory, so that a power cut leaves the file under one name or the
+/// other.
 pub(super) fn held_path(root: &Path, group: &str, number: u64, bucketed: bool) -> PathBuf {
     let mut path = number_path(root, group, number, bucketed);
     path.set_file_name(format!(".{number}"));
     path
 }
 
-/// Group and number of an article's file, by the directories it lies in and its name: what [`number_path`] made may be it.
+/// Group and number of an article's file, by the directories it lies in and its name: what [`number_path`]
+/// made may be it.
 pub(super) fn group_and_number(parts: &[String], name: &str, bucketed: bool) -> Option<(String, u64)> {
     let number = name.parse().ok()?;
     let names: Vec<&str> = if bucketed {
@@ -72,7 +74,7 @@ pub(super) fn group_and_number(parts: &[String], name: &str, bucketed: bool) -> 
     Some((names.join("."), number))
 }
 
-/// The first place that a Message-ID's digest gives: that of the id with a newline (CNFS-41).
+/// The first place that follows from a Message-ID's digest: that of the id with a newline (CNFS-41).
 pub(super) fn hashed_place(message_id: &[u8]) -> u64 {
     let mut md5 = Md5::new();
     md5.update(message_id);
@@ -99,8 +101,8 @@ pub(super) fn hashed_path(root: &Path, place: u64) -> PathBuf {
     root.join(format!("{:02x}", digest >> 38 & 63)).join(format!("{:02x}", digest >> 32 & 63)).join(name)
 }
 
-/// An article's file by arrival (seconds 0xaabbccdd) and number within the second: `time-nn/bb/cc/yyyy-aadd`, as INN has it; nn is
-/// the number of the volume (the class in INN).
+/// An article's file by arrival (seconds 0xaabbccdd) and number within the second: `time-nn/bb/cc/yyyy-aadd`,
+/// as INN has it; nn is the number of the volume (the class in INN).
 pub(super) fn timehash_path(root: &Path, volume: u16, place: u64) -> PathBuf {
     let (time, n) = (place >> 32, place & 0xffff_ffff);
     let (aa, bb, cc, dd) = (time >> 24 & 255, time >> 16 & 255, time >> 8 & 255, time & 255);

@@ -108,8 +108,8 @@ impl Front {
         }
     }
 
-    /// Publishes the next record; of a cancelled one only the numbers and the Message-ID are kept. Returns its arrival, and whether
-    /// it lives.
+    /// Publishes the next record; of a cancelled one only the numbers and the Message-ID are kept. Returns
+    /// its arrival, and whether it lives.
     pub fn publish(&mut self, folds: &mut Folds) -> (u32, bool) {
         let Some((region, record)) = self.region.as_ref().and_then(|r| Some((r, r.records.get(self.at)?)))
         else {

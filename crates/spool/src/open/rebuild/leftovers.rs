@@ -1,4 +1,5 @@
-//! What is left of journal, checkpoint and groups file when the indexes are rebuilt: groups, write positions, remembered ids.
+//! What is left of journal, checkpoint and groups file when the indexes are rebuilt: groups, write positions,
+//! remembered ids.
 
 use crate::base::key::Key;
 use crate::disk::Disk;
@@ -10,7 +11,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The volumes that rows of the journal tell of.
+/// The volumes named in rows of the journal.
 pub(crate) fn volumes_told(disk: &Arc<dyn Disk>, journal: &Path) -> io::Result<Vec<VolumeRow>> {
     let mut told = Vec::new();
     Leftovers::default().each_row(disk, journal, &mut |_, row| {
@@ -32,7 +33,7 @@ pub(super) struct Leftovers {
     arrived: u32,
     /// The journal is there, and no rows are missing in its middle.
     pub whole: bool,
-    /// Where the last row ends, or where a checkpoint stands that knows of later ones.
+    /// Where the last row ends, or the position of a checkpoint that knows of later ones.
     known_to: u64,
 }
 
@@ -59,7 +60,8 @@ impl Leftovers {
         Ok(())
     }
 
-    /// Where the journal continues: after its last row, or, if rows are missing, where the gap shows that they are.
+    /// Where the journal continues: after its last row, or, if rows are missing, where the gap shows that
+    /// they are.
     pub fn end(&self, disk: &Arc<dyn Disk>, journal: &Path) -> io::Result<u64> {
         if self.whole {
             return Ok(self.known_to);
@@ -67,7 +69,7 @@ impl Leftovers {
         JournalReader::open(disk, journal, None)?.position_behind(self.known_to)
     }
 
-    /// Takes over what journal and checkpoint know of groups and volumes.
+    /// Loads what journal and checkpoint know about groups and volumes.
     pub fn collect(
         folds: &mut Folds,
         journal: &Path,
@@ -148,7 +150,7 @@ fn take_group(folds: &mut Folds, row: &GroupRow) {
     folds.group(row);
 }
 
-/// What a checkpoint tells of the groups.
+/// What a checkpoint contains about the groups.
 fn take_groups(folds: &mut Folds, c: &Checkpoint) {
     folds.identity.clone_from(&c.identity);
     folds.boot_id = c.boot_id;

@@ -1,9 +1,11 @@
-//! The buffers read by several threads: each takes a region of a volume, finds the records that begin in it, checks them and
-//! makes of them what the indexes need. One thread, the caller's, then takes the regions in order.
+//! The buffers read by several threads: each takes a region of a volume, finds the records that begin in it,
+//! checks them and extracts what the indexes need. One thread, the caller's, then processes the regions in
+//! order.
 //!
-//! Invariants: what comes out of [`Regions::take`] is what one pass from the tail to the write position would find. A region
-//! begins where no record need begin, so what is found there counts only if the region before ends at it; bytes within an
-//! article that look like a record are passed over like that. At most [`AHEAD`] regions of a volume wait to be taken.
+//! Invariants: what comes out of [`Regions::take`] is what one pass from the tail to the write position would
+//! find. A region begins where no record need begin, so what is found there counts only if the region before
+//! ends at it; bytes within an article that look like a record are skipped like that. At most [`AHEAD`]
+//! regions of a volume wait to be taken.
 
 use crate::base::ids::GroupId;
 use crate::base::read_mode::Patience;
@@ -22,7 +24,7 @@ use std::ops::Range;
 const REGION_BYTES_MAX: u64 = 8 << 20;
 /// Shortest region, and what all are a multiple of: the largest block there may be.
 const REGION_BYTES_MIN: u64 = 16 << 10;
-/// A small volume is read in so many regions.
+/// A small volume is read in this many regions.
 const REGIONS_MIN: u64 = 16;
 /// Regions of one volume that are being read or wait to be taken, at most.
 const AHEAD: usize = 4;
@@ -86,7 +88,8 @@ impl Region {
         region
     }
 
-    /// Reads the records that begin in a range of places; returns where the last one ends, at least the range's end.
+    /// Reads the records that begin in a range of places; returns where the last one ends, at least the
+    /// range's end.
     pub fn read(&mut self, shared: &Shared, scan: &mut Scan<'_>, range: Range<u64>) -> u64 {
         self.records.clear();
         self.numbers.clear();
@@ -125,7 +128,7 @@ impl Region {
         });
     }
 
-    /// Appends what OVER tells of an article; false if it makes no sense, or its dictionary is lost.
+    /// Appends the OVER fields of an article; false if it makes no sense, or its dictionary is lost.
     fn put_fields(&mut self, shared: &Shared, header: &RecordHeader, record: &[u8]) -> bool {
         let data = if header.packed {
             self.raw.clear();
@@ -144,8 +147,9 @@ impl Region {
         true
     }
 
-    /// Leaves out what begins before `expected`, where the region before ended. False if a record goes over that place: then what
-    /// was found began within another record, and the region must be read again from there.
+    /// Leaves out what begins before `expected`, where the region before ended. False if a record goes over
+    /// that place: then what was found began within another record, and the region must be read again from
+    /// there.
     fn begin_at(&mut self, expected: u64, padded: impl Fn(&RecordHeader) -> u64) -> bool {
         let before = self.records.iter().take_while(|r| r.header.place < expected).count();
         let over = |r: &Record| r.header.place + padded(&r.header) > expected;
@@ -287,12 +291,12 @@ impl<'a> Regions<'a> {
         Some(region)
     }
 
-    /// What lies at these places of a volume that keeps.
+    /// The articles at these places of a volume that keeps.
     pub fn of_places(&self, volume: &dyn Volume, places: &[u64]) -> Region {
         Region::of_places(self.shared, volume, places)
     }
 
-    /// Lets the threads end; what was not taken is left.
+    /// Ends the threads; what was not taken is dropped.
     pub fn stop(&self) {
         self.state.lock().stop = true;
         self.taken.notify_all();

@@ -1,13 +1,13 @@
 //! Opening a spool: checkpoint, replay, and what a crash calls for (`docs/states.md`).
 //!
 //! 1. Read the checkpoint; without a usable one and without the whole journal, rebuild from the buffers.
-//! 2. Look over the journal from the checkpoint on: where it ends, what is known to be durable, how the last run ended.
-//!    If rows are lost in its middle, rebuild from the buffers.
-//! 3. Replay. After any crash the articles after the last durable position are checked. Where the marks have survived
-//!    (`marks.rs`) all of them are whole; else, or should one not be, this counts as a power cut: rows of those that are not
-//!    whole are declared void. All other rows stand.
-//! 4. Buffers may hold bytes that no row speaks of; old articles damaged by them are given up, so that nothing names an
-//!    article that cannot be read.
+//! 2. Look over the journal from the checkpoint on: where it ends, what is known to be durable, how the last
+//!    run ended. If rows are lost in its middle, rebuild from the buffers.
+//! 3. Replay. After any crash the articles after the last durable position are checked. Where the marks have
+//!    survived (`marks.rs`) all of them are whole; else, or should one not be, this counts as a power cut:
+//!    rows of those that are not whole are declared void. All other rows remain valid.
+//! 4. Buffers may hold bytes that no row names; old articles damaged by them are given up, so that nothing
+//!    names an article that cannot be read.
 
 pub(crate) mod marks;
 mod parts;
@@ -45,7 +45,7 @@ use std::path::Path;
 use std::sync::Arc;
 use suspects::give_up_damaged;
 
-/// Makes the spool's directory and takes its lock.
+/// Creates the spool's directory and takes its lock.
 pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Send + Sync>, SpoolError> {
     disk.create_dir(dir).map_err(SpoolError::io("make directory", dir))?;
     let path = dir.join("lock");
@@ -70,7 +70,7 @@ pub(crate) fn recover(
     opened
 }
 
-/// Opens everything with indexes made anew from the buffers.
+/// Opens everything with indexes rebuilt from the buffers.
 pub(crate) fn recover_from_buffers(
     disk: Arc<dyn Disk>,
     config: SpoolConfig,
@@ -79,7 +79,7 @@ pub(crate) fn recover_from_buffers(
     open(&disk, &config, true, progress, &mut false)
 }
 
-/// `new` tells, also after an error, whether the spool is new.
+/// `new` is set, also after an error, if the spool is new.
 fn open(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
@@ -181,8 +181,8 @@ fn fresh(source: &Source<'_>, progress: &dyn Progress) -> Result<Folds, SpoolErr
     })
 }
 
-/// Whether a journal that begins at position 0 tells all that the buffers' headers know was written. After a power cut
-/// it may lack its unsynced end.
+/// Whether a journal that begins at position 0 has everything that was written according to the buffers'
+/// headers. After a power cut it may lack its unsynced end.
 fn tells_all(survey: &Survey, found: &[Option<Found>]) -> bool {
     let told = |volume: u16, first: u64| survey.heads.get(&volume).copied().unwrap_or(first);
     let headers = found.iter().flatten().filter_map(|f| f.header.as_ref());
@@ -198,7 +198,8 @@ fn open_buffers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<Option<Foun
     config.buffers.iter().map(|b| Found::open(disk, &b.path)).collect()
 }
 
-/// Refuses a spool that lacks a buffer it had, or the directory of any; a rebuild goes on without the former.
+/// Refuses a spool that lacks a buffer it had, or the directory of any; a rebuild continues without the
+/// former.
 fn must_be_there(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
@@ -215,7 +216,7 @@ fn must_be_there(
     without.try_for_each(|(buffer, _)| presence::check(&**disk, buffer, &known))
 }
 
-/// Removes all index files, the checkpoint first: no other may be made anew while it might still be found.
+/// Removes all index files, the checkpoint first: nothing may be rebuilt while it might still be found.
 fn wipe_indexes(disk: &dyn Disk, paths: &Paths) -> io::Result<()> {
     disk.create_dir(&paths.index)?;
     for name in disk.list(&paths.index)?.iter().filter(|n| checkpoint::NAMES.contains(&n.as_str())) {
@@ -289,8 +290,8 @@ fn go_on(
         folds.displace(index, head).map_err(io("replay journal in"))?;
     }
     if recovery.crashed || recovery.lone_header || recovery.rebuilt.is_some() || survey.power_lost {
-        // Over the copy of each header that is damaged or may have been cut off, perhaps behind a last row that reached the
-        // disk before it; a rebuild may have none at all.
+        // Over the copy of each header that is damaged or may have been cut off, perhaps behind a last row
+        // that reached the disk before it; a rebuild may have none at all.
         let now = crate::base::clock::unix_now();
         volumes.all().iter().try_for_each(|v| v.write_header(now)).map_err(io("write a header of"))?;
     }
@@ -337,7 +338,7 @@ fn classes_of(config: &SpoolConfig, volumes: &VolumeTable) -> Vec<Class> {
     classes
 }
 
-/// Gives buffers the room that the configuration says, where that has become more.
+/// Grows buffers whose configured size has increased.
 fn grow(shared: &Shared, config: &SpoolConfig) -> Result<(), SpoolError> {
     for buffer in &config.buffers {
         let volumes = shared.volumes.load();
@@ -357,7 +358,8 @@ fn grow(shared: &Shared, config: &SpoolConfig) -> Result<(), SpoolError> {
 /// A buffer that cannot grow by so little.
 pub(crate) fn too_little(buffer: &BufferConfig, bytes: u64) -> SpoolError {
     SpoolError::Unfit(format!(
-        "buffer \"{}\" has {bytes} bytes and cannot grow to {}: the difference would not even hold its new usage bitmap; set \
+        "buffer \"{}\" has {bytes} bytes and cannot grow to {}: the difference would not even hold its new \
+            usage bitmap; set \
          size = {bytes}, or to clearly more",
         buffer.name, buffer.size_bytes
     ))

@@ -37,11 +37,13 @@ pub(super) struct Source<'a> {
     pub groups_file: &'a Arc<GroupsFile>,
     /// `None` makes the indexes empty.
     pub checkpoint: Option<&'a Checkpoint>,
-    /// For a rebuild: the volumes that journal or checkpoint still know. It goes on without what is missing.
+    /// For a rebuild: the volumes that journal or checkpoint still know. It continues without what is
+    /// missing.
     pub rebuild: Option<&'a [VolumeRow]>,
 }
 
-/// Opens volumes and folds, as of a checkpoint or empty; or what index the checkpoint needs is unfit, and why.
+/// Opens volumes and folds, as of a checkpoint or empty; or what index the checkpoint needs is unfit, and
+/// why.
 pub(super) fn start(
     source: &Source<'_>,
     progress: &dyn Progress,
@@ -237,7 +239,7 @@ pub(crate) fn read_secret(text: &[u8]) -> Option<[u8; 16]> {
     (secret_text(&secret).as_bytes() == text).then_some(secret)
 }
 
-/// The secret of a spool that is open, as buffers' headers tell it.
+/// The secret of an open spool, according to the buffers' headers.
 pub(crate) fn secret_of(disk: &dyn Disk, dir: &Path) -> Result<String, SpoolError> {
     let path = dir.join("secret");
     let mut text = vec![0; SECRET_FILE_BYTES];
@@ -351,7 +353,7 @@ fn open_memories(
     }
 }
 
-/// Opens the list of who is kept in a volume, and tells the volume what the checkpoint knows of it.
+/// Opens the list of articles kept in a volume, and passes the volume its part of the checkpoint.
 fn open_kept(volume: &dyn Volume, source: &Source<'_>, paths: &Paths) -> io::Result<KeptList> {
     let saved = source.checkpoint.and_then(|c| c.kept.iter().find(|k| k.volume == volume.id()));
     let dir = paths.kept.join(format!("{:05}", volume.id()));

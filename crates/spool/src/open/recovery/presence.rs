@@ -1,4 +1,4 @@
-//! Whether the files are there that a spool had when it was last open.
+//! Whether the files that a spool had when it was last open still exist.
 //!
 //! A disk that is not mounted must not turn into an empty file on another one, so a buffer that is missing is
 //! an error on a spool that knows it, and so is the directory of any buffer on a spool that is not new.
@@ -53,7 +53,7 @@ pub(crate) fn check_dir(disk: &dyn Disk, buffer: &BufferConfig) -> Result<(), Sp
     )))
 }
 
-/// A buffer that the spool had and whose file is gone.
+/// A buffer that the spool had and whose file is missing.
 pub(crate) fn missing(buffer: &BufferConfig) -> SpoolError {
     SpoolError::Unfit(format!(
         "buffer \"{}\" is missing: there is no file {}; mount its disk or put the file back, or run \

@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Most positions in one `Void` row, which keeps it far below the longest row possible.
 const VOIDS_PER_ROW_MAX: usize = 10_000;
 
-/// What a first pass over the journal tells.
+/// The result of a first pass over the journal.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Survey {
     pub end: u64,
@@ -36,18 +36,18 @@ pub(super) struct Survey {
     pub power_lost: bool,
     /// The journal reaches to where the survey began.
     pub reached: bool,
-    /// Files follow the end, and no power cut tells why: rows are lost that once were there.
+    /// Files follow the end, and no power cut explains that: rows that existed are lost.
     pub broken: bool,
     /// Last write positions by volume.
     pub heads: BTreeMap<u16, u64>,
     /// Positions of article rows that do not count.
     voids: HashSet<u64>,
-    /// Articles that were cancelled or are due: that their files are gone proves no loss.
+    /// Articles that were cancelled or are due: their missing files prove no loss.
     withdrawn: HashSet<Token>,
 }
 
-/// Looks over the journal from `from` on; boot id and order of closing are the folds' if no row tells others. `lost`: what
-/// was not synced may be lost though the machine ran on.
+/// Surveys the journal from `from` on; boot id and order of closing are the folds' if no row tells others.
+/// `lost`: what was not synced may be lost though the machine ran on.
 pub(super) fn survey(
     disk: &Arc<dyn Disk>,
     paths: &Paths,
@@ -84,7 +84,8 @@ pub(super) fn survey(
 }
 
 impl Survey {
-    /// Whether the journal tells all that happened since the survey's begin, as far as it, the groups file and the buffers show.
+    /// Whether the journal contains all that happened since the beginning of the survey, as far as it, the
+    /// groups file and the buffers show.
     pub fn is_whole(&self, folds: &Folds, groups: &GroupsFound) -> bool {
         let shared = &folds.shared;
         let head = |v: &dyn Volume| self.heads.get(&v.id()).copied().unwrap_or_else(|| v.head());
@@ -118,7 +119,8 @@ impl Survey {
     }
 }
 
-/// Applies the rows; returns where the journal ends, and the positions of article rows whose articles are not whole.
+/// Applies the rows; returns where the journal ends, and the positions of article rows whose articles are not
+/// whole.
 pub(super) fn replay(
     folds: &mut Folds,
     paths: &Paths,
@@ -167,8 +169,8 @@ pub(super) fn push_voids(journal: &mut JournalWriter, torn: &[u64]) {
     torn.chunks(VOIDS_PER_ROW_MAX).for_each(|chunk| journal.push(&Row::Void(chunk.to_vec())));
 }
 
-/// Whether an article's bytes are on the disk as they were written. None that the survey does not know to be durable has
-/// been written over (`fence.rs`).
+/// Whether an article's bytes are on the disk as they were written. None that the survey does not know to be
+/// durable has been written over (`fence.rs`).
 fn is_whole(shared: &Shared, a: &ArticleRow<'_>, buf: &mut Vec<u8>) -> bool {
     let volumes = shared.volumes.load();
     let Some(volume) = volumes.get(a.token.volume).filter(|v| v.method() != MethodKind::Memory) else {
@@ -176,7 +178,7 @@ fn is_whole(shared: &Shared, a: &ArticleRow<'_>, buf: &mut Vec<u8>) -> bool {
     };
     match volume.fetch(a.token.place, Patience::Wait, buf) {
         Ok(Some((header, _))) => header.key == a.key && record::is_whole(buf),
-        // What the disk cannot read nobody else can either.
+        // What the disk cannot read is lost to everyone.
         Ok(None) | Err(ReadError::WouldBlock | ReadError::Failed(_)) => false,
     }
 }

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 pub enum Loss {
     /// The machine went down.
     Reboot,
-    /// The machine ran on, but this directory or buffer may have been away: its file system mounted again, its disk
-    /// attached again, or a copy put in its place.
+    /// The machine ran on, but this directory or buffer may have been away: its file system mounted again,
+    /// its disk attached again, or replaced by a copy.
     Remount(PathBuf),
     /// Articles that were written are not there.
     Bytes,
@@ -32,14 +32,14 @@ pub struct Recovery {
     pub torn: u64,
     /// Articles that the journal had no rows of, found where they were stored.
     pub taken_in: u64,
-    /// Old articles given up because bytes without a row lie over them.
+    /// Old articles given up because bytes without a row overwrote them.
     pub given_up: u64,
     /// Articles found by rebuilding the indexes from the buffers.
     pub rebuilt: Option<u64>,
     /// What of the indexes was lost or damaged, so that all were made again from journal or buffers.
     pub lost: Option<String>,
-    /// Entries of the history log that were lost with its files. The ids among them that were remembered without an article are
-    /// known again only as far as the journal goes back.
+    /// Entries of the history log that were lost with its files. The ids among them that were remembered
+    /// without an article are known again only as far as the journal goes back.
     pub lost_history: u64,
     /// Pages of usage bitmaps and history that could not be read.
     pub mended_pages: u64,
@@ -74,7 +74,7 @@ impl fmt::Display for Recovery {
             write!(f, "; {what}")?;
         }
         if self.lost_history > 0 {
-            write!(f, "; {} entries of history are gone with its files", self.lost_history)?;
+            write!(f, "; {} entries of history were lost with its files", self.lost_history)?;
         }
         match (self.rebuilt, &self.lost) {
             (Some(n), _) => write!(f, "; indexes rebuilt from the buffers, {n} articles")?,

@@ -1,10 +1,11 @@
 //! After a crash: the old articles that bytes without a row may lie over (`docs/states.md`, states 4 and 5).
 //!
-//! Such bytes begin at the write position (whole records there have got their rows by now, [`super::unjournaled`]) and end
-//! within its cycle, since the next one is entered only durably (`fence.rs`). After a kill they are records one after the
-//! other, the last perhaps cut off; after a power cut any part of up to [`UNSYNCED_BYTES_MAX`] may be there. A damaged old article is given up where they reached it; any other was
-//! damaged by its medium, costs nobody else anything, and is left to `newsreel verify`. Called once per opening, after the
-//! replay.
+//! Such bytes begin at the write position (whole records there have got their rows by now,
+//! [`super::unjournaled`]) and end within its cycle, since the next one is entered only durably (`fence.rs`).
+//! After a kill they are records one after the other, the last perhaps cut off; after a power cut any part of
+//! up to [`UNSYNCED_BYTES_MAX`] may be there. A damaged old article is given up where they reached it; any
+//! other was damaged by its medium, costs nobody else anything, and is left to `newsreel verify`. Called once
+//! per opening, after the replay.
 
 use crate::base::error::SpoolError;
 use crate::base::ids::GroupId;
@@ -37,7 +38,7 @@ struct Suspect {
 /// Where a run that was cut off may have written.
 #[derive(Debug, Clone, Copy)]
 struct Unjournaled {
-    /// The write position as far as rows tell.
+    /// The write position according to the rows.
     head: u64,
     /// No record begins at or after this place.
     end: u64,
@@ -45,8 +46,8 @@ struct Unjournaled {
     first_sequence: u64,
 }
 
-/// Gives up the old articles that were overwritten in part, and marks the whole ones alive that were about to be. Rows tell
-/// of articles up to `first_sequence`. Returns how many were given up.
+/// Gives up the old articles that were overwritten in part, and marks the whole ones that were about to be as
+/// alive. Rows name articles up to `first_sequence`. Returns how many were given up.
 pub(super) fn give_up_damaged(
     folds: &mut Folds,
     journal: &mut JournalWriter,
@@ -87,8 +88,8 @@ pub(super) fn give_up_damaged(
     Ok(given_up)
 }
 
-/// The articles that are named, lie where unjournaled bytes may, and are not whole. The others there are marked alive: the
-/// run that was cut off may have declared them overwritten.
+/// The articles that are named, lie where unjournaled bytes may, and are not whole. The others there are
+/// marked alive: the run that was cut off may have declared them overwritten.
 fn damaged(
     folds: &mut Folds,
     index: usize,
@@ -124,8 +125,8 @@ fn damaged(
     Ok(suspects)
 }
 
-/// Clears the usage bits, up to a place, that articles left whose rows a power cut took: where they are set, no old
-/// article begins.
+/// Clears the usage bits, up to a place, that articles left whose rows a power cut took: where they are set,
+/// no old article begins.
 fn clear_strays(volume: &dyn Volume, end: u64, is_old: impl Fn(u64) -> bool) -> io::Result<()> {
     let mut buf = Vec::new();
     let mut at = 0;
@@ -167,7 +168,7 @@ fn last_record_end(volume: &dyn Volume, written: &Unjournaled) -> u64 {
         let upto = written.end.min(at + CHUNK_BYTES);
         match last_end_between(volume, written, at..upto, &mut bytes) {
             Ok(end) => last = last.max(end),
-            // What is near a sector that cannot be read is passed over, and no more than that.
+            // What is near an unreadable sector is skipped, and no more than that.
             Err(_) => {
                 for piece in (at..upto).step_by(PIECE_BYTES as usize) {
                     let range = piece..upto.min(piece + PIECE_BYTES);

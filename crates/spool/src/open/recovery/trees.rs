@@ -45,7 +45,8 @@ pub(crate) fn open(
         Some(header) => header,
         None if known.used => {
             return Err(SpoolError::Unfit(format!(
-                "class \"{}\" has lost its articles: there is no {}; put the directory back, or run `newsreel rebuild` to go on \
+                "class \"{}\" has lost its articles: there is no {}; put the directory back, or run \
+                    `newsreel rebuild` to go on \
                  without them",
                 class.name,
                 dir.join(FILE).display()
@@ -53,7 +54,8 @@ pub(crate) fn open(
         }
         None => make(disk, class, &known).map_err(io("make"))?.ok_or_else(|| {
             SpoolError::Unfit(format!(
-                "{} holds something that is not a newsreel spool and is left alone; name another path for class \"{}\", or \
+                "{} holds something that is not a newsreel spool and is left alone; name another path for \
+                    class \"{}\", or \
                  empty it first",
                 dir.display(),
                 class.name
@@ -87,7 +89,7 @@ pub(crate) fn open(
     })
 }
 
-/// Takes a directory into use; `None` if something else is in it.
+/// Starts using a directory; `None` if something else is in it.
 fn make(disk: &Arc<dyn Disk>, class: &ClassConfig, known: &Known<'_>) -> io::Result<Option<TreeHeader>> {
     let dir = &class.tree.path;
     disk.create_dir(dir)?;

@@ -1,8 +1,8 @@
 //! Records at a volume's write position that no journal row speaks of (`docs/states.md`, state 5).
 //!
-//! A crash between the two writes of an article leaves one part of them; a journal that lost its last rows leaves all that came
-//! after the loss. Every record says where it lies, when it came and which numbers it has, so those that are newer than the
-//! journal get the rows they lack. Called once per opening, after the replay.
+//! A crash between the two writes of an article leaves one part of them; a journal that lost its last rows
+//! leaves all that came after the loss. Every record contains its place, its arrival and its numbers, so
+//! those that are newer than the journal get the rows they lack. Called once per opening, after the replay.
 
 use crate::base::facts::Tagged;
 use crate::base::token::{MethodKind, Token};
@@ -14,7 +14,7 @@ use crate::open::rebuild::{Record, Region, newer_numbers, record_at_head};
 use std::io;
 use std::sync::Arc;
 
-/// Rows are written when so many bytes of them have come together.
+/// Rows are written when this many bytes of them have accumulated.
 const ROWS_BYTES: u64 = 1 << 20;
 
 /// A volume, and the record at its write position.
@@ -34,8 +34,8 @@ impl Front {
     }
 }
 
-/// Gives the records that follow each other from each write position on their rows, oldest first; returns how many articles
-/// came back.
+/// Gives the records that follow each other from each write position on their rows, oldest first; returns how
+/// many articles came back.
 pub(super) fn take_in(folds: &mut Folds, journal: &mut JournalWriter) -> io::Result<u64> {
     let in_places = |v: &&Arc<dyn Volume>| matches!(v.method(), MethodKind::Cnfs | MethodKind::AppendOnly);
     let volumes: Vec<_> = folds.shared.volumes.load().all().iter().filter(in_places).cloned().collect();
@@ -58,7 +58,8 @@ pub(super) fn take_in(folds: &mut Folds, journal: &mut JournalWriter) -> io::Res
     Ok(taken)
 }
 
-/// Gives one record its row and returns whether its article lives; `None` if it is older than what the journal knows.
+/// Gives one record its row and returns whether its article lives; `None` if it is older than what the
+/// journal knows.
 fn take(folds: &mut Folds, journal: &mut JournalWriter, front: &Front) -> io::Result<Option<bool>> {
     let volume = &front.volume;
     let Some((region, record)) = &front.found else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! What comes before anything of a part is stored: room in files that grow, and promised numbers; and the groups file, which has
-//! the promises and all groups (`docs/formats/groups.md`).
+//! What comes before anything of a part is stored: room in files that grow, and promised numbers; and the
+//! groups file, which has the promises and all groups (`docs/formats/groups.md`).
 
 use super::{Scratch, Writer, trouble};
 use crate::base::error::Trouble;
@@ -8,7 +8,8 @@ use crate::journal::{GroupsState, Row};
 use std::io;
 
 impl Writer {
-    /// Makes room, before anything is stored, for what a part needs in files that grow, and promises its numbers.
+    /// Makes room, before anything is stored, for what a part needs in files that grow, and promises its
+    /// numbers.
     pub(super) fn reserve(&mut self, s: &mut Scratch) -> Result<(), Trouble> {
         let history = &self.folds.shared.history;
         history.reserve(s.prepared.iter().map(|p| p.key)).map_err(|e| trouble("make room in history", &e))?;

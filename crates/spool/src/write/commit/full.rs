@@ -6,7 +6,8 @@ use crate::journal::Row;
 use std::io;
 
 impl Writer {
-    /// Whether the spool accepts at the moment. After a full disk it tries once a second whether there is room again.
+    /// Whether the spool accepts at the moment. After a full disk it tries once a second whether there is
+    /// room again.
     pub fn accepting(&mut self) -> Result<(), Trouble> {
         if let Some(text) = self.folds.failed.clone() {
             let text = format!("{text}; a restart makes the index whole again from the journal");

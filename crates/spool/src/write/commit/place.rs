@@ -1,7 +1,7 @@
 //! Where an article goes: the rules name its class, the class a volume, the volume a place.
 //!
-//! A class with a floor hands on to its overflow what it could only take by displacing an article that is to stay. Part of
-//! the writer; plans only, nothing is written here. Sources: CNFS-04, CNFS-20 to CNFS-26.
+//! A class with a floor passes to its overflow what it could only store by displacing an article that is to
+//! stay. Part of the writer; plans only, nothing is written here. Sources: CNFS-04, CNFS-20 to CNFS-26.
 
 use super::{Prepared, Scratch, Writer};
 use crate::base::entry::Filing;
@@ -37,7 +37,7 @@ pub(super) fn article_bytes(f: &Filing<'_>) -> u64 {
 }
 
 impl Writer {
-    /// Which class the rules give an article to.
+    /// Which class the rules assign to an article.
     pub(super) fn class_of(&self, f: &Filing<'_>) -> Option<usize> {
         let first = f.groups.first().and_then(|g| self.folds.numbers.get(g.0 as usize));
         let bits = first.map(|n| n.rule_bits).filter(|_| f.groups.len() <= GROUPS_MAX)?;
@@ -118,7 +118,7 @@ impl Writer {
             };
             let moves = (v.tail_at(head), v.head());
             let arrived_max = arrived.saturating_sub(floor.keep_secs);
-            // Residents that cannot be read will be told by the displacing itself.
+            // Unreadable residents will be reported by the displacing itself.
             !floors.would_break(volume, residents, moves, arrived_max).unwrap_or(false)
         };
         let Some(choice) = class.choose(volumes, &s.heads, len, &mut may) else {
@@ -149,7 +149,7 @@ impl Writer {
         Place::At(token, choice.volume)
     }
 
-    /// No row spoke of a part's articles: methods with a file an article give the names back.
+    /// No row names a part's articles: methods with a file an article release the names.
     pub(super) fn take_back(&self, moment: &Moment<'_>, s: &Scratch) {
         for p in &s.prepared {
             if let Some(token) = p.token
@@ -160,7 +160,8 @@ impl Writer {
         }
     }
 
-    /// The token with the place that the volume really gives the article, whose numbers are known by now.
+    /// The token with the place that the volume finally assigns to the article, whose numbers are known by
+    /// now.
     pub(super) fn settle(
         &self,
         f: &Filing<'_>,
