@@ -183,8 +183,8 @@ fn in_words(value: u64) -> String {
     }
 }
 
-/// Each kind of journal row is in the table of the page about them. A kind that may be ignored has its number as
-/// `MAY_BE_IGNORED | n`, and the old form of a row a name that ends in `_OLD`.
+/// Each kind of journal row is in the table of the page about them. A kind that may be ignored has its number
+/// as `MAY_BE_IGNORED | n`, and the old form of a row a name that ends in `_OLD`.
 fn row_kinds(tree: &Tree) -> Vec<Finding> {
     let page = tree.files.iter().find(|file| file.path == "docs/formats/journal.md");
     let rows = tree.files.iter().find(|file| file.path.ends_with("journal/row.rs"));

@@ -39,8 +39,8 @@ const OTHER_WORDS: &[(&str, &str)] = &[
 const LINE_CHARS_MAX: usize = 110;
 /// The crates whose sources keep to that, comments and messages included.
 const NARROW_CRATES: &[&str] = &["netnews", "spool", "lab"];
-/// Pages that do not: the first is generated from texts without line ends.
-const WIDE_PAGES: &[&str] = &["docs/config.md", "ARCHITECTURE.md"];
+/// Pages that do not: this one is generated from texts without line ends.
+const WIDE_PAGES: &[&str] = &["docs/config.md"];
 
 /// Names of files and modules that say nothing.
 const DRAWERS: &[&str] = &["utils", "util", "common", "helpers", "misc"];
