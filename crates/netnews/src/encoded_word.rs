@@ -1,7 +1,7 @@
 //! Encoded words in headers: `=?charset?Q?text?=` and `=?charset?B?text?=` (RFC 2047 section 2).
 //!
-//! Called where a header is judged by what a newsreader will show of it. Decoding is as lenient as newsreaders are: padding
-//! may be missing, octets that are no base64 are passed over.
+//! Called where a header is judged by what a newsreader will show of it. Decoding is as lenient as
+//! newsreaders are: padding may be missing, octets that are no base64 are passed over.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;

@@ -168,8 +168,8 @@ fn commands_terminals(c: char) -> bool {
     (c.is_control() && !matches!(c, '\t' | '\r' | '\n')) || matches!(c, '\u{202d}' | '\u{202e}')
 }
 
-/// Whether an encoded word brings such characters, or a line end, to whoever decodes it. The escapes of ISO 2022 belong to the
-/// charset; charsets of several octets a character are not looked into.
+/// Whether an encoded word brings such characters, or a line end, to whoever decodes it. The escapes of ISO
+/// 2022 belong to the charset; charsets of several octets a character are not looked into.
 fn decoded_controls(charset: &str, octets: &[u8]) -> bool {
     let is = |start: &str| charset.get(..start.len()).is_some_and(|s| s.eq_ignore_ascii_case(start));
     let shifts: &[u8] = if is("iso-2022") || is("hz") { b"\x0e\x0f\x1b\t" } else { b"\t" };
