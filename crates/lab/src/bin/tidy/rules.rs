@@ -257,10 +257,8 @@ fn files_named_exist(tree: &Tree) -> Vec<Finding> {
         for (at, line) in page.text.lines().enumerate() {
             let named = line.split('`').filter(|word| word.starts_with("crates/") && word.contains("/src/"));
             for path in named.filter(|path| !path.contains(['*', ' '])) {
-                let is_there = |file: &File| match path.strip_suffix('/') {
-                    Some(_) => file.path.starts_with(path),
-                    None => file.path == path,
-                };
+                let folder = format!("{}/", path.trim_end_matches('/'));
+                let is_there = |file: &File| file.path == path || file.path.starts_with(&folder);
                 if !tree.files.iter().any(is_there) {
                     found.push(finding(page, at + 1, format!("there is no file {path}")));
                 }
