@@ -1,18 +1,25 @@
 #!/bin/bash
 # The speed table: INN and newsreel under the same load, alternating, in one run. `make bench` runs it.
 #
-# NNTPLOAD   source of the load generator            CORPUS  a folder of articles, or one holding a .tar.xz of them
-# INN        folder of the script that runs private INN instances (needs root); INN is left out, aloud, where it is not installed
-# NEWSREEL   a server binary to measure; without it, one is built     BENCH_DIR  working folder, emptied afterwards
-# BASE       an older server binary to measure in place of INN: no row may be more than 5 % worse (RUNS=9 tells that little apart)
-# QUICK=1    one run of a second each; otherwise medians of three     RUNS, SECONDS_EACH, PORT: as named
+# NNTPLOAD   source of the load generator
+# CORPUS     a folder of articles, or one with a .tar.xz of them
+# INN        folder of the script that runs private INN instances (needs root); if it is not installed, INN is
+#            left out, with a message
+# NEWSREEL   a server binary to measure; without it, one is built
+# BASE       an older server binary to measure in place of INN: no row may be more than 5 % worse (RUNS=9 is
+#            needed to see so little)
+# BENCH_DIR  working folder, emptied afterwards
+# QUICK=1    one run of a second each; otherwise medians of three
+# RUNS, SECONDS_EACH, PORT: as named
 #
-# Before each feed free memory is touched once: on a virtual machine that gives free memory back to its host, a server that fills the
-# page cache would otherwise be measured at the host's speed of finding memory (a factor of three for 750 KB articles).
+# Before each feed free memory is touched once: on a virtual machine that returns free memory to its host, a
+# server that fills the page cache would otherwise be measured at the host's speed of finding memory (a factor
+# of three for 750 KB articles).
 #
-# Each server keeps its default durability. Every run is one JSON line in bench-results/. A row is MISSED where the ratio of
-# the medians is below its bar. INN's figures for GROUP, OVER, LIST ACTIVE, connect and many-connection ARTICLE are the better of two
-# clients: an ordinary one, and one that acknowledges every segment at once (which spares INN the delayed-ACK stall).
+# Each server keeps its default durability. Every run is one JSON line in bench-results/. A row is MISSED if
+# the ratio of the medians is below its limit. INN's figures for GROUP, OVER, LIST ACTIVE, connect and
+# many-connection ARTICLE are the better of two clients: an ordinary one, and one that acknowledges every
+# segment at once (which spares INN the delayed-ACK stall).
 set -u -o pipefail
 cd "$(dirname "$0")/../../.." || exit 1
 die() { echo "bench: $*" >&2; exit 1; }
