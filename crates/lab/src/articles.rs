@@ -61,11 +61,6 @@ impl Generator {
         Self { seed, groups, shape, date: String::from_utf8_lossy(&date).into_owned(), pool, lines }
     }
 
-    /// Appends the Message-ID of an article.
-    pub fn put_message_id(&self, index: u64, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.message_id(index).as_bytes());
-    }
-
     /// The Message-ID of an article.
     pub fn message_id(&self, index: u64) -> String {
         format!("<{index}.{:x}@lab.example>", self.seed)

@@ -1,101 +1,87 @@
-//! A blocking NNTP client: an ordinary one, which sends what it has and reads what comes.
+//! The client of the tools: `nntp_io`'s, waited for on the thread at hand, with answers as text and errors
+//! that name them.
 
-use memchr::memchr;
-use netnews::nntp::wire::{End, find_end};
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use memchr::memmem;
+use nntp_io::{Error, Limits, Target, block_on};
+use std::io;
 use std::time::Duration;
 
-/// Read at once, in bytes.
-const CHUNK_BYTES: usize = 64 << 10;
 /// A server that is silent for so long is a dead one.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// The largest block that is kept, in bytes.
+const BLOCK_BYTES_MAX: usize = 1 << 30;
 
 /// A connection.
-#[derive(Debug)]
-pub struct Client {
-    stream: TcpStream,
-    buf: Vec<u8>,
-    /// What of `buf` is consumed.
-    at: usize,
+pub struct Client(nntp_io::Client);
+
+/// The server at `HOST:PORT`, with the tools' limits.
+pub fn target(address: &str) -> io::Result<Target> {
+    let parts = address.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+    let (host, port) = parts.ok_or_else(|| io::Error::other(format!("{address} is not HOST:PORT")))?;
+    let limits = Limits {
+        greeting_timeout: SILENCE_MAX,
+        answer_timeout: SILENCE_MAX,
+        idle_timeout: SILENCE_MAX,
+        outstanding_max: 1 << 20,
+        queued_bytes_max: 64 << 20,
+        ..Limits::default()
+    };
+    Ok(Target { limits, ..Target::new(host.trim_matches(['[', ']']), port) })
 }
 
 impl Client {
     /// Connects and reads the greeting.
     pub fn connect(address: &str) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(SILENCE_MAX))?;
-        stream.set_write_timeout(Some(SILENCE_MAX))?;
-        let mut client = Self { stream, buf: Vec::new(), at: 0 };
-        let greeting = client.line()?;
-        if greeting.starts_with("20") { Ok(client) } else { Err(unexpected("the greeting", &greeting)) }
+        Ok(Self(block_on(nntp_io::Client::connect(&target(address)?))?))
     }
 
-    /// Gives back the memory of what was read.
+    /// Frees what an idle connection does not need.
     pub fn settle(&mut self) {
-        self.buf.drain(..self.at);
-        self.buf.shrink_to_fit();
-        self.at = 0;
+        let _reusable = block_on(self.0.is_reusable());
     }
 
-    /// Sends bytes.
-    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
-    }
-
-    /// Waits for more bytes.
-    pub fn fill(&mut self) -> io::Result<()> {
-        if self.at > 0 {
-            self.buf.drain(..self.at);
-            self.at = 0;
-        }
-        let held = self.buf.len();
-        self.buf.resize(held + CHUNK_BYTES, 0);
-        let read = self.stream.read(self.buf.get_mut(held..).unwrap_or_default());
-        self.buf.truncate(held + *read.as_ref().unwrap_or(&0));
-        if read? == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
-    }
-
-    /// The next line, without CRLF, if it has come whole.
-    pub fn line_at_hand(&mut self) -> Option<&[u8]> {
-        let rest = self.buf.get(self.at..)?;
-        let end = memchr(b'\n', rest)?;
-        self.at += end + 1;
-        let line = rest.get(..end)?;
-        Some(line.strip_suffix(b"\r").unwrap_or(line))
-    }
-
-    /// The next line, without CRLF.
-    pub fn line(&mut self) -> io::Result<String> {
-        loop {
-            if let Some(line) = self.line_at_hand() {
-                return Ok(String::from_utf8_lossy(line).into_owned());
-            }
-            self.fill()?;
+    /// Queues a command as it is on the wire, with its article if it is TAKETHIS.
+    pub fn queue(&mut self, wire: &[u8]) -> Result<(), Error> {
+        let end = memmem::find(wire, b"\r\n").unwrap_or(wire.len());
+        let (command, article) =
+            (wire.get(..end).unwrap_or_default(), wire.get(end + 2..).unwrap_or_default());
+        match (command.strip_prefix(b"TAKETHIS "), article.strip_suffix(b".\r\n")) {
+            (Some(id), Some(article)) => self.0.submit_takethis(id, article),
+            _ => self.0.submit(command),
         }
     }
 
-    /// The next block of lines, as it is on the wire, without the final `.`-line.
+    /// Queues TAKETHIS.
+    pub fn queue_article(&mut self, id: &[u8], article: Vec<u8>) -> Result<(), Error> {
+        self.0.submit_takethis(id, article)
+    }
+
+    /// Sends what is queued without waiting for answers.
+    pub fn flush(&mut self) -> io::Result<()> {
+        Ok(block_on(self.0.flush())?)
+    }
+
+    /// Whether an answer is there already.
+    pub fn has_answer(&self) -> bool {
+        self.0.has_answer()
+    }
+
+    /// The first line of the next answer; what is queued is sent first.
+    pub fn answer(&mut self) -> io::Result<String> {
+        Ok(String::from_utf8_lossy(block_on(self.0.answer())?.line()).into_owned())
+    }
+
+    /// The block of the last answer, as it is on the wire, without the final `.` line.
     pub fn block(&mut self) -> io::Result<Vec<u8>> {
-        let mut from = 0;
-        loop {
-            match find_end(self.buf.get(self.at..).unwrap_or_default(), from) {
-                End::Found { article_len, next } => {
-                    let block = self.buf.get(self.at..self.at + article_len).unwrap_or_default().to_vec();
-                    self.at += next;
-                    return Ok(block);
-                }
-                End::More { resume_from } => from = resume_from,
-            }
-            self.fill()?;
-        }
+        let mut block = Vec::new();
+        block_on(self.0.read_block(&mut block, BLOCK_BYTES_MAX))?;
+        Ok(block)
     }
 
     /// Sends a command and reads the first line of its answer.
     pub fn command(&mut self, command: &str) -> io::Result<String> {
-        self.send(format!("{command}\r\n").as_bytes())?;
-        self.line()
+        self.0.submit(command)?;
+        self.answer()
     }
 
     /// As [`Client::command`]; an answer that does not start with `code` is an error.
@@ -107,9 +93,11 @@ impl Client {
     /// A command whose answer is a block of lines.
     pub fn lines(&mut self, command: &str, code: &str) -> io::Result<Vec<String>> {
         self.expect(command, code)?;
-        let block = self.block()?;
-        let lines = block.split(|b| *b == b'\n').filter(|line| !line.is_empty());
-        Ok(lines.map(|line| String::from_utf8_lossy(line).trim_end().to_owned()).collect())
+        let mut lines = Vec::new();
+        while let Some(line) = block_on(self.0.block_line())? {
+            lines.push(String::from_utf8_lossy(line).into_owned());
+        }
+        Ok(lines)
     }
 
     /// GROUP: count, low and high mark.

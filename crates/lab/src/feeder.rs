@@ -11,8 +11,6 @@ use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Sent at once, in bytes, unless one article is longer.
-const SEND_BYTES: usize = 64 << 10;
 /// An article that was not answered, as its stamp.
 pub const UNANSWERED: u64 = u64::MAX;
 
@@ -87,37 +85,26 @@ impl Feed<'_> {
             return Ok(sent);
         }
         let mut open: VecDeque<usize> = VecDeque::new();
-        let mut out = Vec::new();
         loop {
-            out.clear();
-            while open.len() < self.window && out.len() < SEND_BYTES {
+            while open.len() < self.window {
                 let Some(index) = self.take() else { break };
                 open.push_back(sent.len());
-                sent.push(self.put(index, &mut out));
+                sent.push(self.put(index, &mut client));
             }
-            let broken = !out.is_empty() && client.send(&out).is_err();
-            if open.is_empty() {
-                return Ok(sent);
-            }
-            if !self.answers(&mut client, &mut sent, &mut open)? {
-                return Ok(sent);
-            }
-            if broken {
-                while self.answers(&mut client, &mut sent, &mut open)? {}
+            if open.is_empty() || !self.answers(&mut client, &mut sent, &mut open)? {
                 return Ok(sent);
             }
         }
     }
 
-    fn put(&self, index: u64, out: &mut Vec<u8>) -> Sent {
-        out.extend_from_slice(b"TAKETHIS ");
-        self.generator.put_message_id(index, out);
-        out.extend_from_slice(b"\r\n");
-        let start = out.len();
-        self.generator.put(index, out);
-        let bytes = (out.len() - start) as u32;
-        out.extend_from_slice(b".\r\n");
+    /// Queues an article; on a broken connection it stays unanswered.
+    fn put(&self, index: u64, client: &mut Client) -> Sent {
+        let mut article = Vec::new();
+        self.generator.put(index, &mut article);
+        let bytes = article.len() as u32;
         let sent = self.clock.fetch_add(1, Ordering::SeqCst);
+        let _seen_at_the_next_answer =
+            client.queue_article(self.generator.message_id(index).as_bytes(), article);
         Sent { index, sent, answered: UNANSWERED, code: 0, bytes }
     }
 
@@ -128,20 +115,9 @@ impl Feed<'_> {
         sent: &mut [Sent],
         open: &mut VecDeque<usize>,
     ) -> io::Result<bool> {
-        let mut read = false;
-        while !open.is_empty() {
-            let Some(line) = client.line_at_hand() else {
-                if read {
-                    break;
-                }
-                if client.fill().is_err() {
-                    return Ok(false);
-                }
-                continue;
-            };
-            read = true;
-            let text = String::from_utf8_lossy(line);
-            let Some(article) = open.pop_front().and_then(|at| sent.get_mut(at)) else { break };
+        loop {
+            let Ok(text) = client.answer() else { return Ok(false) };
+            let Some(article) = open.pop_front().and_then(|at| sent.get_mut(at)) else { return Ok(true) };
             let mut words = text.split(' ');
             article.code = words.next().and_then(|code| code.parse().ok()).unwrap_or_default();
             let id = words.next().unwrap_or_default();
@@ -150,13 +126,13 @@ impl Feed<'_> {
                 return Ok(false);
             }
             if self.generator.index_of(id.as_bytes()) != Some(article.index) {
-                return Err(unexpected(
-                    &format!("TAKETHIS {}", self.generator.message_id(article.index)),
-                    &text,
-                ));
+                let command = format!("TAKETHIS {}", self.generator.message_id(article.index));
+                return Err(unexpected(&command, &text));
             }
             article.answered = self.clock.fetch_add(1, Ordering::SeqCst);
+            if !client.has_answer() {
+                return Ok(true);
+            }
         }
-        Ok(true)
     }
 }

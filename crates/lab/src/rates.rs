@@ -6,7 +6,6 @@
 use crate::articles::{Generator, group_name};
 use crate::client::{Client, unexpected};
 use crate::rng::Rng;
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::time::Instant;
@@ -160,22 +159,22 @@ impl Subject<'_> {
         client.expect("MODE STREAM", "203")?;
         self.timed(commands.len(), || {
             let (mut open, mut answered) = (0, 0);
-            let mut out = Vec::new();
             let mut rest = commands.iter();
             while answered < commands.len() {
-                out.clear();
                 for command in rest.by_ref().take(STREAM_WINDOW - open) {
-                    out.extend_from_slice(command);
+                    client.queue(command)?;
                     open += 1;
                 }
-                client.send(&out)?;
-                client.fill()?;
-                while let Some(line) = client.line_at_hand() {
-                    if !line.starts_with(code.as_bytes()) {
-                        return Err(unexpected(code, &String::from_utf8_lossy(line)));
+                loop {
+                    let answer = client.answer()?;
+                    if !answer.starts_with(code) {
+                        return Err(unexpected(code, &answer));
                     }
                     open -= 1;
                     answered += 1;
+                    if !client.has_answer() {
+                        break;
+                    }
                 }
             }
             Ok(())
@@ -184,15 +183,10 @@ impl Subject<'_> {
 }
 
 fn pipelined(client: &mut Client, commands: &[String], code: &str, block: bool) -> io::Result<()> {
-    let mut text = String::new();
     for batch in commands.chunks(PIPELINE) {
-        text.clear();
+        batch.iter().try_for_each(|command| client.queue(command.as_bytes()))?;
         for command in batch {
-            let _ = write!(text, "{command}");
-        }
-        client.send(text.as_bytes())?;
-        for command in batch {
-            let answer = client.line()?;
+            let answer = client.answer()?;
             if !answer.starts_with(code) {
                 return Err(unexpected(command, &answer));
             }

@@ -156,14 +156,14 @@ fn feeders(site: &Site, generator: &Generator, next: &AtomicU64, count: usize) -
 }
 
 fn take_this(client: &mut Client, generator: &Generator, index: u64) -> io::Result<()> {
-    let mut out = format!("TAKETHIS {}\r\n", generator.message_id(index)).into_bytes();
-    generator.put(index, &mut out);
-    out.extend_from_slice(b".\r\n");
-    client.send(&out)
+    let mut article = Vec::new();
+    generator.put(index, &mut article);
+    client.queue_article(generator.message_id(index).as_bytes(), article)?;
+    client.flush()
 }
 
 fn accepted(client: &mut Client, generator: &Generator, index: u64) -> io::Result<()> {
-    let answer = client.line()?;
+    let answer = client.answer()?;
     let expected = format!("239 {}", generator.message_id(index));
     if answer.starts_with(&expected) { Ok(()) } else { Err(crate::client::unexpected("TAKETHIS", &answer)) }
 }
@@ -176,12 +176,15 @@ fn all_at_once(
     next: &AtomicU64,
 ) -> io::Result<()> {
     let first = next.fetch_add(feeders.len() as u64, Ordering::Relaxed);
-    readers.iter_mut().try_for_each(|reader| reader.send(b"ARTICLE\r\n"))?;
+    for reader in readers.iter_mut() {
+        reader.queue(b"ARTICLE")?;
+        reader.flush()?;
+    }
     for (index, feeder) in (first..).zip(feeders.iter_mut()) {
         take_this(feeder, generator, index)?;
     }
     for reader in readers {
-        let answer = reader.line()?;
+        let answer = reader.answer()?;
         if !answer.starts_with("220") {
             return Err(crate::client::unexpected("ARTICLE", &answer));
         }

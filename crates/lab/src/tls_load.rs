@@ -1,24 +1,23 @@
 //! Readers over plain, encrypted and compressed connections: the same load for all, so that the rows compare.
 //!
-//! Every connection has a thread, selects groups at random and reads articles by number, many commands at a
+//! Every connection has a task, selects groups at random and reads articles by number, many commands at a
 //! time. The first connection asks which groups there are. Prints one JSON line. `bench/bench.sh` runs it
 //! against newsreel and INN and takes the servers' processor time from the system.
 
-mod stream;
-
 use crate::Verdict;
+use crate::client::target;
 use crate::rng::Rng;
 use clap::{Args, ValueEnum};
-use netnews::nntp::wire::{End, NextLine, find_end, next_line_within};
-use std::error::Error;
-use std::fmt::Write as _;
+use nntp_io::{Client, Compression, Error, Role, Security, Target, Tls, tls};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use stream::{Layers, Settings, Stream};
+use tokio::task::JoinSet;
 
-/// Longest line of an answer, in bytes.
-const LINE_BYTES_MAX: usize = 1 << 20;
 /// Articles read in a group before the next GROUP.
 const PER_GROUP: usize = 48;
 
@@ -69,46 +68,68 @@ struct Group {
     high: u64,
 }
 
+/// What is between NNTP and TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Layers {
+    /// Nothing
+    Plain,
+    /// TLS from the first octet
+    Tls,
+    /// COMPRESS DEFLATE
+    Compress,
+    /// Both
+    TlsCompress,
+}
+
 /// What was read.
 #[derive(Default, Clone, Copy)]
 struct Count {
     ops: u64,
     missing: u64,
-    /// Octets of the answers as NNTP has them, and as they came over TCP.
+    /// Octets of the answers as NNTP has them.
     bytes: u64,
-    wire_bytes: u64,
 }
 
 /// Reads, and prints what came of it.
 pub fn run(options: &Options) -> Verdict {
-    let settings = Settings::new(options.layers, options.certificate.as_deref())?;
-    let groups = groups(&mut open(options, &settings)?)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_io().enable_time().build()?;
+    runtime.block_on(load(options))
+}
+
+async fn load(options: &Options) -> Verdict {
+    let target = Arc::new(server(options)?);
+    let groups: Arc<[Group]> = groups(&mut Client::connect(&target).await?).await?.into();
     if groups.is_empty() {
         return Err("the server has no articles".into());
     }
     // Connecting is not in the time.
-    let streams = in_threads((0..options.conns).collect(), |_| {
-        (options.op != Op::Connect).then(|| open(options, &settings)).transpose()
-    })?;
+    let mut clients = Vec::new();
+    for _ in 0..options.conns {
+        clients.push(if options.op == Op::Connect { None } else { Some(Client::connect(&target).await?) });
+    }
     let begun = Instant::now();
     let until = begun + Duration::from_secs_f64(options.seconds);
-    let jobs: Vec<_> = (0..options.conns).zip(streams).collect();
-    let counts = in_threads(jobs, |(number, stream)| match stream {
-        Some(stream) => read(options, stream, &groups, number, until),
-        None => connect(options, &settings, until),
-    })?;
-    let seconds = begun.elapsed().as_secs_f64();
+    let mut tasks = JoinSet::new();
+    for (number, client) in (0..).zip(clients) {
+        let (options, target, groups) = (options.clone(), target.clone(), groups.clone());
+        tasks.spawn(async move {
+            match client {
+                Some(client) => read(&options, client, &groups, number, until).await,
+                None => connect(&target, until).await,
+            }
+        });
+    }
     let mut sum = Count::default();
-    for count in counts {
+    while let Some(count) = tasks.join_next().await {
+        let count = count??;
         sum.ops += count.ops;
         sum.missing += count.missing;
         sum.bytes += count.bytes;
-        sum.wire_bytes += count.wire_bytes;
     }
+    let seconds = begun.elapsed().as_secs_f64();
     println!(
         "{{\"op\":\"{:?}\",\"layers\":\"{:?}\",\"conns\":{},\"seconds\":{seconds:.3},\"ops\":{},\
-         \"ops_per_s\":{:.1},\
-         \"missing\":{},\"bytes\":{},\"wire_bytes\":{}}}",
+         \"ops_per_s\":{:.1},\"missing\":{},\"bytes\":{}}}",
         options.op,
         options.layers,
         options.conns,
@@ -116,41 +137,37 @@ pub fn run(options: &Options) -> Verdict {
         sum.ops as f64 / seconds,
         sum.missing,
         sum.bytes,
-        sum.wire_bytes,
     );
     Ok(sum.ops > 0)
 }
 
-/// Does each job in a thread of its own.
-fn in_threads<J: Send, T: Send>(
-    jobs: Vec<J>,
-    work: impl Fn(J) -> io::Result<T> + Sync,
-) -> Result<Vec<T>, Box<dyn Error + Send + Sync>> {
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = jobs.into_iter().map(|job| scope.spawn(|| work(job))).collect();
-        let ended = threads.into_iter().map(|thread| match thread.join() {
-            Ok(result) => result.map_err(Into::into),
-            Err(_) => Err("a reader failed".into()),
-        });
-        ended.collect()
-    })
-}
-
-fn open(options: &Options, settings: &Settings) -> io::Result<Stream> {
-    let mut stream = settings.connect(&options.addr)?;
-    let mode = stream.ask("MODE READER")?;
-    if mode != 200 && mode != 201 {
-        return Err(io::Error::other(format!("MODE READER: {mode}")));
-    }
-    settings.compress(&mut stream)?;
-    Ok(stream)
+/// The server, and how to connect to it.
+fn server(options: &Options) -> Result<Target, Box<dyn std::error::Error + Send + Sync>> {
+    let security = match options.layers {
+        Layers::Plain | Layers::Compress => Security::None,
+        Layers::Tls | Layers::TlsCompress => {
+            let file = options.certificate.as_deref();
+            let file = file.ok_or("TLS needs --certificate: the one that the server shows, in PEM")?;
+            let mut roots = RootCertStore::empty();
+            roots.add(CertificateDer::from_pem_file(file)?)?;
+            Security::Implicit(Tls {
+                config: tls::client_config(roots, None)?,
+                name: "localhost".try_into()?,
+            })
+        }
+    };
+    let compression = match options.layers {
+        Layers::Plain | Layers::Tls => Compression::Never,
+        Layers::Compress | Layers::TlsCompress => Compression::Required,
+    };
+    Ok(Target { security, compression, role: Role::Reader, ..target(&options.addr)? })
 }
 
 /// The groups that have articles.
-fn groups(stream: &mut Stream) -> Result<Vec<Group>, Box<dyn Error + Send + Sync>> {
-    stream.send(b"LIST ACTIVE\r\n")?;
+async fn groups(client: &mut Client) -> Result<Vec<Group>, Error> {
     let mut groups = Vec::new();
-    take_answer(stream, |line| {
+    client.request("LIST ACTIVE").await?;
+    while let Some(line) = client.block_line().await? {
         let line = String::from_utf8_lossy(line);
         let mut words = line.split_whitespace();
         if let (Some(name), Some(Ok(high)), Some(Ok(low))) =
@@ -159,50 +176,46 @@ fn groups(stream: &mut Stream) -> Result<Vec<Group>, Box<dyn Error + Send + Sync
         {
             groups.push(Group { name: name.to_owned(), low, high });
         }
-    })?;
+    }
     Ok(groups)
 }
 
 /// Connects again and again.
-fn connect(options: &Options, settings: &Settings, until: Instant) -> io::Result<Count> {
+async fn connect(target: &Target, until: Instant) -> io::Result<Count> {
     let mut count = Count::default();
     while Instant::now() < until {
-        open(options, settings)?.ask("QUIT")?;
+        Client::connect(target).await?.quit().await?;
         count.ops += 1;
     }
     Ok(count)
 }
 
 /// One connection's reading.
-fn read(
+async fn read(
     options: &Options,
-    mut stream: Stream,
+    mut client: Client,
     groups: &[Group],
     number: u64,
     until: Instant,
 ) -> io::Result<Count> {
     let mut count = Count::default();
     let mut rng = Rng::new(options.seed, number);
-    let mut commands = String::new();
+    let before = client.connection().received_bytes();
     while Instant::now() < until {
         let Some(group) = groups.get(rng.below(groups.len() as u64) as usize) else { break };
-        if stream.ask(&format!("GROUP {}", group.name))? != 211 {
+        if client.request(format!("GROUP {}", group.name)).await?.code != 211 {
             continue;
         }
         for _ in 0..PER_GROUP.div_ceil(options.pipeline) {
-            commands.clear();
             for _ in 0..options.pipeline {
                 let number = rng.between(group.low, group.high);
-                // Writing to a String does not fail.
-                let _infallible = match options.op {
-                    Op::Over => write!(commands, "OVER {number}-{}\r\n", number + 99),
-                    _ => write!(commands, "ARTICLE {number}\r\n"),
-                };
+                client.submit(match options.op {
+                    Op::Over => format!("OVER {number}-{}", number + 99),
+                    _ => format!("ARTICLE {number}"),
+                })?;
             }
-            stream.send(commands.as_bytes())?;
             for _ in 0..options.pipeline {
-                let code = take_answer(&mut stream, |_| {})?;
-                match code {
+                match client.answer().await?.code {
                     220 | 224 => count.ops += 1,
                     423 => count.missing += 1,
                     other => return Err(io::Error::other(format!("answered {other}"))),
@@ -210,35 +223,7 @@ fn read(
             }
         }
     }
-    count.bytes = stream.bytes;
-    count.wire_bytes = stream.wire_bytes;
-    stream.ask("QUIT")?;
+    count.bytes = client.connection().received_bytes() - before;
+    client.quit().await?;
     Ok(count)
-}
-
-/// Takes one answer, with its block if it has one, whose lines `visit` sees; returns the code.
-fn take_answer(stream: &mut Stream, mut visit: impl FnMut(&[u8])) -> io::Result<u16> {
-    let code = stream.code()?;
-    if !matches!(code, 215 | 220 | 224) {
-        return Ok(code);
-    }
-    let mut from = 0;
-    loop {
-        match find_end(stream.arrived(), from) {
-            End::Found { article_len, next } => {
-                let block = stream.arrived().get(..article_len).unwrap_or_default();
-                let mut at = 0;
-                while let NextLine::Line { line, next } = next_line_within(block, at, LINE_BYTES_MAX) {
-                    visit(line);
-                    at = next;
-                }
-                stream.consume(next);
-                return Ok(code);
-            }
-            End::More { resume_from } => {
-                from = resume_from;
-                stream.hear()?;
-            }
-        }
-    }
 }

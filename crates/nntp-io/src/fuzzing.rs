@@ -7,8 +7,8 @@ use crate::transport::Compressed;
 /// How many octets of a compressed stream arrive at once at most: as many as a session takes from the socket.
 const ARRIVING_BYTES_MAX: usize = 1 << 20;
 
-/// `text` as we send it compressed: `piece` octets to an answer, each ended by a flush and, with `pause`, by a drop of
-/// the compressor.
+/// `text` as we send it compressed: `piece` octets to an answer, each ended by a flush and, with `pause`, by
+/// a drop of the compressor.
 pub fn deflate_in_pieces(text: &[u8], piece: usize, pause: bool) -> Vec<u8> {
     let mut stream = Vec::new();
     if let Some((mut deflating, _)) = Compressed::default().begin(0) {

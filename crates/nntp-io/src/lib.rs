@@ -1,20 +1,41 @@
 //! NNTP connections: what a server and a client have in common, and the client.
 //!
-//! - [`Transport`] is the stream of a connection: the socket, with TLS (RFC 4642, RFC 8143), compression (RFC 8054) or
-//!   both on top, switched in mid-session.
+//! - [`Transport`] is the stream of a connection: the socket, with TLS (RFC 4642, RFC 8143), compression
+//!   (RFC 8054) or both on top, switched in mid-session.
 //! - [`Output`] gathers a server's answers and sends them in few writes, paced by a [`rate::Bandwidth`].
+//! - [`Client`] connects to a server, encrypts, logs in and compresses as its [`Target`] says, and then
+//!   carries commands in a pipeline; [`Connection`] is the same one floor below, octets without NNTP.
+//!   [`Error::retry`] tells what may be tried again from what may not, [`Limits`] bounds what a server can
+//!   cost.
 //! - [`pool`] keeps spare buffers, so that an idle connection holds none.
 //!
-//! Invariants: nothing here knows a spool, a group or a configuration; every buffer has a limit; no input panics. The
-//! crate needs tokio's runtime with its I/O and time drivers. `newsreel` builds on it.
+//! Invariants: nothing here knows a spool, a group or a configuration; every buffer and every wait has a
+//! limit; no input panics. The crate needs tokio's runtime with its I/O and time drivers; [`block_on`] is
+//! for programs without one. `newsreel` builds on it.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod blocking;
+mod client;
+mod connection;
+mod error;
 #[doc(hidden)]
 pub mod fuzzing;
+mod limits;
 mod output;
 pub mod pool;
 pub mod rate;
+pub mod reply;
+mod sending;
+pub mod tls;
 mod transport;
 
+pub use blocking::block_on;
+pub use client::{
+    Answer, Capabilities, Client, Compression, Credentials, Login, Mechanism, Role, Security, Target, Tls,
+    Verdict,
+};
+pub use connection::Connection;
+pub use error::{Error, Fault, Retry, Step, Wait};
+pub use limits::Limits;
 pub use output::{GATHERED_BYTES_MAX, Output};
 pub use transport::{COMPRESSED_CONNECTIONS_MAX, Compressed, Deflating, Inflating, Socket, Transport};

@@ -1,9 +1,10 @@
-//! A server's output to one client, and with it the stream in both directions: answers are gathered and go out in as few
-//! writes as possible.
+//! A server's output to one client, and with it the stream in both directions: answers are gathered and go
+//! out in as few writes as possible.
 //!
-//! Commands append to [`Output::text`]; the session flushes after each round. Code that produces long answers calls
-//! [`Output::relieve`] in between, which waits until the client has taken what is too much to keep. Large pieces that are
-//! in memory already are sent after the gathered text without being copied ([`Output::send`]).
+//! Commands append to [`Output::text`]; the session flushes after each round. Code that produces long
+//! answers calls [`Output::relieve`] in between, which waits until the client has taken what is too much to
+//! keep. Large pieces that are in memory already are sent after the gathered text without being copied
+//! ([`Output::send`]).
 
 use crate::pool;
 use crate::rate::Bandwidth;
@@ -27,8 +28,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// The output of a connection over `transport`. A client that takes nothing of an answer for `write_timeout` makes
-    /// the write fail with [`io::ErrorKind::TimedOut`].
+    /// The output of a connection over `transport`. A client that takes nothing of an answer for
+    /// `write_timeout` makes the write fail with [`io::ErrorKind::TimedOut`].
     pub fn new(transport: Transport, write_timeout: Duration) -> Self {
         Self { transport, text: Vec::new(), write_timeout, bandwidth: None }
     }
@@ -75,8 +76,8 @@ impl Output {
         self.send_after(bytes, tail).await
     }
 
-    /// Announces the end of our side where the layers have a message for that (TLS: close_notify, RFC 8446 section 6.1);
-    /// the connection itself ends when this is dropped.
+    /// Announces the end of our side where the layers have a message for that (TLS: close_notify, RFC 8446
+    /// section 6.1); the connection itself ends when this is dropped.
     pub async fn close(&mut self) -> io::Result<()> {
         self.transport.close(self.write_timeout).await
     }

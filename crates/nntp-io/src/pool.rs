@@ -1,7 +1,7 @@
 //! Spare buffers, so that an idle connection holds none and a busy one does not allocate.
 //!
-//! Each thread keeps a few; a buffer may be returned on another thread than the one that took it. Called by [`Output`],
-//! by the layers of a [`Transport`] and by whoever reads from one.
+//! Each thread keeps a few; a buffer may be returned on another thread than the one that took it. Called by
+//! [`Output`], by the layers of a [`Transport`] and by whoever reads from one.
 //!
 //! [`Output`]: crate::Output
 //! [`Transport`]: crate::Transport
@@ -16,8 +16,8 @@ pub const LARGE_BUFFER_BYTES_MAX: usize = 512 << 10;
 const KEPT_BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Buffers kept per thread at most.
 const KEPT_BUFFERS_MAX: usize = 64;
-/// Larger ones kept per thread at most: feeds return theirs whenever they wait, and without these the allocator would
-/// return the memory to the system and get it back, zeroed, a hundred times a second.
+/// Larger ones kept per thread at most: feeds return theirs whenever they wait, and without these the
+/// allocator would return the memory to the system and get it back, zeroed, a hundred times a second.
 const KEPT_LARGE_MAX: usize = 4;
 
 thread_local! {

@@ -1,7 +1,7 @@
 //! Rates: a token bucket, and the bytes per second that several connections share.
 //!
-//! A [`Bucket`] is pure: the caller passes the time and does the waiting. [`Bandwidth`] is one that connections wait for.
-//! Called by [`Output`](crate::Output) and by whoever limits something per hour.
+//! A [`Bucket`] is pure: the caller passes the time and does the waiting. [`Bandwidth`] is one that
+//! connections wait for. Called by [`Output`](crate::Output) and by whoever limits something per hour.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! The stream of a connection: plain TCP, or with TLS, compression or both on top, switched in mid-session.
 //!
-//! The same for the server's and the client's side. A plain connection pays nothing for the other kinds: it is the
-//! socket, in an enum. Layers are in a box of their own and hold buffers only while bytes are under way. What is sent is
-//! compressed first and encrypted last (RFC 8054 section 2.2.2). A server's transport is owned by
-//! [`Output`](crate::Output), a client's by [`Connection`](crate::Connection).
+//! The same for the server's and the client's side. A plain connection pays nothing for the other kinds: it
+//! is the socket, in an enum. Layers are in a box of their own and hold buffers only while bytes are under
+//! way. What is sent is compressed first and encrypted last (RFC 8054 section 2.2.2). A server's transport
+//! is owned by [`Output`](crate::Output), a client's by [`Connection`](crate::Connection).
 
 mod deflate;
 mod layered;
@@ -50,8 +50,8 @@ impl Transport {
         self.negotiate(Side::server(config)?, limit).await
     }
 
-    /// Negotiates TLS as the client of the connection, within `limit`, with the server that must prove to be `name` (RFC
-    /// 8446; RFC 6125 and RFC 9525 for names).
+    /// Negotiates TLS as the client of the connection, within `limit`, with the server that must prove to be
+    /// `name` (RFC 8446; RFC 6125 and RFC 9525 for names).
     ///
     /// # Errors
     /// As for [`Transport::accept_tls`].
@@ -157,7 +157,8 @@ impl Transport {
     /// Sends all of `parts`.
     ///
     /// # Errors
-    /// Those of the socket, and [`io::ErrorKind::TimedOut`] if the other side takes nothing for `write_timeout`.
+    /// Those of the socket, and [`io::ErrorKind::TimedOut`] if the other side takes nothing for
+    /// `write_timeout`.
     #[inline]
     pub async fn write(&mut self, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
         match &mut self.0 {
@@ -167,7 +168,34 @@ impl Transport {
         }
     }
 
-    /// Sends as much of `bytes` as the socket takes at once, on a plain connection only; returns how much that was.
+    /// Whether what is sent needs no [`Transport::seal`].
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.0, Stream::Plain(_))
+    }
+
+    /// Appends `plain` to `wire` as the socket is to send it; with `flush` also what compression has held
+    /// back.
+    pub(crate) fn seal(&mut self, plain: &[u8], flush: bool, wire: &mut Vec<u8>) -> io::Result<()> {
+        match &mut self.0 {
+            Stream::Layered(layered) => layered.seal(plain, flush, wire),
+            Stream::Plain(_) => {
+                wire.extend_from_slice(plain);
+                Ok(())
+            }
+            Stream::Switching => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Sends `bytes` below all layers, as far as the socket takes them.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.socket() {
+            Some(socket) => socket.poll_write(cx, bytes),
+            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+        }
+    }
+
+    /// Sends as much of `bytes` as the socket takes at once, on a plain connection only; returns how much
+    /// that was.
     pub fn try_write(&mut self, bytes: &[u8]) -> usize {
         match &mut self.0 {
             // An error occurs again when the rest is sent.

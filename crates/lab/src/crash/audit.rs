@@ -291,12 +291,12 @@ fn fetch(
 ) -> io::Result<Vec<bool>> {
     let mut there = Vec::with_capacity(indexes.len());
     for batch in indexes.chunks(PIPELINE) {
-        let commands: String =
-            batch.iter().map(|index| format!("ARTICLE {}\r\n", generator.message_id(*index))).collect();
-        client.send(commands.as_bytes())?;
+        for index in batch {
+            client.queue(format!("ARTICLE {}", generator.message_id(*index)).as_bytes())?;
+        }
         for index in batch {
             let id = generator.message_id(*index);
-            let answer = client.line()?;
+            let answer = client.answer()?;
             if answer.starts_with("430") {
                 there.push(false);
                 continue;

@@ -25,7 +25,6 @@ use subject::{Running, Subject, Workshop};
 /// Articles sent and not yet answered at most.
 const WINDOW: usize = 100;
 /// Bytes sent in one go at least, if there is so much.
-const SEND_BYTES: usize = 64 << 10;
 /// What is measured of newsreel, if the binary knows it.
 const METHODS: [&str; 8] =
     ["cnfs", "tradspool", "hashed", "timehash", "bucketed", "appendonly", "memory", "trash"];
@@ -221,24 +220,23 @@ fn feed(workshop: &Workshop<'_>, batch: &Batch) -> io::Result<Duration> {
     let began = Instant::now();
     let (mut sent, mut answered, mut start) = (0, 0, 0);
     while answered < batch.ends.len() {
-        let mut end = start;
-        while sent < batch.ends.len() && sent - answered < WINDOW && end - start < SEND_BYTES {
-            end = batch.ends.get(sent).copied().unwrap_or(end);
+        for end in batch.ends.iter().skip(sent).take(WINDOW - (sent - answered)) {
+            client.queue(batch.wire.get(start..*end).unwrap_or_default())?;
+            start = *end;
             sent += 1;
         }
-        client.send(batch.wire.get(start..end).unwrap_or_default())?;
-        start = end;
-        let before = answered;
         while answered < sent {
-            match client.line_at_hand() {
-                Some(line) if line.starts_with(b"239") => answered += 1,
-                Some(line) => return Err(unexpected("TAKETHIS", &String::from_utf8_lossy(line))),
-                None if answered > before => break,
-                None => client.fill()?,
+            let answer = client.answer()?;
+            if !answer.starts_with("239") {
+                return Err(unexpected("TAKETHIS", &answer));
+            }
+            answered += 1;
+            if !client.has_answer() {
+                break;
             }
         }
     }
     let took = began.elapsed();
-    client.send(b"QUIT\r\n")?;
+    client.command("QUIT")?;
     Ok(took)
 }

@@ -167,9 +167,7 @@ pub fn feed(client: &mut Client, ledger: &Mutex<Ledger>, stop: &AtomicBool) {
             ledger.next
         };
         let sent = Instant::now();
-        let answer =
-            client.send(&format!("TAKETHIS {}\r\n{}.\r\n", id(n), article(n))).and_then(|()| client.line());
-        let Ok(answer) = answer else { break };
+        let Ok(answer) = client.feed(&id(n), &article(n)) else { break };
         let answered = Instant::now();
         let mut ledger = ledger.lock().unwrap();
         if ledger.open {

@@ -1,9 +1,10 @@
 //! A machine whose power can go: the disk, its file system, and the server on it.
 
 use crate::device::{Device, Random};
+use nntp_io::{Target, block_on};
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,50 +16,38 @@ const START_MAX: Duration = Duration::from_secs(120);
 pub const GROUPS: [&str; 3] = ["test.a", "test.b", "test.c"];
 
 /// A connection.
-pub struct Client {
-    lines: BufReader<TcpStream>,
-}
+pub struct Client(nntp_io::Client);
 
 impl Client {
     fn connect(port: u16) -> io::Result<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        let mut client = Self { lines: BufReader::new(stream) };
-        client.line()?;
-        Ok(client)
+        Ok(Self(block_on(nntp_io::Client::connect(&Target::new("127.0.0.1", port)))?))
     }
 
-    pub fn send(&mut self, text: &str) -> io::Result<()> {
-        self.lines.get_mut().write_all(text.as_bytes())
-    }
-
-    pub fn line(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        match self.lines.read_line(&mut line)? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(line.trim_end().to_owned()),
-        }
+    /// TAKETHIS; its answer.
+    pub fn feed(&mut self, id: &str, article: &str) -> io::Result<String> {
+        self.0.submit_takethis(id.as_bytes(), article.as_bytes())?;
+        self.answer()
     }
 
     /// The first line of the answer.
     pub fn ask(&mut self, command: &str) -> io::Result<String> {
-        self.send(&format!("{command}\r\n"))?;
-        self.line()
+        self.0.submit(command)?;
+        self.answer()
     }
 
     /// The lines of an answer that has some, without the first and the `.`; none if its code is another.
     pub fn lines(&mut self, command: &str, code: &str) -> io::Result<Vec<String>> {
         let mut lines = Vec::new();
         if self.ask(command)?.starts_with(code) {
-            loop {
-                match self.line()? {
-                    end if end == "." => break,
-                    line => lines.push(line),
-                }
+            while let Some(line) = block_on(self.0.block_line())? {
+                lines.push(String::from_utf8_lossy(line).into_owned());
             }
         }
         Ok(lines)
+    }
+
+    fn answer(&mut self) -> io::Result<String> {
+        Ok(String::from_utf8_lossy(block_on(self.0.answer())?.line()).into_owned())
     }
 }
 

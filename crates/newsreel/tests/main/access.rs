@@ -4,7 +4,7 @@
 
 use crate::auth::{add_users, plain, start, with_access};
 use crate::client::{ANSWER_TIMEOUT, Client, article};
-use crate::layers::{Layers, settings};
+use crate::layers::settings;
 use crate::running::Server;
 use crate::tls::Site;
 use std::time::{Duration, Instant};
@@ -172,7 +172,7 @@ fn what_is_lacking_is_told_as_480_483_or_502() {
     // Nobody may do anything without logging in, and that only under TLS.
     let site = Site::start_with("", with_access("[[access]]\nfrom = \"all\"\nusers = \"*\"\ntls = true\n"));
     add_users(&site.server);
-    let mut client = Layers::connect(site.server.address);
+    let mut client = Client::connect(site.server.address);
     assert!(client.line().starts_with("201 "));
     assert!(client.ask("GROUP misc.test").starts_with("483 "));
     assert!(client.ask("POST").starts_with("440 "), "not even then");
@@ -220,7 +220,7 @@ read = "junk"
     let site = Site::start_with("", |text| {
         with_access(access)(text).replace("tls_listen = [\"127.0.0.1:0\"]", "tls_listen = [\"127.0.0.2:0\"]")
     });
-    let mut plain = Layers::connect(site.server.address);
+    let mut plain = Client::connect(site.server.address);
     plain.line();
     assert!(plain.ask("GROUP misc.test").starts_with("411 "));
     assert!(plain.ask("GROUP junk").starts_with("211 "));
@@ -228,7 +228,7 @@ read = "junk"
     plain.handshake(settings(&site.authority, None), "news.example.org").unwrap();
     assert!(plain.ask("GROUP junk").starts_with("411 "));
     assert!(plain.ask("GROUP local.empty").starts_with("211 "));
-    let mut other = Layers::connect(site.server.tls_address.unwrap());
+    let mut other = Client::connect(site.server.tls_address.unwrap());
     other.handshake(settings(&site.authority, None), "news.example.org").unwrap();
     other.line();
     assert!(other.ask("GROUP misc.test").starts_with("211 "));

@@ -3,7 +3,7 @@
 //! Source: RFC 4643, whose examples are played as they stand there where a server of ours can give them.
 
 use crate::client::Client;
-use crate::layers::{Authority, Layers, settings};
+use crate::layers::{Authority, settings};
 use crate::running::Server;
 use crate::scram;
 use crate::tls::Site;
@@ -166,7 +166,7 @@ fn capabilities_follow_the_state() {
     assert!(with_label(&after, "POST").is_some() && with_label(&after, "NEWNEWS").is_none());
     assert!(client.ask("NEWNEWS * 20000101 000000").starts_with("502 "));
     // After COMPRESS nobody can log in any more (RFC 8054 section 2.2.2).
-    let mut client = Layers::connect(server.address);
+    let mut client = Client::connect(server.address);
     assert!(client.line().starts_with("201 "));
     client.compress();
     assert!(client.capabilities().contains(&"AUTHINFO".into()));
@@ -210,7 +210,7 @@ fn passwords_need_tls_unless_the_address_is_excepted() {
     assert!(client.ask("STARTTLS").starts_with("502 "));
     assert_eq!(with_label(&capabilities(&mut client), "STARTTLS"), None);
 
-    let mut client = Layers::connect(site.server.address);
+    let mut client = Client::connect(site.server.address);
     assert!(client.line().starts_with("201 "));
     assert!(client.ask("STARTTLS").starts_with("382 "));
     client.handshake(settings(&site.authority, None), "news.example.org").unwrap();
@@ -226,7 +226,7 @@ fn a_certificate_logs_in_with_external() {
     add_users(&site.server);
     let tls = site.server.tls_address.unwrap();
     let connect = |identity: Option<&crate::layers::Identity>| {
-        let mut client = Layers::connect(tls);
+        let mut client = Client::connect(tls);
         client.handshake(settings(&site.authority, identity), "news.example.org").unwrap();
         assert!(client.line().starts_with("201 "));
         client
@@ -246,7 +246,7 @@ fn a_certificate_logs_in_with_external() {
     assert!(client.ask("AUTHINFO SASL EXTERNAL =").starts_with("481 "));
     assert!(!client.capabilities().iter().any(|line| line.contains("EXTERNAL")));
     let stranger = Authority::new().sign("wilma");
-    let mut client = Layers::connect(tls);
+    let mut client = Client::connect(tls);
     let shaken = client.handshake(settings(&site.authority, Some(&stranger)), "news.example.org");
     if shaken.is_ok() && client.line_or_end().is_some() {
         assert!(client.ask("AUTHINFO SASL EXTERNAL =").starts_with("481 "));

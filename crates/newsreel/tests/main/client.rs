@@ -1,17 +1,21 @@
-//! A client that sends octets and reads lines; every read has a time limit.
+//! A client that sends octets and reads lines, over a connection that may be encrypted and compressed as the
+//! test likes: `nntp_io`'s, whose every wait has a limit. Whatever a test does not expect fails it here.
 
+use crate::layers::settings_name;
+use nntp_io::{Connection, Error, Limits, Socket, block_on};
 use rustix::net::{self, AddressFamily, SocketType};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, ProtocolVersion};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long an answer may take. Only a test that fails waits for so long.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
-pub struct Client {
-    stream: TcpStream,
-    lines: BufReader<TcpStream>,
-}
+pub struct Client(Connection);
 
 impl Client {
     pub fn connect(address: SocketAddr) -> Self {
@@ -27,10 +31,15 @@ impl Client {
     }
 
     fn of(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).unwrap();
-        stream.set_write_timeout(Some(ANSWER_TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Self { lines: BufReader::new(stream.try_clone().unwrap()), stream }
+        stream.set_nonblocking(true).unwrap();
+        let limits = Limits {
+            connect_timeout: ANSWER_TIMEOUT,
+            answer_timeout: ANSWER_TIMEOUT,
+            idle_timeout: ANSWER_TIMEOUT,
+            ..Limits::default()
+        };
+        Self(Connection::new(Socket::own(stream), limits))
     }
 
     /// A connection from another address of this machine.
@@ -48,18 +57,59 @@ impl Client {
         client
     }
 
-    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).unwrap();
+    /// Connects, encrypts and reads the greeting.
+    pub fn encrypted(address: SocketAddr, settings: ClientConfig) -> Self {
+        let mut client = Self::connect(address);
+        client.handshake(settings, "news.example.org").unwrap();
+        assert!(client.line().starts_with("200 "));
+        client
     }
 
-    /// The stream, to send on from another thread.
-    pub fn sender(&self) -> TcpStream {
-        self.stream.try_clone().unwrap()
+    /// Negotiates TLS.
+    pub fn handshake(&mut self, settings: ClientConfig, name: &str) -> Result<(), Error> {
+        block_on(self.0.start_tls(Arc::new(settings), settings_name(name)))
+    }
+
+    pub fn version(&self) -> Option<ProtocolVersion> {
+        self.0.tls().unwrap().protocol_version()
+    }
+
+    pub fn protocol(&self) -> Option<&[u8]> {
+        self.0.tls().unwrap().alpn_protocol()
+    }
+
+    /// The certificate that the server has shown.
+    pub fn server_certificate(&self) -> CertificateDer<'static> {
+        self.0.tls().unwrap().peer_certificates().unwrap()[0].clone().into_owned()
+    }
+
+    /// `COMPRESS DEFLATE`.
+    pub fn compress(&mut self) {
+        assert_eq!(self.ask("COMPRESS DEFLATE"), "206 Compression active");
+        block_on(self.0.start_compression()).unwrap();
+    }
+
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.queue(bytes.as_ref());
+        block_on(self.0.flush()).unwrap();
     }
 
     /// As `send`, for a server that may have closed the connection.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
-        self.stream.write_all(bytes.as_ref()).is_ok()
+        self.0.queue(bytes.as_ref());
+        block_on(self.0.flush()).is_ok()
+    }
+
+    /// Sends below all layers.
+    pub fn send_raw(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let socket = self.0.transport().socket().unwrap();
+        block_on(socket.write([bytes, &[], &[]], ANSWER_TIMEOUT))
+    }
+
+    /// The socket, to send on from another thread.
+    pub fn sender(&mut self) -> TcpStream {
+        let socket = self.0.transport().socket().unwrap();
+        block_on(async { socket.registered().unwrap().as_fd().try_clone_to_owned() }).unwrap().into()
     }
 
     /// One line without its CRLF; octets above 127 as Latin 1.
@@ -68,26 +118,38 @@ impl Client {
     }
 
     pub fn line_or_end(&mut self) -> Option<String> {
-        let mut line = Vec::new();
-        match self.lines.read_until(b'\n', &mut line) {
-            Ok(0) => return None,
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
-            Err(error) => panic!("no answer: {error}"),
+        let end = loop {
+            if let Some(end) = self.0.unread().iter().position(|&octet| octet == b'\n') {
+                break end;
+            }
+            if !self.receives() {
+                return None;
+            }
+        };
+        let line = self.0.take(end + 1);
+        let line = line.strip_suffix(b"\r\n").unwrap_or_else(|| panic!("{line:?}"));
+        Some(line.iter().map(|&octet| octet as char).collect())
+    }
+
+    /// Waits for more; false at the end.
+    fn receives(&mut self) -> bool {
+        match block_on(async { tokio::time::timeout(ANSWER_TIMEOUT, self.0.receive()).await }) {
+            Ok(Ok(())) => true,
+            Ok(Err(Error::Ended)) => false,
+            Ok(Err(Error::Broken(error))) if error.kind() == ErrorKind::ConnectionReset => false,
+            Ok(Err(error)) => panic!("no answer: {error}"),
+            Err(_) => panic!("no answer"),
         }
-        assert!(line.ends_with(b"\r\n"), "{line:?}");
-        Some(line[..line.len() - 2].iter().map(|&b| b as char).collect())
     }
 
     /// No answer comes for so long. An answer that is only slow passes too.
     pub fn answers_nothing_for(&mut self, time: Duration) {
-        self.stream.set_read_timeout(Some(time)).unwrap();
-        let answer = self.lines.fill_buf().map(<[u8]>::to_vec);
-        self.stream.set_read_timeout(Some(ANSWER_TIMEOUT)).unwrap();
-        assert!(answer.is_err(), "{answer:?}");
+        assert!(self.0.unread().is_empty(), "{:?}", self.0.unread());
+        let received = block_on(async { tokio::time::timeout(time, self.0.receive()).await });
+        assert!(received.is_err(), "{:?}", self.0.unread());
     }
 
-    /// Sends a command line and gives the first line of the answer.
+    /// Sends a command line and returns the first line of the answer.
     pub fn ask(&mut self, command: &str) -> String {
         self.send(format!("{command}\r\n"));
         self.line()
@@ -98,24 +160,34 @@ impl Client {
         std::iter::from_fn(|| Some(self.line()).filter(|line| line != ".")).collect()
     }
 
+    pub fn capabilities(&mut self) -> Vec<String> {
+        assert!(self.ask("CAPABILITIES").starts_with("101 "));
+        self.block()
+    }
+
+    /// Whether the server has closed the connection without another word.
+    pub fn is_cut_off(&mut self) -> bool {
+        self.line_or_end().is_none()
+    }
+
     pub fn half_close(&mut self) {
-        self.stream.shutdown(Shutdown::Write).unwrap();
+        block_on(self.0.shutdown()).unwrap();
     }
 
     /// As `half_close`, for a server that may have closed the connection.
     pub fn try_half_close(&mut self) {
-        let _already_closed = self.stream.shutdown(Shutdown::Write);
+        let _already_closed = block_on(self.0.shutdown());
     }
 
     /// Everything up to the end of the stream.
     pub fn rest(&mut self) -> String {
-        let mut rest = Vec::new();
-        match self.lines.read_to_end(&mut rest) {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
-            Err(error) => panic!("no end: {error}"),
+        let mut rest = String::new();
+        loop {
+            rest.extend(self.0.take(usize::MAX).iter().map(|&octet| octet as char));
+            if !self.receives() {
+                return rest;
+            }
         }
-        rest.iter().map(|&b| b as char).collect()
     }
 }
 
@@ -125,10 +197,4 @@ pub fn article(id: &str, groups: &str, body: &str) -> String {
         "Path: peer.example!not-for-mail\r\nFrom: A Tester <tester@site.example>\r\nNewsgroups: {groups}\r\n\
          Subject: test {id}\r\nDate: 15 Apr 1993 12:00:00 GMT\r\nMessage-ID: {id}\r\n\r\n{body}\r\n.\r\n"
     )
-}
-
-impl Read for Client {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.lines.read(buffer)
-    }
 }

@@ -2,8 +2,8 @@
 //!
 //! Source: RFC 8054.
 
-use crate::client::article;
-use crate::layers::{Layers, settings};
+use crate::client::{Client, article};
+use crate::layers::settings;
 use crate::running::Server;
 use crate::tls::Site;
 use flate2::{Compress, Compression, FlushCompress};
@@ -12,7 +12,7 @@ use std::time::Duration;
 #[test]
 fn capabilities_and_refusals_are_those_of_rfc_8054() {
     let site = Site::start();
-    let mut client = Layers::greeted(site.server.address);
+    let mut client = Client::greeted(site.server.address);
     let labels = client.capabilities();
     assert!(labels.contains(&"COMPRESS DEFLATE".into()) && labels.contains(&"STARTTLS".into()), "{labels:?}");
     assert!(client.ask("COMPRESS").starts_with("501 "));
@@ -31,7 +31,7 @@ fn capabilities_and_refusals_are_those_of_rfc_8054() {
 }
 
 /// Streams articles and reads them back, much at a time.
-fn feed_and_read(client: &mut Layers) {
+fn feed_and_read(client: &mut Client) {
     let ids: Vec<String> = (0..500).map(|i| format!("<c{i}@x.example>")).collect();
     let body = |i: usize| (0..60).map(|n| format!("line {n} of article {i}, as text is")).collect::<Vec<_>>();
     let offers: String = ids.iter().map(|id| format!("CHECK {id}\r\n")).collect();
@@ -60,7 +60,7 @@ fn feed_and_read(client: &mut Layers) {
 #[test]
 fn peers_stream_and_readers_pipeline_compressed() {
     let server = Server::start();
-    let mut client = Layers::greeted(server.address);
+    let mut client = Client::greeted(server.address);
     client.compress();
     feed_and_read(&mut client);
 }
@@ -68,7 +68,7 @@ fn peers_stream_and_readers_pipeline_compressed() {
 #[test]
 fn compression_inside_tls() {
     let site = Site::start();
-    let mut client = Layers::encrypted(site.server.tls_address.unwrap(), settings(&site.authority, None));
+    let mut client = Client::encrypted(site.server.tls_address.unwrap(), settings(&site.authority, None));
     client.compress();
     feed_and_read(&mut client);
     assert!(client.ask("QUIT").starts_with("205 "));
@@ -78,7 +78,7 @@ fn compression_inside_tls() {
 #[test]
 fn a_session_that_was_silent_goes_on() {
     let server = Server::start();
-    let mut client = Layers::greeted(server.address);
+    let mut client = Client::greeted(server.address);
     client.compress();
     assert!(client.ask("LIST ACTIVE").starts_with("215 "));
     let groups = client.block();
@@ -103,14 +103,14 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn bombs_are_cut_off_and_hold_nobody_up() {
     let server = Server::start();
-    let mut other = Layers::greeted(server.address);
+    let mut other = Client::greeted(server.address);
     let commands = b"\r\n".repeat(40 << 20);
     let line = vec![b'x'; 80 << 20];
     let article = [&b"TAKETHIS <bomb@x.example>\r\nPath: a\r\n\r\n"[..], &b"x\r\n".repeat(24 << 20)].concat();
     for (name, bomb) in [("empty commands", commands), ("a line", line), ("an article", article)] {
         let bomb = packed(&bomb);
         assert!(bomb.len() < 200_000, "{name}: {}", bomb.len());
-        let mut client = Layers::greeted(server.address);
+        let mut client = Client::greeted(server.address);
         client.compress();
         // It may be cut off before all of it is sent.
         let _cut_off = client.send_raw(&bomb);
@@ -125,7 +125,7 @@ fn bombs_are_cut_off_and_hold_nobody_up() {
 fn a_damaged_stream_ends_the_connection() {
     let server = Server::start();
     for damage in [&b"DATE\r\n"[..], &[0xff; 40], &[0x06, 0x00]] {
-        let mut client = Layers::greeted(server.address);
+        let mut client = Client::greeted(server.address);
         client.compress();
         assert!(client.ask("DATE").starts_with("111 "));
         client.send_raw(damage).unwrap();

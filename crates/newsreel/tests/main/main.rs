@@ -29,6 +29,7 @@ mod many;
 mod memory;
 mod moderation;
 mod modes;
+mod nntp_client;
 
 mod operated;
 mod operator;

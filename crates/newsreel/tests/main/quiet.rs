@@ -2,8 +2,8 @@
 //!
 //! Source: RFC 3977 section 3.1.
 
-use crate::client::article;
-use crate::layers::{Layers, settings};
+use crate::client::{Client, article};
+use crate::layers::settings;
 use crate::tls::Site;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const GAP: Duration = Duration::from_millis(100);
 
 /// Is silent for longer than `command_timeout`, then sends `text` in two segments. False if this machine was so slow that
 /// the text itself took too long.
-fn send_after_silence(client: &mut Layers, text: &str) -> bool {
+fn send_after_silence(client: &mut Client, text: &str) -> bool {
     std::thread::sleep(SILENCE);
     let (first, second) = text.split_at(text.len() / 2);
     let begun = Instant::now();
@@ -53,7 +53,7 @@ fn stories(name: &str) -> Vec<Story> {
 }
 
 /// The opening and answer of a transfer whose opening names the article.
-fn ihave(name: &str, attempt: u32, client: &mut Layers) -> bool {
+fn ihave(name: &str, attempt: u32, client: &mut Client) -> bool {
     let id = format!("<ihave{attempt}.{name}@x.example>");
     assert!(client.ask(&format!("IHAVE {id}")).starts_with("335 "));
     let quick = send_after_silence(client, &article(&id, "misc.test", "a body"));
@@ -64,7 +64,7 @@ fn ihave(name: &str, attempt: u32, client: &mut Layers) -> bool {
     quick
 }
 
-fn played(name: &str, story: &Story, attempt: u32, client: &mut Layers) -> bool {
+fn played(name: &str, story: &Story, attempt: u32, client: &mut Client) -> bool {
     client.send(story.opening.0);
     assert!(client.line().starts_with(story.opening.1));
     let text = story.text.replace('@', &format!(".{attempt}@"));
@@ -90,9 +90,9 @@ fn until_quick(mut attempt: impl FnMut(u32) -> bool) {
 fn after_a_long_silence_a_line_or_an_article_may_come_in_two_segments() {
     let site = Site::start_with("", |text| text.replace("\"1 min\"", &format!("\"{COMMAND_TIMEOUT:?}\"")));
     site.server.user(&["add", "fred"], "flintstone\n").unwrap();
-    let plain = || Layers::greeted(site.server.address);
-    let encrypted = || Layers::encrypted(site.server.tls_address.unwrap(), settings(&site.authority, None));
-    let compressed = |mut client: Layers| {
+    let plain = || Client::greeted(site.server.address);
+    let encrypted = || Client::encrypted(site.server.tls_address.unwrap(), settings(&site.authority, None));
+    let compressed = |mut client: Client| {
         client.compress();
         client
     };

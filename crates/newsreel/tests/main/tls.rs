@@ -2,8 +2,8 @@
 //!
 //! Sources: RFC 4642, RFC 8143, RFC 7301.
 
-use crate::client::article;
-use crate::layers::{Authority, Identity, Layers, settings, settings_for};
+use crate::client::{Client, article};
+use crate::layers::{Authority, Identity, settings, settings_for};
 use crate::running::Server;
 use rustls::ProtocolVersion;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -43,8 +43,8 @@ impl Site {
     }
 
     /// A connection that began with TLS, of a client that shows `identity`.
-    fn encrypted(&self, identity: Option<&Identity>) -> Layers {
-        Layers::encrypted(self.server.tls_address.unwrap(), settings(&self.authority, identity))
+    fn encrypted(&self, identity: Option<&Identity>) -> Client {
+        Client::encrypted(self.server.tls_address.unwrap(), settings(&self.authority, identity))
     }
 
     fn control(&self, request: &str) -> Vec<String> {
@@ -66,7 +66,7 @@ impl Site {
 #[test]
 fn starttls_encrypts_and_begins_anew() {
     let site = Site::start();
-    let mut client = Layers::greeted(site.server.address);
+    let mut client = Client::greeted(site.server.address);
     assert!(client.capabilities().contains(&"STARTTLS".into()));
     client.send(format!("TAKETHIS <a@x.example>\r\n{}", article("<a@x.example>", "misc.test", "text")));
     assert_eq!(client.line(), "239 <a@x.example>");
@@ -90,7 +90,7 @@ fn starttls_encrypts_and_begins_anew() {
 #[test]
 fn what_is_injected_behind_starttls_is_not_taken_into_the_encrypted_session() {
     let site = Site::start();
-    let mut client = Layers::greeted(site.server.address);
+    let mut client = Client::greeted(site.server.address);
     client.send("STARTTLS\r\nGROUP misc.test\r\n");
     assert_eq!(client.line(), "580 STARTTLS must not be pipelined");
     assert!(client.line().starts_with("211 "));
@@ -103,7 +103,7 @@ fn what_is_injected_behind_starttls_is_not_taken_into_the_encrypted_session() {
 #[test]
 fn without_a_certificate_starttls_is_refused() {
     let server = Server::start();
-    let mut client = Layers::greeted(server.address);
+    let mut client = Client::greeted(server.address);
     assert!(!client.capabilities().contains(&"STARTTLS".into()));
     assert!(client.ask("STARTTLS").starts_with("580 "));
     assert!(client.ask("DATE").starts_with("111 "));
@@ -117,7 +117,7 @@ fn connections_that_begin_with_tls() {
         (&rustls::version::TLS13, ProtocolVersion::TLSv1_3),
         (&rustls::version::TLS12, ProtocolVersion::TLSv1_2),
     ] {
-        let mut client = Layers::encrypted(address, settings_for(&site.authority, None, &[version]));
+        let mut client = Client::encrypted(address, settings_for(&site.authority, None, &[version]));
         assert_eq!(client.version(), Some(name));
         assert!(!client.capabilities().contains(&"STARTTLS".into()));
         assert!(client.ask("DATE").starts_with("111 "));
@@ -141,11 +141,11 @@ fn a_client_that_speaks_only_other_protocols_is_refused() {
         settings
     };
     for (offered, chosen) in [(&["nntp"][..], "nntp"), (&["nnsp"], "nnsp"), (&["h2", "nntp"], "nntp")] {
-        let client = Layers::encrypted(address, offering(offered));
+        let client = Client::encrypted(address, offering(offered));
         assert_eq!(client.protocol(), Some(chosen.as_bytes()));
     }
-    assert_eq!(Layers::encrypted(address, offering(&[])).protocol(), None);
-    let refused = Layers::connect(address).handshake(offering(&["http/1.1", "h2"]), "news.example.org");
+    assert_eq!(Client::encrypted(address, offering(&[])).protocol(), None);
+    let refused = Client::connect(address).handshake(offering(&["http/1.1", "h2"]), "news.example.org");
     let error = refused.unwrap_err().to_string();
     assert!(error.contains("NoApplicationProtocol"), "{error}");
 }
@@ -175,11 +175,11 @@ fn large_articles_and_pipelines_pass_through_tls() {
 fn a_handshake_that_is_none_costs_only_its_connection() {
     let site = Site::start_with("", |text| text.replace("\"1 min\"", "\"1 s\""));
     let address = site.server.tls_address.unwrap();
-    let mut stray = Layers::connect(address);
+    let mut stray = Client::connect(address);
     stray.send("CAPABILITIES\r\n");
     assert!(stray.line_or_end().is_none());
     // One that says nothing loses the connection after command_timeout, a second.
-    let mut silent = Layers::connect(address);
+    let mut silent = Client::connect(address);
     assert!(silent.is_cut_off());
     assert!(site.encrypted(None).ask("DATE").starts_with("111 "));
 }
@@ -194,7 +194,7 @@ fn a_client_for_whom_there_is_no_room_after_starttls_is_told_so() {
         )
     });
     let _first = site.encrypted(None);
-    let mut second = Layers::greeted(site.server.address);
+    let mut second = Client::greeted(site.server.address);
     assert!(second.ask("STARTTLS").starts_with("382 "));
     second.handshake(settings(&site.authority, None), "news.example.org").unwrap();
     assert_eq!(second.line(), "400 Too many connections from your address (at most 1), try again later");
@@ -221,7 +221,7 @@ fn clients_are_shown_the_certificate_they_ask_for() {
         text.replace("[site]", "[site]\ntls_listen = [\"127.0.0.1:0\"]").replace("\n[limits]", &tls)
     });
     let shown = |asked: &str| {
-        let mut client = Layers::connect(server.tls_address.unwrap());
+        let mut client = Client::connect(server.tls_address.unwrap());
         let made = client.handshake(settings(&authority, None), asked);
         made.map(|()| client.server_certificate())
     };
@@ -282,7 +282,7 @@ fn encryption_comes_and_goes_by_reloading() {
     let said = site.server.reload(|_| without).unwrap();
     assert!(said.contains("tls_listen") && said.contains("[tls]"), "{said}");
     assert!(before.ask("DATE").starts_with("111 "), "whoever is connected stays");
-    let mut plain = Layers::greeted(site.server.address);
+    let mut plain = Client::greeted(site.server.address);
     assert!(plain.ask("STARTTLS").starts_with("580 "));
     assert!(TcpStream::connect(site.server.tls_address.unwrap()).is_err());
     // And back, on the port from before, with another authority for clients.
@@ -292,17 +292,17 @@ fn encryption_comes_and_goes_by_reloading() {
     let listening = with.replace("tls_listen = [\"127.0.0.1:0\"]", &format!("tls_listen = [\"{address}\"]"));
     site.server.reload(|_| listening).unwrap();
     let encrypted =
-        |identity: Identity| Layers::encrypted(address, settings(&site.authority, Some(&identity)));
+        |identity: Identity| Client::encrypted(address, settings(&site.authority, Some(&identity)));
     assert_eq!(offer(&mut encrypted(other.sign("peer.example.net"))), "335");
     // One that the authority from before signed is refused, by now or at the first command.
     assert_eq!(offer(&mut encrypted(site.authority.sign("peer.example.net"))), "502");
-    let mut plain = Layers::greeted(site.server.address);
+    let mut plain = Client::greeted(site.server.address);
     assert!(plain.ask("STARTTLS").starts_with("382 "));
 }
 
 /// Whether the client may offer articles, or the code of the refusal. Each time another article: the one before may still be
 /// reserved for a connection that has just been closed.
-fn offer(client: &mut Layers) -> String {
+fn offer(client: &mut Client) -> String {
     static OFFERED: AtomicU32 = AtomicU32::new(0);
     let number = OFFERED.fetch_add(1, Ordering::Relaxed);
     client.ask(&format!("IHAVE <offered{number}@x.example>")).chars().take(3).collect()
@@ -331,10 +331,10 @@ fn peers_are_known_by_their_certificates() {
     // Resumed connections are judged as well.
     let resuming = settings(&site.authority, Some(&peer));
     for _ in 0..3 {
-        let mut again = Layers::encrypted(site.server.tls_address.unwrap(), resuming.clone());
+        let mut again = Client::encrypted(site.server.tls_address.unwrap(), resuming.clone());
         assert_eq!(offer(&mut again), "335");
     }
-    let mut client = Layers::greeted(site.server.address);
+    let mut client = Client::greeted(site.server.address);
     assert_eq!(offer(&mut client), "483");
     assert!(client.ask("STARTTLS").starts_with("382 "));
     client.handshake(settings(&site.authority, Some(&peer)), "news.example.org").unwrap();
@@ -346,7 +346,7 @@ fn a_peer_that_must_encrypt_is_told_so() {
     let site = Site::start_with("", |text| {
         text.replace("name = \"peer.example\"", "name = \"peer.example\"\ntls = \"require\"")
     });
-    let mut client = Layers::greeted(site.server.address);
+    let mut client = Client::greeted(site.server.address);
     assert_eq!(offer(&mut client), "483");
     assert!(client.ask("MODE STREAM").starts_with("483 "));
     assert!(!client.capabilities().contains(&"STREAMING".into()));

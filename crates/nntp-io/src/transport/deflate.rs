@@ -1,9 +1,10 @@
 //! COMPRESS DEFLATE: raw deflate streams both ways, within limits.
 //!
-//! What is sent ends in a sync flush, so that the other side can decode all of it. After a flush a compressor may be
-//! dropped: a new one refers to nothing sent before, and its blocks continue the same stream. What arrives is decoded
-//! only into room that the reader has, and a stream that is nothing but expansion is an error. Called by `Layered` and,
-//! through `fuzzing`, by the fuzz target `compress_stream`. Sources: RFC 8054, RFC 1951.
+//! What is sent ends in a sync flush, so that the other side can decode all of it. After a flush a
+//! compressor may be dropped: a new one refers to nothing sent before, and its blocks continue the same
+//! stream. What arrives is decoded only into room that the reader has, and a stream that is nothing but
+//! expansion is an error. Called by `Layered` and, through `fuzzing`, by the fuzz target `compress_stream`.
+//! Sources: RFC 8054, RFC 1951.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use std::io;
@@ -12,14 +13,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Connections that may be compressed at once: each holds about 45 KB for decoding.
 pub const COMPRESSED_CONNECTIONS_MAX: usize = 4096;
-/// Compressors that may be kept between answers: each holds about 300 KB. Without one, an answer cannot refer to what
-/// was sent before it.
+/// Compressors that may be kept between answers: each holds about 300 KB. Without one, an answer cannot
+/// refer to what was sent before it.
 const KEPT_COMPRESSORS_MAX: usize = 256;
-/// The compression level. On articles level 2 packs 2.4 to 1 in 17 us each, level 3 2.5 to 1 in 25, level 1 1.8 to 1
-/// in 10.
+/// The compression level. On articles level 2 packs 2.4 to 1 in 17 us each, level 3 2.5 to 1 in 25, level 1
+/// 1.8 to 1 in 10.
 const LEVEL: u32 = 2;
-/// Bytes of output that one byte of input may decode to, on average. Deflate's maximum is 1,032; commands and articles
-/// stay below 50.
+/// Bytes of output that one byte of input may decode to, on average. Deflate's maximum is 1,032; commands
+/// and articles stay below 50.
 const EXPANSION_MAX: u64 = 256;
 /// Room for the compressor's output at a time, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
@@ -41,11 +42,16 @@ impl Default for Compressed {
 }
 
 impl Compressed {
-    /// Both directions of a new compressed connection; `None` if there are too many. `free_bytes` is how much may be
-    /// decoded before the ratio counts: the largest article.
+    /// Both directions of a new compressed connection; `None` if there are too many. `free_bytes` is how
+    /// much may be decoded before the ratio counts: the largest article.
     pub fn begin(&self, free_bytes: u64) -> Option<(Deflating, Inflating)> {
         let permit = self.connections.clone().try_acquire_owned().ok()?;
         Some((Deflating::new(self.kept.clone()), Inflating::new(free_bytes, Some(permit))))
+    }
+
+    /// Both directions of a connection that counts against no limit: one that we make ourselves.
+    pub(crate) fn one(free_bytes: u64) -> (Deflating, Inflating) {
+        (Deflating::new(Arc::new(Semaphore::new(1))), Inflating::new(free_bytes, None))
     }
 }
 

@@ -1,8 +1,8 @@
 //! A connection with TLS, compression or both.
 //!
-//! Input is decrypted, then decompressed, and only as far as the reader has room: what does not fit waits in `pending`.
-//! Output is compressed, then encrypted, piece by piece. Invariant: without bytes under way there are no buffers. Called
-//! by `Transport`.
+//! Input is decrypted, then decompressed, and only as far as the reader has room: what does not fit waits in
+//! `pending`. Output is compressed, then encrypted, piece by piece. Invariant: without bytes under way there
+//! are no buffers. Called by `Transport`.
 
 use super::deflate::{Deflating, Inflating};
 use super::socket::Socket;
@@ -180,6 +180,38 @@ impl Layered {
             tls.encrypt(piece, &mut |plain| keep(pending, plain))?;
             socket.write([tls.outgoing.as_slice(), &[], &[]], write_timeout).await?;
             tls.outgoing.clear();
+        }
+        Ok(())
+    }
+
+    /// Appends `plain`, compressed and encrypted, to `wire`; with `flush` also what compression has held
+    /// back.
+    pub(super) fn seal(&mut self, plain: &[u8], flush: bool, wire: &mut Vec<u8>) -> io::Result<()> {
+        let Self { tls, deflate, pending, .. } = self;
+        let Some(tls) = tls else {
+            return match deflate {
+                Some((deflating, _)) => deflating.deflate(plain, flush, wire),
+                None => {
+                    wire.extend_from_slice(plain);
+                    Ok(())
+                }
+            };
+        };
+        let mut packed = Vec::new();
+        let text = match deflate {
+            Some((deflating, _)) => {
+                packed = pool::take();
+                deflating.deflate(plain, flush, &mut packed)?;
+                packed.as_slice()
+            }
+            None => plain,
+        };
+        for piece in text.chunks(PIECE_BYTES) {
+            tls.encrypt(piece, &mut |plain| keep(pending, plain))?;
+        }
+        wire.append(&mut tls.outgoing);
+        if packed.capacity() > 0 {
+            pool::give(packed);
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! The socket of a connection: registered with the runtime, or for a while polled by its user alone.
 //!
-//! Input on a registered socket wakes the thread that waits for all sockets, even where the user of the socket is awake
-//! already and would have looked a moment later; on two cores that thread takes the other side's. So a session that polls
-//! for its client deregisters the socket. It is registered again as soon as there is anything to wait for.
+//! Input on a registered socket wakes the thread that waits for all sockets, even where the user of the
+//! socket is awake already and would have looked a moment later; on two cores that thread takes the other
+//! side's. So a session that polls for its client deregisters the socket. It is registered again as soon as
+//! there is anything to wait for.
 
 use rustix::buffer::spare_capacity;
 use rustix::io::writev;
@@ -13,7 +14,7 @@ use std::os::fd::AsFd;
 use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -74,11 +75,12 @@ impl Socket {
         }
     }
 
-    /// Whether a socket that was deregistered has something to read: bytes, the end, or an error.
+    /// Whether the socket has something to read: bytes, the end, or an error. Asks the system.
     pub fn has_input(&self) -> bool {
         match &self.0 {
-            State::Own(own) => !matches!(own.peek(&mut [0]), Err(e) if e.kind() == io::ErrorKind::WouldBlock),
-            State::Registered(_) | State::Lost => true,
+            State::Own(own) => peeks(own),
+            State::Registered(stream) => peeks(stream),
+            State::Lost => true,
         }
     }
 
@@ -111,7 +113,8 @@ impl Socket {
     /// Sends all of `parts`.
     ///
     /// # Errors
-    /// Those of the socket, and [`io::ErrorKind::TimedOut`] if the other side takes nothing for `write_timeout`.
+    /// Those of the socket, and [`io::ErrorKind::TimedOut`] if the other side takes nothing for
+    /// `write_timeout`.
     pub async fn write(&mut self, parts: [&[u8]; 3], write_timeout: Duration) -> io::Result<()> {
         let mut sent = 0;
         let all: usize = parts.iter().map(|part| part.len()).sum();
@@ -155,6 +158,14 @@ impl Socket {
         }
     }
 
+    /// Sends as much of `bytes` as the system takes; waits until that is something.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        pin!(self.registered()?).poll_write(cx, bytes)
+    }
+
     /// Ends our side of the connection.
     ///
     /// # Errors
@@ -162,6 +173,11 @@ impl Socket {
     pub async fn shutdown(&mut self) -> io::Result<()> {
         self.registered()?.shutdown().await
     }
+}
+
+fn peeks(socket: impl AsFd) -> bool {
+    let peeked = recv(socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    !matches!(peeked, Err(rustix::io::Errno::WOULDBLOCK))
 }
 
 fn send_now(socket: impl AsFd, parts: [&[u8]; 3]) -> io::Result<usize> {

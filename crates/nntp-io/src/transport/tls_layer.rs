@@ -1,8 +1,9 @@
 //! TLS above the socket, on either side of a connection: rustls decides, the buffers are ours.
 //!
-//! rustls' unbuffered interface is used, so that a connection that waits holds keys and no buffers. Invariants: what
-//! rustls wants sent is gathered in `outgoing` and leaves in that order; every plaintext record goes to the sink in the
-//! call that decrypts it. Called by `Layered`. Sources: RFC 8446, RFC 5246, RFC 4642 section 2.2.2.
+//! rustls' unbuffered interface is used, so that a connection that waits holds keys and no buffers.
+//! Invariants: what rustls wants sent is gathered in `outgoing` and leaves in that order; every plaintext
+//! record goes to the sink in the call that decrypts it. Called by `Layered`. Sources: RFC 8446, RFC 5246,
+//! RFC 4642 section 2.2.2.
 
 use super::socket::Socket;
 use crate::pool;
@@ -93,8 +94,8 @@ pub(super) struct TlsLayer {
 }
 
 impl TlsLayer {
-    /// Negotiates TLS over `socket`; returns with it what arrived right after the handshake. If the other side does it
-    /// wrong it gets an alert.
+    /// Negotiates TLS over `socket`; returns with it what arrived right after the handshake. If the other
+    /// side does it wrong it gets an alert.
     pub async fn negotiate(socket: &mut Socket, side: Side) -> io::Result<(Self, Vec<u8>)> {
         let mut layer = Self { side, incoming: Vec::new(), at: 0, outgoing: Vec::new(), ended: false };
         let mut early = Vec::new();
@@ -140,8 +141,8 @@ impl TlsLayer {
         Ok(&mut self.incoming)
     }
 
-    /// Handles every whole record; plaintext goes to `sink`, records to be sent to `outgoing`. After an error `outgoing`
-    /// may hold an alert.
+    /// Handles every whole record; plaintext goes to `sink`, records to be sent to `outgoing`. After an
+    /// error `outgoing` may hold an alert.
     pub fn advance(&mut self, sink: &mut dyn FnMut(&[u8])) -> io::Result<Progress> {
         let mut failed: Option<io::Error> = None;
         loop {
@@ -154,16 +155,17 @@ impl TlsLayer {
             self.consume(discard);
             match then {
                 Then::Again => {}
-                // Asked again, it produces the alert for the other side.
-                Then::Failed(error) if failed.is_none() => failed = Some(invalid(error)),
-                Then::Ended | Then::Wait | Then::Failed(_) => {
+                Then::Failed(error) => failed = failed.or_else(|| Some(invalid(error))),
+                Then::Ended | Then::Wait => {
                     self.ended |= matches!(then, Then::Ended);
-                    return match failed {
-                        Some(error) => Err(error),
-                        None if self.ended => Ok(Progress::End),
-                        None => Ok(Progress::More),
-                    };
+                    let progress = if self.ended { Progress::End } else { Progress::More };
+                    return failed.map_or(Ok(progress), Err);
                 }
+            }
+            // What is left to be sent says to the other side what went wrong; the input must not be looked
+            // at again.
+            if let Some(error) = failed.take_if(|_| !self.state().wants_write()) {
+                return Err(error);
             }
         }
     }

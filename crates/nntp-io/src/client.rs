@@ -1,0 +1,454 @@
+//! The client's side of NNTP: commands in a pipeline, their answers in order, blocks as they arrive.
+//!
+//! [`Client::submit`] queues commands, [`Client::answer`] returns the first line of the next answer; while
+//! it waits it also sends, so the two sides cannot come to wait for each other however much is on its way in
+//! both directions. An answer's block is read in pieces as it arrives ([`Client::chunk`]), line by line
+//! ([`Client::block_line`]) or whole ([`Client::read_block`]); what is not read is skipped by the next call
+//! of `answer`. Everything has a limit ([`Limits`](crate::Limits)), and no call loses anything if its future
+//! is dropped. After an error other than [`Error::Request`] and [`Error::Full`] the connection is of no more
+//! use. Sources: RFC 3977 section 3, RFC 4644.
+
+mod capabilities;
+mod connect;
+mod login;
+mod scram;
+
+pub use capabilities::Capabilities;
+pub use connect::{Compression, Role, Security, Target, Tls};
+pub use login::{Credentials, Login, Mechanism};
+
+use crate::connection::{Connection, Progress};
+use crate::error::{Error, Fault, Wait, printable};
+use crate::limits::BLOCK_BYTES_PER_SEC_MIN;
+use crate::reply::{Block, Chunk, FirstLine, Line, first_line, has_block};
+use netnews::nntp::response::code;
+use netnews::nntp::wire::{End, find_end};
+use rustls::CommonState;
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// The longest line sent, in bytes: that of AUTHINFO SASL (RFC 4643 section 2.4.1).
+const COMMAND_BYTES_MAX: usize = 12_288;
+
+/// A connection to a server, set up by [`Client::connect`].
+pub struct Client {
+    connection: Connection,
+    greeting: Box<str>,
+    posting_allowed: bool,
+    streaming: bool,
+    capabilities: Option<Capabilities>,
+    /// The commands that wait for their answers, in order: whether each is LISTGROUP.
+    outstanding: VecDeque<bool>,
+    block: Option<OpenBlock>,
+    /// There was an error, or the server has said that it closes the connection.
+    over: bool,
+}
+
+/// A block of which not all is consumed.
+#[derive(Default)]
+struct OpenBlock {
+    framing: Block,
+    bytes: u64,
+    /// How long was waited for more of it.
+    waited: Duration,
+}
+
+/// The first line of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer<'a> {
+    /// The response code.
+    pub code: u16,
+    /// Whether a block follows.
+    pub has_block: bool,
+    line: &'a [u8],
+}
+
+/// What the answer to an offer or a transfer says of the article (RFC 3977 section 6.3, RFC 4644 section 2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The article is to be sent: 238, 335, 340.
+    Wanted,
+    /// The article has been accepted: 235, 239, 240.
+    Accepted,
+    /// The article may be offered again later: 400, 403, 431, 436.
+    Later,
+    /// The article is not to be offered again: 435, 437, 438, 439, 440, 441.
+    Never,
+}
+
+impl<'a> Answer<'a> {
+    /// The line, with its code.
+    pub fn line(&self) -> &'a [u8] {
+        self.line
+    }
+
+    /// What follows the code.
+    pub fn text(&self) -> &'a [u8] {
+        self.line.get(4..).unwrap_or_default()
+    }
+
+    /// The first word after the code: for CHECK and TAKETHIS the Message-ID that the answer is about (RFC
+    /// 4644 sections 2.4.1 and 2.5.1), by which a client notices that it has lost its place.
+    pub fn first_word(&self) -> &'a [u8] {
+        self.text().split(|&byte| byte == b' ').next().unwrap_or_default()
+    }
+
+    /// What it says of an article; `None` if its code is not one for that.
+    pub fn verdict(&self) -> Option<Verdict> {
+        match self.code {
+            code::CHECK_SEND | code::SEND_IT | code::SEND_POST => Some(Verdict::Wanted),
+            code::TRANSFERRED | code::TAKETHIS_ACCEPTED | code::POSTED => Some(Verdict::Accepted),
+            code::UNAVAILABLE | code::INTERNAL_FAULT | code::CHECK_LATER | code::TRANSFER_LATER => {
+                Some(Verdict::Later)
+            }
+            code::NOT_WANTED
+            | code::TRANSFER_REJECTED
+            | code::CHECK_NOT_WANTED
+            | code::TAKETHIS_REJECTED
+            | code::POSTING_NOT_PERMITTED
+            | code::POSTING_FAILED => Some(Verdict::Never),
+            _ => None,
+        }
+    }
+}
+
+impl Client {
+    fn new(connection: Connection) -> Self {
+        Self {
+            connection,
+            greeting: Box::default(),
+            posting_allowed: false,
+            streaming: false,
+            capabilities: None,
+            outstanding: VecDeque::new(),
+            block: None,
+            over: false,
+        }
+    }
+
+    /// The text of the greeting; nothing in it is unprintable.
+    pub fn greeting(&self) -> &str {
+        &self.greeting
+    }
+
+    /// Whether the server has said that we may post (200, not 201).
+    pub fn posting_allowed(&self) -> bool {
+        self.posting_allowed
+    }
+
+    /// Whether the server takes CHECK and TAKETHIS; known if the connection was made for [`Role::Transit`].
+    pub fn streaming(&self) -> bool {
+        self.streaming
+    }
+
+    /// What the TLS handshake found out, if the connection is encrypted.
+    pub fn tls(&self) -> Option<&CommonState> {
+        self.connection.tls()
+    }
+
+    /// Commands that wait for their answers.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// Whether one more command would be taken now.
+    pub fn has_room(&self) -> bool {
+        let limits = self.connection.limits();
+        self.outstanding.len() < limits.outstanding_max
+            && self.connection.queued_bytes() < limits.queued_bytes_max
+    }
+
+    /// The connection below, with its counters and limits.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Queues a command, given without its CRLF. It is sent when an answer is waited for, together with what
+    /// else is queued. Commands after which the connection is another (STARTTLS, COMPRESS, AUTHINFO) are not
+    /// for this.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if as much is queued as may be; [`Error::Request`] if the command is empty, too long
+    /// or contains CR, LF or NUL (RFC 3977 section 3.1), which could pass for a second command. Nothing is
+    /// queued then.
+    pub fn submit(&mut self, command: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.admit(command.as_ref(), None)?;
+        self.put(command.as_ref());
+        Ok(())
+    }
+
+    /// Queues `CHECK id` (RFC 4644 section 2.4).
+    ///
+    /// # Errors
+    /// As those of [`Client::submit`].
+    pub fn submit_check(&mut self, id: &[u8]) -> Result<(), Error> {
+        self.submit([b"CHECK ", id].concat())
+    }
+
+    /// Queues `TAKETHIS id` and the article (RFC 4644 section 2.5), which is in wire format: dot-stuffed,
+    /// every line with its CRLF, without the final `.` line.
+    ///
+    /// # Errors
+    /// As those of [`Client::submit`]; [`Error::Request`] also if the article does not end in CRLF or
+    /// contains the end of a block: what follows it could pass for commands.
+    pub fn submit_takethis<'a>(&mut self, id: &[u8], article: impl Into<Cow<'a, [u8]>>) -> Result<(), Error> {
+        let (command, article) = ([b"TAKETHIS ", id].concat(), article.into());
+        self.admit(&command, Some(&article))?;
+        self.put(&command);
+        self.put_article(article);
+        Ok(())
+    }
+
+    /// Queues the article that an answer to IHAVE (335) or POST (340) asks for; its answer is the second one
+    /// of that command. The article as in [`Client::submit_takethis`].
+    ///
+    /// # Errors
+    /// As those of [`Client::submit_takethis`].
+    pub fn submit_article<'a>(&mut self, article: impl Into<Cow<'a, [u8]>>) -> Result<(), Error> {
+        let article = article.into();
+        self.admit(b"article", Some(&article))?;
+        self.outstanding.push_back(false);
+        self.put_article(article);
+        Ok(())
+    }
+
+    fn admit(&self, command: &[u8], article: Option<&[u8]>) -> Result<(), Error> {
+        if self.over {
+            return Err(Error::Ended);
+        }
+        if command.is_empty() || command.len() + 2 > COMMAND_BYTES_MAX {
+            return Err(Error::Request("the command is empty or too long"));
+        }
+        if command.iter().any(|byte| matches!(byte, b'\r' | b'\n' | b'\0')) {
+            return Err(Error::Request("the command contains a line end"));
+        }
+        if let Some(article) = article
+            && !(article.ends_with(b"\r\n") && matches!(find_end(article, 0), End::More { .. }))
+        {
+            return Err(Error::Request("the article is not in wire format"));
+        }
+        if self.has_room() { Ok(()) } else { Err(Error::Full) }
+    }
+
+    fn put(&mut self, command: &[u8]) {
+        let listgroup = command.get(..9).is_some_and(|verb| verb.eq_ignore_ascii_case(b"LISTGROUP"));
+        self.outstanding.push_back(listgroup);
+        self.connection.queue(command);
+        self.connection.queue(b"\r\n");
+    }
+
+    fn put_article(&mut self, article: Cow<'_, [u8]>) {
+        match article {
+            Cow::Borrowed(bytes) => self.connection.queue(bytes),
+            Cow::Owned(bytes) => self.connection.queue_owned(bytes),
+        }
+        self.connection.queue(b".\r\n");
+    }
+
+    /// Sends what is queued without waiting for an answer. See [`Connection::flush`] for its limit.
+    ///
+    /// # Errors
+    /// As those of [`Connection::flush`].
+    pub async fn flush(&mut self) -> Result<(), Error> {
+        let flushed = self.connection.flush().await;
+        self.over |= flushed.is_err();
+        flushed
+    }
+
+    /// The first line of the next answer. What is left of the block before it is skipped.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::Ended`], [`Error::Broken`], [`Error::Tls`], [`Error::Protocol`];
+    /// [`Error::Request`] if no command waits for an answer.
+    pub async fn answer(&mut self) -> Result<Answer<'_>, Error> {
+        self.skip_block().await?;
+        let Some(&listgroup) = self.outstanding.front() else {
+            return Err(Error::Request("no command waits for an answer"));
+        };
+        let answered = self.first_line(self.connection.limits().answer_timeout, Wait::Answer).await;
+        let (code, len, next) = self.judged(answered)?;
+        self.outstanding.pop_front();
+        // The server closes the connection after these (RFC 3977 sections 3.2.1 and 5.4).
+        self.over |= matches!(code, code::UNAVAILABLE | code::CLOSING) && self.outstanding.is_empty();
+        let has_block = has_block(code, listgroup);
+        if has_block {
+            self.block = Some(OpenBlock::default());
+        }
+        let line = self.connection.take(next).get(..len).unwrap_or_default();
+        Ok(Answer { code, has_block, line })
+    }
+
+    /// Whether [`Client::answer`] would return at once.
+    pub fn has_answer(&self) -> bool {
+        let line_bytes_max = self.connection.limits().line_bytes_max;
+        self.block.is_none()
+            && !self.outstanding.is_empty()
+            && first_line(self.connection.unread(), line_bytes_max) != FirstLine::More
+    }
+
+    /// Sends a command and waits for its answer.
+    ///
+    /// # Errors
+    /// As those of [`Client::submit`] and [`Client::answer`]; [`Error::Request`] if another command waits
+    /// for its answer.
+    pub async fn request(&mut self, command: impl AsRef<[u8]>) -> Result<Answer<'_>, Error> {
+        if !self.outstanding.is_empty() {
+            return Err(Error::Request("another command waits for its answer"));
+        }
+        self.submit(command)?;
+        self.answer().await
+    }
+
+    /// More of the block of the last answer, as soon as something has arrived, in wire format: dot-stuffed,
+    /// every line with its CRLF, without the final `.` line. A piece may begin and end anywhere. `None`: the
+    /// block is over, or there is none.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`], [`Error::Ended`] and [`Error::Broken`]: the block is not whole;
+    /// [`Fault::BlockTooLong`].
+    pub async fn chunk(&mut self) -> Result<Option<&[u8]>, Error> {
+        let len = self.next_chunk().await;
+        match self.judged(len)? {
+            Some(len) => Ok(Some(self.connection.take(len))),
+            None => Ok(None),
+        }
+    }
+
+    /// The next line of the block of the last answer, without dot-stuffing and CRLF. `None`: the block is
+    /// over, or there is none.
+    ///
+    /// # Errors
+    /// As those of [`Client::chunk`]; [`Fault::LineTooLong`] beyond `block_line_bytes_max`.
+    pub async fn block_line(&mut self) -> Result<Option<&[u8]>, Error> {
+        let line = self.next_line().await;
+        match self.judged(line)? {
+            Some((start, end, next)) => Ok(self.connection.take(next).get(start..end)),
+            None => Ok(None),
+        }
+    }
+
+    /// Appends what is left of the block of the last answer to `out`, in wire format.
+    ///
+    /// # Errors
+    /// As those of [`Client::chunk`]; [`Fault::BlockTooLong`] if it is more than `bytes_max`.
+    pub async fn read_block(&mut self, out: &mut Vec<u8>, bytes_max: usize) -> Result<(), Error> {
+        let before = out.len();
+        while let Some(chunk) = self.chunk().await? {
+            if out.len() - before + chunk.len() > bytes_max {
+                self.over = true;
+                return Err(Error::Protocol(Fault::BlockTooLong(bytes_max as u64)));
+            }
+            out.extend_from_slice(chunk);
+        }
+        Ok(())
+    }
+
+    /// Whether the connection can be used for something else: every answer is read to its end, and the
+    /// server has not closed the connection or said anything unasked. Does not wait.
+    pub async fn is_reusable(&mut self) -> bool {
+        !self.over && self.outstanding.is_empty() && self.block.is_none() && self.connection.is_quiet().await
+    }
+
+    /// Says goodbye (QUIT, RFC 3977 section 5.4) and ends the connection. Outstanding answers are skipped.
+    ///
+    /// # Errors
+    /// As those of [`Client::answer`]; whatever was answered before is not in doubt.
+    pub async fn quit(mut self) -> Result<(), Error> {
+        self.submit("QUIT")?;
+        while !self.outstanding.is_empty() {
+            self.answer().await?;
+        }
+        Ok(())
+    }
+
+    /// Notes whether the connection is of more use.
+    fn judged<T>(&mut self, result: Result<T, Error>) -> Result<T, Error> {
+        self.over |= result.is_err();
+        result
+    }
+
+    async fn skip_block(&mut self) -> Result<(), Error> {
+        while self.chunk().await?.is_some() {}
+        Ok(())
+    }
+
+    /// Code and length of the next first line, and where it ends.
+    async fn first_line(&mut self, limit: Duration, what: Wait) -> Result<(u16, usize, usize), Error> {
+        let line_bytes_max = self.connection.limits().line_bytes_max;
+        let mut waited = Duration::ZERO;
+        loop {
+            match first_line(self.connection.unread(), line_bytes_max) {
+                FirstLine::Line { code, line, next } => return Ok((code, line.len(), next)),
+                FirstLine::NoCode(line) => return Err(Error::Protocol(Fault::NoCode(printable(line)))),
+                FirstLine::TooLong => return Err(Error::Protocol(Fault::LineTooLong(line_bytes_max))),
+                FirstLine::More => {}
+            }
+            let begun = Instant::now();
+            match self.wait(limit.saturating_sub(waited), what).await? {
+                // The server is still taking what it is to answer.
+                Progress::Sent => waited = Duration::ZERO,
+                Progress::Received => waited += begun.elapsed(),
+            }
+        }
+    }
+
+    async fn wait(&mut self, limit: Duration, what: Wait) -> Result<Progress, Error> {
+        timeout(limit, self.connection.progress()).await.map_err(|_| Error::TimedOut(what))?
+    }
+
+    async fn next_chunk(&mut self) -> Result<Option<usize>, Error> {
+        loop {
+            let Some(block) = &mut self.block else { return Ok(None) };
+            match block.framing.chunk(self.connection.unread()) {
+                Chunk::Bytes(len) => return self.counted(len).map(|()| Some(len)),
+                Chunk::End(len) => {
+                    self.connection.take(len);
+                    self.block = None;
+                }
+                Chunk::More => self.wait_for_block().await?,
+            }
+        }
+    }
+
+    async fn next_line(&mut self) -> Result<Option<(usize, usize, usize)>, Error> {
+        let line_bytes_max = self.connection.limits().block_line_bytes_max;
+        loop {
+            let Some(block) = &mut self.block else { return Ok(None) };
+            match block.framing.line(self.connection.unread(), line_bytes_max) {
+                Line::Line { start, end, next } => {
+                    return self.counted(next).map(|()| Some((start, end, next)));
+                }
+                Line::End(len) => {
+                    self.connection.take(len);
+                    self.block = None;
+                }
+                Line::TooLong => return Err(Error::Protocol(Fault::LineTooLong(line_bytes_max))),
+                Line::More => self.wait_for_block().await?,
+            }
+        }
+    }
+
+    /// Counts bytes of the block.
+    fn counted(&mut self, bytes: usize) -> Result<(), Error> {
+        let bytes_max = self.connection.limits().block_bytes_max;
+        let Some(block) = &mut self.block else { return Ok(()) };
+        block.bytes += bytes as u64;
+        if block.bytes > bytes_max { Err(Error::Protocol(Fault::BlockTooLong(bytes_max))) } else { Ok(()) }
+    }
+
+    /// Waits for more of the block: not long for the next octet, and not long in all if it dribbles in.
+    async fn wait_for_block(&mut self) -> Result<(), Error> {
+        let Some(block) = &self.block else { return Ok(()) };
+        let idle = self.connection.limits().idle_timeout;
+        let earned = Duration::from_secs(block.bytes / BLOCK_BYTES_PER_SEC_MIN);
+        let limit = idle.min((idle + earned).saturating_sub(block.waited));
+        let begun = Instant::now();
+        self.wait(limit, Wait::Block).await?;
+        if let Some(block) = &mut self.block {
+            block.waited += begun.elapsed();
+        }
+        Ok(())
+    }
+}

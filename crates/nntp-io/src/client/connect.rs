@@ -1,0 +1,293 @@
+//! From an address to a connection that is ready: TCP, TLS, greeting, login, compression, in the order the
+//! standards ask for.
+//!
+//! TLS comes first, so that nothing that matters is said in the clear; what the server can do is asked again
+//! after TLS and after the login (RFC 4642 section 2.2.2, RFC 4643 section 2.2); compression comes last (RFC
+//! 8054 section 2.2.2).
+
+use super::login::Login;
+use super::{Capabilities, Client};
+use crate::connection::Connection;
+use crate::error::{Error, Fault, Step, Wait, printable};
+use crate::limits::Limits;
+use crate::transport::Socket;
+use netnews::nntp::response::code;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
+use tokio::time::timeout;
+
+/// The most lines that are kept of a list of capabilities.
+const CAPABILITIES_MAX: usize = 200;
+
+/// A server, and how to connect to it. Everything but the address has a default: no TLS, no login, no
+/// compression.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Its name or address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The address of ours to connect from; `None` leaves that to the system.
+    pub bind: Option<IpAddr>,
+    /// Whether and how the connection is encrypted.
+    pub security: Security,
+    /// What the connection is for.
+    pub role: Role,
+    /// As whom to log in.
+    pub login: Option<Login>,
+    /// Whether to compress.
+    pub compression: Compression,
+    /// What the server may cost.
+    pub limits: Limits,
+}
+
+impl Target {
+    /// A server with the default settings.
+    pub fn new(host: impl Into<String>, port: u16) -> Self {
+        Self {
+            host: host.into(),
+            port,
+            bind: None,
+            security: Security::None,
+            role: Role::Any,
+            login: None,
+            compression: Compression::Never,
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl From<SocketAddr> for Target {
+    fn from(address: SocketAddr) -> Self {
+        Self::new(address.ip().to_string(), address.port())
+    }
+}
+
+/// Whether and how a connection is encrypted. There is no opportunistic TLS: what an attacker can switch off
+/// protects nobody (RFC 8143 section 3).
+#[derive(Debug, Clone)]
+pub enum Security {
+    /// Not at all.
+    None,
+    /// By STARTTLS after the greeting (RFC 4642).
+    StartTls(Tls),
+    /// From the first octet (RFC 8143 section 2).
+    Implicit(Tls),
+}
+
+/// How TLS is negotiated.
+#[derive(Clone)]
+pub struct Tls {
+    /// Whom we trust and what we show; [`tls::client_config`](crate::tls::client_config) makes one.
+    pub config: Arc<ClientConfig>,
+    /// Who the server must prove to be.
+    pub name: ServerName<'static>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Whatever the server takes it for.
+    Any,
+    /// Reading and posting: MODE READER is sent, which mode-switching servers need and others accept or do
+    /// not know (RFC 3977 section 5.3).
+    Reader,
+    /// Feeding: whether the server takes streaming is found out (RFC 4644 section 2.3), and answered by
+    /// [`Client::streaming`].
+    Transit,
+}
+
+/// Whether a connection is compressed (RFC 8054).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Never.
+    Never,
+    /// If the server offers it.
+    IfOffered,
+    /// Always: a server that does not offer it is of no use.
+    Required,
+}
+
+impl Client {
+    /// Connects to a server and brings the connection to where it can be used.
+    ///
+    /// # Errors
+    /// [`Error::Lookup`], [`Error::Connect`], [`Error::Tls`], [`Error::Refused`] with the step that was
+    /// refused, [`Error::NotOffered`], and those of [`Client::answer`]. [`Error::retry`] says whether to try
+    /// again.
+    pub async fn connect(target: &Target) -> Result<Self, Error> {
+        let stream = connect(target).await?;
+        // Without it a command waits for the acknowledgement of the one before.
+        stream.set_nodelay(true).map_err(Error::Broken)?;
+        let mut client = Self::new(Connection::new(Socket::new(stream), target.limits.clone()));
+        client.set_up(target).await?;
+        Ok(client)
+    }
+
+    async fn set_up(&mut self, target: &Target) -> Result<(), Error> {
+        if let Security::Implicit(tls) = &target.security {
+            self.connection.start_tls(tls.config.clone(), tls.name.clone()).await?;
+        }
+        self.greeted().await?;
+        if let Security::StartTls(tls) = &target.security {
+            self.start_tls(tls).await?;
+        }
+        if target.role == Role::Reader {
+            self.mode_reader().await?;
+        }
+        if let Some(login) = &target.login {
+            self.log_in(login).await?;
+            self.capabilities = None;
+        }
+        if target.role == Role::Transit {
+            self.mode_stream().await?;
+        }
+        match target.compression {
+            Compression::Never => Ok(()),
+            Compression::IfOffered if !self.offers_compression().await? => Ok(()),
+            // One that does not offer it refuses.
+            Compression::IfOffered | Compression::Required => self.compress().await,
+        }
+    }
+
+    /// What the server can do, asked for once: the list is kept until TLS or a login makes it stale.
+    ///
+    /// # Errors
+    /// As those of [`Client::request`]. A server that does not know the command (RFC 3977 made it) has an
+    /// empty list.
+    pub async fn capabilities(&mut self) -> Result<&Capabilities, Error> {
+        if self.capabilities.is_none() {
+            let mut list = Capabilities::default();
+            if self.request("CAPABILITIES").await?.code == code::CAPABILITIES_FOLLOW {
+                let mut lines = 0;
+                while let Some(line) = self.block_line().await? {
+                    list.push(line);
+                    lines += 1;
+                    if lines > CAPABILITIES_MAX {
+                        return Err(Error::Protocol(Fault::BlockTooLong(CAPABILITIES_MAX as u64)));
+                    }
+                }
+            }
+            self.capabilities = Some(list);
+        }
+        Ok(self.capabilities.get_or_insert_default())
+    }
+
+    async fn greeted(&mut self) -> Result<(), Error> {
+        self.outstanding.push_back(false);
+        let limit = self.connection.limits().greeting_timeout;
+        let (code, len, next) = self.first_line(limit, Wait::Greeting).await?;
+        self.outstanding.pop_front();
+        let line = self.connection.take(next).get(..len).unwrap_or_default();
+        let text = printable(line.get(4..).unwrap_or_default());
+        match code {
+            code::POSTING_ALLOWED | code::POSTING_PROHIBITED => {
+                self.greeting = text;
+                self.posting_allowed = code == code::POSTING_ALLOWED;
+                Ok(())
+            }
+            400..600 => Err(Error::Refused { step: Step::Greeting, code, text }),
+            _ => Err(Error::Protocol(Fault::UnexpectedCode(code))),
+        }
+    }
+
+    async fn start_tls(&mut self, tls: &Tls) -> Result<(), Error> {
+        self.step("STARTTLS", Step::StartTls, &[code::CONTINUE_TLS]).await?;
+        self.connection.start_tls(tls.config.clone(), tls.name.clone()).await?;
+        // Nothing that was said before counts any more.
+        self.capabilities = None;
+        Ok(())
+    }
+
+    async fn mode_reader(&mut self) -> Result<(), Error> {
+        let answer = self.request("MODE READER").await?;
+        match answer.code {
+            code @ (code::POSTING_ALLOWED | code::POSTING_PROHIBITED) => {
+                self.posting_allowed = code == code::POSTING_ALLOWED;
+                self.capabilities = None;
+                Ok(())
+            }
+            // It knows no modes.
+            code::UNKNOWN_COMMAND | code::SYNTAX_ERROR => Ok(()),
+            code => Err(Error::Refused { step: Step::ModeReader, code, text: printable(answer.text()) }),
+        }
+    }
+
+    async fn mode_stream(&mut self) -> Result<(), Error> {
+        let known = self.capabilities().await?;
+        self.streaming = if known.is_empty() {
+            self.request("MODE STREAM").await?.code == code::STREAMING_OK
+        } else {
+            known.has("STREAMING")
+        };
+        Ok(())
+    }
+
+    async fn offers_compression(&mut self) -> Result<bool, Error> {
+        Ok(self.capabilities().await?.has_argument("COMPRESS", "DEFLATE"))
+    }
+
+    async fn compress(&mut self) -> Result<(), Error> {
+        self.step("COMPRESS DEFLATE", Step::Compress, &[code::COMPRESSION_ACTIVE]).await?;
+        self.connection.start_compression().await?;
+        self.capabilities = None;
+        Ok(())
+    }
+
+    /// Sends a command that must be answered by one of `codes`; returns which, and the text of the answer.
+    pub(super) async fn step(
+        &mut self,
+        command: &str,
+        step: Step,
+        codes: &[u16],
+    ) -> Result<(u16, Vec<u8>), Error> {
+        let answer = self.request(command).await?;
+        if codes.contains(&answer.code) {
+            return Ok((answer.code, answer.text().to_vec()));
+        }
+        let (code, text) = (answer.code, printable(answer.text()));
+        self.over = true;
+        if code < 400 {
+            Err(Error::Protocol(Fault::UnexpectedCode(code)))
+        } else {
+            Err(Error::Refused { step, code, text })
+        }
+    }
+}
+
+/// A connection to the first address of the server that takes one.
+async fn connect(target: &Target) -> Result<TcpStream, Error> {
+    let limit = target.limits.connect_timeout;
+    let lookup = timeout(limit, lookup_host((target.host.as_str(), target.port))).await;
+    let failed = |source: io::Error| Error::Lookup { host: target.host.as_str().into(), source };
+    let addresses = lookup.map_err(|_| Error::TimedOut(Wait::Connecting))?.map_err(failed)?;
+    let mut error = failed(io::Error::other("the name has no address that fits"));
+    let fits = |address: &SocketAddr| target.bind.is_none_or(|bind| bind.is_ipv4() == address.is_ipv4());
+    for address in addresses.filter(fits) {
+        match timeout(limit, connect_to(address, target.bind)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(source)) => error = Error::Connect { address, source },
+            Err(_) => error = Error::Connect { address, source: io::ErrorKind::TimedOut.into() },
+        }
+    }
+    Err(error)
+}
+
+async fn connect_to(address: SocketAddr, bind: Option<IpAddr>) -> io::Result<TcpStream> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    if let Some(bind) = bind {
+        socket.bind(SocketAddr::new(bind, 0))?;
+    }
+    socket.connect(address).await
+}

@@ -1,0 +1,212 @@
+//! Logging in: AUTHINFO USER and PASS, SASL PLAIN, SCRAM-SHA-256 and EXTERNAL.
+//!
+//! Of what the server offers the best way is taken, unless one is named. A password never crosses a
+//! connection that is not encrypted unless that is allowed in so many words. Sources: RFC 4643, RFC 4422,
+//! RFC 4616, RFC 5802, RFC 7677.
+
+use super::Client;
+use super::scram;
+use crate::error::{Error, Fault, Step};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use netnews::nntp::response::code;
+use std::fmt;
+
+/// Up to this length of the line a first response goes with the command (RFC 4643 section 2.4.2), in bytes
+/// without CRLF.
+const COMMAND_BYTES_MAX: usize = 510;
+
+/// As whom to log in, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// Who we are.
+    pub credentials: Credentials,
+    /// The way to log in; `None` takes the best that the server offers: SCRAM-SHA-256, then PLAIN, then USER.
+    pub mechanism: Option<Mechanism>,
+    /// Whether a password may be sent over a connection that is not encrypted. SCRAM-SHA-256 does not send
+    /// it.
+    pub clear_passwords: bool,
+}
+
+/// Who a client is.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credentials {
+    /// A user with a password.
+    Password {
+        /// The user's name.
+        name: String,
+        /// The password.
+        password: String,
+    },
+    /// Whoever the certificate shown in the TLS handshake stands for; EXTERNAL is the mechanism.
+    Certificate {
+        /// The user to act as; `None` lets the server choose.
+        identity: Option<String>,
+    },
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Password { name, .. } => {
+                f.debug_struct("Password").field("name", name).finish_non_exhaustive()
+            }
+            Self::Certificate { identity } => {
+                f.debug_struct("Certificate").field("identity", identity).finish()
+            }
+        }
+    }
+}
+
+/// A way to log in with a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mechanism {
+    /// AUTHINFO USER and PASS (RFC 4643 section 2.3).
+    User,
+    /// SASL PLAIN (RFC 4616).
+    Plain,
+    /// SASL SCRAM-SHA-256 (RFC 7677): the password is not sent, and the server proves that it knows it.
+    ScramSha256,
+}
+
+impl Login {
+    /// As `name` with `password`, by the best way that the server offers; the password is not sent in the
+    /// clear.
+    pub fn password(name: impl Into<String>, password: impl Into<String>) -> Self {
+        let credentials = Credentials::Password { name: name.into(), password: password.into() };
+        Self { credentials, mechanism: None, clear_passwords: false }
+    }
+
+    /// As whoever our certificate stands for.
+    pub fn certificate() -> Self {
+        Self {
+            credentials: Credentials::Certificate { identity: None },
+            mechanism: None,
+            clear_passwords: false,
+        }
+    }
+}
+
+impl Client {
+    pub(super) async fn log_in(&mut self, login: &Login) -> Result<(), Error> {
+        match &login.credentials {
+            Credentials::Certificate { identity } => {
+                let identity = identity.as_deref().unwrap_or_default();
+                if self.tls().is_none() {
+                    return Err(Error::Request("a login by certificate needs TLS"));
+                }
+                self.sasl("EXTERNAL", identity.as_bytes()).await.map(drop)
+            }
+            Credentials::Password { name, password } => match self.mechanism(login).await? {
+                Mechanism::User => self.log_in_by_user(name, password).await,
+                Mechanism::Plain => {
+                    self.sasl("PLAIN", format!("\0{name}\0{password}").as_bytes()).await.map(drop)
+                }
+                Mechanism::ScramSha256 => self.log_in_by_scram(name, password).await,
+            },
+        }
+    }
+
+    /// The way to log in with a password.
+    async fn mechanism(&mut self, login: &Login) -> Result<Mechanism, Error> {
+        let may_send = login.clear_passwords || self.tls().is_some();
+        let known = self.capabilities().await?;
+        let sasl = |name| known.has_argument("SASL", name);
+        // A server that does not list its ways, or is too old to list anything, is tried with the oldest.
+        let user = known.has_argument("AUTHINFO", "USER") || !known.has("AUTHINFO");
+        let best = match login.mechanism {
+            Some(mechanism) => mechanism,
+            None if sasl("SCRAM-SHA-256") => Mechanism::ScramSha256,
+            None if sasl("PLAIN") && may_send => Mechanism::Plain,
+            None if user && may_send => Mechanism::User,
+            None if user || sasl("PLAIN") => {
+                return Err(Error::NotOffered("a way to log in without sending the password in the clear"));
+            }
+            None => return Err(Error::NotOffered("a way to log in that we know")),
+        };
+        if best != Mechanism::ScramSha256 && !may_send {
+            return Err(Error::Request(
+                "the password must not be sent over a connection that is not encrypted",
+            ));
+        }
+        Ok(best)
+    }
+
+    async fn log_in_by_user(&mut self, name: &str, password: &str) -> Result<(), Error> {
+        let both = [code::PASSWORD_REQUIRED, code::AUTHENTICATED];
+        let (answer, _) = self.step(&format!("AUTHINFO USER {name}"), Step::Login, &both).await?;
+        if answer == code::PASSWORD_REQUIRED {
+            self.step(&format!("AUTHINFO PASS {password}"), Step::Login, &[code::AUTHENTICATED]).await?;
+        }
+        Ok(())
+    }
+
+    async fn log_in_by_scram(&mut self, name: &str, password: &str) -> Result<(), Error> {
+        let exchange = scram::Exchange::begin(name)?;
+        let (answer, server_first) = self.sasl("SCRAM-SHA-256", exchange.first().as_bytes()).await?;
+        if answer != code::CONTINUE_SASL {
+            return Err(Error::Protocol(Fault::ServerProof));
+        }
+        // Deriving the key takes milliseconds by design.
+        let password = password.to_owned();
+        let derived = tokio::task::spawn_blocking(move || exchange.answer(&password, &server_first)).await;
+        let (last, proof) = derived.map_err(|error| Error::Broken(error.into()))??;
+        let (answer, data) = self.respond(last.as_bytes()).await?;
+        if data != proof.as_bytes() {
+            return Err(Error::Protocol(Fault::ServerProof));
+        }
+        // Some servers send their proof as one more challenge, to which there is nothing to say.
+        if answer == code::CONTINUE_SASL { self.respond(b"").await.and_then(accepted) } else { Ok(()) }
+    }
+
+    /// Begins a SASL exchange; returns the code of the answer and what came with it, decoded.
+    async fn sasl(&mut self, mechanism: &str, response: &[u8]) -> Result<(u16, Vec<u8>), Error> {
+        let command = format!("AUTHINFO SASL {mechanism}");
+        let with_response = format!("{command} {}", encoded(response));
+        let (answer, data) = if with_response.len() <= COMMAND_BYTES_MAX {
+            self.exchanged(&with_response).await?
+        } else {
+            match self.exchanged(&command).await? {
+                (code::CONTINUE_SASL, data) if data.is_empty() => self.respond(response).await?,
+                _ => return Err(Error::Protocol(Fault::Sasl("the server did not wait for a response"))),
+            }
+        };
+        // The exchange of these has one message.
+        if mechanism != "SCRAM-SHA-256" && answer == code::CONTINUE_SASL {
+            return Err(Error::Protocol(Fault::Sasl("the server asks for more than the mechanism has")));
+        }
+        Ok((answer, data))
+    }
+
+    async fn respond(&mut self, response: &[u8]) -> Result<(u16, Vec<u8>), Error> {
+        self.exchanged(&encoded(response)).await
+    }
+
+    async fn exchanged(&mut self, line: &str) -> Result<(u16, Vec<u8>), Error> {
+        let codes = [code::AUTHENTICATED, code::AUTHENTICATED_WITH_DATA, code::CONTINUE_SASL];
+        let (answer, text) = self.step(line, Step::Login, &codes).await?;
+        if answer == code::AUTHENTICATED {
+            return Ok((answer, Vec::new()));
+        }
+        let data = match text.as_slice() {
+            b"=" => Some(Vec::new()),
+            text => BASE64_STANDARD.decode(text).ok(),
+        };
+        data.map(|data| (answer, data))
+            .ok_or(Error::Protocol(Fault::Sasl("what the server says is not base64")))
+    }
+}
+
+fn accepted((answer, _): (u16, Vec<u8>)) -> Result<(), Error> {
+    match answer {
+        code::CONTINUE_SASL => {
+            Err(Error::Protocol(Fault::Sasl("the server asks for more than the mechanism has")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A response as AUTHINFO SASL carries it: base64, or `=` for nothing (RFC 4643 section 2.4.2).
+fn encoded(response: &[u8]) -> String {
+    if response.is_empty() { "=".to_owned() } else { BASE64_STANDARD.encode(response) }
+}

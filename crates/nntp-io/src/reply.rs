@@ -1,0 +1,247 @@
+//! Cutting what a server sends into first lines and blocks; pure, so that it can be fuzzed.
+//!
+//! Both parsers work on whatever has arrived and say when they need more. However a stream is cut into
+//! pieces, the same lines and the same blocks result. Called by [`Client`](crate::Client). Source: RFC 3977
+//! sections 3.1, 3.1.1 and 3.2.
+
+use memchr::memmem;
+use netnews::nntp::response::{code, parse_code};
+use netnews::nntp::wire::{NextLine, next_line_within};
+use std::sync::LazyLock;
+
+/// The end of a block, within it.
+const END: &[u8] = b"\r\n.\r\n";
+/// The end of a block, at the start of a line.
+const END_LINE: &[u8] = b".\r\n";
+
+static FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(END));
+
+/// What stands at the start of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstLine<'a> {
+    /// A whole line that begins with a response code.
+    Line {
+        /// The code, 100 to 599.
+        code: u16,
+        /// The line without its line end.
+        line: &'a [u8],
+        /// The offset of the byte after the line.
+        next: usize,
+    },
+    /// The line has not arrived as a whole.
+    More,
+    /// It is longer than allowed.
+    TooLong,
+    /// A whole line that does not begin with a response code.
+    NoCode(&'a [u8]),
+}
+
+/// The first line of the answer at the start of `buffer`, of at most `line_bytes_max` bytes.
+pub fn first_line(buffer: &[u8], line_bytes_max: usize) -> FirstLine<'_> {
+    match next_line_within(buffer, 0, line_bytes_max) {
+        NextLine::Line { line, next } => match parse_code(line) {
+            Some(code) => FirstLine::Line { code, line, next },
+            None => FirstLine::NoCode(line),
+        },
+        NextLine::More => FirstLine::More,
+        NextLine::TooLong { .. } => FirstLine::TooLong,
+    }
+}
+
+/// Whether a block follows the first line of an answer with this code (RFC 3977 section 3.2 and appendix C).
+/// `listgroup`: whether the command was LISTGROUP, whose 211 has a block while GROUP's has none.
+pub fn has_block(answer_code: u16, listgroup: bool) -> bool {
+    match answer_code {
+        code::HELP_FOLLOWS
+        | code::CAPABILITIES_FOLLOW
+        | code::LIST_FOLLOWS
+        | code::ARTICLE_FOLLOWS
+        | code::HEAD_FOLLOWS
+        | code::BODY_FOLLOWS
+        | code::OVERVIEW_FOLLOWS
+        | code::HDR_FOLLOWS
+        | code::NEWNEWS_FOLLOWS
+        | code::NEWGROUPS_FOLLOWS
+        | code::GROUP_TITLES_FOLLOW => true,
+        code::GROUP_SELECTED => listgroup,
+        _ => false,
+    }
+}
+
+/// A block of which some has been consumed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Block {
+    /// What comes next does not start a line.
+    inside_line: bool,
+}
+
+/// What comes next in a block that is taken in chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chunk {
+    /// So many bytes belong to the block; they are to be consumed.
+    Bytes(usize),
+    /// The block is over; so many bytes end it and are to be consumed.
+    End(usize),
+    /// More has to arrive first.
+    More,
+}
+
+/// What comes next in a block that is taken line by line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Line {
+    /// A line, from `start` to `end`, dot-unstuffed and without its CRLF.
+    Line {
+        /// Where it starts.
+        start: usize,
+        /// Where it ends.
+        end: usize,
+        /// How many bytes are to be consumed.
+        next: usize,
+    },
+    /// The block is over; so many bytes end it and are to be consumed.
+    End(usize),
+    /// More has to arrive first.
+    More,
+    /// The line is longer than allowed.
+    TooLong,
+}
+
+impl Block {
+    /// As much of the block as has arrived in `buffer`, in wire format: dot-stuffed, with CRLF line ends.
+    /// What may be the start of the block's end is held back.
+    pub fn chunk(&mut self, buffer: &[u8]) -> Chunk {
+        if !self.inside_line {
+            if buffer.starts_with(END_LINE) {
+                return Chunk::End(END_LINE.len());
+            }
+            if END_LINE.starts_with(buffer) {
+                return Chunk::More;
+            }
+        }
+        if let Some(at) = FINDER.find(buffer) {
+            self.inside_line = false;
+            return Chunk::Bytes(at + 2);
+        }
+        let held_back =
+            (1..END.len()).rev().find(|&len| buffer.ends_with(END.get(..len).unwrap_or_default()));
+        match buffer.len() - held_back.unwrap_or(0) {
+            0 => Chunk::More,
+            len => {
+                self.inside_line = true;
+                Chunk::Bytes(len)
+            }
+        }
+    }
+
+    /// The next line of the block in `buffer`, of at most `line_bytes_max` bytes.
+    pub fn line(&mut self, buffer: &[u8], line_bytes_max: usize) -> Line {
+        if !self.inside_line && buffer.starts_with(END_LINE) {
+            return Line::End(END_LINE.len());
+        }
+        match memmem::find(buffer, b"\r\n") {
+            Some(end) if end + 2 <= line_bytes_max => {
+                let stuffed = !self.inside_line && buffer.first() == Some(&b'.');
+                self.inside_line = false;
+                Line::Line { start: usize::from(stuffed), end, next: end + 2 }
+            }
+            Some(_) => Line::TooLong,
+            None if buffer.len() >= line_bytes_max => Line::TooLong,
+            None => Line::More,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The block at the start of `stream`, which arrives in pieces of `piece` bytes, with how much of it was
+    /// consumed.
+    fn chunks(stream: &[u8], piece: usize) -> (Vec<u8>, Option<usize>) {
+        let (mut block, mut out, mut at, mut arrived) = (Block::default(), Vec::new(), 0, 0);
+        loop {
+            match block.chunk(&stream[at..arrived]) {
+                Chunk::Bytes(len) => {
+                    out.extend_from_slice(&stream[at..at + len]);
+                    at += len;
+                }
+                Chunk::End(len) => return (out, Some(at + len)),
+                Chunk::More if arrived == stream.len() => return (out, None),
+                Chunk::More => arrived = stream.len().min(arrived + piece),
+            }
+        }
+    }
+
+    fn lines(stream: &[u8], piece: usize) -> (Vec<Vec<u8>>, Option<usize>) {
+        let (mut block, mut out, mut at, mut arrived) = (Block::default(), Vec::new(), 0, 0);
+        loop {
+            match block.line(&stream[at..arrived], 100) {
+                Line::Line { start, end, next } => {
+                    out.push(stream[at + start..at + end].to_vec());
+                    at += next;
+                }
+                Line::End(len) => return (out, Some(at + len)),
+                Line::TooLong => return (out, None),
+                Line::More if arrived == stream.len() => return (out, None),
+                Line::More => arrived = stream.len().min(arrived + piece),
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_however_they_arrive() {
+        for (stream, text) in [
+            (&b".\r\nrest"[..], &b""[..]),
+            (b"a\r\n.\r\nrest", b"a\r\n"),
+            (b"\r\n.\r\nrest", b"\r\n"),
+            (b"..\r\n...\r\n\r\n\r\n.\r\nrest", b"..\r\n...\r\n\r\n\r\n"),
+            (b".\rx\r\n.\n.\r\n.\r\nrest", b".\rx\r\n.\n.\r\n"),
+        ] {
+            for piece in 1..=stream.len() {
+                let end = stream.len() - 4;
+                assert_eq!(chunks(stream, piece), (text.to_vec(), Some(end)), "{stream:?} {piece}");
+            }
+        }
+        assert_eq!(chunks(b"a\r\n.\r", 2), (b"a".to_vec(), None));
+    }
+
+    #[test]
+    fn lines_are_unstuffed() {
+        let stream = b"..\r\n\r\n.x\r\na.\r\n.\r\nrest";
+        let expected = [&b"."[..], b"", b"x", b"a."].map(<[u8]>::to_vec).to_vec();
+        for piece in 1..=stream.len() {
+            assert_eq!(lines(stream, piece), (expected.clone(), Some(stream.len() - 4)));
+        }
+        let endless = vec![b'x'; 1000];
+        assert_eq!(lines(&endless, 7), (Vec::new(), None));
+        assert_eq!(Block::default().line(&endless, 1000), Line::TooLong);
+        assert_eq!(Block::default().line(&endless, 1001), Line::More);
+    }
+
+    #[test]
+    fn first_lines() {
+        let line = |buffer| first_line(buffer, 20);
+        assert_eq!(line(b"200 hello\r\nx"), FirstLine::Line { code: 200, line: b"200 hello", next: 11 });
+        assert_eq!(line(b"335\r\n"), FirstLine::Line { code: 335, line: b"335", next: 5 });
+        assert_eq!(line(b"200 hel"), FirstLine::More);
+        assert_eq!(line(b"hello\r\n"), FirstLine::NoCode(b"hello"));
+        assert_eq!(line(&[b'2'; 30]), FirstLine::TooLong);
+        assert!(
+            has_block(220, false) && has_block(211, true) && !has_block(211, false) && !has_block(223, true)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn the_end_of_a_block_does_not_depend_on_pieces(stream in "[.\r\nx]{0,40}", piece in 1usize..7) {
+            let stream = stream.as_bytes();
+            let whole = chunks(stream, stream.len().max(1));
+            let pieces = chunks(stream, piece);
+            prop_assert_eq!(&pieces.1, &whole.1);
+            if whole.1.is_some() {
+                prop_assert_eq!(pieces.0, whole.0);
+            }
+        }
+    }
+}

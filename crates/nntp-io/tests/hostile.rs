@@ -1,0 +1,297 @@
+//! Servers that are slow, broken or hostile: the client's limits hold, and its errors say what happened.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use nntp_io::{Client, Error, Fault, Limits, Login, Retry, Security, Step, Target, Tls, Wait, tls};
+use rustls::RootCertStore;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Short enough for a test to wait for; nothing here depends on how short.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// A server that does as `script` says with its one client.
+async fn server<S, F>(script: S) -> SocketAddr
+where
+    S: FnOnce(TcpStream) -> F + Send + 'static,
+    F: Future<Output = ()> + Send,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { script(listener.accept().await.unwrap().0).await });
+    address
+}
+
+/// A server that sends `text` and then keeps the connection, reading what comes.
+async fn says(text: impl Into<Vec<u8>>) -> SocketAddr {
+    let text = text.into();
+    server(async move |mut stream: TcpStream| {
+        let _client_may_leave = stream.write_all(&text).await;
+        drain(&mut stream).await;
+    })
+    .await
+}
+
+async fn drain(stream: &mut TcpStream) {
+    let mut buffer = vec![0; 1 << 16];
+    while matches!(stream.read(&mut buffer).await, Ok(1..)) {}
+}
+
+/// A server that sends `piece` over and over after `text`.
+async fn repeats(text: &'static str, piece: &'static str) -> SocketAddr {
+    server(async move |mut stream: TcpStream| {
+        stream.write_all(text.as_bytes()).await.unwrap();
+        while stream.write_all(piece.repeat(1000).as_bytes()).await.is_ok() {}
+    })
+    .await
+}
+
+fn target(address: SocketAddr) -> Target {
+    let limits = Limits {
+        greeting_timeout: SHORT,
+        answer_timeout: SHORT,
+        idle_timeout: SHORT,
+        connect_timeout: SHORT,
+        line_bytes_max: 2000,
+        block_line_bytes_max: 100_000,
+        block_bytes_max: 3_000_000,
+        ..Limits::default()
+    };
+    Target { limits, ..Target::from(address) }
+}
+
+async fn refusal(address: SocketAddr) -> Error {
+    Client::connect(&target(address)).await.err().unwrap()
+}
+
+/// A client that has sent `command` to a server that then says `answer` and nothing more.
+async fn asked(command: &str, answer: &str) -> Client {
+    let mut client = Client::connect(&target(says(format!("200 hello\r\n{answer}")).await)).await.unwrap();
+    client.submit(command).unwrap();
+    client
+}
+
+#[tokio::test]
+async fn silence_ends_every_wait() {
+    let error = refusal(says("").await).await;
+    assert!(matches!(error, Error::TimedOut(Wait::Greeting)), "{error}");
+    assert_eq!(error.retry(), Retry::Later);
+    let mut client = asked("DATE", "").await;
+    assert!(matches!(client.answer().await, Err(Error::TimedOut(Wait::Answer))));
+    assert!(matches!(client.submit("DATE"), Err(Error::Ended)), "the connection is of no more use");
+    let mut client = asked("BODY", "222 0 <a@x>\r\nhalf").await;
+    assert_eq!(client.answer().await.unwrap().code, 222);
+    assert_eq!(client.chunk().await.unwrap(), Some(&b"half"[..]));
+    assert!(matches!(client.chunk().await, Err(Error::TimedOut(Wait::Block))));
+    // A TLS server that is none.
+    let config = tls::client_config(RootCertStore::empty(), None).unwrap();
+    let tls = Tls { config, name: "x.example".try_into().unwrap() };
+    let address = says("").await;
+    let implicit = Target { security: Security::Implicit(tls), ..target(address) };
+    assert!(matches!(Client::connect(&implicit).await.err().unwrap(), Error::TimedOut(Wait::Connecting)));
+}
+
+#[tokio::test]
+async fn dribbling_earns_no_time() {
+    let dribble = |start: &'static str| {
+        server(async move |mut stream: TcpStream| {
+            stream.write_all(start.as_bytes()).await.unwrap();
+            while stream.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+    };
+    assert!(matches!(refusal(dribble("200 ").await).await, Error::TimedOut(Wait::Greeting)));
+    let mut client = Client::connect(&target(dribble("200 hello\r\n2").await)).await.unwrap();
+    assert!(matches!(client.request("DATE").await, Err(Error::TimedOut(Wait::Answer))));
+    let mut client = Client::connect(&target(dribble("200 hello\r\n222 body\r\n").await)).await.unwrap();
+    client.request("BODY").await.unwrap();
+    let error = client.read_block(&mut Vec::new(), usize::MAX).await.unwrap_err();
+    assert!(matches!(error, Error::TimedOut(Wait::Block)), "{error}");
+}
+
+#[tokio::test]
+async fn lines_without_end_are_cut_off() {
+    let error = refusal(repeats("200 ", "x").await).await;
+    assert!(matches!(error, Error::Protocol(Fault::LineTooLong(2000))), "{error}");
+    let mut client = Client::connect(&target(repeats("200 hello\r\n224 rows\r\n", "x").await)).await.unwrap();
+    client.request("OVER 1-").await.unwrap();
+    assert!(matches!(client.block_line().await, Err(Error::Protocol(Fault::LineTooLong(100_000)))));
+}
+
+#[tokio::test]
+async fn blocks_without_end_are_cut_off() {
+    for skipped in [false, true] {
+        let endless = repeats("200 hello\r\n222 body\r\n", "text\r\n").await;
+        let mut client = Client::connect(&target(endless)).await.unwrap();
+        client.submit("BODY").unwrap();
+        client.submit("DATE").unwrap();
+        assert_eq!(client.answer().await.unwrap().code, 222);
+        let mut read = 0;
+        let error = loop {
+            if skipped {
+                break client.answer().await.map(|_| ()).unwrap_err();
+            }
+            match client.chunk().await {
+                Ok(chunk) => read += chunk.unwrap().len(),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::Protocol(Fault::BlockTooLong(3_000_000))), "{error}");
+        assert!(read <= 3_000_000);
+    }
+    let mut client = asked("BODY", "222 0\r\n1234567\r\n.\r\n").await;
+    client.answer().await.unwrap();
+    let error = client.read_block(&mut Vec::new(), 8).await.unwrap_err();
+    assert!(matches!(error, Error::Protocol(Fault::BlockTooLong(8))), "{error}");
+}
+
+#[tokio::test]
+async fn answers_nobody_asked_for_fill_no_memory() {
+    let mut client = Client::connect(&target(repeats("200 hello\r\n", "111 x\r\n").await)).await.unwrap();
+    while client.is_reusable().await {
+        tokio::task::yield_now().await;
+    }
+    assert!(!client.is_reusable().await, "it says what nobody asked for");
+    // Much to send, and a server that never reads: what it says meanwhile is kept only as far as there is
+    // room.
+    let article = "x\r\n".repeat(1 << 20);
+    client.submit_takethis(b"<a@x>", article.as_bytes()).unwrap();
+    client.submit_takethis(b"<b@x>", article.as_bytes()).unwrap();
+    assert!(matches!(client.flush().await, Err(Error::TimedOut(Wait::Sending))));
+    assert!(client.connection().unread().len() <= 1 << 20);
+}
+
+#[tokio::test]
+async fn connections_cut_in_the_middle_are_known_as_such() {
+    let cut = |text: &'static str| {
+        server(async move |mut stream: TcpStream| {
+            stream.write_all(text.as_bytes()).await.unwrap();
+            stream.shutdown().await.unwrap();
+            drain(&mut stream).await;
+        })
+    };
+    for start in ["", "200 hel"] {
+        let error = refusal(cut(start).await).await;
+        assert!(matches!(error, Error::Ended), "{error}");
+        assert_eq!(error.retry(), Retry::Later);
+    }
+    let mut client = Client::connect(&target(cut("200 hello\r\n222 body\r\nsome\r\n.").await)).await.unwrap();
+    client.request("BODY").await.unwrap();
+    assert_eq!(client.chunk().await.unwrap(), Some(&b"some"[..]));
+    assert!(matches!(client.chunk().await, Err(Error::Ended)));
+    // What was answered before the end counts, also while there is still much to send.
+    let address = server(async move |mut stream: TcpStream| {
+        stream.write_all(b"200 hello\r\n239 <a@x>\r\n400 going down\r\n").await.unwrap();
+        stream.shutdown().await.unwrap();
+        drain(&mut stream).await;
+    });
+    let mut client = Client::connect(&target(address.await)).await.unwrap();
+    for id in [b"<a@x>", b"<b@x>", b"<c@x>"] {
+        client.submit_takethis(id, "x\r\n".repeat(400_000).into_bytes()).unwrap();
+    }
+    assert_eq!(client.answer().await.unwrap().first_word(), b"<a@x>");
+    assert_eq!(client.answer().await.unwrap().code, 400);
+    assert!(matches!(client.answer().await, Err(Error::Ended)));
+    assert!(!client.is_reusable().await);
+}
+
+#[tokio::test]
+async fn codes_that_make_no_sense_are_refused() {
+    for garbage in ["hello\r\n", "20 x\r\n", "2000 x\r\n", "999 x\r\n", "\r\n", "\0\x1b[2J\r\n"] {
+        let error = refusal(says(garbage).await).await;
+        assert!(matches!(error, Error::Protocol(Fault::NoCode(_))), "{garbage:?}: {error}");
+        assert!(!error.to_string().contains(char::is_control), "{error}");
+        let mut client = asked("DATE", garbage).await;
+        assert!(matches!(client.answer().await, Err(Error::Protocol(Fault::NoCode(_)))));
+    }
+    let error = refusal(says("281 welcome\r\n").await).await;
+    assert!(matches!(error, Error::Protocol(Fault::UnexpectedCode(281))), "{error}");
+    for (greeting, retry) in [("400 busy\r\n", Retry::Later), ("502 go away\r\n", Retry::Never)] {
+        let error = refusal(says(greeting).await).await;
+        assert!(matches!(error, Error::Refused { step: Step::Greeting, .. }), "{error}");
+        assert_eq!(error.retry(), retry);
+    }
+}
+
+#[tokio::test]
+async fn nothing_said_in_the_clear_passes_for_tls() {
+    let config = tls::client_config(RootCertStore::empty(), None).unwrap();
+    let tls = Tls { config, name: "x.example".try_into().unwrap() };
+    let starttls = |address| Target { security: Security::StartTls(tls.clone()), ..target(address) };
+    let injected = says("200 hello\r\n382 go on\r\n200 I am the server\r\n").await;
+    let error = Client::connect(&starttls(injected)).await.err().unwrap();
+    assert!(matches!(error, Error::Protocol(Fault::EarlyInput)), "{error}");
+    let refusing = says("200 hello\r\n580 no\r\n").await;
+    let error = Client::connect(&starttls(refusing)).await.err().unwrap();
+    assert!(matches!(error, Error::Refused { step: Step::StartTls, code: 580, .. }), "{error}");
+    let garbage = server(async move |mut stream: TcpStream| {
+        stream.write_all(b"200 hello\r\n382 go on\r\n").await.unwrap();
+        let mut hello = vec![0; 4096];
+        assert!(stream.read(&mut hello).await.unwrap() > 0);
+        stream.write_all(&[b'x'; 5000]).await.unwrap();
+        drain(&mut stream).await;
+    });
+    let error = Client::connect(&starttls(garbage.await)).await.err().unwrap();
+    assert!(matches!(error, Error::Tls(_) | Error::Protocol(Fault::EarlyInput)), "{error}");
+}
+
+#[tokio::test]
+async fn passwords_are_not_sent_in_the_clear() {
+    let list = "101 list\r\nVERSION 2\r\nAUTHINFO USER SASL\r\nSASL PLAIN\r\n.\r\n";
+    let plain = |address| Target { login: Some(Login::password("fred", "flintstone")), ..target(address) };
+    let error = Client::connect(&plain(says(format!("200 hello\r\n{list}")).await)).await.err().unwrap();
+    assert!(matches!(error, Error::NotOffered(_)), "{error}");
+    assert_eq!(error.retry(), Retry::Never);
+    // A server that pretends to check: SCRAM notices that it does not know the password.
+    let scram = "101 list\r\nAUTHINFO SASL\r\nSASL SCRAM-SHA-256\r\n.\r\n";
+    for answer in ["281 fine\r\n", "283 dj0=\r\n", "383 cj1h\r\n", "383 ?\r\n"] {
+        let address = says(format!("200 hello\r\n{scram}{answer}")).await;
+        let error = Client::connect(&plain(address)).await.err().unwrap();
+        assert!(matches!(error, Error::Protocol(Fault::ServerProof | Fault::Sasl(_))), "{answer:?}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn requests_cannot_carry_a_second_one() {
+    let mut client = asked("DATE", "111 x\r\n").await;
+    for bad in ["", "DATE\r\nQUIT", "DATE\n", "BODY \0"] {
+        assert!(matches!(client.submit(bad), Err(Error::Request(_))), "{bad:?}");
+    }
+    for bad in [&b"no line end"[..], b"a\r\n.\r\nQUIT\r\n", b".\r\n", b""] {
+        assert!(matches!(client.submit_takethis(b"<a@x>", bad), Err(Error::Request(_))), "{bad:?}");
+        assert!(matches!(client.submit_article(bad), Err(Error::Request(_))), "{bad:?}");
+    }
+    assert!(matches!(client.submit_check(b"<a@x>\r\nQUIT"), Err(Error::Request(_))));
+    // The connection is as it was.
+    client.flush().await.unwrap();
+    assert_eq!(client.answer().await.unwrap().code, 111);
+    assert!(matches!(client.answer().await, Err(Error::Request(_))));
+    assert!(client.is_reusable().await);
+}
+
+#[tokio::test]
+async fn the_queue_has_a_limit() {
+    let mut target = target(says("200 hello\r\n").await);
+    target.limits.outstanding_max = 3;
+    let mut client = Client::connect(&target).await.unwrap();
+    for _ in 0..3 {
+        client.submit("DATE").unwrap();
+    }
+    assert!(!client.has_room());
+    assert!(matches!(client.submit("DATE"), Err(Error::Full)));
+    assert_eq!(client.outstanding(), 3);
+}
+
+#[tokio::test]
+async fn names_and_ports_without_a_server_are_told_apart() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let free = listener.local_addr().unwrap();
+    drop(listener);
+    let error = refusal(free).await;
+    assert!(matches!(error, Error::Connect { address, .. } if address == free), "{error}");
+    let nowhere = Target { host: "no host".into(), ..target(free) };
+    assert!(matches!(Client::connect(&nowhere).await.err().unwrap(), Error::Lookup { .. }));
+}
