@@ -153,7 +153,7 @@ impl Site {
                 break;
             }
             // A failed sync wakes us too, and nothing will be durable any more.
-            if let Some(trouble) = self.spool.trouble().filter(|t| t.kind == TroubleKind::Io) {
+            if let Some(trouble) = self.spool.trouble().filter(|t| t.kind != TroubleKind::Full) {
                 return Err(trouble);
             }
             if timeout(DURABLE_TIMEOUT, synced).await.is_err() {

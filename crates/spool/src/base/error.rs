@@ -52,6 +52,8 @@ pub enum TroubleKind {
     Full,
     /// A write or sync failed.
     Io,
+    /// A bug in newsreel itself; nothing is accepted until a restart.
+    Bug,
     /// The request is impossible; nothing is wrong with the spool.
     Refused,
 }

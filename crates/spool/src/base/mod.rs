@@ -1,5 +1,6 @@
 //! What all floors share: names, numbers and limits. Nothing here touches a disk or knows another floor.
 
+pub(crate) mod bug;
 pub(crate) mod clock;
 pub(crate) mod codec;
 pub mod config;

@@ -5,8 +5,10 @@
 //! [`Folds::publish`]. Index files never fail half-way: a row that cannot be written stays in memory, and
 //! `failed` makes the writer stop accepting.
 
+use crate::base::bug::{self, own_bug};
 use crate::base::clock::unix_now;
 use crate::base::config::SpoolConfig;
+use crate::base::error::Trouble;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::{Key, KeyHasher};
 use crate::base::token::{MethodKind, Token};
@@ -78,7 +80,7 @@ pub(crate) struct Published<'a> {
 
 /// What stays the same while the articles of a part are published.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment<'a> {
+pub(crate) struct PublishContext<'a> {
     pub groups: &'a GroupTable,
     pub volumes: &'a VolumeTable,
     /// Unix seconds.
@@ -167,7 +169,7 @@ impl Folds {
         let shared = self.shared.clone();
         let volumes = shared.volumes.load();
         let (Some(v), Some(residents)) = (volumes.all().get(volume), self.residents.get_mut(volume)) else {
-            return Ok(());
+            return Err(io::Error::other(own_bug!("volume {volume} has no list of residents")));
         };
         let table = shared.groups.table();
         let recover = |from: Option<u64>, to: Option<u64>| residents_between(&table, &**v, from, to);
@@ -208,23 +210,29 @@ impl Folds {
     }
 
     /// Makes an accepted article known: history, residents, numbers, overview. True if it lives, which is to
-    /// be told to [`Folds::came`].
-    pub fn publish(&mut self, moment: &Moment<'_>, a: &Published<'_>) -> bool {
+    /// be counted by [`Folds::count_published`].
+    pub fn publish(&mut self, context: &PublishContext<'_>, a: &Published<'_>) -> bool {
         let Self { shared, residents, kept, segments, failed, full, unclosed, .. } = self;
         if let Err(e) = shared.history.insert(a.key, Some(a.token), a.arrived) {
             // Nothing names what history does not know: a restart brings it back from its row.
             note(failed, "history", Err(e));
             return false;
         }
-        let index = moment.volumes.index(a.token.volume);
-        let (Some(volume), Some(residents)) =
-            (index.and_then(|i| moment.volumes.all().get(i)), index.and_then(|i| residents.get_mut(i)))
-        else {
+        let Some(index) = context.volumes.index(a.token.volume) else {
             // Replay of what was in a volume that no longer exists: known, but removed.
             return false;
         };
+        let (Some(volume), Some(residents), Some(list)) =
+            (context.volumes.all().get(index), residents.get_mut(index), kept.get_mut(index))
+        else {
+            note_bug(failed, &own_bug!("volume {} has no lists", a.token.volume));
+            return false;
+        };
+        if volume.keeps() && list.is_none() {
+            note_bug(failed, &own_bug!("volume {} has no list of what it keeps", a.token.volume));
+            return false;
+        }
         volume.mark_alive(a.token.place);
-        let list = index.and_then(|i| kept.get_mut(i)).and_then(Option::as_mut);
         let pushed = match list {
             Some(list) => list.push(&KeptEntry {
                 place: a.token.place,
@@ -244,7 +252,7 @@ impl Folds {
         let row_bytes_max = ROW_FRAME_BYTES_MAX + a.fields.len() + a.xref.len();
         let block_text_bytes = shared.config.overview.block_text_bytes;
         for (id, number) in a.numbers {
-            let Some(group) = moment.groups.get(*id) else { continue };
+            let Some(group) = context.groups.get(*id) else { continue };
             let mut state = group.state();
             let state = &mut *state;
             state.touch(*number);
@@ -268,7 +276,7 @@ impl Folds {
                 text.extend_from_slice(b"\r\n");
             });
             state.live.insert(*number);
-            state.changed = moment.now;
+            state.changed = context.now;
             state.high = state.high.max(*number);
         }
         true
@@ -291,7 +299,7 @@ impl Folds {
     }
 
     /// Counts articles that were published and live.
-    pub fn came(&self, articles: u64) {
+    pub fn count_published(&self, articles: u64) {
         self.shared.articles.fetch_add(articles, Ordering::Relaxed);
         self.shared.generation.fetch_add(1, Ordering::Release);
     }
@@ -491,8 +499,26 @@ impl Folds {
         self.shared.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Applies one row of the journal (replay).
+    /// Applies one row of the journal (replay). After a bug of ours readers still get
+    /// what there is, but nothing is accepted.
     pub fn apply(&mut self, row: &Row<'_>) -> io::Result<()> {
+        let applied = self.apply_row(row);
+        self.stop_at_bug(applied)
+    }
+
+    /// Passes a result on, but for a bug of ours, which stops accepting.
+    fn stop_at_bug(&mut self, result: io::Result<()>) -> io::Result<()> {
+        let Err(e) = result else { return Ok(()) };
+        match bug::in_error(&e) {
+            Some(bug) => {
+                note_bug(&mut self.failed, bug);
+                Ok(())
+            }
+            None => Err(e),
+        }
+    }
+
+    fn apply_row(&mut self, row: &Row<'_>) -> io::Result<()> {
         self.closed = matches!(row, Row::Closed);
         match row {
             Row::Article(a) => self.apply_article(a)?,
@@ -538,6 +564,12 @@ impl Folds {
 
     /// An article row that does not count: its numbers and its place are used up all the same.
     pub fn apply_void(&mut self, a: &ArticleRow<'_>) -> io::Result<()> {
+        let used = self.use_up(a);
+        self.stop_at_bug(used)
+    }
+
+    /// Takes the numbers and the place of an article row.
+    fn use_up(&mut self, a: &ArticleRow<'_>) -> io::Result<()> {
         let mut numbers = std::mem::take(&mut self.scratch);
         if !a.numbers(&mut numbers) {
             return Err(io::Error::other("an article row names no groups"));
@@ -550,9 +582,10 @@ impl Folds {
             self.displace_to(index, head, true)?;
         }
         for (group, number) in &numbers {
-            if let Some(n) = self.numbers.get_mut(group.0 as usize) {
-                n.assigned = n.assigned.max(*number);
-            }
+            let Some(n) = self.numbers.get_mut(group.0 as usize) else {
+                return Err(io::Error::other(own_bug!("an article row names group {}, never made", group.0)));
+            };
+            n.assigned = n.assigned.max(*number);
         }
         self.next_sequence = self.next_sequence.max(a.sequence + 1);
         self.scratch = numbers;
@@ -560,7 +593,7 @@ impl Folds {
     }
 
     fn apply_article(&mut self, a: &ArticleRow<'_>) -> io::Result<()> {
-        self.apply_void(a)?;
+        self.use_up(a)?;
         let mut numbers = std::mem::take(&mut self.scratch);
         let mut xref = std::mem::take(&mut self.xref);
         a.numbers(&mut numbers);
@@ -571,10 +604,10 @@ impl Folds {
         let (key, token, arrived) = (a.key, a.token, a.arrived);
         let (expires, stored_bytes) = (a.expires, a.stored_bytes);
         let lives = self.publish(
-            &Moment { groups: &groups, volumes: &volumes, now: unix_now() },
+            &PublishContext { groups: &groups, volumes: &volumes, now: unix_now() },
             &Published { key, token, arrived, expires, stored_bytes, numbers: &numbers, xref: &xref, fields },
         );
-        self.came(u64::from(lives));
+        self.count_published(u64::from(lives));
         self.scratch = numbers;
         self.xref = xref;
         Ok(())
@@ -608,4 +641,8 @@ fn note(failed: &mut Option<String>, what: &str, result: io::Result<()>) {
     if let Err(e) = result {
         failed.get_or_insert_with(|| format!("cannot write {what}: {e}"));
     }
+}
+
+fn note_bug(failed: &mut Option<String>, bug: &Trouble) {
+    failed.get_or_insert_with(|| bug.text.clone());
 }

@@ -1,6 +1,8 @@
 //! [`Spool`]: the one handle that the server holds.
 
 pub(crate) mod rebuild;
+#[cfg(test)]
+mod tests;
 
 use crate::base::config::{Durability, SpoolConfig};
 use crate::base::entry::{Entry, Outcome, Ticket};

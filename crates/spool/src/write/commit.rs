@@ -8,22 +8,20 @@
 mod ahead;
 mod full;
 mod place;
+mod record;
 
+use crate::base::bug::{self, own_bug};
 use crate::base::clock::unix_now;
-use crate::base::codec::put_varint;
 use crate::base::config::{BufferConfig, ClassConfig};
-use crate::base::entry::{Entry, Filed, Filing, Outcome, Ticket};
+use crate::base::entry::{Entry, Filed, Outcome, Ticket};
 use crate::base::error::{Trouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::limits::NUMBER_MAX;
 use crate::base::token::Token;
 use crate::index::checkpoint;
-use crate::index::fold::{Folds, Moment, Published, is_full};
+use crate::index::fold::{Folds, PublishContext, Published, is_full};
 use crate::index::history::Found;
-use crate::index::promise::JournalState;
-use crate::journal::{ArticleRow, GroupsFile, JournalWriter, Row, VolumeRow};
-use crate::method::cnfs::record::{self, RecordHeader};
+use crate::journal::{GroupsFile, JournalWriter, Row, VolumeRow};
 use crate::method::packing::Packed;
 use crate::write::fence::Fence;
 use crate::write::floor::Floors;
@@ -31,8 +29,7 @@ use crate::write::manager::Class;
 use crate::write::policy::Policy;
 use crate::write::syncer::{Handover, SyncState};
 use hashbrown::HashSet;
-use netnews::overview_row::{Fields, append_fields};
-use place::{Place, article_bytes};
+use place::{Place, planned};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -101,6 +98,19 @@ impl Scratch {
         self.known.clear();
         self.bytes = 0;
         self.sync_first = false;
+    }
+
+    /// The records prepared for a volume.
+    fn staged(&self, volume: usize) -> Result<&[u8], Trouble> {
+        self.stage.get(volume).map(Vec::as_slice).ok_or_else(|| own_bug!("volume {volume} has no stage"))
+    }
+
+    /// Plans a volume's write position.
+    fn plan_head(&mut self, volume: usize, head: u64) -> Result<(), Trouble> {
+        let planned =
+            self.heads.get_mut(volume).ok_or_else(|| own_bug!("volume {volume} has no planned position"))?;
+        *planned = Some(head);
+        Ok(())
     }
 }
 
@@ -222,7 +232,7 @@ impl Writer {
     /// Moves a volume's write position to the first place of a cycle, durably.
     fn enter_cycle(&mut self, volume: usize, head: u64) -> Result<(), Trouble> {
         let shared = self.folds.shared.clone();
-        let id = shared.volumes.load().all().get(volume).map_or(u16::MAX, |v| v.id());
+        let id = planned(&shared.volumes.load(), volume).map_err(|bug| self.sync.stop(bug))?.id();
         self.journal.push(&Row::Skip { volume: id, head });
         self.write_now()?;
         self.folds.displace(volume, head).map_err(|e| self.sync.stop(trouble("read residents", &e)))?;
@@ -260,30 +270,16 @@ impl Writer {
         let mut s = std::mem::take(&mut self.scratch);
         let shared = self.folds.shared.clone();
         let (groups, volumes) = (shared.groups.table(), shared.volumes.load());
-        let moment = Moment { groups: &groups, volumes: &volumes, now: unix_now() };
+        let context = PublishContext { groups: &groups, volumes: &volumes, now: unix_now() };
         s.clear(volumes.all().len());
         let told = outcomes.len();
         s.asked.extend(batch.iter().skip(done).take(LOOKED_UP_MAX).map(Entry::key));
         shared.history.lookup_all(&s.asked, &mut s.known);
-        let mut n = 0;
-        for entry in batch.iter().skip(done).take(LOOKED_UP_MAX) {
-            let packed = self.packed.get_mut(done + n).and_then(Option::take);
-            let known = s.known.get(n).is_none_or(|found| *found != Found::None);
-            match self.prepare(entry, known, packed.as_ref(), &moment, &mut s) {
-                Some(outcome) => outcomes.push(outcome),
-                None => {
-                    if let Some(slot) = self.packed.get_mut(done + n) {
-                        *slot = packed;
-                    }
-                    break;
-                }
-            }
-            n += 1;
-        }
-        let result = self.store_and_publish(&moment, &mut s);
+        let result = self.prepare_all(batch, done, &context, &mut s, outcomes);
+        let result = result.and_then(|n| self.store_and_publish(&context, &mut s).map(|()| n));
         self.scratch = s;
         match result {
-            Ok(()) => Ok(n),
+            Ok(n) => Ok(n),
             Err(trouble) => {
                 self.journal.discard();
                 shared.history.release();
@@ -294,16 +290,50 @@ impl Writer {
         }
     }
 
-    fn store_and_publish(&mut self, moment: &Moment<'_>, s: &mut Scratch) -> Result<(), Trouble> {
+    /// Prepares entries from `done` on until one must wait for the next part; returns how many.
+    fn prepare_all(
+        &mut self,
+        batch: &[Entry<'_>],
+        done: usize,
+        context: &PublishContext<'_>,
+        s: &mut Scratch,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<usize, Trouble> {
+        let mut n = 0;
+        for entry in batch.iter().skip(done).take(LOOKED_UP_MAX) {
+            let packed = self.packed.get_mut(done + n).and_then(Option::take);
+            let Some(found) = s.known.get(n) else {
+                return Err(own_bug!("history was not asked for entry {n} of a part"));
+            };
+            let known = *found != Found::None;
+            match self.prepare(entry, known, packed.as_ref(), context, s) {
+                Ok(Some(outcome)) => outcomes.push(outcome),
+                Ok(None) => {
+                    if let Some(slot) = self.packed.get_mut(done + n) {
+                        *slot = packed;
+                    }
+                    break;
+                }
+                Err(bug) => {
+                    self.take_back(context, s);
+                    return Err(bug);
+                }
+            }
+            n += 1;
+        }
+        Ok(n)
+    }
+
+    fn store_and_publish(&mut self, context: &PublishContext<'_>, s: &mut Scratch) -> Result<(), Trouble> {
         if s.prepared.is_empty() {
             return Ok(());
         }
         if let Err(trouble) = self.reserve(s) {
-            self.take_back(moment, s);
+            self.take_back(context, s);
             return Err(trouble);
         }
         let durable = self.sync.durable();
-        self.fence.follow(durable, self.journal.end(), moment.volumes);
+        self.fence.follow(durable, self.journal.end(), context.volumes);
         self.tell_synced(durable);
         for (volume, head) in s.heads.iter().enumerate() {
             if let Some(head) = head {
@@ -311,11 +341,9 @@ impl Writer {
             }
         }
         for run in &s.runs {
-            let bytes = s.stage.get(run.volume).and_then(|b| b.get(run.bytes.clone())).unwrap_or_default();
-            if let Some(volume) = moment.volumes.all().get(run.volume)
-                && let Err(e) = volume.write(run.place, bytes)
-            {
-                self.take_back(moment, s);
+            let bytes = part(s.staged(run.volume)?, &run.bytes)?;
+            if let Err(e) = planned(context.volumes, run.volume)?.write(run.place, bytes) {
+                self.take_back(context, s);
                 return Err(trouble("write to buffer", &e));
             }
         }
@@ -335,13 +363,13 @@ impl Writer {
                 arrived: p.arrived,
                 expires: p.expires,
                 stored_bytes: p.stored_bytes,
-                numbers: s.numbers.get(p.numbers.clone()).unwrap_or_default(),
-                xref: s.text.get(p.xref.clone()).unwrap_or_default(),
-                fields: s.text.get(p.fields.clone()).unwrap_or_default(),
+                numbers: part(&s.numbers, &p.numbers)?,
+                xref: part(&s.text, &p.xref)?,
+                fields: part(&s.text, &p.fields)?,
             };
-            articles += u64::from(self.folds.publish(moment, &published));
+            articles += u64::from(self.folds.publish(context, &published));
         }
-        self.folds.came(articles);
+        self.folds.count_published(articles);
         self.sync.wrote(s.bytes);
         Ok(())
     }
@@ -353,9 +381,9 @@ impl Writer {
         entry: &Entry<'_>,
         known: bool,
         packed: Option<&Packed>,
-        moment: &Moment<'_>,
+        context: &PublishContext<'_>,
         s: &mut Scratch,
-    ) -> Option<Outcome> {
+    ) -> Result<Option<Outcome>, Trouble> {
         let key = entry.key();
         let arrived = match entry {
             Entry::Article(f) => f.arrived,
@@ -363,176 +391,42 @@ impl Writer {
         };
         let arrived = u32::try_from(arrived).unwrap_or(u32::MAX);
         if known || s.keys.contains(&key.0) {
-            return Some(Outcome::Duplicate);
+            return Ok(Some(Outcome::Duplicate));
         }
         if let Entry::Article(f) = entry
             && !self.are_free(f)
         {
-            return Some(Outcome::NumberTaken);
+            return Ok(Some(Outcome::NumberTaken));
         }
         let token = match entry {
             Entry::Remember { .. } => None,
-            Entry::Article(f) => match self.place(f, packed, moment, s) {
-                Place::Later => return None,
-                Place::NoRoom => return Some(Outcome::Full),
-                Place::Nowhere | Place::Full(_) => return Some(Outcome::Unfit),
+            Entry::Article(f) => match self.place(f, packed, context, s)? {
+                Place::Later => return Ok(None),
+                Place::NoRoom => return Ok(Some(Outcome::Full)),
+                Place::Nowhere | Place::Full(_) => return Ok(Some(Outcome::Unfit)),
                 Place::Trash(token) => {
                     self.remember(key, arrived, s);
-                    return Some(Outcome::Filed(Filed { token }));
+                    return Ok(Some(Outcome::Filed(Filed { token })));
                 }
                 Place::At(token, volume) => {
                     let packed = packed.filter(|p| p.class == usize::from(token.class));
-                    Some(self.put_article(f, packed, moment, (token, volume), arrived, s))
+                    Some(self.put_article(f, packed, context, (token, volume), s)?)
                 }
             },
         };
-        Some(match token {
+        Ok(Some(match token {
             Some(token) => Outcome::Filed(Filed { token }),
             None => {
                 self.remember(key, arrived, s);
                 Outcome::Remembered
             }
-        })
+        }))
     }
 
     fn remember(&mut self, key: Key, arrived: u32, s: &mut Scratch) {
         s.keys.insert(key.0);
         self.journal.push(&Row::Remember { key, arrived });
         s.prepared.push(Prepared { key, arrived, ..Prepared::default() });
-    }
-
-    /// Builds the record in the stage and the journal row, and gives out the numbers.
-    fn put_article(
-        &mut self,
-        f: &Filing<'_>,
-        packed: Option<&Packed>,
-        moment: &Moment<'_>,
-        (token, volume): (Token, usize),
-        arrived: u32,
-        s: &mut Scratch,
-    ) -> Token {
-        let numbers = self.give_numbers(f, s);
-        let Some(v) = moment.volumes.all().get(volume) else { return token };
-        let token = self.settle(f, (token, &**v), arrived, &numbers, s);
-        self.folds.put_xref(moment.groups, s.numbers.get(numbers.clone()).unwrap_or_default(), &mut s.xref);
-        let xref = append(&mut s.text, &s.xref);
-        const NAME: &[u8] = b"Xref: ";
-        let xref_line_bytes = NAME.len() + s.xref.len() + 2;
-        let fields_start = s.text.len();
-        append_fields(&Fields { bytes: f.fields.bytes + xref_line_bytes as u64, ..f.fields }, &mut s.text);
-        let fields = fields_start..s.text.len();
-
-        let Some(stage) = s.stage.get_mut(volume) else { return token };
-        let start = stage.len();
-        let data_bytes =
-            packed.map_or_else(|| article_bytes(f) as usize + record::END.len(), |p| p.data_bytes());
-        let header = RecordHeader {
-            data_bytes: (xref_line_bytes + data_bytes) as u32,
-            header_bytes: (xref_line_bytes + f.header_bytes) as u32,
-            place: token.place,
-            sequence: self.folds.next_sequence,
-            key: f.key,
-            arrived,
-            expires: f.expires.map_or(0, |e| u32::try_from(e).unwrap_or(u32::MAX)),
-            message_id_at: (xref_line_bytes + f.message_id_at) as u32,
-            message_id_bytes: f.message_id.len() as u16,
-            class: token.class,
-            packed: packed.is_some(),
-        };
-        header.put(stage);
-        if let Some(packed) = packed {
-            packed.put_prefix(stage);
-        }
-        stage.extend_from_slice(NAME);
-        stage.extend_from_slice(&s.xref);
-        stage.extend_from_slice(b"\r\n");
-        match packed {
-            Some(packed) => packed.put_frame(stage),
-            None => {
-                f.pieces.iter().for_each(|p| stage.extend_from_slice(p));
-                stage.extend_from_slice(record::END);
-            }
-        }
-        if let Some(record) = stage.get_mut(start..) {
-            record::seal(record);
-        }
-        let padded = v.padded(stage.len() - start);
-        stage.resize(start + padded as usize, 0);
-        let head = v.behind(token.place, padded);
-
-        let expires = header.expires;
-        match s.runs.iter_mut().rev().find(|r| r.volume == volume) {
-            // The area's end cuts a run, even if the record before filled it to the last byte.
-            Some(run) if run.end == token.place && v.joins(token.place) => {
-                (run.bytes.end, run.end) = (stage.len(), head);
-            }
-            _ => s.runs.push(Run { volume, place: token.place, end: head, bytes: start..stage.len() }),
-        }
-        if let Some(planned) = s.heads.get_mut(volume) {
-            *planned = Some(head);
-        }
-        if let Some(class) = self.classes.get_mut(usize::from(token.class)) {
-            class.stored(&**v, head, padded);
-        }
-        s.bytes += padded;
-        s.keys.insert(f.key.0);
-        s.row_numbers.clear();
-        for (group, number) in s.numbers.get(numbers.clone()).unwrap_or_default() {
-            put_varint(u64::from(group.0), &mut s.row_numbers);
-            put_varint(*number, &mut s.row_numbers);
-        }
-        self.journal.push(&Row::Article(ArticleRow {
-            sequence: self.folds.next_sequence,
-            key: f.key,
-            token,
-            stored_bytes: padded,
-            arrived,
-            expires,
-            message_id: f.message_id,
-            fields: s.text.get(fields.clone()).unwrap_or_default(),
-            numbers: &s.row_numbers,
-            tagged: f.tagged,
-        }));
-        self.folds.next_sequence += 1;
-        s.prepared.push(Prepared {
-            key: f.key,
-            token: Some(token),
-            arrived,
-            expires,
-            stored_bytes: padded,
-            numbers,
-            xref,
-            fields,
-        });
-        token
-    }
-
-    /// Whether the numbers that an article brings may be used.
-    fn are_free(&self, f: &Filing<'_>) -> bool {
-        f.groups.iter().zip(f.numbers).all(|(group, number)| {
-            let assigned = self.folds.numbers.get(group.0 as usize).map_or(0, |n| n.assigned);
-            *number == 0 || (*number > assigned && *number <= NUMBER_MAX)
-        })
-    }
-
-    fn give_numbers(&mut self, f: &Filing<'_>, s: &mut Scratch) -> Range<usize> {
-        let start = s.numbers.len();
-        let set = self.journal.sync_set();
-        let journal =
-            JournalState { synced: set.synced(), syncs: set.syncs(), end: self.journal.pushed_end() };
-        for (at, group) in f.groups.iter().enumerate() {
-            let Some(numbers) = self.folds.numbers.get_mut(group.0 as usize) else { continue };
-            if let Some(number) = f.numbers.get(at).filter(|number| **number > 0) {
-                numbers.assigned = number - 1;
-            }
-            let given = numbers.next(journal);
-            if let Some(upto) = given.promise {
-                s.promises.push((*group, upto));
-            }
-            s.sync_first |= given.sync_first;
-            s.numbers.push((*group, given.number));
-        }
-        start..s.numbers.len()
     }
 }
 
@@ -678,10 +572,9 @@ impl Writer {
     }
 }
 
-fn append(text: &mut Vec<u8>, bytes: &[u8]) -> Range<usize> {
-    let start = text.len();
-    text.extend_from_slice(bytes);
-    start..text.len()
+/// What was put in a place of the part's memory.
+fn part<'a, T>(all: &'a [T], range: &Range<usize>) -> Result<&'a [T], Trouble> {
+    all.get(range.clone()).ok_or_else(|| own_bug!("{range:?} of {} were prepared", all.len()))
 }
 
 /// A failed sync: what was written may be lost, and a retry would not show it.
@@ -690,6 +583,9 @@ fn failed_sync(e: &io::Error) -> Trouble {
 }
 
 fn trouble(doing: &str, e: &io::Error) -> Trouble {
+    if let Some(bug) = bug::in_error(e) {
+        return bug.clone();
+    }
     let kind = if is_full(e) { TroubleKind::Full } else { TroubleKind::Io };
     Trouble { kind, text: format!("cannot {doing}: {e}") }
 }

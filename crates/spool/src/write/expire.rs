@@ -5,6 +5,7 @@
 //! A number goes when the policy of its group says so; the bytes go with the last number. The row is durable
 //! before anything goes. Called by the spool's expiry thread in bounded steps, and by `newsreel expire`.
 
+use crate::base::bug::own_bug;
 use crate::base::error::{Trouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::token::Token;
@@ -99,8 +100,12 @@ impl Writer {
             let Some(verdict) = self.judge(&*volume, &e, now) else { continue };
             report.next_due = report.next_due.into_iter().chain(verdict.next).min();
             if verdict.stays {
-                let pushed = self.folds.kept.get_mut(index).and_then(Option::as_mut).map(|l| l.push(&e));
-                pushed.unwrap_or(Ok(())).map_err(|e| unreadable(&e))?;
+                let Some(list) = self.folds.kept.get_mut(index).and_then(Option::as_mut) else {
+                    return Err(self
+                        .sync
+                        .stop(own_bug!("volume {index} has lost its list of what it keeps")));
+                };
+                list.push(&e).map_err(|e| unreadable(&e))?;
                 if verdict.due.is_empty() {
                     continue;
                 }

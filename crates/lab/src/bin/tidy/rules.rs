@@ -10,7 +10,7 @@ const FILE_LINES_MAX: usize = 800;
 /// Lines that a function should have at most.
 const FUNCTION_LINES_MAX: usize = 70;
 /// Functions longer than that which the tree may hold, tests apart: a ratchet, to be lowered.
-const LONG_FUNCTIONS_MAX: usize = 4;
+const LONG_FUNCTIONS_MAX: usize = 3;
 
 /// Crates and the crates of ours that each may depend on.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[

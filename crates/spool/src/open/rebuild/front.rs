@@ -6,7 +6,7 @@ use crate::base::ids::{Flag, GroupId};
 use crate::base::key::Key;
 use crate::base::token::{MethodKind, Token};
 use crate::base::xref::pairs_of;
-use crate::index::fold::{Folds, Moment, Published};
+use crate::index::fold::{Folds, PublishContext, Published};
 use crate::journal::GroupRow;
 use crate::method::{Inventory, Volume};
 use std::io;
@@ -150,9 +150,9 @@ impl Front {
             xref: region.xref(record),
             fields: region.fields(record),
         };
-        let moment = Moment { groups: &table, volumes: &shared.volumes.load(), now: unix_now() };
-        let lives = folds.publish(&moment, &published);
-        folds.came(u64::from(lives));
+        let context = PublishContext { groups: &table, volumes: &shared.volumes.load(), now: unix_now() };
+        let lives = folds.publish(&context, &published);
+        folds.count_published(u64::from(lives));
         if numbers.len() > 1 {
             folds.end_lost_names(token, numbers);
         }

@@ -3,20 +3,23 @@
 //! A class with a floor passes to its overflow what it could only store by displacing an article that is to
 //! stay. Part of the writer; plans only, nothing is written here. Sources: CNFS-04, CNFS-20 to CNFS-26.
 
-use super::{Prepared, Scratch, Writer};
+use super::{Prepared, Scratch, Writer, part};
+use crate::base::bug::own_bug;
 use crate::base::entry::Filing;
+use crate::base::error::Trouble;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::limits::{GROUPS_MAX, PART_BYTES_MAX};
 use crate::base::token::{MethodKind, Token};
-use crate::index::fold::Moment;
+use crate::index::fold::PublishContext;
 use crate::index::history::Found;
 use crate::index::rules::Traits;
 use crate::journal::Row;
 use crate::method::cnfs::record;
 use crate::method::packing::Packed;
-use crate::method::{Placing, Volume};
+use crate::method::{Placing, Volume, VolumeTable};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What became of the search for a place.
 pub(super) enum Place {
@@ -29,6 +32,11 @@ pub(super) enum Place {
     /// Not until there is room in a class that keeps what it has.
     NoRoom,
     Nowhere,
+}
+
+/// The volume at an index that was planned for.
+pub(super) fn planned(volumes: &VolumeTable, index: usize) -> Result<&Arc<dyn Volume>, Trouble> {
+    volumes.all().get(index).ok_or_else(|| own_bug!("volume {index} was planned for and is not there"))
 }
 
 /// Length of an article in wire format, without Xref line and final `.`-line.
@@ -53,62 +61,64 @@ impl Writer {
         &mut self,
         f: &Filing<'_>,
         packed: Option<&Packed>,
-        moment: &Moment<'_>,
+        context: &PublishContext<'_>,
         s: &mut Scratch,
-    ) -> Place {
-        let Some(first) = self.class_of(f) else { return Place::Nowhere };
+    ) -> Result<Place, Trouble> {
+        let names_bytes = self.names_bytes(f.groups)?;
+        let Some(first) = self.class_of(f) else { return Ok(Place::Nowhere) };
         // An upper bound: the Xref line's length depends on the numbers.
-        let xref_bytes_max =
-            self.folds.identity.len() + 16 + self.names_bytes(f.groups) + f.groups.len() * 24;
+        let xref_bytes_max = self.folds.identity.len() + 16 + names_bytes + f.groups.len() * 24;
         let mut number = first;
         // What its class has promised to keep is not displaced: the article goes to the overflow instead.
-        for _ in 0..self.classes.len() {
+        for _ in 0..self.classes.len().max(1) {
             let data_bytes = match packed.filter(|p| p.class == number) {
                 Some(packed) => packed.data_bytes(),
                 None => article_bytes(f) as usize + record::END.len(),
             };
             let len = record::HEADER_BYTES + xref_bytes_max + data_bytes;
-            match self.place_in(moment, number, len, f.arrived, s) {
+            match self.place_in(context, number, len, f.arrived, s)? {
                 Place::Full(Some(overflow)) => number = overflow,
                 Place::Full(None) => break,
-                Place::Later => return Place::Later,
+                Place::Later => return Ok(Place::Later),
                 placed => {
                     if let Some(class) = self.classes.get_mut(first).filter(|_| number != first) {
                         class.spilled += 1;
                     }
-                    return placed;
+                    return Ok(placed);
                 }
             }
         }
         if let Some(class) = self.classes.get_mut(first).filter(|class| class.floor.is_some()) {
             class.turned_away += 1;
         }
-        Place::Nowhere
+        Ok(Place::Nowhere)
     }
 
-    fn names_bytes(&self, groups: &[GroupId]) -> usize {
-        groups.iter().filter_map(|g| self.folds.numbers.get(g.0 as usize)).map(|n| n.name_bytes).sum()
+    /// Length of the groups' names together.
+    fn names_bytes(&self, groups: &[GroupId]) -> Result<usize, Trouble> {
+        groups.iter().try_fold(0, |sum, group| {
+            let numbers = self.folds.numbers.get(group.0 as usize);
+            numbers.map(|n| sum + n.name_bytes).ok_or_else(|| own_bug!("group {} was never made", group.0))
+        })
     }
 
     /// Chooses volume and place in a class.
     fn place_in(
         &mut self,
-        moment: &Moment<'_>,
+        context: &PublishContext<'_>,
         number: usize,
         len: usize,
         arrived: u64,
         s: &mut Scratch,
-    ) -> Place {
-        let Some(class) = self.classes.get_mut(number) else { return Place::Nowhere };
+    ) -> Result<Place, Trouble> {
+        let Some(class) = self.classes.get_mut(number) else {
+            return Err(own_bug!("a rule names class {number}, which is not there"));
+        };
         if class.method == MethodKind::Trash {
-            return Place::Trash(Token {
-                method: class.method,
-                class: number as u8,
-                volume: u16::MAX,
-                place: 0,
-            });
+            let (method, class) = (class.method, number as u8);
+            return Ok(Place::Trash(Token { method, class, volume: u16::MAX, place: 0 }));
         }
-        let volumes = moment.volumes;
+        let volumes = context.volumes;
         let (floors, residents) = (&mut self.floors, &mut self.folds.residents);
         let floor = class.floor;
         let mut may = |volume: usize, head: u64| {
@@ -123,37 +133,35 @@ impl Writer {
         };
         let Some(choice) = class.choose(volumes, &s.heads, len, &mut may) else {
             let without = if class.is_full(volumes, &s.heads) { Place::NoRoom } else { Place::Nowhere };
-            return class.floor.map_or(without, |floor| Place::Full(floor.overflow));
+            return Ok(class.floor.map_or(without, |floor| Place::Full(floor.overflow)));
         };
-        let Some(v) = volumes.all().get(choice.volume) else { return Place::Nowhere };
+        let v = planned(volumes, choice.volume)?;
         if !s.prepared.is_empty() && s.bytes + len as u64 > PART_BYTES_MAX.min(v.area() / 4) {
-            return Place::Later;
+            return Ok(Place::Later);
         }
         if !self.fence.is_entered(&**v, choice.place) {
             let offset = v.offset(choice.place).unwrap_or_default();
             self.entering = Some((choice.volume, choice.place - offset));
-            return Place::Later;
+            return Ok(Place::Later);
         }
         if !self.fence.allows(&**v, v.behind(choice.place, v.padded(len))) {
-            return Place::Later;
+            return Ok(Place::Later);
         }
         class.turn = choice.turn;
         if let Some((left, head)) = choice.leaves {
-            let volume = volumes.all().get(left).map_or(u16::MAX, |v| v.id());
+            let volume = planned(volumes, left)?.id();
             self.journal.push(&Row::Skip { volume, head });
-            if let Some(planned) = s.heads.get_mut(left) {
-                *planned = Some(head);
-            }
+            s.plan_head(left, head)?;
         }
         let token = Token { method: v.method(), class: number as u8, volume: v.id(), place: choice.place };
-        Place::At(token, choice.volume)
+        Ok(Place::At(token, choice.volume))
     }
 
     /// No row names a part's articles: methods with a file an article release the names.
-    pub(super) fn take_back(&self, moment: &Moment<'_>, s: &Scratch) {
+    pub(super) fn take_back(&self, context: &PublishContext<'_>, s: &Scratch) {
         for p in &s.prepared {
             if let Some(token) = p.token
-                && let Some(volume) = moment.volumes.get(token.volume)
+                && let Some(volume) = context.volumes.get(token.volume)
             {
                 volume.take_back(token.place, p.key, s.numbers.get(p.numbers.clone()).unwrap_or_default());
             }
@@ -169,9 +177,9 @@ impl Writer {
         arrived: u32,
         numbers: &Range<usize>,
         s: &Scratch,
-    ) -> Token {
+    ) -> Result<Token, Trouble> {
         if !volume.keeps() {
-            return token;
+            return Ok(token);
         }
         let history = &self.folds.shared.history;
         let is_here = |t: Token, place| t.volume == token.volume && t.place == place;
@@ -180,9 +188,9 @@ impl Writer {
             s.prepared.iter().any(|p| pending(p, place))
                 || matches!(history.lookup(&key), Found::At(t, _) if is_here(t, place))
         };
-        let first = s.numbers.get(numbers.clone()).and_then(|n| n.first()).copied();
+        let first = part(&s.numbers, numbers)?.first().copied();
         let placing =
             Placing { planned: token.place, message_id: f.message_id, arrived, first, lives: &lives };
-        Token { place: volume.settle(&placing), ..token }
+        Ok(Token { place: volume.settle(&placing), ..token })
     }
 }

@@ -1,0 +1,70 @@
+//! Our own bugs: what the spool promises itself, found broken.
+//!
+//! [`own_bug!`] stands in the commit, in the folds and in the replay, where a default would hide that
+//! something is missing which must be there. Debug builds, and so all tests, panic. A release build gets a
+//! [`Trouble`] and does what it does after a failed write: nothing more is accepted or acknowledged until a
+//! restart, and readers go on.
+
+use crate::base::error::{Trouble, TroubleKind};
+use std::fmt;
+use std::io;
+
+/// Reports a bug of ours, described as for `format!`; its value is a [`Trouble`].
+macro_rules! own_bug {
+    ($($what:tt)+) => { $crate::base::bug::found(format_args!($($what)+)) };
+}
+pub(crate) use own_bug;
+
+#[cold]
+pub(crate) fn found(what: fmt::Arguments<'_>) -> Trouble {
+    debug_assert!(is_planted(), "a bug in newsreel: {what}");
+    Trouble { kind: TroubleKind::Bug, text: format!("a bug in newsreel: {what}; please report it") }
+}
+
+/// The bug that an error carries, if it carries one.
+pub(crate) fn in_error(e: &io::Error) -> Option<&Trouble> {
+    e.get_ref()?.downcast_ref::<Trouble>().filter(|trouble| trouble.kind == TroubleKind::Bug)
+}
+
+#[cfg(not(test))]
+fn is_planted() -> bool {
+    false
+}
+
+#[cfg(test)]
+fn is_planted() -> bool {
+    PLANTED.get()
+}
+
+#[cfg(test)]
+thread_local! {
+    static PLANTED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Runs a test that has planted a bug, which is handled as in a release build.
+#[cfg(test)]
+pub(crate) fn planted<T>(run: impl FnOnce() -> T) -> T {
+    PLANTED.set(true);
+    let result = run();
+    PLANTED.set(false);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a bug in newsreel: number 7 is missing")]
+    fn a_bug_of_ours_panics_in_tests() {
+        let trouble = own_bug!("number {} is missing", 7);
+        assert_eq!(trouble.kind, TroubleKind::Io, "not reached");
+    }
+
+    #[test]
+    fn an_error_carries_a_bug_to_whom_it_concerns() {
+        let e = planted(|| io::Error::other(own_bug!("lost")));
+        assert_eq!(in_error(&e).map(|t| t.text.as_str()), Some("a bug in newsreel: lost; please report it"));
+        assert!(in_error(&io::Error::other("lost")).is_none());
+    }
+}

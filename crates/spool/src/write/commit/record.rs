@@ -1,0 +1,208 @@
+//! An article's record, its row and its numbers, made in memory: nothing is stored here.
+
+use super::place::{article_bytes, planned};
+use super::{Prepared, Run, Scratch, Writer, part};
+use crate::base::bug::own_bug;
+use crate::base::codec::put_varint;
+use crate::base::entry::Filing;
+use crate::base::error::Trouble;
+use crate::base::limits::NUMBER_MAX;
+use crate::base::token::Token;
+use crate::index::fold::PublishContext;
+use crate::index::promise::JournalState;
+use crate::journal::{ArticleRow, Row};
+use crate::method::Volume;
+use crate::method::cnfs::record::{self, RecordHeader};
+use crate::method::packing::Packed;
+use netnews::overview_row::{Fields, append_fields};
+use std::ops::Range;
+
+const XREF_NAME: &[u8] = b"Xref: ";
+
+impl Writer {
+    /// Gives an article its numbers and its final place, and makes its record and its row. `token` is
+    /// what was planned, in the volume at an index; `packed` the article compressed for the class it goes to.
+    pub(super) fn put_article(
+        &mut self,
+        f: &Filing<'_>,
+        packed: Option<&Packed>,
+        context: &PublishContext<'_>,
+        (token, index): (Token, usize),
+        s: &mut Scratch,
+    ) -> Result<Token, Trouble> {
+        let volume = &**planned(context.volumes, index)?;
+        let arrived = u32::try_from(f.arrived).unwrap_or(u32::MAX);
+        let expires = f.expires.map_or(0, |e| u32::try_from(e).unwrap_or(u32::MAX));
+        let numbers = self.give_numbers(f, s)?;
+        let token = self.settle(f, (token, volume), arrived, &numbers, s)?;
+        let texts = self.put_texts(f, context, &numbers, s)?;
+        let bytes = self.put_record(f, packed, (token, index), (arrived, expires), s)?;
+        let stored_bytes = volume.padded(bytes.len());
+        self.plan_run(volume, (token, index), bytes, s)?;
+        let [xref, fields] = texts;
+        let p = Prepared {
+            key: f.key,
+            token: Some(token),
+            arrived,
+            expires,
+            stored_bytes,
+            numbers,
+            xref,
+            fields,
+        };
+        self.push_row(f, &p, s)?;
+        s.keys.insert(f.key.0);
+        s.prepared.push(p);
+        Ok(token)
+    }
+
+    /// Puts down an article's Xref value and its overview fields.
+    fn put_texts(
+        &self,
+        f: &Filing<'_>,
+        context: &PublishContext<'_>,
+        numbers: &Range<usize>,
+        s: &mut Scratch,
+    ) -> Result<[Range<usize>; 2], Trouble> {
+        self.folds.put_xref(context.groups, part(&s.numbers, numbers)?, &mut s.xref);
+        let start = s.text.len();
+        s.text.extend_from_slice(&s.xref);
+        let end = s.text.len();
+        let bytes = f.fields.bytes + s.xref_line_bytes() as u64;
+        append_fields(&Fields { bytes, ..f.fields }, &mut s.text);
+        Ok([start..end, end..s.text.len()])
+    }
+
+    /// Makes the record in its volume's stage, without padding; returns where. Its Xref value is in `s.xref`.
+    fn put_record(
+        &self,
+        f: &Filing<'_>,
+        packed: Option<&Packed>,
+        (token, index): (Token, usize),
+        (arrived, expires): (u32, u32),
+        s: &mut Scratch,
+    ) -> Result<Range<usize>, Trouble> {
+        let line_bytes = s.xref_line_bytes();
+        let data_bytes =
+            packed.map_or_else(|| article_bytes(f) as usize + record::END.len(), |p| p.data_bytes());
+        let header = RecordHeader {
+            data_bytes: (line_bytes + data_bytes) as u32,
+            header_bytes: (line_bytes + f.header_bytes) as u32,
+            place: token.place,
+            sequence: self.folds.next_sequence,
+            key: f.key,
+            arrived,
+            expires,
+            message_id_at: (line_bytes + f.message_id_at) as u32,
+            message_id_bytes: f.message_id.len() as u16,
+            class: token.class,
+            packed: packed.is_some(),
+        };
+        let stage = s.stage.get_mut(index).ok_or_else(|| own_bug!("volume {index} has no stage"))?;
+        let start = stage.len();
+        header.put(stage);
+        if let Some(packed) = packed {
+            packed.put_prefix(stage);
+        }
+        [XREF_NAME, &s.xref, b"\r\n"].iter().for_each(|part| stage.extend_from_slice(part));
+        match packed {
+            Some(packed) => packed.put_frame(stage),
+            None => {
+                f.pieces.iter().for_each(|p| stage.extend_from_slice(p));
+                stage.extend_from_slice(record::END);
+            }
+        }
+        let end = stage.len();
+        record::seal(stage.get_mut(start..).ok_or_else(|| own_bug!("no record was made"))?);
+        Ok(start..end)
+    }
+
+    /// Plans the writing of a record, which is the last in its volume's stage.
+    fn plan_run(
+        &mut self,
+        volume: &dyn Volume,
+        (token, index): (Token, usize),
+        bytes: Range<usize>,
+        s: &mut Scratch,
+    ) -> Result<(), Trouble> {
+        let padded = volume.padded(bytes.len());
+        let head = volume.behind(token.place, padded);
+        let stage = s.stage.get_mut(index).ok_or_else(|| own_bug!("volume {index} has no stage"))?;
+        let bytes = bytes.start..bytes.start + padded as usize;
+        stage.resize(bytes.end, 0);
+        match s.runs.iter_mut().rev().find(|r| r.volume == index) {
+            // The area's end cuts a run, even if the record before filled it to the last byte.
+            Some(run) if run.end == token.place && volume.joins(token.place) => {
+                (run.bytes.end, run.end) = (bytes.end, head);
+            }
+            _ => s.runs.push(Run { volume: index, place: token.place, end: head, bytes }),
+        }
+        s.plan_head(index, head)?;
+        s.bytes += padded;
+        let class = self.classes.get_mut(usize::from(token.class));
+        let class = class.ok_or_else(|| own_bug!("class {} is not there", token.class))?;
+        class.stored(volume, head, padded);
+        Ok(())
+    }
+
+    /// Pushes the row of an article; the next one gets the next sequence.
+    fn push_row(&mut self, f: &Filing<'_>, p: &Prepared, s: &mut Scratch) -> Result<(), Trouble> {
+        s.row_numbers.clear();
+        for (group, number) in part(&s.numbers, &p.numbers)? {
+            put_varint(u64::from(group.0), &mut s.row_numbers);
+            put_varint(*number, &mut s.row_numbers);
+        }
+        let token = p.token.ok_or_else(|| own_bug!("an article without a place gets a row"))?;
+        self.journal.push(&Row::Article(ArticleRow {
+            sequence: self.folds.next_sequence,
+            key: p.key,
+            token,
+            stored_bytes: p.stored_bytes,
+            arrived: p.arrived,
+            expires: p.expires,
+            message_id: f.message_id,
+            fields: part(&s.text, &p.fields)?,
+            numbers: &s.row_numbers,
+            tagged: f.tagged,
+        }));
+        self.folds.next_sequence += 1;
+        Ok(())
+    }
+
+    /// Whether the numbers that an article brings may be given out.
+    pub(super) fn are_free(&self, f: &Filing<'_>) -> bool {
+        f.groups.iter().zip(f.numbers).all(|(group, number)| {
+            let assigned = self.folds.numbers.get(group.0 as usize).map_or(0, |n| n.assigned);
+            *number == 0 || (*number > assigned && *number <= NUMBER_MAX)
+        })
+    }
+
+    fn give_numbers(&mut self, f: &Filing<'_>, s: &mut Scratch) -> Result<Range<usize>, Trouble> {
+        let start = s.numbers.len();
+        let set = self.journal.sync_set();
+        let journal =
+            JournalState { synced: set.synced(), syncs: set.syncs(), end: self.journal.pushed_end() };
+        for (at, group) in f.groups.iter().enumerate() {
+            let Some(numbers) = self.folds.numbers.get_mut(group.0 as usize) else {
+                return Err(own_bug!("group {} was never made", group.0));
+            };
+            if let Some(number) = f.numbers.get(at).filter(|number| **number > 0) {
+                numbers.assigned = number - 1;
+            }
+            let given = numbers.next(journal);
+            if let Some(upto) = given.promise {
+                s.promises.push((*group, upto));
+            }
+            s.sync_first |= given.sync_first;
+            s.numbers.push((*group, given.number));
+        }
+        Ok(start..s.numbers.len())
+    }
+}
+
+impl Scratch {
+    /// Length of the Xref line whose value is being prepared.
+    fn xref_line_bytes(&self) -> usize {
+        XREF_NAME.len() + self.xref.len() + 2
+    }
+}
