@@ -332,7 +332,7 @@ mod tests {
             ("Date: tomorrow", "Date header is not valid"),
             ("Injection-Date: tomorrow", "Injection-Date header is not valid"),
             ("Expires: never", "Expires header is not valid"),
-            ("Expires: 1 Jan 2001 00:00:00 GMT", "Expires header lies in the past"),
+            ("Expires: 1 Jan 2001 00:00:00 GMT", "Expires header is in the past"),
             ("Sender: nobody", "Sender header has no valid mail address"),
             ("Sender: nobody%", "Sender header has no valid mail address"),
             ("Reply-To: root%news.example.org", "Reply-To header has no valid mail address"),
