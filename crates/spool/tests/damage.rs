@@ -282,7 +282,7 @@ fn what_means_nothing_may_be_anything() {
 fn a_flipped_bit_in_rows_still_to_be_replayed_costs_nothing() {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let config = SpoolConfig { checkpoint_rows: 1 << 30, ..spool_config() };
+    let config = SpoolConfig { checkpoint_rows: 1 << 30, journal_file_bytes: 1 << 20, ..spool_config() };
     let (spool, _) = open(&disk, &config);
     let all = fill(&spool);
     let want = readable(&spool, all);

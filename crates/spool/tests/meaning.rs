@@ -47,25 +47,39 @@ fn number(bytes: &mut &[u8]) -> u64 {
 
 impl Told {
     pub fn read(mut c: &[u8]) -> Self {
-        assert_eq!(take(&mut c, 8), b"NCheckp1");
-        // Checksum; journal, sequence, articles; boot; closed.
-        take(&mut c, 4 + 24 + 16 + 1);
-        let identity = varint(&mut c) as usize;
-        take(&mut c, identity);
-        let history = number(&mut c)..number(&mut c);
-        let mut told = Self { history, ..Self::default() };
-        for _ in 0..varint(&mut c) {
-            let id = u16::from_le_bytes(take(&mut c, 2).try_into().unwrap());
-            take(&mut c, 1);
-            let name = varint(&mut c) as usize;
-            take(&mut c, name);
-            let head = number(&mut c);
-            told.volumes.insert(id, (head, number(&mut c)..number(&mut c)));
-        }
-        for _ in 0..varint(&mut c) {
-            told.segments.insert(varint(&mut c), varint(&mut c));
+        assert_eq!(take(&mut c, 8), b"NCheckp2");
+        let mut told = Self::default();
+        // After the checksum: sections of tag, version, length and content.
+        take(&mut c, 4);
+        while !c.is_empty() {
+            let tag = take(&mut c, 2)[0];
+            let len = number(&mut c) as usize;
+            let mut section = take(&mut c, len);
+            match tag {
+                2 => told.history = number(&mut section)..number(&mut section),
+                3 => told.read_volumes(section),
+                4 => {
+                    for _ in 0..varint(&mut section) {
+                        told.segments.insert(varint(&mut section), varint(&mut section));
+                    }
+                }
+                _ => {}
+            }
         }
         told
+    }
+
+    fn read_volumes(&mut self, mut section: &[u8]) {
+        for _ in 0..varint(&mut section) {
+            let len = u32::from_le_bytes(take(&mut section, 4).try_into().unwrap()) as usize;
+            let mut volume = take(&mut section, len);
+            let id = u16::from_le_bytes(take(&mut volume, 2).try_into().unwrap());
+            take(&mut volume, 1);
+            let name = varint(&mut volume) as usize;
+            take(&mut volume, name);
+            let head = number(&mut volume);
+            self.volumes.insert(id, (head, number(&mut volume)..number(&mut volume)));
+        }
     }
 }
 
