@@ -260,21 +260,27 @@ fn damaged_blocks_are_told_and_repaired() {
 #[test]
 fn a_full_disk_stops_a_pass_and_nothing_else() {
     for errno in [SimDisk::ENOSPC, SimDisk::EIO] {
-        let sim = SimDisk::new();
-        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-        let (spool, _) = open(&disk, &cold_config());
-        add_groups(&spool, GROUPS);
-        feed(&spool, 0..200);
-        let before = rows(&spool);
-        let mut failed = 0;
-        for later in 0..4 {
-            sim.fail_at(sim.steps() + later, errno, false);
-            failed += u64::from(spool.pack_overview(&mut |_| true).is_err());
-            assert!(rows(&spool) == before, "errno {errno}, call {later}");
-            if spool.trouble().is_some() {
-                break;
-            }
-        }
-        assert!(failed > 0, "errno {errno}");
+        // The syncing thread may be what meets the error.
+        assert!((0..20).any(|_| passes_fail(errno) > 0), "errno {errno}");
     }
+}
+
+/// Passes that fail by an error of the disk, until it reaches the spool itself.
+fn passes_fail(errno: i32) -> usize {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (spool, _) = open(&disk, &cold_config());
+    add_groups(&spool, GROUPS);
+    feed(&spool, 0..200);
+    let before = rows(&spool);
+    let mut failed = 0;
+    for later in 0..4 {
+        sim.fail_at(sim.steps() + later, errno, false);
+        failed += usize::from(spool.pack_overview(&mut |_| true).is_err());
+        assert!(rows(&spool) == before, "errno {errno}, call {later}");
+        if spool.trouble().is_some() {
+            break;
+        }
+    }
+    failed
 }
