@@ -33,3 +33,4 @@ mod session;
 mod site;
 pub mod source;
 mod tls;
+pub mod units;

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::{Failure, complain};
-use crate::config::{Cidr, Config, ConfigError, Durability, check_host_port, is_path_identity, units};
+use crate::config::{Cidr, Config, ConfigError, Durability, check_host_port, is_path_identity};
+use crate::control_socket::protocol::Request;
+use crate::units;
 
 /// A Usenet server: relays, injects, stores and serves news
 #[derive(Debug, Parser)]
@@ -23,6 +25,8 @@ use crate::config::{Cidr, Config, ConfigError, Durability, check_host_port, is_p
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
+    #[command(flatten)]
+    pub(super) at: Where,
 }
 
 #[derive(Debug, Subcommand)]
@@ -65,10 +69,7 @@ pub(super) enum Command {
     /// Serve a site
     #[command(long_about = "Serve a site until SIGTERM or SIGINT, then finish what was begun and stop.\n\n\
         Under systemd this reports when it is ready; packaging/newsreel.service is a unit for it.")]
-    Serve {
-        #[command(flatten)]
-        at: Where,
-    },
+    Serve,
 
     /// Check a configuration and say what it would serve
     #[command(
@@ -82,16 +83,11 @@ pub(super) enum Command {
         newsreel check --access 192.0.2.7 --user fred --tls\n  newsreel check --diff")]
     Check {
         #[command(flatten)]
-        at: Where,
-        #[command(flatten)]
         access: super::check::AccessQuestion,
     },
 
     /// Print the configuration in effect, defaults included
-    Show {
-        #[command(flatten)]
-        at: Where,
-    },
+    Show,
 
     /// Explain a key of the configuration
     #[command(
@@ -111,8 +107,6 @@ pub(super) enum Command {
     )]
     #[command(after_long_help = "Example:\n  newsreel cancel-key '<1780000000.0.42@news.example.org>'")]
     CancelKey {
-        #[command(flatten)]
-        at: Where,
         /// The article's Message-ID, with its brackets
         message_id: String,
         /// The key of the user who posted it, instead of the operator's
@@ -127,28 +121,10 @@ pub(super) enum Command {
         file: PathBuf,
     },
 
-    /// List, add, grow, retire, use again, move or remove buffers, while the server runs or not
-    #[command(
-        long_about = "List, add, grow, retire, use again, move or remove buffers, while the server runs or not.\n\n\
-        The configuration is changed with them, and no more of its text than must be: whoever runs the server needs the \
-        right to write it. PATH is relative to the directory in data, as in the configuration."
-    )]
-    #[command(after_long_help = "Examples:\n  newsreel buffer add text2 --class text --size \"20 GiB\"\n  \
-        newsreel buffer grow text2 \"40 GiB\"\n  newsreel buffer move text0 /disk2/text0.cyc\n  \
-        newsreel buffer retire text1\n  newsreel buffer remove text1 --articles")]
-    Buffer {
-        #[command(subcommand)]
-        command: BufferCommand,
-        #[command(flatten)]
-        at: Where,
-    },
-
     /// Add, change, remove, list, import or export groups
     Group {
         #[command(subcommand)]
         command: GroupCommand,
-        #[command(flatten)]
-        at: Where,
     },
 
     /// Add, change, remove, list or check users
@@ -160,117 +136,19 @@ pub(super) enum Command {
     User {
         #[command(subcommand)]
         command: super::user::UserCommand,
-        #[command(flatten)]
-        at: Where,
-    },
-
-    /// Say how the server and its spool are
-    Status {
-        #[command(flatten)]
-        at: Where,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
 
     /// Give a running server an order
     Ctl {
         #[command(subcommand)]
         order: Order,
-        #[command(flatten)]
-        at: Where,
     },
 
-    /// Say everything known of an article
-    #[command(
-        long_about = "Say everything known of an article: where it lies, whether it can be read, its history.\n\n\
-        Exit code 1 if it cannot be read."
-    )]
-    #[command(after_long_help = "Examples:\n  newsreel explain '<1993Apr5.012345@example.org>'\n  \
-        newsreel explain text0:24da800:1e\n  newsreel explain ./article.txt")]
-    Explain {
-        /// A token, a <message-id>, or a file that holds an article
-        #[arg(value_name = "TOKEN|<MESSAGE-ID>|FILE")]
-        subject: String,
-        #[command(flatten)]
-        at: Where,
-    },
-
-    /// Check every article, index and file, and repair what can be repaired
-    #[command(
-        long_about = "Check every article, index and file against its checksum and against the others: buffers and their \
-        bitmaps, journal, checkpoint, history, overview, active, residents, dictionaries. A running server goes on serving \
-        meanwhile. Each problem is named with what it means. With --repair each is mended where that is possible, and everything \
-        is checked again; no repair takes away anything that can be read. Exit code 1 if anything is (still) wrong."
-    )]
-    Verify {
-        #[command(flatten)]
-        at: Where,
-        /// Repair what is wrong, one thing after the other, while a server runs or not
-        #[arg(long)]
-        repair: bool,
-        /// With --repair: only say what would be done
-        #[arg(long, requires = "repair")]
-        dry_run: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-
-    /// Let go of the articles that are due
-    #[command(
-        long_about = "Let go of the articles that are due by the [[expire]] rules, in classes that keep their articles. \
-        A running server does so by itself at least once an hour."
-    )]
-    Expire {
-        #[command(flatten)]
-        at: Where,
-        /// Only say what would go
-        #[arg(long)]
-        dry_run: bool,
-    },
-
-    /// Take articles away by their Message-IDs
-    #[command(
-        long_about = "Take articles away by their Message-IDs, whatever their Cancel-Locks say, while a server runs or not. An \
-        article that is not here yet is refused when it comes. Nothing brings a cancelled article back."
-    )]
-    Cancel {
-        #[command(flatten)]
-        at: Where,
-        /// Message-IDs, with their angle brackets
-        #[arg(required = true, value_name = "MESSAGE-ID")]
-        message_ids: Vec<String>,
-        /// Only say what would be done
-        #[arg(long)]
-        dry_run: bool,
-    },
-
-    /// Take all articles out of groups
-    #[command(
-        long_about = "Take all articles out of the groups that match, while a server runs or not. An article that is also in \
-        groups that do not match stays there. The groups stay, and go on counting where they are. Nothing brings a purged \
-        article back; a rebuild brings crossposted articles back into purged groups where they are stored in cyclic buffers."
-    )]
-    Purge {
-        #[command(flatten)]
-        at: Where,
-        /// The groups, a wildmat such as \"alt.test.*,!alt.test.keep\"
-        #[arg(long, value_name = "WILDMAT")]
-        groups: String,
-        /// Only say what would go
-        #[arg(long)]
-        dry_run: bool,
-        /// Do it; without this nothing is taken away
-        #[arg(long, conflicts_with = "dry_run", required_unless_present = "dry_run")]
-        yes: bool,
-    },
+    #[command(flatten)]
+    Ask(Request),
 
     /// Make all indexes anew from the stored articles (the server must be stopped)
-    Rebuild {
-        #[command(flatten)]
-        at: Where,
-    },
+    Rebuild,
 
     /// File a batch of articles
     #[command(
@@ -286,24 +164,18 @@ pub(super) enum Command {
     Rnews {
         /// The batch; standard input if absent or -
         file: Option<PathBuf>,
-        #[command(flatten)]
-        at: Where,
     },
 
     /// Take over another server's groups, articles and numbers
     Import {
         #[command(subcommand)]
         command: ImportCommand,
-        #[command(flatten)]
-        at: Where,
     },
 
     /// Write what other programs read
     Export {
         #[command(subcommand)]
         command: ExportCommand,
-        #[command(flatten)]
-        at: Where,
     },
 
     /// Print docs/config.md
@@ -315,66 +187,6 @@ pub(super) enum Command {
 pub(super) enum Order {
     /// Take the changed configuration as a whole, and the certificates; what cannot be taken leaves all as it was
     Reload,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum BufferCommand {
-    /// List the buffers
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Make a buffer and let a class use it
-    Add {
-        /// Its name
-        name: String,
-        /// The class that is to use it
-        #[arg(long)]
-        class: String,
-        /// Its file or block device [default: NAME.cyc]
-        #[arg(long)]
-        path: Option<String>,
-        /// Its size [default: that of the file or device]
-        #[arg(long, value_parser = units::parse_size)]
-        size: Option<u64>,
-        /// Articles begin at multiples of so many bytes: a power of two from 64 to 16384 [default: 64]
-        #[arg(long, value_name = "BYTES")]
-        block: Option<u32>,
-    },
-    /// Give a buffer more room; everything in it stays where it is
-    Grow {
-        /// Its name
-        name: String,
-        /// Its new size
-        #[arg(value_parser = units::parse_size)]
-        size: u64,
-    },
-    /// Let a buffer take no more articles; those it holds stay readable
-    Retire {
-        /// Its name
-        name: String,
-    },
-    /// Let a retired buffer take articles again
-    Use {
-        /// Its name
-        name: String,
-    },
-    /// Move a buffer to another file or block device
-    Move {
-        /// Its name
-        name: String,
-        /// Where to
-        path: String,
-    },
-    /// Take a retired buffer out of the spool; its file is left behind
-    Remove {
-        /// Its name
-        name: String,
-        /// Even if it still holds articles, which then are gone
-        #[arg(long)]
-        articles: bool,
-    },
 }
 
 #[derive(Debug, Subcommand)]

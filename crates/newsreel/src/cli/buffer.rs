@@ -1,41 +1,17 @@
-//! `buffer list|add|grow|retire|use|move|remove`.
+//! `buffer list`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::args::{BufferCommand, Where};
+use super::args::Where;
 use super::table::{Side, table};
 use super::{Failure, reach, say, say_json};
-use crate::config::Config;
-use crate::config::units::{about_size, about_span};
-use crate::control_socket::protocol::{BufferChange, BufferRow, Reply, Request};
+use crate::control_socket::protocol::{BufferRow, Reply, Request};
+use crate::units::{about_size, about_span};
 
-pub(super) fn run(command: BufferCommand, at: &Where) -> Result<(), Failure> {
+pub(super) fn list(at: &Where, json: bool) -> Result<(), Failure> {
     let config = at.load()?;
-    let (name, change) = match command {
-        BufferCommand::List { json } => return list(&config, json),
-        BufferCommand::Add { name, class, path, size, block } => {
-            let path = path.unwrap_or_else(|| format!("{name}.cyc"));
-            (name, BufferChange::Add { path, size, block, class })
-        }
-        BufferCommand::Grow { name, size } => (name, BufferChange::Grow { size }),
-        BufferCommand::Retire { name } => (name, BufferChange::Retire { retired: true }),
-        BufferCommand::Use { name } => (name, BufferChange::Retire { retired: false }),
-        BufferCommand::Move { name, path } => (name, BufferChange::Move { path }),
-        BufferCommand::Remove { name, articles } => (name, BufferChange::Remove { articles }),
-    };
-    let mut said = Ok(());
-    let ok = reach::ask(&config, &Request::BufferChange { name, change }, &mut |reply| {
-        if let (Reply::Text(text), Ok(())) = (reply, &said) {
-            said = say(text);
-        }
-    })?;
-    said?;
-    if ok { Ok(()) } else { Err(Failure::Told) }
-}
-
-fn list(config: &Config, json: bool) -> Result<(), Failure> {
     let mut rows: Vec<BufferRow> = Vec::new();
-    let ok = reach::ask(config, &Request::BufferList, &mut |reply| {
+    let ok = reach::ask(&config, &Request::buffers(), &mut |reply| {
         if let Reply::Buffer(row) = reply {
             rows.push(row);
         }

@@ -15,9 +15,10 @@ use super::bar::Bar;
 use super::control::{Control, Listening};
 use super::table::grouped;
 use super::{Failure, reach, say, say_json};
-use crate::config::{Config, units};
+use crate::config::Config;
 use crate::control_socket::protocol::{Reply, Request};
 use crate::name_map::{BODY_START, Head, LINE_BYTES};
+use crate::units;
 
 /// How much of a file is read to find an article's Message-ID, in bytes.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
@@ -44,7 +45,7 @@ struct Problem {
 
 pub(super) fn verify(at: &Where, repair: bool, dry_run: bool, json: bool) -> Result<(), Failure> {
     let config = at.load()?;
-    let request = if repair { Request::Repair { dry_run } } else { Request::Verify };
+    let request = Request::Verify { repair, dry_run, json };
     let mut findings = Findings::default();
     findings.ok = reach::ask(&config, &request, &mut |reply| match reply {
         Reply::Problem(what) => findings.problems.push(Problem { what, ..Problem::default() }),
@@ -173,7 +174,7 @@ fn buffer_file(config: &Config, file: &Path) -> Result<Option<String>, Failure> 
         |path: &Path| matches!((fs::canonicalize(path), fs::canonicalize(file)), (Ok(a), Ok(b)) if a == b);
     let Some(buffer) = config.buffers.iter().find(|buffer| same(&buffer.path)) else { return Ok(None) };
     let mut text = None;
-    reach::ask(config, &Request::Status, &mut |reply| {
+    reach::ask(config, &Request::STATUS, &mut |reply| {
         if let Reply::Status(report) = reply {
             text = report.spool.buffers.into_iter().find(|found| found.name == buffer.name).map(|found| {
                 format!(

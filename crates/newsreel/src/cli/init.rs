@@ -13,10 +13,11 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::args::{CONFIG_FILE_NAME, InitOptions};
 use super::{Failure, complain, group, groups_file, reach, say, starter_lists};
-use crate::config::{self, Cidr, Config, Durability, list, quoted, units};
+use crate::config::{self, Cidr, Config, Durability, list, quoted};
 use crate::control_socket::protocol::{GroupEntry, Reply, Request};
 use crate::inject::Secret;
 use crate::tls::make_self_signed;
+use crate::units;
 use spool::{Disk, RealDisk};
 
 /// Default of `--listen`.

@@ -41,9 +41,9 @@ use clap::Parser;
 use rustix::fs::Mode;
 
 use crate::config::ConfigError;
-use crate::control_socket::protocol::Request;
+use crate::control_socket::protocol::{BufferCommand, Request};
 use crate::printable;
-use args::{Cli, Command};
+use args::{Cli, Command, Where};
 
 /// Why a command did not end well.
 #[derive(Debug)]
@@ -111,7 +111,8 @@ const UMASK: Mode = Mode::from_raw_mode(0o027);
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
     rustix::process::umask(UMASK);
-    let failure = match run(Cli::parse().command) {
+    let Cli { command, at } = Cli::parse();
+    let failure = match run(command, &at) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(failure) => failure,
     };
@@ -123,34 +124,28 @@ pub fn main() -> ExitCode {
     ExitCode::from(failure.code())
 }
 
-fn run(command: Command) -> Result<(), Failure> {
+fn run(command: Command, at: &Where) -> Result<(), Failure> {
     match command {
         Command::Up { dir, listen, tls_listen } => serve::up(&dir, &listen, &tls_listen),
         Command::Init(options) => init::init(&options),
-        Command::Serve { at } => serve::serve(&at.load()?),
-        Command::Check { at, access } => check::check(&at, &access),
-        Command::Show { at } => check::show(&at),
+        Command::Serve => serve::serve(&at.load()?),
+        Command::Check { access } => check::check(at, &access),
+        Command::Show => check::show(at),
         Command::ExplainConfig { key } => check::explain(key.as_deref().unwrap_or_default()),
-        Command::Buffer { command, at } => buffer::run(command, &at),
-        Command::Group { command, at } => group::run(command, &at),
-        Command::User { command, at } => user::run(command, &at),
-        Command::Status { at, json } => status::status(&at, json),
-        Command::Ctl { order, at } => ctl::run(&order, &at),
-        Command::Explain { subject, at } => care::explain(&subject, &at),
-        Command::Verify { at, repair, dry_run, json } => care::verify(&at, repair, dry_run, json),
-        Command::Expire { at, dry_run } => care::report(&at, &Request::Expire { dry_run }),
-        Command::Cancel { at, message_ids, dry_run } => {
-            care::report(&at, &Request::Cancel { message_ids, dry_run })
-        }
-        Command::Purge { at, groups, dry_run, yes: _ } => {
-            care::report(&at, &Request::Purge { groups, dry_run })
-        }
-        Command::Rebuild { at } => care::rebuild(&at),
-        Command::Rnews { file, at } => rnews::rnews(file.as_deref(), &at),
-        Command::Export { command, at } => export::export(command, &at),
-        Command::Import { command, at } => import::import(command, &at),
+        Command::Group { command } => group::run(command, at),
+        Command::User { command } => user::run(command, at),
+        Command::Ctl { order } => ctl::run(&order, at),
+        Command::Ask(Request::Status { json }) => status::status(at, json),
+        Command::Ask(Request::Explain { subject }) => care::explain(&subject, at),
+        Command::Ask(Request::Verify { repair, dry_run, json }) => care::verify(at, repair, dry_run, json),
+        Command::Ask(Request::Buffer { command: BufferCommand::List { json } }) => buffer::list(at, json),
+        Command::Ask(request) => care::report(at, &request),
+        Command::Rebuild => care::rebuild(at),
+        Command::Rnews { file } => rnews::rnews(file.as_deref(), at),
+        Command::Export { command } => export::export(command, at),
+        Command::Import { command } => import::import(command, at),
         Command::Docs => check::docs(),
-        Command::CancelKey { at, message_id, user } => posting::cancel_key(&at, &message_id, user.as_deref()),
+        Command::CancelKey { message_id, user } => posting::cancel_key(at, &message_id, user.as_deref()),
         Command::Moderators { file } => posting::moderators(&file),
     }
 }

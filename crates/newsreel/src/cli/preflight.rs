@@ -111,7 +111,7 @@ fn running(data: &Path, found: &mut Findings) -> Option<Running> {
         _ => {}
     };
     let heard = control
-        .ask(&Request::Status, &mut hear)
+        .ask(&Request::STATUS, &mut hear)
         .and_then(|_| control.ask(&Request::GroupList { wildmat: None }, &mut hear));
     if let Err(failure) = heard {
         found.warning(failure.to_string().trim_start_matches("newsreel: "));

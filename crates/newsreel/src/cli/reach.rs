@@ -65,7 +65,7 @@ impl Reach {
         };
         match self {
             Self::Server(control) => control.ask(request, &mut hear),
-            Self::Here(spool) if *request == Request::Status => {
+            Self::Here(spool) if matches!(request, Request::Status { .. }) => {
                 let spool = operations::spool_status(spool, config).map_err(io_problem)?;
                 hear(Reply::Status(Box::new(StatusReport {
                     version: env!("CARGO_PKG_VERSION").into(),
@@ -76,9 +76,7 @@ impl Reach {
                 Ok(true)
             }
             Self::Here(spool) => Ok(match request {
-                Request::BufferChange { name, change } => {
-                    operations::buffers::change(spool, config, name, change, &mut hear)
-                }
+                Request::Buffer { command } => operations::buffers::run(spool, config, command, &mut hear),
                 other => operations::execute(other, spool, &mut hear),
             }),
         }

@@ -7,7 +7,8 @@ use super::table::{Side, table};
 use crate::access::User;
 use crate::access::rules::{self, Standing};
 use crate::access::users::{self, Table};
-use crate::config::{Access, Cidr, Config, Groups, LocalAddress, Numbers, faults, units};
+use crate::config::{Access, Cidr, Config, Groups, LocalAddress, Numbers, faults};
+use crate::units;
 use std::net::{IpAddr, SocketAddr};
 
 /// Whom `check --access` asks about.

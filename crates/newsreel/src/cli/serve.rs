@@ -8,9 +8,10 @@ use spool::{Flag, Spool, SpoolError};
 
 use super::{Failure, init, listeners, reach, say};
 use crate::config::edit::{self, Change};
-use crate::config::{self, Config, UnknownGroups, units};
+use crate::config::{self, Config, UnknownGroups};
 use crate::server::{Bound, Listeners};
 use crate::tls::Offer;
+use crate::units;
 
 pub(super) fn up(dir: &Path, listen: &[String], tls_listen: &[String]) -> Result<(), Failure> {
     let file = init::config_file(dir);

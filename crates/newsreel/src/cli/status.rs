@@ -5,17 +5,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::args::Where;
 use super::table::{Side, grouped, table};
 use super::{Failure, reach, say, say_json};
-use crate::config::units::{about_size, about_span};
 use crate::control_socket::protocol::{
     ClassStatus, Overhead, Reply, Request, ServerStatus, SpoolStatus, StatusReport,
 };
+use crate::units::{about_size, about_span};
 
 /// What figures say that only time can tell.
 const NOT_KNOWN: &str = "not known yet";
 
 pub(super) fn status(at: &Where, json: bool) -> Result<(), Failure> {
     let mut report = None;
-    reach::ask_at(at, &Request::Status, &mut |reply| {
+    reach::ask_at(at, &Request::STATUS, &mut |reply| {
         if let Reply::Status(told) = reply {
             report = Some(told);
         }

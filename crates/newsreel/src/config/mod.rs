@@ -32,7 +32,6 @@ pub mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tls;
-pub mod units;
 mod words;
 
 use std::path::{Path, PathBuf};

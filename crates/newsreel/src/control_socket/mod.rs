@@ -119,7 +119,7 @@ fn answer(
     let site = &server.site;
     match request {
         Request::Ping => Ok(true),
-        Request::Status => {
+        Request::Status { .. } => {
             let report = StatusReport {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 path_identity: site.config.load().site.path_identity.clone(),
@@ -129,19 +129,16 @@ fn answer(
             say(replies, &Reply::Status(Box::new(report)))?;
             Ok(true)
         }
-        Request::Reload => {
-            let (ok, reply) = match reload::reload(server) {
-                Ok(report) => (true, Reply::Text(report.screen())),
-                Err(refused) => (false, Reply::Error(refused.to_string())),
+        Request::Reload | Request::Compare { .. } => {
+            let report = match request {
+                Request::Compare { file, text } => reload::compare(server, text, file),
+                _ => reload::reload(server),
             };
-            say(replies, &reply)?;
-            Ok(ok)
-        }
-        Request::Compare { file, text } => {
-            let (ok, reply) = match reload::compare(server, text, file) {
-                Ok(report) => (true, Reply::Text(report.screen())),
-                Err(refused) => (false, Reply::Error(refused.to_string())),
-            };
+            let ok = report.is_ok();
+            let reply = report.map_or_else(
+                |refused| Reply::Error(refused.to_string()),
+                |report| Reply::Text(report.screen()),
+            );
             say(replies, &reply)?;
             Ok(ok)
         }
@@ -155,9 +152,7 @@ fn answer(
                 }
             };
             let ok = match other {
-                Request::BufferChange { name, change } => {
-                    reload::change_buffer(site, name, change, &mut sink)
-                }
+                Request::Buffer { command } => reload::change_buffer(site, command, &mut sink),
                 other => operations::execute(other, &site.spool, &mut sink),
             };
             failure.map_or(Ok(ok), Err)

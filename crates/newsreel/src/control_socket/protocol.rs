@@ -1,11 +1,15 @@
 //! What is said on the control socket: the unix socket `control` in the spool's directory.
 //!
 //! A client sends one [`Request`] as a line of JSON; after [`Request::Rnews`] follow the articles, each as a
-//! four-byte big-endian length and so many bytes of wire format (CRLF, dot-stuffed, without the final `.` line),
-//! ended by a length of 0. The server answers with [`Reply`] lines, of which the last is [`Reply::Done`]. One
-//! connection may carry many requests, one after the other. Spoken by `control_socket` and `cli::control`.
+//! four-byte big-endian length and so many bytes of wire format (CRLF, dot-stuffed, without the final `.`
+//! line), ended by a length of 0. The server answers with [`Reply`] lines, of which the last is
+//! [`Reply::Done`]. One connection may carry many requests, one after the other. Spoken by `control_socket`
+//! and `cli::control`.
 
+use clap::Subcommand;
 use serde::{Deserialize, Serialize};
+
+use crate::units;
 use std::path::PathBuf;
 
 /// File name of the socket in the spool's directory.
@@ -13,25 +17,28 @@ pub const SOCKET_FILE_NAME: &str = "control";
 /// Longest request or reply line, in bytes.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// One request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One request: what an operator types, with its help, and what the socket carries. Options that only say how
+/// the answer is printed are not sent; requests that no one types are skipped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     /// Whether the server lives; answered by nothing but [`Reply::Done`].
+    #[command(skip)]
     Ping,
-    /// How the server is; answered by one [`Reply::Status`].
-    Status,
     /// Add groups; those that exist already are counted as unchanged. Answered by [`Reply::Changed`] each.
+    #[command(skip)]
     GroupAdd {
         /// The groups.
         groups: Vec<GroupEntry>,
     },
     /// Remove groups; answered by [`Reply::Changed`] each.
+    #[command(skip)]
     GroupRemove {
         /// Their names.
         names: Vec<String>,
     },
     /// Change flag or description of a group; answered by [`Reply::Changed`].
+    #[command(skip)]
     GroupSet {
         /// Its name.
         name: String,
@@ -41,119 +48,222 @@ pub enum Request {
         description: Option<String>,
     },
     /// The groups whose names match; answered by [`Reply::Group`] each, in order of name.
+    #[command(skip)]
     GroupList {
         /// A wildmat; absent: all.
         wildmat: Option<String>,
     },
-    /// The buffers; answered by [`Reply::Buffer`] each, in the order of their making.
-    BufferList,
-    /// Change a buffer, and the configuration with it; answered by [`Reply::Progress`] and [`Reply::Text`] lines.
-    BufferChange {
-        /// Its name.
-        name: String,
-        /// What is to be done.
-        change: BufferChange,
-    },
-    /// What is known of a token, Message-ID (`<...>`) or file; answered by [`Reply::Text`] lines.
-    Explain {
-        /// The token, Message-ID or path of a file.
-        subject: String,
-    },
     /// A group's name.map; answered by its lines, one [`Reply::Text`] each.
+    #[command(skip)]
     NameMap {
         /// Its name.
         group: String,
     },
-    /// Take articles away, or refuse those that are not here yet; answered by one [`Reply::Text`] each.
-    Cancel {
-        /// Their Message-IDs.
-        message_ids: Vec<String>,
-        /// Only say what would be done.
-        dry_run: bool,
-    },
-    /// Take all articles out of groups; answered by [`Reply::Progress`] and [`Reply::Text`].
-    Purge {
-        /// The groups, a wildmat.
-        groups: String,
-        /// Only say what would go.
-        dry_run: bool,
-    },
-    /// Let go of articles that are due; answered by [`Reply::Text`].
-    Expire {
-        /// Only say what would go.
-        dry_run: bool,
-    },
-    /// Check every record, row and number; answered by [`Reply::Progress`] and one [`Reply::Problem`] each.
-    Verify,
-    /// Read the configuration file again and take what it says; answered by [`Reply::Text`], or by [`Reply::Error`] if
-    /// everything stays as it was.
+    /// Read the configuration file again and take what it says; answered by [`Reply::Text`], or by
+    /// [`Reply::Error`] if everything stays as it was.
+    #[command(skip)]
     Reload,
     /// Say what a configuration file would change if it were reloaded; answered by [`Reply::Text`], or by
     /// [`Reply::Error`] with what stands against it.
+    #[command(skip)]
     Compare {
         /// Its name, absolute: what relative paths start from.
         file: PathBuf,
         /// What it says.
         text: String,
     },
-    /// As [`Request::Verify`], and mend what can be mended, unless it is a dry run; answered by [`Reply::Progress`], one
-    /// [`Reply::Problem`] for each thing that is wrong and one [`Reply::Repair`] for what was or would be done about it.
-    Repair {
-        /// Only tell what would be done.
-        dry_run: bool,
-    },
     /// File articles, which follow; answered by one [`Reply::Article`] each, in order.
+    #[command(skip)]
     Rnews,
-    /// File articles of another server, which follow framed as for [`Request::Rnews`]; the bytes of each are its arrival
-    /// (Unix seconds, four bytes, big-endian; 0: now), the length of its places (two bytes, big-endian), its places
-    /// (`group:number` words with a space between, a number of 0 for a new one) and its wire format. Answered by one
-    /// [`Reply::Imported`].
+    /// File articles of another server, which follow framed as for [`Request::Rnews`]; the bytes of each are
+    /// its arrival (Unix seconds, four bytes, big-endian; 0: now), the length of its places (two bytes,
+    /// big-endian), its places (`group:number` words with a space between, a number of 0 for a new one) and
+    /// its wire format. Answered by one [`Reply::Imported`].
+    #[command(skip)]
     Import,
     /// How many of the articles that were imported are still stored; answered by [`Reply::Count`].
+    #[command(skip)]
     CountLiving {
         /// The tokens of [`ImportResult`].
         tokens: Vec<String>,
     },
     /// Let groups go on behind another server's numbers; answered by nothing but [`Reply::Done`].
+    #[command(skip)]
     RaiseHigh {
         /// Names and high water marks.
         marks: Vec<(String, u64)>,
     },
+    /// List, add, grow, retire, use again, move or remove buffers, while the server runs or not
+    #[command(
+        long_about = "List, add, grow, retire, use again, move or remove buffers, while the server runs or not.\n\n\
+        The configuration is changed with them, and no more of its text than must be: whoever runs the server needs the \
+        right to write it. PATH is relative to the directory in data, as in the configuration."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel buffer add text2 --class text --size \"20 GiB\"\n  \
+        newsreel buffer grow text2 \"40 GiB\"\n  newsreel buffer move text0 /disk2/text0.cyc\n  \
+        newsreel buffer retire text1\n  newsreel buffer remove text1 --articles")]
+    Buffer {
+        #[command(subcommand)]
+        /// What to do with which buffer.
+        command: BufferCommand,
+    },
+
+    /// Say how the server and its spool are
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        #[serde(skip)]
+        json: bool,
+    },
+
+    /// Say everything known of an article
+    #[command(
+        long_about = "Say everything known of an article: where it lies, whether it can be read, its history.\n\n\
+        Exit code 1 if it cannot be read."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel explain '<1993Apr5.012345@example.org>'\n  \
+        newsreel explain text0:24da800:1e\n  newsreel explain ./article.txt")]
+    Explain {
+        /// A token, a <message-id>, or a file that holds an article
+        #[arg(value_name = "TOKEN|<MESSAGE-ID>|FILE")]
+        subject: String,
+    },
+
+    /// Check every article, index and file, and repair what can be repaired
+    #[command(
+        long_about = "Check every article, index and file against its checksum and against the others: buffers and their \
+        bitmaps, journal, checkpoint, history, overview, active, residents, dictionaries. A running server goes on serving \
+        meanwhile. Each problem is named with what it means. With --repair each is mended where that is possible, and everything \
+        is checked again; no repair takes away anything that can be read. Exit code 1 if anything is (still) wrong."
+    )]
+    Verify {
+        /// Repair what is wrong, one thing after the other, while a server runs or not
+        #[arg(long)]
+        repair: bool,
+        /// With --repair: only say what would be done
+        #[arg(long, requires = "repair")]
+        dry_run: bool,
+        /// Print JSON
+        #[arg(long)]
+        #[serde(skip)]
+        json: bool,
+    },
+
+    /// Let go of the articles that are due
+    #[command(
+        long_about = "Let go of the articles that are due by the [[expire]] rules, in classes that keep their articles. \
+        A running server does so by itself at least once an hour."
+    )]
+    Expire {
+        /// Only say what would go
+        #[arg(long)]
+        dry_run: bool,
+    },
+
+    /// Take articles away by their Message-IDs
+    #[command(
+        long_about = "Take articles away by their Message-IDs, whatever their Cancel-Locks say, while a server runs or not. An \
+        article that is not here yet is refused when it comes. Nothing brings a cancelled article back."
+    )]
+    Cancel {
+        /// Message-IDs, with their angle brackets
+        #[arg(required = true, value_name = "MESSAGE-ID")]
+        message_ids: Vec<String>,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+
+    /// Take all articles out of groups
+    #[command(
+        long_about = "Take all articles out of the groups that match, while a server runs or not. An article that is also in \
+        groups that do not match stays there. The groups stay, and go on counting where they are. Nothing brings a purged \
+        article back; a rebuild brings crossposted articles back into purged groups where they are stored in cyclic buffers."
+    )]
+    Purge {
+        /// The groups, a wildmat such as \"alt.test.*,!alt.test.keep\"
+        #[arg(long, value_name = "WILDMAT")]
+        groups: String,
+        /// Only say what would go
+        #[arg(long)]
+        dry_run: bool,
+        /// Do it; without this nothing is taken away
+        #[arg(long, conflicts_with = "dry_run", required_unless_present = "dry_run")]
+        #[serde(skip)]
+        yes: bool,
+    },
 }
 
-/// What is to be done with a buffer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+impl Request {
+    /// How the server is.
+    pub const STATUS: Self = Self::Status { json: false };
+
+    /// The buffers.
+    pub fn buffers() -> Self {
+        Self::Buffer { command: BufferCommand::List { json: false } }
+    }
+}
+
+/// What is to be done with a buffer; answered by [`Reply::Buffer`] each, or by [`Reply::Progress`] and
+/// [`Reply::Text`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum BufferChange {
-    /// Make it.
-    Add {
-        /// Its file or device, as the configuration is to have it.
-        path: String,
-        /// Its size in bytes; absent: what the file or device has.
-        size: Option<u64>,
-        /// Its block in bytes; absent: the default.
-        block: Option<u32>,
-        /// The class that it is for.
-        class: String,
+pub enum BufferCommand {
+    /// List the buffers
+    List {
+        /// Print JSON
+        #[arg(long)]
+        #[serde(skip)]
+        json: bool,
     },
-    /// Give it more room.
+    /// Make a buffer and let a class use it
+    Add {
+        /// Its name
+        name: String,
+        /// The class that is to use it
+        #[arg(long)]
+        class: String,
+        /// Its file or block device [default: NAME.cyc]
+        #[arg(long)]
+        path: Option<String>,
+        /// Its size [default: that of the file or device]
+        #[arg(long, value_parser = units::parse_size)]
+        size: Option<u64>,
+        /// Articles begin at multiples of so many bytes: a power of two from 64 to 16384 [default: 64]
+        #[arg(long, value_name = "BYTES")]
+        block: Option<u32>,
+    },
+    /// Give a buffer more room; everything in it stays where it is
     Grow {
-        /// Its new size in bytes.
+        /// Its name
+        name: String,
+        /// Its new size
+        #[arg(value_parser = units::parse_size)]
         size: u64,
     },
-    /// Let it take no more articles, or take them again.
+    /// Let a buffer take no more articles; those it holds stay readable
     Retire {
-        /// Which of the two.
-        retired: bool,
+        /// Its name
+        name: String,
     },
-    /// Move it while serving goes on.
+    /// Let a retired buffer take articles again
+    Use {
+        /// Its name
+        name: String,
+    },
+    /// Move a buffer to another file or block device
     Move {
-        /// Its new file or device, as the configuration is to have it.
+        /// Its name
+        name: String,
+        /// Where to
         path: String,
     },
-    /// Take it out of the spool.
+    /// Take a retired buffer out of the spool; its file is left behind
     Remove {
-        /// Even if it still holds articles.
+        /// Its name
+        name: String,
+        /// Even if it still holds articles, which then are gone
+        #[arg(long)]
         articles: bool,
     },
 }
@@ -193,7 +303,8 @@ pub struct GroupEntry {
     /// One line; empty: none.
     #[serde(default)]
     pub description: String,
-    /// The number its first article comes after; 0 unless the group comes from another server with its numbers.
+    /// The number its first article comes after; 0 unless the group comes from another server with its
+    /// numbers.
     #[serde(default)]
     pub high: u64,
     /// Unix seconds of its creation elsewhere; 0: it is made now.
@@ -265,7 +376,8 @@ pub enum Reply {
     },
 }
 
-/// What became of an article of a batch: the three dispositions, and of the rejected ones what senders see often or never.
+/// What became of an article of a batch: the three dispositions, and of the rejected ones what senders see
+/// often or never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disposition {
@@ -302,7 +414,8 @@ pub enum ImportOutcome {
     Filed,
     /// Its Message-ID is known.
     Duplicate,
-    /// A number it brings is not above all that its group has given out; it may come again and take a new one.
+    /// A number it brings is not above all that its group has given out; it may come again and take a new
+    /// one.
     NumberTaken,
     /// It is not taken.
     Rejected,
@@ -331,8 +444,8 @@ pub struct GroupRow {
     pub creator: String,
 }
 
-/// How the server is. Fields that only a running server knows are absent when `newsreel status` reads the spool
-/// itself.
+/// How the server is. Fields that only a running server knows are absent when `newsreel status` reads the
+/// spool itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusReport {
     /// newsreel's version.
@@ -453,7 +566,8 @@ pub struct ClassStatus {
     pub hour_bytes_per_sec: f64,
     /// The same over the last day.
     pub day_bytes_per_sec: f64,
-    /// So many seconds an article stays at the last day's rate; absent: nothing was written, or not for an hour yet.
+    /// So many seconds an article stays at the last day's rate; absent: nothing was written, or not for an
+    /// hour yet.
     pub stays_secs: Option<u64>,
     /// How long articles should stay, in seconds.
     pub keep_target_secs: Option<u64>,

@@ -7,9 +7,9 @@ use spool::{BufferConfig, Spool, SpoolError};
 
 use super::{Sink, sink};
 use crate::config::edit::{self, Change};
-use crate::config::units::size_text;
 use crate::config::{Buffer, Config};
-use crate::control_socket::protocol::{BufferChange, BufferRow, Reply};
+use crate::control_socket::protocol::{BufferCommand, BufferRow, Reply};
+use crate::units::size_text;
 
 /// Block of a new buffer where none is named, in bytes: that of the configuration's table.
 const BLOCK_BYTES: u32 = 64;
@@ -40,70 +40,89 @@ pub fn list(spool: &Spool, sink: &mut Sink<'_>) -> bool {
     }
 }
 
-/// Carries out a change.
-pub fn change(spool: &Spool, config: &Config, name: &str, what: &BufferChange, sink: &mut Sink<'_>) -> bool {
-    let set = |key, value| Change::Set { name: name.to_owned(), key, value };
+/// Carries out a command.
+pub fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut Sink<'_>) -> bool {
+    let set = |name: &str, key, value| Change::Set { name: name.to_owned(), key, value };
     let file = |change: Change| move || edit::apply(&config.file, &change);
     let path = |path: &str| config.site.data.join(path);
-    let result = match what {
-        BufferChange::Add { path: to, size, block, class } => {
-            let mut keys = vec![("name", name.into()), ("path", to.into())];
+    let (name, result) = match command {
+        BufferCommand::List { .. } => return list(spool, sink),
+        BufferCommand::Add { name, path: to, size, block, class } => {
+            let to = path_of(name, to.as_deref());
+            let mut keys = vec![("name", name.into()), ("path", (&to).into())];
             keys.extend(size.map(|size| ("size", size_text(size).into())));
             keys.extend(block.map(|block| ("block", block.to_string().into())));
             let new = BufferConfig {
                 name: name.to_owned(),
-                path: path(to),
+                path: path(&to),
                 size_bytes: size.unwrap_or(0),
                 block_bytes: block.unwrap_or(BLOCK_BYTES),
                 retired: false,
             };
             let change = Change::Add { name: name.to_owned(), keys, class: class.clone() };
-            spool.add_buffer(&new, class, &mut file(change)).map(|()| format!("added to class {class}"))
+            let done = spool.add_buffer(&new, class, &mut file(change));
+            (name, done.map(|()| format!("added to class {class}")))
         }
-        BufferChange::Grow { size } => {
+        BufferCommand::Grow { name, size } => {
             let text = size_text(*size);
-            let done = spool.grow_buffer(name, *size, &mut file(set("size", text.clone().into())));
-            done.map(|()| format!("has {text} now"))
+            let done = spool.grow_buffer(name, *size, &mut file(set(name, "size", text.clone().into())));
+            (name, done.map(|()| format!("has {text} now")))
         }
-        BufferChange::Retire { retired } => {
-            let done = spool.retire_buffer(name, *retired, &mut file(set("retired", (*retired).into())));
-            done.map(|()| if *retired { "takes no more articles" } else { "takes articles again" }.to_owned())
+        BufferCommand::Retire { name } | BufferCommand::Use { name } => {
+            let retired = matches!(command, BufferCommand::Retire { .. });
+            let done = spool.retire_buffer(name, retired, &mut file(set(name, "retired", retired.into())));
+            let text = if retired { "takes no more articles" } else { "takes articles again" };
+            (name, done.map(|()| text.to_owned()))
         }
-        BufferChange::Move { path: to } => {
-            let (to_path, mut file) = (path(to), file(set("path", to.into())));
+        BufferCommand::Move { name, path: to } => {
+            let (to_path, mut file) = (path(to), file(set(name, "path", to.into())));
             let moved = spool.move_buffer(name, &to_path, &sink::Relay::new(sink), &mut file);
-            moved.map(|()| format!("is in {} now; its old file is of no use any more", to_path.display()))
+            let text = |()| format!("is in {} now; its old file is of no use any more", to_path.display());
+            (name, moved.map(text))
         }
-        BufferChange::Remove { articles } => {
+        BufferCommand::Remove { name, articles } => {
             let mut file = file(Change::Remove { name: name.to_owned() });
             let done = spool.remove_buffer(name, *articles, &mut file);
-            done.map(|()| "removed; its file is of no use any more".to_owned())
+            (name, done.map(|()| "removed; its file is of no use any more".to_owned()))
         }
     };
     answer(name, result, sink)
 }
 
-/// The configuration after a change.
-pub(crate) fn changed(config: &Config, name: &str, what: &BufferChange) -> Config {
+/// The path of a new buffer, as the configuration is to have it.
+fn path_of(name: &str, path: Option<&str>) -> String {
+    path.map_or_else(|| format!("{name}.cyc"), str::to_owned)
+}
+
+fn named<'a>(buffers: &'a mut [Buffer], name: &'a str) -> impl Iterator<Item = &'a mut Buffer> {
+    buffers.iter_mut().filter(move |buffer| buffer.name == name)
+}
+
+/// The configuration after a command.
+pub(crate) fn changed(config: &Config, command: &BufferCommand) -> Config {
     let mut config = config.clone();
     let data = config.site.data.clone();
-    if let BufferChange::Add { path, size, block, class } = what {
-        let (path, block) = (data.join(path), block.unwrap_or(BLOCK_BYTES));
-        config.buffers.push(Buffer { name: name.to_owned(), path, size: *size, block, retired: false });
-        let class = config.classes.iter_mut().find(|known| known.name == *class);
-        class.into_iter().for_each(|class| class.buffers.push(name.to_owned()));
-    }
-    for buffer in config.buffers.iter_mut().filter(|buffer| buffer.name == name) {
-        match what {
-            BufferChange::Add { .. } | BufferChange::Remove { .. } => {}
-            BufferChange::Grow { size } => buffer.size = Some(*size),
-            BufferChange::Retire { retired } => buffer.retired = *retired,
-            BufferChange::Move { path } => buffer.path = data.join(path),
+    let Config { buffers, classes, .. } = &mut config;
+    match command {
+        BufferCommand::List { .. } => {}
+        BufferCommand::Add { name, path, size, block, class } => {
+            let (path, block) = (data.join(path_of(name, path.as_deref())), block.unwrap_or(BLOCK_BYTES));
+            buffers.push(Buffer { name: name.to_owned(), path, size: *size, block, retired: false });
+            let class = classes.iter_mut().find(|known| known.name == *class);
+            class.into_iter().for_each(|class| class.buffers.push(name.to_owned()));
         }
-    }
-    if let BufferChange::Remove { .. } = what {
-        config.buffers.retain(|buffer| buffer.name != name);
-        config.classes.iter_mut().for_each(|class| class.buffers.retain(|buffer| buffer != name));
+        BufferCommand::Grow { name, size } => {
+            named(buffers, name).for_each(|buffer| buffer.size = Some(*size))
+        }
+        BufferCommand::Retire { name } => named(buffers, name).for_each(|buffer| buffer.retired = true),
+        BufferCommand::Use { name } => named(buffers, name).for_each(|buffer| buffer.retired = false),
+        BufferCommand::Move { name, path } => {
+            named(buffers, name).for_each(|buffer| buffer.path = data.join(path))
+        }
+        BufferCommand::Remove { name, .. } => {
+            buffers.retain(|buffer| buffer.name != *name);
+            classes.iter_mut().for_each(|class| class.buffers.retain(|buffer| buffer != name));
+        }
     }
     config
 }

@@ -19,9 +19,10 @@ use std::path::Path;
 
 use spool::{Lookup, Spool};
 
-use crate::config::{Config, units};
+use crate::config::Config;
 use crate::control_socket::protocol::{BufferStatus, Reply, Request, SpoolStatus};
 use crate::site::unix_now;
+use crate::units;
 
 pub(crate) use expire::keep_expiring;
 pub use sink::Sink;
@@ -39,10 +40,10 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::GroupList { wildmat } => groups::list(spool, wildmat.as_deref(), sink),
         Request::Explain { subject } => explain(spool, subject, sink),
         Request::NameMap { group } => name_map::name_map(spool, group, sink),
-        Request::Verify => care::verify(spool, sink),
-        Request::Repair { dry_run } => care::repair(spool, *dry_run, sink),
+        Request::Verify { repair: false, .. } => care::verify(spool, sink),
+        Request::Verify { dry_run, .. } => care::repair(spool, *dry_run, sink),
         Request::Cancel { message_ids, dry_run } => withdraw::cancel(spool, message_ids, *dry_run, sink),
-        Request::Purge { groups, dry_run } => withdraw::purge(spool, groups, *dry_run, sink),
+        Request::Purge { groups, dry_run, .. } => withdraw::purge(spool, groups, *dry_run, sink),
         Request::Expire { dry_run } => expire::expire(spool, *dry_run, sink),
         Request::CountLiving { tokens } => {
             let tokens: Vec<spool::Token> = tokens.iter().filter_map(|t| spool::Token::from_hex(t)).collect();
@@ -50,10 +51,9 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
             true
         }
         Request::RaiseHigh { marks } => groups::raise_high(spool, marks, sink),
-        Request::BufferList => buffers::list(spool, sink),
         Request::Ping
-        | Request::Status
-        | Request::BufferChange { .. }
+        | Request::Status { .. }
+        | Request::Buffer { .. }
         | Request::Rnews
         | Request::Import
         | Request::Reload

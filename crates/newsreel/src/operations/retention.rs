@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::config::{Config, units};
+use crate::config::Config;
 use crate::control_socket::protocol::{ClassStatus, Overhead};
 use crate::site::{Site, unix_now};
+use crate::units;
 
 /// Between two looks at what was turned away.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);

@@ -142,14 +142,14 @@ fn a_problem_is_told_with_its_repair_and_repaired() {
     let secret = secret.unwrap_or_else(|| spool.config().dir.join("secret"));
     let whole = std::fs::read(&secret).unwrap();
     std::fs::write(&secret, "something else").unwrap();
-    let (ok, replies) = run(&spool, &Request::Repair { dry_run: true });
+    let (ok, replies) = run(&spool, &Request::Verify { repair: true, dry_run: true, json: false });
     let told = |replies: &[Reply]| {
         let told = |r: &&Reply| matches!(r, Reply::Repair { what, error: None } if what == "write it again");
         replies.iter().filter(told).count()
     };
     assert!(!ok && told(&replies) == 1, "{replies:?}");
     assert_ne!(std::fs::read(&secret).unwrap(), whole);
-    let (ok, replies) = run(&spool, &Request::Repair { dry_run: false });
+    let (ok, replies) = run(&spool, &Request::Verify { repair: true, dry_run: false, json: false });
     assert!(ok && told(&replies) == 1, "{replies:?}");
     assert!(
         matches!(replies.last(), Some(Reply::Text(text)) if text.ends_with("all is well")),
@@ -161,7 +161,7 @@ fn a_problem_is_told_with_its_repair_and_repaired() {
 #[test]
 fn an_empty_spool_verifies() {
     let (_dir, spool) = spool();
-    let (ok, replies) = run(&spool, &Request::Verify);
+    let (ok, replies) = run(&spool, &Request::Verify { repair: false, dry_run: false, json: false });
     assert!(ok);
     assert!(
         matches!(replies.last(), Some(Reply::Text(text)) if text.ends_with("all is well")),

@@ -13,7 +13,7 @@ pub(crate) use report::Report;
 
 use crate::config::held_back;
 use crate::config::{self, Config, ConfigError, Difference};
-use crate::control_socket::protocol::{BufferChange, Reply};
+use crate::control_socket::protocol::{BufferCommand, Reply};
 use crate::operations::{Sink, buffers};
 use crate::server::{Plan, Server};
 use crate::site::Site;
@@ -81,15 +81,18 @@ pub(crate) fn compare(server: &Server, text: &str, file: &Path) -> Result<Report
 
 /// Changes a buffer, and with it the file and the configuration that holds; a reload then finds them alike.
 /// Blocks.
-pub(crate) fn change_buffer(site: &Site, name: &str, change: &BufferChange, sink: &mut Sink<'_>) -> bool {
+pub(crate) fn change_buffer(site: &Site, command: &BufferCommand, sink: &mut Sink<'_>) -> bool {
+    if matches!(command, BufferCommand::List { .. }) {
+        return buffers::list(&site.spool, sink);
+    }
     let Some(_one_at_a_time) = site.changing.try_lock() else {
         sink(Reply::Error(BUSY.into()));
         return false;
     };
     let config = site.config.current();
-    let ok = buffers::change(&site.spool, &config, name, change, sink);
+    let ok = buffers::run(&site.spool, &config, command, sink);
     if ok {
-        site.config.replace(Arc::new(buffers::changed(&config, name, change)));
+        site.config.replace(Arc::new(buffers::changed(&config, command)));
     }
     ok
 }

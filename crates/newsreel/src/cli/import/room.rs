@@ -9,10 +9,10 @@ use spool::{Disk, RealDisk, Token};
 use super::super::Failure;
 use super::super::table::grouped;
 use super::target::Target;
-use crate::config::units::about_size;
 use crate::config::{Class, Compression, Config, Method};
 use crate::control_socket::protocol::{Reply, Request};
 use crate::import::plan::Plan;
+use crate::units::about_size;
 
 /// Tokens asked about in one request.
 const TOKENS_PER_REQUEST: usize = 100_000;
@@ -62,7 +62,7 @@ impl ClassRoom {
 /// Compares a plan with the classes that the rules choose for its articles.
 pub(super) fn compare(config: &Config, plan: &Plan, target: &mut Target) -> Result<Vec<ClassRoom>, Failure> {
     let mut areas: Vec<(String, u64)> = Vec::new();
-    target.ask(config, &Request::BufferList, &mut |reply| {
+    target.ask(config, &Request::buffers(), &mut |reply| {
         if let Reply::Buffer(row) = reply
             && !row.retired
         {
