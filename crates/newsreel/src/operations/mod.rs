@@ -20,7 +20,7 @@ use std::path::Path;
 use spool::{Lookup, Spool};
 
 use crate::config::Config;
-use crate::control_socket::protocol::{BufferStatus, Reply, Request, SpoolStatus};
+use crate::control_socket::protocol::{BufferCommand, BufferStatus, Reply, Request, SpoolStatus};
 use crate::site::unix_now;
 use crate::units;
 
@@ -51,6 +51,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
             true
         }
         Request::RaiseHigh { marks } => groups::raise_high(spool, marks, sink),
+        Request::Buffer { command: BufferCommand::List { .. } } => buffers::list(spool, sink),
         Request::Ping
         | Request::Status { .. }
         | Request::Buffer { .. }
