@@ -149,6 +149,11 @@ impl Filer {
         Self { counters, ..self }
     }
 
+    /// Cancels and Supersedes that wait for the article they withdraw.
+    pub(crate) fn early_cancels(&self) -> usize {
+        self.withdrawals.early_cancels()
+    }
+
     /// Files one article that a batch brought, in wire format without the final `.` line; blocking. Gives what became of
     /// it and why.
     pub fn file(&self, wire: &[u8]) -> (protocol::Disposition, String) {

@@ -61,6 +61,11 @@ impl Injector {
         injector
     }
 
+    /// The queue of posts to moderated groups.
+    pub fn moderation(&self) -> &Moderation {
+        &self.moderation
+    }
+
     fn read_secret(&self) -> Result<&Secret, Refusal> {
         match Secret::open(&self.config.load().site.data) {
             Ok(secret) => Ok(self.secret.get_or_init(|| secret)),

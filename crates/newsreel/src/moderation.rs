@@ -11,7 +11,7 @@ mod sendmail;
 mod smtp;
 
 use crate::config::{Config, Live, MailForm};
-use crate::site::unix_now;
+use crate::site::{add, read, unix_now};
 use hashbrown::HashMap;
 use mailer::{Mailer, Unsent};
 use netnews::injection::{is_address, moderation as form};
@@ -19,6 +19,7 @@ use netnews::{Article, date};
 use queue::{Mail, Name, Queue};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
@@ -43,6 +44,8 @@ pub(crate) struct Moderation {
     config: Live,
     queue: Queue,
     fresh: Notify,
+    /// Mails sent since the start.
+    pub sent: AtomicU64,
 }
 
 /// Why no mail can go to the moderator of a group.
@@ -91,7 +94,18 @@ struct Retry {
 impl Moderation {
     pub fn open(config: &Live) -> io::Result<Arc<Self>> {
         let queue = Queue::open(&config.load().site.data)?;
-        Ok(Arc::new(Self { queue, fresh: Notify::new(), config: config.clone() }))
+        let (fresh, sent) = (Notify::new(), AtomicU64::new(0));
+        Ok(Arc::new(Self { queue, fresh, config: config.clone(), sent }))
+    }
+
+    /// Mails that are to be sent.
+    pub fn waiting(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Mails put aside since the start, as they cannot be sent.
+    pub fn failed(&self) -> u64 {
+        read(&self.queue.put_aside)
     }
 
     /// Queues a proto-article, which has Message-ID and Date, for the moderator of `group`. When this returns it
@@ -171,6 +185,7 @@ impl Moderation {
             match mailer.send(&mail).await {
                 Ok(()) => {
                     *down = None;
+                    add(&self.sent, 1);
                     info!(to = mail.to, mail = %name, "mailed to moderator");
                     tokio::task::block_in_place(|| self.queue.remove(&name));
                 }

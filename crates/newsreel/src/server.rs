@@ -17,6 +17,7 @@ use crate::inject::Injector;
 use crate::moderation::Moderation;
 use crate::numbers;
 use crate::operations::keep_expiring;
+use crate::operations::report::{self, Measuring};
 use crate::reload::reload;
 use crate::session::{Client, Session};
 use crate::site::{Site, add};
@@ -71,6 +72,8 @@ pub(crate) struct Server {
     pub site: Arc<Site>,
     /// Where it listens.
     pub listening: Listening,
+    /// Measures the spool for reports.
+    pub measuring: Arc<Measuring>,
 }
 
 impl Server {
@@ -110,11 +113,13 @@ pub async fn run_with<S: NewsSource>(
     let injector = Injector::open(&config, moderation.clone());
     let site = Site::new(config, spool, offer, injector);
     let control = control_socket::Listener::bind(&site)?;
-    let server = Arc::new(Server { listening: Listening::new(&site, admitting(&site, source)), site });
+    let listening = Listening::new(&site, admitting(&site, source));
+    let server = Arc::new(Server { listening, measuring: Measuring::new(), site });
     let site = &server.site;
     server.listening.apply(listeners);
     tasks.spawn(reload_at_hangups(signal(SignalKind::hangup())?, server.clone()));
     tasks.spawn(control.serve(server.clone()));
+    tasks.spawn(report::measure(site.clone(), server.measuring.clone()));
     tasks.spawn(crate::operations::retention::watch(site.clone()));
     tasks.spawn(moderation.run(site.stopping()));
     tasks.spawn(numbers::watch(site.clone()));
@@ -258,7 +263,7 @@ fn admit<S: NewsSource>(
 }
 
 fn turn_away(site: &Site, socket: &mut Socket, begins_with_tls: bool, code: u16, text: &str) {
-    add(&site.counters.turned_away, 1);
+    add(&site.counters.refused, 1);
     if begins_with_tls {
         // Nothing can be said before a handshake, which is too much work for somebody who is not wanted.
         return;

@@ -117,6 +117,11 @@ impl Site {
         self.expiry.notify_one();
     }
 
+    /// Times that another configuration took effect.
+    pub fn reloads(&self) -> u64 {
+        self.signals.borrow().reloads
+    }
+
     /// Whether the server is stopping.
     pub fn is_stopping(&self) -> bool {
         self.signals.borrow().stopping

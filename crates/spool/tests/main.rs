@@ -24,6 +24,7 @@ mod presence;
 mod rebuild;
 mod reconfigure;
 mod recovery;
+mod reports;
 mod rot;
 mod unfit;
 mod unpack;

@@ -11,10 +11,12 @@ use super::lockout::{Locked, Lockout};
 use super::programs::Program;
 use super::users::{ScramKeys, Store, Table, decoy_check, prepared, prepared_password, random};
 use crate::config::{Auth, Config};
+use crate::site::add;
 use arc_swap::ArcSwap;
 use parking_lot::RwLock;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -48,9 +50,21 @@ enum Verdict {
     NotHere,
 }
 
+/// Logins since the start.
+#[derive(Debug, Default)]
+pub(crate) struct LoginCounters {
+    pub succeeded: AtomicU64,
+    pub failed: AtomicU64,
+    /// Failures that locked out an address or a user.
+    pub lock_outs: AtomicU64,
+    /// Attempts refused because of a lock-out.
+    pub refused: AtomicU64,
+}
+
 /// Judges credentials.
 #[derive(Debug)]
 pub(crate) struct Gate {
+    pub logins: LoginCounters,
     store: Arc<Store>,
     programs: ArcSwap<Vec<Program>>,
     checks: ArcSwap<Semaphore>,
@@ -63,6 +77,7 @@ impl Gate {
     pub fn new(config: &Config) -> Self {
         let auth: &Auth = &config.auth;
         Self {
+            logins: LoginCounters::default(),
             store: Arc::new(Store::open(config.site.data.clone())),
             programs: ArcSwap::from_pointee(programs(config)),
             checks: ArcSwap::from_pointee(Semaphore::new(auth.password_checks_max)),
@@ -203,6 +218,8 @@ impl Gate {
     /// Counts and logs a failure.
     pub fn deny(&self, caller: &Caller, name: &[u8], how: &'static str) -> Denial {
         let counted = self.lockout.read().failed(caller.address, name, Instant::now());
+        add(&self.logins.failed, 1);
+        add(&self.logins.lock_outs, usize::from(!counted.locked.is_zero()));
         warn!(
             address = %caller.address,
             user = &*String::from_utf8_lossy(name),
@@ -215,6 +232,7 @@ impl Gate {
     }
 
     fn welcome(&self, caller: &Caller, user: User, how: &'static str) -> Arc<User> {
+        add(&self.logins.succeeded, 1);
         self.lockout.read().succeeded(caller.address, user.name.as_bytes(), Instant::now());
         info!(address = %caller.address, user = &*user.name, mechanism = how, "logged in");
         Arc::new(user)
@@ -224,6 +242,7 @@ impl Gate {
         match self.lockout.read().locked(caller.address, name, Instant::now()) {
             None => Ok(()),
             Some(Locked { left, is_first }) => {
+                add(&self.logins.refused, 1);
                 let user = &*String::from_utf8_lossy(name);
                 if is_first {
                     let left_secs = left.as_secs();

@@ -11,7 +11,7 @@ use super::bar::Bar;
 use super::control::{Control, Listening};
 use super::{Failure, complain, owner};
 use crate::config::{self, Config, ConfigError};
-use crate::control_socket::protocol::{Reply, Request, StatusReport};
+use crate::control_socket::protocol::{Reply, Request};
 use crate::operations;
 
 /// How long a spool is waited for that another process has.
@@ -66,13 +66,8 @@ impl Reach {
         match self {
             Self::Server(control) => control.ask(request, &mut hear),
             Self::Here(spool) if matches!(request, Request::Status { .. }) => {
-                let spool = operations::spool_status(spool, config).map_err(io_problem)?;
-                hear(Reply::Status(Box::new(StatusReport {
-                    version: env!("CARGO_PKG_VERSION").into(),
-                    path_identity: config.site.path_identity.clone(),
-                    server: None,
-                    spool,
-                })));
+                let report = operations::report::of_spool(spool, config).map_err(io_problem)?;
+                hear(Reply::Status(Box::new(report)));
                 Ok(true)
             }
             Self::Here(spool) => Ok(match request {

@@ -115,7 +115,7 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
         (host, address.port())
     });
     let dir = config.site.data.display();
-    let articles = spool.status().map_or(0, |status| status.articles);
+    let articles = spool.report().articles;
     let count = super::table::grouped;
     format!(
         "newsreel {version} serves {identity} on {listening}{encrypted}\n\

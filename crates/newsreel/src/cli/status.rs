@@ -5,13 +5,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::args::Where;
 use super::table::{Side, grouped, table};
 use super::{Failure, reach, say, say_json};
-use crate::control_socket::protocol::{
-    ClassStatus, Overhead, Reply, Request, ServerStatus, SpoolStatus, StatusReport,
-};
+use crate::control_socket::protocol::{Reply, Request};
+use crate::operations::report::{ClassStatus, KeptStatus, Overhead, Report, ServerStatus, SpoolStatus};
 use crate::units::{about_size, about_span};
 
 /// What figures say that only time can tell.
 const NOT_KNOWN: &str = "not known yet";
+/// Older measurements are pointed out, in seconds.
+const MEASURED_SECS_MAX: u64 = 60;
 
 pub(super) fn status(at: &Where, json: bool) -> Result<(), Failure> {
     let mut report = None;
@@ -30,33 +31,21 @@ pub(super) fn status(at: &Where, json: bool) -> Result<(), Failure> {
     if report.spool.stopped.is_some() { Err(Failure::Told) } else { Ok(()) }
 }
 
-fn text(report: &StatusReport, now: u64) -> String {
+fn text(report: &Report, now: u64) -> String {
     let mut parts = match &report.server {
-        Some(server) => server_parts(report, server),
+        Some(server) => server_parts(report, server, now),
         None => vec![format!("{}: no server runs", report.path_identity)],
     };
-    parts.push(spool_text(&report.spool));
+    parts.push(spool_text(&report.spool, now));
     parts.push(classes_text(&report.spool, now));
     parts.push(buffers_text(&report.spool, now));
+    parts.push(kept_text(&report.spool, now));
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n")
 }
 
-fn server_parts(report: &StatusReport, server: &ServerStatus) -> Vec<String> {
-    let head = format!(
-        "{}: newsreel {}, process {}, up {}\n  listens on   {}\n  connections  {} now, {} readers served\n  \
-         articles     {} accepted, {} rejected, {} to be tried later",
-        report.path_identity,
-        report.version,
-        server.pid,
-        about_span(server.uptime_secs),
-        server.listen.join(", "),
-        grouped(server.connections),
-        grouped(server.readers_served),
-        grouped(server.accepted),
-        grouped(server.rejected),
-        grouped(server.try_later),
-    );
+fn server_parts(report: &Report, server: &ServerStatus, now: u64) -> Vec<String> {
+    let head = server_text(report, server, now);
     if server.peers.is_empty() {
         return vec![head];
     }
@@ -74,17 +63,97 @@ fn server_parts(report: &StatusReport, server: &ServerStatus) -> Vec<String> {
     vec![head, table(&heads, &rows.collect::<Vec<_>>())]
 }
 
-fn spool_text(spool: &SpoolStatus) -> String {
+fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
+    let logins = &server.logins;
+    let moderation = &server.moderation;
     let mut text = format!(
-        "spool {}, durability {}\n  {} articles in {} groups; history {} Message-IDs; journal {}",
-        spool.dir,
-        spool.durability,
+        "{}: newsreel {}, process {}, up {}",
+        report.path_identity,
+        report.version,
+        server.pid,
+        about_span(server.uptime_secs)
+    );
+    let mut line = |label: &str, value: String| text.push_str(&format!("\n  {label:<12} {value}"));
+    line("listens on", server.listen.join(", "));
+    line(
+        "connections",
+        format!(
+            "{} now, {} of them compressed; {} refused, {} readers served",
+            grouped(server.connections),
+            grouped(server.compressed),
+            grouped(server.refused),
+            grouped(server.readers_served)
+        ),
+    );
+    line(
+        "logins",
+        format!(
+            "{} succeeded, {} failed; {} lock-outs, {} refused by them",
+            grouped(logins.succeeded),
+            grouped(logins.failed),
+            grouped(logins.lock_outs),
+            grouped(logins.refused)
+        ),
+    );
+    if let Some(expires) = server.certificate_expires {
+        let left = u64::try_from(expires).unwrap_or_default().checked_sub(now);
+        let left = left.map_or("EXPIRED".into(), |secs| format!("expires in {}", about_span(secs)));
+        line("certificate", left);
+    }
+    line(
+        "articles",
+        format!(
+            "{} accepted, {} rejected, {} to be tried later; {} of receive buffers",
+            grouped(server.accepted),
+            grouped(server.rejected),
+            grouped(server.try_later),
+            about_size(server.receive_bytes)
+        ),
+    );
+    line("cancels", format!("{} waiting for their article", grouped(server.early_cancels)));
+    line(
+        "moderation",
+        format!(
+            "{} mails waiting, {} sent, {} put aside",
+            grouped(moderation.waiting),
+            grouped(moderation.sent),
+            grouped(moderation.failed)
+        ),
+    );
+    line("reloads", grouped(server.reloads));
+    text
+}
+
+fn spool_text(spool: &SpoolStatus, now: u64) -> String {
+    let mut text = format!("spool {}, durability {}", spool.dir, spool.durability);
+    text.push_str(&format!(
+        "\n  {} articles in {} groups; history {} Message-IDs, {} requested from peers",
         grouped(spool.articles),
         grouped(spool.groups),
         grouped(spool.history_entries),
+        grouped(spool.offers),
+    ));
+    text.push_str(&format!(
+        "\n  journal {}, {} of it not durable yet; {} rows to replay after a crash",
         about_size(spool.journal_bytes),
-    );
+        about_size(spool.undurable_bytes),
+        grouped(spool.rows_to_replay),
+    ));
+    text.push_str(&format!(
+        "\n  history {}, overview {}, residents {}, checkpoints {}",
+        about_size(spool.history_bytes),
+        about_size(spool.overview_bytes),
+        about_size(spool.residents_bytes),
+        about_size(spool.checkpoint_bytes),
+    ));
     text.push_str(&spool.overhead.as_ref().map_or_else(overhead_unknown, overhead_text));
+    if spool.mended_pages > 0 {
+        text.push_str(&format!("\n  {} unreadable pages rebuilt", grouped(spool.mended_pages)));
+    }
+    let age = now.saturating_sub(spool.measured);
+    if age > MEASURED_SECS_MAX {
+        text.push_str(&format!("\n  MEASURED {} AGO: the disk does not answer", about_span(age)));
+    }
     if let Some(reason) = &spool.stopped {
         text.push_str(&format!("\n  ACCEPTS NOTHING: {reason}"));
     }
@@ -184,13 +253,40 @@ fn buffers_text(spool: &SpoolStatus, now: u64) -> String {
     if rows.is_empty() { String::new() } else { table(&heads, &rows) }
 }
 
+fn kept_text(spool: &SpoolStatus, now: u64) -> String {
+    let heads = [
+        ("kept by class", Side::Left),
+        ("method", Side::Left),
+        ("articles", Side::Right),
+        ("size", Side::Right),
+        ("room", Side::Right),
+        ("oldest article", Side::Right),
+        ("", Side::Left),
+    ];
+    let cells = |kept: &KeptStatus| {
+        vec![
+            kept.name.clone(),
+            kept.method.clone(),
+            grouped(kept.articles),
+            about_size(kept.bytes),
+            about_size(kept.room_bytes),
+            kept.oldest_arrival.map_or("none".into(), |at| about_span(now.saturating_sub(at))),
+            if kept.full { "FULL".into() } else { String::new() },
+        ]
+    };
+    if spool.kept.is_empty() {
+        return String::new();
+    }
+    table(&heads, &spool.kept.iter().map(cells).collect::<Vec<_>>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control_socket::protocol::{BufferStatus, PeerStatus};
+    use crate::operations::report::{BufferStatus, LoginStatus, ModerationStatus, PeerStatus};
 
-    fn report(server: Option<ServerStatus>) -> StatusReport {
-        StatusReport {
+    fn report(server: Option<ServerStatus>) -> Report {
+        Report {
             version: "1.0".into(),
             path_identity: "news.example.org".into(),
             server,
@@ -202,6 +298,7 @@ mod tests {
                 groups: 7,
                 history_entries: 5_000,
                 journal_bytes: 1 << 20,
+                measured: 8_200,
                 overhead: Some(Overhead { record_bytes: 90, history_bytes: 50, ..Overhead::default() }),
                 classes: vec![ClassStatus {
                     name: "text".into(),
@@ -220,22 +317,36 @@ mod tests {
                     cycle: 2,
                     oldest_arrival: Some(1_000),
                 }],
+                kept: vec![KeptStatus {
+                    name: "archive".into(),
+                    method: "tradspool".into(),
+                    articles: 12,
+                    bytes: 1_024,
+                    room_bytes: 2_048,
+                    full: true,
+                    oldest_arrival: Some(1_000),
+                }],
+                ..SpoolStatus::default()
             },
         }
     }
 
     #[test]
-    fn a_stopped_site_is_told() {
+    fn a_stopped_site_is_reported() {
         let expected = "news.example.org: no server runs\n\n\
                         spool data, durability always\n  \
-                        1,234 articles in 7 groups; history 5,000 Message-IDs; journal 1.00 MiB\n  \
+                        1,234 articles in 7 groups; history 5,000 Message-IDs, 0 requested from peers\n  \
+                        journal 1.00 MiB, 0 B of it not durable yet; 0 rows to replay after a crash\n  \
+                        history 0 B, overview 0 B, residents 0 B, checkpoints 0 B\n  \
                         on disk for each article beyond its own bytes: 140 (record 90, journal 0, history 50, overview 0, \
                         residents 0, checkpoint 0)\n\n\
                         class  method  oldest article   last hour    last day  articles stay  target  promise\n\
                         text   cnfs               2 h  2.00 KiB/s  1.00 KiB/s            2 h     1 d           BELOW \
                         TARGET\n\n\
                         buffer      size      used   %  cycle  oldest article\n\
-                        text0   2.00 GiB  1.00 GiB  50      2             2 h";
+                        text0   2.00 GiB  1.00 GiB  50      2             2 h\n\n\
+                        kept by class  method     articles      size      room  oldest article\n\
+                        archive        tradspool        12  1.00 KiB  2.00 KiB             2 h  FULL";
         assert_eq!(text(&report(None), 8_205), expected);
     }
 
@@ -256,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_server_tells_its_peers_and_its_trouble() {
+    fn a_running_server_reports_everything() {
         let peer =
             PeerStatus { name: "upstream".into(), connections: 4, offered: 10_000, accepted: 9, rejected: 1 };
         let server = ServerStatus {
@@ -264,13 +375,40 @@ mod tests {
             uptime_secs: 65,
             listen: vec!["127.0.0.1:1119".into()],
             peers: vec![peer],
-            ..ServerStatus::default()
+            connections: 1_000,
+            compressed: 5,
+            refused: 6,
+            readers_served: 7,
+            logins: LoginStatus { succeeded: 8, failed: 9, lock_outs: 10, refused: 11 },
+            certificate_expires: Some(8_205 + 86_400),
+            reloads: 12,
+            accepted: 13,
+            rejected: 14,
+            try_later: 15,
+            receive_bytes: 2_048,
+            early_cancels: 16,
+            moderation: ModerationStatus { waiting: 17, sent: 18, failed: 19 },
         };
         let mut report = report(Some(server));
         report.spool.stopped = Some("no space left".into());
+        report.spool.mended_pages = 20;
         let shown = text(&report, 8_205);
-        assert!(shown.starts_with("news.example.org: newsreel 1.0, process 7, up 1 min 5 s\n"), "{shown}");
+        let head = "news.example.org: newsreel 1.0, process 7, up 1 min 5 s\n  \
+                    listens on   127.0.0.1:1119\n  \
+                    connections  1,000 now, 5 of them compressed; 6 refused, 7 readers served\n  \
+                    logins       8 succeeded, 9 failed; 10 lock-outs, 11 refused by them\n  \
+                    certificate  expires in 1 d\n  \
+                    articles     13 accepted, 14 rejected, 15 to be tried later; 2.00 KiB of receive buffers\n  \
+                    cancels      16 waiting for their article\n  \
+                    moderation   17 mails waiting, 18 sent, 19 put aside\n  \
+                    reloads      12\n\n";
+        assert!(shown.starts_with(head), "{shown}");
+        assert!(shown.contains("\n  20 unreadable pages rebuilt\n"), "{shown}");
         assert!(shown.contains("\nupstream            4   10,000         9         1\n"), "{shown}");
         assert!(shown.contains("\n  ACCEPTS NOTHING: no space left\n"), "{shown}");
+        let late = text(&report, 8_205 + 86_400);
+        assert!(late.contains("\n  certificate  expires in 0 s\n"), "{late}");
+        assert!(late.contains("\n  MEASURED 1 d AGO: the disk does not answer\n"), "{late}");
+        assert!(text(&report, 8_206 + 86_400).contains("\n  certificate  EXPIRED\n"));
     }
 }

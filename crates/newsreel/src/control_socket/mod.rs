@@ -6,11 +6,11 @@
 pub(crate) mod import;
 pub mod protocol;
 
-use crate::operations;
+use crate::operations::{self, report};
 use crate::reload;
 use crate::server::Server;
-use crate::site::{Site, read};
-use protocol::{LINE_BYTES_MAX, PeerStatus, Reply, Request, SOCKET_FILE_NAME, ServerStatus, StatusReport};
+use crate::site::Site;
+use protocol::{LINE_BYTES_MAX, Reply, Request, SOCKET_FILE_NAME};
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
@@ -120,12 +121,9 @@ fn answer(
     match request {
         Request::Ping => Ok(true),
         Request::Status { .. } => {
-            let report = StatusReport {
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                path_identity: site.config.load().site.path_identity.clone(),
-                server: Some(server_status(server)),
-                spool: operations::spool_status(&site.spool, &site.config.load())?,
-            };
+            // The figures include what the operator did a moment ago.
+            Handle::current().block_on(server.measuring.refresh(report::FRESH_TIMEOUT));
+            let report = report::of_server(site, &server.listening.addresses());
             say(replies, &Reply::Status(Box::new(report)))?;
             Ok(true)
         }
@@ -190,32 +188,6 @@ fn next_frame(requests: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<bool>
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(length > 0)
-}
-
-fn server_status(server: &Server) -> ServerStatus {
-    let site = &server.site;
-    let counters = &site.counters;
-    let config = site.config.load();
-    let peers = config.peers.iter().map(|peer| (peer, counters.of_peer(&peer.name)));
-    ServerStatus {
-        pid: std::process::id(),
-        uptime_secs: site.started.elapsed().as_secs(),
-        listen: server.listening.addresses().iter().map(ToString::to_string).collect(),
-        connections: site.seats.all() as u64,
-        readers_served: read(&counters.readers_served),
-        peers: peers
-            .map(|(peer, counters)| PeerStatus {
-                name: peer.name.clone(),
-                connections: site.seats.of_peer(&peer.name) as u64,
-                offered: read(&counters.offered),
-                accepted: read(&counters.accepted),
-                rejected: read(&counters.rejected),
-            })
-            .collect(),
-        accepted: read(&counters.accepted),
-        rejected: read(&counters.rejected),
-        try_later: read(&counters.try_later),
-    }
 }
 
 fn say(replies: &mut impl Write, reply: &Reply) -> io::Result<()> {

@@ -9,6 +9,7 @@
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
 
+use crate::operations::report::Report;
 use crate::units;
 use std::path::PathBuf;
 
@@ -320,7 +321,7 @@ pub struct GroupEntry {
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// The answer to [`Request::Status`].
-    Status(Box<StatusReport>),
+    Status(Box<Report>),
     /// A group.
     Group(GroupRow),
     /// What became of a change to a group.
@@ -442,166 +443,4 @@ pub struct GroupRow {
     pub created: u64,
     /// Who created it.
     pub creator: String,
-}
-
-/// How the server is. Fields that only a running server knows are absent when `newsreel status` reads the
-/// spool itself.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct StatusReport {
-    /// newsreel's version.
-    pub version: String,
-    /// Our name in Path.
-    pub path_identity: String,
-    /// The running server; absent: none runs.
-    pub server: Option<ServerStatus>,
-    /// The spool.
-    pub spool: SpoolStatus,
-}
-
-/// What a running server knows of itself.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ServerStatus {
-    /// Its process number.
-    pub pid: u32,
-    /// Seconds since it began to listen.
-    pub uptime_secs: u64,
-    /// The addresses it listens on, ports resolved.
-    pub listen: Vec<String>,
-    /// Connections open now.
-    pub connections: u64,
-    /// Connections of readers served since the start.
-    pub readers_served: u64,
-    /// The peers of the configuration, in its order.
-    pub peers: Vec<PeerStatus>,
-    /// Articles accepted since the start, from anyone.
-    pub accepted: u64,
-    /// Articles rejected since the start, from anyone.
-    pub rejected: u64,
-    /// Answers "try later" since the start.
-    pub try_later: u64,
-}
-
-/// What one peer did since the start.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct PeerStatus {
-    /// Its name.
-    pub name: String,
-    /// Its connections now.
-    pub connections: u64,
-    /// Message-IDs it offered (IHAVE, CHECK, and TAKETHIS without CHECK).
-    pub offered: u64,
-    /// Articles accepted from it.
-    pub accepted: u64,
-    /// Articles it sent that were rejected.
-    pub rejected: u64,
-}
-
-/// How the spool is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct SpoolStatus {
-    /// Its directory.
-    pub dir: String,
-    /// When an article counts as safely stored, as the configuration writes it.
-    pub durability: String,
-    /// Why it stopped accepting articles; absent: it accepts.
-    pub stopped: Option<String>,
-    /// Articles that can be read now.
-    pub articles: u64,
-    /// Groups.
-    pub groups: u64,
-    /// Message-IDs in history.
-    pub history_entries: u64,
-    /// Bytes of journal.
-    pub journal_bytes: u64,
-    /// Bytes on disk for each article beyond its own; absent: there are too few articles to tell.
-    pub overhead: Option<Overhead>,
-    /// The classes.
-    pub classes: Vec<ClassStatus>,
-    /// The buffers.
-    pub buffers: Vec<BufferStatus>,
-}
-
-/// Bytes on disk for each article beyond its own, on average.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Overhead {
-    /// Header, padding and usage bits of its record.
-    pub record_bytes: u64,
-    /// What is kept of the journal.
-    pub journal_bytes: u64,
-    /// History.
-    pub history_bytes: u64,
-    /// Overview.
-    pub overview_bytes: u64,
-    /// Residents.
-    pub residents_bytes: u64,
-    /// Both copies of the checkpoint: living numbers, and overview that is in no file of its own yet.
-    pub checkpoint_bytes: u64,
-}
-
-impl Overhead {
-    /// All of it.
-    pub fn sum(&self) -> u64 {
-        let Self {
-            record_bytes,
-            journal_bytes,
-            history_bytes,
-            overview_bytes,
-            residents_bytes,
-            checkpoint_bytes,
-        } = self;
-        record_bytes + journal_bytes + history_bytes + overview_bytes + residents_bytes + checkpoint_bytes
-    }
-}
-
-/// How a class is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ClassStatus {
-    /// Its name.
-    pub name: String,
-    /// Its method.
-    pub method: String,
-    /// Unix seconds of the arrival of its oldest article; absent: it has none.
-    pub oldest_arrival: Option<u64>,
-    /// Bytes written in a second, over the last hour.
-    pub hour_bytes_per_sec: f64,
-    /// The same over the last day.
-    pub day_bytes_per_sec: f64,
-    /// So many seconds an article stays at the last day's rate; absent: nothing was written, or not for an
-    /// hour yet.
-    pub stays_secs: Option<u64>,
-    /// How long articles should stay, in seconds.
-    pub keep_target_secs: Option<u64>,
-    /// How long they are promised to stay, in seconds.
-    pub keep_at_least_secs: Option<u64>,
-    /// Articles that went to its overflow since the start.
-    pub spilled: u64,
-    /// Articles rejected since the start, as only what is promised to stay could have made room.
-    pub turned_away: u64,
-}
-
-impl ClassStatus {
-    /// Whether its articles are thrown away.
-    pub fn keeps_nothing(&self) -> bool {
-        self.method == "trash"
-    }
-
-    /// Whether its articles will not stay as long as they should.
-    pub fn is_below_target(&self) -> bool {
-        self.stays_secs.zip(self.keep_target_secs).is_some_and(|(stays, target)| stays < target)
-    }
-}
-
-/// How a buffer is.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct BufferStatus {
-    /// Its name.
-    pub name: String,
-    /// Its size in bytes.
-    pub size_bytes: u64,
-    /// Bytes of it that hold articles.
-    pub used_bytes: u64,
-    /// Its cycle number: 1 until it wraps for the first time.
-    pub cycle: u64,
-    /// Unix seconds of the arrival of its oldest article; absent: it is empty.
-    pub oldest_arrival: Option<u64>,
 }

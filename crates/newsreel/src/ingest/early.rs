@@ -79,6 +79,11 @@ impl Early {
         self.keep_secs.store(i64::from(keep_days) * DAY_SECS, Ordering::Relaxed);
     }
 
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
     /// Changes with every `remember` that changes something.
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)

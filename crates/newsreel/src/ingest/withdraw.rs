@@ -87,6 +87,11 @@ impl Withdrawals {
         self.early.keep_for(config.site.remember_days);
     }
 
+    /// How many wait for their article.
+    pub fn early_cancels(&self) -> usize {
+        self.early.len()
+    }
+
     /// Whether the article was withdrawn before it came.
     pub fn check(&self, article: &Article<'_>, key: Key) -> Result<(), Reject> {
         let Some(keys) = self.early.keys(key) else { return Ok(()) };

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::error;
 
+use crate::site::add;
+
 /// Directory below `site.data`.
 const DIR: &str = "moderation";
 const FIRST_LINE: &str = "newsreel moderation 1";
@@ -48,6 +50,8 @@ pub(super) struct Queue {
     failed: PathBuf,
     waiting: AtomicUsize,
     count: AtomicU64,
+    /// Mails moved to `failed` since the start.
+    pub put_aside: AtomicU64,
 }
 
 impl Queue {
@@ -55,7 +59,8 @@ impl Queue {
     pub fn open(data: &Path) -> io::Result<Self> {
         let dir = data.join(DIR);
         let failed = dir.join("failed");
-        let queue = Self { dir, failed, waiting: AtomicUsize::new(0), count: AtomicU64::new(0) };
+        let (waiting, count, put_aside) = <(AtomicUsize, AtomicU64, AtomicU64)>::default();
+        let queue = Self { dir, failed, waiting, count, put_aside };
         if let Ok(entries) = fs::read_dir(&queue.dir) {
             for entry in entries.flatten() {
                 if entry.file_name().to_string_lossy().ends_with(UNFINISHED) {
@@ -138,6 +143,7 @@ impl Queue {
     /// Moves a mail to `failed`.
     pub fn put_aside(&self, name: &Name) {
         self.leave(name, fs::rename(self.dir.join(&name.0), self.failed.join(&name.0)));
+        add(&self.put_aside, 1);
     }
 
     fn leave(&self, name: &Name, done: io::Result<()>) {

@@ -9,6 +9,7 @@ mod expire;
 mod groups;
 mod name_map;
 pub(crate) mod overview;
+pub mod report;
 pub(crate) mod retention;
 mod sink;
 #[cfg(test)]
@@ -19,10 +20,7 @@ use std::path::Path;
 
 use spool::{Lookup, Spool};
 
-use crate::config::Config;
-use crate::control_socket::protocol::{BufferCommand, BufferStatus, Reply, Request, SpoolStatus};
-use crate::site::unix_now;
-use crate::units;
+use crate::control_socket::protocol::{BufferCommand, Reply, Request};
 
 pub(crate) use expire::keep_expiring;
 pub use sink::Sink;
@@ -63,33 +61,6 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
             false
         }
     }
-}
-
-/// The spool's part of `newsreel status`.
-pub fn spool_status(spool: &Spool, config: &Config) -> std::io::Result<SpoolStatus> {
-    let status = spool.status()?;
-    Ok(SpoolStatus {
-        overhead: retention::overhead(&status),
-        classes: retention::classes(&status, config, unix_now()),
-        dir: config.site.data.display().to_string(),
-        durability: units::durability_text(config.site.durability),
-        stopped: status.trouble.map(|trouble| trouble.text),
-        articles: status.articles,
-        groups: status.groups,
-        history_entries: status.history_entries,
-        journal_bytes: status.journal_bytes,
-        buffers: status
-            .buffers
-            .into_iter()
-            .map(|buffer| BufferStatus {
-                name: buffer.name,
-                size_bytes: buffer.area_bytes,
-                used_bytes: buffer.used_bytes,
-                cycle: buffer.cycle,
-                oldest_arrival: buffer.oldest_arrival,
-            })
-            .collect(),
-    })
 }
 
 fn explain(spool: &Spool, subject: &str, sink: &mut Sink<'_>) -> bool {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tracing::warn;
 
+use super::report::{ClassStatus, Overhead};
 use crate::config::Config;
-use crate::control_socket::protocol::{ClassStatus, Overhead};
 use crate::site::{Site, unix_now};
 use crate::units;
 
@@ -134,9 +134,7 @@ pub(crate) async fn watch(site: Arc<Site>) {
             () = &mut stopping => return,
             () = tokio::time::sleep(LOOK_INTERVAL) => {}
         }
-        let status = tokio::task::block_in_place(|| site.spool.status());
-        let Ok(status) = status else { continue };
-        for text in watch.look(&classes(&status, &site.config.load(), unix_now())) {
+        for text in watch.look(&classes(&site.spool.report(), &site.config.load(), unix_now())) {
             warn!("{text}");
         }
     }

@@ -9,7 +9,7 @@
 mod judge;
 mod report;
 
-pub(crate) use report::Report;
+pub(crate) use report::ReloadReport;
 
 use crate::config::held_back;
 use crate::config::{self, Config, ConfigError, Difference};
@@ -52,7 +52,7 @@ impl From<ConfigError> for Refused {
 
 /// Reads the server's file and takes what it says; if anything stands against it, everything stays as it was.
 /// Blocks.
-pub(crate) fn reload(server: &Server) -> Result<Report, Refused> {
+pub(crate) fn reload(server: &Server) -> Result<ReloadReport, Refused> {
     let done = take(server);
     match &done {
         Ok(report) => info!("{}", report.line()),
@@ -67,7 +67,7 @@ fn first_fault(error: &ConfigError) -> String {
 }
 
 /// What a file would change, and what it cannot. Nothing is done.
-pub(crate) fn compare(server: &Server, text: &str, file: &Path) -> Result<Report, Refused> {
+pub(crate) fn compare(server: &Server, text: &str, file: &Path) -> Result<ReloadReport, Refused> {
     let site = &server.site;
     let old = site.config.current();
     let whole = |file: &Path| std::fs::canonicalize(file).ok();
@@ -76,7 +76,7 @@ pub(crate) fn compare(server: &Server, text: &str, file: &Path) -> Result<Report
     let new = config::parse(text, file)?;
     let next = Next::of(&old, new);
     judge::all(server, &old, &next, text, file)?;
-    Ok(Report::new(site, &next, file, false))
+    Ok(ReloadReport::new(site, &next, file, false))
 }
 
 /// Changes a buffer, and with it the file and the configuration that holds; a reload then finds them alike.
@@ -115,7 +115,7 @@ impl Next {
     }
 }
 
-fn take(server: &Server) -> Result<Report, Refused> {
+fn take(server: &Server) -> Result<ReloadReport, Refused> {
     let site = &server.site;
     let Some(_one_at_a_time) = site.changing.try_lock() else {
         return Err(Refused::Trouble(BUSY.into()));
@@ -142,7 +142,7 @@ fn take(server: &Server) -> Result<Report, Refused> {
         Plan::default()
     });
     faults.none()?;
-    let report = Report::new(site, &next, file, true);
+    let report = ReloadReport::new(site, &next, file, true);
     // The spool asks the disk; from here on nothing fails.
     spool.switch().map_err(|error| Refused::Trouble(error.to_string()))?;
     server.apply(next.config, tls, listeners);

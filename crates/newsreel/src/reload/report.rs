@@ -11,7 +11,7 @@ const SHOWN_MAX: usize = 40;
 
 /// What takes effect.
 #[derive(Debug)]
-pub(crate) struct Report {
+pub(crate) struct ReloadReport {
     file: PathBuf,
     /// It has happened.
     done: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Report {
     tls: bool,
 }
 
-impl Report {
+impl ReloadReport {
     pub(super) fn new(site: &Site, next: &Next, file: &Path, done: bool) -> Self {
         let line = |difference: &Difference| {
             let peer = difference.section.strip_prefix("[[peer]] ");

@@ -9,6 +9,7 @@ use super::bind::{Bound, bind_with, listen, listen_beside};
 use super::{Listeners, accept_all};
 use crate::config::Config;
 use crate::site::Site;
+use arc_swap::ArcSwap;
 use nntp_io::Socket;
 use parking_lot::Mutex;
 use rustix::net::sockopt;
@@ -31,6 +32,8 @@ pub(crate) struct Listening {
     site: Arc<Site>,
     admit: Admit,
     open: Mutex<Vec<Open>>,
+    /// Their addresses, for whoever does not want to wait while sockets are opened.
+    addresses: ArcSwap<Vec<SocketAddr>>,
     accepting: Mutex<JoinSet<()>>,
 }
 
@@ -101,12 +104,13 @@ fn names(config: &Config) -> impl Iterator<Item = (&String, &'static str, bool)>
 impl Listening {
     /// No socket yet.
     pub(super) fn new(site: &Arc<Site>, admit: Admit) -> Self {
-        Self { site: site.clone(), admit, open: Mutex::default(), accepting: Mutex::default() }
+        let (open, accepting) = (Mutex::default(), Mutex::default());
+        Self { site: site.clone(), admit, open, addresses: ArcSwap::default(), accepting }
     }
 
     /// Where we listen, ports resolved.
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.open.lock().iter().map(|open| open.address).collect()
+    pub fn addresses(&self) -> Arc<Vec<SocketAddr>> {
+        self.addresses.load_full()
     }
 
     /// The sockets that a server is given when it starts.
@@ -176,6 +180,7 @@ impl Listening {
             };
             open.extend(kept);
         }
+        self.addresses.store(Arc::new(open.iter().map(|open| open.address).collect()));
         for gone in before {
             info!(address = %gone.address, "no longer listening");
             gone.way.closed.notify_one();

@@ -66,6 +66,13 @@ impl Budget {
         self.read_ahead.clone().try_acquire_owned().ok().map(|permit| Room::ReadAhead { _permit: permit })
     }
 
+    /// Memory in use, in bytes.
+    pub fn bytes(&self) -> usize {
+        let whole = READ_AHEAD_TOTAL_BYTES_MAX / READ_AHEAD_BYTES;
+        let read_ahead = whole.saturating_sub(self.read_ahead.available_permits()) * READ_AHEAD_BYTES;
+        read_ahead + self.ledger.lock().bytes()
+    }
+
     /// A place, of no size yet, for an article that began at `since`.
     pub(super) fn place(&self, charges: Box<[Charge]>, since: Instant) -> Place {
         let shared = Arc::<Shared>::default();

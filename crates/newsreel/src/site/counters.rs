@@ -14,8 +14,8 @@ pub(crate) struct Counters {
     pub try_later: AtomicU64,
     /// Connections of readers.
     pub readers_served: AtomicU64,
-    /// Connections turned away: unknown address or a limit.
-    pub turned_away: AtomicU64,
+    /// Connections refused: unknown address or a limit.
+    pub refused: AtomicU64,
     /// By the peers' names.
     peers: Mutex<HashMap<Box<str>, Arc<PeerCounters>>>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Called by rustls during the handshake. Source: RFC 6066 section 3, RFC 8143 section 3.3.
 
-use super::{files, names};
+use super::{files, names, validity};
 use crate::config::Tls;
 use rustls::crypto::CryptoProvider;
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -15,15 +15,20 @@ pub(super) struct Certificates {
     first: Arc<CertifiedKey>,
     /// Each with its names, in lower case.
     named: Vec<(Box<str>, Arc<CertifiedKey>)>,
+    /// Unix seconds at which the first of them expires; `None`: that cannot be read.
+    pub expires: Option<i64>,
 }
 
 impl Certificates {
     /// Reads the files of `tls`; each certificate must fit its key.
     pub fn read(tls: &Tls, provider: &CryptoProvider) -> Result<Self, String> {
         let mut named = Vec::new();
-        let mut first = None;
+        let (mut first, mut expires) = (None, None::<i64>);
         for (certificate, key) in tls.certificate.iter().zip(&tls.key) {
             let chain = files::chain(certificate)?;
+            if let Some((_, end)) = chain.first().and_then(|leaf| validity::of(leaf)) {
+                expires = Some(expires.map_or(end, |first| first.min(end)));
+            }
             let its_names = chain.first().map(|leaf| names::of(leaf)).unwrap_or_default();
             let certified =
                 CertifiedKey::from_der(chain, files::key(key)?, provider).map_err(|error| match error {
@@ -39,7 +44,7 @@ impl Certificates {
             first.get_or_insert(certified);
         }
         let first = first.ok_or("tls.certificate names no file")?;
-        Ok(Self { first, named })
+        Ok(Self { first, named, expires })
     }
 
     fn find(&self, asked: &str) -> Option<&Arc<CertifiedKey>> {

@@ -29,6 +29,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) struct Current {
     config: Arc<ServerConfig>,
     believed: Believed,
+    expires: Option<i64>,
 }
 
 /// The offer of a server, over time.
@@ -123,6 +124,7 @@ impl Current {
             algorithms: provider.signature_verification_algorithms,
         };
         let certificates = Certificates::read(tls, &provider)?;
+        let expires = certificates.expires;
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13, &TLS12])
             .map_err(|error| error.to_string())?;
@@ -136,7 +138,12 @@ impl Current {
         // Tickets instead of a cache: a resumed connection costs no signature and a waiting one no memory.
         config.ticketer =
             Ticketer::new().map_err(|error| format!("no random numbers for tickets: {error}"))?;
-        Ok(Self { config: Arc::new(config), believed })
+        Ok(Self { config: Arc::new(config), believed, expires })
+    }
+
+    /// Unix seconds at which the first of the certificates expires.
+    pub fn expires(&self) -> Option<i64> {
+        self.expires
     }
 
     /// For rustls.

@@ -1,6 +1,6 @@
 //! When a certificate is valid.
 //!
-//! Called by `check`. Source: RFC 5280 section 4.1.2.5.
+//! Called by `check` and where certificates are loaded. Source: RFC 5280 section 4.1.2.5.
 
 use std::path::Path;
 
@@ -16,7 +16,8 @@ pub(crate) fn lifetime(path: &Path) -> Option<(i64, i64)> {
     of(files::chain(path).ok()?.first()?)
 }
 
-fn of(der: &[u8]) -> Option<(i64, i64)> {
+/// The same of a certificate itself.
+pub(super) fn of(der: &[u8]) -> Option<(i64, i64)> {
     let certificate = Certificate::from_der(der).ok()?;
     let validity = certificate.tbs_certificate().validity();
     let unix = |time: Time| i64::try_from(time.to_unix_duration().as_secs()).ok();

@@ -39,6 +39,7 @@ mod purging;
 mod quiet;
 mod random_sessions;
 mod reload;
+mod reports;
 mod rnews;
 mod running;
 mod scram;

@@ -42,6 +42,11 @@ impl Default for Compressed {
 }
 
 impl Compressed {
+    /// Compressed connections open now.
+    pub fn connections(&self) -> usize {
+        COMPRESSED_CONNECTIONS_MAX.saturating_sub(self.connections.available_permits())
+    }
+
     /// Both directions of a new compressed connection; `None` if there are too many. `free_bytes` is how
     /// much may be decoded before the ratio counts: the largest article.
     pub fn begin(&self, free_bytes: u64) -> Option<(Deflating, Inflating)> {

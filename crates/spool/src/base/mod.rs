@@ -14,5 +14,6 @@ pub(crate) mod limits;
 pub(crate) mod progress;
 pub(crate) mod read_mode;
 pub(crate) mod size;
+pub(crate) mod status;
 pub(crate) mod token;
 pub(crate) mod xref;

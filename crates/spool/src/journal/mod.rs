@@ -40,7 +40,7 @@ fn checksum(position: u64, payload: &[u8]) -> u32 {
 }
 
 /// Starts of the files in a directory, ascending.
-fn starts(disk: &dyn crate::disk::Disk, dir: &std::path::Path) -> std::io::Result<Vec<u64>> {
+pub(crate) fn starts(disk: &dyn crate::disk::Disk, dir: &std::path::Path) -> std::io::Result<Vec<u64>> {
     let mut starts: Vec<u64> = disk.list(dir)?.iter().filter_map(|n| start_of(n)).collect();
     starts.sort_unstable();
     Ok(starts)

@@ -217,11 +217,6 @@ impl JournalWriter {
         let dead = all.windows(2).filter(|w| w[1] <= position).map(|w| self.dir.join(file_name(w[0])));
         Ok(dead.collect())
     }
-
-    /// Bytes kept.
-    pub fn bytes(&self) -> io::Result<u64> {
-        Ok(self.end - starts(&*self.disk, &self.dir)?.first().copied().unwrap_or(self.end))
-    }
 }
 
 fn new_file(disk: &dyn Disk, dir: &Path, start: u64, file_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {

@@ -2,7 +2,8 @@
 //! over a restart.
 //!
 //! Articles lie in the order of their arrival, so the first one since a moment is found by halving: some
-//! thirty headers are read, whatever the volume's size. Called by `Spool::status`.
+//! thirty headers are read, whatever the volume's size. Nothing is locked: what is overwritten meanwhile is
+//! not counted. Called by `Spool::measure`.
 
 use crate::base::read_mode::Patience;
 use crate::method::Volume;
@@ -18,6 +19,20 @@ fn header_at(volume: &dyn Volume, place: u64) -> Option<RecordHeader> {
     let n = volume.read_at(place, Patience::Wait, &mut raw).ok()?;
     let (header, _) = RecordHeader::parse(raw.get(..n)?)?;
     (header.place == place).then_some(header)
+}
+
+/// Place and arrival (Unix seconds) of the oldest living article; those whose headers cannot be read are
+/// skipped, but not more than [`SAMPLES_MAX`].
+pub(crate) fn oldest(volume: &dyn Volume) -> Option<(u64, u32)> {
+    let mut place = volume.tail().max(volume.first());
+    for _ in 0..SAMPLES_MAX {
+        let living = volume.next_living(place)?;
+        if let Some(header) = header_at(volume, living) {
+            return Some((living, header.arrived));
+        }
+        place = living + volume.block().max(1);
+    }
+    None
 }
 
 /// Bytes written since a moment (Unix seconds), as far as they are still there.
@@ -72,7 +87,7 @@ mod tests {
             retired: false,
         };
         let buffer = Cycbuff::create(&SimDisk::new(), &config, 0, &"0".repeat(32)).unwrap();
-        assert_eq!((written_since(&buffer, 0), record_overhead(&buffer)), (0, None));
+        assert_eq!((written_since(&buffer, 0), oldest(&buffer), record_overhead(&buffer)), (0, None, None));
         let mut places = Vec::new();
         for n in 0..3000u32 {
             let len = 64 + 700 + (n as usize * 37) % 900;
@@ -110,6 +125,11 @@ mod tests {
             let told = written_since(&buffer, since);
             assert!(told.abs_diff(expected) <= 4096, "{since}: {told} {expected}");
         }
+        let first = places.iter().find(|(place, _, lives)| *place >= buffer.tail() && *lives);
+        assert_eq!(
+            oldest(&buffer).map(|(place, arrived)| (place, u64::from(arrived))),
+            first.map(|f| (f.0, f.1))
+        );
         assert!((64..64 + 512).contains(&record_overhead(&buffer).unwrap()));
     }
 }

@@ -12,6 +12,7 @@ use crate::base::key::Key;
 use crate::base::limits::NUMBER_MAX;
 use crate::base::progress::Progress;
 use crate::base::read_mode::Patience;
+use crate::base::status::Status;
 use crate::base::token::Token;
 use crate::disk::{Disk, Open};
 use crate::index::fold::{SITES_MAX, Shared};
@@ -25,6 +26,7 @@ use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::write::commit::Writer;
 use crate::write::syncer::SyncState;
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::io;
 use std::ops::RangeInclusive;
@@ -64,7 +66,9 @@ pub struct Spool {
     pub(crate) writer: Mutex<Writer>,
     pub(crate) sync: Arc<SyncState>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    reservations: Arc<Reservations>,
+    pub(crate) reservations: Arc<Reservations>,
+    /// What `measure` found last.
+    pub(crate) measured: ArcSwap<Status>,
     /// Held by the pass that compresses cold overview.
     pub(crate) packing_overview: Mutex<()>,
     _lock: Box<dyn Send + Sync>,
@@ -102,6 +106,7 @@ impl Spool {
             sync,
             thread: Mutex::new(Some(thread)),
             reservations: Reservations::new(RESERVATIONS_MAX),
+            measured: ArcSwap::default(),
             packing_overview: Mutex::default(),
             _lock: lock,
         };

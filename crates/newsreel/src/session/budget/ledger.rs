@@ -140,6 +140,12 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
+    /// Bytes held in all. Every article is charged to one account of all its kind.
+    pub fn bytes(&self) -> usize {
+        let used = |account| self.used.get(account).copied().unwrap_or_default();
+        used(&Account::Peers) + used(&Account::Posters)
+    }
+
     /// A new holder, of nothing so far, whose article began at `since`; its number.
     pub fn enter(&mut self, charges: Box<[Charge]>, since: Instant, shared: Arc<Shared>) -> u64 {
         let id = self.next;

@@ -1,0 +1,442 @@
+//! Everything that can be known of a running server, as one value: what `newsreel status` and its JSON print,
+//! and what every other view of a server shows.
+//!
+//! A report ([`of_server`]) is taken without the spool's writer lock and without reading a disk, in well under
+//! a millisecond for thousands of groups and a hundred peers. Figures that need the disk are measured every
+//! few seconds by a task ([`measure`]). Knows no socket: the caller says where the server listens.
+
+use super::retention;
+use crate::config::Config;
+use crate::site::{Site, read, unix_now};
+use crate::units;
+use serde::{Deserialize, Serialize};
+use spool::Spool;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::task::block_in_place;
+use tokio::time::{sleep, timeout};
+use tracing::warn;
+
+/// Between two measurements of the spool.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a request for fresh figures waits for them, as the disk may not answer.
+pub(crate) const FRESH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How the server and its spool are. Fields that only a running server knows are absent when `newsreel
+/// status` reads the spool itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// newsreel's version.
+    pub version: String,
+    /// Our name in Path.
+    pub path_identity: String,
+    /// The running server; absent: none runs.
+    pub server: Option<ServerStatus>,
+    /// The spool.
+    pub spool: SpoolStatus,
+}
+
+/// What a running server knows of itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// Its process number.
+    pub pid: u32,
+    /// Seconds since it began to listen.
+    pub uptime_secs: u64,
+    /// The addresses it listens on, ports resolved.
+    pub listen: Vec<String>,
+    /// Connections open now.
+    pub connections: u64,
+    /// Connections open now that are compressed.
+    #[serde(default)]
+    pub compressed: u64,
+    /// Connections refused since the start: unknown addresses and limits.
+    #[serde(default)]
+    pub refused: u64,
+    /// Connections of readers served since the start.
+    pub readers_served: u64,
+    /// How clients log in.
+    #[serde(default)]
+    pub logins: LoginStatus,
+    /// Unix seconds at which the first of the certificates expires; absent: there is none.
+    #[serde(default)]
+    pub certificate_expires: Option<i64>,
+    /// Times that another configuration took effect since the start.
+    #[serde(default)]
+    pub reloads: u64,
+    /// The peers of the configuration, in its order.
+    pub peers: Vec<PeerStatus>,
+    /// Articles accepted since the start, from anyone.
+    pub accepted: u64,
+    /// Articles rejected since the start, from anyone.
+    pub rejected: u64,
+    /// Answers "try later" since the start.
+    pub try_later: u64,
+    /// Bytes of receive buffers beyond those that every connection has.
+    #[serde(default)]
+    pub receive_bytes: u64,
+    /// Cancels and Supersedes that wait for the article they withdraw.
+    #[serde(default)]
+    pub early_cancels: u64,
+    /// Posts to moderated groups.
+    #[serde(default)]
+    pub moderation: ModerationStatus,
+}
+
+/// Logins since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoginStatus {
+    /// Those that succeeded.
+    pub succeeded: u64,
+    /// Those with a wrong name, password or proof.
+    pub failed: u64,
+    /// Failures that locked out an address or a user.
+    pub lock_outs: u64,
+    /// Attempts refused because of a lock-out.
+    pub refused: u64,
+}
+
+/// The queue of mails to moderators.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModerationStatus {
+    /// Mails that are to be sent.
+    pub waiting: u64,
+    /// Mails sent since the start.
+    pub sent: u64,
+    /// Mails put aside since the start, as they cannot be sent.
+    pub failed: u64,
+}
+
+/// What one peer did since the start.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PeerStatus {
+    /// Its name.
+    pub name: String,
+    /// Its connections now.
+    pub connections: u64,
+    /// Message-IDs it offered (IHAVE, CHECK, and TAKETHIS without CHECK).
+    pub offered: u64,
+    /// Articles accepted from it.
+    pub accepted: u64,
+    /// Articles it sent that were rejected.
+    pub rejected: u64,
+}
+
+/// How the spool is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpoolStatus {
+    /// Its directory.
+    pub dir: String,
+    /// When an article counts as safely stored, as the configuration writes it.
+    pub durability: String,
+    /// Why it stopped accepting articles; absent: it accepts.
+    pub stopped: Option<String>,
+    /// Articles that can be read now.
+    pub articles: u64,
+    /// Groups.
+    pub groups: u64,
+    /// Message-IDs in history.
+    pub history_entries: u64,
+    /// Message-IDs that peers were asked to send and have not sent yet.
+    #[serde(default)]
+    pub offers: u64,
+    /// When what lies on disk was measured, Unix seconds: buffers, kept volumes, classes and sizes of files.
+    #[serde(default)]
+    pub measured: u64,
+    /// Bytes of journal.
+    pub journal_bytes: u64,
+    /// Bytes ever written to the journal.
+    #[serde(default)]
+    pub journal_position: u64,
+    /// Bytes of journal that a power cut now could take.
+    #[serde(default)]
+    pub undurable_bytes: u64,
+    /// Journal rows that a start after a crash now would replay.
+    #[serde(default)]
+    pub rows_to_replay: u64,
+    /// Bytes of history files.
+    #[serde(default)]
+    pub history_bytes: u64,
+    /// Bytes of overview files.
+    #[serde(default)]
+    pub overview_bytes: u64,
+    /// Bytes of residents files.
+    #[serde(default)]
+    pub residents_bytes: u64,
+    /// Bytes of both copies of the last checkpoint.
+    #[serde(default)]
+    pub checkpoint_bytes: u64,
+    /// Pages of mapped files that could not be read and were rebuilt.
+    #[serde(default)]
+    pub mended_pages: u64,
+    /// Bytes on disk for each article beyond its own; absent: there are too few articles to tell.
+    pub overhead: Option<Overhead>,
+    /// The classes.
+    pub classes: Vec<ClassStatus>,
+    /// The buffers.
+    pub buffers: Vec<BufferStatus>,
+    /// The volumes that keep their articles until they are due.
+    #[serde(default)]
+    pub kept: Vec<KeptStatus>,
+}
+
+/// Bytes on disk for each article beyond its own, on average.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Overhead {
+    /// Header, padding and usage bits of its record.
+    pub record_bytes: u64,
+    /// What is kept of the journal.
+    pub journal_bytes: u64,
+    /// History.
+    pub history_bytes: u64,
+    /// Overview.
+    pub overview_bytes: u64,
+    /// Residents.
+    pub residents_bytes: u64,
+    /// Both copies of the checkpoint: living numbers, and overview that is in no file of its own yet.
+    pub checkpoint_bytes: u64,
+}
+
+impl Overhead {
+    /// All of it.
+    pub fn sum(&self) -> u64 {
+        let Self {
+            record_bytes,
+            journal_bytes,
+            history_bytes,
+            overview_bytes,
+            residents_bytes,
+            checkpoint_bytes,
+        } = self;
+        record_bytes + journal_bytes + history_bytes + overview_bytes + residents_bytes + checkpoint_bytes
+    }
+}
+
+/// How a class is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: String,
+    /// Its method.
+    pub method: String,
+    /// Unix seconds of the arrival of its oldest article; absent: it has none.
+    pub oldest_arrival: Option<u64>,
+    /// Bytes written in a second, over the last hour.
+    pub hour_bytes_per_sec: f64,
+    /// The same over the last day.
+    pub day_bytes_per_sec: f64,
+    /// So many seconds an article stays at the last day's rate; absent: nothing was written, or not for an
+    /// hour yet.
+    pub stays_secs: Option<u64>,
+    /// How long articles should stay, in seconds.
+    pub keep_target_secs: Option<u64>,
+    /// How long they are promised to stay, in seconds.
+    pub keep_at_least_secs: Option<u64>,
+    /// Articles that went to its overflow since the start.
+    pub spilled: u64,
+    /// Articles rejected since the start, as only what is promised to stay could have made room.
+    pub turned_away: u64,
+}
+
+impl ClassStatus {
+    /// Whether its articles are thrown away.
+    pub fn keeps_nothing(&self) -> bool {
+        self.method == "trash"
+    }
+
+    /// Whether its articles will not stay as long as they should.
+    pub fn is_below_target(&self) -> bool {
+        self.stays_secs.zip(self.keep_target_secs).is_some_and(|(stays, target)| stays < target)
+    }
+}
+
+/// How a buffer is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BufferStatus {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Bytes of it that hold articles.
+    pub used_bytes: u64,
+    /// Its cycle number: 1 until it wraps for the first time.
+    pub cycle: u64,
+    /// Unix seconds of the arrival of its oldest article; absent: it is empty.
+    pub oldest_arrival: Option<u64>,
+}
+
+/// How a volume is that keeps its articles until they are due.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct KeptStatus {
+    /// Its name, which is that of its class.
+    pub name: String,
+    /// Its method.
+    pub method: String,
+    /// Articles in it; cancelled ones are counted until expiry has passed them.
+    pub articles: u64,
+    /// Bytes of them as stored.
+    pub bytes: u64,
+    /// Bytes that it has room for, those in it included.
+    pub room_bytes: u64,
+    /// It accepts no more for now.
+    pub full: bool,
+    /// Unix seconds of the arrival of its oldest article; absent: it is empty.
+    pub oldest_arrival: Option<u64>,
+}
+
+/// The report of a running server that listens on these addresses.
+pub(crate) fn of_server(site: &Site, listen: &[SocketAddr]) -> Report {
+    let config = site.config.load();
+    Report { server: Some(server(site, &config, listen)), ..of_status(&site.spool.report(), &config) }
+}
+
+/// The report of a spool that no server has open; reads the disk.
+pub fn of_spool(spool: &Spool, config: &Config) -> io::Result<Report> {
+    Ok(of_status(&spool.status()?, config))
+}
+
+/// Asks for measurements: the side of those who want fresh figures.
+#[derive(Debug)]
+pub(crate) struct Measuring {
+    /// How often a measurement was asked for.
+    asked: AtomicU64,
+    wake: Notify,
+    /// What `asked` was when the latest finished measurement began.
+    done: watch::Sender<u64>,
+}
+
+impl Measuring {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { asked: AtomicU64::new(0), wake: Notify::new(), done: watch::Sender::new(0) })
+    }
+
+    /// Resolves after a measurement that begins after this call, or after so long if the disk does not answer.
+    pub async fn refresh(&self, at_most: Duration) {
+        let mut done = self.done.subscribe();
+        let own = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        self.wake.notify_one();
+        if timeout(at_most, done.wait_for(|done| *done >= own)).await.is_err() {
+            warn!("measuring the spool takes long; the figures are those of the last time");
+        }
+    }
+}
+
+/// Measures the spool every few seconds and when asked, until the server stops.
+pub(crate) async fn measure(site: Arc<Site>, measuring: Arc<Measuring>) {
+    let mut stopping = pin!(site.stopping());
+    loop {
+        let asked = measuring.asked.load(Ordering::Acquire);
+        if let Err(error) = block_in_place(|| site.spool.measure()) {
+            warn!(%error, "cannot measure the spool; its figures are those of the last time");
+        }
+        measuring.done.send_replace(asked);
+        tokio::select! {
+            () = &mut stopping => break,
+            () = measuring.wake.notified() => {}
+            () = sleep(MEASURE_INTERVAL) => {}
+        }
+    }
+    // Nobody is to wait for another one.
+    measuring.done.send_replace(u64::MAX);
+}
+
+fn server(site: &Site, config: &Config, listen: &[SocketAddr]) -> ServerStatus {
+    let (counters, logins, moderation) = (&site.counters, &site.gate.logins, site.injector.moderation());
+    let peer = |peer: &crate::config::Peer| {
+        let counters = counters.of_peer(&peer.name);
+        PeerStatus {
+            name: peer.name.clone(),
+            connections: site.seats.of_peer(&peer.name) as u64,
+            offered: read(&counters.offered),
+            accepted: read(&counters.accepted),
+            rejected: read(&counters.rejected),
+        }
+    };
+    ServerStatus {
+        pid: std::process::id(),
+        uptime_secs: site.started.elapsed().as_secs(),
+        listen: listen.iter().map(ToString::to_string).collect(),
+        connections: site.seats.all() as u64,
+        compressed: site.compressed.connections() as u64,
+        refused: read(&counters.refused),
+        readers_served: read(&counters.readers_served),
+        logins: LoginStatus {
+            succeeded: read(&logins.succeeded),
+            failed: read(&logins.failed),
+            lock_outs: read(&logins.lock_outs),
+            refused: read(&logins.refused),
+        },
+        certificate_expires: site.tls.load().as_ref().and_then(|offer| offer.current().expires()),
+        reloads: site.reloads(),
+        peers: config.peers.iter().map(peer).collect(),
+        accepted: read(&counters.accepted),
+        rejected: read(&counters.rejected),
+        try_later: read(&counters.try_later),
+        receive_bytes: site.budget.bytes() as u64,
+        early_cancels: site.filer.early_cancels() as u64,
+        moderation: ModerationStatus {
+            waiting: moderation.waiting() as u64,
+            sent: read(&moderation.sent),
+            failed: moderation.failed(),
+        },
+    }
+}
+
+fn of_status(status: &spool::Status, config: &Config) -> Report {
+    Report {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        path_identity: config.site.path_identity.clone(),
+        server: None,
+        spool: spool_status(status, config),
+    }
+}
+
+fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
+    let buffer = |buffer: &spool::BufferStatus| BufferStatus {
+        name: buffer.name.clone(),
+        size_bytes: buffer.area_bytes,
+        used_bytes: buffer.used_bytes,
+        cycle: buffer.cycle,
+        oldest_arrival: buffer.oldest_arrival,
+    };
+    let kept = |kept: &spool::KeptStatus| KeptStatus {
+        name: kept.name.clone(),
+        method: kept.method.to_owned(),
+        articles: kept.articles,
+        bytes: kept.bytes,
+        room_bytes: kept.room_bytes,
+        full: kept.full,
+        oldest_arrival: kept.oldest_arrival,
+    };
+    SpoolStatus {
+        dir: config.site.data.display().to_string(),
+        durability: units::durability_text(config.site.durability),
+        stopped: status.trouble.as_ref().map(|trouble| trouble.text.clone()),
+        articles: status.articles,
+        groups: status.groups,
+        history_entries: status.history_entries,
+        offers: status.offers,
+        measured: status.measured,
+        journal_bytes: status.journal_bytes,
+        journal_position: status.journal_position,
+        undurable_bytes: status.undurable_bytes,
+        rows_to_replay: status.rows_to_replay,
+        history_bytes: status.history_bytes,
+        overview_bytes: status.overview_bytes,
+        residents_bytes: status.residents_bytes,
+        checkpoint_bytes: status.checkpoint_bytes,
+        mended_pages: status.mended_pages,
+        overhead: retention::overhead(status),
+        classes: retention::classes(status, config, unix_now()),
+        buffers: status.buffers.iter().map(buffer).collect(),
+        kept: status.kept.iter().map(kept).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! The report of a running server: what `newsreel status --json` prints.
+
+use crate::auth::{add_users, plain};
+use crate::client::{ANSWER_TIMEOUT, Client, article};
+use crate::posting::{headers, post};
+use crate::running::Server;
+use crate::tls::Site;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::time::Instant;
+
+const PEERS: usize = 100;
+const GROUPS: usize = 3_000;
+
+fn report(server: &Server) -> Value {
+    let (replies, ok) = server.control(&json!({ "do": "status" }));
+    assert!(ok, "{replies:?}");
+    replies[0]["status"].clone()
+}
+
+#[test]
+fn a_large_site_reports_its_peers_its_groups_and_its_spool() {
+    let server = Server::start_with(|text| {
+        let mut peers = String::new();
+        for n in 0..PEERS {
+            write!(peers, "[[peer]]\nname = \"p{n}\"\naddresses = [\"192.0.2.{n}\"]\n\n").unwrap();
+        }
+        text.replacen("[[peer]]", &format!("{peers}[[peer]]"), 1)
+    });
+    // Greeted by it, we find its control socket too.
+    let mut peer = server.client();
+    let groups: Vec<_> = (0..GROUPS).map(|n| json!({ "name": format!("local.g{n}"), "flag": "y" })).collect();
+    assert!(server.control(&json!({ "do": "group_add", "groups": groups })).1);
+    peer.send(format!("TAKETHIS <a@x.example>\r\n{}", article("<a@x.example>", "misc.test", "body")));
+    assert_eq!(peer.line(), "239 <a@x.example>");
+    let report = report(&server);
+    let of_server = &report["server"];
+    let peers = of_server["peers"].as_array().unwrap();
+    assert_eq!((peers.len(), of_server["connections"].as_u64()), (PEERS + 1, Some(1)), "{report}");
+    let expected =
+        json!({ "name": "peer.example", "connections": 1, "offered": 1, "accepted": 1, "rejected": 0 });
+    assert_eq!(peers[PEERS], expected);
+    assert_eq!(of_server["listen"], json!([server.address.to_string()]));
+    let spool = &report["spool"];
+    assert_eq!((spool["articles"].as_u64(), spool["offers"].as_u64()), (Some(1), Some(0)), "{report}");
+    assert!(spool["groups"].as_u64().unwrap() > GROUPS as u64);
+    for name in ["measured", "journal_bytes", "journal_position", "rows_to_replay", "history_bytes"] {
+        assert!(spool[name].as_u64().unwrap() > 0, "{name}: {report}");
+    }
+    assert!(spool["buffers"][0]["used_bytes"].as_u64().unwrap() > 0, "{report}");
+}
+
+#[test]
+fn what_happens_on_a_server_is_counted() {
+    let site = Site::start_with("", |text| {
+        let text = text.replacen("/bin/false %s", "/bin/true %s", 1);
+        text + "\n[auth]\nfailures_per_address_max = 2\nlockout_first = \"10 min\"\n"
+    });
+    let server = &site.server;
+    // Greeted by it, we find its control socket too.
+    let mut client = server.client();
+    let before = &report(server)["server"];
+    assert!(before["certificate_expires"].as_i64().is_some_and(|at| at > 0), "{before}");
+    for path in
+        ["/refused", "/compressed", "/reloads", "/early_cancels", "/logins/failed", "/moderation/sent"]
+    {
+        assert_eq!(before.pointer(path), Some(&json!(0)), "{path}: {before}");
+    }
+    add_users(server);
+    assert!(client.ask(&plain("fred", "flintstone")).starts_with("281 "));
+    let mut guesser = server.client();
+    for answer in ["481 Authentication failed", "481 Authentication failed", "481 Too many failures"] {
+        assert!(guesser.ask(&plain("nobody", "guess")).starts_with(answer));
+    }
+    let mut stranger = Client::connect_from([127, 0, 0, 2].into(), server.address);
+    assert!(stranger.line().starts_with("502 "));
+    let mut peer = server.client();
+    let cancel = article("<c@x.example>", "misc.test", "b").replacen(
+        "\r\n",
+        "\r\nControl: cancel <late@x.example>\r\nCancel-Key: sha256:a2V5\r\n",
+        1,
+    );
+    peer.send(format!("TAKETHIS <c@x.example>\r\n{cancel}"));
+    assert_eq!(peer.line(), "239 <c@x.example>");
+    peer.compress();
+    let mut poster = server.client();
+    assert!(post(&mut poster, &headers("local.moderated", ""), "b").starts_with("240 "));
+    server.reload(|text| text.replacen("Example Site", "Another Site", 1)).unwrap();
+    let logins = json!({ "succeeded": 1, "failed": 2, "lock_outs": 1, "refused": 1 });
+    let mailed = json!({ "waiting": 0, "sent": 1, "failed": 0 });
+    let begun = Instant::now();
+    loop {
+        let now = &report(server)["server"];
+        assert_eq!(now["logins"], logins);
+        for (name, count) in [("refused", 1), ("compressed", 1), ("reloads", 1), ("early_cancels", 1)] {
+            assert_eq!(now[name], count, "{name}: {now}");
+        }
+        if now["moderation"] == mailed {
+            break;
+        }
+        assert!(begun.elapsed() < ANSWER_TIMEOUT, "{now}");
+        std::thread::yield_now();
+    }
+}
