@@ -5,6 +5,8 @@
 //! the same commit, damage in transit and our own trouble are not. Called by `relay`, `inject`, the control socket.
 //! Sources: DESIGN.md section 3, RFC 5537 section 3.6.
 
+mod batch;
+pub(crate) mod checks;
 mod choose;
 mod drafts;
 mod early;
@@ -14,16 +16,17 @@ mod reject;
 mod turn;
 mod withdraw;
 
+pub use batch::BatchOutcome;
 pub(crate) use choose::carried;
-pub use import::Imported;
+pub use import::{ImportOutcome, ImportResult, Imported};
 pub(crate) use origin::Origin;
 pub(crate) use reject::Reject;
 
-use crate::checks::{self, Policy};
+use crate::base::clock::unix_now;
+use crate::base::counters::{Counters, add};
 use crate::config::Config;
-use crate::control_socket::protocol;
-use crate::site::{Counters, add, unix_now};
 use arc_swap::ArcSwap;
+use checks::Policy;
 use drafts::{Draft, Drafts};
 use netnews::article::Headers;
 use netnews::nntp::wire;
@@ -152,29 +155,6 @@ impl Filer {
     /// Cancels and Supersedes that wait for the article they withdraw.
     pub(crate) fn early_cancels(&self) -> usize {
         self.withdrawals.early_cancels()
-    }
-
-    /// Files one article that a batch brought, in wire format without the final `.` line; blocking. Gives what became of
-    /// it and why.
-    pub fn file(&self, wire: &[u8]) -> (protocol::Disposition, String) {
-        let origin = Origin::batch(&self.rules.load().config.site.path_identity);
-        let mut dispositions = Vec::new();
-        let receipt = self.ingest_now(&origin, &[Incoming { wire, claimed_id: None }], &mut dispositions);
-        match dispositions.first() {
-            Some(Disposition::Accepted(_)) => (protocol::Disposition::Accepted, String::new()),
-            Some(Disposition::Rejected(reject)) => {
-                let disposition = match reject {
-                    Reject::Duplicate => protocol::Disposition::Duplicate,
-                    Reject::Malformed(_) | Reject::BadMessageId => protocol::Disposition::Malformed,
-                    _ => protocol::Disposition::Rejected,
-                };
-                (disposition, reject.to_string())
-            }
-            Some(Disposition::TryLater) | None => {
-                let text = receipt.trouble.map_or_else(String::new, |trouble| trouble.to_string());
-                (protocol::Disposition::TryLater, text)
-            }
-        }
     }
 
     /// Files a batch; appends one disposition for each article, in order. Sessions wait for their turn at the spool's writer

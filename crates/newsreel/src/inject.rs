@@ -14,11 +14,12 @@ mod stamp;
 pub(crate) use poster::Poster;
 pub(crate) use secret::Secret;
 
-use crate::checks;
+use crate::base::clock::unix_now;
 use crate::config::{Access, Config, Live};
+use crate::ingest::checks;
 use crate::ingest::{Disposition, Incoming, NotWithdrawn, Origin};
 use crate::moderation::{Moderation, NotQueued};
-use crate::site::{Site, unix_now};
+use crate::site::Site;
 use backoff::{Backoff, Paces, Who};
 use groups::Way;
 use netnews::Article;
@@ -98,6 +99,33 @@ impl Injector {
         let way = groups::judge(article, poster, &site.spool.group_table())?;
         injection::check_body(article, &rules)?;
         Ok(way)
+    }
+
+    /// Takes a proto-article that came by POST, and appends the answer.
+    pub async fn post(&self, site: &Site, poster: Option<Poster<'_>>, wire: &[u8], out: &mut Vec<u8>) {
+        let Some(poster) = poster else { return append_failure(out, &Refusal::NotPermitted) };
+        match self.take(site, &poster, wire).await {
+            Ok(taken) => {
+                let _infallible = match (taken.moderated, taken.not_withdrawn) {
+                    (None, None) => write!(out, "240 Article received OK {}\r\n", taken.message_id),
+                    (None, Some(why)) => {
+                        write!(
+                            out,
+                            "240 Article received OK, but withdraws nothing: {why} {}\r\n",
+                            taken.message_id
+                        )
+                    }
+                    (Some(group), _) => {
+                        let group = shown(group.as_bytes());
+                        write!(out, "240 Mailed to the moderator of {group} {}\r\n", taken.message_id)
+                    }
+                };
+            }
+            Err(refusal) => {
+                debug!(address = poster.address_text, user = poster.user.unwrap_or_default(), %refusal, "post refused");
+                append_failure(out, &refusal);
+            }
+        }
     }
 
     async fn take(&self, site: &Site, poster: &Poster<'_>, wire: &[u8]) -> Result<Taken, Refusal> {
@@ -180,33 +208,6 @@ async fn file(
         Some(Disposition::Accepted(_)) => Ok(receipt.not_withdrawn),
         Some(Disposition::Rejected(reject)) => Err(Refusal::Rejected(*reject)),
         Some(Disposition::TryLater) | None => Err(Refusal::Trouble),
-    }
-}
-
-/// Takes a proto-article that came by POST, and appends the answer.
-pub(crate) async fn post(site: &Site, poster: Option<Poster<'_>>, wire: &[u8], out: &mut Vec<u8>) {
-    let Some(poster) = poster else { return append_failure(out, &Refusal::NotPermitted) };
-    match site.injector.take(site, &poster, wire).await {
-        Ok(taken) => {
-            let _infallible = match (taken.moderated, taken.not_withdrawn) {
-                (None, None) => write!(out, "240 Article received OK {}\r\n", taken.message_id),
-                (None, Some(why)) => {
-                    write!(
-                        out,
-                        "240 Article received OK, but withdraws nothing: {why} {}\r\n",
-                        taken.message_id
-                    )
-                }
-                (Some(group), _) => {
-                    let group = shown(group.as_bytes());
-                    write!(out, "240 Mailed to the moderator of {group} {}\r\n", taken.message_id)
-                }
-            };
-        }
-        Err(refusal) => {
-            debug!(address = poster.address_text, user = poster.user.unwrap_or_default(), %refusal, "post refused");
-            append_failure(out, &refusal);
-        }
     }
 }
 

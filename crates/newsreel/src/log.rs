@@ -5,8 +5,8 @@
 //! terminal shows it without obeying it. `packaging/fail2ban` relies on that. Per-article events are formatted only if
 //! their level is on. Called by `cli` before anything else runs.
 
+use crate::base::printable;
 use crate::config::{LogFormat, LogLevel};
-use crate::printable;
 use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal};
 use std::sync::OnceLock;

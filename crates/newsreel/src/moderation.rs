@@ -9,11 +9,13 @@ mod mailer;
 mod queue;
 mod sendmail;
 mod smtp;
+mod unsent;
 
+use crate::base::clock::unix_now;
+use crate::base::counters::{add, read};
 use crate::config::{Config, Live, MailForm};
-use crate::site::{add, read, unix_now};
 use hashbrown::HashMap;
-use mailer::{Mailer, Unsent};
+use mailer::Mailer;
 use netnews::injection::{is_address, moderation as form};
 use netnews::{Article, date};
 use queue::{Mail, Name, Queue};
@@ -23,6 +25,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tracing::{error, info, warn};
+use unsent::Unsent;
 
 /// How often the queue is looked through when nothing is due.
 const LOOK_INTERVAL: Duration = Duration::from_secs(600);

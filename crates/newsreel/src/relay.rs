@@ -5,9 +5,10 @@
 
 mod offers;
 
+use crate::base::counters::{PeerCounters, add};
 use crate::config::{Config, Peer};
 use crate::ingest::{Disposition, Incoming, Origin, Receipt, Reject};
-use crate::site::{PeerCounters, Site, add};
+use crate::site::Site;
 use netnews::MessageId;
 use netnews::nntp::response::{append, append_bytes, append_standard, code};
 use offers::Offers;

@@ -11,6 +11,7 @@ mod groups;
 mod hdr;
 mod list;
 mod newnews;
+pub(crate) mod numbers;
 mod over;
 mod renumber;
 mod spare;

@@ -1,62 +1,39 @@
-//! The server: listens, gives each connection a session, stops in order.
+//! The server: assembles its parts, gives each connection a session, stops in order.
 //!
-//! Listeners and the word to stop come from outside, so that tests can bind port 0 and stop when they like.
+//! Listeners and the signal to stop come from outside, so that tests can bind port 0 and stop when they like.
 //! Called by `cli`. Source: guarantee G6 for the limits on connections.
 
-mod bind;
-mod listener;
-mod listening;
-
-pub use bind::{Bound, bind};
-pub(crate) use listening::{CannotListen, Listening, Plan};
-
 use crate::access::Caller;
+use crate::base::counters::add;
 use crate::config::{Config, Live};
 use crate::control_socket;
 use crate::inject::Injector;
+use crate::listening::{Admit, Listeners, Listening};
 use crate::moderation::Moderation;
-use crate::numbers;
 use crate::operations::keep_expiring;
 use crate::operations::report::{self, Measuring};
 use crate::reload::reload;
-use crate::session::{Client, Session};
-use crate::site::{Site, add};
+use crate::running::Server;
+use crate::serve::numbers;
+use crate::session::{Budget, Client, Session, SessionContext};
+use crate::site::Site;
 use crate::source::{LocalSpool, NewsSource};
 use crate::tls::Offer;
-use listener::Listener;
-use listening::{Admit, Way};
 use netnews::nntp::response::{append, code};
 use nntp_io::Socket;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spool::Spool;
 use std::io;
-use std::net::{SocketAddr, TcpListener as BoundListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::task::{JoinError, JoinSet, block_in_place};
-use tokio::time::{sleep, timeout};
+use tokio::task::{JoinSet, block_in_place};
+use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 /// How long sessions may take to end once they were told to.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause after a failed accept, as when there are no file descriptors left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// The sockets to serve.
-#[derive(Debug, Default)]
-pub struct Listeners {
-    /// Where connections begin with the greeting.
-    pub plain: Vec<Bound>,
-    /// Where they begin with TLS.
-    pub tls: Vec<Bound>,
-}
-
-impl From<Vec<BoundListener>> for Listeners {
-    fn from(plain: Vec<BoundListener>) -> Self {
-        Self { plain: plain.into_iter().map(Bound::from).collect(), tls: Vec::new() }
-    }
-}
 
 /// A runtime for [`run`], and as many file descriptors as the system lets us have.
 pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
@@ -64,25 +41,6 @@ pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
     // Where it is refused the old limit stays, and accepting says so when it is reached.
     let _refused = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("newsreel").build()
-}
-
-/// A running server.
-pub(crate) struct Server {
-    /// What sessions share.
-    pub site: Arc<Site>,
-    /// Where it listens.
-    pub listening: Listening,
-    /// Measures the spool for reports.
-    pub measuring: Arc<Measuring>,
-}
-
-impl Server {
-    /// Lets a new configuration hold from now on, with what was prepared for it; the spool has switched
-    /// already.
-    pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>, listeners: Plan) {
-        self.site.apply(config, tls);
-        self.listening.apply(listeners);
-    }
 }
 
 /// Serves NNTP on `listeners` and the control socket until `shutdown` resolves; then ends all sessions and
@@ -111,10 +69,11 @@ pub async fn run_with<S: NewsSource>(
     let config = Live::new(config);
     let moderation = Moderation::open(&config)?;
     let injector = Injector::open(&config, moderation.clone());
-    let site = Site::new(config, spool, offer, injector);
+    let context = Arc::new(SessionContext { injector, budget: Budget::default() });
+    let site = Site::new(config, spool, offer);
     let control = control_socket::Listener::bind(&site)?;
-    let listening = Listening::new(&site, admitting(&site, source));
-    let server = Arc::new(Server { listening, measuring: Measuring::new(), site });
+    let listening = Listening::new(&site, admitting(&site, &context, source));
+    let server = Arc::new(Server { listening, measuring: Measuring::new(), context, site });
     let site = &server.site;
     server.listening.apply(listeners);
     tasks.spawn(reload_at_hangups(signal(SignalKind::hangup())?, server.clone()));
@@ -166,63 +125,11 @@ async fn reload_at_hangups(mut hangups: Signal, server: Arc<Server>) {
     }
 }
 
-/// Accepts connections until the server stops or the socket is closed, then waits for their sessions.
-async fn accept_all(
-    mut listener: Listener,
-    way: Arc<Way>,
-    admit: Admit,
-    stopping: impl Future<Output = ()> + Send,
-) {
-    let mut sessions = JoinSet::new();
-    let mut stopping = std::pin::pin!(stopping);
-    loop {
-        let accepted = tokio::select! {
-            () = &mut stopping => break,
-            () = way.closed() => {
-                // They were let in by the system before it was known.
-                while let Some((socket, address)) = listener.waiting() {
-                    if let Some(session) = admit(socket, address, way.begins_with_tls()) {
-                        sessions.spawn(session);
-                    }
-                }
-                break;
-            }
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => Some(accepted),
-                Err(error) => {
-                    warn!(%error, "cannot accept a connection");
-                    sleep(ACCEPT_PAUSE).await;
-                    None
-                }
-            },
-            Some(ended) = sessions.join_next() => {
-                tell_failure(ended);
-                listener.session_ended()
-            }
-        };
-        if let Some((socket, address)) = accepted
-            && let Some(session) = admit(socket, address, way.begins_with_tls())
-        {
-            sessions.spawn(session);
-        }
-    }
-    drop(listener);
-    while let Some(ended) = sessions.join_next().await {
-        tell_failure(ended);
-    }
-}
-
-fn tell_failure(ended: Result<(), JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "a session failed");
-    }
-}
-
 /// Makes sessions that read from `source`.
-fn admitting<S: NewsSource>(site: &Arc<Site>, source: S) -> Admit {
-    let site = site.clone();
+fn admitting<S: NewsSource>(site: &Arc<Site>, context: &Arc<SessionContext>, source: S) -> Admit {
+    let (site, context) = (site.clone(), context.clone());
     Arc::new(move |socket, address, begins_with_tls| {
-        let session = admit(&site, &source, socket, address, begins_with_tls)?;
+        let session = admit(&site, &context, &source, socket, address, begins_with_tls)?;
         Some(Box::pin(session.run()))
     })
 }
@@ -230,6 +137,7 @@ fn admitting<S: NewsSource>(site: &Arc<Site>, source: S) -> Admit {
 /// A session for a new connection, if the client is known and there is a seat for it.
 fn admit<S: NewsSource>(
     site: &Arc<Site>,
+    context: &Arc<SessionContext>,
     source: &S,
     mut socket: Socket,
     address: SocketAddr,
@@ -249,8 +157,9 @@ fn admit<S: NewsSource>(
     let place = place.map_err(|full| full.to_string());
     match place.and_then(|seat| Ok((seat, client.share(&site.limits)?))) {
         Ok((seat, share)) => {
-            let (site, source) = (site.clone(), source.clone());
-            let mut session = Session::new(site, source, client, socket, (seat, share), begins_with_tls);
+            let shared = (site.clone(), context.clone());
+            let mut session =
+                Session::new(shared, source.clone(), client, socket, (seat, share), begins_with_tls);
             session.greet();
             Some(session)
         }

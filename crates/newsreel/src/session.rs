@@ -23,9 +23,11 @@ pub(crate) use client::Client;
 pub(crate) use hover::Vigil;
 
 use crate::access::limits::Share;
+use crate::base::counters::add;
+use crate::inject::Injector;
 use crate::relay::Feed;
 use crate::serve::Reader;
-use crate::site::{Seat, Signal, Site, add};
+use crate::site::{Seat, Signal, Site};
 use crate::source::NewsSource;
 use hover::Hover;
 use input::{Event, Input, Interrupts};
@@ -63,9 +65,18 @@ enum Flow {
     Close,
 }
 
+/// What sessions share beyond the site.
+pub(crate) struct SessionContext {
+    /// Takes posts.
+    pub injector: Injector,
+    /// The memory for receive buffers.
+    pub budget: Budget,
+}
+
 /// One connection.
 pub(crate) struct Session<S: NewsSource> {
     site: Arc<Site>,
+    context: Arc<SessionContext>,
     client: Client,
     input: Input,
     out: Output,
@@ -87,7 +98,7 @@ pub(crate) struct Session<S: NewsSource> {
 
 impl<S: NewsSource> Session<S> {
     pub fn new(
-        site: Arc<Site>,
+        (site, context): (Arc<Site>, Arc<SessionContext>),
         source: S,
         client: Client,
         socket: Socket,
@@ -110,6 +121,7 @@ impl<S: NewsSource> Session<S> {
             hover: Hover::new(),
             steps: 0,
             site,
+            context,
             client,
             seat,
             share,
@@ -232,14 +244,14 @@ impl<S: NewsSource> Session<S> {
         if self.out.transport().has_compressor() {
             let deadline = until.deadline;
             until.deadline = deadline.min(Instant::now() + COMPRESSOR_KEPT);
-            let event = self.input.fill(&mut self.out, &self.site.budget, interrupts, until).await?;
+            let event = self.input.fill(&mut self.out, &self.context.budget, interrupts, until).await?;
             if !matches!(event, Event::Late) || until.deadline >= deadline {
                 return Ok(event);
             }
             self.out.transport().drop_compressor();
             until.deadline = deadline;
         }
-        self.input.fill(&mut self.out, &self.site.budget, interrupts, until).await
+        self.input.fill(&mut self.out, &self.context.budget, interrupts, until).await
     }
 
     /// Handles everything complete in the receive buffer and sends the answers.

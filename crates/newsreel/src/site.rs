@@ -3,18 +3,15 @@
 //! Made once by `server::run` and handed out as `Arc<Site>`. Guards ([`Seat`]) count connections down when dropped. The
 //! configuration is replaced as a whole by `reload`; sessions are woken and go on by the new one.
 
-mod counters;
 mod seats;
 
-pub(crate) use counters::{Counters, PeerCounters, add, read};
 pub(crate) use seats::{Seat, Seats};
 
 use crate::access::Gate;
 use crate::access::limits::Limits;
+use crate::base::counters::Counters;
 use crate::config::{Config, Live};
 use crate::ingest::Filer;
-use crate::inject::Injector;
-use crate::session::Budget;
 use crate::tls::Offer;
 use arc_swap::ArcSwapOption;
 use nntp_io::Compressed;
@@ -22,7 +19,7 @@ use parking_lot::Mutex;
 use spool::{Spool, Ticket, Trouble, TroubleKind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
@@ -52,11 +49,8 @@ pub(crate) struct Site {
     pub spool: Arc<Spool>,
     /// The one road of an article.
     pub filer: Filer,
-    /// Takes posts.
-    pub injector: Injector,
     pub counters: Arc<Counters>,
     pub seats: Seats,
-    pub budget: Budget,
     /// Who may log in.
     pub gate: Arc<Gate>,
     /// What `[[access]]` sections count.
@@ -75,18 +69,16 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    pub fn new(config: Live, spool: Arc<Spool>, tls: Option<Offer>, injector: Injector) -> Arc<Self> {
+    pub fn new(config: Live, spool: Arc<Spool>, tls: Option<Offer>) -> Arc<Self> {
         let durable = Arc::new(Notify::new());
         let synced = durable.clone();
         spool.on_durable(Box::new(move || synced.notify_waiters()));
         let counters = Arc::new(Counters::default());
         Arc::new(Self {
             filer: Filer::new(config.current(), spool.clone()).counted_by(counters.clone()),
-            injector,
             seats: Seats::default(),
             gate: Arc::new(Gate::new(&config.load())),
             limits: Arc::default(),
-            budget: Budget::default(),
             tls: ArcSwapOption::from(tls.map(Arc::new)),
             compressed: Compressed::default(),
             counters,
@@ -111,7 +103,7 @@ impl Site {
         self.gate.apply(&config);
         crate::log::switch(config.site.log_level, config.site.log_format);
         self.tls.store(tls.map(Arc::new));
-        self.counters.keep_peers(&config.peers);
+        self.counters.keep_peers(|name| config.peers.iter().any(|peer| *peer.name == *name));
         self.config.replace(config);
         self.signals.send_modify(|signals| signals.reloads += 1);
         self.expiry.notify_one();
@@ -167,9 +159,4 @@ impl Site {
         }
         Ok(())
     }
-}
-
-/// Unix seconds.
-pub(crate) fn unix_now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }

@@ -2,15 +2,14 @@
 //!
 //! Only declarations: the texts are what `newsreel help COMMAND` prints.
 
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use super::{Failure, complain};
-use crate::config::{Cidr, Config, ConfigError, Durability, check_host_port, is_path_identity};
-use crate::control_socket::protocol::Request;
-use crate::units;
+use super::locate::Where;
+use crate::base::units;
+use crate::config::{Cidr, Durability, check_host_port, is_path_identity};
+use crate::operations::request::Request;
 
 /// A Usenet server: relays, injects, stores and serves news
 #[derive(Debug, Parser)]
@@ -310,18 +309,6 @@ pub(super) struct InnOptions {
     pub(super) json: bool,
 }
 
-/// Which site.
-#[derive(Debug, Clone, Default, Args)]
-pub(super) struct Where {
-    /// The configuration [default: the first newsreel.toml in ., newsreel-data, run, /etc/newsreel,
-    /// /var/lib/newsreel]
-    #[arg(short, long, value_name = "FILE", global = true, env = "NEWSREEL_CONFIG")]
-    pub(super) config: Option<PathBuf>,
-    /// The site's directory, as given to up or init
-    #[arg(long, value_name = "DIR", global = true, conflicts_with = "config")]
-    pub(super) dir: Option<PathBuf>,
-}
-
 /// What `init` is told.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct InitOptions {
@@ -380,59 +367,4 @@ fn network(text: &str) -> Result<Cidr, String> {
 
 fn path_identity(text: &str) -> Result<String, String> {
     if is_path_identity(text) { Ok(text.to_owned()) } else { Err("not a path identity".into()) }
-}
-
-/// Where a site is looked for that is not named, in this order.
-const SITE_DIRS: [&str; 5] = ["", "newsreel-data", "run", "/etc/newsreel", "/var/lib/newsreel"];
-
-/// Name of the configuration in a site's directory.
-pub(super) const CONFIG_FILE_NAME: &str = "newsreel.toml";
-
-impl Where {
-    /// The configuration's file: the one named, or the first of the usual ones that exists.
-    pub(super) fn file(&self) -> Result<PathBuf, Failure> {
-        if let Some(file) = &self.config {
-            return Ok(file.clone());
-        }
-        if let Some(dir) = &self.dir {
-            return Ok(dir.join(CONFIG_FILE_NAME));
-        }
-        let usual = || SITE_DIRS.iter().map(|dir| PathBuf::from(dir).join(CONFIG_FILE_NAME));
-        let mut found: Vec<PathBuf> = usual().filter(|file| file.is_file()).collect();
-        if found.is_empty() {
-            // One that another user's site may have is better than none.
-            let is_forbidden = |file: &PathBuf| {
-                file.metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
-            };
-            found.extend(usual().find(is_forbidden));
-        }
-        match found.as_slice() {
-            [] => Err(Failure::Usage(format!(
-                "no site found in . or {}; name one with --dir DIR or --config FILE, or make one with: \
-                 newsreel up",
-                SITE_DIRS[1..].join(", ")
-            ))),
-            [one] => Ok(one.clone()),
-            [first, others @ ..] => {
-                let others: Vec<String> = others.iter().map(|file| file.display().to_string()).collect();
-                complain(format_args!(
-                    "newsreel: using {}, though there is also {}; choose with --dir or --config",
-                    first.display(),
-                    others.join(" and ")
-                ));
-                Ok(first.clone())
-            }
-        }
-    }
-
-    /// The configuration.
-    pub(super) fn load(&self) -> Result<Config, Failure> {
-        crate::config::load(&self.file()?).map_err(|error| match error {
-            ConfigError::Unreadable { file, error } if error.kind() == ErrorKind::PermissionDenied => {
-                let advice = super::owner::advice(&file);
-                Failure::Usage(format!("cannot read {}: {advice}", file.display()))
-            }
-            error => error.into(),
-        })
-    }
 }

@@ -89,7 +89,7 @@ impl Progress for Bar {
             state.told = Instant::now();
             let (comma, note) = (if state.note.is_empty() { "" } else { ", " }, &state.note);
             let percent = u128::from(done) * 100 / u128::from(state.total.max(1));
-            super::complain(format_args!("{}: {percent} %{comma}{note}", state.what));
+            super::screen::complain(format_args!("{}: {percent} %{comma}{note}", state.what));
         }
     }
 

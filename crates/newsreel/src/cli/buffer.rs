@@ -2,11 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::args::Where;
+use super::locate::Where;
+use super::reach;
+use super::screen::{Failure, say, say_json};
 use super::table::{Side, table};
-use super::{Failure, reach, say, say_json};
-use crate::control_socket::protocol::{BufferRow, Reply, Request};
-use crate::units::{about_size, about_span};
+use crate::base::units::{about_size, about_span};
+use crate::operations::request::{BufferRow, Reply, Request};
 
 pub(super) fn list(at: &Where, json: bool) -> Result<(), Failure> {
     let config = at.load()?;

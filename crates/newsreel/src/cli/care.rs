@@ -10,15 +10,16 @@ use netnews::date;
 use serde::Serialize;
 use spool::RealDisk;
 
-use super::args::Where;
 use super::bar::Bar;
 use super::control::{Control, Listening};
+use super::locate::Where;
+use super::reach;
+use super::screen::{Failure, say, say_json};
 use super::table::grouped;
-use super::{Failure, reach, say, say_json};
+use crate::base::units;
 use crate::config::Config;
-use crate::control_socket::protocol::{Reply, Request};
 use crate::name_map::{BODY_START, Head, LINE_BYTES};
-use crate::units;
+use crate::operations::request::{Reply, Request};
 
 /// How much of a file is read to find an article's Message-ID, in bytes.
 const HEAD_BYTES_MAX: u64 = 1 << 20;

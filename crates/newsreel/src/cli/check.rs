@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::args::Where;
 use super::compare::compare;
+use super::locate::Where;
+use super::preflight;
 use super::rights::{self, Asked};
-use super::{Failure, preflight, say};
+use super::screen::{Failure, say};
+use crate::base::units;
 use crate::config::{Config, Method, Word, manual};
-use crate::units;
 use clap::Args;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;

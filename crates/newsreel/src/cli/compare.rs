@@ -1,8 +1,9 @@
 //! `check --diff`: a configuration against the running server.
 
-use super::args::Where;
-use super::{Failure, reach, say};
-use crate::control_socket::protocol::{Reply, Request};
+use super::locate::Where;
+use super::reach;
+use super::screen::{Failure, say};
+use crate::operations::request::{Reply, Request};
 
 /// Prints what a reload would change and what would wait for a restart; what the server would refuse is a
 /// failure.

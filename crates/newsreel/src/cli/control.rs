@@ -5,8 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use super::Failure;
-use crate::control_socket::protocol::{LINE_BYTES_MAX, Reply, Request};
+use super::screen::Failure;
+use crate::control_socket::{LINE_BYTES_MAX, socket_path};
+use crate::operations::request::{Reply, Request};
 
 /// How long a server may take to say that it lives.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -29,7 +30,7 @@ impl Control {
     /// Looks for the server of the spool in `data`. That its socket takes a connection is not enough: so does that of a
     /// process that was killed and has not ended yet.
     pub(super) fn find(data: &Path) -> Result<Listening, Failure> {
-        let path = crate::operations::socket_path(data);
+        let path = socket_path(data);
         let write = match UnixStream::connect(&path) {
             Ok(write) => write,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {

@@ -1,8 +1,10 @@
 //! `ctl`: orders to a running server.
 
-use super::args::{Order, Where};
-use super::{Failure, reach, say};
-use crate::control_socket::protocol::{Reply, Request};
+use super::args::Order;
+use super::locate::Where;
+use super::reach;
+use super::screen::{Failure, say};
+use crate::operations::request::{Reply, Request};
 
 pub(super) fn run(order: &Order, at: &Where) -> Result<(), Failure> {
     let request = match order {

@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use super::args::{ExportCommand, Where};
-use super::{Failure, reach};
-use crate::control_socket::protocol::{Reply, Request};
+use super::args::ExportCommand;
+use super::locate::Where;
+use super::reach;
+use super::screen::Failure;
+use crate::operations::request::{Reply, Request};
 
 pub(super) fn export(command: ExportCommand, at: &Where) -> Result<(), Failure> {
     match command {

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use super::args::{GroupCommand, Where};
+use super::args::GroupCommand;
+use super::locate::Where;
+use super::screen::{Failure, complain, say, say_json};
 use super::table::{Side, grouped, table};
-use super::{Failure, complain, groups_file, init, reach, say, say_json};
+use super::{groups_file, reach};
 use crate::config::Config;
-use crate::control_socket::protocol::{GroupEntry, GroupRow, Reply, Request};
 use crate::moderation;
+use crate::operations::request::{GroupEntry, GroupRow, Reply, Request};
 
 pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
     let config = at.load()?;
@@ -30,10 +32,10 @@ pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
         GroupCommand::List { wildmat, json } => list(&config, wildmat, json),
         GroupCommand::Import { file, times } => {
             let wrong = |file: &Path, error| Failure::Usage(format!("{}: {error}", file.display()));
-            let text = init::read_groups(&file)?;
+            let text = groups_file::read(&file)?;
             let mut groups = groups_file::parse(&text).map_err(|error| wrong(&file, error))?;
             if let Some(times) = times {
-                let text = init::read_groups(&times)?;
+                let text = groups_file::read(&times)?;
                 groups_file::add_times(&text, &mut groups).map_err(|error| wrong(&times, error))?;
             }
             change(&config, &Request::GroupAdd { groups }, "added", false)

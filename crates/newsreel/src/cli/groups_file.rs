@@ -5,11 +5,15 @@
 //! import`, which takes a file of creation times besides.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 
-use crate::control_socket::protocol::{GroupEntry, GroupRow};
+use super::screen::Failure;
+use crate::operations::request::{GroupEntry, GroupRow};
 
 /// Longest file that is read, in bytes.
-pub(super) const FILE_BYTES_MAX: u64 = 256 << 20;
+const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// The groups of a file; the error names the line.
 pub(super) fn parse(text: &str) -> Result<Vec<GroupEntry>, String> {
@@ -102,6 +106,20 @@ pub(super) fn list_text(group: &GroupRow) -> String {
 /// A line of an active file, numbers padded to ten digits as is usual there.
 pub(super) fn active_text(group: &GroupRow) -> String {
     format!("{} {:010} {:010} {}", group.name, group.high, group.low, group.flag)
+}
+
+/// The text of a file of groups; `-` is standard input.
+pub(super) fn read(file: &Path) -> Result<String, Failure> {
+    let mut text = Vec::new();
+    let is_stdin = file == Path::new("-");
+    let source: io::Result<Box<dyn Read>> = if is_stdin {
+        Ok(Box::new(io::stdin().lock()))
+    } else {
+        File::open(file).map(|file| Box::new(file) as _)
+    };
+    let read = source.and_then(|source| source.take(FILE_BYTES_MAX).read_to_end(&mut text));
+    read.map_err(|error| Failure::Usage(format!("cannot read {}: {error}", file.display())))?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{Read, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,13 +11,15 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::args::{CONFIG_FILE_NAME, InitOptions};
-use super::{Failure, complain, group, groups_file, reach, say, starter_lists};
+use super::args::InitOptions;
+use super::locate::CONFIG_FILE_NAME;
+use super::screen::{Failure, complain, say};
+use super::{group, groups_file, reach, starter_lists};
+use crate::base::units;
 use crate::config::{self, Cidr, Config, Durability, list, quoted};
-use crate::control_socket::protocol::{GroupEntry, Reply, Request};
 use crate::inject::Secret;
+use crate::operations::request::{GroupEntry, Reply, Request};
 use crate::tls::make_self_signed;
-use crate::units;
 use spool::{Disk, RealDisk};
 
 /// Default of `--listen`.
@@ -284,7 +286,7 @@ fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
 /// first in the file.
 fn groups(file: Option<&Path>) -> Result<Vec<GroupEntry>, Failure> {
     let text = match file {
-        Some(file) => read_groups(file)?,
+        Some(file) => groups_file::read(file)?,
         None => STARTER_GROUPS.to_owned(),
     };
     let named = |text: &str, from: &Path| {
@@ -293,20 +295,6 @@ fn groups(file: Option<&Path>) -> Result<Vec<GroupEntry>, Failure> {
     let mut groups = named(&text, file.unwrap_or(Path::new("starter groups")))?;
     groups.extend(named(SYSTEM_GROUPS, Path::new("system groups"))?);
     Ok(groups)
-}
-
-/// The text of a file of groups; `-` is standard input.
-pub(super) fn read_groups(file: &Path) -> Result<String, Failure> {
-    let mut text = Vec::new();
-    let source: Box<dyn Read> = if file == Path::new("-") {
-        Box::new(std::io::stdin().lock())
-    } else {
-        let opened = fs::File::open(file);
-        Box::new(opened.map_err(|error| Failure::Usage(format!("cannot read {}: {error}", file.display())))?)
-    };
-    let read = source.take(groups_file::FILE_BYTES_MAX).read_to_end(&mut text);
-    read.map_err(|error| cannot("read", file, &error))?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The configuration's text, with comments for whoever edits it.

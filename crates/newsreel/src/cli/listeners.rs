@@ -1,13 +1,13 @@
 //! The sockets a server listens on, open before anything is said to be ready.
 
-use super::Failure;
-use crate::server::{self, Bound};
+use super::screen::Failure;
+use crate::listening::{self, Bound};
 
 /// Listens on every address of every `HOST:PORT` of a key in `[site]`; a name that has several addresses needs one that works.
 pub(super) fn bind(listen: &[String], key: &str) -> Result<Vec<Bound>, Failure> {
     let mut listeners = Vec::new();
     for name in listen {
-        let bound = server::bind(name).map_err(|error| {
+        let bound = listening::bind(name).map_err(|error| {
             let rights = match error.kind() {
                 std::io::ErrorKind::PermissionDenied => {
                     "ports below 1024 need CAP_NET_BIND_SERVICE, as the systemd unit has it; "

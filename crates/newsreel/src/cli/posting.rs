@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use super::args::Where;
-use super::{Failure, say};
+use super::locate::Where;
+use super::screen::{Failure, say};
 use crate::cancel_lock::key_element;
 use crate::config::{Groups, quoted};
 use crate::inject::Secret;

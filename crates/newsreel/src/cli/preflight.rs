@@ -20,8 +20,8 @@ use super::control::{Control, Listening};
 use super::rights;
 use crate::access::users::Table;
 use crate::config::Config;
-use crate::control_socket::protocol::{Reply, Request};
 use crate::operations::report::ServerStatus;
+use crate::operations::request::{Reply, Request};
 
 /// What was found.
 #[derive(Debug, Default)]

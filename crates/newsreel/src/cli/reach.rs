@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use spool::{RealDisk, Recovery, Spool, SpoolError};
 
-use super::args::Where;
 use super::bar::Bar;
 use super::control::{Control, Listening};
-use super::{Failure, complain, owner};
+use super::locate::Where;
+use super::owner;
+use super::screen::{Failure, complain};
 use crate::config::{self, Config, ConfigError};
-use crate::control_socket::protocol::{Reply, Request};
 use crate::operations;
+use crate::operations::request::{Reply, Request};
 
 /// How long a spool is waited for that another process has.
 const WAIT_MAX: Duration = Duration::from_secs(60);

@@ -2,13 +2,13 @@
 //!
 //! Called by `check`.
 
-use super::Failure;
+use super::screen::Failure;
 use super::table::{Side, table};
 use crate::access::User;
 use crate::access::rules::{self, Standing};
 use crate::access::users::{self, Table};
+use crate::base::units;
 use crate::config::{Access, Cidr, Config, Groups, LocalAddress, Numbers, faults};
-use crate::units;
 use std::net::{IpAddr, SocketAddr};
 
 /// Whom `check --access` asks about.

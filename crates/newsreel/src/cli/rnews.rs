@@ -14,14 +14,15 @@ use std::sync::Arc;
 use netnews::batch::Damage;
 use netnews::nntp::wire::dot_stuff;
 
-use super::args::Where;
 use super::control::Control;
+use super::locate::Where;
 use super::reach::{self, Reach};
+use super::screen::{Failure, complain, say};
 use super::table::grouped;
-use super::{Failure, complain, say};
 use crate::config::Config;
-use crate::control_socket::protocol::{Disposition, Reply};
+use crate::ingest::BatchOutcome;
 use crate::ingest::Filer;
+use crate::operations::request::Reply;
 use quarantine::Quarantine;
 
 /// Lines about damaged pieces and about articles that are printed for one batch; the others are counted.
@@ -42,21 +43,21 @@ struct Tally {
 
 impl Tally {
     /// Counts an article; false if it is no article and belongs into quarantine.
-    fn count(&mut self, disposition: Disposition, message_id: &str, reason: &str) -> bool {
+    fn count(&mut self, disposition: BatchOutcome, message_id: &str, reason: &str) -> bool {
         let name = if message_id.is_empty() { "article without Message-ID" } else { message_id };
         match disposition {
-            Disposition::Accepted => self.accepted += 1,
+            BatchOutcome::Accepted => self.accepted += 1,
             // Batches from several neighbours are full of them.
-            Disposition::Duplicate => self.duplicates += 1,
-            Disposition::Rejected => {
+            BatchOutcome::Duplicate => self.duplicates += 1,
+            BatchOutcome::Rejected => {
                 self.rejected += 1;
                 self.complain(format_args!("{name}: rejected: {reason}"));
             }
-            Disposition::TryLater => {
+            BatchOutcome::TryLater => {
                 self.try_later += 1;
                 self.complain(format_args!("{name}: try later: {reason}"));
             }
-            Disposition::Malformed => return false,
+            BatchOutcome::Malformed => return false,
         }
         true
     }
@@ -210,7 +211,7 @@ fn file_here(
     config: Config,
     spool: spool::Spool,
     articles: impl Iterator<Item = Vec<u8>>,
-    count: &mut dyn FnMut(Disposition, &str, String),
+    count: &mut dyn FnMut(BatchOutcome, &str, String),
 ) -> Result<(), Failure> {
     let spool = Arc::new(spool);
     let filer = Filer::new(Arc::new(config), Arc::clone(&spool));

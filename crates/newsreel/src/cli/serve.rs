@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use spool::{Flag, Spool, SpoolError};
 
-use super::{Failure, init, listeners, reach, say};
+use super::screen::{Failure, say};
+use super::{init, listeners, reach};
+use crate::base::units;
 use crate::config::edit::{self, Change};
 use crate::config::{self, Config, UnknownGroups};
-use crate::server::{Bound, Listeners};
+use crate::listening::{Bound, Listeners};
 use crate::tls::Offer;
-use crate::units;
 
 pub(super) fn up(dir: &Path, listen: &[String], tls_listen: &[String]) -> Result<(), Failure> {
     let file = init::config_file(dir);

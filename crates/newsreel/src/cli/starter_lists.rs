@@ -8,9 +8,9 @@ use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
-use super::Failure;
+use super::screen::Failure;
 use crate::config::Config;
-use crate::control_socket::protocol::GroupEntry;
+use crate::operations::request::GroupEntry;
 
 /// Groups that new users are subscribed to at most.
 const SUBSCRIPTIONS_MAX: usize = 50;

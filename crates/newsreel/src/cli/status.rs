@@ -2,12 +2,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::args::Where;
+use super::locate::Where;
+use super::reach;
+use super::screen::{Failure, say, say_json};
 use super::table::{Side, grouped, table};
-use super::{Failure, reach, say, say_json};
-use crate::control_socket::protocol::{Reply, Request};
+use crate::base::units::{about_size, about_span};
 use crate::operations::report::{ClassStatus, KeptStatus, Overhead, Report, ServerStatus, SpoolStatus};
-use crate::units::{about_size, about_span};
+use crate::operations::request::{Reply, Request};
 
 /// What figures say that only time can tell.
 const NOT_KNOWN: &str = "not known yet";

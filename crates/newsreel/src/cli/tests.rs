@@ -4,9 +4,10 @@ use std::path::Path;
 
 use clap::{CommandFactory, Parser};
 
-use super::args::{Cli, Command, InitOptions, Where};
+use super::args::{Cli, Command, InitOptions};
+use super::locate::Where;
 use super::{check, group, init, reach};
-use crate::control_socket::protocol::{GroupRow, Reply, Request};
+use crate::operations::request::{GroupRow, Reply, Request};
 
 fn options(words: &[&str]) -> InitOptions {
     let typed = ["newsreel", "init"].iter().chain(words);

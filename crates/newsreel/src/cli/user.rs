@@ -1,8 +1,9 @@
 //! `user add|set|passwd|remove|list|check`: the file of users, beside a running server or without one.
 
-use super::args::Where;
+use super::locate::Where;
+use super::password;
+use super::screen::{Failure, say, say_json};
 use super::table::{Side, table};
-use super::{Failure, password, say, say_json};
 use crate::access::User;
 use crate::access::users::{self, Credentials, EditError, Record, Table};
 use crate::config::Config;
@@ -113,7 +114,7 @@ fn credentials(password: &[u8]) -> Result<Credentials, Failure> {
 }
 
 fn now() -> u64 {
-    u64::try_from(crate::site::unix_now()).unwrap_or_default()
+    u64::try_from(crate::base::clock::unix_now()).unwrap_or_default()
 }
 
 fn no_such(name: &str) -> String {

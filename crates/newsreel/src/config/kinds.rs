@@ -18,7 +18,7 @@ use toml_edit::{InlineTable, Value};
 use super::faults::nearest;
 use super::words::Word;
 use super::{Cidr, Distributions, Durability, Groups, HeaderMatch, KnownCertificate, LocalAddress};
-use crate::units::{self, parse_size, parse_span, size_text, span_text};
+use crate::base::units::{self, parse_size, parse_span, size_text, span_text};
 
 /// A value as the file has it.
 pub(super) type Toml<'a> = Spanned<DeValue<'a>>;

@@ -1,9 +1,9 @@
-//! A batch of another server's articles over the control socket: [`super::protocol::Request::Import`].
+//! A batch of another server's articles over the control socket: [`crate::operations::request::Request::Import`].
 //!
 //! The form of a frame is here in both directions. Used by the running server and by `newsreel import`.
 
-use super::protocol::{ImportOutcome, Reply};
-use crate::ingest::Imported;
+use crate::ingest::{ImportOutcome, Imported};
+use crate::operations::request::Reply;
 use crate::site::Site;
 use std::io::{self, Read, Write};
 

@@ -1,21 +1,25 @@
-//! The control socket: how a running server takes orders from `newsreel status`, `group`, `rnews` and the like.
+//! The control socket: how `newsreel status`, `group`, `rnews` and others reach a running server.
 //!
-//! A Unix socket in the spool's directory that only the server's user can open. Requests are carried out by
-//! `operations` and, for articles, by `ingest`, each on a thread that may block. Called by `server`.
+//! A Unix socket in the spool's directory that only the server's user can open. A client sends one [`Request`]
+//! as a line of JSON; after [`Request::Rnews`] follow the articles, each as a four-byte big-endian length and so
+//! many bytes of wire format (CRLF, dot-stuffed, without the final `.` line), ended by a length of 0. The server
+//! answers with lines of [`Reply`], of which the last is [`Reply::Done`]. One connection may carry many
+//! requests, one after the other. Requests are carried out by `operations` and, for articles, by `ingest`, each
+//! on a thread that may block. Called by `server`; the other side is `cli::control`.
 
 pub(crate) mod import;
-pub mod protocol;
 
+use crate::ingest::BatchOutcome;
+use crate::operations::request::{Reply, Request};
 use crate::operations::{self, report};
 use crate::reload;
-use crate::server::Server;
+use crate::running::Server;
 use crate::site::Site;
-use protocol::{LINE_BYTES_MAX, Reply, Request, SOCKET_FILE_NAME};
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as BlockingStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
@@ -23,10 +27,19 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
+/// File name of the socket in the spool's directory.
+const SOCKET_FILE_NAME: &str = "control";
+/// Longest request or reply line, in bytes.
+pub(crate) const LINE_BYTES_MAX: usize = 16 << 20;
 /// Control connections served at once; more wait.
 const CONNECTIONS_MAX: usize = 16;
 /// How long a control connection may be silent.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The path of the control socket of a spool's directory.
+pub(crate) fn socket_path(data: &Path) -> PathBuf {
+    data.join(SOCKET_FILE_NAME)
+}
 
 /// The listening control socket; its file is removed when dropped.
 pub(crate) struct Listener {
@@ -37,7 +50,7 @@ pub(crate) struct Listener {
 impl Listener {
     /// Binds the socket in the spool's directory. The spool is open, so no other server uses a socket that is there.
     pub fn bind(site: &Site) -> io::Result<Self> {
-        let path = site.config.load().site.data.join(SOCKET_FILE_NAME);
+        let path = socket_path(&site.config.load().site.data);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -123,7 +136,7 @@ fn answer(
         Request::Status { .. } => {
             // The figures include what the operator did a moment ago.
             Handle::current().block_on(server.measuring.refresh(report::FRESH_TIMEOUT));
-            let report = report::of_server(site, &server.listening.addresses());
+            let report = report::of_server(site, &server.context, &server.listening.addresses());
             say(replies, &Reply::Status(Box::new(report)))?;
             Ok(true)
         }
@@ -171,7 +184,7 @@ fn file_articles(site: &Site, requests: &mut impl Read, replies: &mut impl Write
             return Ok(ok);
         }
         let (disposition, reason) = site.filer.file(&wire);
-        ok &= disposition != protocol::Disposition::TryLater;
+        ok &= disposition != BatchOutcome::TryLater;
         let id = netnews::Article::parse(&wire).ok().and_then(|article| article.message_id());
         let message_id = id.map(|id| id.as_str().to_owned()).unwrap_or_default();
         say(replies, &Reply::Article { message_id, disposition, reason })?;

@@ -4,12 +4,12 @@
 //! What is rejected is not remembered, so that a second import may take it. Called by the control socket and by
 //! `newsreel import` on a site that is not served. The numbers' rule is the spool's (`Filing::numbers`).
 
+use super::checks;
 use super::drafts::{Draft, Drafts};
 use super::{Disposition, Filer, Incoming, Origin, Reject, Rules, carried, choose};
-use crate::checks;
-use crate::control_socket::protocol::{ImportOutcome, ImportResult};
-use crate::site::unix_now;
+use crate::base::clock::unix_now;
 use netnews::Article;
+use serde::{Deserialize, Serialize};
 use spool::{GroupId, GroupTable};
 
 /// An article of another server.
@@ -22,6 +22,36 @@ pub struct Imported<'a> {
     /// `group:number` words, as in Xref; a number of 0 stands for a new one. Groups that are not here are passed over.
     /// Without any that is, the Newsgroups header decides.
     pub places: &'a [u8],
+}
+
+/// What became of an article of another server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportResult {
+    /// What became of it.
+    pub outcome: ImportOutcome,
+    /// Where it is stored, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// Why, in words, if it was rejected or is to be tried later.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// What may become of an article of another server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImportOutcome {
+    /// It is stored.
+    Filed,
+    /// Its Message-ID is known.
+    Duplicate,
+    /// A number it brings is not above all that its group has given out; it may come again and take a new
+    /// one.
+    NumberTaken,
+    /// It is not taken.
+    Rejected,
+    /// We are in trouble.
+    TryLater,
 }
 
 impl Filer {

@@ -3,8 +3,8 @@
 //! Made once per connection. Called by `relay`, `inject`, the control socket; read by `ingest`. Source: RFC 5537
 //! section 3.2.1.
 
+use crate::base::counters::PeerCounters;
 use crate::config::{Distributions, Groups, Peer};
-use crate::site::PeerCounters;
 use netnews::article::xref_places;
 use netnews::path::{self, Diagnostic};
 use std::sync::Arc;

@@ -170,7 +170,7 @@ fn our_trouble_is_nobodys_fault_and_not_remembered() {
         [Disposition::Rejected(Reject::UnknownGroups)]
     );
     let (disposition, reason) = filer.file(wire("<1@x>", "misc.test", "").as_bytes());
-    assert_eq!(disposition, protocol::Disposition::TryLater);
+    assert_eq!(disposition, BatchOutcome::TryLater);
     assert!(!reason.is_empty());
     assert!(!filer.spool.is_known(&filer.spool.key(b"<1@x>")));
 }

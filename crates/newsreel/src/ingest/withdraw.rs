@@ -7,9 +7,9 @@
 
 use super::early::Early;
 use super::{Origin, Reject};
+use crate::base::clock::unix_now;
 use crate::cancel_lock;
 use crate::config::{Cancel, Config, Honor};
-use crate::site::unix_now;
 use arc_swap::ArcSwap;
 use netnews::article::Headers;
 use netnews::control;

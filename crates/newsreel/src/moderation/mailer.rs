@@ -3,19 +3,9 @@
 //! Called by `moderation`.
 
 use super::queue::Mail;
+use super::unsent::Unsent;
 use super::{sendmail, smtp};
 use crate::config::Moderation;
-
-/// Why a mail was not sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Unsent {
-    /// No mail can be sent at present.
-    Down(String),
-    /// Not this one now.
-    Later(String),
-    /// Never this one.
-    Never(String),
-}
 
 /// Who takes mails.
 #[derive(Debug)]

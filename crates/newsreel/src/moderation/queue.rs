@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::error;
 
-use crate::site::add;
+use crate::base::counters::add;
 
 /// Directory below `site.data`.
 const DIR: &str = "moderation";

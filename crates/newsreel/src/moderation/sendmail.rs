@@ -2,8 +2,8 @@
 //!
 //! What its exit status means is sysexits.h's. Called by `mailer`.
 
-use super::mailer::Unsent;
 use super::queue::Mail;
+use super::unsent::Unsent;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

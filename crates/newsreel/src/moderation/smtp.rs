@@ -3,8 +3,8 @@
 //! Without encryption and login, which is what a mail server on the same machine or network asks for; for any other there
 //! are programs (see the decision on it). Called by `mailer`. Source: RFC 5321, RFC 6152 (8BITMIME).
 
-use super::mailer::Unsent;
 use super::queue::Mail;
+use super::unsent::Unsent;
 use netnews::nntp::wire::dot_stuff;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};

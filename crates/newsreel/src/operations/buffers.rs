@@ -5,11 +5,11 @@
 
 use spool::{BufferConfig, Spool, SpoolError};
 
+use super::request::{BufferCommand, BufferRow, Reply};
 use super::{Sink, sink};
+use crate::base::units::size_text;
 use crate::config::edit::{self, Change};
 use crate::config::{Buffer, Config};
-use crate::control_socket::protocol::{BufferCommand, BufferRow, Reply};
-use crate::units::size_text;
 
 /// Block of a new buffer where none is named, in bytes: that of the configuration's table.
 const BLOCK_BYTES: u32 = 64;

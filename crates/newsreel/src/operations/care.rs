@@ -3,8 +3,8 @@
 use spool::Spool;
 use spool::verify::{Finding, VerifyReport};
 
+use super::request::Reply;
 use super::sink::{self, Sink};
-use crate::control_socket::protocol::Reply;
 
 /// Checks everything; true if all is well.
 pub(super) fn verify(spool: &Spool, sink: &mut Sink<'_>) -> bool {

@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 use tracing::{info, warn};
 
 use super::Sink;
-use crate::control_socket::protocol::Reply;
-use crate::units;
+use super::request::Reply;
+use crate::base::units;
 
 /// Shortest time between two looks of a running server.
 const PAUSE_MIN: Duration = Duration::from_secs(600);

@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use spool::{Flag, Group, GroupChange, NewGroup, Spool};
 
 use super::Sink;
+use super::request::{GroupEntry, GroupRow, Reply};
 use crate::config::Groups;
-use crate::control_socket::protocol::{GroupEntry, GroupRow, Reply};
 
 /// Who is named as the creator of groups added by operators (RFC 3977 section 7.6.4).
 const CREATOR: &str = "newsreel";

@@ -10,17 +10,16 @@ mod groups;
 mod name_map;
 pub(crate) mod overview;
 pub mod report;
+pub mod request;
 pub(crate) mod retention;
 mod sink;
 #[cfg(test)]
 mod tests;
 mod withdraw;
 
-use std::path::Path;
-
 use spool::{Lookup, Spool};
 
-use crate::control_socket::protocol::{BufferCommand, Reply, Request};
+use request::{BufferCommand, Reply, Request};
 
 pub(crate) use expire::keep_expiring;
 pub use sink::Sink;
@@ -95,9 +94,4 @@ fn explain(spool: &Spool, subject: &str, sink: &mut Sink<'_>) -> bool {
         say(label, text);
     }
     explanation.alive
-}
-
-/// The path of the control socket of a spool's directory.
-pub fn socket_path(data: &Path) -> std::path::PathBuf {
-    data.join(crate::control_socket::protocol::SOCKET_FILE_NAME)
 }

@@ -3,9 +3,9 @@
 use spool::{Patience, Spool};
 
 use super::Sink;
-use crate::control_socket::protocol::Reply;
+use super::request::Reply;
+use crate::base::clock::unix_now;
 use crate::name_map::{BODY_START, GONE, Head, line};
-use crate::site::unix_now;
 
 /// Longest map, in lines: a group whose numbers lie further apart is not told.
 const LINES_MAX: u64 = 100_000_000;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use spool::{PackReport, Spool};
 use tracing::{debug, warn};
 
-use crate::units::about_size;
+use crate::base::units::about_size;
 
 /// Between two passes.
 const PASS_INTERVAL: Duration = Duration::from_secs(20);

@@ -6,9 +6,12 @@
 //! few seconds by a task ([`measure`]). Knows no socket: the caller says where the server listens.
 
 use super::retention;
+use crate::base::clock::unix_now;
+use crate::base::counters::read;
+use crate::base::units;
 use crate::config::Config;
-use crate::site::{Site, read, unix_now};
-use crate::units;
+use crate::session::SessionContext;
+use crate::site::Site;
 use serde::{Deserialize, Serialize};
 use spool::Spool;
 use std::io;
@@ -290,9 +293,12 @@ pub struct KeptStatus {
 }
 
 /// The report of a running server that listens on these addresses.
-pub(crate) fn of_server(site: &Site, listen: &[SocketAddr]) -> Report {
+pub(crate) fn of_server(site: &Site, context: &SessionContext, listen: &[SocketAddr]) -> Report {
     let config = site.config.load();
-    Report { server: Some(server(site, &config, listen)), ..of_status(&site.spool.report(), &config) }
+    Report {
+        server: Some(server(site, context, &config, listen)),
+        ..of_status(&site.spool.report(), &config)
+    }
 }
 
 /// The report of a spool that no server has open; reads the disk.
@@ -345,8 +351,8 @@ pub(crate) async fn measure(site: Arc<Site>, measuring: Arc<Measuring>) {
     measuring.done.send_replace(u64::MAX);
 }
 
-fn server(site: &Site, config: &Config, listen: &[SocketAddr]) -> ServerStatus {
-    let (counters, logins, moderation) = (&site.counters, &site.gate.logins, site.injector.moderation());
+fn server(site: &Site, context: &SessionContext, config: &Config, listen: &[SocketAddr]) -> ServerStatus {
+    let (counters, logins, moderation) = (&site.counters, &site.gate.logins, context.injector.moderation());
     let peer = |peer: &crate::config::Peer| {
         let counters = counters.of_peer(&peer.name);
         PeerStatus {
@@ -377,7 +383,7 @@ fn server(site: &Site, config: &Config, listen: &[SocketAddr]) -> ServerStatus {
         accepted: read(&counters.accepted),
         rejected: read(&counters.rejected),
         try_later: read(&counters.try_later),
-        receive_bytes: site.budget.bytes() as u64,
+        receive_bytes: context.budget.bytes() as u64,
         early_cancels: site.filer.early_cancels() as u64,
         moderation: ModerationStatus {
             waiting: moderation.waiting() as u64,

@@ -9,9 +9,10 @@ use std::time::Duration;
 use tracing::warn;
 
 use super::report::{ClassStatus, Overhead};
+use crate::base::clock::unix_now;
+use crate::base::units;
 use crate::config::Config;
-use crate::site::{Site, unix_now};
-use crate::units;
+use crate::site::Site;
 
 /// Between two looks at what was turned away.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use spool::Progress;
 
-use crate::control_socket::protocol::Reply;
+use super::request::Reply;
 
 /// Takes replies, one after the other.
 pub type Sink<'a> = dyn FnMut(Reply) + Send + 'a;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use spool::{RealDisk, Spool};
 
 use super::execute;
-use crate::control_socket::protocol::{GroupEntry, Reply, Request};
+use super::request::{GroupEntry, Reply, Request};
 
 fn spool() -> (tempfile::TempDir, Spool) {
     let dir = tempfile::tempdir().unwrap();
@@ -131,7 +131,7 @@ fn an_article_is_explained_with_the_date_of_its_arrival() {
     let (date, secs) = arrived.unwrap().split_once(" (").unwrap();
     let secs: i64 = secs.strip_suffix(')').unwrap().parse().unwrap();
     assert_eq!(netnews::date::parse(date.as_bytes()), Some(secs), "{arrived:?}");
-    assert!((0..60).contains(&(crate::site::unix_now() - secs)), "{arrived:?}");
+    assert!((0..60).contains(&(crate::base::clock::unix_now() - secs)), "{arrived:?}");
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use netnews::{MessageId, Wildmat};
 use spool::{Entry, Lookup, PurgeReport, Spool, Trouble};
 
+use super::request::Reply;
 use super::sink::{self, Sink};
-use crate::control_socket::protocol::Reply;
-use crate::site::unix_now;
+use crate::base::clock::unix_now;
 
 /// Takes these articles away; what is not here yet is refused when it comes. True if each was a Message-ID and done.
 pub(super) fn cancel(spool: &Spool, message_ids: &[String], dry_run: bool, sink: &mut Sink<'_>) -> bool {

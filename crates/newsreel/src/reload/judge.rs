@@ -3,7 +3,8 @@
 use super::Next;
 use crate::config::table::{self, Effect};
 use crate::config::{Change, Config, ConfigError, Difference, Fault, Place};
-use crate::server::{CannotListen, Server};
+use crate::listening::CannotListen;
+use crate::running::Server;
 use crate::tls::Offer;
 use spool::{Objection, Subject};
 use std::path::Path;

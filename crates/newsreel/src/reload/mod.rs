@@ -13,9 +13,10 @@ pub(crate) use report::ReloadReport;
 
 use crate::config::held_back;
 use crate::config::{self, Config, ConfigError, Difference};
-use crate::control_socket::protocol::{BufferCommand, Reply};
+use crate::listening::Plan;
+use crate::operations::request::{BufferCommand, Reply};
 use crate::operations::{Sink, buffers};
-use crate::server::{Plan, Server};
+use crate::running::Server;
 use crate::site::Site;
 use crate::tls::Offer;
 use judge::Faults;

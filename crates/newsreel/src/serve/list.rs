@@ -6,7 +6,7 @@
 
 use super::texts::Text;
 use super::{Reader, View, cut_off, failed, sending_meanwhile};
-use crate::site::unix_now;
+use crate::base::clock::unix_now;
 use crate::source::{GroupInfo, GroupList, GroupStream, NewsSource, Which};
 use netnews::Wildmat;
 use netnews::date::parse_nntp;

@@ -3,7 +3,7 @@
 //! Source: RFC 3977 sections 7.3 and 7.4.
 
 use super::{Reader, cut_off, failed};
-use crate::site::unix_now;
+use crate::base::clock::unix_now;
 use crate::source::{GroupList, GroupStream, NewsSource, Which};
 use hashbrown::HashSet;
 use netnews::Wildmat;

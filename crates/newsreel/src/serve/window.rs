@@ -7,7 +7,7 @@
 //! keeps that window until it selects one again, so numbers never change without a GROUP. Source: RFC 3977
 //! section 6, the decision on it.
 
-use crate::numbers::CLIENTS_READ_MAX;
+use super::numbers::CLIENTS_READ_MAX;
 use crate::source::Marks;
 use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range};
 

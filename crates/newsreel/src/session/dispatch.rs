@@ -5,9 +5,9 @@
 use super::rounds::Way;
 use super::{Output, Session, capabilities};
 use crate::access::rules::Right;
+use crate::base::clock::unix_now;
 use crate::inject;
 use crate::relay::Feed;
-use crate::site::unix_now;
 use crate::source::NewsSource;
 use netnews::date::format_nntp;
 use netnews::nntp::command::{Command, ListKind, Syntax, Which};

@@ -23,7 +23,7 @@ impl<S: NewsSource> Session<S> {
     /// Makes room for more of the article at hand; if there is none, the rest of it is not kept.
     pub(super) async fn make_room(&mut self) {
         let waits = Instant::now();
-        let (config, budget) = (self.client.config(), &self.site.budget);
+        let (config, budget) = (self.client.config(), &self.context.budget);
         let arriving = Arriving {
             charges: charges(
                 config,

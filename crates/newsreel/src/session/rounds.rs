@@ -8,10 +8,10 @@ use super::budget::NoRoom;
 use super::dispatch::Verdict;
 use super::login::SASL_LINE_BYTES_MAX;
 use super::{Flow, Session};
+use crate::base::counters::add;
 use crate::ingest::Incoming;
 use crate::inject;
 use crate::relay::Outlook;
-use crate::site::add;
 use crate::source::NewsSource;
 use memchr::memchr;
 use netnews::nntp::command::{self, Command};
@@ -267,7 +267,7 @@ impl<S: NewsSource> Session<S> {
             }
             Way::Post => {
                 let poster = self.client.poster();
-                inject::post(&self.site, poster, wire, self.out.text()).await;
+                self.context.injector.post(&self.site, poster, wire, self.out.text()).await;
             }
         }
         Ok(Step::To(next))

@@ -2,6 +2,7 @@
 //! configuration.
 
 use newsreel::config::{self, Config};
+use newsreel::listening::Listeners;
 use newsreel::server;
 use newsreel::source::NewsSource;
 use spool::{Disk, Flag, NewGroup, Spool};
@@ -131,8 +132,7 @@ pub fn serve(
     tls: Option<TcpListener>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<std::io::Result<()>> {
-    let listeners =
-        server::Listeners { plain: vec![plain.into()], tls: tls.into_iter().map(Into::into).collect() };
+    let listeners = Listeners { plain: vec![plain.into()], tls: tls.into_iter().map(Into::into).collect() };
     std::thread::spawn(move || {
         server::runtime().unwrap().block_on(server::run_with(
             Arc::new(config),

@@ -20,9 +20,6 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("newsreel", &["netnews", "nntp-io", "spool"]),
 ];
 
-/// The three duties of RFC 5537, which meet only in `ingest` and the spool.
-const DUTIES: &[&str] = &["relay", "inject", "serve"];
-
 /// Words for which the field has another one; each with that one.
 const OTHER_WORDS: &[(&str, &str)] = &[
     ("frontend", "serving or injecting agent"),
@@ -67,7 +64,6 @@ pub fn finding(file: &File, line: usize, what: impl Into<String>) -> Finding {
 pub fn all(tree: &Tree) -> Vec<Finding> {
     [
         crate_dependencies(tree),
-        duties_apart(tree),
         file_lengths(tree),
         function_lengths(tree),
         file_heads(tree),
@@ -99,35 +95,6 @@ fn crate_dependencies(tree: &Tree) -> Vec<Finding> {
         }
     }
     found
-}
-
-fn duties_apart(tree: &Tree) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for duty in DUTIES {
-        let own = |file: &&File| {
-            let base = format!("crates/newsreel/src/{duty}");
-            file.path == format!("{base}.rs") || file.path.starts_with(&format!("{base}/"))
-        };
-        for file in tree.rust().filter(own) {
-            for (at, line) in file.code.lines().enumerate() {
-                let other = DUTIES.iter().find(|other| *other != duty && names_module(line, other));
-                found.extend(
-                    other.map(|other| finding(file, at + 1, format!("{duty} must not name {other}"))),
-                );
-            }
-        }
-    }
-    found
-}
-
-/// Whether a line of code names the module `crate::module` or `super::module`.
-fn names_module(line: &str, module: &str) -> bool {
-    ["crate::", "super::"].iter().any(|start| {
-        line.match_indices(&format!("{start}{module}")).any(|(at, found)| {
-            let next = line.get(at + found.len()..).unwrap_or_default();
-            !next.starts_with(|c: char| c.is_alphanumeric() || c == '_')
-        })
-    })
 }
 
 fn file_lengths(tree: &Tree) -> Vec<Finding> {
@@ -322,18 +289,6 @@ mod tests {
                 "crates/newsreel/Cargo.toml:3: newsreel must not depend on lab"
             ]
         );
-    }
-
-    #[test]
-    fn the_three_duties_do_not_name_each_other() {
-        let told = told(&[
-            (
-                "crates/newsreel/src/serve/over.rs",
-                "//! Head.\nuse crate::relay::offers;\nuse crate::server::run;\n",
-            ),
-            ("crates/newsreel/src/session.rs", "//! Head.\nuse crate::relay::offers;\n"),
-        ]);
-        assert_eq!(told, ["crates/newsreel/src/serve/over.rs:2: serve must not name relay"]);
     }
 
     #[test]

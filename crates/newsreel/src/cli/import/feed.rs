@@ -6,15 +6,15 @@ use std::time::Instant;
 use spool::Progress;
 
 use super::super::bar::Bar;
+use super::super::screen::{Failure, complain};
 use super::super::table::grouped;
-use super::super::{Failure, complain};
 use super::tally::Tally;
 use super::target::{Packed, Parcel, Target};
 use crate::control_socket::import::{BATCH_ARTICLES_MAX, BATCH_BYTES_MAX};
-use crate::control_socket::protocol::ImportOutcome;
 use crate::import::head;
 use crate::import::plan::Plan;
 use crate::import::site::Inn;
+use crate::ingest::ImportOutcome;
 
 /// Bytes of a parcel that is sent without waiting for more.
 const PARCEL_BYTES: usize = 1 << 20;

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::super::{Failure, complain};
+use super::super::screen::{Failure, complain};
 use super::tally::Tally;
 use super::target::Target;
 use crate::config::{Config, Groups};
-use crate::control_socket::protocol::{GroupEntry, Reply, Request};
 use crate::import::head;
 use crate::import::plan::Plan;
 use crate::import::site::Inn;
+use crate::operations::request::{GroupEntry, Reply, Request};
 
 /// Adds the groups that are missing: those of the active file, or if there was none those that articles are in.
 pub(super) fn add(

@@ -11,9 +11,11 @@ use std::time::Instant;
 
 use spool::{Estimator, Progress};
 
-use super::args::{ImportCommand, InnOptions, Where};
+use super::args::{ImportCommand, InnOptions};
 use super::bar::Bar;
-use super::{Failure, complain, group, say, say_json};
+use super::group;
+use super::locate::Where;
+use super::screen::{Failure, complain, say, say_json};
 use crate::config::{Config, Groups};
 use crate::import::plan::Plan;
 use crate::import::site::Inn;

@@ -6,13 +6,13 @@
 use serde::Serialize;
 use spool::{Disk, RealDisk, Token};
 
-use super::super::Failure;
+use super::super::screen::Failure;
 use super::super::table::grouped;
 use super::target::Target;
+use crate::base::units::about_size;
 use crate::config::{Class, Compression, Config, Method};
-use crate::control_socket::protocol::{Reply, Request};
 use crate::import::plan::Plan;
-use crate::units::about_size;
+use crate::operations::request::{Reply, Request};
 
 /// Tokens asked about in one request.
 const TOKENS_PER_REQUEST: usize = 100_000;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::super::complain;
+use super::super::screen::complain;
 use spool::{MethodKind, Token};
 
 use super::super::table::grouped;
 use super::room::ClassRoom;
-use crate::control_socket::protocol::{ImportOutcome, ImportResult};
+use crate::ingest::{ImportOutcome, ImportResult};
 
 /// Examples told of each reason at most.
 const EXAMPLES_MAX: u64 = 3;

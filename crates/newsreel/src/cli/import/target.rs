@@ -9,12 +9,13 @@ use spool::Spool;
 use super::super::bar::Bar;
 use super::super::control::Control;
 use super::super::reach::Reach;
-use super::super::{Failure, complain};
+use super::super::screen::{Failure, complain};
 use crate::config::Config;
 use crate::control_socket::import::put_frame;
-use crate::control_socket::protocol::{ImportOutcome, ImportResult, Reply, Request};
 use crate::ingest::{Filer, Imported};
+use crate::ingest::{ImportOutcome, ImportResult};
 use crate::operations;
+use crate::operations::request::{Reply, Request};
 
 /// Articles on their way, in wire format.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use rustix::fs::{Access, FlockOperation, access, flock};
 
 use super::{Findings, Running};
 use crate::config::Config;
+use crate::control_socket::socket_path;
 use crate::inject::Secret;
-use crate::operations::socket_path;
 
 /// Longest path of a Unix socket, in bytes.
 const SOCKET_PATH_BYTES_MAX: usize = 107;

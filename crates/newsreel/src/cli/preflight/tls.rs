@@ -4,10 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use super::Findings;
+use crate::base::clock::unix_now;
+use crate::base::units;
 use crate::config::Config;
-use crate::site::unix_now;
 use crate::tls::{Offer, lifetime};
-use crate::units;
 
 /// A certificate that ends so soon should have been renewed, in seconds.
 const SOON_SECS: i64 = 14 * 86_400;

@@ -4,6 +4,7 @@ use super::*;
 use crate::config::{self, Live};
 use crate::inject::Injector;
 use crate::moderation::Moderation;
+use crate::session::{Budget, SessionContext};
 use spool::{Entry, NewGroup, SimDisk};
 use std::fmt::Write;
 use std::sync::mpsc;
@@ -16,7 +17,7 @@ const GROUPS: usize = 3_000;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A site of [`PEERS`] and [`GROUPS`], measured once, and its disk.
-fn large_site(dir: &TempDir) -> (Arc<Site>, SimDisk) {
+fn large_site(dir: &TempDir) -> (Arc<Site>, SessionContext, SimDisk) {
     let mut text = format!("[site]\ndata = {:?}\n", dir.path());
     text += "[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
     for n in 0..PEERS {
@@ -30,13 +31,14 @@ fn large_site(dir: &TempDir) -> (Arc<Site>, SimDisk) {
     spool.measure().unwrap();
     let config = Live::new(Arc::new(config));
     let injector = Injector::open(&config, Moderation::open(&config).unwrap());
-    (Site::new(config, Arc::new(spool), None, injector), sim)
+    let context = SessionContext { injector, budget: Budget::default() };
+    (Site::new(config, Arc::new(spool), None), context, sim)
 }
 
 #[test]
 fn a_report_does_not_wait_for_a_writer_that_waits_for_the_disk() {
     let dir = TempDir::new().unwrap();
-    let (site, sim) = large_site(&dir);
+    let (site, context, sim) = large_site(&dir);
     let listen = ["127.0.0.1:119".parse().unwrap()];
     sim.hold_syncs(true);
     std::thread::scope(|scope| {
@@ -49,8 +51,8 @@ fn a_report_does_not_wait_for_a_writer_that_waits_for_the_disk() {
             std::thread::yield_now();
         }
         let (reported, reports) = mpsc::channel();
-        let asked = &site;
-        scope.spawn(move || reported.send(of_server(asked, &listen)).unwrap());
+        let asked = (&*site, &context);
+        scope.spawn(move || reported.send(of_server(asked.0, asked.1, &listen)).unwrap());
         let report = reports.recv_timeout(DEADLINE);
         sim.hold_syncs(false);
         assert_eq!(adding.join().unwrap().unwrap(), 1);
@@ -64,8 +66,8 @@ fn a_report_does_not_wait_for_a_writer_that_waits_for_the_disk() {
 #[test]
 fn fresh_figures_are_waited_for_but_not_for_ever() {
     let dir = TempDir::new().unwrap();
-    let (site, _) = large_site(&dir);
-    let runtime = crate::server::runtime().unwrap();
+    let (site, _, _) = large_site(&dir);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
     let measuring = Measuring::new();
     // Nobody measures, as if the disk did not answer.
     runtime.block_on(measuring.refresh(Duration::from_millis(1)));
@@ -84,11 +86,11 @@ fn fresh_figures_are_waited_for_but_not_for_ever() {
 #[ignore = "measures time: part of `make soak`"]
 fn a_report_of_a_large_site_takes_less_than_a_millisecond() {
     let dir = TempDir::new().unwrap();
-    let (site, _) = large_site(&dir);
+    let (site, context, _) = large_site(&dir);
     let mut micros: Vec<u128> = (0..1_001)
         .map(|_| {
             let begun = Instant::now();
-            std::hint::black_box(of_server(&site, &[]));
+            std::hint::black_box(of_server(&site, &context, &[]));
             begun.elapsed().as_micros()
         })
         .collect();

@@ -1,6 +1,5 @@
 //! What the server counts since its start; shown by `status`.
 
-use crate::config::Peer;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -34,9 +33,9 @@ impl Counters {
         self.peers.lock().entry_ref(name).or_default().clone()
     }
 
-    /// Forgets the counts of all but these peers.
-    pub fn keep_peers(&self, peers: &[Peer]) {
-        self.peers.lock().retain(|name, _| peers.iter().any(|peer| *peer.name == **name));
+    /// Forgets the counts of all peers but those that `is_kept` names.
+    pub fn keep_peers(&self, is_kept: impl Fn(&str) -> bool) {
+        self.peers.lock().retain(|name, _| is_kept(name));
     }
 }
 

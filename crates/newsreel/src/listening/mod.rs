@@ -5,11 +5,17 @@
 //! named differently, or begins with TLS from now on. [`Listening::plan`] opens what is new and may fail;
 //! [`Listening::apply`] cannot.
 
-use super::bind::{Bound, bind_with, listen, listen_beside};
-use super::{Listeners, accept_all};
+mod accept;
+mod bind;
+mod listener;
+
+pub use bind::{Bound, bind};
+
 use crate::config::Config;
 use crate::site::Site;
+use accept::accept_all;
 use arc_swap::ArcSwap;
+use bind::{bind_with, listen, listen_beside};
 use nntp_io::Socket;
 use parking_lot::Mutex;
 use rustix::net::sockopt;
@@ -22,8 +28,23 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tracing::{error, info};
 
+/// The sockets to serve.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// Where connections begin with the greeting.
+    pub plain: Vec<Bound>,
+    /// Where they begin with TLS.
+    pub tls: Vec<Bound>,
+}
+
+impl From<Vec<TcpListener>> for Listeners {
+    fn from(plain: Vec<TcpListener>) -> Self {
+        Self { plain: plain.into_iter().map(Bound::from).collect(), tls: Vec::new() }
+    }
+}
+
 /// Makes a session of a connection and whether it begins with TLS; `None` if it was turned away.
-pub(super) type Admit = Arc<dyn Fn(Socket, SocketAddr, bool) -> Option<SessionTask> + Send + Sync>;
+pub(crate) type Admit = Arc<dyn Fn(Socket, SocketAddr, bool) -> Option<SessionTask> + Send + Sync>;
 /// A session, to its end.
 type SessionTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -103,7 +124,7 @@ fn names(config: &Config) -> impl Iterator<Item = (&String, &'static str, bool)>
 
 impl Listening {
     /// No socket yet.
-    pub(super) fn new(site: &Arc<Site>, admit: Admit) -> Self {
+    pub fn new(site: &Arc<Site>, admit: Admit) -> Self {
         let (open, accepting) = (Mutex::default(), Mutex::default());
         Self { site: site.clone(), admit, open, addresses: ArcSwap::default(), accepting }
     }
@@ -194,7 +215,7 @@ impl Listening {
             sockopt::set_tcp_nodelay(&socket, true)?;
             let way = Arc::new(Way { begins_with_tls: begins_with_tls.into(), closed: Notify::new() });
             let open = Open { name, address: socket.local_addr()?, socket: socket.try_clone()?, way };
-            let listener = super::listener::Listener::new(socket)?;
+            let listener = listener::Listener::new(socket)?;
             let task = accept_all(listener, open.way.clone(), self.admit.clone(), self.site.stopping());
             self.accepting.lock().spawn(task);
             Ok::<_, io::Error>(open)

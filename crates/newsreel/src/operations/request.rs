@@ -1,22 +1,14 @@
-//! What is said on the control socket: the unix socket `control` in the spool's directory.
+//! What operators ask of a site, and what they are answered: [`Request`] and [`Reply`].
 //!
-//! A client sends one [`Request`] as a line of JSON; after [`Request::Rnews`] follow the articles, each as a
-//! four-byte big-endian length and so many bytes of wire format (CRLF, dot-stuffed, without the final `.`
-//! line), ended by a length of 0. The server answers with [`Reply`] lines, of which the last is
-//! [`Reply::Done`]. One connection may carry many requests, one after the other. Spoken by `control_socket`
-//! and `cli::control`.
+//! The same whether a running server answers over its control socket (as lines of JSON) or a command that
+//! opened the spool itself.
 
+use super::report::Report;
+use crate::base::units;
+use crate::ingest::{BatchOutcome, ImportResult};
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
-
-use crate::operations::report::Report;
-use crate::units;
 use std::path::PathBuf;
-
-/// File name of the socket in the spool's directory.
-pub const SOCKET_FILE_NAME: &str = "control";
-/// Longest request or reply line, in bytes.
-pub const LINE_BYTES_MAX: usize = 16 << 20;
 
 /// One request: what an operator types, with its help, and what the socket carries. Options that only say how
 /// the answer is printed are not sent; requests that no one types are skipped.
@@ -360,7 +352,7 @@ pub enum Reply {
         /// Its Message-ID, if it has one.
         message_id: String,
         /// What became of it.
-        disposition: Disposition,
+        disposition: BatchOutcome,
         /// Why, in words; empty if accepted.
         reason: String,
     },
@@ -375,53 +367,6 @@ pub enum Reply {
         /// Whether all that was asked was done and nothing wrong was found.
         ok: bool,
     },
-}
-
-/// What became of an article of a batch: the three dispositions, and of the rejected ones what senders see
-/// often or never.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Disposition {
-    /// It is stored.
-    Accepted,
-    /// It is not wanted; do not send it again.
-    Rejected,
-    /// It is not wanted, as its Message-ID is known.
-    Duplicate,
-    /// It is not wanted, as it is no article: damaged, or something else.
-    Malformed,
-    /// We are in trouble; send it again later.
-    TryLater,
-}
-
-/// What became of an article of another server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImportResult {
-    /// What became of it.
-    pub outcome: ImportOutcome,
-    /// Where it is stored, in hexadecimal digits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token: Option<String>,
-    /// Why, in words, if it was rejected or is to be tried later.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-}
-
-/// What may become of an article of another server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ImportOutcome {
-    /// It is stored.
-    Filed,
-    /// Its Message-ID is known.
-    Duplicate,
-    /// A number it brings is not above all that its group has given out; it may come again and take a new
-    /// one.
-    NumberTaken,
-    /// It is not taken.
-    Rejected,
-    /// We are in trouble.
-    TryLater,
 }
 
 /// A group with its counts.

@@ -3,8 +3,8 @@
 //! Pure: article, policy, origin and clock in, verdict out. Called by `ingest`. Sources: RFC 5537 section 3.6, RFC 5536
 //! sections 3.1 and 3.2.4.
 
+use super::{Origin, Reject};
 use crate::config::{Config, Distributions};
-use crate::ingest::{Origin, Reject};
 use netnews::{Article, Known, Malformed, date, path};
 
 /// How far ahead a date may be, in seconds (RFC 5537 section 3.6: 24 hours).

@@ -1,0 +1,30 @@
+//! A running server, as a reload and the control socket know it.
+
+use crate::config::Config;
+use crate::listening::{Listening, Plan};
+use crate::operations::report::Measuring;
+use crate::session::SessionContext;
+use crate::site::Site;
+use crate::tls::Offer;
+use std::sync::Arc;
+
+/// A running server.
+pub(crate) struct Server {
+    /// What every part of it shares.
+    pub site: Arc<Site>,
+    /// What its sessions share beyond that.
+    pub context: Arc<SessionContext>,
+    /// Where it listens.
+    pub listening: Listening,
+    /// Measures the spool for reports.
+    pub measuring: Arc<Measuring>,
+}
+
+impl Server {
+    /// Lets a new configuration hold from now on, with what was prepared for it; the spool has switched
+    /// already.
+    pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>, listeners: Plan) {
+        self.site.apply(config, tls);
+        self.listening.apply(listeners);
+    }
+}
