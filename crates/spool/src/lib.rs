@@ -46,6 +46,7 @@ pub use disk::{CrashKind, Disk, DiskFile, FileSystem, Mapping, Open, RealDisk, S
 pub use index::groups::{Group, GroupChange, GroupTable, Marks, NewGroup};
 pub use index::history::{Reservation, Reservations};
 pub use method::packing::DictionaryStatus;
+pub use open::recovery::presence::exists;
 pub use open::recovery::{Loss, Recovery};
 pub use read::Lookup;
 pub use read::article::ArticleBuf;

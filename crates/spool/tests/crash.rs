@@ -167,49 +167,44 @@ fn steps(durability: Durability) -> u64 {
     sim.steps()
 }
 
-fn crash_everywhere(durability: Durability, kind: CrashKind, every: u64) {
+fn crash_everywhere(durability: Durability, kind: CrashKind) {
     let config = test_config(durability);
-    let steps = steps(durability);
+    let (steps, every) = (steps(durability), crash_every(1));
     assert!(steps > 100, "{steps}");
     let keeps_all = matches!(kind, CrashKind::Kill) || durability == Durability::Always;
     let tried = crashed_at(
-        (0..steps + 5).step_by(every as usize),
+        (0..steps + 5).step_by(every),
         kind,
         |sim, told| run(sim, &config, told),
         |image, told, what| check(image, &config, told, keeps_all, &format!("{durability:?} {what}")),
     );
-    assert!(tried * every >= steps);
-}
-
-/// Every single step by default; `NEWSREEL_CRASH_EVERY=5` tries each fifth, for a quick look.
-fn every() -> u64 {
-    std::env::var("NEWSREEL_CRASH_EVERY").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
+    assert!(tried * every as u64 >= steps);
 }
 
 #[test]
 fn killed_at_every_step() {
-    crash_everywhere(Durability::Process, CrashKind::Kill, every());
+    crash_everywhere(Durability::Process, CrashKind::Kill);
 }
 
 #[test]
 fn power_cut_at_every_step_keeps_what_was_acknowledged() {
-    crash_everywhere(Durability::Always, CrashKind::Power, every());
+    crash_everywhere(Durability::Always, CrashKind::Power);
 }
 
 #[test]
 fn power_cut_that_loses_all_unsynced_keeps_what_was_acknowledged() {
-    crash_everywhere(Durability::Always, CrashKind::Lost, every());
+    crash_everywhere(Durability::Always, CrashKind::Lost);
 }
 
 #[test]
 fn power_cut_without_syncs_tears_nothing_and_uses_no_number_twice() {
-    crash_everywhere(Durability::Process, CrashKind::Power, every());
+    crash_everywhere(Durability::Process, CrashKind::Power);
 }
 
 /// The machine runs on, but the disk was away: its boot id is no proof that anything unsynced is still there.
 #[test]
 fn remounted_at_every_step_uses_no_number_twice() {
-    crash_everywhere(Durability::Process, CrashKind::Remount, every());
+    crash_everywhere(Durability::Process, CrashKind::Remount);
 }
 
 /// What a start after a kill shows, and refuses as known, has reached the disk: a power cut right after it
@@ -219,7 +214,7 @@ fn what_is_known_after_a_kill_outlives_a_power_cut() {
     let config = test_config(Durability::Always);
     let mut known = 0;
     crashed_at(
-        (0..steps(Durability::Always)).step_by(5 * every() as usize),
+        (0..steps(Durability::Always)).step_by(5 * crash_every(1)),
         CrashKind::Kill,
         |sim, told| run(sim, &config, told),
         |image, told: &Told, what| {
@@ -245,7 +240,7 @@ fn every_call_may_fail() {
     let config = test_config(Durability::Always);
     let steps = steps(Durability::Always);
     failed_at(
-        (0..steps).step_by(every() as usize),
+        (0..steps).step_by(crash_every(1)),
         |sim, told| run(sim, &config, told),
         |image, told, what| check(image, &config, told, true, what),
     );

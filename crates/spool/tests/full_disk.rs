@@ -33,6 +33,14 @@ fn cyclic(durability: Durability) -> SpoolConfig {
     small(config("/s", &[("a", 300_000), ("b", 300_000)]), durability)
 }
 
+/// A class that compresses, with a dictionary that is trained after some batches.
+fn compressing(durability: Durability) -> SpoolConfig {
+    let mut config = small(config("/s", &[("a", 150_000), ("b", 150_000)]), durability);
+    config.classes[0].compress = Some(Compress { level: 3, samples: 60 });
+    config.buffers.iter_mut().for_each(|b| b.block_bytes = 64);
+    config
+}
+
 fn kept(method: MethodKind) -> SpoolConfig {
     let mut config = config("/s", &[]);
     let class = &mut config.classes[0];
@@ -98,6 +106,16 @@ fn fills_at(step: u64, config: &SpoolConfig) -> bool {
         fed += 1;
     }
     sim.free();
+    // A dictionary for which there was no room is trained again from what comes later.
+    let compresses = config.classes[0].compress.is_some();
+    wait_until(&what, || {
+        let waits = compresses && spool.dictionaries().is_empty();
+        if waits {
+            file(&sim, &spool, &batch(fed), &what);
+            fed += 1;
+        }
+        !waits
+    });
     check(&disk, spool, config, fed, &what);
     met
 }
@@ -143,6 +161,12 @@ fn acceptance_resumes_after_a_disk_that_filled_at_any_step() {
 #[test]
 fn acceptance_resumes_with_durability_always() {
     fills_at_every_step(&cyclic(Durability::Always), 19);
+}
+
+#[test]
+fn acceptance_resumes_with_a_class_that_compresses() {
+    fills_at_every_step(&compressing(Durability::Process), 23);
+    fills_at_every_step(&compressing(Durability::Always), 61);
 }
 
 #[test]

@@ -373,19 +373,19 @@ fn check(image: SimDisk, config: &SpoolConfig, told: &Told, keeps_all: bool, wha
     assert!(repair.after.is_none_or(|r| r.findings.is_empty()), "{what}");
 }
 
-/// Each eleventh step by default, beginning elsewhere for each method; `NEWSREEL_CRASH_EVERY=1` tries all.
-fn every() -> u64 {
-    std::env::var("NEWSREEL_CRASH_EVERY").ok().and_then(|n| n.parse().ok()).unwrap_or(11)
+/// Each eleventh step, beginning elsewhere for each method.
+fn every() -> usize {
+    crash_every(11)
 }
 
-fn crash_everywhere(durability: Durability, kind: CrashKind, every: u64) {
+fn crash_everywhere(durability: Durability, kind: CrashKind, every: usize) {
     for method in KEEPING {
         let config = method_config(method, durability);
         let sim = SimDisk::new();
         run(&sim, &config, &mut Told::default()).unwrap();
         let keeps_all = kind == CrashKind::Kill || durability == Durability::Always;
         crashed_at(
-            (method as u64 % every..sim.steps() + 3).step_by(every as usize),
+            (method as u64 % every as u64..sim.steps() + 3).step_by(every),
             kind,
             |sim, told| run(sim, &config, told),
             |image, told, what| {
@@ -420,14 +420,14 @@ fn every_call_may_fail() {
     fail_everywhere(every());
 }
 
-fn fail_everywhere(every: u64) {
+fn fail_everywhere(every: usize) {
     for method in KEEPING {
         let config = method_config(method, Durability::Always);
         let sim = SimDisk::new();
         run(&sim, &config, &mut Told::default()).unwrap();
-        assert!(sim.steps() > every, "{method:?}: no step is tried");
+        assert!(sim.steps() > every as u64, "{method:?}: no step is tried");
         failed_at(
-            (method as u64 % every..sim.steps()).step_by(every as usize),
+            (method as u64 % every as u64..sim.steps()).step_by(every),
             |sim, told| run(sim, &config, told),
             |image, told, what| check(image, &config, told, true, &format!("{method:?} {what}")),
         );

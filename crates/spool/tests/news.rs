@@ -99,6 +99,11 @@ pub fn add_groups(spool: &Spool, n: u64) {
     spool.add_groups(&(0..n).map(new).collect::<Vec<_>>()).unwrap();
 }
 
+/// Of how many steps the crash tests try one: `NEWSREEL_CRASH_EVERY`, else `usual`.
+pub fn crash_every(usual: usize) -> usize {
+    std::env::var("NEWSREEL_CRASH_EVERY").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
+}
+
 /// Runs a workload on machines that stop at each of `steps` and looks over what is left of each; gives how
 /// often. `run` may end with an error: the machine is gone.
 pub fn crashed_at<Told: Default>(

@@ -87,8 +87,17 @@ fn before(what: &str) -> SpoolConfig {
     if what == "remove" { after("retire", &config) } else { config }
 }
 
-/// Feeds, changes, feeds. Returns how far the feeding was acknowledged.
-fn run(sim: &SimDisk, what: &str, committed: &AtomicBool, acknowledged: &mut u64) -> Result<(), String> {
+/// What a run got done.
+#[derive(Default)]
+struct Told {
+    /// Whether the configuration was changed.
+    committed: bool,
+    /// How far the feeding was acknowledged.
+    acknowledged: u64,
+}
+
+/// Feeds, changes, feeds.
+fn run(sim: &SimDisk, what: &str, told: &mut Told) -> Result<(), String> {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     disk.create_dir(Path::new("/elsewhere")).map_err(|e| e.to_string())?;
     let (spool, _) = Spool::open(disk, before(what), &()).map_err(|e| e.to_string())?;
@@ -96,9 +105,9 @@ fn run(sim: &SimDisk, what: &str, committed: &AtomicBool, acknowledged: &mut u64
     spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
     feed(&spool, 0..120)?;
     wait(&spool)?;
-    *acknowledged = 120;
+    told.acknowledged = 120;
     let mut commit = || {
-        committed.store(!sim.crashed(), Ordering::SeqCst);
+        told.committed = !sim.crashed();
         Ok(())
     };
     change(&spool, what, &mut commit).map_err(|e| e.to_string())?;
@@ -106,7 +115,7 @@ fn run(sim: &SimDisk, what: &str, committed: &AtomicBool, acknowledged: &mut u64
     let _ = spool.pack_overview(&mut |_| true);
     feed(&spool, 120..150)?;
     wait(&spool)?;
-    *acknowledged = 150;
+    told.acknowledged = 150;
     spool.close().map_err(|e| e.to_string())
 }
 
@@ -121,7 +130,8 @@ fn wait(spool: &Spool) -> Result<(), String> {
     Ok(())
 }
 
-fn check(image: SimDisk, what: &str, committed: bool, acknowledged: u64, tale: &str) {
+fn check(image: SimDisk, what: &str, told: &Told, tale: &str) {
+    let Told { committed, acknowledged } = *told;
     let disk: Arc<dyn Disk> = Arc::new(image);
     let config = if committed { after(what, &before(what)) } else { before(what) };
     let (spool, recovery) =
@@ -154,9 +164,8 @@ fn check(image: SimDisk, what: &str, committed: bool, acknowledged: u64, tale: &
 }
 
 fn crash_everywhere(kind: CrashKind) {
-    let every = std::env::var("NEWSREEL_CRASH_EVERY").ok().and_then(|n| n.parse().ok()).unwrap_or(11);
     for what in CHANGES {
-        let (sim, mut acknowledged) = (SimDisk::new(), 0);
+        let (sim, mut told) = (SimDisk::new(), Told::default());
         let start = {
             // Steps before the change are the business of other tests.
             let sim = SimDisk::new();
@@ -165,15 +174,14 @@ fn crash_everywhere(kind: CrashKind) {
             feed(&spool, 0..120).unwrap();
             sim.steps()
         };
-        run(&sim, what, &AtomicBool::new(false), &mut acknowledged).unwrap();
-        assert_eq!(acknowledged, 150);
-        for step in (start.saturating_sub(4)..sim.steps() + 2).step_by(every) {
-            let (sim, committed, mut acknowledged) = (SimDisk::new(), AtomicBool::new(false), 0);
-            sim.crash_at(step, kind, step * 7919);
-            let _ = run(&sim, what, &committed, &mut acknowledged);
-            let tale = format!("{what}: {kind:?} at step {step}");
-            check(sim.image().unwrap(), what, committed.load(Ordering::SeqCst), acknowledged, &tale);
-        }
+        run(&sim, what, &mut told).unwrap();
+        assert_eq!(told.acknowledged, 150);
+        crashed_at(
+            (start.saturating_sub(4)..sim.steps() + 2).step_by(crash_every(11)),
+            kind,
+            |sim, told| run(sim, what, told),
+            |image, told, tale| check(image, what, told, &format!("{what}: {tale}")),
+        );
     }
 }
 
@@ -190,17 +198,13 @@ fn power_cut_at_every_step_of_a_change() {
 #[test]
 fn every_call_of_a_change_may_fail() {
     for what in CHANGES {
-        let (sim, mut acknowledged) = (SimDisk::new(), 0);
-        run(&sim, what, &AtomicBool::new(false), &mut acknowledged).unwrap();
-        for step in (sim.steps().saturating_sub(110)..sim.steps()).step_by(17) {
-            for errno in [SimDisk::ENOSPC, SimDisk::EIO] {
-                let (sim, committed, mut acknowledged) = (SimDisk::new(), AtomicBool::new(false), 0);
-                sim.fail_at(step, errno, false);
-                let _ = run(&sim, what, &committed, &mut acknowledged);
-                let tale = format!("{what}: errno {errno} at step {step}");
-                check(sim.image().unwrap(), what, committed.load(Ordering::SeqCst), acknowledged, &tale);
-            }
-        }
+        let sim = SimDisk::new();
+        run(&sim, what, &mut Told::default()).unwrap();
+        failed_at(
+            (sim.steps().saturating_sub(110)..sim.steps()).step_by(17),
+            |sim, told| run(sim, what, told),
+            |image, told, tale| check(image, what, told, &format!("{what}: {tale}")),
+        );
     }
 }
 

@@ -134,6 +134,54 @@ fn a_buffer_that_was_there_is_missed() {
     spool.close().unwrap();
 }
 
+/// The mount point of a disk that is not mounted has nothing of a spool; what is left of one is enough.
+#[test]
+fn a_spool_exists_as_soon_as_anything_of_it_does() {
+    let disk = SimDisk::new();
+    let config = config("/s", &[("a", 200_000)]);
+    let is_there = |disk: &SimDisk| exists(disk, &config.dir).unwrap();
+    disk.create_dir(Path::new("/s/lists")).unwrap();
+    assert!(!is_there(&disk));
+    used(&disk, &config);
+    assert!(is_there(&disk));
+    for keep in ["/s/secret", "/s/journal", "/s/index"] {
+        let other = SimDisk::new();
+        other.create_dir(Path::new("/s/lists")).unwrap();
+        assert!(!is_there(&other));
+        if keep == "/s/secret" {
+            other.open(Path::new(keep), Open::Create).unwrap();
+        } else {
+            other.create_dir(Path::new(keep)).unwrap();
+        }
+        assert!(is_there(&other), "{keep}");
+    }
+}
+
+/// Whatever cannot be read, the rest is looked at.
+#[test]
+fn looking_goes_on_after_what_cannot_be_read() {
+    let dir = std::env::temp_dir().join(format!("newsreel-inspect-{}", std::process::id()));
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+    let good = config(dir.to_str().unwrap(), &[("a", 200_000), ("b", 200_000)]);
+    let (spool, _) = open(&disk, &good);
+    spool.close().unwrap();
+    drop(spool);
+    // A file where the directory should be cannot be listed, whoever asks.
+    std::fs::remove_dir_all(dir.join("journal")).unwrap();
+    std::fs::write(dir.join("journal"), "").unwrap();
+    std::fs::remove_file(dir.join("secret")).unwrap();
+    std::fs::create_dir(dir.join("secret")).unwrap();
+    let mut config = good.clone();
+    config.buffers[0].size_bytes = 100_000;
+    config.buffers[1].path = dir.join("none/b.cyc");
+    let problems: Vec<String> =
+        inspect(&disk, &config, false).problems.iter().map(ToString::to_string).collect();
+    for part in ["/journal", "cannot be made smaller", "no directory", "/secret"] {
+        assert!(problems.iter().any(|text| text.contains(part)), "{part}: {problems:?}");
+    }
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
 /// What looking at a spool finds, with what opening it says; looking changes nothing.
 fn found(disk: &SimDisk, config: &SpoolConfig) -> Vec<String> {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());

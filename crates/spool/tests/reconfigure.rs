@@ -7,7 +7,6 @@ use crate::news::*;
 use spool::*;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 const GROUPS: u64 = 3;
 const CHANGES: &[&str] = &["add", "grow", "leave out", "classes", "identity"];
@@ -87,22 +86,32 @@ fn take(spool: &Spool, config: &SpoolConfig) -> Result<(), String> {
     prepared.switch().map_err(|error| error.to_string())
 }
 
+/// What a run got done.
+#[derive(Default)]
+struct Told {
+    /// Whether the configuration was changed.
+    changed: bool,
+    /// How far the feeding was acknowledged.
+    acknowledged: u64,
+}
+
 /// Feeds, takes another configuration, feeds.
-fn run(sim: &SimDisk, what: &str, changed: &AtomicBool, acknowledged: &mut u64) -> Result<(), String> {
+fn run(sim: &SimDisk, what: &str, told: &mut Told) -> Result<(), String> {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = Spool::open(disk, before(what), &()).map_err(|e| e.to_string())?;
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
     spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
     feed(&spool, 0..40)?;
-    *acknowledged = 40;
-    changed.store(!sim.crashed(), Ordering::SeqCst);
+    told.acknowledged = 40;
+    told.changed = !sim.crashed();
     take(&spool, &after(what))?;
     feed(&spool, 40..60)?;
-    *acknowledged = 60;
+    told.acknowledged = 60;
     spool.close().map_err(|e| e.to_string())
 }
 
-fn check(image: SimDisk, what: &str, changed: bool, acknowledged: u64, tale: &str) {
+fn check(image: SimDisk, what: &str, told: &Told, tale: &str) {
+    let Told { changed, acknowledged } = *told;
     let disk: Arc<dyn Disk> = Arc::new(image);
     let config = if changed { after(what) } else { before(what) };
     let (spool, recovery) = Spool::open(disk, config, &()).unwrap_or_else(|e| panic!("{tale}: {e}"));
@@ -121,7 +130,6 @@ fn check(image: SimDisk, what: &str, changed: bool, acknowledged: u64, tale: &st
 }
 
 fn crash_everywhere(kind: CrashKind) {
-    let every = std::env::var("NEWSREEL_CRASH_EVERY").ok().and_then(|n| n.parse().ok()).unwrap_or(13);
     for what in CHANGES {
         let start = {
             let sim = SimDisk::new();
@@ -130,15 +138,14 @@ fn crash_everywhere(kind: CrashKind) {
             feed(&spool, 0..40).unwrap();
             sim.steps()
         };
-        let (sim, mut acknowledged) = (SimDisk::new(), 0);
-        run(&sim, what, &AtomicBool::new(false), &mut acknowledged).unwrap();
-        for step in (start.saturating_sub(4)..sim.steps() + 2).step_by(every) {
-            let (sim, changed, mut acknowledged) = (SimDisk::new(), AtomicBool::new(false), 0);
-            sim.crash_at(step, kind, step * 7919);
-            let _ = run(&sim, what, &changed, &mut acknowledged);
-            let tale = format!("{what}: {kind:?} at step {step}");
-            check(sim.image().unwrap(), what, changed.load(Ordering::SeqCst), acknowledged, &tale);
-        }
+        let sim = SimDisk::new();
+        run(&sim, what, &mut Told::default()).unwrap();
+        crashed_at(
+            (start.saturating_sub(4)..sim.steps() + 2).step_by(crash_every(13)),
+            kind,
+            |sim, told| run(sim, what, told),
+            |image, told, tale| check(image, what, told, &format!("{what}: {tale}")),
+        );
     }
 }
 

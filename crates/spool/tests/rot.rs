@@ -105,43 +105,36 @@ fn run(sim: &SimDisk, config: &SpoolConfig) -> Result<(), String> {
     spool.close().map_err(|e| e.to_string())
 }
 
-/// `NEWSREEL_CRASH_EVERY=5` tries each fifth of the steps tried else.
-fn every() -> usize {
-    std::env::var("NEWSREEL_CRASH_EVERY").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
-}
-
 fn crash_everywhere(kind: CrashKind) {
     let config = config_of(8192 + 4096 + 96 * 512);
     let sim = SimDisk::new();
     run(&sim, &config).unwrap();
-    let mut tried = 0;
-    for step in (0..sim.steps()).step_by(every()) {
-        let sim = SimDisk::new();
-        sim.crash_at(step, kind, step * 7919);
-        let _ = run(&sim, &config);
-        let control = sim.image().unwrap();
-        let (spool, recovery) = open_as_arc(&control, &config);
+    let (mut seen, mut tried) = (0, 0);
+    let check = |image: SimDisk, (): &(), what: &str| {
+        seen += 1;
+        let (spool, recovery) = open_as_arc(&image.image().unwrap(), &config);
         let mut before = readable(&spool);
         drop(spool);
         // Records whose rows were still to be written come back one after the other, up to the first damaged
         // one.
         (0..recovery.taken_in).for_each(|_| drop(before.pop_last()));
         if before.is_empty() {
-            continue;
+            return;
         }
-        let rot = EVERY_ROT[step as usize % 3];
-        let id = before.values().nth(step as usize * 31 % before.len()).unwrap();
-        let what = format!("{kind:?} at step {step}, {rot:?}");
-        let rotten = sim.image().unwrap();
-        spoil(&rotten, id, rot);
-        let (spool, with_rot) = open_as_arc(&rotten, &config);
+        let rot = EVERY_ROT[seen % 3];
+        let id = before.values().nth(seen * 31 % before.len()).unwrap();
+        let what = format!("{what}, {rot:?}");
+        spoil(&image, id, rot);
+        let (spool, with_rot) = open_as_arc(&image, &config);
         assert!(with_rot.given_up <= recovery.given_up + 1, "{what}: {recovery}; {with_rot}");
         costs_itself(&spool, &before, id, &what);
         // Both go on alike.
         feed(&spool, 200..240, 900).unwrap();
         tried += 1;
-    }
-    assert!(tried > 40 / every(), "{tried}");
+    };
+    let every = crash_every(1);
+    crashed_at((0..sim.steps()).step_by(every), kind, |sim, ()| run(sim, &config), check);
+    assert!(tried > 40 / every, "{tried}");
 }
 
 #[test]

@@ -33,48 +33,53 @@ pub struct Inspection {
 /// rightly.
 pub fn inspect(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool) -> Inspection {
     let mut seen = Inspection::default();
-    if let Err(error) = look(disk, config, running, &mut seen) {
-        seen.problems.push(error);
-    }
+    look(disk, config, running, &mut seen);
     seen
 }
 
-fn look(
-    disk: &Arc<dyn Disk>,
-    config: &SpoolConfig,
-    running: bool,
-    seen: &mut Inspection,
-) -> Result<(), SpoolError> {
+impl Inspection {
+    /// The value, or none and another problem.
+    fn noted<T>(&mut self, result: Result<T, SpoolError>) -> Option<T> {
+        result.map_err(|error| self.problems.push(error)).ok()
+    }
+}
+
+/// Whatever cannot be read is a problem, and what depends on it is passed over.
+fn look(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool, seen: &mut Inspection) {
     let paths = Paths::new(&config.dir);
-    let io = |doing: &'static str| SpoolError::io(doing, paths.dir.clone());
-    let oldest = JournalReader::open(disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
-    let checkpoint = Checkpoint::read(&**disk, &paths.index)?;
+    let journal = JournalReader::open(disk, &paths.journal, None);
+    let journal = seen.noted(journal.map_err(SpoolError::io("read journal in", &paths.journal)));
+    let checkpoint = seen.noted(Checkpoint::read(&**disk, &paths.index));
     let mut found = Vec::new();
     for buffer in &config.buffers {
-        found.push(Found::look(&**disk, &buffer.path).unwrap_or_else(|error| {
-            seen.problems.push(error);
-            None
-        }));
+        found.push(seen.noted(Found::look(&**disk, &buffer.path)).flatten());
     }
     let used = found.iter().flatten().any(|f| f.header.as_ref().is_some_and(|h| h.written > 2));
-    let in_trees = !trees::headers(&**disk, config)?.is_empty();
-    seen.new = checkpoint.is_none() && oldest.is_none() && !used && !in_trees;
-    let known = match seen.new {
+    let trees = seen.noted(trees::headers(&**disk, config));
+    let has_none = journal.as_ref().is_some_and(|journal| journal.oldest().is_none())
+        && checkpoint.as_ref().is_some_and(Option::is_none)
+        && trees.is_some_and(|trees| trees.is_empty());
+    seen.new = has_none && !used;
+    let checkpoint = checkpoint.flatten();
+    let known = match seen.new || journal.is_none() && checkpoint.is_none() {
         true => Vec::new(),
-        false => presence::known_volumes(disk, config, checkpoint.as_ref())?,
+        false => seen.noted(presence::known_volumes(disk, config, checkpoint.as_ref())).unwrap_or_default(),
     };
-    let mut refuse = |result: Result<(), SpoolError>| seen.problems.extend(result.err());
     for (buffer, found) in config.buffers.iter().zip(&found) {
-        refuse(look_at_buffer(&**disk, buffer, found.as_ref(), (seen.new, running), &known));
+        let about = (seen.new, running);
+        seen.noted(look_at_buffer(&**disk, buffer, found.as_ref(), about, &known));
     }
-    refuse(look_for_twins(&**disk, config));
-    refuse(look_at_secret(&**disk, config, &found));
-    refuse(look_for_lost(config, checkpoint.as_ref()));
+    seen.problems.extend(look_for_twins(&**disk, config));
+    seen.noted(look_at_secret(&**disk, config, &found));
+    seen.problems.extend(look_for_lost(config, checkpoint.as_ref()));
     if config.buffers.iter().all(|b| disk.file_system(&b.path).is_ok()) {
-        refuse(space::check(&**disk, &space::of_opening(&**disk, config, &found, seen.new)));
+        seen.noted(space::check(&**disk, &space::of_opening(&**disk, config, &found, seen.new)));
     }
-    seen.groups = groups(disk, &paths, checkpoint.as_ref()).map_err(io("read journal in"))?;
-    Ok(())
+    if journal.is_some() {
+        let groups = groups(disk, &paths, checkpoint.as_ref());
+        let groups = seen.noted(groups.map_err(SpoolError::io("read journal in", &paths.journal)));
+        seen.groups = groups.unwrap_or_default();
+    }
 }
 
 /// One buffer, without the others.
@@ -106,23 +111,22 @@ fn look_at_buffer(
     }
 }
 
-/// Two buffers that are one file, under whatever names.
-fn look_for_twins(disk: &dyn Disk, config: &SpoolConfig) -> Result<(), SpoolError> {
+/// Buffers that are one file, under whatever names.
+fn look_for_twins(disk: &dyn Disk, config: &SpoolConfig) -> Vec<SpoolError> {
     let mut seen: BTreeMap<(u64, u64), &str> = BTreeMap::new();
+    let mut twins = Vec::new();
     for buffer in &config.buffers {
-        let Some(identity) = disk.identity(&buffer.path).map_err(SpoolError::io("look at", &buffer.path))?
-        else {
-            continue;
-        };
+        // One that cannot be looked at is a problem by itself.
+        let Ok(Some(identity)) = disk.identity(&buffer.path) else { continue };
         if let Some(first) = seen.insert(identity, &buffer.name) {
-            return Err(SpoolError::Unfit(format!(
+            twins.push(SpoolError::Unfit(format!(
                 "buffers \"{first}\" and \"{}\" are the same file, {}; give each a path of its own",
                 buffer.name,
                 buffer.path.display()
             )));
         }
     }
-    Ok(())
+    twins
 }
 
 /// The secret of the Message-ID hash, which all buffers must have been made with.
@@ -141,16 +145,16 @@ fn look_at_secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]
 }
 
 /// Volumes that hold articles and are not in the configuration.
-fn look_for_lost(config: &SpoolConfig, checkpoint: Option<&Checkpoint>) -> Result<(), SpoolError> {
-    let Some(checkpoint) = checkpoint else { return Ok(()) };
+fn look_for_lost(config: &SpoolConfig, checkpoint: Option<&Checkpoint>) -> Vec<SpoolError> {
+    let Some(checkpoint) = checkpoint else { return Vec::new() };
     let names: Vec<&str> = config.buffers.iter().map(|b| b.name.as_str()).collect();
     let classes: Vec<&str> = config.classes.iter().map(|c| c.name.as_str()).collect();
-    let lost = checkpoint.volumes.iter().find(|(v, state)| {
+    let lost = checkpoint.volumes.iter().filter(|(v, state)| {
         let named = names.contains(&v.name.as_str()) || classes.contains(&v.name.as_str());
         let used = state.written > state.read || checkpoint.keeps_in(v.id);
         !named && used && v.method != crate::base::token::MethodKind::Memory as u8
     });
-    lost.map_or(Ok(()), |(volume, _)| Err(crate::open::recovery::not_configured(&volume.name)))
+    lost.map(|(volume, _)| crate::open::recovery::not_configured(&volume.name)).collect()
 }
 
 /// The groups according to checkpoint and journal.

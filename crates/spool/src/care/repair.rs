@@ -5,6 +5,7 @@
 //! article given up is a cancel row in the journal. What no repair can mend stays a finding.
 
 mod kept;
+mod residents;
 mod rows;
 
 use crate::base::ids::GroupId;
@@ -64,6 +65,8 @@ pub(crate) enum Damage {
     Unlisted { index: usize, key: Key, token: Token },
     /// Pages of the list of what a volume keeps.
     KeptPages { index: usize },
+    /// A page of a volume's residents.
+    ResidentsPage { volume: u16, page: u64 },
     /// A file that no article has.
     Stray { volume: u16, path: PathBuf },
     /// What was rebuilt as it was found.
@@ -93,6 +96,7 @@ impl Damage {
             Self::Name { .. } => "link it to the article again",
             Self::Unlisted { .. } => "enter it into the list",
             Self::KeptPages { .. } => "write the list again without them",
+            Self::ResidentsPage { .. } => "write it again from the buffer",
             Self::Stray { .. } => "remove it",
             Self::Rebuilt => "rebuilt already",
         }
@@ -221,6 +225,7 @@ impl Spool {
                 let mut writer = self.writer().lock();
                 self.give_up(&mut writer, *key, *token, numbers)
             }
+            Damage::ResidentsPage { volume, page } => self.mend_residents(*volume, *page),
             Damage::Number { group, number } => {
                 let _writer = self.writer().lock();
                 self.end_number(*group, *number);

@@ -7,6 +7,7 @@
 //! recovered from the volume itself ([`Residents::recover`]). Layout: `docs/formats/residents.md`.
 
 mod from_volume;
+mod mend;
 mod page;
 
 use crate::base::ids::GroupId;
@@ -204,7 +205,8 @@ impl Residents {
     /// Calls `visit` with the position of each damaged page; returns how many pages there are.
     pub fn verify(&mut self, visit: &mut dyn FnMut(u64)) -> u64 {
         let mut pages = 0;
-        let mut page = self.at.page;
+        // What was recovered is in memory alone.
+        let mut page = if self.recovered.is_empty() { self.at.page } else { self.recovered_page };
         while page < self.pages.open_at() {
             pages += 1;
             if self.pages.check(page).is_err() {

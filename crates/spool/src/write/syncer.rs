@@ -369,15 +369,16 @@ impl SyncState {
                 });
             } else {
                 self.checkpoint_late.store(false, Ordering::Release);
-                if checkpoint.is_some() {
-                    self.checkpointing.store(false, Ordering::Release);
-                    self.tell();
-                }
+                // First, so that whoever waits for the checkpoint knows that it failed.
                 if let Err(e) = synced.and(result) {
                     let text = format!(
                         "a sync failed: {e}; nothing more is accepted until a restart has looked at the disk"
                     );
                     self.stop(Trouble { kind: TroubleKind::Io, text });
+                }
+                if checkpoint.is_some() {
+                    self.checkpointing.store(false, Ordering::Release);
+                    self.tell();
                 }
             }
             if stop {

@@ -121,7 +121,9 @@ impl Spool {
             residents.verify(&mut |page| {
                 let what =
                     "is damaged; its content is read from the buffer when it is needed, so nothing is lost";
-                report.found(format!("residents of {}, page at {page}", volume.name()), what, None);
+                let damage = Damage::ResidentsPage { volume: volume.id(), page };
+                let place = format!("residents of {}, page at {page}", volume.name());
+                report.found(place, what, Some(damage));
             });
         }
     }

@@ -1,14 +1,15 @@
 //! Pages of the residents stream: entries packed, checked, written and read back.
 //!
-//! Invariant: a page on disk is never written again; one that is not full when a checkpoint is taken stays
-//! so.
+//! Invariant: a page on disk is never written again, except a damaged one by a repair; one that is not full
+//! when a checkpoint is taken stays so.
 
 use super::{FILE_BYTES, Resident, damaged};
 use crate::base::codec::{Reader, put_varint, unzigzag, zigzag};
 use crate::base::ids::GroupId;
 use crate::disk::{Disk, DiskFile, Open};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -133,16 +134,8 @@ impl Pages {
         if self.open.is_empty() {
             return;
         }
-        let at = self.open_at();
-        let start = self.sealed.len();
-        self.sealed.extend_from_slice(&[0; 4]);
-        self.sealed.extend_from_slice(&(self.open.len() as u16).to_le_bytes());
-        self.sealed.append(&mut self.open);
-        self.sealed.resize(start + PAGE_BYTES as usize, 0);
-        let crc = checksum(at, self.sealed.get(start + 4..).unwrap_or_default());
-        if let Some(place) = self.sealed.get_mut(start..start + 4) {
-            place.copy_from_slice(&crc.to_le_bytes());
-        }
+        put_page(self.open_at(), &self.open, &mut self.sealed);
+        self.open.clear();
     }
 
     fn write_sealed(&mut self) -> io::Result<()> {
@@ -217,6 +210,37 @@ impl Pages {
         if whole { Ok(page) } else { Err(damaged()) }
     }
 
+    /// Writes other entries over pages that are on disk, each durable before the next: whichever of the old
+    /// pages a crash leaves readable, no entry is missing. `InvalidData`, and nothing is written, if they do
+    /// not fit.
+    pub fn rewrite(&mut self, run: Range<u64>, entries: &VecDeque<Resident>) -> io::Result<()> {
+        let mut entries = entries.iter().peekable();
+        let mut bytes = Vec::new();
+        for at in run.clone().step_by(PAGE_BYTES as usize) {
+            let (mut coder, mut page) = (Coder::default(), Vec::new());
+            while let Some(entry) = entries.peek() {
+                let len = page.len();
+                coder.put(entry.place, entry.arrived, &entry.numbers, &mut page);
+                if HEAD_BYTES + page.len() > PAGE_BYTES as usize {
+                    page.truncate(len);
+                    break;
+                }
+                entries.next();
+            }
+            put_page(at, &page, &mut bytes);
+        }
+        if entries.next().is_some() {
+            return Err(damaged());
+        }
+        self.cached = None;
+        for (at, page) in run.step_by(PAGE_BYTES as usize).zip(bytes.chunks(PAGE_BYTES as usize)) {
+            let file = self.file(at / FILE_BYTES, Open::Existing)?;
+            file.write_all_at(&[IoSlice::new(page)], at % FILE_BYTES)?;
+            file.sync()?;
+        }
+        Ok(())
+    }
+
     pub fn take_dirty(&mut self) -> Vec<Arc<dyn DiskFile>> {
         let dirty = self.files.values_mut().filter(|(_, dirty)| *dirty);
         dirty.map(|(file, dirty)| (file.clone(), *dirty = false).0).collect()
@@ -231,6 +255,19 @@ impl Pages {
 
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+}
+
+/// Adds a page with these entries to `out`.
+fn put_page(at: u64, entries: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&(entries.len() as u16).to_le_bytes());
+    out.extend_from_slice(entries);
+    out.resize(start + PAGE_BYTES as usize, 0);
+    let crc = checksum(at, out.get(start + 4..).unwrap_or_default());
+    if let Some(place) = out.get_mut(start..start + 4) {
+        place.copy_from_slice(&crc.to_le_bytes());
     }
 }
 

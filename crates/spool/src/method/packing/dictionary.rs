@@ -64,6 +64,15 @@ impl Dictionary {
         [SUFFIX, COPY_SUFFIX].iter().try_for_each(|suffix| write(disk, dir, self.id, suffix, &bytes))
     }
 
+    /// Removes both copies of a dictionary that no article was compressed with.
+    pub fn remove(&self, disk: &dyn Disk, dir: &Path) {
+        for suffix in [SUFFIX, COPY_SUFFIX] {
+            // It may not have come to be; what stays does no harm but to be reported by `verify`.
+            let _absent = disk.remove(&path(dir, self.id, suffix));
+        }
+        let _late = disk.sync_dir(dir);
+    }
+
     /// Writes the copies again that are not what they should be; returns how many.
     pub fn mend(&self, disk: &dyn Disk, dir: &Path) -> io::Result<u64> {
         let bytes = self.encode();

@@ -49,6 +49,8 @@ struct Encoder {
 struct PackedClass {
     name: String,
     level: i32,
+    /// Articles that a dictionary is trained from.
+    samples_wanted: u32,
     encoder: ArcSwapOption<Encoder>,
     /// Articles to train from; `None` once there is a dictionary, or one is being trained.
     samples: Mutex<Option<Samples>>,
@@ -64,6 +66,7 @@ impl PackedClass {
         Some(Arc::new(Self {
             name: c.name.clone(),
             level: config.level,
+            samples_wanted: config.samples,
             encoder: ArcSwapOption::from(encoder.map(Arc::new)),
             samples: Mutex::new(samples),
         }))
@@ -150,8 +153,11 @@ impl Packing {
         let Some(bytes) = samples.train() else { return };
         let dictionary = Dictionary::new(class.name.clone(), crate::base::clock::unix_now(), bytes);
         let Some(dictionary) = dictionary.map(Arc::new) else { return };
-        // What cannot be written is not used.
+        // What cannot be written is not used, and nothing of it stays. It is trained again from later
+        // articles, when there may be room.
         if dictionary.store(&*self.disk, &self.dir).is_err() {
+            dictionary.remove(&*self.disk, &self.dir);
+            *class.samples.lock() = Some(Samples::new(class.samples_wanted));
             return;
         }
         let mut all = HashMap::clone(&self.dictionaries.load());

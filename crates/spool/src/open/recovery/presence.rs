@@ -2,7 +2,8 @@
 //!
 //! A disk that is not mounted must not turn into an empty file on another one, so a buffer that is missing is
 //! an error on a spool that knows it, and so is the directory of any buffer on a spool that is not new.
-//! Called by `open` and `inspect`.
+//! Called by `open` and `inspect`. Whether there is a spool at all is for callers to ask before they open
+//! ([`exists`]).
 
 use crate::base::config::{BufferConfig, SpoolConfig};
 use crate::base::error::SpoolError;
@@ -15,6 +16,20 @@ use crate::open::rebuild;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Whether a directory has anything of a spool: its secret, a journal or indexes. Without any of them either
+/// the spool is new, or the directory is the mount point of a disk that is not mounted.
+pub fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool, SpoolError> {
+    let paths = Paths::new(dir);
+    for part in [&paths.journal, &paths.index] {
+        if disk.has_dir(part).map_err(SpoolError::io("look at", part))? {
+            return Ok(true);
+        }
+    }
+    // One that cannot be read is reported by whatever opens the spool.
+    let secret = disk.open(&dir.join("secret"), Open::ReadOnly);
+    Ok(!secret.is_err_and(|error| error.kind() == io::ErrorKind::NotFound))
+}
 
 /// The volumes that a spool knows: by its checkpoint, else by its journal.
 pub(crate) fn known_volumes(
