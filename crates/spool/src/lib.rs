@@ -27,7 +27,7 @@ pub use base::config::{
 };
 pub use base::entry::{Criteria, Entry, Filed, Filing, Outcome, Ticket};
 pub use base::error::{ReadError, SpoolError, Trouble, TroubleKind};
-pub use base::facts::{ArticleKind, DISTRIBUTION_BYTES_MAX, Facts, HOPS_RECORDED_MAX, Tagged};
+pub use base::facts::{ArticleKind, DISTRIBUTION_BYTES_MAX, Facts, PATH_BYTES_MAX, Tagged};
 pub use base::ids::{Flag, GroupId};
 pub use base::key::{Key, KeyHasher};
 pub use base::progress::Progress;

@@ -5,8 +5,8 @@ use crate::news::*;
 use spool::*;
 use std::io::IoSlice;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 fn disk() -> (SimDisk, Arc<dyn Disk>) {
@@ -33,11 +33,16 @@ fn an_interval_bounds_what_a_power_cut_takes_from_a_slow_disk() {
     add_groups(&spool, 1);
     sim.hold_syncs(true);
     let (let_go, stop) = (AtomicBool::new(false), AtomicBool::new(false));
-    let started = Instant::now();
-    let (first_answer, last_call) = (AtomicU64::new(0), AtomicU64::new(0));
-    let micros = |at: Instant| u64::try_from((at - started).as_micros()).unwrap() + 1;
+    let first_answer = OnceLock::new();
+    let (calls, answers) = (AtomicU64::new(0), AtomicU64::new(0));
     let mut image = None;
     let accepted = std::thread::scope(|scope| {
+        // Also if this thread fails: the scope waits for the other one.
+        let _end = AtEnd(|| {
+            let_go.store(true, Ordering::Release);
+            stop.store(true, Ordering::Release);
+            sim.hold_syncs(false);
+        });
         let feeder = scope.spawn(|| {
             let mut accepted = Vec::new();
             for n in 0.. {
@@ -45,12 +50,12 @@ fn an_interval_bounds_what_a_power_cut_takes_from_a_slow_disk() {
                     break;
                 }
                 let called = Instant::now();
-                last_call.store(micros(called), Ordering::Release);
+                calls.fetch_add(1, Ordering::AcqRel);
                 let news = News::new(n, 1, 300);
                 commit(&spool, std::slice::from_ref(&news)).unwrap();
                 let answered = Instant::now();
-                let _ =
-                    first_answer.compare_exchange(0, micros(answered), Ordering::AcqRel, Ordering::Relaxed);
+                first_answer.get_or_init(|| answered);
+                answers.fetch_add(1, Ordering::AcqRel);
                 let on_slow_disk = !let_go.load(Ordering::Acquire);
                 accepted.push(Accepted { id: news.id, called, answered, on_slow_disk });
                 // A feed of some articles a second; their number does not matter.
@@ -58,18 +63,18 @@ fn an_interval_bounds_what_a_power_cut_takes_from_a_slow_disk() {
             }
             accepted
         });
-        // Until an article is brought that comes later than the interval allows.
-        wait_until("the feeder does not come so far", || {
-            let first = first_answer.load(Ordering::Acquire);
-            first != 0 && last_call.load(Ordering::Acquire) > first + interval.as_micros() as u64
+        // Until the interval is over, and an article is not accepted.
+        wait_until("all articles are accepted", || {
+            let is_over = first_answer.get().is_some_and(|first: &Instant| first.elapsed() > interval);
+            is_over && calls.load(Ordering::Acquire) > answers.load(Ordering::Acquire)
         });
         // It would be accepted within this time, were it not for the sync.
         std::thread::sleep(Duration::from_millis(300));
         image = Some(sim.image_after(CrashKind::Lost, 1).unwrap());
         let_go.store(true, Ordering::Release);
         sim.hold_syncs(false);
-        let calls = last_call.load(Ordering::Acquire);
-        wait_until("accepting does not go on", || last_call.load(Ordering::Acquire) > calls);
+        let before = answers.load(Ordering::Acquire);
+        wait_until("accepting does not go on", || answers.load(Ordering::Acquire) > before);
         stop.store(true, Ordering::Release);
         feeder.join().unwrap()
     });

@@ -266,3 +266,12 @@ pub fn agree(spool: &Spool) -> Vec<(String, u64, String)> {
     }
     all
 }
+
+/// Calls a function when it goes out of scope, also after a panic.
+pub struct AtEnd<F: FnMut()>(pub F);
+
+impl<F: FnMut()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}

@@ -1,5 +1,5 @@
-//! A purge with a crash at every step, and with calls that fail: it is done in part, every index is right, and
-//! it can be done again.
+//! A purge with a crash at every step, and with calls that fail: it is done in part, every index is right,
+//! and it can be done again.
 
 use crate::news::*;
 use netnews::wildmat::Wildmat;

@@ -1,5 +1,5 @@
-//! Damaged pages of the residents: any of them, alone or with others, is written again by one repair, whatever
-//! stops that on its way.
+//! Damaged pages of the residents: any of them, alone or with others, is written again by one repair,
+//! whatever stops that on its way.
 
 use crate::news::*;
 use spool::*;

@@ -8,12 +8,10 @@
 use crate::base::codec::{Reader, put_bytes, put_varint};
 use netnews::path;
 
-/// Path identities of an article that are recorded, nearest first.
-pub const HOPS_RECORDED_MAX: usize = 64;
+/// Bytes of a Path value that are recorded, from its front.
+pub const PATH_BYTES_MAX: usize = 1_024;
 /// Bytes of a Distribution value that are recorded; a longer one is not recorded at all.
 pub const DISTRIBUTION_BYTES_MAX: usize = 255;
-/// Bytes of the hash of a path identity.
-const HASH_BYTES: usize = 6;
 
 mod tag {
     pub const WIRE_BYTES: u64 = 1;
@@ -70,7 +68,9 @@ impl Facts<'_> {
     /// Appends the tagged fields; see [`Tagged::new`].
     pub fn put(&self, out: &mut Vec<u8>) {
         put_number(tag::WIRE_BYTES, self.wire_bytes, out);
-        put_path(self.path, out);
+        if !self.path.is_empty() {
+            put_field(tag::PATH, self.path.get(..PATH_BYTES_MAX).unwrap_or(self.path), out);
+        }
         if (1..=DISTRIBUTION_BYTES_MAX).contains(&self.distribution.len()) {
             put_field(tag::DISTRIBUTION, self.distribution, out);
         }
@@ -99,37 +99,6 @@ fn put_number(tag: u64, n: u64, out: &mut Vec<u8>) {
 /// Length of a varint.
 fn varint_bytes(n: u64) -> u8 {
     (64 - (n | 1).leading_zeros()).div_ceil(7) as u8
-}
-
-/// The number of path identities, and the hashes of the nearest ones.
-fn put_path(value: &[u8], out: &mut Vec<u8>) {
-    if value.is_empty() {
-        return;
-    }
-    let mut hashes = [0; HOPS_RECORDED_MAX];
-    let mut identities = path::hops(value);
-    let recorded =
-        hashes.iter_mut().zip(&mut identities).map(|(to, identity)| *to = path_hash(identity)).count();
-    let hops = (recorded + identities.count()) as u64;
-    put_varint(tag::PATH, out);
-    put_varint(u64::from(varint_bytes(hops)) + (recorded * HASH_BYTES) as u64, out);
-    put_varint(hops, out);
-    for hash in hashes.iter().take(recorded) {
-        out.extend(hash.to_le_bytes().iter().take(HASH_BYTES));
-    }
-}
-
-/// Hash of a path identity, whatever its case: 48 bits, so that two identities in the world's Paths hardly
-/// ever share one.
-fn path_hash(identity: &[u8]) -> u64 {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    const LOWER_CASE: u64 = 0x2020_2020_2020_2020;
-    let mix = |hash: u64| (hash ^ (hash >> 32)).wrapping_mul(FACTOR);
-    let hash = identity.chunks(8).fold(identity.len() as u64, |hash, chunk| {
-        let word = chunk.iter().rev().fold(0, |word, b| (word << 8) | u64::from(*b));
-        mix(hash ^ (word | LOWER_CASE))
-    });
-    mix(hash) >> (64 - 8 * HASH_BYTES)
 }
 
 /// The tagged fields of an article row.
@@ -167,19 +136,18 @@ impl<'a> Tagged<'a> {
         Reader(self.find(tag::WIRE_BYTES)?).varint()
     }
 
-    /// How many path identities its Path had.
-    pub fn hops(self) -> Option<u64> {
-        Reader(self.find(tag::PATH)?).varint()
+    /// How many path identities its Path had. `None`: the row does not say.
+    pub fn hops(self) -> Option<usize> {
+        let path = self.find(tag::PATH).filter(|path| path.len() < PATH_BYTES_MAX)?;
+        Some(path::hops(path).count())
     }
 
     /// Whether an identity was in its Path, whatever its case. `None`: the row does not say; the identity may
-    /// still be among those beyond the [`HOPS_RECORDED_MAX`] nearest.
+    /// still be beyond the [`PATH_BYTES_MAX`] bytes that it has.
     pub fn has_passed(self, identity: &[u8]) -> Option<bool> {
-        let mut r = Reader(self.find(tag::PATH)?);
-        let hops = r.varint()?;
-        let wanted = path_hash(identity).to_le_bytes();
-        let found = r.0.chunks_exact(HASH_BYTES).any(|hash| wanted.starts_with(hash));
-        (found || hops <= HOPS_RECORDED_MAX as u64).then_some(found)
+        let path = self.find(tag::PATH)?;
+        let found = path::contains_identity(path, identity);
+        (found || path.len() < PATH_BYTES_MAX).then_some(found)
     }
 
     /// Value of its Distribution header; `None` if it has none, or too long a one.
@@ -248,8 +216,6 @@ mod tests {
         assert!(!kind.has(ArticleKind::SUPERSEDES));
         let wanted: Vec<u32> = (0..40).filter(|site| tagged.is_wanted_by(*site)).collect();
         assert_eq!(wanted, [8, 10]);
-        // A few dozen bytes a row.
-        assert!(encoded(&facts).len() < 64);
     }
 
     #[test]
@@ -259,11 +225,11 @@ mod tests {
         assert_eq!((none.distribution(), none.origin(), none.kind()), (None, None, None));
         assert!(!none.is_wanted_by(0));
         let (path, long) =
-            ("a.example!".repeat(70) + "far.example!x", "d".repeat(DISTRIBUTION_BYTES_MAX + 1));
+            ("a.example!".repeat(103) + "far.example!x", "d".repeat(DISTRIBUTION_BYTES_MAX + 1));
         let bytes =
             encoded(&Facts { path: path.as_bytes(), distribution: long.as_bytes(), ..Facts::default() });
         let tagged = Tagged::new(&bytes).unwrap();
-        assert_eq!(tagged.hops(), Some(71));
+        assert_eq!(tagged.hops(), None);
         assert_eq!(tagged.has_passed(b"A.example"), Some(true));
         assert_eq!(tagged.has_passed(b"far.example"), None);
         assert_eq!(tagged.distribution(), None);
@@ -271,15 +237,5 @@ mod tests {
             let read = Tagged::new(&bytes[..cut]);
             assert!(read.is_none_or(|t| t.as_bytes() != bytes), "{cut}");
         }
-    }
-
-    /// The hash is part of the format.
-    #[test]
-    fn hashes_of_path_identities_stay_as_they_are() {
-        assert_eq!(path_hash(b"news.example.org"), path_hash(b"NEWS.Example.org"));
-        assert_eq!(
-            [path_hash(b"a"), path_hash(b"news.example.org")].map(|h| format!("{h:012x}")),
-            ["171e493a7ec5", "a8f7892f2f1d"]
-        );
     }
 }

@@ -2,9 +2,9 @@
 //! it.
 //!
 //! The promise is that a power cut loses at most what arrived within T. So the next sync begins early enough
-//! to end within T of the oldest article it takes along, judging by how long the last one took; and once that
-//! article is T old all the same, the writer waits. Checked for each part of a batch: the clock is read only
-//! where there is a limit, and for the first write after a sync began.
+//! to end within T of the oldest article it takes along, judging by how long the latest ones took; and once
+//! that article is T old all the same, the writer waits. Checked for each part of a batch: the clock is read
+//! only where there is a limit, and for the first write after a sync began.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(crate) struct Ages {
     oldest: AtomicU64,
     /// The first write that the sync under way makes durable.
     in_sync: AtomicU64,
-    /// How long the last sync took.
+    /// How long a sync is expected to take.
     sync_micros: AtomicU64,
 }
 
@@ -51,9 +51,18 @@ impl Ages {
     /// How long after the first write the sync begins, for writes to be durable within the limit. A disk that
     /// needs longer than that is at work least often if everything that may be is there when it begins.
     pub fn delay(&self, limit: Duration) -> Duration {
-        let took = Duration::from_micros(self.sync_micros.load(Ordering::Relaxed));
-        let early = if took < limit { (took + took / 4).min(limit / 2) } else { Duration::ZERO };
+        let early = match Duration::from_micros(self.sync_micros.load(Ordering::Relaxed)) {
+            // Nothing is known of the disk.
+            Duration::ZERO => limit / 2,
+            expected if expected < limit => (expected + expected / 4).min(limit / 2),
+            _ => Duration::ZERO,
+        };
         (limit - early).max(DELAY_MIN)
+    }
+
+    /// Whether a sync is under way that makes the oldest write durable.
+    pub fn is_being_synced(&self) -> bool {
+        self.in_sync.load(Ordering::Acquire) != 0
     }
 
     /// Whether the oldest write that is not durable has reached the limit.
@@ -76,7 +85,9 @@ impl Ages {
     pub fn end(&self, begun: Begun, worked: bool) {
         self.in_sync.store(0, Ordering::Release);
         if worked {
-            self.sync_micros.store(self.now() - begun.0, Ordering::Relaxed);
+            // A stall costs more than a sync too many: one long sync is expected to come again for a while.
+            let expected = self.sync_micros.load(Ordering::Relaxed) / 8 * 7;
+            self.sync_micros.store(expected.max(self.now() - begun.0), Ordering::Relaxed);
         }
     }
 }
@@ -88,7 +99,7 @@ mod tests {
     #[test]
     fn a_sync_begins_early_enough_to_end_in_time() {
         let (limit, ages) = (Duration::from_millis(100), Ages::new());
-        for (took_ms, delay_ms) in [(0, 100), (4, 95), (20, 75), (80, 50), (150, 100)] {
+        for (took_ms, delay_ms) in [(0, 50), (4, 95), (20, 75), (80, 50), (150, 100)] {
             ages.sync_micros.store(took_ms * 1000, Ordering::Relaxed);
             assert_eq!(ages.delay(limit), Duration::from_millis(delay_ms), "{took_ms}");
         }

@@ -259,9 +259,12 @@ impl SyncState {
             return;
         }
         let mut wanted = self.wanted.lock();
-        wanted.sync = true;
-        self.wake.notify_one();
         while self.must_wait() && !self.stopped.load(Ordering::Acquire) {
+            // The sync under way helps, if there is one.
+            if !self.ages.is_being_synced() {
+                wanted.sync = true;
+                self.wake.notify_one();
+            }
             self.room.wait_for(&mut wanted, Duration::from_millis(100));
         }
     }
