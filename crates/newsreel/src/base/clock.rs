@@ -2,7 +2,12 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Unix seconds.
+/// Unix seconds, as dates and the spool's neighbours reckon with them.
 pub(crate) fn unix_now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+    unix_secs() as i64
+}
+
+/// Unix seconds.
+pub(crate) fn unix_secs() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -81,19 +81,6 @@ fn told(problem: &Problem, repair: bool, dry_run: bool) -> String {
     format!("{}\n  {done}", problem.what)
 }
 
-/// Carries out a request that is answered by lines of text, and prints them.
-pub(super) fn report(at: &Where, request: &Request) -> Result<(), Failure> {
-    let config = at.load()?;
-    let mut said = Ok(());
-    let done = reach::ask(&config, request, &mut |reply| {
-        if let (Reply::Text(text) | Reply::Error(text), Ok(())) = (reply, &said) {
-            said = say(text);
-        }
-    })?;
-    said?;
-    if done { Ok(()) } else { Err(Failure::Told) }
-}
-
 pub(super) fn rebuild(at: &Where) -> Result<(), Failure> {
     let config = at.load()?;
     stopped(&config, "rebuild")?;
@@ -116,27 +103,16 @@ fn stopped(config: &Config, command: &str) -> Result<(), Failure> {
 pub(super) fn explain(subject: &str, at: &Where) -> Result<(), Failure> {
     let config = at.load()?;
     let file = Path::new(subject);
-    let mut said = Ok(());
-    let mut ask = |subject: String| -> Result<bool, Failure> {
-        reach::ask(&config, &Request::Explain { subject }, &mut |reply| {
-            if let (Reply::Text(text), Ok(())) = (reply, &said) {
-                said = say(text);
-            }
-        })
-    };
-    let ok = if subject.starts_with('<') || !file.is_file() {
-        ask(subject.to_owned())?
+    let ask = |subject: String| reach::print(&config, &Request::Explain { subject });
+    if subject.starts_with('<') || !file.is_file() {
+        ask(subject.to_owned())
     } else if let Some(text) = buffer_file(&config, file)? {
-        say(text)?;
-        true
+        say(text)
     } else if let Some(lines) = map_file(file)? {
-        lines.iter().try_for_each(say)?;
-        true
+        lines.iter().try_for_each(say)
     } else {
-        ask(message_id_of(file)?)?
-    };
-    said?;
-    if ok { Ok(()) } else { Err(Failure::Told) }
+        ask(message_id_of(file)?)
+    }
 }
 
 /// What there is to say of a file that is a group's name.map.
@@ -174,22 +150,20 @@ fn buffer_file(config: &Config, file: &Path) -> Result<Option<String>, Failure> 
     let same =
         |path: &Path| matches!((fs::canonicalize(path), fs::canonicalize(file)), (Ok(a), Ok(b)) if a == b);
     let Some(buffer) = config.buffers.iter().find(|buffer| same(&buffer.path)) else { return Ok(None) };
-    let mut text = None;
-    reach::ask(config, &Request::STATUS, &mut |reply| {
-        if let Reply::Status(report) = reply {
-            text = report.spool.buffers.into_iter().find(|found| found.name == buffer.name).map(|found| {
-                format!(
-                    "cyclic buffer {}: {} for articles, {} used, cycle {}, blocks of {} bytes",
-                    found.name,
-                    units::about_size(found.size_bytes),
-                    units::about_size(found.used_bytes),
-                    found.cycle,
-                    buffer.block
-                )
-            });
-        }
+    let found = reach::rows(config, &Request::STATUS, |reply| match reply {
+        Reply::Status(report) => report.spool.buffers.into_iter().find(|found| found.name == buffer.name),
+        _ => None,
     })?;
-    Ok(text)
+    Ok(found.first().map(|found| {
+        format!(
+            "cyclic buffer {}: {} for articles, {} used, cycle {}, blocks of {} bytes",
+            found.name,
+            units::about_size(found.size_bytes),
+            units::about_size(found.used_bytes),
+            found.cycle,
+            buffer.block
+        )
+    }))
 }
 
 fn message_id_of(file: &Path) -> Result<String, Failure> {

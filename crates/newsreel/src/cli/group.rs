@@ -5,7 +5,7 @@ use std::path::Path;
 use super::args::GroupCommand;
 use super::locate::Where;
 use super::screen::{Failure, complain, say, say_json};
-use super::table::{Side, grouped, table};
+use super::table::{Columns, grouped};
 use super::{groups_file, reach};
 use crate::config::Config;
 use crate::moderation;
@@ -97,13 +97,10 @@ fn change(config: &Config, request: &Request, done: &str, each: bool) -> Result<
 }
 
 fn rows(config: &Config, wildmat: Option<String>) -> Result<Vec<GroupRow>, Failure> {
-    let mut rows = Vec::new();
-    let ok = reach::ask(config, &Request::GroupList { wildmat }, &mut |reply| {
-        if let Reply::Group(row) = reply {
-            rows.push(row);
-        }
-    })?;
-    if ok { Ok(rows) } else { Err(Failure::Told) }
+    reach::rows(config, &Request::GroupList { wildmat }, |reply| match reply {
+        Reply::Group(row) => Some(row),
+        _ => None,
+    })
 }
 
 fn list(config: &Config, wildmat: Option<String>, json: bool) -> Result<(), Failure> {
@@ -111,23 +108,12 @@ fn list(config: &Config, wildmat: Option<String>, json: bool) -> Result<(), Fail
     if json {
         return say_json(&rows);
     }
-    let heads = [
-        ("group", Side::Left),
-        ("flag", Side::Left),
-        ("articles", Side::Right),
-        ("low", Side::Right),
-        ("high", Side::Right),
-        ("description", Side::Left),
-    ];
-    let cells = |row: &GroupRow| {
-        vec![
-            row.name.clone(),
-            row.flag.clone(),
-            row.count.to_string(),
-            row.low.to_string(),
-            row.high.to_string(),
-            row.description.clone(),
-        ]
-    };
-    say(table(&heads, &rows.iter().map(cells).collect::<Vec<_>>()))
+    let columns = Columns::of(&rows)
+        .left("group", |row| row.name.clone())
+        .left("flag", |row| row.flag.clone())
+        .right("articles", |row| row.count.to_string())
+        .right("low", |row| row.low.to_string())
+        .right("high", |row| row.high.to_string())
+        .left("description", |row| row.description.clone());
+    say(columns.text())
 }

@@ -150,11 +150,11 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), Failure> {
 
 /// Whether the site has any group; one that was made only half has none.
 fn has_groups(config: &Config) -> Result<bool, Failure> {
-    let mut any = false;
-    reach::ask(config, &Request::GroupList { wildmat: None }, &mut |reply| {
-        any |= matches!(reply, Reply::Group(_));
+    let groups = reach::rows(config, &Request::GroupList { wildmat: None }, |reply| match reply {
+        Reply::Group(_) => Some(()),
+        _ => None,
     })?;
-    Ok(any)
+    Ok(!groups.is_empty())
 }
 
 /// Makes the self-signed certificate, if the configuration names it and it is not there.

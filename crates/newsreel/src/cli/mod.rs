@@ -81,7 +81,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Ask(Request::Explain { subject }) => care::explain(&subject, at),
         Command::Ask(Request::Verify { repair, dry_run, json }) => care::verify(at, repair, dry_run, json),
         Command::Ask(Request::Buffer { command: BufferCommand::List { json } }) => buffer::list(at, json),
-        Command::Ask(request) => care::report(at, &request),
+        Command::Ask(request) => reach::print(&at.load()?, &request),
         Command::Rebuild => care::rebuild(at),
         Command::Rnews { file } => rnews::rnews(file.as_deref(), at),
         Command::Export { command } => export::export(command, at),

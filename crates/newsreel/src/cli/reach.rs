@@ -10,7 +10,7 @@ use super::bar::Bar;
 use super::control::{Control, Listening};
 use super::locate::Where;
 use super::owner;
-use super::screen::{Failure, complain};
+use super::screen::{Failure, complain, say};
 use crate::config::{self, Config, ConfigError};
 use crate::operations;
 use crate::operations::request::{Reply, Request};
@@ -97,6 +97,29 @@ pub(super) fn ask(
     let ok = reach.ask(config, request, hear)?;
     reach.close()?;
     Ok(ok)
+}
+
+/// Carries out one request, and returns those of its replies that `pick` returns something for.
+pub(super) fn rows<T: Send>(
+    config: &Config,
+    request: &Request,
+    mut pick: impl FnMut(Reply) -> Option<T> + Send,
+) -> Result<Vec<T>, Failure> {
+    let mut rows = Vec::new();
+    let ok = ask(config, request, &mut |reply| rows.extend(pick(reply)))?;
+    if ok { Ok(rows) } else { Err(Failure::Told) }
+}
+
+/// Carries out one request that is answered by lines of text, and prints them.
+pub(super) fn print(config: &Config, request: &Request) -> Result<(), Failure> {
+    let mut said = Ok(());
+    let ok = ask(config, request, &mut |reply| {
+        if let (Reply::Text(text), Ok(())) = (reply, &said) {
+            said = say(text);
+        }
+    })?;
+    said?;
+    if ok { Ok(()) } else { Err(Failure::Told) }
 }
 
 /// As [`ask`], for the site at `at`; a server that runs is asked even if the configuration has a fault.

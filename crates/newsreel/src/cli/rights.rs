@@ -3,7 +3,7 @@
 //! Called by `check`.
 
 use super::screen::Failure;
-use super::table::{Side, table};
+use super::table::Columns;
 use crate::access::User;
 use crate::access::rules::{self, Standing};
 use crate::access::users::{self, Table};
@@ -25,18 +25,14 @@ pub(super) fn overview(config: &Config) -> String {
     if config.access.is_empty() {
         return "  nobody may read or post: there is no [[access]]".to_owned();
     }
-    let heads = ["", "who", "reads", "posts to", "besides"].map(|head| (head, Side::Left));
-    let row = |(at, access): (usize, &Access)| {
-        vec![
-            format!("  {}", at + 1),
-            who(access),
-            wildmat(&access.read, "nothing"),
-            wildmat(&access.post, "nothing"),
-            besides(access),
-        ]
-    };
-    let rows: Vec<Vec<String>> = config.access.iter().enumerate().map(row).collect();
-    table(&heads, &rows)
+    let sections: Vec<(usize, &Access)> = (1..).zip(&config.access).collect();
+    Columns::of(&sections)
+        .left("", |(at, _)| format!("  {at}"))
+        .left("who", |(_, access)| who(access))
+        .left("reads", |(_, access)| wildmat(&access.read, "nothing"))
+        .left("posts to", |(_, access)| wildmat(&access.post, "nothing"))
+        .left("besides", |(_, access)| besides(access))
+        .text()
 }
 
 fn joined<T: ToString>(all: &[T]) -> String {

@@ -1,13 +1,12 @@
 //! `status`: how the server and its spool are.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json};
-use super::table::{Side, grouped, table};
+use super::table::{Columns, age, grouped};
+use crate::base::clock::unix_secs;
 use crate::base::units::{about_size, about_span};
-use crate::operations::report::{ClassStatus, KeptStatus, Overhead, Report, ServerStatus, SpoolStatus};
+use crate::operations::report::{BufferStatus, ClassStatus, Overhead, Report, ServerStatus, SpoolStatus};
 use crate::operations::request::{Reply, Request};
 
 /// What figures say that only time can tell.
@@ -26,8 +25,7 @@ pub(super) fn status(at: &Where, json: bool) -> Result<(), Failure> {
     if json {
         say_json(&report)?;
     } else {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        say(text(&report, now))?;
+        say(text(&report, unix_secs()))?;
     }
     if report.spool.stopped.is_some() { Err(Failure::Told) } else { Ok(()) }
 }
@@ -50,18 +48,14 @@ fn server_parts(report: &Report, server: &ServerStatus, now: u64) -> Vec<String>
     if server.peers.is_empty() {
         return vec![head];
     }
-    let heads = [
-        ("peer", Side::Left),
-        ("connections", Side::Right),
-        ("offered", Side::Right),
-        ("accepted", Side::Right),
-        ("rejected", Side::Right),
-    ];
-    let rows = server.peers.iter().map(|peer| {
-        let counts = [peer.connections, peer.offered, peer.accepted, peer.rejected];
-        std::iter::once(peer.name.clone()).chain(counts.map(grouped)).collect()
-    });
-    vec![head, table(&heads, &rows.collect::<Vec<_>>())]
+    let peers = Columns::of(&server.peers)
+        .left("peer", |peer| peer.name.clone())
+        .right("connections", |peer| grouped(peer.connections))
+        .right("offered", |peer| grouped(peer.offered))
+        .right("accepted", |peer| grouped(peer.accepted))
+        .right("rejected", |peer| grouped(peer.rejected))
+        .text();
+    vec![head, peers]
 }
 
 fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
@@ -180,20 +174,12 @@ fn overhead_text(o: &Overhead) -> String {
 }
 
 fn classes_text(spool: &SpoolStatus, now: u64) -> String {
-    let heads = [
-        ("class", Side::Left),
-        ("method", Side::Left),
-        ("oldest article", Side::Right),
-        ("last hour", Side::Right),
-        ("last day", Side::Right),
-        ("articles stay", Side::Right),
-        ("target", Side::Right),
-        ("promise", Side::Right),
-        ("", Side::Left),
-    ];
     let rate = |bytes: f64| format!("{}/s", about_size(bytes as u64));
     let span = |secs: Option<u64>| secs.map_or_else(String::new, about_span);
-    let unknown_stay = |class: &ClassStatus| if class.keeps_nothing() { "" } else { NOT_KNOWN }.to_owned();
+    let stay = |class: &ClassStatus| {
+        let unknown = if class.keeps_nothing() { "" } else { NOT_KNOWN };
+        class.stays_secs.map_or_else(|| unknown.to_owned(), about_span)
+    };
     let note = |class: &ClassStatus| {
         let mut notes = Vec::new();
         if class.is_below_target() {
@@ -207,84 +193,50 @@ fn classes_text(spool: &SpoolStatus, now: u64) -> String {
         }
         notes.join(", ")
     };
-    let cells = |class: &ClassStatus| {
-        vec![
-            class.name.clone(),
-            class.method.clone(),
-            class.oldest_arrival.map_or("none".into(), |at| about_span(now.saturating_sub(at))),
-            rate(class.hour_bytes_per_sec),
-            rate(class.day_bytes_per_sec),
-            class.stays_secs.map_or_else(|| unknown_stay(class), about_span),
-            span(class.keep_target_secs),
-            span(class.keep_at_least_secs),
-            note(class),
-        ]
-    };
-    if spool.classes.is_empty() {
-        return String::new();
-    }
-    table(&heads, &spool.classes.iter().map(cells).collect::<Vec<_>>())
+    Columns::of(&spool.classes)
+        .left("class", |class| class.name.clone())
+        .left("method", |class| class.method.clone())
+        .right("oldest article", |class| age(class.oldest_arrival, now))
+        .right("last hour", |class| rate(class.hour_bytes_per_sec))
+        .right("last day", |class| rate(class.day_bytes_per_sec))
+        .right("articles stay", stay)
+        .right("target", |class| span(class.keep_target_secs))
+        .right("promise", |class| span(class.keep_at_least_secs))
+        .left("", note)
+        .text_if_any()
 }
 
 fn buffers_text(spool: &SpoolStatus, now: u64) -> String {
-    let heads = [
-        ("buffer", Side::Left),
-        ("size", Side::Right),
-        ("used", Side::Right),
-        ("%", Side::Right),
-        ("cycle", Side::Right),
-        ("oldest article", Side::Right),
-    ];
-    let rows: Vec<Vec<String>> = spool
-        .buffers
-        .iter()
-        .map(|buffer| {
-            let percent = u128::from(buffer.used_bytes) * 100 / u128::from(buffer.size_bytes.max(1));
-            let oldest = buffer.oldest_arrival.map_or("none".into(), |at| about_span(now.saturating_sub(at)));
-            vec![
-                buffer.name.clone(),
-                about_size(buffer.size_bytes),
-                about_size(buffer.used_bytes),
-                percent.to_string(),
-                buffer.cycle.to_string(),
-                oldest,
-            ]
-        })
-        .collect();
-    if rows.is_empty() { String::new() } else { table(&heads, &rows) }
+    let percent = |buffer: &BufferStatus| {
+        let percent = u128::from(buffer.used_bytes) * 100 / u128::from(buffer.size_bytes.max(1));
+        percent.to_string()
+    };
+    Columns::of(&spool.buffers)
+        .left("buffer", |buffer| buffer.name.clone())
+        .right("size", |buffer| about_size(buffer.size_bytes))
+        .right("used", |buffer| about_size(buffer.used_bytes))
+        .right("%", percent)
+        .right("cycle", |buffer| buffer.cycle.to_string())
+        .right("oldest article", |buffer| age(buffer.oldest_arrival, now))
+        .text_if_any()
 }
 
 fn kept_text(spool: &SpoolStatus, now: u64) -> String {
-    let heads = [
-        ("kept by class", Side::Left),
-        ("method", Side::Left),
-        ("articles", Side::Right),
-        ("size", Side::Right),
-        ("room", Side::Right),
-        ("oldest article", Side::Right),
-        ("", Side::Left),
-    ];
-    let cells = |kept: &KeptStatus| {
-        vec![
-            kept.name.clone(),
-            kept.method.clone(),
-            grouped(kept.articles),
-            about_size(kept.bytes),
-            about_size(kept.room_bytes),
-            kept.oldest_arrival.map_or("none".into(), |at| about_span(now.saturating_sub(at))),
-            if kept.full { "FULL".into() } else { String::new() },
-        ]
-    };
-    if spool.kept.is_empty() {
-        return String::new();
-    }
-    table(&heads, &spool.kept.iter().map(cells).collect::<Vec<_>>())
+    Columns::of(&spool.kept)
+        .left("kept by class", |kept| kept.name.clone())
+        .left("method", |kept| kept.method.clone())
+        .right("articles", |kept| grouped(kept.articles))
+        .right("size", |kept| about_size(kept.bytes))
+        .right("room", |kept| about_size(kept.room_bytes))
+        .right("oldest article", |kept| age(kept.oldest_arrival, now))
+        .left("", |kept| if kept.full { "FULL".into() } else { String::new() })
+        .text_if_any()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operations::report::{BufferStatus, LoginStatus, ModerationStatus, PeerStatus};
+    use crate::operations::report::{KeptStatus, LoginStatus, ModerationStatus, PeerStatus};
 
     fn report(server: Option<ServerStatus>) -> Report {
         Report {

@@ -1,38 +1,56 @@
 //! Aligned columns for people.
 
-/// Which side a column's texts stand on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    /// Texts.
-    Left,
-    /// Numbers.
-    Right,
+use crate::base::units::about_span;
+
+/// Rows under the heads of their columns, each column as wide as its widest text, two spaces between.
+pub(super) struct Columns<'a, T> {
+    rows: &'a [T],
+    /// The heads, then the rows, as far as there are columns.
+    lines: Vec<String>,
 }
 
-/// The rows under their heads, each column as wide as its widest text, two spaces between; no line ends in a space.
-pub(super) fn table(heads: &[(&str, Side)], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let texts = rows.iter().filter_map(|row| row.get(column)).map(String::as_str);
-        texts
-            .chain(heads.get(column).map(|(head, _)| *head))
-            .map(|text| text.chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let line = |texts: &mut dyn Iterator<Item = &str>| {
-        let cells: Vec<String> = texts
-            .zip(heads.iter().zip(&widths))
-            .map(|(text, ((_, side), width))| match side {
-                Side::Left => format!("{text:<width$}"),
-                Side::Right => format!("{text:>width$}"),
-            })
-            .collect();
-        cells.join("  ").trim_end().to_owned()
-    };
-    let mut lines = vec![line(&mut heads.iter().map(|(head, _)| *head))];
-    lines.extend(rows.iter().map(|row| line(&mut row.iter().map(String::as_str))));
-    lines.join("\n")
+impl<'a, T> Columns<'a, T> {
+    /// No column yet.
+    pub(super) fn of(rows: &'a [T]) -> Self {
+        Self { rows, lines: vec![String::new(); rows.len() + 1] }
+    }
+
+    /// Adds a column of texts, which stand on the left.
+    pub(super) fn left(self, head: &str, cell: impl Fn(&T) -> String) -> Self {
+        self.column(head, cell, |text, width| format!("{text:<width$}  "))
+    }
+
+    /// Adds a column of numbers, which stand on the right.
+    pub(super) fn right(self, head: &str, cell: impl Fn(&T) -> String) -> Self {
+        self.column(head, cell, |text, width| format!("{text:>width$}  "))
+    }
+
+    fn column(
+        mut self,
+        head: &str,
+        cell: impl Fn(&T) -> String,
+        padded: impl Fn(&str, usize) -> String,
+    ) -> Self {
+        let cells: Vec<String> = std::iter::once(head.to_owned()).chain(self.rows.iter().map(cell)).collect();
+        let width = cells.iter().map(|text| text.chars().count()).max().unwrap_or(0);
+        self.lines.iter_mut().zip(cells).for_each(|(line, text)| line.push_str(&padded(&text, width)));
+        self
+    }
+
+    /// All lines; none ends in a space.
+    pub(super) fn text(self) -> String {
+        self.lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The same, but nothing where there are no rows.
+    pub(super) fn text_if_any(self) -> String {
+        if self.rows.is_empty() { String::new() } else { self.text() }
+    }
+}
+
+/// How long ago the oldest article arrived, where there is one.
+pub(super) fn age(oldest_arrival: Option<u64>, now: u64) -> String {
+    oldest_arrival.map_or("none".into(), |at| about_span(now.saturating_sub(at)))
 }
 
 /// A number with its thousands apart: `1,234,567`.
@@ -54,11 +72,10 @@ mod tests {
 
     #[test]
     fn columns_are_aligned() {
-        let rows = vec![
-            vec!["text0".into(), "7".into(), "x".into()],
-            vec!["b".into(), "1,000".into(), String::new()],
-        ];
-        let shown = table(&[("buffer", Side::Left), ("size", Side::Right), ("", Side::Left)], &rows);
+        let rows = [("text0", 7, "x"), ("b", 1_000, "")];
+        let columns = Columns::of(&rows).left("buffer", |row| row.0.to_owned());
+        let columns = columns.right("size", |row| grouped(row.1)).left("", |row| row.2.to_owned());
+        let shown = columns.text();
         assert_eq!(shown, "buffer   size\ntext0       7  x\nb       1,000");
     }
 

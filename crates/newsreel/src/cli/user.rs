@@ -3,9 +3,10 @@
 use super::locate::Where;
 use super::password;
 use super::screen::{Failure, say, say_json};
-use super::table::{Side, table};
+use super::table::Columns;
 use crate::access::User;
 use crate::access::users::{self, Credentials, EditError, Record, Table};
+use crate::base::clock::unix_secs;
 use crate::config::Config;
 use clap::Subcommand;
 use netnews::date::format_nntp;
@@ -113,10 +114,6 @@ fn credentials(password: &[u8]) -> Result<Credentials, Failure> {
     Credentials::new(password).map_err(|_| Failure::Problem("the system has no random numbers".into()))
 }
 
-fn now() -> u64 {
-    u64::try_from(crate::base::clock::unix_now()).unwrap_or_default()
-}
-
 fn no_such(name: &str) -> String {
     format!("there is no user `{name}`; newsreel user list tells who there is")
 }
@@ -133,7 +130,7 @@ fn add(config: &Config, name: &str, group_names: &[String], no_password: bool) -
             return Err(there());
         }
         let user = User { name: name.as_str().into(), groups };
-        table.put(Record { user, changed: now(), credentials: made });
+        table.put(Record { user, changed: unix_secs(), credentials: made });
         Ok(())
     })?;
     say(format_args!("{name} added"))
@@ -158,7 +155,7 @@ fn passwd(config: &Config, name: &str) -> Result<(), Failure> {
     let made = credentials(&password::ask_new(&name)?)?;
     edit(config, |table| {
         let record = table.get(&name).cloned().ok_or_else(|| no_such(&name))?;
-        table.put(Record { changed: now(), credentials: Some(made), ..record });
+        table.put(Record { changed: unix_secs(), credentials: Some(made), ..record });
         Ok(())
     })?;
     say(format_args!("{name} has a new password"))
@@ -207,16 +204,18 @@ fn list(config: &Config, json: bool) -> Result<(), Failure> {
         let rows: Vec<Row<'_>> = records.iter().map(|record| Row::of(record)).collect();
         return say_json(&rows);
     }
-    let heads = [("user", Side::Left), ("groups", Side::Left), ("password set (UTC)", Side::Left)];
-    let cells = |record: &&Record| {
+    let since = |record: &&Record| {
         let since = format_nntp(i64::try_from(record.changed).unwrap_or_default());
         let digits = String::from_utf8_lossy(since.as_ref()).into_owned();
         let part = |range: std::ops::Range<usize>| digits.get(range).unwrap_or_default().to_owned();
         let since = format!("{}-{}-{} {}:{}", part(0..4), part(4..6), part(6..8), part(8..10), part(10..12));
-        let since = if record.credentials.is_some() { since } else { "none here".to_owned() };
-        vec![record.user.name.to_string(), record.user.groups.join(","), since]
+        if record.credentials.is_some() { since } else { "none here".to_owned() }
     };
-    say(table(&heads, &records.iter().map(cells).collect::<Vec<_>>()))
+    let columns = Columns::of(&records)
+        .left("user", |record| record.user.name.to_string())
+        .left("groups", |record| record.user.groups.join(","))
+        .left("password set (UTC)", since);
+    say(columns.text())
 }
 
 fn check(config: &Config, name: &str) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! `newsreel expire`, and the same by itself once in a while in a running server.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use spool::{ExpireReport, Spool};
 use tokio::sync::Notify;
@@ -9,6 +9,7 @@ use tracing::{info, warn};
 
 use super::Sink;
 use super::request::Reply;
+use crate::base::clock::unix_secs;
 use crate::base::units;
 
 /// Shortest time between two looks of a running server.
@@ -37,7 +38,7 @@ fn text(report: &ExpireReport, dry_run: bool) -> String {
         "of {looked_at} articles {articles} {verb}, with {numbers} numbers and {} as stored",
         units::about_size(*bytes)
     );
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = unix_secs();
     if let Some(secs) = next_due.and_then(|due| due.checked_sub(now)) {
         text += &format!("; the next is due in {}", units::span_text(Duration::from_secs(secs)));
     }
@@ -60,7 +61,7 @@ pub(crate) async fn keep_expiring(spool: Arc<Spool>, now: Arc<Notify>) {
                 if report.numbers > 0 {
                     info!("expire: {}", text(&report, false));
                 }
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+                let now = unix_secs();
                 let due = report.next_due.map(|due| Duration::from_secs(due.saturating_sub(now)));
                 pause = due.unwrap_or(PAUSE_MAX).clamp(PAUSE_MIN, PAUSE_MAX);
             }

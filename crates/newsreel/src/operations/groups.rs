@@ -3,12 +3,12 @@
 //! Each group that was asked for gets one reply; a name or flag that is not valid is told and hinders no other.
 
 use std::collections::HashSet;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use spool::{Flag, Group, GroupChange, NewGroup, Spool};
 
 use super::Sink;
 use super::request::{GroupEntry, GroupRow, Reply};
+use crate::base::clock::unix_secs;
 use crate::config::Groups;
 
 /// Who is named as the creator of groups added by operators (RFC 3977 section 7.6.4).
@@ -23,7 +23,7 @@ fn failed(name: &str, error: impl Into<String>) -> Reply {
 }
 
 pub(super) fn add(spool: &Spool, groups: &[GroupEntry], sink: &mut Sink<'_>) -> bool {
-    let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let created = unix_secs();
     let mut new = Vec::new();
     let mut names = HashSet::new();
     let mut ok = true;

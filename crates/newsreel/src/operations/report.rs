@@ -46,6 +46,7 @@ pub struct Report {
 
 /// What a running server knows of itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ServerStatus {
     /// Its process number.
     pub pid: u32,
@@ -56,21 +57,16 @@ pub struct ServerStatus {
     /// Connections open now.
     pub connections: u64,
     /// Connections open now that are compressed.
-    #[serde(default)]
     pub compressed: u64,
     /// Connections refused since the start: unknown addresses and limits.
-    #[serde(default)]
     pub refused: u64,
     /// Connections of readers served since the start.
     pub readers_served: u64,
     /// How clients log in.
-    #[serde(default)]
     pub logins: LoginStatus,
     /// Unix seconds at which the first of the certificates expires; absent: there is none.
-    #[serde(default)]
     pub certificate_expires: Option<i64>,
     /// Times that another configuration took effect since the start.
-    #[serde(default)]
     pub reloads: u64,
     /// The peers of the configuration, in its order.
     pub peers: Vec<PeerStatus>,
@@ -81,13 +77,10 @@ pub struct ServerStatus {
     /// Answers "try later" since the start.
     pub try_later: u64,
     /// Bytes of receive buffers beyond those that every connection has.
-    #[serde(default)]
     pub receive_bytes: u64,
     /// Cancels and Supersedes that wait for the article they withdraw.
-    #[serde(default)]
     pub early_cancels: u64,
     /// Posts to moderated groups.
-    #[serde(default)]
     pub moderation: ModerationStatus,
 }
 
@@ -132,6 +125,7 @@ pub struct PeerStatus {
 
 /// How the spool is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SpoolStatus {
     /// Its directory.
     pub dir: String,
@@ -146,36 +140,26 @@ pub struct SpoolStatus {
     /// Message-IDs in history.
     pub history_entries: u64,
     /// Message-IDs that peers were asked to send and have not sent yet.
-    #[serde(default)]
     pub offers: u64,
     /// When what lies on disk was measured, Unix seconds: buffers, kept volumes, classes and sizes of files.
-    #[serde(default)]
     pub measured: u64,
     /// Bytes of journal.
     pub journal_bytes: u64,
     /// Bytes ever written to the journal.
-    #[serde(default)]
     pub journal_position: u64,
     /// Bytes of journal that a power cut now could take.
-    #[serde(default)]
     pub undurable_bytes: u64,
     /// Journal rows that a start after a crash now would replay.
-    #[serde(default)]
     pub rows_to_replay: u64,
     /// Bytes of history files.
-    #[serde(default)]
     pub history_bytes: u64,
     /// Bytes of overview files.
-    #[serde(default)]
     pub overview_bytes: u64,
     /// Bytes of residents files.
-    #[serde(default)]
     pub residents_bytes: u64,
     /// Bytes of both copies of the last checkpoint.
-    #[serde(default)]
     pub checkpoint_bytes: u64,
     /// Pages of mapped files that could not be read and were rebuilt.
-    #[serde(default)]
     pub mended_pages: u64,
     /// Bytes on disk for each article beyond its own; absent: there are too few articles to tell.
     pub overhead: Option<Overhead>,
@@ -184,7 +168,6 @@ pub struct SpoolStatus {
     /// The buffers.
     pub buffers: Vec<BufferStatus>,
     /// The volumes that keep their articles until they are due.
-    #[serde(default)]
     pub kept: Vec<KeptStatus>,
 }
 
