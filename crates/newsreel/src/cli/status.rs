@@ -39,6 +39,7 @@ fn text(report: &Report, now: u64) -> String {
     parts.push(classes_text(&report.spool, now));
     parts.push(buffers_text(&report.spool, now));
     parts.push(kept_text(&report.spool, now));
+    parts.push(readers_text(&report.spool));
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n")
 }
@@ -233,10 +234,20 @@ fn kept_text(spool: &SpoolStatus, now: u64) -> String {
         .text_if_any()
 }
 
+fn readers_text(spool: &SpoolStatus) -> String {
+    Columns::of(&spool.readers)
+        .left("reader of the journal", |reader| reader.name.clone())
+        .right("position", |reader| grouped(reader.position))
+        .right("backlog", |reader| about_size(reader.backlog_bytes))
+        .right("articles lost", |reader| grouped(reader.lost_articles))
+        .left("", |reader| if reader.durable { String::new() } else { "until it ends".into() })
+        .text_if_any()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operations::report::{KeptStatus, LoginStatus, ModerationStatus, PeerStatus};
+    use crate::operations::report::{KeptStatus, LoginStatus, ModerationStatus, PeerStatus, ReaderStatus};
 
     fn report(server: Option<ServerStatus>) -> Report {
         Report {
@@ -301,6 +312,26 @@ mod tests {
                         kept by class  method     articles      size      room  oldest article\n\
                         archive        tradspool        12  1.00 KiB  2.00 KiB             2 h  FULL";
         assert_eq!(text(&report(None), 8_205), expected);
+    }
+
+    #[test]
+    fn readers_of_the_journal_are_listed() {
+        let mut report = report(None);
+        let slow = ReaderStatus {
+            name: "feed.peer".into(),
+            durable: true,
+            position: 1_000_000,
+            backlog_bytes: 3 << 20,
+            lost_bytes: 1_024,
+            lost_articles: 1_200,
+        };
+        let memory = ReaderStatus { name: "tail".into(), position: 7, ..ReaderStatus::default() };
+        report.spool.readers = vec![slow, memory];
+        let shown = text(&report, 8_205);
+        let expected = "\n\nreader of the journal   position   backlog  articles lost\n\
+                        feed.peer              1,000,000  3.00 MiB          1,200\n\
+                        tail                           7       0 B              0  until it ends";
+        assert!(shown.ends_with(expected), "{shown}");
     }
 
     #[test]

@@ -55,6 +55,12 @@ section! {
         distributions: Distributions = DistributionList, default "*", example "!local";
         /// How much of the journal is kept beyond what the indexes need after a crash.
         journal_keep_bytes: u64 = Size::ANY, default "64 MiB", example "1 GiB";
+        /// How much of the journal, up to its end, may be kept for readers that are slow, such as feeds to
+        /// peers that are down. They skip what is older, and count what they skip. On a full disk accepting
+        /// articles comes first: nothing is kept for them then.
+        journal_claim_bytes: u64 = Size::ANY, default "4 GiB", example "20 GiB";
+        /// How many days of the journal may be kept for readers that are slow.
+        journal_claim_days: u32 = 1..=3_650, default 7, example 3;
         /// Overview (what OVER answers with) is compressed once its articles have been here so long; it then
         /// takes less than half the room, and reading it more time. It is done at leisure, and not while
         /// articles come in by thousands a second. A time longer than articles stay leaves all of it as it

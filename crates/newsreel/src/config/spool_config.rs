@@ -18,6 +18,8 @@ impl Config {
         config.durability = self.site.durability;
         config.remember_secs = u64::from(self.site.remember_days) * DAY_SECS;
         config.journal_keep_bytes = self.site.journal_keep_bytes;
+        config.journal_claim_bytes = self.site.journal_claim_bytes;
+        config.journal_claim_secs = u64::from(self.site.journal_claim_days) * DAY_SECS;
         config.overview_cold_secs = self.site.compress_overview_after.as_secs();
         config.article_bytes_max = self.site.article_bytes_max;
         config

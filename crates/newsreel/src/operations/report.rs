@@ -149,6 +149,9 @@ pub struct SpoolStatus {
     pub journal_position: u64,
     /// Bytes of journal that a power cut now could take.
     pub undurable_bytes: u64,
+    /// What follows the journal.
+    #[serde(default)]
+    pub readers: Vec<ReaderStatus>,
     /// Journal rows that a start after a crash now would replay.
     pub rows_to_replay: u64,
     /// Bytes of history files.
@@ -169,6 +172,23 @@ pub struct SpoolStatus {
     pub buffers: Vec<BufferStatus>,
     /// The volumes that keep their articles until they are due.
     pub kept: Vec<KeptStatus>,
+}
+
+/// What follows the journal, such as a feed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReaderStatus {
+    /// Its name.
+    pub name: String,
+    /// It has a cursor file: its position outlives a restart, and its claim a stop.
+    pub durable: bool,
+    /// Rows from this position on are claimed for it.
+    pub position: u64,
+    /// Bytes of journal from there to the end.
+    pub backlog_bytes: u64,
+    /// Bytes of journal that were removed before it read them.
+    pub lost_bytes: u64,
+    /// Articles that it lost with them.
+    pub lost_articles: u64,
 }
 
 /// Bytes on disk for each article beyond its own, on average.
@@ -402,6 +422,14 @@ fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
         full: kept.full,
         oldest_arrival: kept.oldest_arrival,
     };
+    let reader = |reader: &spool::ReaderStatus| ReaderStatus {
+        name: reader.name.clone(),
+        durable: reader.durable,
+        position: reader.position,
+        backlog_bytes: reader.backlog_bytes,
+        lost_bytes: reader.lost_bytes,
+        lost_articles: reader.lost_articles,
+    };
     SpoolStatus {
         dir: config.site.data.display().to_string(),
         durability: units::durability_text(config.site.durability),
@@ -414,6 +442,7 @@ fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
         journal_bytes: status.journal_bytes,
         journal_position: status.journal_position,
         undurable_bytes: status.undurable_bytes,
+        readers: status.readers.iter().map(reader).collect(),
         rows_to_replay: status.rows_to_replay,
         history_bytes: status.history_bytes,
         overview_bytes: status.overview_bytes,

@@ -241,6 +241,10 @@ pub struct SpoolConfig {
     pub remember_secs: u64,
     /// Journal kept beyond what the indexes need, in bytes.
     pub journal_keep_bytes: u64,
+    /// Journal that readers may claim beyond that, in bytes.
+    pub journal_claim_bytes: u64,
+    /// Age of a journal file from which on it cannot be claimed any more, in seconds.
+    pub journal_claim_secs: u64,
     /// Longest article that will ever be committed, in bytes; bounds what a start after a crash must check.
     pub article_bytes_max: u64,
     /// Length of a journal file, in bytes; its space is reserved when it is made.
@@ -271,6 +275,8 @@ impl SpoolConfig {
             durability: Durability::Interval(Duration::from_millis(100)),
             remember_secs: 11 * 86_400,
             journal_keep_bytes: 0,
+            journal_claim_bytes: 4 << 30,
+            journal_claim_secs: 7 * 86_400,
             article_bytes_max: 4 << 20,
             journal_file_bytes: 64 << 20,
             history: HistoryShape::USUAL,

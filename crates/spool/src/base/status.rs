@@ -66,6 +66,23 @@ pub struct ClassStatus {
     pub turned_away: u64,
 }
 
+/// A reader of the journal, such as a feed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReaderStatus {
+    /// Its name.
+    pub name: String,
+    /// It has a cursor file.
+    pub durable: bool,
+    /// Rows from here on are claimed for it.
+    pub position: u64,
+    /// Bytes of journal from there to the last row.
+    pub backlog_bytes: u64,
+    /// Bytes of journal that were removed before it read them.
+    pub lost_bytes: u64,
+    /// Articles whose rows were among them.
+    pub lost_articles: u64,
+}
+
 /// The whole spool.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
@@ -99,6 +116,8 @@ pub struct Status {
     pub journal_position: u64,
     /// Bytes of journal that a power cut now could take.
     pub undurable_bytes: u64,
+    /// Readers of the journal.
+    pub readers: Vec<ReaderStatus>,
     /// Message-IDs that a peer was asked to send and has not sent yet.
     pub offers: u64,
     /// Pages of mapped files that could not be read and were rebuilt since the spool was opened.

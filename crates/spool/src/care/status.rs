@@ -30,6 +30,7 @@ impl Spool {
             mended_pages: self.shared.mended_pages.load(Ordering::Relaxed),
             journal_position: self.sync.written(),
             undurable_bytes: self.sync.written().saturating_sub(self.sync.durable()),
+            readers: self.journal_readers(),
             offers: self.reservations.len() as u64,
             trouble: self.trouble(),
             ..Status::clone(&measured)

@@ -74,6 +74,8 @@ struct State {
     failure: Option<Failure>,
     /// From this step on there is no space left.
     full_from: Option<u64>,
+    /// What all files together may be written or reserved to.
+    capacity_bytes: Option<u64>,
     crash: Option<Crash>,
     image: Option<SimDisk>,
     free_bytes: u64,
@@ -125,6 +127,7 @@ impl SimDisk {
             marked: BTreeSet::new(),
             failure: None,
             full_from: None,
+            capacity_bytes: None,
             crash: None,
             image: None,
             lost_pages: 0,
@@ -162,7 +165,15 @@ impl SimDisk {
 
     /// Makes room again.
     pub fn free(&self) {
-        self.state.lock().full_from = None;
+        let mut state = self.state.lock();
+        (state.full_from, state.capacity_bytes) = (None, None);
+    }
+
+    /// Makes the disk so large that this many bytes are left: what needs more fails as after
+    /// [`SimDisk::fill_at`], until files are removed or cut.
+    pub fn leave_bytes(&self, bytes: u64) {
+        let mut state = self.state.lock();
+        state.capacity_bytes = Some(state.used_bytes() + bytes);
     }
 
     /// Ends the machine at step `step`: that one and every later call fail, and [`SimDisk::image`] is what is
@@ -231,10 +242,15 @@ impl SimDisk {
         if state.image.is_some() { Err(gone()) } else { Ok(state) }
     }
 
-    /// A step that fails because the disk is full, if it is and the step needs space.
-    fn check_space(&self, needs_space: impl FnOnce(&mut State) -> io::Result<bool>) -> io::Result<()> {
+    /// Fails, as a step, if the disk is full and the call needs more bytes, or a name (`Some`).
+    fn check_space(&self, needs: impl FnOnce(&mut State) -> io::Result<Option<u64>>) -> io::Result<()> {
         let mut state = self.running()?;
-        if state.full_from.is_some_and(|step| state.steps >= step) && needs_space(&mut state)? {
+        if state.full_from.is_none() && state.capacity_bytes.is_none() {
+            return Ok(());
+        }
+        let Some(more) = needs(&mut state)? else { return Ok(()) };
+        let has_none = state.full_from.is_some_and(|step| state.steps >= step);
+        if has_none || state.capacity_bytes.is_some_and(|capacity| state.used_bytes() + more > capacity) {
             state.steps += 1;
             return Err(io::Error::from_raw_os_error(Self::ENOSPC));
         }
@@ -266,6 +282,11 @@ impl SimDisk {
 }
 
 impl State {
+    /// What files with a name were written or reserved to.
+    fn used_bytes(&self) -> u64 {
+        self.names.live_ids().iter().filter_map(|id| self.nodes.get(id)).map(|node| node.space).sum()
+    }
+
     fn fate(&self, step: u64) -> Fate {
         match (self.crash, self.failure) {
             (Some(crash), _) if step >= crash.step => Fate::Crashes(crash),
@@ -306,6 +327,11 @@ impl State {
         self.nodes.get_mut(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    /// How many bytes more a file needs to be written or reserved to `end`, if any.
+    fn more_space(&mut self, id: NodeId, end: u64) -> io::Result<Option<u64>> {
+        Ok(end.checked_sub(self.node(id)?.space).filter(|more| *more > 0))
+    }
+
     fn create(&mut self, path: &Path) -> io::Result<NodeId> {
         let id = self.next_id;
         self.names.create(path, id)?;
@@ -340,7 +366,7 @@ impl Debug for SimDisk {
 impl Disk for SimDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
         let makes = !matches!(how, Open::Existing | Open::ReadOnly);
-        self.check_space(|state| Ok(makes && state.names.get(path).is_none()))?;
+        self.check_space(|state| Ok((makes && state.names.get(path).is_none()).then_some(0)))?;
         let mut state = self.running()?;
         let id = match (state.names.get(path), how) {
             (Some(_), Open::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
@@ -384,12 +410,12 @@ impl Disk for SimDisk {
         if self.running()?.names.is_dir(path) {
             return Ok(());
         }
-        self.check_space(|_| Ok(true))?;
+        self.check_space(|_| Ok(Some(0)))?;
         self.step(|state| state.names.make_dirs(path), nothing)
     }
 
     fn link(&self, file: &Path, new: &Path) -> io::Result<()> {
-        self.check_space(|_| Ok(true))?;
+        self.check_space(|_| Ok(Some(0)))?;
         self.step(|state| state.names.link(file, new), nothing)
     }
 
@@ -524,7 +550,7 @@ impl DiskFile for SimFile {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        self.disk.check_space(|state| Ok(len > state.node(self.id)?.space))?;
+        self.disk.check_space(|state| state.more_space(self.id, len))?;
         self.change(|node| node.allocate(len))
     }
 
@@ -545,7 +571,7 @@ impl DiskFile for SimFile {
         self.check_writable()?;
         let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
         let end = offset + bytes.len() as u64;
-        self.disk.check_space(|state| Ok(end > state.node(self.id)?.space))?;
+        self.disk.check_space(|state| state.more_space(self.id, end))?;
         let prefix = |state: &mut State, random: &mut Random| {
             let (prefix, _) = bytes.split_at(random.up_to(bytes.len()));
             state.node(self.id)?.write(prefix.to_vec(), offset)

@@ -4,18 +4,29 @@
 //! count over all files; a file's name is the position of its first byte. Opening cuts off what follows the
 //! last whole row, so that leftovers of an earlier life can never be read as rows.
 
+mod cursor;
+mod follow;
 mod groups_file;
 mod reader;
+mod readers;
 mod row;
+mod tail;
 mod writer;
+
+pub use cursor::Cursor;
+pub use follow::Pin;
+pub use row::ArticleRow;
+pub use tail::{Batch, Event, Start, Tail};
+
+use follow::Follow;
 
 pub(crate) use groups_file::{GroupsFile, GroupsFound, GroupsState};
 pub(crate) use reader::JournalReader;
+pub(crate) use readers::Readers;
 pub(crate) use row::{
-    ArticleRow, GroupRow, Row, VolumeRow, put_group, put_numbers, put_volume, read_group, read_numbers,
-    read_volume,
+    GroupRow, Row, VolumeRow, put_group, put_numbers, put_volume, read_group, read_numbers, read_volume,
 };
-pub(crate) use writer::{JournalWriter, SyncSet, reserved_bytes};
+pub(crate) use writer::{Bounds, JournalWriter, SyncSet, reserved_bytes};
 
 /// Head of a file: magic and start position.
 const FILE_HEAD_BYTES: u64 = 16;

@@ -3,11 +3,14 @@
 use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, ROW_BYTES_MAX, checksum, file_name, starts};
 use crate::disk::{Disk, DiskFile, Open, read_around};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes read at a time.
+/// Bytes read at a time by those who read all of it.
 const READ_BYTES: usize = 1 << 20;
+/// Bytes read at a time by those who read a batch.
+const BATCH_READ_BYTES: usize = 1 << 16;
 /// Least distance of a journal that continues after a loss from what it had before.
 const GAP_BYTES: u64 = 1 << 16;
 
@@ -20,6 +23,10 @@ pub(crate) struct JournalReader {
     file: Option<(u64, Arc<dyn DiskFile>)>,
     /// Position of the next row.
     position: u64,
+    /// Nothing is read from here on.
+    limit: u64,
+    /// Bytes read at a time.
+    read_bytes: usize,
     buf: Vec<u8>,
     at: usize,
 }
@@ -27,14 +34,31 @@ pub(crate) struct JournalReader {
 impl JournalReader {
     /// A cursor at `position`; `None` starts at the oldest row kept.
     pub fn open(disk: &Arc<dyn Disk>, dir: &Path, position: Option<u64>) -> io::Result<Self> {
+        let position = position.or(starts(&**disk, dir)?.first().copied()).unwrap_or(0);
+        Self::between(disk, dir, position..u64::MAX, READ_BYTES)
+    }
+
+    /// A cursor at `position` that ends at `limit`, where a row ends; what follows may be written meanwhile.
+    /// For short stretches.
+    pub fn open_to(disk: &Arc<dyn Disk>, dir: &Path, position: u64, limit: u64) -> io::Result<Self> {
+        Self::between(disk, dir, position..limit, BATCH_READ_BYTES)
+    }
+
+    fn between(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        Range { start: position, end: limit }: Range<u64>,
+        read_bytes: usize,
+    ) -> io::Result<Self> {
         let starts = starts(&**disk, dir)?;
-        let position = position.or(starts.first().copied()).unwrap_or(0);
         let mut new = Self {
             disk: disk.clone(),
             dir: dir.into(),
             starts,
             file: None,
             position,
+            limit,
+            read_bytes,
             buf: Vec::new(),
             at: 0,
         };
@@ -152,7 +176,8 @@ impl JournalReader {
             self.buf.drain(..self.at);
             self.at = 0;
             let have = self.buf.len();
-            self.buf.resize(have + want.max(READ_BYTES), 0);
+            let left = usize::try_from(self.limit.saturating_sub(self.position)).unwrap_or(usize::MAX);
+            self.buf.resize(have.max(left.min(have + want.max(self.read_bytes))), 0);
             let n = read_around(&**file, &mut self.buf[have..], self.position + have as u64 - start);
             self.buf.truncate(have + n.as_ref().map_or(0, |n| *n));
             n?;

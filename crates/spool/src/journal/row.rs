@@ -31,9 +31,12 @@ pub(crate) struct VolumeRow {
 
 /// An accepted article.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ArticleRow<'a> {
+pub struct ArticleRow<'a> {
+    /// Counts the articles of the spool, without gaps.
     pub sequence: u64,
+    /// Hash of its Message-ID.
     pub key: Key,
+    /// Where it is stored.
     pub token: Token,
     /// Length of the record on its volume, padding included.
     pub stored_bytes: u64,
@@ -41,6 +44,7 @@ pub(crate) struct ArticleRow<'a> {
     pub arrived: u32,
     /// Unix seconds, 0 for none.
     pub expires: u32,
+    /// Its Message-ID.
     pub message_id: &'a [u8],
     /// Overview fields from the subject to the line count, in wire form.
     pub fields: &'a [u8],
@@ -54,6 +58,16 @@ impl ArticleRow<'_> {
     /// The groups it was filed in, in the order of its Xref, with its numbers there.
     pub fn numbers(&self, out: &mut Vec<(GroupId, u64)>) -> bool {
         read_numbers(self.numbers, out)
+    }
+}
+
+/// The sequence number in an article row's payload; `None` for other rows.
+pub(super) fn sequence_of(payload: &[u8]) -> Option<u64> {
+    let mut r = Reader(payload);
+    match r.u8()? {
+        kind::ARTICLE => r.u8().and_then(|_version| r.u64()),
+        kind::ARTICLE_OLD => r.u64(),
+        _ => None,
     }
 }
 

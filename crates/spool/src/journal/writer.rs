@@ -1,6 +1,10 @@
 //! Appends rows to the journal and tells the syncing thread which files to sync.
 
-use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, ROW_BYTES_MAX, Row, checksum, file_name, starts};
+use super::{
+    FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, Follow, JournalReader, ROW_BYTES_MAX, Row, checksum, cursor,
+    file_name, starts,
+};
+use crate::base::clock::unix_now;
 use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX, read_around};
 use crate::journal::GroupsFile;
 use parking_lot::Mutex;
@@ -64,6 +68,15 @@ impl SyncSet {
     }
 }
 
+/// How much of the journal readers may claim.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub bytes_max: u64,
+    pub secs_max: u64,
+    /// Unix seconds.
+    pub now: u64,
+}
+
 /// The writing end of the journal; owned by the spool's one writer.
 #[derive(Debug)]
 pub(crate) struct JournalWriter {
@@ -77,6 +90,9 @@ pub(crate) struct JournalWriter {
     pending: Vec<u8>,
     ahead: Ahead,
     set: Arc<SyncSet>,
+    follow: Arc<Follow>,
+    /// Where files begin, and when they were begun (Unix seconds); those of which it is known.
+    begun: Vec<(u64, u64)>,
 }
 
 impl JournalWriter {
@@ -120,6 +136,13 @@ impl JournalWriter {
         set.files.lock().push(file.clone());
         set.written.store(end, Ordering::Release);
         set.synced.store(end, Ordering::Release);
+        let follow = Arc::new(Follow::default());
+        cursor::claim_all(&**disk, dir, &follow)?;
+        let mut begun = Vec::new();
+        for start in starts(&**disk, dir)?.into_iter().filter(|s| *s < start) {
+            begun.extend(begun_at(disk, dir, start)?.map(|at| (start, at)));
+        }
+        begun.push((start, unix_now()));
         Ok(Self {
             disk: disk.clone(),
             dir: dir.into(),
@@ -130,7 +153,35 @@ impl JournalWriter {
             pending: Vec::new(),
             ahead: Ahead::default(),
             set,
+            follow,
+            begun,
         })
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> (&Arc<dyn Disk>, &Path) {
+        (&self.disk, &self.dir)
+    }
+
+    /// What readers share.
+    pub fn follow(&self) -> &Arc<Follow> {
+        &self.follow
+    }
+
+    /// Lets readers read up to the last row written: its article is published.
+    pub fn reveal(&self, next_sequence: u64) {
+        self.follow.reveal(self.end, next_sequence);
+    }
+
+    /// From where on the journal is kept: from `needed` on, and what readers claim before it within bounds.
+    pub fn keep_from(&mut self, needed: u64, bounds: &Bounds) -> u64 {
+        let claimed = self.follow.lowest_claim().unwrap_or(u64::MAX);
+        // A file ends where and when the next begins.
+        let is_old = |begun: &&(u64, u64)| begun.1.saturating_add(bounds.secs_max) <= bounds.now;
+        let old = self.begun.iter().rev().find(is_old).map_or(0, |(start, _)| *start);
+        let keep_from = needed.min(claimed.max(self.end.saturating_sub(bounds.bytes_max)).max(old));
+        self.begun.retain(|(start, _)| *start >= keep_from);
+        keep_from
     }
 
     /// Handle for the syncing thread.
@@ -204,6 +255,7 @@ impl JournalWriter {
         self.disk.sync_dir(&self.dir)?;
         self.set.files.lock().push(file.clone());
         self.start = self.end;
+        self.begun.push((self.start, unix_now()));
         self.end += FILE_HEAD_BYTES;
         self.file = file;
         self.ahead.reset();
@@ -217,6 +269,19 @@ impl JournalWriter {
         let dead = all.windows(2).filter(|w| w[1] <= position).map(|w| self.dir.join(file_name(w[0])));
         Ok(dead.collect())
     }
+}
+
+/// When a file was begun, as one of its first rows says, if one does.
+fn begun_at(disk: &Arc<dyn Disk>, dir: &Path, start: u64) -> io::Result<Option<u64>> {
+    const ROWS_MAX: usize = 16;
+    let mut reader = JournalReader::open(disk, dir, Some(start))?;
+    for _ in 0..ROWS_MAX {
+        let Some((_, payload)) = reader.next()? else { break };
+        if let Some(Row::Begun { at }) = Row::decode(payload) {
+            return Ok(Some(u64::from(at)));
+        }
+    }
+    Ok(None)
 }
 
 fn new_file(disk: &dyn Disk, dir: &Path, start: u64, file_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {

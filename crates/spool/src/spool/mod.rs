@@ -1,5 +1,6 @@
 //! [`Spool`]: the one handle that the server holds.
 
+mod readers;
 pub(crate) mod rebuild;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ use crate::index::fold::{SITES_MAX, Shared};
 use crate::index::groups::{Group, GroupChange, GroupTable, Marks, NewGroup};
 use crate::index::history::{Found, Reservation, Reservations};
 use crate::index::promise::MARGIN_MIN;
-use crate::journal::{GroupRow, Row};
+use crate::journal::{GroupRow, Readers, Row};
 use crate::method::packing::DictionaryStatus;
 use crate::open::recovery::{self, Recovery};
 use crate::read::Lookup;
@@ -67,6 +68,7 @@ pub struct Spool {
     pub(crate) sync: Arc<SyncState>,
     thread: Mutex<Option<JoinHandle<()>>>,
     pub(crate) reservations: Arc<Reservations>,
+    readers: Readers,
     /// What `measure` found last.
     pub(crate) measured: ArcSwap<Status>,
     /// Held by the pass that compresses cold overview.
@@ -94,7 +96,7 @@ impl Spool {
             writer.checkpoint().map_err(SpoolError::io("take a checkpoint in", dir))?;
         }
         let shared = writer.folds.shared.clone();
-        let sync = writer.sync.clone();
+        let (sync, readers) = (writer.sync.clone(), Readers::of(&writer.journal));
         let thread = {
             let (sync, shared) = (sync.clone(), shared.clone());
             std::thread::Builder::new().name("spool-sync".into()).spawn(move || sync.run(&shared))
@@ -106,6 +108,7 @@ impl Spool {
             sync,
             thread: Mutex::new(Some(thread)),
             reservations: Reservations::new(RESERVATIONS_MAX),
+            readers,
             measured: ArcSwap::default(),
             packing_overview: Mutex::default(),
             _lock: lock,
@@ -552,6 +555,7 @@ impl Spool {
         if let Some(trouble) = self.sync.trouble() {
             return result.and(Err(SpoolError::Unfit(format!("closed after trouble: {trouble}"))));
         }
+        self.readers.follow().close();
         self.sync.stop(stopped);
         result
     }
@@ -570,6 +574,7 @@ impl Drop for Spool {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.lock().take() {
             self.shared.packing.finish();
+            self.readers.follow().close();
             self.sync.abandon();
             let _ = thread.join();
         }

@@ -6,6 +6,7 @@
 //! here.
 
 mod ahead;
+mod claims;
 mod full;
 mod place;
 mod record;
@@ -370,6 +371,7 @@ impl Writer {
             articles += u64::from(self.folds.publish(context, &published));
         }
         self.folds.count_published(articles);
+        self.journal.reveal(self.folds.next_sequence);
         self.sync.wrote(s.bytes);
         Ok(())
     }
@@ -465,8 +467,7 @@ impl Writer {
         let dir = self.folds.shared.config.dir.join("index");
         let forget_before = self.first_kept_record();
         let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), forget_before, unix_now())?;
-        let keep = self.folds.shared.current.load().journal_keep_bytes;
-        let dead_journals = self.journal.files_before(taken.position.saturating_sub(keep))?;
+        let dead_journals = self.dead_journals(taken.position)?;
         self.checkpointed = (taken.position, taken.bytes());
         (self.rows, self.checkpoint_late) = (0, false);
         self.groups.begin();
@@ -494,6 +495,7 @@ impl Writer {
         self.rows += 1;
         self.journal.write().map_err(|e| self.sync.stop(trouble("write journal", &e)))?;
         self.journal.sync_set().sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
+        self.journal.reveal(self.folds.next_sequence);
         self.sync.wrote(0);
         Ok(())
     }
@@ -521,6 +523,7 @@ impl Writer {
         self.folds.closed = true;
         self.journal.push(&Row::Closed);
         self.journal.write()?;
+        self.journal.reveal(self.folds.next_sequence);
         self.checkpoint()
     }
 

@@ -68,6 +68,8 @@ pub(crate) struct SyncState {
     checkpointing: AtomicBool,
     /// A checkpoint waits for space.
     checkpoint_late: AtomicBool,
+    /// Position of the checkpoint that is on the disk; 0 if there is none.
+    checkpointed: AtomicU64,
     /// After a full disk, time between two tries.
     retry_interval: Duration,
     /// Held during a sync: two at once would both count the same bytes as synced.
@@ -132,6 +134,7 @@ impl SyncState {
             ages: Ages::new(),
             checkpointing: AtomicBool::new(false),
             checkpoint_late: AtomicBool::new(false),
+            checkpointed: AtomicU64::new(0),
             retry_interval,
             syncing: Mutex::default(),
             stopped: AtomicBool::new(false),
@@ -282,6 +285,16 @@ impl SyncState {
         self.checkpointing.load(Ordering::Acquire)
     }
 
+    /// Journal position of the checkpoint that is on the disk; 0 if there is none.
+    pub fn checkpointed(&self) -> u64 {
+        self.checkpointed.load(Ordering::Acquire)
+    }
+
+    /// The checkpoint on the disk is of this position.
+    pub fn set_checkpointed(&self, position: u64) {
+        self.checkpointed.store(position, Ordering::Release);
+    }
+
     /// Whether a checkpoint waits for space on a full disk.
     pub fn is_checkpoint_late(&self) -> bool {
         self.checkpoint_late.load(Ordering::Acquire)
@@ -328,6 +341,7 @@ impl SyncState {
         let (file, state) = &checkpoint.groups;
         file.write(state)?;
         checkpoint.taken.write(&*shared.disk)?;
+        self.set_checkpointed(checkpoint.taken.position);
         shared.history.expire_before(checkpoint.forget_before)?;
         checkpoint.dead_journals.iter().try_for_each(|path| match shared.disk.remove(path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),

@@ -198,6 +198,11 @@ impl Names {
         self.durable_dirs = self.dirs.clone();
     }
 
+    /// The files that have a name.
+    pub fn live_ids(&self) -> BTreeSet<NodeId> {
+        self.live.values().copied().collect()
+    }
+
     /// The files that have a name, or may have one again after a power cut.
     pub fn ids(&self) -> BTreeSet<NodeId> {
         let changed = self.changes.iter().filter_map(|change| match change {

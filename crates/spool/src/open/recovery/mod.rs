@@ -323,6 +323,8 @@ fn go_on(
     marks::set(&*disk, config, &config.buffers);
     writer.rows = recovery.rows;
     writer.checkpointed = (from, checkpoint_bytes);
+    writer.sync.set_checkpointed(if checkpoint_bytes > 0 { from } else { 0 });
+    writer.journal.reveal(writer.folds.next_sequence);
     Ok(Some((writer, recovery)))
 }
 

@@ -16,7 +16,12 @@ impl Writer {
         self.stop_if_late();
         self.mend_lost_pages()?;
         let Some(trouble) = self.sync.trouble() else { return Ok(()) };
-        if trouble.kind != TroubleKind::Full || self.sync.is_checkpoint_late() || !self.sync.may_probe() {
+        if trouble.kind != TroubleKind::Full || !self.sync.may_probe() {
+            return Err(trouble);
+        }
+        // A checkpoint that is late may need just this room.
+        let released = self.release_claims();
+        if released.is_err() || self.sync.is_checkpoint_late() {
             return Err(trouble);
         }
         match self.probe() {

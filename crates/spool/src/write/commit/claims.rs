@@ -1,0 +1,35 @@
+//! Journal that only its readers need: kept within bounds, and given up when the disk is full.
+
+use super::Writer;
+use crate::base::clock::unix_now;
+use crate::journal::Bounds;
+use std::io;
+use std::path::PathBuf;
+
+impl Writer {
+    /// The journal files that may go once a checkpoint at `position` is durable.
+    pub(super) fn dead_journals(&mut self, position: u64) -> io::Result<Vec<PathBuf>> {
+        let config = self.folds.shared.current.load();
+        let bounds = Bounds {
+            bytes_max: config.journal_claim_bytes,
+            secs_max: config.journal_claim_secs,
+            now: unix_now(),
+        };
+        let needed = position.saturating_sub(config.journal_keep_bytes);
+        let keep_from = self.journal.keep_from(needed, &bounds);
+        self.journal.files_before(keep_from)
+    }
+
+    /// On a full disk accepting comes first: what only readers claim is removed. They count what they lose.
+    pub(super) fn release_claims(&self) -> io::Result<()> {
+        let shared = &self.folds.shared;
+        let keep = shared.current.load().journal_keep_bytes;
+        for path in self.journal.files_before(self.sync.checkpointed().saturating_sub(keep))? {
+            match shared.disk.remove(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

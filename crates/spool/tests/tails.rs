@@ -1,0 +1,417 @@
+//! Reading the journal while it is written: in memory, with a cursor file, and too slowly
+//! (`docs/formats/cursor.md`).
+
+use crate::news::*;
+use spool::*;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const GROUPS: u64 = 3;
+const BATCHES: u64 = 16;
+const PER_BATCH: u64 = 6;
+/// After so many batches the buffer has wrapped.
+const WRAPPED: u64 = 80;
+/// After this a reader that waits has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Small journal files, which go at the next checkpoint unless they are claimed.
+fn tail_config() -> SpoolConfig {
+    let mut config = config("/s", &[("a", 8192 + 4096 + 400 * 512)]);
+    config.checkpoint_rows = 20;
+    config.journal_file_bytes = 4 << 10;
+    config.full_disk_retry = Duration::from_millis(1);
+    config.article_bytes_max = 4096;
+    config.overview = OverviewShape { block_text_bytes: 1024, segment_bytes: 4096 };
+    config
+}
+
+fn batch(n: u64) -> Vec<News> {
+    (n * PER_BATCH..(n + 1) * PER_BATCH).map(|i| News::new(i, GROUPS, 700)).collect()
+}
+
+fn ids(news: &[News]) -> Vec<String> {
+    news.iter().map(|n| n.id.clone()).collect()
+}
+
+/// The Message-IDs of a batch's articles; each row has what peers will want to know.
+fn articles(batch: &Batch, out: &mut Vec<String>) {
+    for (_, event) in batch.events() {
+        if let Event::Article(article) = event {
+            // Rows that recovery wrote have no tagged fields.
+            if article.tagged != Tagged::default() {
+                assert_eq!(article.tagged.has_passed(b"OTHER"), Some(true));
+                assert_eq!(article.tagged.origin(), Some(&b"peer other"[..]));
+                assert!(article.tagged.wire_bytes().unwrap() > 100);
+            }
+            out.push(String::from_utf8(article.message_id.to_vec()).unwrap());
+        }
+    }
+}
+
+/// All that there is for a tail now.
+fn drain(tail: &mut Tail) -> Vec<String> {
+    let (mut batch, mut seen) = (Batch::default(), Vec::new());
+    loop {
+        tail.next(&mut batch).unwrap();
+        if batch.is_empty() {
+            return seen;
+        }
+        articles(&batch, &mut seen);
+    }
+}
+
+fn drain_cursor(cursor: &mut Cursor) -> Result<Vec<String>, String> {
+    let (mut batch, mut seen) = (Batch::default(), Vec::new());
+    loop {
+        cursor.next(&mut batch).map_err(|e| e.to_string())?;
+        if batch.is_empty() {
+            return Ok(seen);
+        }
+        articles(&batch, &mut seen);
+    }
+}
+
+fn await_durable(spool: &Spool, ticket: Ticket) -> Result<(), String> {
+    while !spool.is_durable(ticket) {
+        if let Some(trouble) = spool.trouble() {
+            return Err(trouble.to_string());
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+fn journal_files(disk: &dyn Disk) -> usize {
+    disk.list(Path::new("/s/journal")).unwrap().iter().filter(|name| name.ends_with(".journal")).count()
+}
+
+#[test]
+fn a_waiting_tail_is_woken_and_sees_what_readers_see() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (spool, _) = open(&disk, &tail_config());
+    add_groups(&spool, GROUPS);
+    commit(&spool, &batch(0)).unwrap();
+    let mut tail = spool.tail("memory", Start::Now).unwrap();
+    assert!(!tail.wait(Duration::ZERO));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let (mut rows, mut seen) = (Batch::default(), Vec::new());
+            while !tail.is_ended() {
+                assert!(tail.wait(PATIENCE), "it was not woken");
+                tail.next(&mut rows).unwrap();
+                let mut new = Vec::new();
+                articles(&rows, &mut new);
+                // Whatever a tail returns can be read at once.
+                assert!(new.iter().all(|id| fetch(&spool, id).is_some()));
+                seen.extend(new);
+            }
+            seen
+        });
+        for n in 1..BATCHES {
+            commit(&spool, &batch(n)).unwrap();
+        }
+        spool.close().unwrap();
+        let all: Vec<String> = (1..BATCHES).flat_map(|n| ids(&batch(n))).collect();
+        assert_eq!(reader.join().unwrap(), all);
+    });
+    assert_eq!(tail.pin().lost(), (0, 0));
+}
+
+#[test]
+fn a_task_is_woken_and_other_events_are_seen() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (spool, _) = open(&disk, &tail_config());
+    add_groups(&spool, GROUPS);
+    let mut tail = spool.tail("memory", Start::Now).unwrap();
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(count.clone());
+    let poll = |tail: &Tail| tail.poll_rows(&Context::from_waker(&waker));
+    assert_eq!(poll(&tail), Poll::Pending);
+    assert_eq!(poll(&tail), Poll::Pending);
+    commit(&spool, &batch(0)).unwrap();
+    assert_eq!(count.0.load(Ordering::SeqCst), 1, "once, and not for each look");
+    assert_eq!(poll(&tail), Poll::Ready(()));
+    let id = batch(0)[1].id.clone();
+    assert!(spool.cancel(id.as_bytes()).unwrap());
+    spool.remove_group("test.g2").unwrap();
+    let mut rows = Batch::default();
+    let mut seen = Vec::new();
+    while !rows.is_empty() || seen.is_empty() {
+        tail.next(&mut rows).unwrap();
+        seen.extend(rows.events().filter_map(|(_, event)| match event {
+            Event::Cancelled { key, .. } => Some(key == spool.key(id.as_bytes())),
+            Event::GroupRemoved { name } => Some(name == "test.g2"),
+            _ => None,
+        }));
+    }
+    assert_eq!(seen, [true, true]);
+    assert_eq!(poll(&tail), Poll::Pending);
+}
+
+#[test]
+fn a_claim_keeps_the_journal_within_its_bounds_and_what_is_lost_is_counted() {
+    for (bytes, secs, loses) in [(1 << 30, 1 << 30, false), (8 << 10, 1 << 30, true), (1 << 30, 0, true)] {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let mut config = tail_config();
+        (config.journal_claim_bytes, config.journal_claim_secs) = (bytes, secs);
+        let (spool, _) = open(&disk, &config);
+        add_groups(&spool, GROUPS);
+        let mut slow = spool.tail("slow", Start::Now).unwrap();
+        for n in 0..BATCHES {
+            commit(&spool, &batch(n)).unwrap();
+        }
+        spool.close().unwrap();
+        let status = spool.journal_readers().remove(0);
+        assert_eq!((status.name.as_str(), status.durable), ("slow", false));
+        assert!(status.backlog_bytes > 12 << 10);
+        let seen = drain(&mut slow);
+        let (lost_bytes, lost) = slow.pin().lost();
+        assert_eq!((lost > 0, lost_bytes > 0), (loses, loses), "{bytes} bytes, {secs} s");
+        assert_eq!(seen.len() as u64 + lost, BATCHES * PER_BATCH, "{bytes} bytes, {secs} s");
+        let all: Vec<String> = (0..BATCHES).flat_map(|n| ids(&batch(n))).collect();
+        assert_eq!(seen, all[lost as usize..], "the newest are kept, in order");
+    }
+}
+
+/// Without a reader nothing is claimed; with one that is given up nothing is either.
+#[test]
+fn what_nobody_claims_is_removed() {
+    let files = |keep_pin: bool| {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let (spool, _) = open(&disk, &tail_config());
+        add_groups(&spool, GROUPS);
+        let pin = spool.tail("idle", Start::Now).unwrap();
+        let pin = keep_pin.then_some(pin);
+        (0..BATCHES).for_each(|n| _ = commit(&spool, &batch(n)).unwrap());
+        spool.close().unwrap();
+        drop(pin);
+        journal_files(&*disk)
+    };
+    let (claimed, free) = (files(true), files(false));
+    assert!(claimed > 3 && free <= 2, "{claimed} files claimed, {free} not");
+}
+
+/// A disk that claims have filled is freed by the writer alone; readers count what it costs.
+#[test]
+fn on_a_full_disk_accepting_wins_over_claims() {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let config = tail_config();
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, GROUPS);
+    // Until the buffer has wrapped: indexes hardly grow from then on.
+    (0..WRAPPED).for_each(|n| _ = commit(&spool, &batch(n)).unwrap());
+    let slow = spool.cursor("slow", Start::Now).unwrap();
+    let (mut n, mut accepted) = (WRAPPED, 0);
+    while spool.journal_readers()[0].backlog_bytes < 64 * config.journal_file_bytes {
+        commit(&spool, &batch(n)).unwrap();
+        (n, accepted) = (n + 1, accepted + PER_BATCH);
+    }
+    // The checkpoint that closing takes needs none of this.
+    spool.close().unwrap();
+    drop((slow, spool));
+    let (spool, _) = open(&disk, &config);
+    let mut slow = spool.cursor("slow", Start::Now).unwrap();
+    assert!(journal_files(&*disk) > 40, "it is still claimed");
+    sim.leave_bytes(4 * config.journal_file_bytes);
+    let mut file = |n: u64| match commit(&spool, &batch(n)) {
+        Ok((_, outcomes)) => {
+            accepted += outcomes.iter().filter(|o| matches!(o, Outcome::Filed(_))).count() as u64;
+            true
+        }
+        Err(trouble) => {
+            assert_eq!(trouble.kind, TroubleKind::Full, "{trouble}");
+            false
+        }
+    };
+    while file(n) {
+        n += 1;
+        assert!(n < 1000, "the disk is never full");
+    }
+    assert_eq!(slow.tail().pin().lost(), (0, 0));
+    wait_until("the spool accepts again", || file(n));
+    assert!(file(n + 1), "there is room for more than one");
+    let seen = drain_cursor(&mut slow).unwrap();
+    let (_, lost) = slow.tail().pin().lost();
+    assert!(lost > 0);
+    assert!(seen.len() as u64 + lost >= accepted, "{} seen, {lost} lost of {accepted}", seen.len());
+    slow.save().unwrap();
+    let readers = spool.report().readers;
+    assert_eq!((readers[0].name.as_str(), readers[0].lost_articles), ("slow", lost));
+}
+
+/// A cursor beyond the end of a journal that was lost begins with what there is.
+#[test]
+fn a_cursor_outlives_the_journal() {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (spool, _) = open(&disk, &tail_config());
+    add_groups(&spool, GROUPS);
+    let mut cursor = spool.cursor("durable", Start::Oldest).unwrap();
+    (0..BATCHES).for_each(|n| _ = commit(&spool, &batch(n)).unwrap());
+    drain_cursor(&mut cursor).unwrap();
+    spool.close().unwrap();
+    cursor.save().unwrap();
+    drop((cursor, spool));
+    for name in disk.list(Path::new("/s/journal")).unwrap() {
+        if name.ends_with(".journal") {
+            disk.remove(&Path::new("/s/journal").join(name)).unwrap();
+        }
+    }
+    for name in ["checkpoint", "checkpoint.copy"] {
+        disk.remove(&Path::new("/s/index").join(name)).unwrap();
+    }
+    let (spool, recovery) = open(&disk, &tail_config());
+    assert!(recovery.rebuilt.is_some(), "{recovery}");
+    let mut cursor = spool.cursor("durable", Start::Oldest).unwrap();
+    commit(&spool, &batch(BATCHES)).unwrap();
+    let seen = drain_cursor(&mut cursor).unwrap();
+    assert_eq!(seen, ids(&batch(BATCHES)), "what comes after the rebuild, and nothing else");
+    assert_eq!(cursor.tail().pin().lost().1, 0, "it had read all that was lost");
+}
+
+/// Without a valid copy a cursor is as one that is new, and the spool opens.
+#[test]
+fn a_cursor_with_both_copies_damaged_is_as_a_new_one() {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (spool, _) = open(&disk, &tail_config());
+    add_groups(&spool, GROUPS);
+    let mut cursor = spool.cursor("durable", Start::Now).unwrap();
+    commit(&spool, &batch(0)).unwrap();
+    assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(0)));
+    spool.close().unwrap();
+    cursor.save().unwrap();
+    drop((cursor, spool));
+    sim.spoil(Path::new("/s/journal/durable.cursor"), 0..8192).unwrap();
+    let (spool, _) = open(&disk, &tail_config());
+    assert_eq!(spool.journal_readers(), []);
+    let mut cursor = spool.cursor("durable", Start::Now).unwrap();
+    commit(&spool, &batch(1)).unwrap();
+    assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(1)));
+}
+
+/// What happened before the crash.
+#[derive(Default)]
+struct History {
+    acknowledged: Vec<String>,
+    /// What the durable reader had done its work on.
+    done: BTreeSet<String>,
+}
+
+/// Three readers: in memory, durable, and one that never reads and loses.
+fn run(sim: &SimDisk, config: &SpoolConfig, past: &mut History) -> Result<(), String> {
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (spool, _) = Spool::open(disk, config.clone(), &()).map_err(|e| e.to_string())?;
+    let text = |e: std::io::Error| e.to_string();
+    let mut durable = spool.cursor("durable", Start::Oldest).map_err(text)?;
+    let _slow = spool.cursor("slow", Start::Oldest).map_err(text)?;
+    let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    let mut memory = spool.tail("memory", Start::Now).map_err(text)?;
+    for n in 0..BATCHES {
+        let (ticket, _) = commit(&spool, &batch(n)).map_err(|e| e.to_string())?;
+        past.done.extend(drain_cursor(&mut durable)?);
+        await_durable(&spool, ticket)?;
+        past.acknowledged.extend(ids(&batch(n)));
+        if n % 3 != 1 {
+            durable.save().map_err(text)?;
+        }
+        if !sim.crashed() {
+            assert_eq!(drain(&mut memory), ids(&batch(n)));
+        }
+    }
+    spool.close().map_err(|e| e.to_string())
+}
+
+fn crash_config() -> SpoolConfig {
+    SpoolConfig { journal_claim_bytes: 12 << 10, ..tail_config() }
+}
+
+/// After a crash the durable reader misses nothing that was acknowledged, the slow one counts what it
+/// missed, and both go on with what comes.
+fn check(image: SimDisk, config: &SpoolConfig, past: &History, what: &str) {
+    let disk: Arc<dyn Disk> = Arc::new(image);
+    let (spool, recovery) = open(&disk, config);
+    add_groups(&spool, GROUPS);
+    let what = format!("{what}: {recovery}");
+    let mut durable = spool.cursor("durable", Start::Oldest).unwrap();
+    let mut slow = spool.cursor("slow", Start::Oldest).unwrap();
+    assert!(spool.cursor("slow", Start::Oldest).is_err(), "a second reader with it");
+    let mut memory = spool.tail("memory", Start::Now).unwrap();
+    let (ticket, _) = commit(&spool, &batch(BATCHES)).unwrap();
+    // A position is saved only as far as the journal is durable.
+    await_durable(&spool, ticket).unwrap();
+    assert_eq!(drain(&mut memory), ids(&batch(BATCHES)), "{what}");
+    let again = drain_cursor(&mut durable).unwrap();
+    assert!(again.ends_with(&ids(&batch(BATCHES))), "{what}");
+    let mut all = past.done.clone();
+    all.extend(again.iter().cloned());
+    for id in &past.acknowledged {
+        assert!(all.contains(id), "{what}: the durable reader misses {id}");
+    }
+    // Each article that is here was or is past.
+    for (group, number, id) in agree(&spool) {
+        assert!(all.contains(&id), "{what}: the durable reader misses {id} ({group}:{number})");
+    }
+    assert_eq!(durable.tail().pin().lost().1, 0, "{what}");
+    let seen = drain_cursor(&mut slow).unwrap().len() as u64;
+    let (_, lost) = slow.tail().pin().lost();
+    let accepted = past.acknowledged.len() as u64 + PER_BATCH;
+    assert!(seen + lost >= accepted, "{what}: slow saw {seen}, lost {lost} of {accepted}");
+    durable.save().unwrap();
+    slow.save().unwrap();
+    drop((durable, slow));
+    spool.close().unwrap();
+    drop(spool);
+    let (spool, _) = open(&disk, config);
+    let mut durable = spool.cursor("durable", Start::Oldest).unwrap();
+    assert_eq!(drain_cursor(&mut durable).unwrap().len(), 0, "{what}: what was saved comes again");
+    drop(durable);
+    assert!(spool.remove_cursor("durable").unwrap());
+    assert!(!spool.remove_cursor("durable").unwrap());
+    assert_eq!(spool.journal_readers().len(), 1);
+}
+
+fn crash_everywhere(kind: CrashKind) {
+    let config = crash_config();
+    let sim = SimDisk::new();
+    let mut past = History::default();
+    run(&sim, &config, &mut past).unwrap();
+    let steps = sim.steps();
+    check(sim.image_after(CrashKind::Kill, 1).unwrap(), &config, &past, "closed");
+    let every: usize = std::env::var("NEWSREEL_CRASH_EVERY").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let tried = crashed_at(
+        (0..steps + 5).step_by(every),
+        kind,
+        |sim, past| run(sim, &config, past),
+        |image, past: &History, what| check(image, &config, past, what),
+    );
+    assert!(tried * every as u64 >= steps);
+}
+
+#[test]
+fn killed_at_every_step() {
+    crash_everywhere(CrashKind::Kill);
+}
+
+#[test]
+fn power_cut_at_every_step() {
+    crash_everywhere(CrashKind::Power);
+}
+
+#[test]
+fn power_cut_that_loses_all_unsynced_at_every_step() {
+    crash_everywhere(CrashKind::Lost);
+}
