@@ -12,8 +12,10 @@ use std::fmt;
 
 /// The largest article size a `#! rnews` line may announce: 1 GiB.
 pub const BATCHED_ARTICLE_BYTES_MAX: u64 = 1 << 30;
-/// The longest `#! rnews` line, in bytes.
+/// The longest `#! rnews` line after `#!`, in bytes.
 const LINE_BYTES_MAX: usize = 256;
+/// So many bytes show whether a line is an `#! rnews` line.
+const LOOK_AHEAD_BYTES: usize = LINE_BYTES_MAX + 2;
 
 /// A piece of a batch that contains no article that can be trusted: up to the next `#! rnews` line, or to the
 /// end.
@@ -46,6 +48,18 @@ pub enum BatchFault {
         /// Bytes up to the next `#! rnews` line, or to the end.
         present: u64,
     },
+    /// The article is larger than the reader takes; the piece is empty.
+    TooLarge {
+        /// Bytes announced.
+        announced: u64,
+        /// Bytes up to the next `#! rnews` line, or to the end.
+        present: u64,
+    },
+    /// The piece ends where the reader's memory does; it continues in the next one.
+    Unending {
+        /// Its bytes.
+        bytes: u64,
+    },
 }
 
 impl fmt::Display for BatchFault {
@@ -58,6 +72,18 @@ impl fmt::Display for BatchFault {
             Self::OtherLength { announced, present } => {
                 write!(f, "an article has {present} bytes and not {announced} as announced")
             }
+            Self::TooLarge { announced, present } if announced == present => {
+                write!(f, "an article of {announced} bytes is too large")
+            }
+            Self::TooLarge { announced, present } => {
+                write!(
+                    f,
+                    "an article of {announced} bytes is announced, which is too large, and has {present}"
+                )
+            }
+            Self::Unending { bytes } => {
+                write!(f, "{bytes} bytes without a \"#! rnews\" line where the next article would begin")
+            }
         }
     }
 }
@@ -65,13 +91,13 @@ impl fmt::Display for BatchFault {
 /// The articles of a batch, and the damaged pieces between them.
 #[derive(Clone, Debug)]
 pub struct Articles<'a> {
-    batch: &'a [u8],
-    at: usize,
+    rest: &'a [u8],
+    splitter: Splitter,
 }
 
 /// The articles of `batch`: one, if it begins with a header; none, if it is empty.
 pub fn rnews(batch: &[u8]) -> Articles<'_> {
-    Articles { batch, at: 0 }
+    Articles { rest: batch, splitter: Splitter::new(BATCHED_ARTICLE_BYTES_MAX) }
 }
 
 /// Appends the line that precedes an article of `article_bytes` bytes.
@@ -85,35 +111,196 @@ impl<'a> Iterator for Articles<'a> {
     type Item = Result<&'a [u8], Damage<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let at = self.at;
-        let rest = self.batch.get(at..).filter(|rest| !rest.is_empty())?;
-        if at == 0 && is_bare_article(rest) {
-            self.at = self.batch.len();
-            return Some(Ok(rest));
+        loop {
+            let (bytes, part) = match self.splitter.step(self.rest, true) {
+                Step::Skip(bytes) => (bytes, None),
+                Step::Part(bytes, part) => (bytes, Some(part)),
+                Step::More | Step::End => return None,
+            };
+            self.rest = self.rest.get(bytes..).unwrap_or_default();
+            if part.is_some() {
+                return part;
+            }
         }
-        let mut damaged = |bytes: usize, fault| {
-            self.at = at + bytes;
-            Some(Err(Damage { at, piece: rest.get(..bytes).unwrap_or_default(), fault }))
-        };
-        let Some((announced, line_bytes)) = rnews_line(rest) else {
-            return damaged(next_line(rest), BatchFault::NotRnews);
-        };
-        let rest = rest.get(line_bytes..).unwrap_or_default();
-        let parts = usize::try_from(announced).ok().and_then(|n| rest.split_at_checked(n));
-        if let Some((article, after)) = parts.filter(|(article, after)| can_end(article, after)) {
-            self.at += line_bytes + article.len();
-            debug_assert_eq!(after.len(), self.batch.len() - self.at);
-            return Some(Ok(article));
-        }
-        let bytes = next_line(rest);
-        let present = bytes as u64;
-        let fault = if bytes == rest.len() && present < announced {
-            BatchFault::Truncated { announced, present }
-        } else {
-            BatchFault::OtherLength { announced, present }
-        };
-        damaged(line_bytes + bytes, fault)
     }
+}
+
+/// Splits a batch that is read in pieces. Whoever reads it keeps a window of it: what was read and is not
+/// consumed yet, at most [`Splitter::window_bytes_max`].
+#[derive(Clone, Debug)]
+pub struct Splitter {
+    /// Offset of the window in the batch.
+    at: usize,
+    article_bytes_max: u64,
+    state: WindowStart,
+}
+
+/// Where in a batch the window begins.
+#[derive(Clone, Copy, Debug)]
+enum WindowStart {
+    Start,
+    BetweenArticles,
+    /// In a damaged piece; whether at the start of a line.
+    Damaged(bool),
+    /// In an article that is too large, which began at `start`.
+    TooLarge {
+        start: usize,
+        announced: u64,
+        present: u64,
+        at_line_start: bool,
+    },
+}
+
+/// What the beginning of a window is.
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// It cannot be told before more is read.
+    More,
+    /// So many bytes of the window are of no use.
+    Skip(usize),
+    /// So many bytes of the window are an article, or a damaged piece.
+    Part(usize, Result<&'a [u8], Damage<'a>>),
+    /// The batch ends here.
+    End,
+}
+
+impl Splitter {
+    /// For a batch from its beginning. Larger articles are damage, and are not kept in the window.
+    pub fn new(article_bytes_max: u64) -> Self {
+        Self { at: 0, article_bytes_max, state: WindowStart::Start }
+    }
+
+    /// With so many bytes in the window the answer is never [`Step::More`].
+    pub fn window_bytes_max(&self) -> usize {
+        usize::try_from(self.article_bytes_max).unwrap_or(usize::MAX).saturating_add(2 * LOOK_AHEAD_BYTES)
+    }
+
+    /// Looks at the window; `is_end`: the batch ends with it. What the answer counts is consumed.
+    pub fn step<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
+        let step = match self.state {
+            WindowStart::TooLarge { .. } => self.skip_article(window, is_end),
+            _ if window.is_empty() => {
+                if is_end {
+                    Step::End
+                } else {
+                    Step::More
+                }
+            }
+            WindowStart::Start => self.start(window, is_end),
+            WindowStart::BetweenArticles => self.article(window, is_end),
+            WindowStart::Damaged(at_line_start) => {
+                let (bytes, is_found) = damage_end(window, at_line_start, is_end);
+                if is_found && bytes == 0 {
+                    self.state = WindowStart::BetweenArticles;
+                    return self.step(window, is_end);
+                }
+                self.damage(window, (bytes, is_found), |bytes| BatchFault::Unending { bytes })
+            }
+        };
+        if let Step::Skip(bytes) | Step::Part(bytes, _) = step {
+            self.at += bytes;
+        }
+        step
+    }
+
+    fn start<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
+        let is_small = window.len() as u64 <= self.article_bytes_max;
+        let (is_whole, is_full) = (is_end && is_small, window.len() >= self.window_bytes_max());
+        match is_bare_article(window) {
+            true if is_whole => return Step::Part(window.len(), Ok(window)),
+            true if !is_end && !is_full => return Step::More,
+            _ if !is_end && window.len() < LOOK_AHEAD_BYTES => return Step::More,
+            _ => self.state = WindowStart::BetweenArticles,
+        }
+        self.article(window, is_end)
+    }
+
+    fn article<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
+        let Some((announced, line_bytes)) = rnews_line(window) else {
+            if !is_end && window.len() < LOOK_AHEAD_BYTES {
+                return Step::More;
+            }
+            return self.damage(window, damage_end(window, true, is_end), |_| BatchFault::NotRnews);
+        };
+        if announced > self.article_bytes_max {
+            let (start, present) = (self.at, 0);
+            self.state = WindowStart::TooLarge { start, announced, present, at_line_start: true };
+            return Step::Skip(line_bytes);
+        }
+        let rest = window.get(line_bytes..).unwrap_or_default();
+        let parts = usize::try_from(announced).ok().and_then(|n| rest.split_at_checked(n));
+        if !is_end && parts.is_none_or(|(_, after)| after.len() < LOOK_AHEAD_BYTES) {
+            return Step::More;
+        }
+        if let Some((article, _)) = parts.filter(|(article, after)| can_end(article, after)) {
+            self.state = WindowStart::BetweenArticles;
+            return Step::Part(line_bytes + article.len(), Ok(article));
+        }
+        let (bytes, is_found) = damage_end(rest, true, is_end);
+        let is_cut_off = is_end && bytes == rest.len() && (bytes as u64) < announced;
+        self.damage(window, (line_bytes + bytes, is_found), |bytes| {
+            let present = bytes - line_bytes as u64;
+            match is_cut_off {
+                true => BatchFault::Truncated { announced, present },
+                false => BatchFault::OtherLength { announced, present },
+            }
+        })
+    }
+
+    /// A damaged piece of so many bytes, or as much of it as the window holds.
+    fn damage<'a>(
+        &mut self,
+        window: &'a [u8],
+        (bytes, is_found): (usize, bool),
+        fault: impl FnOnce(u64) -> BatchFault,
+    ) -> Step<'a> {
+        let piece = window.get(..bytes).unwrap_or_default();
+        let damage = |fault| Damage { at: self.at, piece, fault };
+        if is_found {
+            let part = Err(damage(fault(bytes as u64)));
+            self.state = WindowStart::BetweenArticles;
+            return Step::Part(bytes, part);
+        }
+        if window.len() < self.window_bytes_max() {
+            return Step::More;
+        }
+        let part = Err(damage(BatchFault::Unending { bytes: bytes as u64 }));
+        self.state = WindowStart::Damaged(piece.ends_with(b"\n"));
+        Step::Part(bytes, part)
+    }
+
+    fn skip_article<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
+        let WindowStart::TooLarge { start, announced, present, at_line_start } = &mut self.state else {
+            return Step::More;
+        };
+        let (bytes, is_found) = damage_end(window, *at_line_start, is_end);
+        *present += bytes as u64;
+        if is_found {
+            let fault = BatchFault::TooLarge { announced: *announced, present: *present };
+            let part = Err(Damage { at: *start, piece: &[], fault });
+            self.state = WindowStart::BetweenArticles;
+            return Step::Part(bytes, part);
+        }
+        let Some(last) = window.get(..bytes).and_then(<[u8]>::last) else { return Step::More };
+        *at_line_start = *last == b'\n';
+        Step::Skip(bytes)
+    }
+}
+
+/// Where the next `#! rnews N` line begins in `bytes`, or the batch ends; if neither is known yet, as much as
+/// cannot be part of such a line, and false.
+fn damage_end(bytes: &[u8], at_line_start: bool, is_end: bool) -> (usize, bool) {
+    let first = match at_line_start {
+        true => Some(0),
+        false => memchr::memchr(b'\n', bytes).map(|lf| lf + 1),
+    };
+    let found = first.map_or(bytes.len(), |first| first + next_line(bytes.get(first..).unwrap_or_default()));
+    if is_end || found < bytes.len() {
+        return (found, true);
+    }
+    let line = memchr::memrchr(b'\n', bytes).map(|lf| lf + 1).or(first).unwrap_or(bytes.len());
+    let is_open = bytes.len() - line < LOOK_AHEAD_BYTES;
+    (if is_open { line } else { bytes.len() }, false)
 }
 
 /// Whether `article` can be as long as was announced, with `after` following it: the batch ends there or the
@@ -233,6 +420,35 @@ mod tests {
         assert_eq!(fault(b"#! rnews 1\nxyz"), BatchFault::OtherLength { announced: 1, present: 3 });
     }
 
+    type Owned = (usize, Vec<u8>, BatchFault);
+
+    fn owned(damage: Damage<'_>) -> Owned {
+        (damage.at, damage.piece.to_vec(), damage.fault)
+    }
+
+    /// The parts of a batch that is read in pieces of these lengths, again and again.
+    fn in_pieces(splitter: &mut Splitter, batch: &[u8], lengths: &[usize]) -> Vec<Result<Vec<u8>, Owned>> {
+        let (mut parts, mut from, mut to) = (Vec::new(), 0, 0);
+        let mut lengths = lengths.iter().cycle();
+        loop {
+            let bytes = match splitter.step(&batch[from..to], to == batch.len()) {
+                Step::More => {
+                    assert!(to - from < splitter.window_bytes_max() && to < batch.len());
+                    let next = to + lengths.next().unwrap();
+                    to = next.min(from + splitter.window_bytes_max()).min(batch.len());
+                    0
+                }
+                Step::Skip(bytes) => bytes,
+                Step::Part(bytes, part) => {
+                    parts.push(part.map(<[u8]>::to_vec).map_err(owned));
+                    bytes
+                }
+                Step::End => return parts,
+            };
+            from += bytes;
+        }
+    }
+
     proptest! {
         #[test]
         fn round_trip(articles in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..8)) {
@@ -243,6 +459,55 @@ mod tests {
             }
             let read: Result<Vec<_>, _> = rnews(&batch).collect();
             prop_assert_eq!(read.unwrap(), articles);
+        }
+
+        #[test]
+        fn it_does_not_matter_in_which_pieces_a_batch_is_read(
+            parts in prop::collection::vec(
+                prop_oneof![
+                    Just(b"#! rnews 5\n".to_vec()),
+                    Just(b"#! rnews 600\n".to_vec()),
+                    Just(b"\n".to_vec()),
+                    prop::collection::vec(any::<u8>(), 0..12),
+                    prop::collection::vec(any::<u8>(), 590..610),
+                ],
+                0..20,
+            ),
+            lengths in prop::collection::vec(1..700_usize, 1..6),
+        ) {
+            let batch = parts.concat();
+            let mut splitter = Splitter::new(BATCHED_ARTICLE_BYTES_MAX);
+            let read = in_pieces(&mut splitter, &batch, &lengths);
+            let whole: Vec<_> = rnews(&batch).map(|part| part.map(<[u8]>::to_vec).map_err(owned)).collect();
+            prop_assert_eq!(read, whole);
+        }
+
+        #[test]
+        fn a_small_window_costs_only_what_does_not_fit(
+            sizes in prop::collection::vec(1..3_000_usize, 1..12),
+            lengths in prop::collection::vec(1..700_usize, 1..6),
+            garbage in 0..5_000_usize,
+        ) {
+            let text = |bytes: usize| [&b"x".repeat(bytes - 1)[..], b"\n"].concat();
+            let mut batch = Vec::new();
+            for bytes in &sizes {
+                append_rnews_line(*bytes as u64, &mut batch);
+                batch.extend_from_slice(&text(*bytes));
+            }
+            batch.extend_from_slice(&b"?".repeat(garbage));
+            let mut splitter = Splitter::new(1_000);
+            let read = in_pieces(&mut splitter, &batch, &lengths);
+            let articles: Vec<usize> = read.iter().flatten().map(Vec::len).collect();
+            let small: Vec<usize> = sizes.iter().copied().filter(|bytes| *bytes <= 1_000).collect();
+            // The one before the garbage may be damaged by it.
+            prop_assert!(small.starts_with(&articles));
+            prop_assert!(articles.len() + usize::from(garbage > 0) >= small.len());
+            let faults: Vec<&Owned> = read.iter().filter_map(|part| part.as_ref().err()).collect();
+            let is_larger = |fault: &&&Owned| matches!(fault.2, BatchFault::TooLarge { .. });
+            prop_assert_eq!(faults.iter().filter(is_larger).count(), sizes.len() - small.len());
+            let damaged: usize = faults.iter().map(|(_, piece, _)| piece.len()).sum();
+            prop_assert!(damaged <= garbage + 1_100);
+            prop_assert!(faults.iter().all(|(_, piece, _)| piece.len() <= splitter.window_bytes_max()));
         }
 
         #[test]

@@ -15,5 +15,5 @@ mod validity;
 
 pub(crate) use facts::TlsFacts;
 pub(crate) use offer::Offer;
-pub(crate) use self_signed::make_self_signed;
+pub(crate) use self_signed::{SELF_SIGNED_FILES, is_self_signed, make_self_signed, renew_self_signed};
 pub(crate) use validity::lifetime;

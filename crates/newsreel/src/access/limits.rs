@@ -3,6 +3,7 @@
 //! Counted per section and per user, or address where nobody is logged in. A [`Share`] is a drop guard: its connection
 //! counts until it is dropped. Counts of posts outlive connections, in a table of limited size. Called by the session.
 
+use super::connections::{Connections, too_many};
 use crate::config::Access;
 use hashbrown::HashMap;
 use nntp_io::rate::{Bandwidth, Bucket};
@@ -31,7 +32,7 @@ pub(crate) struct Limits(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    connections: HashMap<Key, usize>,
+    connections: Connections<Key>,
     bandwidths: HashMap<Key, Weak<Bandwidth>>,
     posts: HashMap<Key, Bucket>,
 }
@@ -71,10 +72,10 @@ pub(crate) enum Crowded {
 impl fmt::Display for Crowded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whose, max) = match self {
-            Self::Address(max) => ("from your address", max),
-            Self::User(max) => ("of this user", max),
+            Self::Address(max) => (" from your address", max),
+            Self::User(max) => (" of this user", max),
         };
-        write!(f, "Too many connections {whose} (at most {max}), try again later")
+        too_many(f, whose, *max)
     }
 }
 
@@ -96,14 +97,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut counts = self.limits.0.lock();
-        for key in &self.counted {
-            if let Some(count) = counts.connections.get_mut(key) {
-                *count -= 1;
-                if *count == 0 {
-                    counts.connections.remove(key);
-                }
-            }
-        }
+        self.counted.iter().for_each(|key| counts.connections.close(key));
         if let Some(bandwidth) = self.bandwidth.take()
             && Arc::strong_count(&bandwidth) == 1
         {
@@ -125,14 +119,12 @@ impl Limits {
             counted.push((key, max, Crowded::User(max)));
         }
         for (key, max, crowded) in counted.iter().filter(|_| !stays) {
-            if counts.connections.get(key).is_some_and(|count| count >= max) {
+            if counts.connections.is_full(key, *max) {
                 return Err(*crowded);
             }
         }
         let counted: Vec<Key> = counted.into_iter().map(|(key, ..)| key).collect();
-        for key in &counted {
-            *counts.connections.entry(key.clone()).or_default() += 1;
-        }
+        counted.iter().for_each(|key| counts.connections.open(key.clone()));
         let bandwidth = access.bytes_per_sec_max.map(|bytes| {
             let known = counts.bandwidths.get(&holder.key()).and_then(Weak::upgrade);
             known.inspect(|bandwidth| bandwidth.resize(bytes, Instant::now())).unwrap_or_else(|| {

@@ -5,6 +5,7 @@
 //! allows. Called by `session`, and by `cli` for the users and for explaining. Sources: RFC 4643, 4422, 4616, 5802, 7677;
 //! INN's readers.conf.
 
+mod connections;
 pub(crate) mod gate;
 pub(crate) mod limits;
 mod lockout;
@@ -14,6 +15,7 @@ pub(crate) mod sasl;
 mod scram;
 pub(crate) mod users;
 
+pub(crate) use connections::{Connections, too_many};
 pub(crate) use gate::{Caller, Denial, Gate};
 pub(crate) use lockout::counted;
 pub(crate) use users::User;

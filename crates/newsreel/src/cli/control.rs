@@ -1,12 +1,15 @@
 //! The client's side of the control socket.
+//!
+//! The server of a configuration listens below the `data` that it has open. Where the file names another one since,
+//! it is looked for among the spools whose control sockets the system lists.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::screen::Failure;
-use crate::control_socket::{LINE_BYTES_MAX, socket_path};
+use super::screen::{Failure, complain};
+use crate::control_socket::{LINE_BYTES_MAX, SOCKET_FILE_NAME, socket_path};
 use crate::operations::request::{Reply, Request};
 
 /// How long a server may take to say that it lives.
@@ -24,7 +27,12 @@ pub(super) enum Listening {
 pub(super) struct Control {
     read: BufReader<UnixStream>,
     write: UnixStream,
+    /// The directory of its spool.
+    data: PathBuf,
 }
+
+/// Where the system lists the Unix sockets that are in use.
+const SOCKETS_FILE: &str = "/proc/net/unix";
 
 impl Control {
     /// Looks for the server of the spool in `data`. That its socket takes a connection is not enough: so does that of a
@@ -39,19 +47,65 @@ impl Control {
             }
             Err(_) => return Ok(Listening::Nobody),
         };
-        Ok(Self::greeted(write).map_or(Listening::Silent, Listening::Server))
+        let greeted = Self::greeted(write, data);
+        Ok(greeted.map_or(Listening::Silent, |(control, _)| Listening::Server(control)))
     }
 
-    /// The connection, if the other side answers.
-    fn greeted(write: UnixStream) -> io::Result<Self> {
+    /// Looks for the server of a configuration: that of the spool in `data`, else the one that serves another spool by
+    /// the same file, which said otherwise when it was started.
+    pub(super) fn find_by(file: &Path, data: &Path) -> Result<Listening, Failure> {
+        let found = Self::find(data)?;
+        if matches!(found, Listening::Server(_)) {
+            return Ok(found);
+        }
+        let Some(control) = Self::elsewhere(file, data) else { return Ok(found) };
+        complain(format_args!(
+            "newsreel: the server runs on {}; data = {} takes effect when it is restarted",
+            control.data.display(),
+            data.display()
+        ));
+        Ok(Listening::Server(control))
+    }
+
+    /// The server that runs by a file on another spool than the one in `data`.
+    fn elsewhere(file: &Path, data: &Path) -> Option<Self> {
+        let file = std::fs::canonicalize(file).ok()?;
+        let data = std::path::absolute(data).ok()?;
+        let sockets = std::fs::read_to_string(SOCKETS_FILE).ok()?;
+        let dirs = sockets.lines().filter_map(|line| {
+            let path = line.get(line.find('/')?..)?;
+            Path::new(path).parent().filter(|dir| dir.join(SOCKET_FILE_NAME) == Path::new(path))
+        });
+        // Other programs have sockets of that name, too, but not next to a spool.
+        let is_other =
+            |dir: &&Path| *dir != data && dir.join("lock").is_file() && dir.join("journal").is_dir();
+        dirs.filter(is_other).find_map(|dir| {
+            let write = UnixStream::connect(socket_path(dir)).ok()?;
+            let (control, served) = Self::greeted(write, dir).ok()?;
+            (served.as_deref() == Some(&*file)).then_some(control)
+        })
+    }
+
+    /// The connection, if the other side answers, and the file by which it serves.
+    fn greeted(write: UnixStream, data: &Path) -> io::Result<(Self, Option<PathBuf>)> {
         write.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        let mut control = Self { read: BufReader::new(write.try_clone()?), write };
+        let mut control = Self { read: BufReader::new(write.try_clone()?), write, data: data.to_owned() };
         control.send(&Request::Ping)?;
+        let mut served = None;
         // Another version may not know the request; it lives, too. Its answer ends with `Done`, as every answer does.
-        let answered = control.hear(&mut |_| {});
+        let answered = control.hear(&mut |reply| {
+            if let Reply::Serving { file } = reply {
+                served = Some(file);
+            }
+        });
         answered.map_err(|_| io::Error::from(ErrorKind::TimedOut))?;
         control.write.set_read_timeout(None)?;
-        Ok(control)
+        Ok((control, served))
+    }
+
+    /// The directory of the server's spool.
+    pub(super) fn data(&self) -> &Path {
+        &self.data
     }
 
     /// Sends a request and hears its replies but the last; returns whether all was well.
@@ -64,14 +118,16 @@ impl Control {
         self.hear(hear)
     }
 
-    /// Sends `articles` (wire format) with [`Request::Rnews`] while it hears their replies.
+    /// Sends `articles` (wire format) with [`Request::Rnews`] while it hears their replies; `ended` is called when no
+    /// more of them come.
     pub(super) fn rnews(
         self,
         articles: impl Iterator<Item = Vec<u8>> + Send,
         hear: &mut (dyn FnMut(Reply) + Send),
+        ended: impl FnOnce(),
     ) -> Result<bool, Failure> {
-        let Self { read, mut write } = self;
-        let mut hearing = Self { read, write: write.try_clone().map_err(broken)? };
+        let Self { read, mut write, data } = self;
+        let mut hearing = Self { read, write: write.try_clone().map_err(broken)?, data };
         std::thread::scope(|scope| {
             let sending = scope.spawn(move || -> io::Result<()> {
                 write.write_all(&line(&Request::Rnews)?)?;
@@ -83,6 +139,7 @@ impl Control {
                 write.write_all(&0u32.to_be_bytes())
             });
             let heard = hearing.hear(hear);
+            ended();
             match sending.join() {
                 Ok(Ok(())) => heard,
                 Ok(Err(error)) => heard.and_then(|_| Err(broken(error))),

@@ -19,15 +19,13 @@ use crate::base::units;
 use crate::config::{self, Cidr, Config, Durability, list, quoted};
 use crate::inject::Secret;
 use crate::operations::request::{GroupEntry, Reply, Request};
-use crate::tls::make_self_signed;
+use crate::tls::{SELF_SIGNED_FILES, is_self_signed, make_self_signed};
 use spool::{Disk, RealDisk};
 
 /// Default of `--listen`.
 const LISTEN: &str = "127.0.0.1:1119";
 /// Where `up` listens for connections that begin with TLS.
 const TLS_LISTEN: &str = "127.0.0.1:1563";
-/// The certificate that is made for them, and its key, in the site's directory.
-const CERTIFICATE_FILES: [&str; 2] = ["self-signed.crt", "self-signed.key"];
 /// This machine; default of `--reader`.
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 /// Default of `--buffer`, in bytes.
@@ -100,6 +98,8 @@ fn make(options: &InitOptions) -> Result<(Config, bool), Failure> {
     let dir = OwnDir::take(&options.dir)?;
     if file.is_file() {
         let config = config::load(&file)?;
+        make_dir(&config.site.data)?;
+        reach::make(&config)?;
         let wanted = if options.groups.is_some() || !has_groups(&config)? { groups } else { Vec::new() };
         fill(&config, &wanted)?;
         return Ok((config, false));
@@ -130,6 +130,7 @@ fn fill(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure> {
     make_certificate(config)?;
     starter_lists::make(config, groups)?;
     Secret::open(data).map_err(|error| Failure::Problem(error.to_string()))?;
+    reach::make(config)?;
     let mut failed = Vec::new();
     let ok = reach::ask(config, &Request::GroupAdd { groups: groups.to_vec() }, &mut |reply| {
         if let Reply::Changed { name, error: Some(error), .. } = reply {
@@ -273,11 +274,6 @@ fn differences(options: &InitOptions, config: &Config) -> Vec<String> {
     told
 }
 
-/// Whether a certificate is the one made with a site.
-pub(super) fn is_self_signed(certificate: &Path) -> bool {
-    certificate.ends_with(CERTIFICATE_FILES[0])
-}
-
 fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure::Problem(format!("cannot {doing} {}: {error}", path.display()))
 }
@@ -337,8 +333,8 @@ fn config_text(options: &InitOptions) -> String {
             _ => format!(
                 "# Made with this site and signed by nobody; put one that your readers' software trusts in its place.\n\
                  [tls]\ncertificate = {}\nkey = {}\n\n",
-                quoted(CERTIFICATE_FILES[0]),
-                quoted(CERTIFICATE_FILES[1])
+                quoted(SELF_SIGNED_FILES[0]),
+                quoted(SELF_SIGNED_FILES[1])
             ),
         },
         durability = quoted(&units::durability_text(options.durability.unwrap_or(DURABILITY))),

@@ -23,6 +23,7 @@ mod owner;
 mod password;
 mod posting;
 mod preflight;
+mod purge;
 mod reach;
 mod rights;
 mod rnews;
@@ -81,6 +82,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Ask(Request::Explain { subject }) => care::explain(&subject, at),
         Command::Ask(Request::Verify { repair, dry_run, json }) => care::verify(at, repair, dry_run, json),
         Command::Ask(Request::Buffer { command: BufferCommand::List { json } }) => buffer::list(at, json),
+        Command::Ask(request @ Request::Purge { json, .. }) => purge::purge(at, &request, json),
         Command::Ask(request) => reach::print(&at.load()?, &request),
         Command::Rebuild => care::rebuild(at),
         Command::Rnews { file } => rnews::rnews(file.as_deref(), at),

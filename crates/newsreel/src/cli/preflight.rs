@@ -13,7 +13,7 @@ mod sockets;
 mod spool;
 mod tls;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::control::{Control, Listening};
@@ -63,6 +63,8 @@ impl Findings {
 /// The server that serves the site now, as far as it matters here.
 #[derive(Debug, Default)]
 struct Running {
+    /// The directory of its spool, which another one may replace when it is restarted.
+    data: PathBuf,
     pid: u32,
     /// Where it listens, ports resolved.
     listen: Vec<String>,
@@ -77,9 +79,10 @@ pub(super) fn look(config: &Arc<Config>, users: &mut Option<Table>) -> Findings 
         Ok(table) => *users = table,
         Err(failure) => found.problem(failure.to_string().trim_start_matches("newsreel: ")),
     }
-    let running = running(&config.site.data, &mut found);
-    files::look(config, running.as_ref(), &mut found);
-    let groups = spool::look(config, running.as_ref(), &mut found);
+    let running = running(config, &mut found);
+    let here = running.as_ref().filter(|running| running.data == config.site.data);
+    files::look(config, here, &mut found);
+    let groups = spool::look(config, here, &mut found);
     sockets::look(config, running.as_ref(), &mut found);
     tls::look(config, &mut found);
     programs::look(config, &groups, &mut found);
@@ -91,8 +94,8 @@ pub(super) fn look(config: &Arc<Config>, users: &mut Option<Table>) -> Findings 
     found
 }
 
-fn running(data: &Path, found: &mut Findings) -> Option<Running> {
-    let mut control = match Control::find(data) {
+fn running(config: &Config, found: &mut Findings) -> Option<Running> {
+    let mut control = match Control::find_by(&config.file, &config.site.data) {
         Ok(Listening::Server(control)) => control,
         Ok(Listening::Silent | Listening::Nobody) => return None,
         Err(failure) => {
@@ -102,7 +105,7 @@ fn running(data: &Path, found: &mut Findings) -> Option<Running> {
             return None;
         }
     };
-    let mut running = Running::default();
+    let mut running = Running { data: control.data().to_owned(), ..Running::default() };
     let mut hear = |reply: Reply| match reply {
         Reply::Status(report) => {
             let ServerStatus { pid, listen, .. } = report.server.unwrap_or_default();

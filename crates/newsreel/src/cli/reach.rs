@@ -1,6 +1,6 @@
 //! The spool of a site, wherever it is open: in the running server, or here.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use spool::{RealDisk, Recovery, Spool, SpoolError};
 
 use super::bar::Bar;
 use super::control::{Control, Listening};
-use super::locate::Where;
+use super::locate::{CONFIG_FILE_NAME, Where};
 use super::owner;
 use super::screen::{Failure, complain, say};
 use crate::config::{self, Config, ConfigError};
@@ -33,11 +33,11 @@ impl Reach {
     pub(super) fn new(config: &Config) -> Result<Self, Failure> {
         let mut wait = Wait::new("a server that is starting, or another command");
         loop {
-            if let Listening::Server(control) = Control::find(&config.site.data)? {
+            if let Listening::Server(control) = Control::find_by(&config.file, &config.site.data)? {
                 return Ok(Self::Server(control));
             }
             owner::refuse_root(&config.site.data).map_err(Failure::Problem)?;
-            match Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new()) {
+            match open_existing(config) {
                 Ok((spool, _)) => return Ok(Self::Here(Box::new(spool))),
                 Err(SpoolError::Locked(path)) if wait.goes_on(&path) => {}
                 Err(SpoolError::Locked(path)) => {
@@ -130,7 +130,7 @@ pub(super) fn ask_at(
 ) -> Result<bool, Failure> {
     match at.load() {
         Ok(config) => ask(&config, request, hear),
-        Err(Failure::Config(fault)) => server_despite(fault)?.0.ask(request, hear),
+        Err(Failure::Config(fault)) => server_despite(fault)?.ask(request, hear),
         Err(failure) => Err(failure),
     }
 }
@@ -139,11 +139,11 @@ pub(super) fn ask_at(
 pub(super) fn server(at: &Where) -> Result<Control, Failure> {
     let config = match at.load() {
         Ok(config) => config,
-        Err(Failure::Config(fault)) => return Ok(server_despite(fault)?.0),
+        Err(Failure::Config(fault)) => return server_despite(fault),
         Err(failure) => return Err(failure),
     };
     let data = config.site.data.display();
-    match Control::find(&config.site.data)? {
+    match Control::find_by(&config.file, &config.site.data)? {
         Listening::Server(control) => Ok(control),
         Listening::Silent => {
             Err(Failure::Problem(format!("the server on {data} does not answer; it may be stopping")))
@@ -155,26 +155,61 @@ pub(super) fn server(at: &Where) -> Result<Control, Failure> {
 }
 
 /// The server that runs with an earlier state of a configuration; if there is none, the fault is the failure.
-/// Its spool's directory, too.
-pub(super) fn server_despite(fault: Box<ConfigError>) -> Result<(Control, PathBuf), Failure> {
+pub(super) fn server_despite(fault: Box<ConfigError>) -> Result<Control, Failure> {
     let ConfigError::Faulty { file, text, .. } = &*fault else { return Err(Failure::Config(fault)) };
-    let data = config::data_in(text, file);
-    match Control::find(&data)? {
+    match Control::find_by(file, &config::data_in(text, file))? {
         Listening::Server(control) => {
             complain(format_args!(
                 "newsreel: {fault}; newsreel check shows them. The server runs on with what it read before"
             ));
-            Ok((control, data))
+            Ok(control)
         }
         Listening::Silent | Listening::Nobody => Err(Failure::Config(fault)),
     }
+}
+
+/// Opens a spool that is there. The mount point of a disk that is not mounted must not become a new, empty one.
+fn open_existing(config: &Config) -> Result<(Spool, Recovery), SpoolError> {
+    if let Some(text) = missing(config)? {
+        return Err(SpoolError::Unfit(text));
+    }
+    Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new())
+}
+
+/// What to do about a spool that is not there; `None` if it is.
+pub(super) fn missing(config: &Config) -> Result<Option<String>, SpoolError> {
+    let data = &config.site.data;
+    if spool::exists(&RealDisk::new(), data)? {
+        return Ok(None);
+    }
+    let dir = config.file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let rename = match config.file.file_name() {
+        Some(name) if name == CONFIG_FILE_NAME => String::new(),
+        _ => format!("name the configuration {CONFIG_FILE_NAME} and "),
+    };
+    Ok(Some(format!(
+        "there is no spool in {}: mount its disk; or, if the site is new, {rename}make the spool with `newsreel init \
+         --dir {}`; or, if only its buffers are left, run `newsreel rebuild`",
+        data.display(),
+        dir.display()
+    )))
+}
+
+/// Makes the spool of a configuration, unless it is there.
+pub(super) fn make(config: &Config) -> Result<(), Failure> {
+    if missing(config)?.is_none() {
+        return Ok(());
+    }
+    owner::refuse_root(&config.site.data).map_err(Failure::Problem)?;
+    let (spool, _) = Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new())?;
+    Ok(spool.close()?)
 }
 
 /// Opens the spool for a server. A command that has it open is waited for; another server is not.
 pub(super) fn open_to_serve(config: &Config) -> Result<(Spool, Recovery), SpoolError> {
     let mut wait = Wait::new("a command, or another server that is starting");
     loop {
-        match Spool::open(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new()) {
+        match open_existing(config) {
             Err(SpoolError::Locked(path))
                 if !matches!(Control::find(&config.site.data), Ok(Listening::Server(_)))
                     && wait.goes_on(&path) => {}

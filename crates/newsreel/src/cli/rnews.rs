@@ -1,18 +1,17 @@
 //! `rnews`: file a batch, through the running server or into the spool itself.
 //!
 //! Every article of the batch has one fate: filed, rejected, known already, or put into quarantine with what is damaged
-//! around it. The exit code is for those who run rnews for others (uuxqt): 75 means that nothing is lost if the batch is
+//! around it. The batch is read article by article, and as many are in memory as are being filed. The exit code is for those who run rnews for others (uuxqt): 75 means that nothing is lost if the batch is
 //! given again, and that it should be.
 
+mod filing;
 mod quarantine;
+mod source;
 
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use netnews::batch::Damage;
-use netnews::nntp::wire::dot_stuff;
 
 use super::control::Control;
 use super::locate::Where;
@@ -23,10 +22,15 @@ use crate::config::Config;
 use crate::ingest::BatchOutcome;
 use crate::ingest::Filer;
 use crate::operations::request::Reply;
+use filing::Filing;
 use quarantine::Quarantine;
+use source::Batch;
 
 /// Lines about damaged pieces and about articles that are printed for one batch; the others are counted.
 const LINES_MAX: u64 = 100;
+
+/// The longest article that is read while the configuration, which has the limit, cannot be, in bytes.
+const UNKNOWN_ARTICLE_BYTES_MAX: u64 = 64 << 20;
 
 /// What became of a batch.
 #[derive(Debug, Default)]
@@ -60,6 +64,12 @@ impl Tally {
             BatchOutcome::Malformed => return false,
         }
         true
+    }
+
+    /// Counts an article that is larger than this site takes.
+    fn too_large(&mut self, why: &str) {
+        self.rejected += 1;
+        self.complain(format_args!("rejected: {why}"));
     }
 
     fn complain(&mut self, line: std::fmt::Arguments<'_>) {
@@ -115,10 +125,16 @@ enum Way {
 
 pub(super) fn rnews(file: Option<&Path>, at: &Where) -> Result<(), Failure> {
     let file = file.filter(|file| *file != Path::new("-"));
-    let batch = read(file)?;
     let name = file.map_or("standard input".into(), |path| path.display().to_string());
+    let source: Box<dyn Read + Send> = match file {
+        None => Box::new(std::io::stdin()),
+        Some(path) => {
+            let cannot = |error| Failure::Usage(format!("cannot read {name}: {error}"));
+            Box::new(fs::File::open(path).map_err(cannot)?)
+        }
+    };
     // Whatever stands in the way, the batch is whole, and what is filed of it is a duplicate the next time.
-    let tally = file_batch(&batch, &name, at).map_err(|failure| Failure::TryLater(Box::new(failure)))?;
+    let tally = file_batch(source, &name, at).map_err(|failure| Failure::TryLater(Box::new(failure)))?;
     let unsaid = tally.lines.saturating_sub(LINES_MAX);
     if unsaid > 0 {
         complain(format_args!("and {} more such lines", grouped(unsaid)));
@@ -131,93 +147,75 @@ pub(super) fn rnews(file: Option<&Path>, at: &Where) -> Result<(), Failure> {
     }
 }
 
-fn file_batch(batch: &[u8], name: &str, at: &Where) -> Result<Tally, Failure> {
-    let (way, data) = way(at)?;
-    let (mut articles, mut damages): (Vec<&[u8]>, Vec<Damage<'_>>) = (Vec::new(), Vec::new());
-    for part in netnews::batch::rnews(batch) {
-        match part {
-            Ok(article) => articles.push(article),
-            Err(damage) => damages.push(damage),
-        }
-    }
-    let (mut tally, mut quarantine) = (Tally::default(), Quarantine::of(&data));
-    for Damage { at, piece, fault } in damages {
-        let why = format!("{name}, byte {}: {fault}", grouped(at as u64));
-        tally.quarantine(&mut quarantine, piece, &why)?;
-    }
-    let mut malformed: Vec<(&[u8], String)> = Vec::new();
-    let mut answered = articles.iter();
-    let mut count = |disposition, message_id: &str, reason: String| {
-        let article = answered.next().copied().unwrap_or_default();
-        if !tally.count(disposition, message_id, &reason) {
-            malformed.push((article, reason));
-        }
-    };
-    let wires = articles.iter().map(|text| {
-        let mut wire = Vec::new();
-        dot_stuff(text, &mut wire);
-        wire
-    });
+fn file_batch(source: Box<dyn Read + Send>, name: &str, at: &Where) -> Result<Tally, Failure> {
+    let Site { way, data, article_bytes_max } = site(at)?;
+    let filing = Filing::new(name, &data);
+    let mut batch = Batch::new(source, article_bytes_max);
+    let wires = std::iter::from_fn(|| filing.next_article(&mut batch));
     match way {
         Way::Server(control) => {
-            control.rnews(wires, &mut |reply| match reply {
-                Reply::Article { message_id, disposition, reason } => count(disposition, &message_id, reason),
+            let mut hear = |reply| match reply {
+                Reply::Article { message_id, disposition, reason } => {
+                    filing.answered(disposition, &message_id, &reason);
+                }
                 Reply::Error(text) => complain(format_args!("newsreel: {text}")),
                 _ => {}
-            })?;
+            };
+            control.rnews(wires, &mut hear, || filing.answers_end())?;
         }
-        Way::Here(config, spool) => file_here(*config, *spool, wires, &mut count)?,
+        Way::Here(config, spool) => file_here(*config, *spool, wires, &filing)?,
     }
-    for (article, reason) in malformed {
-        let start = (article.as_ptr() as usize).saturating_sub(batch.as_ptr() as usize);
-        let why = format!("{name}, byte {}: {reason}", grouped(start as u64));
-        tally.quarantine(&mut quarantine, article, &why)?;
-    }
-    Ok(tally)
+    filing.end()
 }
 
-/// The running server, also while the configuration has a fault, or the spool; and its directory.
-fn way(at: &Where) -> Result<(Way, PathBuf), Failure> {
+/// A site as far as filing a batch needs it.
+struct Site {
+    way: Way,
+    /// The spool's directory.
+    data: PathBuf,
+    /// Larger articles are not taken.
+    article_bytes_max: u64,
+}
+
+/// The running server, also while the configuration has a fault, or the spool.
+fn site(at: &Where) -> Result<Site, Failure> {
     let config = match at.load() {
         Ok(config) => config,
         Err(Failure::Config(fault)) => {
-            let (control, data) = reach::server_despite(fault)?;
-            return Ok((Way::Server(control), data));
+            let control = reach::server_despite(fault)?;
+            let data = control.data().to_owned();
+            return Ok(Site {
+                way: Way::Server(control),
+                data,
+                article_bytes_max: UNKNOWN_ARTICLE_BYTES_MAX,
+            });
         }
         Err(failure) => return Err(failure),
     };
-    let data = config.site.data.clone();
-    let way = match Reach::new(&config)? {
-        Reach::Server(control) => Way::Server(control),
-        Reach::Here(spool) => Way::Here(Box::new(config), spool),
-    };
-    Ok((way, data))
-}
-
-fn read(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
-    let mut batch = Vec::new();
-    match file {
-        Some(path) => fs::File::open(path).and_then(|mut file| file.read_to_end(&mut batch)),
-        None => std::io::stdin().lock().read_to_end(&mut batch),
-    }
-    .map_err(|error| {
-        let name = file.map_or("standard input".into(), |path| path.display().to_string());
-        Failure::Usage(format!("cannot read {name}: {error}"))
-    })?;
-    Ok(batch)
+    let article_bytes_max = config.site.article_bytes_max;
+    Ok(match Reach::new(&config)? {
+        Reach::Server(control) => {
+            let data = control.data().to_owned();
+            Site { way: Way::Server(control), data, article_bytes_max }
+        }
+        Reach::Here(spool) => {
+            let data = config.site.data.clone();
+            Site { way: Way::Here(Box::new(config), spool), data, article_bytes_max }
+        }
+    })
 }
 
 fn file_here(
     config: Config,
     spool: spool::Spool,
     articles: impl Iterator<Item = Vec<u8>>,
-    count: &mut dyn FnMut(BatchOutcome, &str, String),
+    filing: &Filing,
 ) -> Result<(), Failure> {
     let spool = Arc::new(spool);
     let filer = Filer::new(Arc::new(config), Arc::clone(&spool));
     for wire in articles {
         let (disposition, reason) = filer.file(&wire);
-        count(disposition, &message_id(&wire), reason);
+        filing.answered(disposition, &message_id(&wire), &reason);
     }
     drop(filer);
     spool.close()?;

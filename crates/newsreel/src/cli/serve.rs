@@ -12,7 +12,7 @@ use crate::base::units;
 use crate::config::edit::{self, Change};
 use crate::config::{self, Config, UnknownGroups};
 use crate::listening::{Bound, Listeners};
-use crate::tls::Offer;
+use crate::tls::{Offer, is_self_signed};
 
 pub(super) fn up(dir: &Path, listen: &[String], tls_listen: &[String]) -> Result<(), Failure> {
     let file = init::config_file(dir);
@@ -101,7 +101,7 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
         addresses => {
             let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
             let certificate = match config.tls.certificate.first() {
-                Some(file) if init::is_self_signed(file) => {
+                Some(file) if is_self_signed(file) => {
                     format!("\n{} is self-signed: newsreaders will ask whether to trust it", file.display())
                 }
                 _ => String::new(),

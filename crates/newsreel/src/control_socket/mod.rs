@@ -28,7 +28,9 @@ use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 /// File name of the socket in the spool's directory.
-const SOCKET_FILE_NAME: &str = "control";
+pub(crate) const SOCKET_FILE_NAME: &str = "control";
+/// Longest path of a Unix socket, in bytes.
+pub(crate) const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// Longest request or reply line, in bytes.
 pub(crate) const LINE_BYTES_MAX: usize = 16 << 20;
 /// Control connections served at once; more wait.
@@ -51,6 +53,9 @@ impl Listener {
     /// Binds the socket in the spool's directory. The spool is open, so no other server uses a socket that is there.
     pub fn bind(site: &Site) -> io::Result<Self> {
         let path = socket_path(&site.config.load().site.data);
+        // In full where there is room for it: commands find it in the system's list of sockets.
+        let full = std::path::absolute(&path)?;
+        let path = if full.as_os_str().len() <= SOCKET_PATH_BYTES_MAX { full } else { path };
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -132,7 +137,12 @@ fn answer(
 ) -> io::Result<bool> {
     let site = &server.site;
     match request {
-        Request::Ping => Ok(true),
+        Request::Ping => {
+            let file = site.config.load().file.clone();
+            let file = fs::canonicalize(&file).or_else(|_| std::path::absolute(&file))?;
+            say(replies, &Reply::Serving { file })?;
+            Ok(true)
+        }
         Request::Status { .. } => {
             // The figures include what the operator did a moment ago.
             Handle::current().block_on(server.measuring.refresh(report::FRESH_TIMEOUT));
@@ -188,6 +198,8 @@ fn file_articles(site: &Site, requests: &mut impl Read, replies: &mut impl Write
         let id = netnews::Article::parse(&wire).ok().and_then(|article| article.message_id());
         let message_id = id.map(|id| id.as_str().to_owned()).unwrap_or_default();
         say(replies, &Reply::Article { message_id, disposition, reason })?;
+        // The other side keeps the article until then, and only so many.
+        replies.flush()?;
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod buffers;
 mod care;
+mod certificates;
 mod expire;
 mod groups;
 mod name_map;
@@ -21,6 +22,7 @@ use spool::{Lookup, Spool};
 
 use request::{BufferCommand, Reply, Request};
 
+pub(crate) use certificates::keep_renewed;
 pub(crate) use expire::keep_expiring;
 pub use sink::Sink;
 

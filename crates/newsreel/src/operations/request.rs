@@ -15,7 +15,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// Whether the server lives; answered by nothing but [`Reply::Done`].
+    /// Whether the server lives, and by which configuration; answered by [`Reply::Serving`].
     #[command(skip)]
     Ping,
     /// Add groups; those that exist already are counted as unchanged. Answered by [`Reply::Changed`] each.
@@ -184,6 +184,10 @@ pub enum Request {
         #[arg(long, conflicts_with = "dry_run", required_unless_present = "dry_run")]
         #[serde(skip)]
         yes: bool,
+        /// Print as JSON
+        #[arg(long)]
+        #[serde(skip)]
+        json: bool,
     },
 }
 
@@ -314,6 +318,11 @@ pub struct GroupEntry {
 pub enum Reply {
     /// The answer to [`Request::Status`].
     Status(Box<Report>),
+    /// The answer to [`Request::Ping`]: the file of the server's configuration, as an absolute path.
+    Serving {
+        /// The file.
+        file: PathBuf,
+    },
     /// A group.
     Group(GroupRow),
     /// What became of a change to a group.
@@ -347,6 +356,8 @@ pub enum Reply {
         /// Why it could not be done; absent: it was done, or the run is dry.
         error: Option<String>,
     },
+    /// What [`Request::Purge`] did.
+    Purged(Purged),
     /// What became of an article of [`Request::Rnews`].
     Article {
         /// Its Message-ID, if it has one.
@@ -367,6 +378,21 @@ pub enum Reply {
         /// Whether all that was asked was done and nothing wrong was found.
         ok: bool,
     },
+}
+
+/// What a purge did, or would do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purged {
+    /// Whether nothing was done.
+    pub dry_run: bool,
+    /// Groups that matched.
+    pub groups: u64,
+    /// Articles that were removed.
+    pub articles: u64,
+    /// Articles that stay in groups that did not match.
+    pub crossposts: u64,
+    /// Article numbers that were removed.
+    pub numbers: u64,
 }
 
 /// A group with its counts.

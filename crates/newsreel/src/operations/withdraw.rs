@@ -3,7 +3,7 @@
 use netnews::{MessageId, Wildmat};
 use spool::{Entry, Lookup, PurgeReport, Spool, Trouble};
 
-use super::request::Reply;
+use super::request::{Purged, Reply};
 use super::sink::{self, Sink};
 use crate::base::clock::unix_now;
 
@@ -54,21 +54,13 @@ pub(super) fn purge(spool: &Spool, groups: &str, dry_run: bool, sink: &mut Sink<
     };
     let purged = spool.purge(&wildmat, dry_run, &sink::Relay::new(sink));
     match purged {
-        Ok(report) => sink(Reply::Text(text(&report, dry_run))),
+        Ok(PurgeReport { groups, articles, crossposts, numbers }) => {
+            sink(Reply::Purged(Purged { dry_run, groups, articles, crossposts, numbers }));
+        }
         Err(trouble) => {
             sink(Reply::Error(trouble.to_string()));
             return false;
         }
     }
     true
-}
-
-fn text(report: &PurgeReport, dry_run: bool) -> String {
-    let PurgeReport { groups, articles, crossposts, numbers } = report;
-    let verb = if dry_run { "would be purged" } else { "purged" };
-    let mut text = format!("{articles} articles {verb} from {groups} groups, with {numbers} article numbers");
-    if *crossposts > 0 {
-        text += &format!("; {crossposts} crossposted articles stay in their other groups");
-    }
-    text
 }

@@ -4,8 +4,8 @@
 //! caller's, as of the configuration it goes by; a connection that was let in keeps its seat when they
 //! change.
 
+use crate::access::{Connections, too_many};
 use crate::config::{Limits, Peer};
-use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::fmt;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub(crate) struct Seats {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    by: HashMap<Subject, usize>,
+    by: Connections<Subject>,
 }
 
 /// Whom a connection counts for.
@@ -57,7 +57,7 @@ impl fmt::Display for Full {
             Self::Address(max) => (" from your address", max),
             Self::Peer(max) => (" of this peer", max),
         };
-        write!(f, "Too many connections{whose} (at most {max}), try again later")
+        too_many(f, whose, *max)
     }
 }
 
@@ -74,7 +74,7 @@ impl Seats {
             None => Full::Address(limits.connections_per_address_max),
         };
         let (Full::Server(max) | Full::Address(max) | Full::Peer(max)) = full;
-        if taken.by.get(&subject).is_some_and(|count| *count >= max) || max == 0 {
+        if taken.by.is_full(&subject, max) {
             return Err(full);
         }
         Ok(self.seat(&mut taken, subject))
@@ -86,7 +86,7 @@ impl Seats {
     }
 
     fn seat(&self, taken: &mut Taken, subject: Subject) -> Seat {
-        *taken.by.entry(subject.clone()).or_default() += 1;
+        taken.by.open(subject.clone());
         taken.all += 1;
         Seat { seats: self.clone(), subject }
     }
@@ -98,7 +98,7 @@ impl Seats {
 
     /// Connections of the peer of this name open now.
     pub fn of_peer(&self, name: &str) -> usize {
-        self.taken.lock().by.get(&Subject::Peer(name.into())).copied().unwrap_or_default()
+        self.taken.lock().by.count(&Subject::Peer(name.into()))
     }
 }
 
@@ -124,13 +124,7 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut taken = self.seats.taken.lock();
         taken.all = taken.all.saturating_sub(1);
-        let left = taken.by.get_mut(&self.subject).map_or(0, |count| {
-            *count = count.saturating_sub(1);
-            *count
-        });
-        if left == 0 {
-            taken.by.remove(&self.subject);
-        }
+        taken.by.close(&self.subject);
     }
 }
 

@@ -1,7 +1,8 @@
 //! The certificate that `newsreel up` makes for trying things out: nobody vouches for it.
 //!
-//! Called by the command line when a site is made. Blocks.
+//! Made by the command line with a site, and signed again, with the same key, by the server before it expires. Blocks.
 
+use super::validity::{is_own, lifetime};
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, SanType,
 };
@@ -20,9 +21,48 @@ const BEFORE: Duration = Duration::from_secs(3_600);
 /// Longest common name (X.520: ub-common-name), in characters.
 const COMMON_NAME_CHARS_MAX: usize = 64;
 
+/// The names of the two files: the certificate and its key.
+pub(crate) const SELF_SIGNED_FILES: [&str; 2] = ["self-signed.crt", "self-signed.key"];
+/// With less than this left a certificate is signed again.
+const RENEW_BEFORE: Duration = Duration::from_secs(60 * 86_400);
+
 /// Makes a key and a certificate signed with it, for `name` and this machine itself, in two new files; the key's can be
 /// read by its owner only.
 pub(crate) fn make_self_signed(name: &str, certificate: &Path, key: &Path) -> io::Result<()> {
+    let pair = KeyPair::generate().map_err(io::Error::other)?;
+    let text = sign(name, &pair, OffsetDateTime::now_utc() - BEFORE)?;
+    write_new(key, 0o600, &pair.serialize_pem())?;
+    write_new(certificate, 0o644, &text)
+}
+
+/// Whether a certificate is, by its name, one that was made with a site.
+pub(crate) fn is_self_signed(certificate: &Path) -> bool {
+    certificate.ends_with(SELF_SIGNED_FILES[0])
+}
+
+/// Signs the certificate of the site again, with its key, if it was made with the site and soon expires; whether it did.
+pub(crate) fn renew_self_signed(name: &str, certificate: &Path, key: &Path, now: i64) -> io::Result<bool> {
+    let left = lifetime(certificate).map(|(_, until)| until - now);
+    let is_due = left.is_some_and(|left| left < RENEW_BEFORE.as_secs() as i64);
+    // One that somebody vouches for may have the name, too.
+    if !is_self_signed(certificate) || !is_due || !is_own(certificate) {
+        return Ok(false);
+    }
+    let pair = KeyPair::from_pem(&fs::read_to_string(key)?).map_err(io::Error::other)?;
+    let text = sign(name, &pair, OffsetDateTime::now_utc() - BEFORE)?;
+    let new = certificate.with_extension("crt.new");
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    write_new(&new, 0o644, &text)?;
+    fs::rename(&new, certificate)?;
+    sync_dir(certificate)?;
+    Ok(true)
+}
+
+/// The text of a certificate for `name` and this machine itself, signed with its own key.
+fn sign(name: &str, pair: &KeyPair, begins: OffsetDateTime) -> io::Result<String> {
     let mut params = CertificateParams::default();
     let common_name = if name.chars().count() <= COMMON_NAME_CHARS_MAX { name } else { "localhost" };
     params.distinguished_name = DistinguishedName::new();
@@ -35,12 +75,9 @@ pub(crate) fn make_self_signed(name: &str, certificate: &Path, key: &Path) -> io
         .collect();
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    params.not_before = OffsetDateTime::now_utc() - BEFORE;
+    params.not_before = begins;
     params.not_after = params.not_before + VALID;
-    let pair = KeyPair::generate().map_err(io::Error::other)?;
-    let signed = params.self_signed(&pair).map_err(io::Error::other)?;
-    write_new(key, 0o600, &pair.serialize_pem())?;
-    write_new(certificate, 0o644, &signed.pem())
+    Ok(params.self_signed(pair).map_err(io::Error::other)?.pem())
 }
 
 /// Whether clients may look for this name in a certificate: labels of letters, digits and hyphens. A path identity may
@@ -60,6 +97,11 @@ fn write_new(path: &Path, mode: u32, text: &str) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
+    sync_dir(path)
+}
+
+/// Makes the name of a file durable.
+fn sync_dir(path: &Path) -> io::Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::File::open(dir)?.sync_all()
 }
@@ -67,6 +109,50 @@ fn write_new(path: &Path, mode: u32, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::clock::unix_now;
+
+    #[test]
+    fn what_soon_expires_is_signed_again_with_its_key() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let [certificate, key] = SELF_SIGNED_FILES.map(|name| dir.path().join(name));
+        let now = unix_now();
+        let pair = KeyPair::generate().unwrap();
+        fs::write(&key, pair.serialize_pem()).unwrap();
+        let ending = |days: u64| {
+            let until = OffsetDateTime::now_utc() + Duration::from_secs(days * 86_400);
+            fs::write(&certificate, sign("news.example.org", &pair, until - VALID).unwrap()).unwrap();
+        };
+        let left = || (lifetime(&certificate).unwrap().1 - now) / 86_400;
+        for (days, is_due) in [(700, false), (61, false), (59, true), (1, true)] {
+            ending(days);
+            assert_eq!(
+                renew_self_signed("news.example.org", &certificate, &key, now).unwrap(),
+                is_due,
+                "{days}"
+            );
+            assert!(if is_due { left() > 800 } else { left() < 800 }, "{days}: {}", left());
+            assert_eq!(fs::read_to_string(&key).unwrap(), pair.serialize_pem());
+        }
+        // An expired one, and what a crash left.
+        fs::write(certificate.with_extension("crt.new"), "half").unwrap();
+        ending(0);
+        assert!(renew_self_signed("news.example.org", &certificate, &key, now + 86_400).unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        // Not one that another key has signed, nor one of another name.
+        let mut authority = CertificateParams::default();
+        authority.distinguished_name.push(DnType::CommonName, "an authority");
+        let issuer = rcgen::Issuer::new(authority, KeyPair::generate().unwrap());
+        let mut params = CertificateParams::default();
+        params.not_after = OffsetDateTime::now_utc() + Duration::from_secs(86_400);
+        let vouched_for = params.signed_by(&pair, &issuer).unwrap().pem();
+        fs::write(&certificate, &vouched_for).unwrap();
+        assert!(!renew_self_signed("news.example.org", &certificate, &key, now).unwrap());
+        assert_eq!(fs::read_to_string(&certificate).unwrap(), vouched_for);
+        ending(1);
+        let other = dir.path().join("other.crt");
+        fs::rename(&certificate, &other).unwrap();
+        assert!(!renew_self_signed("news.example.org", &other, &key, now).unwrap());
+    }
 
     #[test]
     fn names_that_may_stand_in_a_certificate() {

@@ -16,6 +16,13 @@ pub(crate) fn lifetime(path: &Path) -> Option<(i64, i64)> {
     of(files::chain(path).ok()?.first()?)
 }
 
+/// Whether the certificate in a PEM file names itself as its issuer; false if it cannot be read.
+pub(super) fn is_own(path: &Path) -> bool {
+    let chain = files::chain(path).unwrap_or_default();
+    let certificate = chain.first().and_then(|der| Certificate::from_der(der).ok());
+    certificate.is_some_and(|own| own.tbs_certificate().issuer() == own.tbs_certificate().subject())
+}
+
 /// The same of a certificate itself.
 pub(super) fn of(der: &[u8]) -> Option<(i64, i64)> {
     let certificate = Certificate::from_der(der).ok()?;

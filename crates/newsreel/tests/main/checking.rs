@@ -310,8 +310,10 @@ fn a_site_that_is_not_made_yet_is_checked_without_making_it() {
                 [[rule]]\nclass = \"text\"\n";
     fs::write(&file, text).unwrap();
     let check = || command().args(["check", "--config"]).arg(&file).output().unwrap();
+    // There is nothing in its way but that it is not made.
     let output = check();
-    assert!(output.status.success(), "{output:?}");
+    refuses(&output, &["there is no spool in ", "newsreel init --dir "]);
+    assert!(told(&output).contains(": 1 problem"), "{output:?}");
     fs::write(&file, text.replace("1 MiB", "900 TiB")).unwrap();
     refuses(&check(), &["the disk is too small"]);
     let left: Vec<_> = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();

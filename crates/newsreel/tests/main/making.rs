@@ -236,3 +236,46 @@ fn of_two_that_make_one_site_none_spoils_it() {
         fs::remove_dir_all(&dir).unwrap();
     }
 }
+
+/// The disk of the spool is not mounted: nothing may be made in its mount point.
+#[test]
+fn without_a_spool_only_init_makes_one() {
+    let home = TempDir::new().unwrap();
+    let dir = home.path();
+    succeeds(init(dir, &["--buffer", "1 MiB", "--listen", "127.0.0.1:0"]));
+    let file = dir.join("newsreel.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replacen("[site]\n", "[site]\ndata = \"disk\"\n", 1)).unwrap();
+    fs::create_dir(dir.join("disk")).unwrap();
+    let is_empty = || fs::read_dir(dir.join("disk")).unwrap().next().is_none();
+    let expected =
+        format!("there is no spool in {}/disk: mount its disk; or, if the site is new, make", dir.display());
+    let batch = dir.join("batch");
+    fs::write(&batch, "").unwrap();
+    for command in [
+        &["serve"][..],
+        &["up"],
+        &["status"],
+        &["group", "add", "misc.test"],
+        &["verify"],
+        &["check"],
+        &["rnews", batch.to_str().unwrap()],
+    ] {
+        let output = newsreel(dir, &[command, &["--dir", dir.to_str().unwrap()]].concat());
+        let text = told(&output);
+        assert!(!output.status.success() && text.contains(&expected), "{command:?}: {text}");
+        assert!(text.contains(&format!("newsreel init --dir {}`", dir.display())), "{command:?}: {text}");
+        assert!(is_empty(), "{command:?} made something");
+    }
+    // As advised.
+    succeeds(init(dir, &[]));
+    assert!(!is_empty());
+    assert!(succeeds(newsreel(dir, &["group", "list"])).contains("local.test"));
+    assert!(told(&newsreel(dir, &["check"])).contains("no errors"));
+    let (server, _) = crate::buffers::Served::start(dir);
+    server.stop();
+    // What is left of a spool is one.
+    fs::remove_dir_all(dir.join("disk/index")).unwrap();
+    fs::remove_dir_all(dir.join("disk/journal")).unwrap();
+    assert!(succeeds(newsreel(dir, &["group", "list"])).contains("local.test"));
+}

@@ -79,6 +79,40 @@ fn a_changed_file_is_compared_and_reloaded_from_the_command_line() {
     }
 }
 
+/// The server goes on below the directory that it was started with.
+#[test]
+fn a_running_server_is_found_though_the_file_names_another_directory() {
+    let site = Operated::new();
+    let serving = site.serve();
+    site.edit(|text| text.replacen("[site]\n", "[site]\ndata = \"elsewhere\"\n", 1));
+    let hint = format!("the server runs on {}; data = ", site.dir().canonicalize().unwrap().display());
+    let compared = site.run(&["check", "--diff"]);
+    let text = String::from_utf8_lossy(&compared.stdout).into_owned() + &complaints(&compared);
+    assert!(text.contains(&hint) && text.contains("elsewhere"), "{text}");
+    let reload = site.run(&["ctl", "reload"]);
+    assert!(complaints(&reload).contains(&hint), "{}", complaints(&reload));
+    assert!(!complaints(&reload).contains("no server runs"));
+    // Every command works on what is served.
+    let status = site.done(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["server"]["pid"], serving.pid());
+    site.done(&["group", "add", "misc.new"]);
+    assert!(serving.client().ask("GROUP misc.new").starts_with("211 "));
+    // That there is no spool is in the way of the next start.
+    let checked = site.run(&["check"]);
+    let text = String::from_utf8_lossy(&checked.stdout).into_owned() + &complaints(&checked);
+    assert!(text.contains("there is no spool in "), "{text}");
+    assert!(!site.dir().join("elsewhere").exists());
+    // With a fault besides, too.
+    site.edit(|text| text.replacen("[site]\n", "[site]\nno_such_key = 1\n", 1));
+    site.done(&["status"]);
+    // The server of another site is not taken for this one's.
+    let other = Operated::new();
+    other.edit(|text| text.replacen("[site]\n", "[site]\ndata = \"elsewhere\"\n", 1));
+    let none = other.run(&["ctl", "reload"]);
+    assert!(complaints(&none).contains("no server runs on "), "{}", complaints(&none));
+}
+
 #[test]
 fn another_user_is_told_what_to_type() {
     if !rustix::process::geteuid().is_root() {

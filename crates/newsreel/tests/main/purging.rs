@@ -57,11 +57,22 @@ fn purge_takes_all_articles_out_of_groups_and_crossposts_stay_elsewhere() {
         assert!(!asked.status.success() && complaints(&asked).contains("--yes"), "{}", complaints(&asked));
         let dry = site.done(&["purge", "--groups", "junk.*", "--dry-run"]);
         assert_eq!(dry, PURGED.replace("purged", "would be purged"));
+        let json = |arguments: &[&str]| {
+            let said = site.done(&[&["purge", "--groups", "junk.*", "--json"], arguments].concat());
+            serde_json::from_str::<serde_json::Value>(&said).unwrap()
+        };
+        let report = |dry_run, articles, crossposts, numbers| {
+            serde_json::json!({
+                "dry_run": dry_run, "groups": 2, "articles": articles, "crossposts": crossposts, "numbers": numbers
+            })
+        };
+        assert_eq!(json(&["--dry-run"]), report(true, 2, 2, 5));
         assert_eq!(site.done(&["purge", "--groups", "junk.*", "--yes"]), PURGED, "the dry run took nothing");
         assert!(
             site.done(&["purge", "--groups", "junk.*", "--yes"])
                 .starts_with("0 articles purged from 2 groups")
         );
+        assert_eq!(json(&["--yes"]), report(false, 0, 0, 0));
         drop(serving);
         site.done(&["verify"]);
         let serving = site.serve();

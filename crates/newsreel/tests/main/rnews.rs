@@ -1,9 +1,11 @@
 //! `newsreel rnews`: batches as UUCP brings them, damaged ones among them.
 
 use crate::client::article;
-use crate::operated::{Operated, complaints};
+use crate::operated::{Operated, PATIENCE, complaints};
 use std::fs;
-use std::process::Output;
+use std::io::Write;
+use std::process::{Output, Stdio};
+use std::time::Instant;
 
 /// Articles of the batch.
 const ARTICLES: usize = 171;
@@ -111,6 +113,56 @@ fn a_dash_is_standard_input() {
         assert!(filed.status.success(), "{}", complaints(&filed));
     }
     assert!(!site.dir().join("quarantine").exists());
+}
+
+/// A batch many times as large as what may be in memory, with articles that are too large among the others.
+#[test]
+fn a_batch_is_filed_article_by_article() {
+    let site = site();
+    site.edit(|text| text.replacen("[site]\n", "[site]\narticle_bytes_max = \"64 KiB\"\n", 1));
+    let large = |n: usize| {
+        let text = text(n) + &"x".repeat(99) + &("\n".to_owned() + &"x".repeat(99)).repeat(1_000) + "\n";
+        format!("#! rnews {}\n{text}", text.len())
+    };
+    let batch: Vec<u8> = (0..600)
+        .map(|n| if n % 10 == 0 { large(n) } else { entry(n) })
+        .chain([format!("#! rnews 999999999\n{}", text(600)), entry(601)])
+        .collect::<String>()
+        .into_bytes();
+    for served in [false, true] {
+        let serving = served.then(|| site.serve());
+        let filed = site.run_with(&["rnews"], &batch);
+        let told = complaints(&filed);
+        assert_eq!(filed.status.code(), Some(1), "{told}");
+        let counts =
+            if served { "0 accepted, 60 rejected, 541 duplicates" } else { "541 accepted, 60 rejected" };
+        assert_eq!(
+            printed(&filed),
+            format!("601 articles: {counts}, 1 damaged piece in quarantine\n"),
+            "{told}"
+        );
+        assert!(told.contains("rejected: standard input, byte 0: an article of 10"), "{told}");
+        assert!(told.contains(" bytes is announced, which is too large, and has "), "{told}");
+        drop(serving);
+    }
+    // A server that stops answers no more, and nothing waits for it.
+    let serving = site.serve();
+    let mut command = site.command(&["rnews"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = command.stdin.take().unwrap();
+    input.write_all(entry(700).as_bytes()).unwrap();
+    // What follows shows where it ends.
+    (701..704).for_each(|n| input.write_all(entry(n).as_bytes()).unwrap());
+    let mut client = serving.client();
+    let begun = Instant::now();
+    while !client.ask("STAT <700@x.example>").starts_with("223 ") {
+        assert!(begun.elapsed() < PATIENCE, "it waits for the end of the batch");
+    }
+    drop(client);
+    drop(serving);
+    let rest = std::thread::spawn(move || (0..20_000).try_for_each(|n| input.write_all(entry(n).as_bytes())));
+    let output = command.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(75), "{}", complaints(&output));
+    let _broken_pipe = rest.join().unwrap();
 }
 
 /// uuxqt keeps a job whose command ends with 75, and throws away the others.

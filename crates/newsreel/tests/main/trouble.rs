@@ -3,6 +3,8 @@
 use crate::client::article;
 use crate::running::Server;
 use spool::{CrashKind, SimDisk};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -134,4 +136,72 @@ fn with_durability_always_nothing_is_had_before_the_sync() {
     assert!(third.line().starts_with(&format!("439 {id}")));
     assert_eq!(second.ask(&format!("CHECK {id}")), format!("438 {id}"));
     assert!(second.ask(&format!("IHAVE {id}")).starts_with("435 "));
+}
+
+/// What a poster is told of an article that is here already, and rnews of a batch, holds after a power cut too.
+#[test]
+fn with_durability_always_duplicate_posts_and_batches_wait_for_the_sync() {
+    let dir = tempfile::TempDir::new().unwrap();
+    let disk = SimDisk::new();
+    let server = Server::start_on(Arc::new(disk.clone()), |text| always(&text, dir.path()));
+    let mut peer = server.client();
+    let mut poster = server.client();
+    let id = "<d1@x.example>";
+    let post = article(id, "misc.test", "b").replace("Path: peer.example!not-for-mail\r\n", "");
+    disk.hold_syncs(true);
+    peer.send(takethis(id));
+    let mut reader = server.client();
+    let began = Instant::now();
+    while !reader.ask(&format!("STAT {id}")).starts_with("223 ") {
+        assert!(began.elapsed() < Duration::from_secs(60));
+    }
+    // The same article, posted and in a batch: both are known, by a row that is not durable.
+    assert!(poster.ask("POST").starts_with("340 "));
+    poster.send(post);
+    let batch = |ids: &[&str]| {
+        let mut frames = Vec::new();
+        for id in ids {
+            let wire = article(id, "misc.test", "b");
+            let wire = wire.strip_suffix(".\r\n").unwrap();
+            frames.extend_from_slice(&u32::try_from(wire.len()).unwrap().to_be_bytes());
+            frames.extend_from_slice(wire.as_bytes());
+        }
+        [frames, vec![0; 4]].concat()
+    };
+    let [known, new] = [batch(&[id]), batch(&["<d2@x.example>"])].map(|frames| {
+        let mut socket = UnixStream::connect(dir.path().join("control")).unwrap();
+        socket.write_all(b"{\"do\":\"rnews\"}\n").unwrap();
+        socket.write_all(&frames).unwrap();
+        socket
+    });
+    let mut batches = [known, new].map(BufReader::new);
+    for (batch, disposition) in batches.iter_mut().zip(["duplicate", "accepted"]) {
+        let mut line = String::new();
+        batch.read_line(&mut line).unwrap();
+        assert!(line.contains(disposition), "{line}");
+    }
+    poster.answers_nothing_for(Duration::from_millis(200));
+    for batch in &mut batches {
+        batch.get_ref().set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        let early = batch.fill_buf();
+        assert!(early.is_err(), "done before the sync: {:?}", early.map(String::from_utf8_lossy));
+        batch.get_ref().set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    }
+    disk.hold_syncs(false);
+    assert_eq!(peer.line(), format!("239 {id}"));
+    assert!(poster.line().starts_with("441 "));
+    for batch in &mut batches {
+        let mut line = String::new();
+        batch.read_line(&mut line).unwrap();
+        assert!(line.contains("done") && line.contains("true"), "{line}");
+    }
+    // Of what was not synced a power cut leaves nothing, and now all of it is.
+    let image = disk.image_after(CrashKind::Lost, 1).unwrap();
+    drop((peer, poster, reader, batches));
+    drop(server);
+    let server = Server::start_on(Arc::new(image), |text| always(&text, dir.path()));
+    let mut reader = server.client();
+    for id in [id, "<d2@x.example>"] {
+        assert!(reader.ask(&format!("STAT {id}")).starts_with("223 "), "{id}");
+    }
 }

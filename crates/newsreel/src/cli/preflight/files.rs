@@ -8,11 +8,9 @@ use rustix::fs::{Access, FlockOperation, access, flock};
 
 use super::{Findings, Running};
 use crate::config::Config;
-use crate::control_socket::socket_path;
+use crate::control_socket::{SOCKET_PATH_BYTES_MAX, socket_path};
 use crate::inject::Secret;
 
-/// Longest path of a Unix socket, in bytes.
-const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// Directories below the site's that are written to.
 const WRITTEN: [&str; 6] =
     ["journal", "index", "index/history", "index/overview", "dictionaries", "moderation"];
@@ -35,9 +33,7 @@ pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findi
         lock(data, found);
     }
     // Opening makes it where it is missing.
-    if data.join(Secret::FILE_NAME).exists()
-        && let Err(error) = Secret::open(data)
-    {
+    if let Err(error) = Secret::read(data) {
         found.problem(error.to_string());
     }
     lists(&config.site.lists, found);

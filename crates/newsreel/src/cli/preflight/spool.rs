@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use spool::{Disk, Inspection, RealDisk, inspect};
 
+use super::super::reach;
 use super::{Findings, Running};
 use crate::config::Config;
 
@@ -14,6 +15,10 @@ pub(super) fn look(
     found: &mut Findings,
 ) -> Vec<(String, String)> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+    match reach::missing(config) {
+        Ok(missing) => missing.into_iter().for_each(|text| found.problem(text)),
+        Err(error) => found.problem(error.to_string()),
+    }
     let Inspection { groups, problems, .. } = inspect(&disk, &config.spool_config(), running.is_some());
     problems.iter().for_each(|problem| found.problem(problem.to_string()));
     match running {
