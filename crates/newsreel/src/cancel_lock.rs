@@ -23,8 +23,8 @@ fn append_hash(scheme: Scheme, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// `Base64(K)` of an article: K is the HMAC of user and Message-ID by a secret (RFC 8315 section 4). Angle brackets in
-/// `user` are left out, so that no two pairs make the same text.
+/// `Base64(K)` of an article: K is the HMAC of user and Message-ID by a secret (RFC 8315 section 4). Angle
+/// brackets in `user` are left out, so that no two pairs make the same text; users have none in their names.
 pub(crate) fn key(secret: &hmac::Key, user: &str, message_id: &str) -> String {
     let user: String = user.chars().filter(|c| !matches!(c, '<' | '>')).collect();
     let data = [user.as_bytes(), message_id.as_bytes()].concat();

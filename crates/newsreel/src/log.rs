@@ -7,10 +7,13 @@
 
 use crate::base::printable;
 use crate::config::{LogFormat, LogLevel};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt::{self, Debug};
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write as _};
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber};
@@ -62,8 +65,9 @@ fn lines(level: LogLevel, format: LogFormat) -> Lines {
     }
 }
 
-/// Standard error as far as it can be written. A full log disk or a closed pipe costs lines and nothing else: neither a start
-/// nor a connection. Once it can be written again a line says how many are missing.
+/// Standard error as far as it can be written. A full log disk, a closed pipe, or one that nobody reads costs
+/// lines and nothing else: neither a start nor a connection. Once it can be written again a line says how many
+/// are missing.
 #[derive(Clone, Copy)]
 struct Stderr;
 
@@ -89,11 +93,40 @@ impl MakeWriter<'_> for Stderr {
     }
 }
 
+/// For how long a reader of the log may keep a line waiting, if it took the one before.
+const READER_WAIT: Duration = Duration::from_millis(100);
+/// As much as a pipe takes without waiting where it takes anything (PIPE_BUF of pipe(7)).
+const PIPE_BYTES: usize = 4096;
+
+/// Writes only what is taken within a time.
+struct Impatient<'a, W> {
+    out: &'a mut W,
+    wait: Duration,
+}
+
+impl<W: io::Write + AsFd> io::Write for Impatient<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let wait = Timespec { tv_sec: 0, tv_nsec: self.wait.subsec_nanos().into() };
+        let ready = poll(&mut [PollFd::new(self.out, PollFlags::OUT)], Some(&wait))?;
+        if ready == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.out.write(bytes.get(..PIPE_BYTES).unwrap_or(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
 /// Writes one line, and before it, if it comes through, how many were lost.
-fn write_line(out: &mut impl io::Write, line: &[u8], lost: &AtomicU64) {
+fn write_line(out: &mut (impl io::Write + AsFd), line: &[u8], lost: &AtomicU64) {
     let missing = lost.load(Ordering::Relaxed);
-    let note =
-        if missing > 0 { format!("{missing} log lines could not be written\n") } else { String::new() };
+    let (note, wait) = match missing {
+        0 => (String::new(), READER_WAIT),
+        missing => (format!("{missing} log lines could not be written\n"), Duration::ZERO),
+    };
+    let mut out = Impatient { out, wait };
     match out.write_all(note.as_bytes()).and_then(|()| out.write_all(line)) {
         Ok(()) => lost.fetch_sub(missing, Ordering::Relaxed),
         Err(_) => lost.fetch_add(1, Ordering::Relaxed),
@@ -186,6 +219,7 @@ where
 mod tests {
     use super::*;
     use parking_lot::Mutex;
+    use std::io::Read as _;
     use std::sync::Arc;
     use tracing::warn;
 
@@ -212,31 +246,39 @@ mod tests {
         }
     }
 
-    /// A disk with room for so many bytes.
-    struct Full(Vec<u8>, usize);
-
-    impl io::Write for Full {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            if self.0.len() + bytes.len() > self.1 {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            self.0.extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
+    #[test]
+    fn lines_that_cannot_be_written_are_counted_and_told_afterwards() {
+        let lost = AtomicU64::new(0);
+        let mut full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        ["one\n", "two\n"].iter().for_each(|line| write_line(&mut full, line.as_bytes(), &lost));
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        ["three\n", "four\n"].iter().for_each(|line| write_line(&mut writer, line.as_bytes(), &lost));
+        drop(writer);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "2 log lines could not be written\nthree\nfour\n");
     }
 
     #[test]
-    fn lines_that_cannot_be_written_are_counted_and_told_afterwards() {
-        let (mut out, lost) = (Full(Vec::new(), 4), AtomicU64::new(0));
-        ["one\n", "two\n", "three\n"].iter().for_each(|l| write_line(&mut out, l.as_bytes(), &lost));
-        out.1 = 1000;
-        ["four\n", "five\n"].iter().for_each(|l| write_line(&mut out, l.as_bytes(), &lost));
-        let text = String::from_utf8(out.0).unwrap();
-        assert_eq!(text, "one\n2 log lines could not be written\nfour\nfive\n");
+    fn a_reader_of_the_log_that_does_not_read_holds_up_nobody() {
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        let (lost, line) = (AtomicU64::new(0), "x".repeat(6_000) + "\n");
+        let lines = 1_000;
+        for _ in 0..lines {
+            write_line(&mut writer, line.as_bytes(), &lost);
+        }
+        let missing = lost.load(Ordering::Relaxed);
+        assert!((1..lines).contains(&missing), "{missing}");
+        let reading = std::thread::spawn(move || {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).map(|_| text)
+        });
+        while lost.load(Ordering::Relaxed) > 0 {
+            write_line(&mut writer, b"again\n", &lost);
+        }
+        drop(writer);
+        let text = reading.join().unwrap().unwrap();
+        assert!(text.ends_with("log lines could not be written\nagain\n"), "{}", text.len());
     }
 
     const EVIL: &str = "x\" address=203.0.113.9 user=\"y\n\x1b[2J\u{9b}\u{202e}";

@@ -26,6 +26,7 @@ pub mod pool;
 pub mod rate;
 pub mod reply;
 mod sending;
+mod slice;
 pub mod tls;
 mod transport;
 
@@ -38,4 +39,5 @@ pub use connection::Connection;
 pub use error::{Error, Fault, Retry, Step, Wait};
 pub use limits::Limits;
 pub use output::{GATHERED_BYTES_MAX, Output};
+pub use slice::Slice;
 pub use transport::{COMPRESSED_CONNECTIONS_MAX, Compressed, Deflating, Inflating, Socket, Transport};

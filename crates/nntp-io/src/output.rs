@@ -3,11 +3,12 @@
 //!
 //! Commands append to [`Output::text`]; the session flushes after each round. Code that produces long
 //! answers calls [`Output::relieve`] in between, which waits until the client has taken what is too much to
-//! keep. Large pieces that are in memory already are sent after the gathered text without being copied
+//! keep, and lets other connections go first once in a while. Large pieces that are in memory already are sent after the gathered text without being copied
 //! ([`Output::send`]).
 
 use crate::pool;
 use crate::rate::Bandwidth;
+use crate::slice::Slice;
 use crate::transport::Transport;
 use std::io;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use std::time::Duration;
 pub const GATHERED_BYTES_MAX: usize = 256 << 10;
 /// From this size on a piece is sent without being copied, in bytes.
 const UNCOPIED_BYTES_MIN: usize = 64 << 10;
+/// At every so many calls of [`Output::relieve`] the clock is read.
+const CALLS_PER_PAUSE: u8 = 16;
 
 /// A server's output to one client.
 pub struct Output {
@@ -25,13 +28,16 @@ pub struct Output {
     write_timeout: Duration,
     /// The limit it shares with other connections, if there is one.
     bandwidth: Option<Arc<Bandwidth>>,
+    slice: Slice,
+    calls: u8,
 }
 
 impl Output {
     /// The output of a connection over `transport`. A client that takes nothing of an answer for
     /// `write_timeout` makes the write fail with [`io::ErrorKind::TimedOut`].
     pub fn new(transport: Transport, write_timeout: Duration) -> Self {
-        Self { transport, text: Vec::new(), write_timeout, bandwidth: None }
+        let slice = Slice::default();
+        Self { transport, text: Vec::new(), write_timeout, bandwidth: None, slice, calls: 0 }
     }
 
     /// Changes for how long a client may take nothing of an answer.
@@ -48,9 +54,24 @@ impl Output {
         &mut self.text
     }
 
-    /// Sends what is gathered if it is much.
+    /// Sends what is gathered if it is much. To be called after each small piece of work.
     #[inline]
     pub async fn relieve(&mut self) -> io::Result<()> {
+        self.calls += 1;
+        if self.calls == CALLS_PER_PAUSE {
+            self.calls = 0;
+            self.slice.pause().await;
+        }
+        self.drain().await
+    }
+
+    /// The same after a larger piece of work, such as a block of an answer.
+    pub async fn pause(&mut self) -> io::Result<()> {
+        self.slice.pause().await;
+        self.drain().await
+    }
+
+    async fn drain(&mut self) -> io::Result<()> {
         if self.text.len() < GATHERED_BYTES_MAX { Ok(()) } else { self.flush().await }
     }
 
@@ -71,7 +92,7 @@ impl Output {
             let text = self.text();
             text.extend_from_slice(bytes);
             text.extend_from_slice(tail);
-            return self.relieve().await;
+            return self.drain().await;
         }
         self.send_after(bytes, tail).await
     }

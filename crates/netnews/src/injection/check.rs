@@ -143,8 +143,7 @@ fn form(name: &[u8], field: &[u8]) -> Result<(), Objection> {
         return Err(Objection::NoSpace(shown(name)));
     }
     let Ok(text) = std::str::from_utf8(field) else { return Err(Objection::NotUtf8(shown(name))) };
-    let decodes_to_controls = |word: EncodedWord<'_>| decoded_controls(word.charset, &word.octets);
-    if text.chars().any(commands_terminals) || encoded_words(text).any(decodes_to_controls) {
+    if text.chars().any(commands_terminals) || has_encoded_controls(text) {
         return Err(Objection::ControlCharacter(shown(name)));
     }
     let mut before = name.len() + b":".len();
@@ -168,16 +167,77 @@ fn commands_terminals(c: char) -> bool {
     (c.is_control() && !matches!(c, '\t' | '\r' | '\n')) || matches!(c, '\u{202d}' | '\u{202e}')
 }
 
-/// Whether an encoded word brings such characters, or a line end, to whoever decodes it. The escapes of ISO
-/// 2022 belong to the charset; charsets of several octets a character are not looked into.
+/// Whether encoded words bring such characters, or a line end, to whoever decodes them. Words of one charset
+/// that follow one another are decoded together, as newsreaders do.
+fn has_encoded_controls(text: &str) -> bool {
+    let mut words = encoded_words(text).peekable();
+    while let Some(EncodedWord { charset, mut octets }) = words.next() {
+        while let Some(next) = words.next_if(|next| next.charset.eq_ignore_ascii_case(charset)) {
+            octets.extend(next.octets);
+        }
+        if decoded_controls(charset, &octets) {
+            return true;
+        }
+    }
+    false
+}
+
+/// C1 characters after which a terminal takes what follows for a command. The others of them are taken: what
+/// is called ISO 8859-1 is often Windows-1252, which has quotation marks and dashes there.
+const STRING_STARTS: &[u8] = &[0x90, 0x98, 0x9b, 0x9d, 0x9e, 0x9f];
+
+/// The escapes of ISO 2022 belong to the charset; other charsets of several octets a character have controls
+/// below 0x20 only.
 fn decoded_controls(charset: &str, octets: &[u8]) -> bool {
     let is = |start: &str| charset.get(..start.len()).is_some_and(|s| s.eq_ignore_ascii_case(start));
-    let shifts: &[u8] = if is("iso-2022") || is("hz") { b"\x0e\x0f\x1b\t" } else { b"\t" };
-    if is("utf-16") || is("utf-32") || is("ucs") {
-        return false;
+    let shown = |c: char| c == '\t' || !(c.is_control() || commands_terminals(c));
+    let all_shown =
+        |units: &mut dyn Iterator<Item = u16>| char::decode_utf16(units).all(|c| c.map_or(true, shown));
+    if is("utf-16") || is("ucs-2") || is("iso-10646-ucs-2") {
+        // Without a byte order mark it may be read either way.
+        let (pairs, _) = octets.as_chunks::<2>();
+        return !all_shown(&mut pairs.iter().map(|pair| u16::from_be_bytes(*pair)))
+            || !all_shown(&mut pairs.iter().map(|pair| u16::from_le_bytes(*pair)));
     }
+    if is("utf-32") || is("ucs-4") || is("iso-10646-ucs-4") {
+        let is_shown = |c: u32| char::from_u32(c).is_none_or(shown);
+        let (units, _) = octets.as_chunks::<4>();
+        return !units.iter().all(|u| is_shown(u32::from_be_bytes(*u)) && is_shown(u32::from_le_bytes(*u)));
+    }
+    if is("utf-7") && !all_shown(&mut utf7_units(octets)) {
+        return true;
+    }
+    let shifts: &[u8] = if is("iso-2022") || is("hz") { b"\x0e\x0f\x1b\t" } else { b"\t" };
     octets.iter().any(|b| b.is_ascii_control() && !shifts.contains(b))
-        || is("utf-8") && String::from_utf8_lossy(octets).chars().any(commands_terminals)
+        || is("iso-8859") && octets.iter().any(|b| STRING_STARTS.contains(b))
+        || is("utf-8") && !String::from_utf8_lossy(octets).chars().all(shown)
+}
+
+/// What the shifted parts of UTF-7 hold, in UTF-16 (RFC 2152).
+fn utf7_units(octets: &[u8]) -> impl Iterator<Item = u16> {
+    // Bits of the shifted part so far, and how many belong to no unit yet.
+    let mut shifted: Option<(u32, u32)> = None;
+    octets.iter().filter_map(move |b| {
+        let Some((bits, held)) = shifted else {
+            shifted = (*b == b'+').then_some((0, 0));
+            return None;
+        };
+        let six = match b {
+            b'A'..=b'Z' => b - b'A',
+            b'a'..=b'z' => b - b'a' + 26,
+            b'0'..=b'9' => b - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => {
+                shifted = None;
+                return None;
+            }
+        };
+        let (bits, held) = (bits << 6 | u32::from(six), held + 6);
+        let unit = held.checked_sub(16).and_then(|left| u16::try_from(bits >> left & 0xffff).ok());
+        shifted = Some((bits, held - unit.map_or(0, |_| 16)));
+        unit
+    })
 }
 
 fn dated(article: &Article<'_>, known: Known, rules: &Rules, now: i64) -> Result<(), Objection> {
@@ -295,13 +355,25 @@ mod tests {
             "=?us-ascii?B?G1sySg==?=",
             "=?utf-8?Q?=C2=9B2J?=",
             "=?utf-8?Q?a=0D=0AFrom:?=",
+            "=?iso-8859-1?Q?=9B31m?=",
+            "=?utf-8?Q?=c2?= =?UTF-8?Q?=9b31m?=",
+            "=?utf-16?b?ABs=?=",
+            "=?utf-16le?b?GwA=?=",
+            "=?utf-32?b?AAAAGw==?=",
+            "=?utf-7?Q?+ABs-?=",
+            "=?utf-7?Q?+=2BAAAAGw-?=",
         ] {
             let told = with(&format!("Summary: x {evil} y"));
             assert_eq!(told.as_deref(), Some("Summary header has a control character; remove it"), "{evil}");
         }
-        for good in
-            ["=?utf-8?Q?Gr=C3=BCn=09x?=", "=?ISO-2022-JP?B?GyRCJUYlOSVIGyhC?=", "=?iso-8859-1?Q?=93x=94?="]
-        {
+        for good in [
+            "=?utf-8?Q?Gr=C3=BCn=09x?=",
+            "=?ISO-2022-JP?B?GyRCJUYlOSVIGyhC?=",
+            "=?iso-8859-1?Q?=93x=94?=",
+            "=?utf-8?Q?Gr=C3?= =?utf-8?Q?=BCn?=",
+            "=?utf-16?b?AEEAQg==?=",
+            "=?utf-7?Q?Gr+APw-n+-?=",
+        ] {
             assert_eq!(with(&format!("Summary: {good}")), None, "{good}");
         }
         for good in ["a\tb", "a\r\n\tb", "\u{5d0}\u{200f}\u{2067}x\u{2069}", "\u{a0}gr\u{fc}n"] {

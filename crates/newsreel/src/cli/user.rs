@@ -76,7 +76,7 @@ pub(super) fn run(command: UserCommand, at: &Where) -> Result<(), Failure> {
 fn prepared(name: &str) -> Result<String, Failure> {
     users::prepared(name.as_bytes()).ok_or_else(|| {
         Failure::Usage(format!(
-            "`{name}` cannot be a user's name: 1 to 128 bytes, no spaces, commas or control characters"
+            "`{name}` cannot be a user's name: 1 to 128 bytes, no spaces, commas, angle brackets or control characters"
         ))
     })
 }

@@ -11,13 +11,15 @@ use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range, Select, words};
 use netnews::nntp::response::{append, append_standard, code};
 use netnews::overview_row::{append_value, field, index};
 use netnews::{Article, MessageId, Wildmat};
-use nntp_io::Output;
+use nntp_io::{Output, Slice};
 use std::io;
 
 /// Bytes of overview rows that are looked at at once.
 const ROWS_BYTES_AT_ONCE: usize = 64 << 10;
 /// Articles that are read for one header before the client is served.
 const ARTICLES_AT_ONCE: usize = 64;
+/// As much of a value is compared with a pattern, in bytes: what matching costs grows with both.
+const COMPARED_BYTES_MAX: usize = 16 << 10;
 
 /// Which command asks; they differ in codes and in what stands for a header that is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +118,7 @@ impl Request<'_> {
             None => out.extend_from_slice(b"(none)"),
         }
         let shown = out.get(value_at..).unwrap_or_default();
+        let shown = shown.get(..COMPARED_BYTES_MAX).unwrap_or(shown);
         if self.filter.as_ref().is_some_and(|filter| value.is_none() || !filter.matches(shown)) {
             out.truncate(start);
         } else {
@@ -188,11 +191,10 @@ impl<S: NewsSource> Reader<S> {
         let mut next = (!range.is_empty()).then_some(range.low);
         let (mut any, mut first) = (false, true);
         while let Some(from) = next {
+            let text = out.text();
             let step = match request.column {
-                Column::Overview(_) => self.step_by_overview(request, group, from, range, out.text()).await,
-                Column::Article(name) => {
-                    self.step_by_articles(request, name, group, from, range, out.text()).await
-                }
+                Column::Overview(_) => self.step_by_overview(request, group, from, range, text).await,
+                Column::Article(name) => self.step_by_articles(request, name, group, from, range, text).await,
             };
             match step {
                 Ok(step) => {
@@ -208,8 +210,8 @@ impl<S: NewsSource> Reader<S> {
             }
             if any || next.is_some() {
                 first = false;
-                out.relieve().await?;
             }
+            out.pause().await?;
         }
         // XPAT has no code for a range without articles: its list is empty (RFC 2980 section 2.9).
         if first && request.form != Form::Xpat {
@@ -231,7 +233,11 @@ impl<S: NewsSource> Reader<S> {
     ) -> Answer<Step> {
         let mut rows = Vec::new();
         let next = self.rows(group, from..=range.last(), ROWS_BYTES_AT_ONCE, &mut rows).await?;
+        let mut slice = Slice::default();
         for row in rows.split_inclusive(|&b| b == b'\n') {
+            if request.filter.is_some() {
+                slice.pause().await;
+            }
             request.append(field(row, index::NUMBER).unwrap_or_default(), request.column.in_row(row), out);
         }
         Ok(Step { any: !rows.is_empty(), next })
@@ -249,8 +255,9 @@ impl<S: NewsSource> Reader<S> {
         let mut numbers = Vec::new();
         self.source.numbers(group, from..=range.last(), ARTICLES_AT_ONCE, &mut numbers).await?;
         let mut article = spare::take();
-        let (mut any, mut label) = (false, Vec::new());
+        let (mut any, mut label, mut slice) = (false, Vec::new(), Slice::default());
         for number in &numbers {
+            slice.pause().await;
             let place = Place::Number(group, *number);
             if !matches!(self.source.article(place, Part::Head, &mut article).await?, Fetched::Missing) {
                 any = true;

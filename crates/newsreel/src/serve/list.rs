@@ -7,7 +7,7 @@
 use super::texts::Text;
 use super::{Reader, View, cut_off, failed, sending_meanwhile};
 use crate::base::clock::unix_now;
-use crate::source::{GroupInfo, GroupList, GroupStream, NewsSource, Which};
+use crate::source::{Answer, GroupInfo, GroupList, GroupStream, NewsSource, Which};
 use netnews::Wildmat;
 use netnews::date::parse_nntp;
 use netnews::decimal::{append_decimal, parse_decimal};
@@ -52,14 +52,7 @@ impl<S: NewsSource> Reader<S> {
                 Ok(())
             }
             ListKind::Subscriptions(wildmat) => self.list_subscriptions(wildmat, out).await,
-            ListKind::Moderators => {
-                append(out.text(), code::LIST_FOLLOWS, "List of submission addresses follows");
-                for (groups, address) in self.view.moderators() {
-                    dot_stuff(format!("{groups}:{address}").as_bytes(), out.text());
-                }
-                out.text().extend_from_slice(b".\r\n");
-                Ok(())
-            }
+            ListKind::Moderators => self.list_moderators(out).await,
             ListKind::Extensions => {
                 append(out.text(), code::NOT_SUPPORTED, "List not kept here");
                 Ok(())
@@ -95,6 +88,35 @@ impl<S: NewsSource> Reader<S> {
             Err(error) => failed(error).append(out.text()),
         }
         Ok(())
+    }
+
+    /// LIST MODERATORS: the entries that are of a group the reader may see.
+    async fn list_moderators(&self, out: &mut Output) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for (groups, address) in self.view.moderators() {
+            match self.shows_some_of(groups).await {
+                Ok(true) => dot_stuff(format!("{groups}:{address}").as_bytes(), &mut lines),
+                Ok(false) => {}
+                Err(error) => {
+                    failed(error).append(out.text());
+                    return Ok(());
+                }
+            }
+        }
+        append(out.text(), code::LIST_FOLLOWS, "List of submission addresses follows");
+        out.send(&lines, b".\r\n").await
+    }
+
+    /// Whether the reader may see a group that a wildmat of the configuration matches.
+    async fn shows_some_of(&self, text: &str) -> Answer<bool> {
+        let text = text.as_bytes();
+        if self.view.is_everything() {
+            return Ok(true);
+        }
+        let Ok(wildmat) = Wildmat::parse(text) else { return Ok(false) };
+        let wanted = |name: &[u8]| self.view.shows(name) && wildmat.matches(name);
+        let mut groups = self.source.groups(GroupList::Names, which(Some(text)), self.view.base()).await?;
+        Ok(groups.next(&wanted).await?.is_some())
     }
 
     async fn list_active(&self, out: &mut Output) -> io::Result<()> {

@@ -61,7 +61,7 @@ impl<S: NewsSource> Reader<S> {
                 // The source must wait for more.
                 out.flush().await?;
             } else if any {
-                out.relieve().await?;
+                out.pause().await?;
             }
         }
         if !any {

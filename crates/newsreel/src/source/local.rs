@@ -8,6 +8,7 @@ use super::{
     Part, Place, Side, SourceError, Wanted, Which,
 };
 use netnews::MessageId;
+use nntp_io::Slice;
 use spool::{ArticleBuf, Flag, Group, GroupId, Lookup, Patience, ReadError, Spool};
 use std::convert::Infallible;
 use std::ops::RangeInclusive;
@@ -16,6 +17,9 @@ use tokio::task::block_in_place;
 
 /// What may pass between a change of an active entry and the moment it is noted, in seconds.
 const CHANGE_SLACK_SECS: u64 = 2;
+
+/// Groups looked at before others may go first.
+const GROUPS_AT_ONCE: usize = 64;
 
 /// The local spool.
 #[derive(Debug, Clone)]
@@ -28,6 +32,7 @@ pub struct LocalGroups {
     base: Base,
     groups: Arc<[Arc<Group>]>,
     next: usize,
+    slice: Slice,
     /// What a group's info borrows.
     description: String,
     alias: String,
@@ -89,7 +94,8 @@ impl NewsSource for LocalSpool {
             Which::Named(name) => one(self.0.group_id(name)),
             Which::One(id) => one(Some(*id)),
         };
-        Ok(LocalGroups { list, base, groups, next: 0, description: String::new(), alias: String::new() })
+        let (next, slice) = (0, Slice::default());
+        Ok(LocalGroups { list, base, groups, next, slice, description: String::new(), alias: String::new() })
     }
 
     async fn active_text(&self) -> Answer<Option<Arc<Vec<u8>>>> {
@@ -154,18 +160,27 @@ impl NewsSource for LocalSpool {
 
 impl GroupStream for LocalGroups {
     async fn next<'s>(&'s mut self, wanted: Wanted<'_>) -> Answer<Option<GroupInfo<'s>>> {
-        let rest = self.groups.get(self.next..).unwrap_or_default();
         let listed = |group: &Group| match self.list {
             GroupList::Changed { since } => group.changed() + CHANGE_SLACK_SECS >= since,
             GroupList::New { since } => group.created >= since,
             _ => true,
         };
-        let Some(found) = rest.iter().position(|group| wanted(group.name.as_bytes()) && listed(group)) else {
-            self.next = self.groups.len();
-            return Ok(None);
+        let group = loop {
+            let rest = self.groups.get(self.next..).unwrap_or_default();
+            let some = rest.get(..GROUPS_AT_ONCE).unwrap_or(rest);
+            if some.is_empty() {
+                return Ok(None);
+            }
+            match some.iter().position(|group| wanted(group.name.as_bytes()) && listed(group)) {
+                Some(found) => {
+                    self.next += found + 1;
+                    break rest.get(found);
+                }
+                None => self.next += some.len(),
+            }
+            self.slice.pause().await;
         };
-        self.next += found + 1;
-        let Some(group) = rest.get(found) else { return Ok(None) };
+        let Some(group) = group else { return Ok(None) };
         let named = GroupInfo { name: group.name.as_bytes(), ..GroupInfo::default() };
         Ok(Some(match self.list {
             GroupList::Names => named,

@@ -7,13 +7,15 @@ pub(crate) const NAME_BYTES_MAX: usize = 128;
 /// Longest password, in bytes: what an AUTHINFO PASS line can carry, and more than anybody types.
 pub(crate) const PASSWORD_BYTES_MAX: usize = 512;
 
-/// A name prepared, or `None` if it can be nobody's: not UTF-8, empty, too long, or with characters that SASLprep
-/// forbids or a line of the file could not hold.
+/// A name prepared, or `None` if it can be nobody's: not UTF-8, empty, too long, or with characters that
+/// SASLprep forbids, a line of the file could not hold, or cancel keys leave out (RFC 8315 section 4: `<`
+/// and `>`).
 pub(crate) fn prepared(name: &[u8]) -> Option<String> {
     let name = str::from_utf8(name.get(..name.len().min(4 * NAME_BYTES_MAX))?).ok()?;
     let name = stringprep::saslprep(name).ok()?.into_owned();
     let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
-    (fits && !name.chars().any(|c| c.is_control() || c.is_whitespace() || c == ',')).then_some(name)
+    let forbidden = |c: char| c.is_control() || c.is_whitespace() || matches!(c, ',' | '<' | '>');
+    (fits && !name.chars().any(forbidden)).then_some(name)
 }
 
 /// A password prepared; one that SASLprep refuses stays as it came. `None`: empty, too long, or with a control
@@ -44,8 +46,18 @@ mod tests {
         // RFC 4013 section 3: soft hyphen goes, Roman nine is IX.
         assert_eq!(prepared("I\u{ad}X".as_bytes()).as_deref(), Some("IX"));
         assert_eq!(prepared("\u{2168}".as_bytes()).as_deref(), Some("IX"));
-        for bad in [&b""[..], b"a b", b"a,b", b"a\tb", b"a\x07", b"\xff", &[b'x'; 129], "\u{627}1".as_bytes()]
-        {
+        for bad in [
+            &b""[..],
+            b"a b",
+            b"a,b",
+            b"<a>",
+            b"a>b",
+            b"a\tb",
+            b"a\x07",
+            b"\xff",
+            &[b'x'; 129],
+            "\u{627}1".as_bytes(),
+        ] {
             assert_eq!(prepared(bad), None, "{bad:?}");
         }
     }

@@ -1,0 +1,50 @@
+//! The share of its thread that a task may take at a time.
+//!
+//! A task that never waits keeps its thread from all other connections, and may keep the runtime from looking
+//! at the network at all: an answer from memory, of which nothing is sent, or which the client takes as fast
+//! as it is made. Such work calls [`Slice::pause`] in between.
+
+use std::time::{Duration, Instant};
+
+/// Longest time between two pauses.
+const SLICE: Duration = Duration::from_millis(5);
+
+/// When a task last let others go first.
+#[derive(Debug)]
+pub struct Slice(Instant);
+
+impl Default for Slice {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Slice {
+    /// Lets others go first, if it is time.
+    #[inline]
+    pub async fn pause(&mut self) {
+        if self.0.elapsed() >= SLICE {
+            tokio::task::yield_now().await;
+            self.0 = Instant::now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[tokio::test]
+    async fn a_task_that_never_waits_lets_others_run() {
+        let ran = Arc::new(AtomicBool::new(false));
+        let other = ran.clone();
+        tokio::spawn(async move { other.store(true, Ordering::Release) });
+        let (began, mut slice) = (Instant::now(), Slice::default());
+        while !ran.load(Ordering::Acquire) {
+            assert!(began.elapsed() < Duration::from_secs(60));
+            slice.pause().await;
+        }
+    }
+}
