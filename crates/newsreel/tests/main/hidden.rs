@@ -98,3 +98,29 @@ fn names_that_are_reserved_are_refused_whether_they_are_here_or_not() {
         );
     }
 }
+
+#[test]
+fn moderators_of_hidden_groups_are_not_named() {
+    const MODERATORS: &str = r#"
+[[moderator]]
+groups = "private.*"
+address = "boss@private.example"
+[[moderator]]
+groups = "local.moderated,private.moderated"
+address = "mod@x.example"
+"#;
+    let server = Server::start_with(|text| with_access(ACCESS)(text) + MODERATORS);
+    add_users(&server);
+    assert!(server.operate(&["newgroup", "private.moderated", "m"]));
+    let listed = |client: &mut Client| {
+        assert!(client.ask("LIST MODERATORS").starts_with("215 "));
+        client.block()
+    };
+    let mut client = server.client();
+    let seen = listed(&mut client);
+    assert!(!seen.iter().any(|line| line.contains("boss")), "{seen:?}");
+    assert!(seen.contains(&"local.moderated,private.moderated:mod@x.example".to_owned()), "{seen:?}");
+    assert!(client.ask(&plain("fred", "flintstone")).starts_with("281 "));
+    let all = listed(&mut client);
+    assert!(all.contains(&"private.*:boss@private.example".to_owned()) && all.len() > seen.len(), "{all:?}");
+}

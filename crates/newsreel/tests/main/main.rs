@@ -17,6 +17,7 @@ mod compress;
 mod damaged;
 mod examples;
 mod fail2ban;
+mod fairness;
 mod feeding;
 mod guessing;
 mod hidden;
