@@ -262,9 +262,10 @@ pub(super) enum ImportCommand {
         Articles keep their numbers in groups that have given out none here, so that readers' .newsrc files stay right; \
         elsewhere they get new ones. Works with and without a running server. What is here already counts as a \
         duplicate, so an import that was interrupted is simply run again.\n\n\
-        Before anything is filed, what the articles need is compared with what their classes have room for; \
-        at the end it says how many are still there. Exit code 1 if some are not, and with --dry-run if \
-        some would not be."
+        Before anything is filed, the room that the articles need is compared with the room that their classes have. \
+        If it does not suffice, nothing is imported without --yes. The summary says how many of the imported articles \
+        are still there. Exit code 1 if nothing was imported for lack of room or some articles were displaced, \
+        and with --dry-run if some would be."
     )]
     #[command(after_long_help = "Examples:\n  newsreel import inn --dry-run /etc/news\n  \
         newsreel import inn /etc/news\n  newsreel import inn /var/lib/news/active /mnt/cycbuffs/*\n  \
@@ -304,6 +305,9 @@ pub(super) struct InnOptions {
     /// Say what would be imported, and import nothing
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// Import also where not everything has room: later articles displace earlier ones
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(super) yes: bool,
     /// Print the summary as JSON
     #[arg(long)]
     pub(super) json: bool,

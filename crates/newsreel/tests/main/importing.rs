@@ -72,8 +72,18 @@ fn too_small_buffers_are_noticed_before_and_counted_after() {
     assert!(room["needed_bytes"].as_u64() > Some(3 * room["capacity_bytes"].as_u64().unwrap()), "{dry}");
     assert_eq!(newsreel(&small, &["group", "list", "inn.a", "--json"]).stdout, b"[]\n");
 
-    // In words, before anything is filed; then what became of it.
+    // Nothing is filed unless the operator insists.
+    let (told, code) = import(&small, &[], &from);
+    assert_eq!((told["imported"].as_u64(), told["room"][0]["articles"].as_u64()), (Some(0), Some(ARTICLES)));
+    assert_eq!(code, Some(1));
     let output = newsreel(&small, &["import", "inn", from.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let refused = String::from_utf8(output.stderr).unwrap();
+    assert!(refused.contains("nothing was imported; to import all the same, give --yes"), "{refused}");
+    assert_eq!(newsreel(&small, &["group", "list", "inn.a", "--json"]).stdout, b"[]\n");
+
+    // In words, before anything is filed; then what became of it.
+    let output = newsreel(&small, &["import", "inn", "--yes", from.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8(output.stdout).unwrap();
     let warned = String::from_utf8(output.stderr).unwrap();
@@ -85,12 +95,14 @@ fn too_small_buffers_are_noticed_before_and_counted_after() {
     let counted =
         format!("of these {there} are still there; {} were displaced by later ones", ARTICLES - there);
     assert!(said.contains(&counted), "{counted}: {said}");
-    assert!(warned.contains("not everything has room; make it first (newsreel buffer grow"), "{warned}");
+    assert!(warned.contains("not everything has room; make room first (newsreel buffer grow"), "{warned}");
 
     // The same through a server.
     let served = site(home.path(), "served", "256 KiB");
     let (server, _) = Served::start(&served);
     let (told, code) = import(&served, &[], &from);
+    assert_eq!((told["imported"].as_u64(), code), (Some(0), Some(1)), "{told}");
+    let (told, code) = import(&served, &["--yes"], &from);
     assert_eq!((told["imported"].as_u64(), code), (Some(ARTICLES), Some(1)), "{told}");
     assert_eq!(told["still_there"].as_u64(), Some(living(&served)), "{told}");
     assert_eq!(told["displaced"].as_u64(), Some(ARTICLES - living(&served)), "{told}");

@@ -51,7 +51,10 @@ fn inn(options: &InnOptions, at: &Where) -> Result<(), Failure> {
     };
     tally.skip("in no group that is wanted", plan.unwanted);
     tally.room = room::compare(&config, &plan, &mut target)?;
-    warn_of_room(&tally.room, options)?;
+    if !has_room(&tally.room, options)? && !options.dry_run && !options.yes {
+        target.close()?;
+        return refuse(&tally, options.json);
+    }
     let began = Instant::now();
     let result = run(options, wanted.as_ref(), &config, &inn, &plan, &mut target, &mut tally);
     bar.finish();
@@ -72,18 +75,27 @@ fn inn(options: &InnOptions, at: &Where) -> Result<(), Failure> {
     result.and(if tally.displaced > 0 { Err(Failure::Told) } else { Ok(()) })
 }
 
-/// Says before anything is filed what there is room for.
-fn warn_of_room(rooms: &[ClassRoom], options: &InnOptions) -> Result<(), Failure> {
+/// Reports what there is room for, before anything is filed; returns whether that is everything.
+fn has_room(rooms: &[ClassRoom], options: &InnOptions) -> Result<bool, Failure> {
     if !options.json {
         rooms.iter().try_for_each(|room| say(room.line()))?;
     }
-    if rooms.iter().any(|room| !room.fits()) {
+    let fits = rooms.iter().all(ClassRoom::fits);
+    if !fits {
         complain(
-            "newsreel: not everything has room; make it first (newsreel buffer grow, newsreel buffer add): \
-             what is displaced counts as known for a while, and is not imported again",
+            "newsreel: not everything has room; make room first (newsreel buffer grow, newsreel buffer add): \
+             displaced articles count as known for a while, and are not imported again",
         );
     }
-    Ok(())
+    Ok(fits)
+}
+
+/// Ends an import that does not fit.
+fn refuse(tally: &Tally, json: bool) -> Result<(), Failure> {
+    if json {
+        say_json(tally)?;
+    }
+    Err(Failure::Problem("nothing was imported; to import all the same, give --yes".into()))
 }
 
 /// Counts which of the imported articles are still there; for a dry run it is estimated.
