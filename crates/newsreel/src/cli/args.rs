@@ -153,8 +153,9 @@ pub(super) enum Command {
     #[command(
         long_about = "File a batch of articles: \"#! rnews N\" lines with an article each, or a single article.\n\n\
         Works with and without a running server. Where the batch is damaged, filing resumes at the next \"#! rnews\" line; the \
-        damaged piece is put into the directory quarantine of the site. Duplicates are counted, other rejected articles listed; \
-        neither is a failure.\n\n\
+        damaged piece is put into the directory quarantine of the site, once however often it comes. Compressed batches are \
+        not accepted yet and go there as a whole; decompress them first. Duplicates are counted, other rejected articles \
+        listed; neither is a failure.\n\n\
         Exit codes: 0 all is dealt with, 1 something damaged is in quarantine and the rest is dealt with, 2 the command is \
         wrong or the batch cannot be read, 75 the batch must be given again later, as it is (no room, no server or spool to be \
         reached, a fault in the configuration): what was filed of it is a duplicate then."
@@ -259,9 +260,13 @@ pub(super) enum ImportCommand {
         long_about = "Take over what INN keeps: groups with flags, descriptions and dates of creation, and the articles \
         of CNFS buffers, tradspool, timehash and timecaf. INN's files are only read; stop innd first, or run the import \
         twice: the second run brings what arrived since.\n\n\
-        Articles keep their numbers in groups that have given out none here, so that readers' .newsrc files stay right; \
-        elsewhere they get new ones. Works with and without a running server. What is here already counts as a \
-        duplicate, so an import that was interrupted is simply run again.\n\n\
+        An article's numbers are those of its Xref header, else of its file in tradspool. They are kept, so that readers' \
+        .newsrc files stay right, in each group in which no other article can have had them here: all its numbers there are \
+        above the last one given out here, or the article with the highest number up to that one is the same here and there \
+        (an earlier import). In other groups, and without a number there, articles get new ones. The summary counts both.\n\n\
+        A second import files what has arrived since the first, under its numbers; what is here already counts as a \
+        duplicate, and what was cancelled or displaced here as well for as long as it is remembered (site.remember_days). \
+        So an import that was interrupted is simply run again. Works with and without a running server.\n\n\
         Before anything is filed, the room that the articles need is compared with the room that their classes have. \
         If it does not suffice, nothing is imported without --yes. The summary says how many of the imported articles \
         are still there. Exit code 1 if nothing was imported for lack of room or some articles were displaced, \

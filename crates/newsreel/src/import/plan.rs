@@ -18,9 +18,11 @@ use crate::config::Groups;
 /// The articles of an import. An article's number is its index in `Found::items`.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Names of the groups that Xref headers speak of, by the number in `numbered`.
+    /// Names of the groups that articles have numbers in, by the number in `numbered`.
     pub groups: Vec<String>,
     pub numbered: Numbered,
+    /// Of articles without Xref the groups in which their files give them no number, as [`Plan::places`] has them.
+    unplaced: HashMap<u32, String>,
     /// Those that are wanted and have numbers, in the order in which they were numbered.
     pub order: Vec<u32>,
     /// Those that are wanted and have none.
@@ -49,7 +51,11 @@ impl Plan {
             if inn.found.read_head(item, &mut begun).is_err() {
                 begun.clear();
             }
-            let head = head::read(&begun);
+            let named = inn.found.places(item);
+            let mut head = head::read(&begun);
+            if let Some(unplaced) = complete(&mut head, &named, inn, wanted) {
+                plan.unplaced.insert(at as u32, unplaced);
+            }
             for (name, number) in &head.places {
                 if let Some(group) = plan.group(name, wanted, &mut ids) {
                     plan.numbered.pairs.push((group, *number));
@@ -108,7 +114,46 @@ impl Plan {
             let number = if keep(*group) { *number } else { 0 };
             out.extend_from_slice(format!(":{number} ").as_bytes());
         }
+        out.extend_from_slice(self.unplaced.get(&article).map_or(&[][..], String::as_bytes));
     }
+
+    /// Whether an article gets a new number in some group.
+    pub fn is_renumbered(&self, article: u32, keep: impl Fn(u32) -> bool) -> bool {
+        let pairs = self.numbered.of(article);
+        pairs.is_empty()
+            || self.unplaced.contains_key(&article)
+            || pairs.iter().any(|(group, _)| !keep(*group))
+    }
+}
+
+/// Adds to the places of Xref those that the names of the article's file tell, in groups that its Newsgroups header
+/// or the active file knows. Returns the other groups of an article without Xref.
+fn complete<'a>(
+    head: &mut head::Head<'a>,
+    named: &'a [(String, u64)],
+    inn: &Inn,
+    wanted: Option<&Groups>,
+) -> Option<String> {
+    let has_xref = !head.places.is_empty();
+    let newsgroups = head.newsgroups;
+    let listed = || newsgroups.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    for (group, number) in named {
+        let name = group.as_bytes();
+        let known = listed().any(|other| other == name) || inn.groups.contains_key(group);
+        if known && head.places.iter().all(|(other, _)| *other != name) {
+            head.places.push((name, *number));
+        }
+    }
+    if has_xref || head.places.is_empty() {
+        return None;
+    }
+    let is_unplaced = |name: &&[u8]| {
+        netnews::newsgroups::valid_name(name)
+            && head.places.iter().all(|(other, _)| other != name)
+            && wanted.is_none_or(|wanted| wanted.matches(name))
+    };
+    let names = listed().filter(is_unplaced).filter_map(|name| std::str::from_utf8(name).ok());
+    Some(names.map(|name| format!("{name}:0 ")).collect::<String>()).filter(|places| !places.is_empty())
 }
 
 /// The class that the rules choose for an article, and what it takes there.

@@ -4,7 +4,7 @@
 //! lead nowhere (a copy of another machine's disk), and without inn.conf, what lies in the usual places below the
 //! directory is taken. Called by `cli::import`. Sources: inn.conf(5), storage.conf(5).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -98,6 +98,7 @@ impl Inn {
     }
 
     fn tree(&mut self, root: &Path, db: &Path) -> io::Result<()> {
+        let root = &fs::canonicalize(root)?;
         let tree = Tree::walk(root)?;
         for (count, what) in [
             (tree.trad.len(), "tradspool articles"),
@@ -112,8 +113,8 @@ impl Inn {
             // Only tradspool keeps the arrival nowhere else.
             self.history(&history, !tree.trad.is_empty())?;
         }
-        self.found.add_files(tree.trad)?;
-        self.found.add_files(tree.hashed)?;
+        self.found.add_files(root, tree.trad, tree.links)?;
+        self.found.add_files(root, tree.hashed, HashMap::new())?;
         for path in &tree.cafs {
             self.found.add_caf(path).map_err(|e| named(path, e))?;
         }

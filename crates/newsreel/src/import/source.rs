@@ -3,6 +3,7 @@
 //! Reads other servers' files and writes nothing. What is damaged is counted and passed over. Called by `import::site`
 //! (listing) and `import::feed` (reading).
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use super::caf::{self, CafEntry, CafHeader};
 use super::cnfs::{ARTICLE_HEADER_BYTES_MAX, ArticleHeader, BufferHeader, HEADER_BYTES, Words};
 use super::head;
+use super::names::{self, Named};
 
 /// Bytes read at first of an article to see its head.
 const HEAD_BYTES: usize = 4096;
@@ -23,7 +25,17 @@ pub(crate) enum Source {
     /// Many in one file.
     Packed(PathBuf, File),
     /// Each in a file of its own.
-    Files(Vec<PathBuf>),
+    Files(Files),
+}
+
+/// Files with an article each.
+#[derive(Debug)]
+pub(crate) struct Files {
+    /// The directory that they are below.
+    root: PathBuf,
+    paths: Vec<PathBuf>,
+    /// Other names of some of them.
+    links: HashMap<PathBuf, Vec<PathBuf>>,
 }
 
 /// Where one article lies.
@@ -112,7 +124,12 @@ impl Found {
     }
 
     /// Adds articles that have a file each, with their arrivals.
-    pub fn add_files(&mut self, files: Vec<(PathBuf, u32)>) -> io::Result<()> {
+    pub fn add_files(
+        &mut self,
+        root: &Path,
+        files: Vec<(PathBuf, u32)>,
+        links: HashMap<PathBuf, Vec<PathBuf>>,
+    ) -> io::Result<()> {
         let source = u16::try_from(self.sources.len()).map_err(io::Error::other)?;
         let items = files.iter().enumerate();
         self.items.extend(items.map(|(at, (_, arrived))| Item {
@@ -121,7 +138,8 @@ impl Found {
             at: at as u64,
             bytes: 0,
         }));
-        self.add_source(Source::Files(files.into_iter().map(|(path, _)| path).collect()))?;
+        let paths = files.into_iter().map(|(path, _)| path).collect();
+        self.add_source(Source::Files(Files { root: root.to_owned(), paths, links }))?;
         Ok(())
     }
 
@@ -134,8 +152,8 @@ impl Found {
                 let read = read_at_most(file, item.at, out)?;
                 out.truncate(read);
             }
-            Some(Source::Files(paths)) => {
-                let path = paths.get(item.at as usize).ok_or(io::ErrorKind::NotFound)?;
+            Some(Source::Files(files)) => {
+                let path = files.paths.get(item.at as usize).ok_or(io::ErrorKind::NotFound)?;
                 io::Read::read_to_end(
                     &mut io::Read::take(File::open(path)?, u64::from(ARTICLE_BYTES_MAX)),
                     out,
@@ -160,8 +178,26 @@ impl Found {
     pub fn path(&self, item: &Item) -> Option<&Path> {
         match self.sources.get(usize::from(item.source))? {
             Source::Packed(path, _) => Some(path),
-            Source::Files(paths) => paths.get(item.at as usize).map(PathBuf::as_path),
+            Source::Files(files) => files.paths.get(item.at as usize).map(PathBuf::as_path),
         }
+    }
+
+    /// The groups and numbers that the names of an article's file give it; empty if it is not of tradspool.
+    pub fn places(&self, item: &Item) -> Vec<(String, u64)> {
+        let (Some(Source::Files(files)), Some(path)) =
+            (self.sources.get(usize::from(item.source)), self.path(item))
+        else {
+            return Vec::new();
+        };
+        let others = files.links.get(path).into_iter().flatten().map(PathBuf::as_path);
+        let place = |path: &Path| {
+            let parts = path.strip_prefix(&files.root).ok()?.iter().map(|part| part.to_str());
+            match names::named(&parts.collect::<Option<Vec<_>>>()?) {
+                Named::Trad { group, number } => Some((group, number)),
+                _ => None,
+            }
+        };
+        std::iter::once(path).chain(others).filter_map(place).collect()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Finding the articles below INN's patharticles.
 //!
-//! Symbolic links are passed over: tradspool makes them for cross-posted articles whose own file is in the tree too.
-//! Of hard links the first counts. Called by `import::site`.
+//! A crossposted article of tradspool is one file; its other names, symbolic or hard links, only say which numbers it
+//! has in its other groups. Called by `import::site`.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -23,11 +23,14 @@ pub(crate) struct Tree {
     pub hashed: Vec<(PathBuf, u32)>,
     /// timecaf files.
     pub cafs: Vec<PathBuf>,
-    links: HashSet<(u64, u64)>,
+    /// The other names of files in `trad`.
+    pub links: HashMap<PathBuf, Vec<PathBuf>>,
+    /// Files with several hard links, by device and inode.
+    linked: HashMap<(u64, u64), PathBuf>,
 }
 
 impl Tree {
-    /// Walks the tree below `root`.
+    /// Walks the tree below `root`, which is an absolute path without symbolic links.
     pub fn walk(root: &Path) -> io::Result<Self> {
         let mut tree = Self::default();
         tree.directory(root, &mut Vec::new())?;
@@ -45,6 +48,8 @@ impl Tree {
                 self.directory(&entry.path(), parts)?;
             } else if kind.is_file() {
                 self.file(&entry, parts)?;
+            } else if let (true, Ok(file)) = (kind.is_symlink(), fs::canonicalize(entry.path())) {
+                self.links.entry(file).or_default().push(entry.path());
             }
             parts.pop();
         }
@@ -58,9 +63,14 @@ impl Tree {
             Named::TimeCaf => self.cafs.push(entry.path()),
             Named::Trad { .. } => {
                 let about = entry.metadata()?;
-                if about.nlink() == 1 || self.links.insert((about.dev(), about.ino())) {
-                    self.trad.push((entry.path(), u32::try_from(about.mtime()).unwrap_or(0)));
+                if about.nlink() > 1 {
+                    let first = self.linked.entry((about.dev(), about.ino())).or_insert_with(|| entry.path());
+                    if *first != entry.path() {
+                        self.links.entry(first.clone()).or_default().push(entry.path());
+                        return Ok(());
+                    }
                 }
+                self.trad.push((entry.path(), u32::try_from(about.mtime()).unwrap_or(0)));
             }
             Named::Other => {}
         }

@@ -109,6 +109,69 @@ fn too_small_buffers_are_noticed_before_and_counted_after() {
     server.stop();
 }
 
+/// Writes an article of tradspool without Xref.
+fn bare(root: &Path, path: &str, id: &str, newsgroups: &str) {
+    let file = root.join(path);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let head = format!(
+        "Path: old.example!not-for-mail\nFrom: a@b.example\nNewsgroups: {newsgroups}\nSubject: s\n\
+         Message-ID: <{id}@old.example>\nDate: 21 Nov 2026 05:00:00 GMT\n"
+    );
+    fs::write(file, format!("{head}\nbody\n")).unwrap();
+}
+
+/// What `explain` says of an article's places.
+fn xref(site: &Path, id: &str) -> String {
+    let output = newsreel(site, &["explain", &format!("<{id}@old.example>")]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let line = text.lines().find(|line| line.starts_with("xref")).unwrap_or_else(|| panic!("{text}"));
+    line.to_owned()
+}
+
+#[test]
+fn without_xref_the_names_of_files_are_the_numbers() {
+    let home = TempDir::new().unwrap();
+    let site = site(home.path(), "site", "1 MiB");
+    let added = newsreel(&site, &["group", "add", "old.a", "old.b", "old.c"]);
+    assert!(added.status.success(), "{added:?}");
+    let from = home.path().join("oldspool");
+    bare(&from, "old/a/5000", "5000", "old.a");
+    bare(&from, "old/a/5001", "5001", "old.a,old.b,old.c");
+    fs::create_dir_all(from.join("old/b")).unwrap();
+    fs::hard_link(from.join("old/a/5001"), from.join("old/b/70")).unwrap();
+    bare(&from, "old/b/71", "71", "old.a, old.b");
+    std::os::unix::fs::symlink(from.join("old/b/71"), from.join("old/a/5002")).unwrap();
+    // A file whose name is no number of a group that it names.
+    bare(&from, "elsewhere/9", "9", "old.c");
+    let output = newsreel(&site, &["import", "inn", from.to_str().unwrap()]);
+    let said = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(
+        said.contains("numbers: kept in 2 groups, new in 0 groups; 2 articles with a new number"),
+        "{said}"
+    );
+    assert!(said.contains("without a number there: 1 article, "), "{said}");
+    assert!(xref(&site, "5000").ends_with(" old.a:5000"), "{}", xref(&site, "5000"));
+    for place in [" old.a:5001", " old.b:70", " old.c:1"] {
+        assert!(xref(&site, "5001").contains(place), "{}", xref(&site, "5001"));
+    }
+    for place in [" old.a:5002", " old.b:71"] {
+        assert!(xref(&site, "71").contains(place), "{}", xref(&site, "71"));
+    }
+    assert!(xref(&site, "9").ends_with(" old.c:2"), "{}", xref(&site, "9"));
+
+    // A third source: numbers above all that were given out are kept, others are not.
+    let third = home.path().join("third");
+    bare(&third, "old/a/6000", "6000", "old.a");
+    bare(&third, "old/b/7", "7", "old.b");
+    let output = newsreel(&site, &["import", "inn", third.to_str().unwrap()]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(xref(&site, "6000").ends_with(" old.a:6000"), "{}", xref(&site, "6000"));
+    // Nothing ever had number 7 here, but the group's numbers ascend.
+    assert!(xref(&site, "7").ends_with(" old.b:72"), "{}", xref(&site, "7"));
+    assert!(said.contains("1 article with a new number"), "{said}");
+}
+
 #[test]
 fn where_there_is_room_all_are_still_there() {
     let home = TempDir::new().unwrap();

@@ -85,7 +85,26 @@ fn file_damaged(site: &Operated) {
             "{whole} articles: 0 accepted, 0 rejected, {whole} duplicates, 6 damaged pieces in quarantine\n"
         )
     );
-    assert_eq!(complaints(&again).lines().count(), 6);
+    assert_eq!(complaints(&again), told, "each piece is where it was");
+    assert_eq!(fs::read_dir(site.dir().join("quarantine")).unwrap().count(), 6);
+}
+
+#[test]
+fn compressed_batches_are_kept_and_the_message_says_how_to_decompress_them() {
+    let site = site();
+    for (begin, command) in [
+        (&b"#! cunbatch\n\x1f\x9d\x90"[..], "tail -n +2 FILE | gzip -dc | newsreel rnews"),
+        (b"\x1f\x8b\x08\0", "gzip -dc FILE | newsreel rnews"),
+        (b"BZh91AY", "bzip2 -dc FILE | newsreel rnews"),
+    ] {
+        let filed = site.run_with(&["rnews"], begin);
+        let told = complaints(&filed);
+        assert_eq!(filed.status.code(), Some(1), "{told}");
+        assert!(told.contains("compressed batches are not accepted yet; decompress it first: "), "{told}");
+        assert!(told.contains(&format!(" first: {command}; ")), "{told}");
+        let (_, path) = told.trim_end().split_once(" bytes are in ").unwrap();
+        assert_eq!(fs::read(path).unwrap(), begin);
+    }
 }
 
 #[test]

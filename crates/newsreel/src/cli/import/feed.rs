@@ -93,7 +93,7 @@ impl Feed<'_> {
                     result.reason
                 )));
             }
-            let new = self.plan.numbered.of(packed.article).iter().any(|(group, _)| !kept(self.keep, *group));
+            let new = self.plan.is_renumbered(packed.article, |group| kept(self.keep, group));
             if tally.count(result, new, &|| name(packed.article)) {
                 late.push(packed.article);
             }

@@ -62,8 +62,8 @@ pub(super) fn add(
     Ok(())
 }
 
-/// For each group of the plan whether it keeps the other server's numbers: if it has given out none itself, or goes on
-/// behind an import before this one.
+/// For each group of the plan whether it keeps the other server's numbers: if all of them are above those it has given
+/// out here, or the highest of those that are not names the same article here, as after an earlier import.
 pub(super) fn keep(
     config: &Config,
     inn: &Inn,

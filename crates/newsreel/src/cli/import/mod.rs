@@ -46,6 +46,7 @@ fn inn(options: &InnOptions, at: &Where) -> Result<(), Failure> {
     let mut tally = Tally {
         dry_run: options.dry_run,
         damaged: inn.found.damaged,
+        unnumbered: plan.unnumbered.len() as u64,
         remembered_there: inn.arrivals.remembered,
         ..Tally::default()
     };

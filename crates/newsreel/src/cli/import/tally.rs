@@ -38,6 +38,8 @@ pub(super) struct Tally {
     /// Groups that keep the other server's numbers, of those with articles; and those that do not.
     pub groups_kept: u64,
     pub groups_renumbered: u64,
+    /// Articles that the other server gave no number, as far as its files tell.
+    pub unnumbered: u64,
     /// Ids that the other server remembers without an article.
     pub remembered_there: u64,
     pub seconds: f64,
@@ -92,12 +94,18 @@ impl Tally {
                 false => format!("of these {there} are still there; {gone} were displaced by later ones"),
             });
         }
-        if self.groups_kept + self.groups_renumbered > 0 {
+        if self.groups_kept + self.groups_renumbered + self.imported > 0 {
             lines.push(format!(
                 "numbers: kept in {}, new in {}; {} with a new number",
                 groups(self.groups_kept),
                 groups(self.groups_renumbered),
                 articles(self.renumbered)
+            ));
+        }
+        if self.unnumbered > 0 {
+            lines.push(format!(
+                "without a number there: {}, with neither Xref nor a file named by its number",
+                articles(self.unnumbered)
             ));
         }
         if self.groups_added > 0 {

@@ -111,8 +111,31 @@ impl Filing {
     }
 
     fn about(&self, part: &Part, what: &str) -> String {
+        let compressed = decompressing(&part.bytes).filter(|_| part.at == 0).map(|command| {
+            format!(
+                "compressed batches are not accepted yet; decompress it first: {command} | newsreel rnews"
+            )
+        });
+        let what = compressed.as_deref().unwrap_or(what);
         format!("{}, byte {}: {what}", self.name, grouped(part.at))
     }
+}
+
+/// How a batch that begins like this is decompressed, if it is compressed.
+fn decompressing(batch: &[u8]) -> Option<&'static str> {
+    const FORMS: [(&[u8], &str); 9] = [
+        (b"#! cunbatch", "tail -n +2 FILE | gzip -dc"),
+        (b"#! gunbatch", "tail -n +2 FILE | gzip -dc"),
+        (b"#! zunbatch", "tail -n +2 FILE | gzip -dc"),
+        (b"#! bunbatch", "tail -n +2 FILE | bzip2 -dc"),
+        (b"\x1f\x8b", "gzip -dc FILE"),
+        (b"\x1f\x9d", "gzip -dc FILE"),
+        (b"BZh", "bzip2 -dc FILE"),
+        (b"\xfd7zXZ\0", "xz -dc FILE"),
+        (b"\x28\xb5\x2f\xfd", "zstd -dc FILE"),
+    ];
+    let form = FORMS.iter().find(|(begin, _)| batch.starts_with(begin));
+    form.map(|(_, command)| *command)
 }
 
 impl State {

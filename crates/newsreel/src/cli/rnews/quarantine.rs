@@ -1,13 +1,16 @@
 //! What of batches cannot be filed: a directory in the site, where an operator can look at it.
 //!
-//! One file for each piece, written whole and synced before it has its name; names sort by time. The directory is
-//! bounded: the oldest files go first. Called by `rnews`.
+//! One file for each piece, named by a hash of its content, so that a batch that comes again adds nothing. A file is
+//! written whole and synced before it has its name. The directory is bounded: the oldest files are removed first.
+//! Called by `rnews`.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
+
+use ring::digest::{SHA256, digest};
 
 /// Directory below `site.data`.
 const DIR: &str = "quarantine";
@@ -17,6 +20,8 @@ const FILES_MAX: usize = 1_000;
 const BYTES_MAX: u64 = 256 << 20;
 /// Pieces of one batch that are kept.
 const PIECES_MAX: usize = 100;
+/// Bytes of a piece's SHA-256 hash that name its file, in hexadecimal.
+const NAME_BYTES: usize = 16;
 
 /// Where pieces of one batch go.
 pub(super) struct Quarantine {
@@ -40,31 +45,36 @@ impl Quarantine {
             fs::create_dir(&self.dir)?;
             give(&self.dir, &site)?;
         }
+        let hash = digest(&SHA256, piece);
+        let name: String = hash.as_ref().iter().take(NAME_BYTES).map(|byte| format!("{byte:02x}")).collect();
+        let (path, unfinished) =
+            (self.dir.join(&name), self.dir.join(format!("{name}.{}.new", std::process::id())));
+        self.kept += 1;
+        if path.is_file() {
+            return Ok(Some(path));
+        }
         self.make_room(piece.len() as u64)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
-        let name = format!("{now:015}-{}-{:03}", std::process::id(), self.kept);
-        let (path, unfinished) = (self.dir.join(&name), self.dir.join(format!("{name}.new")));
-        let mut file = File::create_new(&unfinished)?;
+        let mut file = File::create(&unfinished)?;
         file.write_all(piece)?;
         file.sync_all()?;
         give(&unfinished, &site)?;
         fs::rename(&unfinished, &path)?;
         File::open(&self.dir)?.sync_all()?;
-        self.kept += 1;
         Ok(Some(path))
     }
 
     /// Removes the oldest files until there is room for one of so many bytes.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
-        let mut files: Vec<(PathBuf, u64)> = Vec::new();
+        let mut files: Vec<(SystemTime, PathBuf, u64)> = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
-            files.push((entry.path(), entry.metadata()?.len()));
+            let about = entry.metadata()?;
+            files.push((about.modified()?, entry.path(), about.len()));
         }
         files.sort_unstable();
-        let mut all: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+        let mut all: u64 = files.iter().map(|(_, _, bytes)| bytes).sum();
         let mut count = files.len();
-        for (path, own) in files {
+        for (_, path, own) in files {
             if count < FILES_MAX && all + bytes <= BYTES_MAX {
                 break;
             }
@@ -93,6 +103,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let mut quarantine = Quarantine::of(data.path());
         let first = quarantine.put(b"first").unwrap().unwrap();
+        File::options().write(true).open(&first).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
         for n in 0..FILES_MAX {
             fs::write(data.path().join(DIR).join(format!("9{n:014}-1-000")), b"x").unwrap();
         }
@@ -107,10 +118,20 @@ mod tests {
     }
 
     #[test]
+    fn a_piece_that_comes_again_is_kept_once() {
+        let data = tempfile::tempdir().unwrap();
+        let path = Quarantine::of(data.path()).put(b"piece").unwrap();
+        let mut again = Quarantine::of(data.path());
+        assert_eq!(again.put(b"piece").unwrap(), path);
+        assert_ne!(again.put(b"Piece").unwrap(), path);
+        assert_eq!(fs::read_dir(data.path().join(DIR)).unwrap().count(), 2);
+    }
+
+    #[test]
     fn of_one_batch_so_many_pieces_are_kept() {
         let data = tempfile::tempdir().unwrap();
         let mut quarantine = Quarantine::of(data.path());
-        let kept = (0..PIECES_MAX + 50).filter(|_| quarantine.put(b"x").unwrap().is_some()).count();
-        assert_eq!(kept, PIECES_MAX);
+        let mut put = |n: usize| quarantine.put(n.to_string().as_bytes()).unwrap();
+        assert_eq!((0..PIECES_MAX + 50).filter(|n| put(*n).is_some()).count(), PIECES_MAX);
     }
 }
