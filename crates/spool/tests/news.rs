@@ -1,6 +1,7 @@
 //! Small made-up articles, and a spool to put them in.
 
 use spool::*;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -105,7 +106,7 @@ pub fn crash_every(usual: usize) -> usize {
 }
 
 /// Runs a workload on machines that stop at each of `steps` and looks over what is left of each; gives how
-/// often. `run` may end with an error: the machine is gone.
+/// often. `run` may end with an error, or panic once the machine is gone.
 pub fn crashed_at<Told: Default>(
     steps: impl Iterator<Item = u64>,
     kind: CrashKind,
@@ -117,7 +118,12 @@ pub fn crashed_at<Told: Default>(
         let sim = SimDisk::new();
         sim.crash_at(step, kind, step * 7919);
         let mut told = Told::default();
-        let _ = run(&sim, &mut told);
+        let result = catch_unwind(AssertUnwindSafe(|| run(&sim, &mut told)));
+        if let Err(panic) = result
+            && !sim.crashed()
+        {
+            resume_unwind(panic);
+        }
         check(sim.image().unwrap(), &told, &format!("{kind:?} at step {step}"));
         tried += 1;
     }

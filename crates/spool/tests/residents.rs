@@ -54,15 +54,15 @@ enum Harm {
     Bit,
 }
 
-fn harm(sim: &SimDisk, page: u64, harm: Harm) {
+fn harm(sim: &SimDisk, page: u64, harm: Harm) -> std::io::Result<()> {
     let at = page * PAGE_BYTES;
     match harm {
-        Harm::Unreadable => sim.spoil(Path::new(FILE), at..at + 512).unwrap(),
+        Harm::Unreadable => sim.spoil(Path::new(FILE), at..at + 512),
         Harm::Bit => {
-            let file = sim.open(Path::new(FILE), Open::Existing).unwrap();
+            let file = sim.open(Path::new(FILE), Open::Existing)?;
             let mut byte = [0];
-            file.read_exact_at(&mut byte, at + 20).unwrap();
-            file.write_all_at(&[IoSlice::new(&[byte[0] ^ 1])], at + 20).unwrap();
+            file.read_exact_at(&mut byte, at + 20)?;
+            file.write_all_at(&[IoSlice::new(&[byte[0] ^ 1])], at + 20)
         }
     }
 }
@@ -104,7 +104,7 @@ fn every_damaged_page_is_written_again() {
             let image = sim.image().unwrap();
             // Opened before it is damaged: a start rebuilds the indexes if the first page is.
             let (spool, _) = open(&(Arc::new(image.clone()) as Arc<dyn Disk>), &residents_config());
-            range.clone().for_each(|page| harm(&image, page, kind));
+            range.clone().for_each(|page| harm(&image, page, kind).unwrap());
             let what = format!("{kind:?} pages {range:?}");
             let findings = one_repair_is_enough(&image, spool, &what);
             assert!(findings <= range.count(), "{what}: {findings}");
@@ -118,7 +118,9 @@ fn every_damaged_page_is_written_again() {
 /// on.
 fn damage_and_repair(sim: &SimDisk, first_page: u64, told: &mut u64) -> Result<(), String> {
     let spool = filled(sim)?;
-    (first_page..ARTICLES / PER_PAGE).for_each(|page| harm(sim, page, Harm::Unreadable));
+    (first_page..ARTICLES / PER_PAGE)
+        .try_for_each(|page| harm(sim, page, Harm::Unreadable))
+        .map_err(|e| e.to_string())?;
     feed(&spool, 220..230)?;
     *told = 230;
     let report = spool.repair(false, &());

@@ -51,12 +51,12 @@ fn articles(batch: &Batch, out: &mut Vec<String>) {
 }
 
 /// All that there is for a tail now.
-fn drain(tail: &mut Tail) -> Vec<String> {
+fn drain(tail: &mut Tail) -> Result<Vec<String>, String> {
     let (mut batch, mut seen) = (Batch::default(), Vec::new());
     loop {
-        tail.next(&mut batch).unwrap();
+        tail.next(&mut batch).map_err(|e| e.to_string())?;
         if batch.is_empty() {
-            return seen;
+            return Ok(seen);
         }
         articles(&batch, &mut seen);
     }
@@ -175,7 +175,7 @@ fn a_claim_keeps_the_journal_within_its_bounds_and_what_is_lost_is_counted() {
         let status = spool.journal_readers().remove(0);
         assert_eq!((status.name.as_str(), status.durable), ("slow", false));
         assert!(status.backlog_bytes > 12 << 10);
-        let seen = drain(&mut slow);
+        let seen = drain(&mut slow).unwrap();
         let (lost_bytes, lost) = slow.pin().lost();
         assert_eq!((lost > 0, lost_bytes > 0), (loses, loses), "{bytes} bytes, {secs} s");
         assert_eq!(seen.len() as u64 + lost, BATCHES * PER_BATCH, "{bytes} bytes, {secs} s");
@@ -329,7 +329,7 @@ fn run(sim: &SimDisk, config: &SpoolConfig, past: &mut History) -> Result<(), St
             durable.save().map_err(text)?;
         }
         if !sim.crashed() {
-            assert_eq!(drain(&mut memory), ids(&batch(n)));
+            assert_eq!(drain(&mut memory)?, ids(&batch(n)));
         }
     }
     spool.close().map_err(|e| e.to_string())
@@ -353,7 +353,7 @@ fn check(image: SimDisk, config: &SpoolConfig, past: &History, what: &str) {
     let (ticket, _) = commit(&spool, &batch(BATCHES)).unwrap();
     // A position is saved only as far as the journal is durable.
     await_durable(&spool, ticket).unwrap();
-    assert_eq!(drain(&mut memory), ids(&batch(BATCHES)), "{what}");
+    assert_eq!(drain(&mut memory).unwrap(), ids(&batch(BATCHES)), "{what}");
     let again = drain_cursor(&mut durable).unwrap();
     assert!(again.ends_with(&ids(&batch(BATCHES))), "{what}");
     let mut all = past.done.clone();
