@@ -52,20 +52,17 @@ fn articles(batch: &Batch, out: &mut Vec<String>) {
 
 /// All that there is for a tail now.
 fn drain(tail: &mut Tail) -> Result<Vec<String>, String> {
-    let (mut batch, mut seen) = (Batch::default(), Vec::new());
-    loop {
-        tail.next(&mut batch).map_err(|e| e.to_string())?;
-        if batch.is_empty() {
-            return Ok(seen);
-        }
-        articles(&batch, &mut seen);
-    }
+    drain_by(|batch| tail.next(batch).map_err(|e| e.to_string()))
 }
 
 fn drain_cursor(cursor: &mut Cursor) -> Result<Vec<String>, String> {
+    drain_by(|batch| cursor.next(batch).map_err(|e| e.to_string()))
+}
+
+fn drain_by(mut next: impl FnMut(&mut Batch) -> Result<(), String>) -> Result<Vec<String>, String> {
     let (mut batch, mut seen) = (Batch::default(), Vec::new());
     loop {
-        cursor.next(&mut batch).map_err(|e| e.to_string())?;
+        next(&mut batch)?;
         if batch.is_empty() {
             return Ok(seen);
         }

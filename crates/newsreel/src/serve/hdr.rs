@@ -209,9 +209,10 @@ impl<S: NewsSource> Reader<S> {
                 Err(error) => return Err(cut_off(error)),
             }
             if any || next.is_some() {
+                // Not before: a refusal may still take the place of the first line.
                 first = false;
+                out.pause().await?;
             }
-            out.pause().await?;
         }
         // XPAT has no code for a range without articles: its list is empty (RFC 2980 section 2.9).
         if first && request.form != Form::Xpat {
