@@ -2,12 +2,13 @@
 //!
 //! A client that makes one connection after the other waits for a wake-up of ours each time. As with commands
 //! (`session`'s hovering), when one connection has followed the other quickly the accepting task looks for the next itself
-//! for a moment. Called by `server`.
+//! for a moment. Called by `accept`.
 
 use crate::session::Vigil;
 use nntp_io::Socket;
 use std::io;
 use std::net::{SocketAddr, TcpListener as OwnListener};
+use std::sync::mpsc;
 use std::time::Instant;
 use tokio::net::TcpListener;
 
@@ -21,6 +22,8 @@ pub(super) struct Listener {
     left: Option<Instant>,
     /// How many connections in a row came quickly after the end of the one before.
     quick: u8,
+    /// Dropped after the socket: whoever closes it waits for that.
+    _closing: mpsc::Sender<()>,
 }
 
 enum State {
@@ -32,9 +35,10 @@ enum State {
 }
 
 impl Listener {
-    /// Of a socket that does not block.
-    pub fn new(listener: OwnListener) -> io::Result<Self> {
-        Ok(Self { state: State::Watched(TcpListener::from_std(listener)?), left: None, quick: 0 })
+    /// Of a socket that does not block; `closing` is dropped once it is closed.
+    pub fn new(listener: OwnListener, closing: mpsc::Sender<()>) -> io::Result<Self> {
+        let state = State::Watched(TcpListener::from_std(listener)?);
+        Ok(Self { state, left: None, quick: 0, _closing: closing })
     }
 
     /// The next connection; waits for it.

@@ -22,11 +22,16 @@ use rustix::net::sockopt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tracing::{error, info};
+use tracing::{error, info, warn};
+
+/// How long [`Listening::apply`] waits for a socket to be closed: for the connections that it still takes.
+const CLOSING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The sockets to serve.
 #[derive(Debug, Default)]
@@ -66,6 +71,8 @@ struct Open {
     /// The accepting task has it; here to share its address for a moment.
     socket: TcpListener,
     way: Arc<Way>,
+    /// Disconnected once the accepting task has closed its socket.
+    accepting: mpsc::Receiver<()>,
 }
 
 /// What an accepting task is told.
@@ -186,7 +193,8 @@ impl Listening {
         if failed.is_empty() { Ok(plan) } else { Err(failed) }
     }
 
-    /// Accepts where the plan says, and no longer anywhere else.
+    /// Accepts where the plan says, and no longer anywhere else. Blocks until what goes is closed, so that its
+    /// address is free.
     pub fn apply(&self, plan: Plan) {
         let mut open = self.open.lock();
         let mut before = std::mem::take(&mut *open);
@@ -202,9 +210,16 @@ impl Listening {
             open.extend(kept);
         }
         self.addresses.store(Arc::new(open.iter().map(|open| open.address).collect()));
-        for gone in before {
-            info!(address = %gone.address, "no longer listening");
+        drop(open);
+        for gone in &before {
             gone.way.closed.notify_one();
+        }
+        for Open { address, socket, accepting, .. } in before {
+            drop(socket);
+            match accepting.recv_timeout(CLOSING_TIMEOUT) {
+                Err(RecvTimeoutError::Timeout) => warn!(%address, "still accepts connections that wait"),
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => info!(%address, "no longer listening"),
+            }
         }
     }
 
@@ -214,8 +229,10 @@ impl Listening {
             // Connections inherit it.
             sockopt::set_tcp_nodelay(&socket, true)?;
             let way = Arc::new(Way { begins_with_tls: begins_with_tls.into(), closed: Notify::new() });
-            let open = Open { name, address: socket.local_addr()?, socket: socket.try_clone()?, way };
-            let listener = listener::Listener::new(socket)?;
+            let (closing, accepting) = mpsc::channel();
+            let open =
+                Open { name, address: socket.local_addr()?, socket: socket.try_clone()?, way, accepting };
+            let listener = listener::Listener::new(socket, closing)?;
             let task = accept_all(listener, open.way.clone(), self.admit.clone(), self.site.stopping());
             self.accepting.lock().spawn(task);
             Ok::<_, io::Error>(open)

@@ -20,9 +20,9 @@ fn newsreel(arguments: &[&str], dir: &Path, stderr: Stdio) -> Child {
     command.stderr(stderr).spawn().unwrap()
 }
 
-/// An address that nobody uses now.
+/// An address that nobody uses now; no other test takes ports there.
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    TcpListener::bind("127.0.0.5:0").unwrap().local_addr().unwrap()
 }
 
 /// Serves a new site with standard error as given; some clients, some of whom are logged about.

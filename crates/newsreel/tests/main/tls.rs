@@ -267,16 +267,19 @@ fn a_new_certificate_needs_no_restart_and_a_bad_one_changes_nothing() {
 
 #[test]
 fn encryption_comes_and_goes_by_reloading() {
+    const OWN_ADDRESS: &str = "tls_listen = [\"127.0.0.3:0\"]";
     let site = Site::start_with("client_ca = \"{CA}\"", |text| {
         let (start, rest) = text.split_once("[[peer]]").unwrap();
         let (_, end) = rest.split_once("[[access]]").unwrap();
+        // Whose ports nobody else takes while it is closed.
+        let start = start.replace("tls_listen = [\"127.0.0.1:0\"]", OWN_ADDRESS);
         format!("{start}[[peer]]\nname = \"p\"\ncertificate = [\"peer.example.net\"]\n[[access]]{end}")
     });
     let with = std::fs::read_to_string(site.server.file()).unwrap();
     let (head, rest) = with.split_once("\n[tls]").unwrap();
     let (_, limits) = rest.split_once("\n[limits]").unwrap();
     let without = format!("{head}\n[limits]{limits}")
-        .replace("tls_listen = [\"127.0.0.1:0\"]\n", "")
+        .replace(&format!("{OWN_ADDRESS}\n"), "")
         .replace("certificate = [\"peer.example.net\"]", "addresses = [\"192.0.2.1\"]");
     let mut before = site.encrypted(None);
     let said = site.server.reload(|_| without).unwrap();
@@ -289,7 +292,7 @@ fn encryption_comes_and_goes_by_reloading() {
     let other = Authority::new();
     other.write(&site.dir.path().join("ca.crt"));
     let address = site.server.tls_address.unwrap();
-    let listening = with.replace("tls_listen = [\"127.0.0.1:0\"]", &format!("tls_listen = [\"{address}\"]"));
+    let listening = with.replace(OWN_ADDRESS, &format!("tls_listen = [\"{address}\"]"));
     site.server.reload(|_| listening).unwrap();
     let encrypted =
         |identity: Identity| Client::encrypted(address, settings(&site.authority, Some(&identity)));
