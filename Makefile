@@ -51,8 +51,15 @@ check:
 	$(CARGO) run --quiet --locked -p lab --bin tidy
 	$(CARGO) run --quiet --locked -p newsreel -- docs | diff docs/config.md - || { echo 'docs/config.md is stale: run make docs'; exit 1; }
 
+# CORPUS is a directory of articles, or one with a .tar.xz of them.
+soak: ARTICLES = $(or $(CARGO_TARGET_DIR),target)/corpus
 soak:
-	$(CARGO) test --workspace --release --locked -- --ignored --nocapture
+	@rm -rf $(ARTICLES) && mkdir -p $(ARTICLES)
+	@for tar in $(CORPUS)/*.tar.xz; do [ ! -e "$$tar" ] || tar -xJf "$$tar" -C $(ARTICLES); done
+	@articles=$(ARTICLES); [ -n "$$(ls $$articles)" ] || articles=$(CORPUS); \
+	if [ -d "$$articles" ]; then skip=; else echo "no articles in CORPUS=$(CORPUS): the_corpus_parses is skipped"; skip='--skip the_corpus_parses'; fi; \
+	NEWSREEL_CORPUS=$$(realpath $$articles) $(CARGO) test --workspace --profile soak --locked --no-fail-fast -- \
+	  --ignored --nocapture --skip transcripts::inn $$skip
 
 fuzz:
 	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) +nightly build --release --target $(FUZZ_HOST)

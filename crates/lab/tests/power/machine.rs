@@ -2,6 +2,7 @@
 
 use crate::device::{Device, Random};
 use nntp_io::{Target, block_on};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::net::TcpListener;
@@ -205,10 +206,12 @@ pub fn has_tools() -> bool {
 /// The server, as its source is now.
 fn built() -> io::Result<PathBuf> {
     let binary = Path::new(env!("CARGO_BIN_EXE_lab")).with_file_name("newsreel");
-    let release = binary.parent().is_some_and(|dir| dir.ends_with("release"));
+    // The directory is named after the profile, with one exception.
+    let profile = binary.parent().and_then(Path::file_name).and_then(OsStr::to_str);
+    let profile = profile.filter(|name| *name != "debug").unwrap_or("dev");
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--locked", "-p", "newsreel", "--bin", "newsreel"]);
-    run(build.args(release.then_some("--release")))?;
+    run(build.args(["--profile", profile]))?;
     Ok(binary)
 }
 
