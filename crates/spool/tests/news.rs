@@ -1,6 +1,7 @@
 //! Small made-up articles, and a spool to put them in.
 
 use spool::*;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,7 +47,8 @@ impl News {
         .into_bytes();
         let body = scale / 2 + mix % scale;
         while (wire.len() as u64) < body {
-            wire.extend_from_slice(format!("line {} of {n}\r\n", wire.len()).as_bytes());
+            let at = wire.len();
+            write!(wire, "line {at} of {n}\r\n").unwrap();
         }
         Self { id, groups: names, wire }
     }
