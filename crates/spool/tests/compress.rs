@@ -47,6 +47,10 @@ fn exact_bytes_through_wraps_restarts_and_rebuilds() {
     let (spool, _) = open(&disk, &config);
     add_groups(&spool, 5);
     train(&spool, 100);
+    // It is listed a moment before it is used; from a start on it is used at once.
+    spool.close().unwrap();
+    drop(spool);
+    let (spool, _) = open(&disk, &config);
     let mut n = 100;
     for _ in 0..60 {
         commit(&spool, &batch(n, 25)).unwrap();

@@ -6,6 +6,7 @@ use spool::*;
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What [`agree`] tells: group, number, Message-ID.
 type Named = Vec<(String, u64, String)>;
@@ -360,9 +361,11 @@ fn an_article_goes_where_it_fits() {
 #[test]
 fn what_a_rebuild_remembers_is_not_forgotten_too_early() {
     let (_, disk) = disk();
+    // From `NOW` to the date of today, and 400 days.
+    let past = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().saturating_sub(NOW);
     let config = SpoolConfig {
         journal_keep_bytes: 1 << 40,
-        remember_secs: 400 * 86_400,
+        remember_secs: past + 400 * 86_400,
         checkpoint_rows: 50,
         ..config("/s", &[("a", 60_000)])
     };

@@ -282,8 +282,13 @@ fn connections_are_counted_by_address_and_by_user() {
     assert_eq!(clients[2].line_or_end(), None);
     login(&mut more[0], "wilma", "pebbles");
     drop(clients.remove(0));
+    // Those that were refused before may still be counted for their address, too.
+    let logged_in = || {
+        let mut client = Client::connect(server.address);
+        client.line().starts_with("20") && client.ask(&plain("fred", "flintstone")).starts_with("281 ")
+    };
     let begun = Instant::now();
-    while !server.client().ask(&plain("fred", "flintstone")).starts_with("281 ") {
+    while !logged_in() {
         assert!(begun.elapsed() < ANSWER_TIMEOUT, "the place is not given back");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -327,6 +332,7 @@ fn answers_keep_to_the_rate_and_others_are_not_held_up() {
     feeder.send(format!("TAKETHIS <big@x.example>\r\n{}", article("<big@x.example>", "misc.test", &body)));
     assert_eq!(feeder.line(), "239 <big@x.example>");
     // 300 KB over one connection, of which 30 come at once: nine seconds, more as another shares the rate.
+    // Others get in less than a minute what would take them a hundred seconds at that rate.
     let (slow, quick) = std::thread::scope(|scope| {
         let fetch = |times: usize, user: bool| {
             let mut client = server.client();
@@ -334,19 +340,20 @@ fn answers_keep_to_the_rate_and_others_are_not_held_up() {
                 login(&mut client, "fred", "flintstone");
             }
             let begun = Instant::now();
+            client.send("BODY <big@x.example>\r\n".repeat(times));
             for _ in 0..times {
-                assert!(client.ask("BODY <big@x.example>").starts_with("222 "));
+                assert!(client.line().starts_with("222 "));
                 assert_eq!(client.block().concat().len(), body.len());
             }
             begun.elapsed()
         };
         let one = scope.spawn(move || fetch(3, true));
         let other = scope.spawn(move || fetch(1, true));
-        let quick = scope.spawn(move || fetch(3, false));
+        let quick = scope.spawn(move || fetch(30, false));
         (one.join().unwrap(), other.join().map(|_| quick.join().unwrap()).unwrap())
     });
     assert!(slow > Duration::from_secs(6), "{slow:?}");
-    assert!(quick < slow, "{quick:?} {slow:?}");
+    assert!(quick < Duration::from_secs(60), "{quick:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! connection notices nothing (guarantee G6).
 
 use crate::client::{ANSWER_TIMEOUT, Client, article};
+use crate::operated::PATIENCE;
 use crate::running::Server;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -246,10 +247,12 @@ fn half_closed_sockets_are_served_to_the_end() {
 #[test]
 fn who_is_idle_is_left_without_a_word() {
     let server = Server::start_with(|text| text.replace("\"3 min\"", "\"1 s\""));
-    let mut client = server.client();
-    assert!(client.ask("DATE").starts_with("111 "));
     let begun = Instant::now();
-    assert_eq!(client.rest(), "");
+    let mut client = server.client();
+    // On a machine that stands still for a second it comes too late, and is not answered.
+    let _too_late = client.try_send("DATE\r\n");
+    let said = client.rest();
+    assert!(said.is_empty() || said.starts_with("111 ") && said.lines().count() == 1, "{said}");
     assert!(begun.elapsed() > Duration::from_millis(900), "{:?}", begun.elapsed());
 }
 
@@ -317,7 +320,8 @@ fn who_does_not_read_is_cut_off_and_holds_nobody_up() {
     deaf.send("GROUP misc.test\r\n");
     deaf.send("ARTICLE 1\r\n".repeat(2_000));
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_millis(2_500) {
+    while server.status()["connections"] != 1 {
+        assert!(begun.elapsed() < PATIENCE, "the server still waits for it");
         assert!(feed.ask("DATE").starts_with("111 "));
         std::thread::sleep(Duration::from_millis(20));
     }

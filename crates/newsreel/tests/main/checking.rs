@@ -1,12 +1,13 @@
 //! Sites that cannot serve as they are configured: `check` names each fault before `serve` meets it.
 
 use std::fs;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rcgen::{CertificateParams, KeyPair};
+use rustix::net::{self, AddressFamily, SocketType};
 use spool::{Disk, Open, RealDisk};
 use tempfile::TempDir;
 
@@ -103,6 +104,11 @@ fn addresses_that_cannot_be_listened_on() {
     drop(taken);
     site.finds(LISTEN, &at("192.0.2.1"), &["cannot listen on 192.0.2.1:"]);
     site.finds(LISTEN, &at("no.such.host.invalid"), &["cannot listen on no.such.host.invalid:"]);
+    // Bound here, and not listened on: others may be asked to listen there, and nobody is given it unasked.
+    let ours = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    net::sockopt::set_socket_reuseaddr(&ours, true).unwrap();
+    net::bind(&ours, &SocketAddr::from(([0, 0, 0, 0], 0))).unwrap();
+    let port = TcpListener::from(ours.try_clone().unwrap()).local_addr().unwrap().port();
     let both = format!("listen = [\"0.0.0.0:{port}\", \"127.0.0.1:{port}\"]");
     site.finds(LISTEN, &both, &["in use", &format!("this configuration has 0.0.0.0:{port} as well")]);
     let twice = format!("listen = [\"127.0.0.1:{port}\"]\ntls_listen = [\"127.0.0.1:{port}\"]");

@@ -6,7 +6,6 @@ use crate::posting::{headers, post, posted_id};
 use crate::running::Server;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -84,7 +83,7 @@ fn configured(text: &str, data: Option<&Path>, moderation: &str) -> String {
 }
 
 fn mail_of(mails: &Receiver<Mail>) -> Mail {
-    mails.recv_timeout(Duration::from_secs(20)).expect("no mail came")
+    mails.recv_timeout(ANSWER_TIMEOUT).expect("no mail came")
 }
 
 fn files(dir: &Path) -> usize {
@@ -199,8 +198,7 @@ fn a_full_queue_refuses_and_a_program_takes_the_mail() {
         "#!/bin/sh\n[ -e {0}/up ] || exit 75\necho \"$@\" >{0}/part\ncat >>{0}/part\nmv {0}/part {0}/got\n",
         dir.path().display()
     );
-    std::fs::write(&program, script).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    crate::clients::script(&program, &script);
     let moderation = format!(
         "[moderation]\nsendmail = \"{} -oi -- %s\"\nretry_first = \"100ms\"\nretry_longest = \"100ms\"\nqueue_max = 1\n",
         program.display()
@@ -232,9 +230,8 @@ fn a_fresh_site_mails_nobody() {
     let groups: serde_json::Value = serde_json::from_str(&groups).unwrap();
     assert!(groups.as_array().unwrap().iter().all(|group| group["flag"] != "m"), "{groups}");
     let (program, got) = (site.home().join("sendmail"), site.home().join("got"));
-    std::fs::write(&program, format!("#!/bin/sh\necho \"$@\" >{0}.part; mv {0}.part {0}\n", got.display()))
-        .unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let script = format!("#!/bin/sh\necho \"$@\" >{0}.part; mv {0}.part {0}\n", got.display());
+    crate::clients::script(&program, &script);
     let moderation = |more: &str| format!("\n[moderation]\nsendmail = \"{} %s\"\n{more}", program.display());
     site.edit(|text| text + &moderation(""));
     let added = site.run(&["group", "add", "local.announce-m", "--flag", "m"]);

@@ -4,6 +4,7 @@ use crate::client::article;
 use crate::operated::Operated;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
@@ -41,12 +42,16 @@ groups = "local.general"
 
 [[rule]]"#;
 
-/// The modes of all that is in a directory, by path.
+/// The modes of all that is in a directory, by path. What a server removes meanwhile is left out.
 fn modes(dir: &Path, found: &mut BTreeMap<String, (bool, u32)>) {
     for entry in fs::read_dir(dir).unwrap() {
-        let (path, kind) = entry.map(|entry| (entry.path(), entry.file_type().unwrap())).unwrap();
+        let path = entry.unwrap().path();
+        let meta = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            meta => meta.unwrap(),
+        };
+        let (kind, mode) = (meta.file_type(), meta.permissions().mode() & 0o7777);
         assert!(kind.is_dir() || kind.is_file() || kind.is_socket(), "{path:?}");
-        let mode = fs::symlink_metadata(&path).unwrap().permissions().mode() & 0o7777;
         found.insert(path.to_str().unwrap().to_owned(), (kind.is_dir(), mode));
         if kind.is_dir() {
             modes(&path, found);

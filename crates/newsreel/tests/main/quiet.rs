@@ -7,10 +7,10 @@ use crate::layers::settings;
 use crate::tls::Site;
 use std::time::{Duration, Instant};
 
-/// `command_timeout` of the site.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
+/// `command_timeout` of the site: TLS is negotiated within it, on a machine that may stand still for seconds.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longer than that.
-const SILENCE: Duration = Duration::from_millis(2300);
+const SILENCE: Duration = Duration::from_millis(10_300);
 /// Between two segments.
 const GAP: Duration = Duration::from_millis(100);
 

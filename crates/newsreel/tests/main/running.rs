@@ -3,15 +3,17 @@
 use newsreel::source::{LocalSpool, NewsSource};
 use spool::{Disk, Flag, GroupChange, NewGroup, RealDisk, Spool};
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use crate::client::Client;
+use crate::operated::PATIENCE;
 use crate::test_site;
 
 /// A running server.
@@ -49,9 +51,24 @@ impl Server {
         change: impl FnOnce(String) -> String,
         source: impl FnOnce(&Arc<Spool>) -> S,
     ) -> Self {
+        Self::start_listening([127, 0, 0, 1], disk, change, source)
+    }
+
+    /// The test site at another address of this machine, which no other test uses: nobody takes the port once
+    /// the server has ended.
+    pub fn start_at(host: [u8; 4]) -> Self {
+        Self::start_listening(host, Arc::new(RealDisk::new()), |text| text, |spool| LocalSpool(spool.clone()))
+    }
+
+    fn start_listening<S: NewsSource>(
+        host: [u8; 4],
+        disk: Arc<dyn Disk>,
+        change: impl FnOnce(String) -> String,
+        source: impl FnOnce(&Arc<Spool>) -> S,
+    ) -> Self {
         let dir = TempDir::new().unwrap();
         let (config, spool) = test_site::make(disk, dir.path(), change);
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind((IpAddr::from(host), 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let tls = config.site.tls_listen.first().map(|address| TcpListener::bind(address).unwrap());
         let tls_address = tls.as_ref().map(|listener| listener.local_addr().unwrap());
@@ -86,6 +103,22 @@ impl Server {
             replies.push(reply);
         }
         panic!("no end of {replies:?}");
+    }
+
+    /// What the server says of itself in its status.
+    pub fn status(&self) -> serde_json::Value {
+        let (replies, ok) = self.control(&serde_json::json!({ "do": "status" }));
+        assert!(ok, "{replies:?}");
+        replies[0]["status"]["server"].clone()
+    }
+
+    /// Waits until so many connections are open: the server notices the end of one after its client.
+    pub fn wait_for_connections(&self, count: u64) {
+        let begun = Instant::now();
+        while self.status()["connections"] != count {
+            assert!(begun.elapsed() < PATIENCE, "connections stay open: {}", self.status());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Changes the configuration's file and has the server reload it; what it says of that.
@@ -164,5 +197,14 @@ impl Drop for Server {
         if !std::thread::panicking() {
             self.join();
         }
+    }
+}
+
+/// Calls a function when it goes out of scope, also after a panic.
+pub struct AtEnd<F: FnMut()>(pub F);
+
+impl<F: FnMut()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }

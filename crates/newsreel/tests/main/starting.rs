@@ -40,13 +40,12 @@ fn a_command_waits_for_who_has_the_spool() {
     let dir = site();
     let lock = RealDisk::new().lock(&dir.path().join("lock")).unwrap();
     let mut status = newsreel(dir.path(), &["status"]);
-    std::thread::sleep(Duration::from_millis(600));
-    assert!(status.try_wait().unwrap().is_none(), "it did not wait");
+    let mut told = BufReader::new(status.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let waits = format!("(process {}); waiting for it", std::process::id());
+    assert!(told.any(|line| line.contains(&waits)), "it did not wait");
     drop(lock);
     let output = status.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
-    assert!(told.contains(&format!("(process {}); waiting for it", std::process::id())), "{told}");
+    assert!(output.status.success(), "{:?}", told.collect::<Vec<_>>());
     assert!(String::from_utf8_lossy(&output.stdout).contains("no server runs"));
 }
 

@@ -24,6 +24,7 @@ mod tunnel;
 
 use std::io::Write;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Whether the programs are installed; each is named with the Debian package that has it.
 pub fn installed(programs: &[(&str, &str)]) -> bool {
@@ -44,11 +45,17 @@ pub fn skipped(why: &str, must: bool) -> bool {
     false
 }
 
-/// Writes a shell script that can be run.
-fn script(path: &Path, text: &str) {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::write(path, text).unwrap();
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+/// Writes a shell script that can be run, by another process: what this one has open for writing is inherited
+/// for a moment by processes that other tests start, and cannot be run as long as they have it.
+pub fn script(path: &Path, text: &str) {
+    let mut writer = Command::new("sh")
+        .args(["-c", "cat >\"$1\" && chmod 755 \"$1\"", "sh"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    writer.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(writer.wait().unwrap().success());
 }
 
 /// The text of a path, for configuration files and command lines.

@@ -3,14 +3,13 @@
 //! Nothing here waits for a time: keys are sent when the text before them is on the screen.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::site::Site;
-use super::text;
+use super::{script, text};
 
 /// How long a text may take to come to the screen.
 const TEXT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -31,9 +30,8 @@ pub fn home(site: &Site) -> PathBuf {
     let home = site.dir().join("home");
     fs::create_dir(&home).unwrap();
     let editor = home.join("editor");
-    fs::write(&editor, EDITOR).unwrap();
+    script(&editor, EDITOR);
     fs::write(home.join("typed"), TYPED).unwrap();
-    fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
     home
 }
 

@@ -78,7 +78,10 @@ impl Site {
             assert!(made.status.success(), "{made:?}");
             let secured = is_secured.then(|| secure(&data, dir.path()));
             if let Ok(server) = serve(&data, port) {
-                return Self { dir, port, server, secured };
+                let site = Self { dir, port, server, secured };
+                // By its greeting it listens on all its ports.
+                drop(site.client());
+                return site;
             }
         }
         panic!("no server starts");
@@ -126,6 +129,7 @@ impl Site {
     pub fn kill_and_restart(&mut self) {
         self.kill();
         self.server = serve(&self.data(), self.port).unwrap();
+        drop(self.client());
     }
 
     fn data(&self) -> std::path::PathBuf {

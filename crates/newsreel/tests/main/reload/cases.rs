@@ -156,7 +156,7 @@ fn access() -> Vec<Case> {
             "one connection for each address",
             |t| add(t, "# guest", "connections_per_address_max = 1"),
             |s| {
-                let mut first = s.greeted(GUEST);
+                let mut first = s.greeted_at_last(GUEST);
                 wait_until("no second one is let in", || s.at(GUEST).line().starts_with("400 "));
                 assert!(first.ask("DATE").starts_with("111 "));
             },
@@ -167,7 +167,7 @@ fn access() -> Vec<Case> {
                 swap(
                     t,
                     "connections_per_address_max = 1",
-                    "connections_per_address_max = 9\nbytes_per_sec_max = 100000",
+                    "connections_per_address_max = 900\nbytes_per_sec_max = 100000",
                 )
             },
             |s| drop([s.greeted(GUEST), s.greeted(GUEST)]),

@@ -2,11 +2,12 @@
 
 use super::cases::{self, Case};
 use crate::client::{Client, article};
-use crate::running::Server;
+use crate::operated::PATIENCE;
+use crate::running::{AtEnd, Server};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const READERS: usize = 200;
 const READER_THREADS: usize = 8;
@@ -99,6 +100,19 @@ impl Site {
         let greeting = client.line();
         assert!(greeting.starts_with("200 ") || greeting.starts_with("201 "), "{greeting}");
         client
+    }
+
+    /// The same where connections that have gone may still be counted.
+    pub fn greeted_at_last(&self, host: u8) -> Client {
+        let begun = Instant::now();
+        loop {
+            let mut client = self.at(host);
+            if client.line().starts_with("20") {
+                return client;
+            }
+            assert!(begun.elapsed() < PATIENCE, "there is no place for 127.0.0.{host}");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// The first line of the answer to a command on a new connection.
@@ -234,13 +248,7 @@ fn every_kind_of_change_takes_effect_and_drops_nobody_whom_it_allows() {
             scope.spawn(move || use_all(clients, done, feed));
         }
         // A check that fails must not leave the load running.
-        struct End<'a>(&'a AtomicBool);
-        impl Drop for End<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Relaxed);
-            }
-        }
-        let _end = End(done);
+        let _end = AtEnd(|| done.store(true, Ordering::Relaxed));
         let cases = cases::all();
         assert!(cases.len() >= 50, "{}", cases.len());
         cases.iter().for_each(|case| site.apply(case));
