@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fsync, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
@@ -102,7 +102,7 @@ impl Disk for RealDisk {
         if !(kind.is_file() || kind.is_block_device()) {
             return Err(invalid("neither a file nor a block device"));
         }
-        Ok(Arc::new(RealFile { file: Arc::new(file), device: kind.is_block_device() }))
+        Ok(Arc::new(RealFile { file: Arc::new(file), device: kind.is_block_device(), lock: OnceLock::new() }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -222,12 +222,22 @@ impl Disk for RealDisk {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
         let mut file = options.open(path)?;
-        // EWOULDBLOCK, which std calls WouldBlock, if somebody holds it. The lock ends with the last
-        // descriptor.
+        // EWOULDBLOCK, which std calls WouldBlock, if somebody holds it.
         again(|| flock(&file, FlockOperation::NonBlockingLockExclusive))?;
         file.set_len(0)?;
         writeln!(file, "{}", std::process::id())?;
-        Ok(Box::new(file))
+        Ok(Box::new(Locked(Arc::new(file))))
+    }
+}
+
+/// A lock, released when dropped. Closing the file would not do: a program that is being started has all
+/// descriptors of this process until it runs, and the lock lasts as long as one of them.
+struct Locked(Arc<File>);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // A lock that cannot be released goes with its last descriptor.
+        let _refused = flock(&self.0, FlockOperation::Unlock);
     }
 }
 
@@ -267,6 +277,7 @@ fn list(dir: &Path, is_wanted: fn(&fs::FileType) -> bool) -> io::Result<Vec<Stri
 struct RealFile {
     file: Arc<File>,
     device: bool,
+    lock: OnceLock<Locked>,
 }
 
 impl Debug for RealFile {
@@ -305,7 +316,9 @@ impl DiskFile for RealFile {
     }
 
     fn try_lock(&self) -> io::Result<()> {
-        Ok(again(|| flock(&self.file, FlockOperation::NonBlockingLockExclusive))?)
+        again(|| flock(&self.file, FlockOperation::NonBlockingLockExclusive))?;
+        self.lock.get_or_init(|| Locked(self.file.clone()));
+        Ok(())
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
@@ -490,10 +503,31 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_ends_though_a_program_that_starts_has_its_descriptor() {
+        let scratch = Scratch::new();
+        let path = scratch.path("lock");
+        let open = || Arc::new(File::options().read(true).write(true).create(true).open(&path).unwrap());
+        let file = open();
+        let of_a_child = file.try_clone().unwrap();
+        let locked = RealFile { file, device: false, lock: OnceLock::new() };
+        let other = RealFile { file: open(), device: false, lock: OnceLock::new() };
+        locked.try_lock().unwrap();
+        locked.try_lock().unwrap();
+        assert_eq!(other.try_lock().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(locked);
+        other.try_lock().unwrap();
+        drop(of_a_child);
+        assert!(RealDisk::new().lock(&path).is_err());
+        drop(other);
+        drop(RealDisk::new().lock(&path).unwrap());
+        RealDisk::new().lock(&path).unwrap();
+    }
+
+    #[test]
     fn a_short_write_is_finished_where_it_stopped() {
         let scratch = Scratch::new();
         let file = File::options().read(true).write(true).create_new(true).open(scratch.path("a")).unwrap();
-        let file = RealFile { file: Arc::new(file), device: false };
+        let file = RealFile { file: Arc::new(file), device: false, lock: OnceLock::new() };
         let parts = [IoSlice::new(b"abc"), IoSlice::new(b""), IoSlice::new(b"defg"), IoSlice::new(b"hi")];
         for written in 0..=9 {
             file.set_len(0).unwrap();
@@ -529,6 +563,7 @@ mod tests {
         let plain = RealFile {
             file: Arc::new(File::options().read(true).write(true).open(&path).unwrap()),
             device: false,
+            lock: OnceLock::new(),
         };
         plain.fill_with_zeroes(3_000_000).unwrap();
         let mut back = vec![1; 3_000_000];
