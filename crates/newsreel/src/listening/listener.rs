@@ -6,8 +6,10 @@
 
 use crate::session::Vigil;
 use nntp_io::Socket;
+use rustix::net::{Shutdown, shutdown};
 use std::io;
 use std::net::{SocketAddr, TcpListener as OwnListener};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc;
 use std::time::Instant;
 use tokio::net::TcpListener;
@@ -79,6 +81,15 @@ impl Listener {
         }
     }
 
+    /// The socket itself.
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        match &self.state {
+            State::Watched(listener) => Some(listener.as_fd()),
+            State::Own(own) => Some(own.as_fd()),
+            State::Lost => None,
+        }
+    }
+
     fn heard(&mut self) {
         let quick = self.left.take().is_some_and(Vigil::was_quick);
         self.quick = if quick { self.quick.saturating_add(1) } else { 0 };
@@ -105,6 +116,15 @@ impl Listener {
         match &self.state {
             State::Watched(listener) => Ok(listener),
             State::Own(_) | State::Lost => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+}
+
+impl Drop for Listener {
+    /// Ends listening even while a program that is being started has all descriptors of this process.
+    fn drop(&mut self) {
+        if let Some(socket) = self.socket() {
+            let _closed_anyway = shutdown(socket, Shutdown::Both);
         }
     }
 }
