@@ -9,8 +9,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Short enough for a test to wait for; nothing here depends on how short.
+/// Short enough for a test to wait for; nothing here depends on how short. For what must not run out,
+/// however slow the machine is, there are [`LONG`] limits.
 const SHORT: Duration = Duration::from_millis(300);
+const LONG: Duration = Duration::from_secs(60);
 
 /// A server that does as `script` says with its one client.
 async fn server<S, F>(script: S) -> SocketAddr
@@ -50,10 +52,10 @@ async fn repeats(text: &'static str, piece: &'static str) -> SocketAddr {
 
 fn target(address: SocketAddr) -> Target {
     let limits = Limits {
-        greeting_timeout: SHORT,
-        answer_timeout: SHORT,
-        idle_timeout: SHORT,
-        connect_timeout: SHORT,
+        greeting_timeout: LONG,
+        answer_timeout: LONG,
+        idle_timeout: LONG,
+        connect_timeout: LONG,
         line_bytes_max: 2000,
         block_line_bytes_max: 100_000,
         block_bytes_max: 3_000_000,
@@ -62,26 +64,55 @@ fn target(address: SocketAddr) -> Target {
     Target { limits, ..Target::from(address) }
 }
 
+/// The same with a limit of `limits` that runs out.
+fn hasty(address: SocketAddr, shorten: impl FnOnce(&mut Limits)) -> Target {
+    let mut target = target(address);
+    shorten(&mut target.limits);
+    target
+}
+
+fn short_greeting(limits: &mut Limits) {
+    limits.greeting_timeout = SHORT;
+}
+
+fn short_answer(limits: &mut Limits) {
+    limits.answer_timeout = SHORT;
+}
+
+fn short_idle(limits: &mut Limits) {
+    limits.idle_timeout = SHORT;
+}
+
 async fn refusal(address: SocketAddr) -> Error {
-    Client::connect(&target(address)).await.err().unwrap()
+    refusal_of(&target(address)).await
+}
+
+async fn refusal_of(target: &Target) -> Error {
+    Client::connect(target).await.err().unwrap()
 }
 
 /// A client that has sent `command` to a server that then says `answer` and nothing more.
 async fn asked(command: &str, answer: &str) -> Client {
-    let mut client = Client::connect(&target(says(format!("200 hello\r\n{answer}")).await)).await.unwrap();
+    asked_hastily(command, answer, |_| ()).await
+}
+
+/// The same with a limit that runs out.
+async fn asked_hastily(command: &str, answer: &str, shorten: impl FnOnce(&mut Limits)) -> Client {
+    let address = says(format!("200 hello\r\n{answer}")).await;
+    let mut client = Client::connect(&hasty(address, shorten)).await.unwrap();
     client.submit(command).unwrap();
     client
 }
 
 #[tokio::test]
 async fn silence_ends_every_wait() {
-    let error = refusal(says("").await).await;
+    let error = refusal_of(&hasty(says("").await, short_greeting)).await;
     assert!(matches!(error, Error::TimedOut(Wait::Greeting)), "{error}");
     assert_eq!(error.retry(), Retry::Later);
-    let mut client = asked("DATE", "").await;
+    let mut client = asked_hastily("DATE", "", short_answer).await;
     assert!(matches!(client.answer().await, Err(Error::TimedOut(Wait::Answer))));
     assert!(matches!(client.submit("DATE"), Err(Error::Ended)), "the connection is of no more use");
-    let mut client = asked("BODY", "222 0 <a@x>\r\nhalf").await;
+    let mut client = asked_hastily("BODY", "222 0 <a@x>\r\nhalf", short_idle).await;
     assert_eq!(client.answer().await.unwrap().code, 222);
     assert_eq!(client.chunk().await.unwrap(), Some(&b"half"[..]));
     assert!(matches!(client.chunk().await, Err(Error::TimedOut(Wait::Block))));
@@ -89,8 +120,9 @@ async fn silence_ends_every_wait() {
     let config = tls::client_config(RootCertStore::empty(), None).unwrap();
     let tls = Tls { config, name: "x.example".try_into().unwrap() };
     let address = says("").await;
-    let implicit = Target { security: Security::Implicit(tls), ..target(address) };
-    assert!(matches!(Client::connect(&implicit).await.err().unwrap(), Error::TimedOut(Wait::Connecting)));
+    let quick = hasty(address, |limits| limits.connect_timeout = SHORT);
+    let error = refusal_of(&Target { security: Security::Implicit(tls), ..quick }).await;
+    assert!(matches!(error, Error::TimedOut(Wait::Connecting)), "{error}");
 }
 
 #[tokio::test]
@@ -103,10 +135,13 @@ async fn dribbling_earns_no_time() {
             }
         })
     };
-    assert!(matches!(refusal(dribble("200 ").await).await, Error::TimedOut(Wait::Greeting)));
-    let mut client = Client::connect(&target(dribble("200 hello\r\n2").await)).await.unwrap();
+    let error = refusal_of(&hasty(dribble("200 ").await, short_greeting)).await;
+    assert!(matches!(error, Error::TimedOut(Wait::Greeting)), "{error}");
+    let address = dribble("200 hello\r\n2").await;
+    let mut client = Client::connect(&hasty(address, short_answer)).await.unwrap();
     assert!(matches!(client.request("DATE").await, Err(Error::TimedOut(Wait::Answer))));
-    let mut client = Client::connect(&target(dribble("200 hello\r\n222 body\r\n").await)).await.unwrap();
+    let address = dribble("200 hello\r\n222 body\r\n").await;
+    let mut client = Client::connect(&hasty(address, short_idle)).await.unwrap();
     client.request("BODY").await.unwrap();
     let error = client.read_block(&mut Vec::new(), usize::MAX).await.unwrap_err();
     assert!(matches!(error, Error::TimedOut(Wait::Block)), "{error}");
@@ -150,7 +185,8 @@ async fn blocks_without_end_are_cut_off() {
 
 #[tokio::test]
 async fn answers_nobody_asked_for_fill_no_memory() {
-    let mut client = Client::connect(&target(repeats("200 hello\r\n", "111 x\r\n").await)).await.unwrap();
+    let address = repeats("200 hello\r\n", "111 x\r\n").await;
+    let mut client = Client::connect(&hasty(address, short_idle)).await.unwrap();
     while client.is_reusable().await {
         tokio::task::yield_now().await;
     }
@@ -287,7 +323,8 @@ async fn the_queue_has_a_limit() {
 
 #[tokio::test]
 async fn names_and_ports_without_a_server_are_told_apart() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    // An address on which nobody else listens.
+    let listener = TcpListener::bind("127.0.0.11:0").await.unwrap();
     let free = listener.local_addr().unwrap();
     drop(listener);
     let error = refusal(free).await;

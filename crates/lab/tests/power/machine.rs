@@ -11,6 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+/// Where the server listens: an address of this machine on which nobody else does, so that its port is there
+/// after every restart.
+const HOST: &str = "127.0.0.10";
 const DISK_BYTES: usize = 160 << 20;
 const BUFFER_BYTES: &str = "12582912";
 const START_MAX: Duration = Duration::from_secs(120);
@@ -21,7 +24,7 @@ pub struct Client(nntp_io::Client);
 
 impl Client {
     fn connect(port: u16) -> io::Result<Self> {
-        Ok(Self(block_on(nntp_io::Client::connect(&Target::new("127.0.0.1", port)))?))
+        Ok(Self(block_on(nntp_io::Client::connect(&Target::new(HOST, port)))?))
     }
 
     /// TAKETHIS; its answer.
@@ -71,7 +74,7 @@ impl Machine {
             fs::create_dir_all(dir.join(name))?;
         }
         let disk = Device::new(&dir.join("fuse"), DISK_BYTES)?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = TcpListener::bind((HOST, 0))?.local_addr()?.port();
         let mut machine = Self { child: None, disk, loop_device: None, dir, port, binary: built()? };
         run(Command::new("mkfs.ext4").args(["-q", "-F", "-J", "size=4"]).arg(machine.disk.path()))?;
         machine.mount()?;
@@ -79,7 +82,7 @@ impl Machine {
         fs::write(&groups, GROUPS.join("\n") + "\n")?;
         let mut init = Command::new(&machine.binary);
         init.arg("init").arg("--dir").arg(machine.site()).arg("--groups").arg(groups);
-        init.args(["--listen", &format!("127.0.0.1:{port}"), "--buffer", BUFFER_BYTES, "--max-age", "none"]);
+        init.args(["--listen", &format!("{HOST}:{port}"), "--buffer", BUFFER_BYTES, "--max-age", "none"]);
         init.args(["--peer", "127.0.0.1", "--reader", "127.0.0.1", "--path-identity", "server.lab.example"]);
         run(init.arg(format!("--durability={durability}")))?;
         run(Command::new("sync").arg("-f").arg(machine.site()))?;

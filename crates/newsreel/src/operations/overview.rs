@@ -201,7 +201,7 @@ mod tests {
         let packing = Packing::start_every(&spool, Duration::from_millis(5)).unwrap();
         let began = Instant::now();
         while spool.status().unwrap().overview_bytes * 2 > plain {
-            assert!(began.elapsed() < Duration::from_secs(30), "{plain} bytes and not less");
+            assert!(began.elapsed() < Duration::from_secs(60), "{plain} bytes and not less");
             thread::sleep(Duration::from_millis(5));
         }
         packing.end();

@@ -216,7 +216,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             assert_eq!(read(&mut socket).await, b"GROUP a\r\n");
-            socket.write([b"211 ", b"1 1 1", b" a\r\n"], Duration::from_secs(9)).await.unwrap();
+            socket.write([b"211 ", b"1 1 1", b" a\r\n"], Duration::from_secs(60)).await.unwrap();
             let mut answer = [0; 13];
             client.read_exact(&mut answer).await.unwrap();
             assert_eq!(&answer, b"211 1 1 1 a\r\n");
@@ -240,7 +240,7 @@ mod tests {
         let mut got = Vec::new();
         let (sent, taken) = tokio::join!(
             async {
-                let sent = socket.write([&text, b"", b"."], Duration::from_secs(9)).await;
+                let sent = socket.write([&text, b"", b"."], Duration::from_secs(60)).await;
                 (sent, socket.shutdown().await)
             },
             client.read_to_end(&mut got)
