@@ -506,7 +506,9 @@ mod tests {
     fn a_lock_ends_though_a_program_that_starts_has_its_descriptor() {
         let scratch = Scratch::new();
         let path = scratch.path("lock");
-        let open = || Arc::new(File::options().read(true).write(true).create(true).open(&path).unwrap());
+        let open = || {
+            Arc::new(File::options().read(true).write(true).create(true).truncate(false).open(&path).unwrap())
+        };
         let file = open();
         let of_a_child = file.try_clone().unwrap();
         let locked = RealFile { file, device: false, lock: OnceLock::new() };
