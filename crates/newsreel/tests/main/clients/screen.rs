@@ -2,6 +2,7 @@
 //!
 //! Nothing here waits for a time: keys are sent when the text before them is on the screen.
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -114,6 +115,12 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
+        // All that runs here is one process group. Newsreaders outlive a hangup, looking for their server.
+        let panes =
+            Command::new("tmux").args(["-S", text(&self.socket), "list-panes", "-F", "#{pane_pid}"]).output();
+        let panes = panes.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let pid = panes.ok().and_then(|pid| Pid::from_raw(pid.trim().parse().ok()?));
+        let _ended = pid.map(|pid| kill_process_group(pid, Signal::KILL));
         // Its server is this value's own: the socket is in the home directory of the test.
         let _ended = Command::new("tmux").args(["-S", text(&self.socket), "kill-server"]).output();
     }
