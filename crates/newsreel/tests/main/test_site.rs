@@ -10,7 +10,6 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 /// Groups of the test site: name, flag, description.
 pub const GROUPS: &[(&str, &str, &str)] = &[
@@ -32,9 +31,6 @@ pub const GROUPS_CREATED: u64 = 1_000_000_000;
 
 /// Who made the groups of the test site.
 pub const GROUPS_CREATOR: &str = "admin@site.example";
-
-/// How long the locks of a spool are waited for.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Texts for LIST: file name and content.
 pub const LISTS: &[(&str, &str)] = &[
@@ -106,7 +102,7 @@ pub fn make(disk: Arc<dyn Disk>, dir: &Path, change: impl FnOnce(String) -> Stri
     let config = config::parse(&text, &file).map_err(|e| e.to_string()).unwrap();
     std::fs::create_dir_all(&config.site.data).unwrap();
     std::fs::write(file, &text).unwrap();
-    let spool = open(&disk, &config);
+    let (spool, _) = Spool::open(disk, config.spool_config(), &()).unwrap();
     let groups: Vec<_> = GROUPS
         .iter()
         .map(|(name, flag, description)| NewGroup {
@@ -124,20 +120,6 @@ pub fn make(disk: Arc<dyn Disk>, dir: &Path, change: impl FnOnce(String) -> Stri
         std::fs::write(config.site.lists.join(name), text).unwrap();
     }
     (config, Arc::new(spool))
-}
-
-/// Opens the site's spool. A process that another test starts inherits the locks of one that was just closed,
-/// for as long as it takes to begin: they are waited for.
-fn open(disk: &Arc<dyn Disk>, config: &Config) -> Spool {
-    let begun = Instant::now();
-    loop {
-        match Spool::open(disk.clone(), config.spool_config(), &()) {
-            Err(error) if error.to_string().contains(" is in use") && begun.elapsed() < OPEN_TIMEOUT => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            opened => return opened.unwrap().0,
-        }
-    }
 }
 
 /// Serves the site in a thread of its own, on one plain listener and perhaps one that begins with TLS. Readers read from

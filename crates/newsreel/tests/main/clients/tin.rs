@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::screen::{self, Screen};
 use super::site::{PASSWORD, Site, USER};
@@ -20,6 +21,12 @@ pub(super) fn home(site: &Site) -> PathBuf {
                     show_only_unread_arts=OFF\n";
     fs::write(home.join(".tin/tinrc"), settings).unwrap();
     fs::write(home.join(".newsrc"), "local.closed:\nlocal.general:\nmisc.test:\n").unwrap();
+    // Groups made in the second of tin's first start are new ones at its next.
+    let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let made = second();
+    while second() == made {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     home
 }
 
