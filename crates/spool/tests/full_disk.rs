@@ -263,3 +263,105 @@ fn a_real_file_system_that_somebody_else_fills() {
         }
     }
 }
+
+/// The first batches are due at [`DUE`], the others are not.
+const OLD_BATCHES: u64 = 5;
+const DUE: u64 = NOW + 5_000;
+
+/// Articles are kept for 1000 seconds; the journal's files are long enough for rows that expire
+/// [`OLD_BATCHES`] after their end.
+fn expiring(mut config: SpoolConfig) -> SpoolConfig {
+    config.journal_file_bytes = 64 << 10;
+    let keep = Keep::Secs { min: 0, default: 1_000, max: 1_000 };
+    config.expire = vec![ExpireConfig { groups: None, class: None, keep }];
+    config
+}
+
+/// Files batches until the disk is full; returns how many were filed.
+fn feed_until_full(spool: &Spool, what: &str) -> u64 {
+    for n in 0.. {
+        assert!(n < 2_000, "{what}: nothing was met");
+        let arrived = if n < OLD_BATCHES { NOW } else { NOW + 100_000 };
+        if let Err(trouble) = commit_at(spool, &batch(n), arrived) {
+            assert_eq!(trouble.kind, TroubleKind::Full, "{what}: {trouble}");
+            return n;
+        }
+    }
+    0
+}
+
+/// What is due can be expired on the full disk, what is not can be cancelled or purged.
+fn is_emptied(spool: &Spool, fed: u64, what: &str) {
+    let due = fed.min(OLD_BATCHES) * PER_BATCH;
+    let dry = spool.expire_as_of(DUE, true).unwrap_or_else(|e| panic!("{what}: dry run: {e}"));
+    let done = spool.expire_as_of(DUE, false).unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert_eq!((dry.articles, done.articles), (due, due), "{what}");
+    let gone = |news: &News| assert!(fetch(spool, &news.id).is_none(), "{what}: {}", news.id);
+    (0..fed.min(OLD_BATCHES)).flat_map(batch).for_each(|news| gone(&news));
+    if fed > OLD_BATCHES {
+        let news = batch(OLD_BATCHES).remove(0);
+        assert!(spool.cancel(news.id.as_bytes()).unwrap_or_else(|e| panic!("{what}: {e}")), "{what}");
+        gone(&news);
+    }
+}
+
+#[test]
+fn a_full_disk_is_emptied_by_expiry_and_cancels() {
+    let config = expiring(kept(MethodKind::AppendOnly));
+    let steps = {
+        let sim = SimDisk::new();
+        let (spool, _) = open(&(Arc::new(sim.clone()) as Arc<dyn Disk>), &config);
+        add_groups(&spool, GROUPS);
+        let begun = sim.steps();
+        (0..BATCHES).for_each(|n| drop(commit(&spool, &batch(n)).unwrap()));
+        sim.steps() - begun
+    };
+    for step in (0..steps).step_by(41) {
+        let what = format!("full {step} steps after the start");
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let (spool, _) = open(&disk, &config);
+        add_groups(&spool, GROUPS);
+        sim.fill_at(sim.steps() + step);
+        let fed = feed_until_full(&spool, &what);
+        is_emptied(&spool, fed, &what);
+        sim.free();
+        file(&sim, &spool, &batch(5_000), &what);
+        wait_until(&what, || spool.trouble().is_none() || commit(&spool, &batch(5_001)).is_ok());
+        let named = agree(&spool);
+        spool.close().unwrap();
+        drop(spool);
+        let (spool, recovery) = open(&disk, &config);
+        assert_eq!(agree(&spool), named, "{what}: {recovery}");
+        assert_eq!(spool.verify(&()).findings, [], "{what}: {recovery}");
+    }
+}
+
+/// On a real file system that somebody else fills: in the server that met it, and after a restart.
+#[test]
+fn expiry_makes_room_on_a_real_file_system() {
+    for (restarted, leave_bytes) in [(false, 0), (true, 0), (false, 20 << 10), (true, 100 << 10)] {
+        let what = format!("restarted {restarted}, {leave_bytes} left");
+        let Some(mounted) = Mounted::new(16 << 20) else {
+            eprintln!("skipped: only root may mount a file system");
+            return;
+        };
+        let mut config = expiring(kept(MethodKind::AppendOnly));
+        config.dir = mounted.0.clone();
+        config.classes[0].tree =
+            Tree { path: mounted.0.join("kept"), file_bytes: 16 << 10, ..Tree::default() };
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
+        let (mut spool, _) = open(&disk, &config);
+        add_groups(&spool, GROUPS);
+        (0..OLD_BATCHES).for_each(|n| drop(commit_at(&spool, &batch(n), NOW).unwrap()));
+        mounted.fill(leave_bytes);
+        let fed = feed_until_full(&spool, &what).max(OLD_BATCHES);
+        if restarted {
+            drop(spool);
+            (spool, _) = open(&disk, &config);
+        }
+        is_emptied(&spool, fed, &what);
+        wait_until(&what, || commit(&spool, &batch(5_000)).is_ok());
+        mounted.free();
+    }
+}

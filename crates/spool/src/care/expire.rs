@@ -27,7 +27,7 @@ impl Spool {
                     return Ok(report);
                 }
                 let Some(list) = writer.folds.kept.get_mut(index).and_then(Option::as_mut) else { continue };
-                list.begin_pass().map_err(|e| unreadable(&e))?;
+                list.begin_pass();
             }
             while self.writer.lock().expire_step(index, now, &mut report)? {}
         }

@@ -98,7 +98,7 @@ impl Spool {
         if dry_run || targets.is_empty() {
             return Ok(());
         }
-        writer.accepting()?;
+        writer.may_free()?;
         for Target { key, token, gone, numbers } in &targets {
             let (key, token, numbers) = (*key, *token, numbers.clone());
             writer.journal.push(&match gone {

@@ -155,6 +155,11 @@ impl Folds {
         (!there).then(|| VolumeRow { id, method: MethodKind::Trash as u8, name: String::new(), head: 0 })
     }
 
+    /// Notes that the disk was full for an index file; what that lacks is in memory.
+    pub fn put_off(&mut self, what: &str, e: &io::Error) {
+        put_off(&mut self.full, what, e);
+    }
+
     fn note(&mut self, what: &str, result: io::Result<()>) {
         note(&mut self.failed, what, result);
     }

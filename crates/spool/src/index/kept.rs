@@ -51,8 +51,12 @@ pub(crate) struct KeptList {
     open: Option<Arc<dyn DiskFile>>,
     unwritten: Vec<u8>,
     dirty: Vec<Arc<dyn DiskFile>>,
-    /// Taken from the front file and not yet handed out.
+    /// Taken by the pass and not yet handed out.
     taken: VecDeque<KeptEntry>,
+    /// Entries that were in no file when the pass began, encoded: it takes them last.
+    waiting: Vec<u8>,
+    /// The disk was full for the last write; the next is at [`KeptList::write_late`] or a checkpoint.
+    is_late: bool,
     dead: Vec<PathBuf>,
     /// A pass is over when this file was taken.
     pass_end: Option<u64>,
@@ -84,6 +88,8 @@ impl KeptList {
             unwritten: Vec::new(),
             dirty: Vec::new(),
             taken: VecDeque::new(),
+            waiting: Vec::new(),
+            is_late: false,
             dead: Vec::new(),
             pass_end: None,
             damaged: 0,
@@ -106,7 +112,7 @@ impl KeptList {
         self.entries += 1;
         self.ages.add(entry.arrived, entry.stored_bytes);
         encode(entry, &mut self.unwritten);
-        if self.unwritten.len() >= PAGE_BYTES { self.write_out() } else { Ok(()) }
+        if self.unwritten.len() >= PAGE_BYTES && !self.is_late { self.write_out() } else { Ok(()) }
     }
 
     /// Writes what an earlier push could not write.
@@ -116,11 +122,17 @@ impl KeptList {
 
     /// Writes out all entries, also those that a pass has taken and not yet handed out.
     pub fn write_all(&mut self) -> io::Result<()> {
-        self.put_back_taken()?;
+        self.put_back_taken();
         self.write_out()
     }
 
     fn write_out(&mut self) -> io::Result<()> {
+        let written = self.write_page();
+        self.is_late = written.is_err();
+        written
+    }
+
+    fn write_page(&mut self) -> io::Result<()> {
         if self.unwritten.is_empty() {
             return Ok(());
         }
@@ -157,21 +169,18 @@ impl KeptList {
                 self.damaged += 1;
                 continue;
             }
-            let mut p = Reader(page);
-            while let Some(entry) = (!p.is_empty()).then(|| decode(&mut p)).flatten() {
-                entries.push(entry);
-            }
+            entries.extend(decode_all(page));
         }
         Ok(entries)
     }
 
     /// Begins to take the entries that are there now; [`KeptList::take`] ends with the last of them.
-    pub fn begin_pass(&mut self) -> io::Result<()> {
-        self.put_back_taken()?;
-        self.write_out()?;
+    /// Writes nothing: a pass frees room, also on a full disk.
+    pub fn begin_pass(&mut self) {
+        self.put_back_taken();
+        self.waiting = std::mem::take(&mut self.unwritten);
         self.open = None;
         self.pass_end = self.files.back().map(|(number, _)| *number);
-        Ok(())
     }
 
     /// Takes the oldest entry of the pass.
@@ -183,10 +192,15 @@ impl KeptList {
                 self.ages.take(entry.arrived, entry.stored_bytes);
                 return Ok(Some(entry));
             }
-            let Some(end) = self.pass_end else { return Ok(None) };
-            let Some((number, len)) = self.files.front().copied().filter(|(n, _)| *n <= end) else {
+            let pass_end = self.pass_end;
+            let is_of_pass = |(number, _): &(u64, u64)| pass_end.is_some_and(|end| *number <= end);
+            let Some((number, len)) = self.files.front().copied().filter(is_of_pass) else {
                 self.pass_end = None;
-                return Ok(None);
+                self.taken = decode_all(&std::mem::take(&mut self.waiting)).into();
+                if self.taken.is_empty() {
+                    return Ok(None);
+                }
+                continue;
             };
             self.taken = self.read_file(number, len)?.into();
             self.files.pop_front();
@@ -194,13 +208,13 @@ impl KeptList {
         }
     }
 
-    /// Calls `visit` with every entry, oldest first, and takes none.
+    /// Calls `visit` with every entry, oldest first; takes none and writes nothing.
     pub fn each(&mut self, visit: &mut dyn FnMut(&KeptEntry)) -> io::Result<()> {
-        self.put_back_taken()?;
-        self.write_out()?;
+        self.taken.iter().for_each(&mut *visit);
         for (number, len) in self.files.clone() {
             self.read_file(number, len)?.iter().for_each(&mut *visit);
         }
+        decode_all(&self.waiting).iter().chain(&decode_all(&self.unwritten)).for_each(visit);
         Ok(())
     }
 
@@ -214,7 +228,7 @@ impl KeptList {
 
     /// Writes all entries into new files, without the pages that are damaged.
     pub fn renew(&mut self) -> io::Result<()> {
-        self.begin_pass()?;
+        self.begin_pass();
         while let Some(entry) = self.take()? {
             self.push(&entry)?;
         }
@@ -222,14 +236,10 @@ impl KeptList {
         Ok(())
     }
 
-    fn put_back_taken(&mut self) -> io::Result<()> {
-        while let Some(entry) = self.taken.pop_front() {
-            self.bytes = self.bytes.saturating_sub(entry.stored_bytes);
-            self.entries = self.entries.saturating_sub(1);
-            self.ages.take(entry.arrived, entry.stored_bytes);
-            self.push(&entry)?;
-        }
-        Ok(())
+    /// Puts back what the pass has not handed out.
+    fn put_back_taken(&mut self) {
+        self.taken.drain(..).for_each(|entry| encode(&entry, &mut self.unwritten));
+        self.unwritten.append(&mut self.waiting);
     }
 
     /// Writes out what is in memory and returns the state for a checkpoint.
@@ -255,7 +265,12 @@ impl KeptList {
 
     /// Bytes of the queue itself.
     pub fn file_bytes(&self) -> u64 {
-        self.files.iter().map(|(_, len)| len).sum::<u64>() + self.unwritten.len() as u64
+        self.files.iter().map(|(_, len)| len).sum::<u64>() + self.memory_bytes() as u64
+    }
+
+    /// Bytes of it that are in no file.
+    pub fn memory_bytes(&self) -> usize {
+        self.unwritten.len() + self.waiting.len()
     }
 }
 
@@ -269,6 +284,12 @@ fn encode(e: &KeptEntry, out: &mut Vec<u8>) {
     let mut numbers = Vec::new();
     crate::journal::put_numbers(&e.numbers, &mut numbers);
     put_bytes(&numbers, out);
+}
+
+/// The entries of a page.
+fn decode_all(page: &[u8]) -> Vec<KeptEntry> {
+    let mut rest = Reader(page);
+    std::iter::from_fn(|| (!rest.is_empty()).then(|| decode(&mut rest)).flatten()).collect()
 }
 
 fn decode(r: &mut Reader<'_>) -> Option<KeptEntry> {
@@ -308,7 +329,7 @@ mod tests {
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
         (0..20_000).for_each(|n| list.push(&entry(n)).unwrap());
-        list.begin_pass().unwrap();
+        list.begin_pass();
         let mut taken = 0;
         while let Some(e) = list.take().unwrap() {
             assert_eq!(e, entry(taken));
@@ -330,5 +351,43 @@ mod tests {
         }
         assert_eq!(taken, 7000);
         assert!(list.take_dead().len() >= 2);
+    }
+
+    #[test]
+    fn looking_at_entries_and_beginning_a_pass_write_nothing() {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
+        (0..1000).for_each(|n| list.push(&entry(n)).unwrap());
+        let steps = sim.steps();
+        let seen = |list: &mut KeptList| {
+            let mut seen = Vec::new();
+            list.each(&mut |e| seen.push(e.arrived)).unwrap();
+            seen.sort_unstable();
+            seen
+        };
+        assert!((0..1000).eq(seen(&mut list)));
+        list.begin_pass();
+        list.take().unwrap();
+        assert!((1..1000).eq(seen(&mut list)));
+        list.begin_pass();
+        assert_eq!(std::iter::from_fn(|| list.take().unwrap()).count(), 999);
+        assert_eq!((sim.steps(), list.entries, list.memory_bytes()), (steps, 0, 0));
+    }
+
+    #[test]
+    fn on_a_full_disk_entries_wait_in_memory() {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
+        sim.fill_at(sim.steps());
+        let failed = (0..2000).filter(|n| list.push(&entry(*n)).is_err()).count();
+        assert_eq!(failed, 1, "one try, and no other before there is room");
+        sim.free();
+        list.write_late().unwrap();
+        assert_eq!((list.memory_bytes(), list.entries), (0, 2000));
+        let mut seen = 0;
+        list.each(&mut |_| seen += 1).unwrap();
+        assert_eq!(seen, 2000);
     }
 }

@@ -228,14 +228,18 @@ impl JournalWriter {
             return Ok(());
         }
         let (at, len) = (self.end - self.start, self.pending.len() as u64);
-        // The last row is followed by zeros anyway.
-        let spare = self.ahead.spare(at, len, STEP_BYTES_MAX, STEP_BYTES_MAX);
+        // The last row is followed by zeros anyway. As long as rows fit what is reserved, so do these.
+        let reserved = reserved_bytes(self.file_bytes).checked_sub(at + len);
+        let room = reserved.unwrap_or(STEP_BYTES_MAX).min(STEP_BYTES_MAX);
+        let spare = self.ahead.spare(at, len, room, STEP_BYTES_MAX);
         let written = self.file.write_all_at(&[IoSlice::new(&self.pending), IoSlice::new(spare)], at);
         self.pending.clear();
         if let Err(e) = written {
             // What was written of them must never be taken for rows, whatever is written over its beginning.
             self.ahead.reset();
             self.file.set_len(self.end - self.start)?;
+            // The cut gave up what was reserved. Where that cannot be had again the disk is full for rows, too.
+            let _is_tried_again_with_the_next_file = reserve(&*self.file, self.file_bytes);
             return Err(e);
         }
         self.end += len;
@@ -310,7 +314,8 @@ fn mend_head(file: &dyn DiskFile, start: u64) -> io::Result<()> {
 }
 
 /// Reserves a file's space: a full disk is met here, where nothing is lost by it, and not by a batch whose
-/// articles have displaced others already.
+/// articles have displaced others already. The last ninth is for the rows that free room while the disk is too
+/// full for another file.
 fn reserve(file: &dyn DiskFile, file_bytes: u64) -> io::Result<()> {
     file.allocate(reserved_bytes(file_bytes))
 }

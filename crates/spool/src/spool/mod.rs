@@ -235,7 +235,9 @@ impl Spool {
             }
         }
         let numbers = self.shared.groups.table().numbers_in(buf.head());
-        writer.commit_now(&Row::Cancel { key, token, numbers: numbers.clone() })?;
+        writer.may_free()?;
+        writer.journal.push(&Row::Cancel { key, token, numbers: numbers.clone() });
+        writer.write_now()?;
         writer.folds.cancel(key, token, &numbers);
         Ok(true)
     }

@@ -437,10 +437,7 @@ impl Writer {
     fn after_part(&mut self, rows: u64) {
         self.rows += rows;
         self.stop_if_late();
-        if let Err(e) = self.continue_journal() {
-            self.journal.discard();
-            self.sync.stop(trouble("begin a journal file", &e));
-        }
+        self.continue_or_stop();
         let (position, bytes) = self.checkpointed;
         if self.rows >= self.folds.shared.config.checkpoint_rows
             && self.journal.end().saturating_sub(position) >= 4 * bytes
@@ -489,8 +486,8 @@ impl Writer {
         self.write_now()
     }
 
-    /// Writes the rows pushed and syncs the journal. The caller has asked [`Writer::accepting`] before it
-    /// pushed them.
+    /// Writes the rows pushed and syncs the journal. The caller has asked [`Writer::accepting`] or
+    /// [`Writer::may_free`] before it pushed them.
     pub fn write_now(&mut self) -> Result<(), Trouble> {
         self.rows += 1;
         self.journal.write().map_err(|e| self.sync.stop(trouble("write journal", &e)))?;

@@ -9,6 +9,7 @@ use crate::base::bug::own_bug;
 use crate::base::error::{Trouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::token::Token;
+use crate::index::fold::is_full;
 use crate::index::history::Found;
 use crate::index::kept::KeptEntry;
 use crate::journal::Row;
@@ -21,6 +22,9 @@ use std::io;
 const ENTRIES_PER_STEP: usize = 2000;
 /// Articles expired in one step: each may cost the removal of files.
 const GONE_PER_STEP: usize = 256;
+
+/// Bytes of entries that may wait in memory for room on the disk before a pass ends.
+const MEMORY_BYTES_MAX: usize = 16 << 20;
 
 /// What expiry did, or would do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,7 +86,7 @@ impl Writer {
         now: u64,
         report: &mut ExpireReport,
     ) -> Result<bool, Trouble> {
-        self.accepting()?;
+        self.may_free()?;
         let shared = self.folds.shared.clone();
         let volumes = shared.volumes.load();
         let Some(volume) = volumes.all().get(index).cloned() else { return Ok(false) };
@@ -100,14 +104,12 @@ impl Writer {
             let Some(verdict) = self.judge(&*volume, &e, now) else { continue };
             report.next_due = report.next_due.into_iter().chain(verdict.next).min();
             if verdict.stays {
-                let Some(list) = self.folds.kept.get_mut(index).and_then(Option::as_mut) else {
-                    return Err(self
-                        .sync
-                        .stop(own_bug!("volume {index} has lost its list of what it keeps")));
-                };
-                list.push(&e).map_err(|e| unreadable(&e))?;
+                more = self.put_back(index, &e)?;
                 if verdict.due.is_empty() {
-                    continue;
+                    if more {
+                        continue;
+                    }
+                    break;
                 }
             }
             report.numbers += verdict.due.len() as u64;
@@ -122,7 +124,7 @@ impl Writer {
             if !verdict.stays {
                 going.push(e);
             }
-            if rows.len() >= GONE_PER_STEP {
+            if rows.len() >= GONE_PER_STEP || !more {
                 break;
             }
         }
@@ -135,16 +137,31 @@ impl Writer {
         }
         if let Err(trouble) = self.write_now() {
             self.journal.discard();
-            let list = self.folds.kept.get_mut(index).and_then(Option::as_mut);
-            list.map_or(Ok(()), |list| going.iter().try_for_each(|e| list.push(e)))
-                .map_err(|e| unreadable(&e))?;
+            going.iter().try_for_each(|e| self.put_back(index, e).map(|_| ()))?;
             return Err(trouble);
         }
         for (key, token, gone, numbers) in &rows {
             self.folds.expire(*key, *token, *gone, numbers);
         }
         volume.sweep().map_err(|e| self.sync.stop(unreadable(&e)))?;
+        if self.sync.trouble().is_none() {
+            self.continue_or_stop();
+        }
         Ok(more)
+    }
+
+    /// Puts back an entry that stays; on a full disk it stays in memory. False if there is too much there for
+    /// the pass to go on.
+    fn put_back(&mut self, index: usize, entry: &KeptEntry) -> Result<bool, Trouble> {
+        let Some(list) = self.folds.kept.get_mut(index).and_then(Option::as_mut) else {
+            return Err(self.sync.stop(own_bug!("volume {index} has lost its list of what it keeps")));
+        };
+        match list.push(entry) {
+            Err(e) if is_full(&e) => self.folds.put_off("the list of kept articles", &e),
+            pushed => pushed.map_err(|e| unreadable(&e))?,
+        }
+        let list = self.folds.kept.get(index).and_then(Option::as_ref);
+        Ok(list.is_none_or(|list| list.memory_bytes() < MEMORY_BYTES_MAX))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whether the spool accepts, and how it comes to do so again after a full disk (`docs/states.md`).
 
-use super::Writer;
+use super::{Writer, trouble};
 use crate::base::error::{Trouble, TroubleKind};
 use crate::journal::Row;
 use std::io;
@@ -36,12 +36,22 @@ impl Writer {
         }
     }
 
+    /// Whether rows that free room may be written: on a full disk, too. They go to the end of the journal's
+    /// file, which is reserved and which nothing else uses.
+    pub fn may_free(&mut self) -> Result<(), Trouble> {
+        match self.accepting() {
+            Err(trouble) if trouble.kind == TroubleKind::Full => Ok(()),
+            accepting => accepting,
+        }
+    }
+
     /// Tries whether there is room again, with what there was none for.
     fn probe(&mut self) -> io::Result<()> {
         self.folds.write_late()?;
+        // First, so that no try uses up what is reserved for rows that free room.
+        self.continue_journal()?;
         self.journal.push(&Row::Probe);
         self.journal.write()?;
-        self.continue_journal()?;
         if self.checkpoint_late {
             self.checkpoint()?;
         }
@@ -57,8 +67,16 @@ impl Writer {
         }
     }
 
+    /// Begins a journal file if it is time for one; stops accepting if that fails.
+    pub fn continue_or_stop(&mut self) {
+        if let Err(e) = self.continue_journal() {
+            self.journal.discard();
+            self.sync.stop(trouble("begin a journal file", &e));
+        }
+    }
+
     /// Begins a journal file if it is time for one, or ends the beginning of one.
-    pub(super) fn continue_journal(&mut self) -> io::Result<()> {
+    fn continue_journal(&mut self) -> io::Result<()> {
         if self.journal.is_file_full() || self.journal_state_late { self.next_journal_file() } else { Ok(()) }
     }
 }
