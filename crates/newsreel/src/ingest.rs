@@ -338,7 +338,7 @@ impl Filer {
         match result {
             Ok(ticket) => {
                 if self.in_trouble.load(Ordering::Relaxed) && self.in_trouble.swap(false, Ordering::Relaxed) {
-                    info!("the spool takes articles again");
+                    info!("spool accepts articles again");
                 }
                 let full = outcomes.contains(&Outcome::Full);
                 if full && !self.class_full.swap(true, Ordering::Relaxed) {
@@ -348,7 +348,7 @@ impl Filer {
             }
             Err(trouble) => {
                 if !self.in_trouble.swap(true, Ordering::Relaxed) {
-                    error!(%trouble, "the spool takes no articles");
+                    error!(%trouble, "spool stopped accepting articles");
                 }
                 // What was committed before the trouble stands, and is to be durable before it is answered.
                 Receipt { ticket: Some(self.spool.ticket()), trouble: Some(trouble), ..Receipt::default() }

@@ -2,6 +2,7 @@
 //! that was acknowledged is lost, and every index is right (guarantee G7).
 
 use crate::news::*;
+use netnews::wildmat::Wildmat;
 use spool::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -364,4 +365,302 @@ fn expiry_makes_room_on_a_real_file_system() {
         wait_until(&what, || commit(&spool, &batch(5_000)).is_ok());
         mounted.free();
     }
+}
+
+fn purge_all(spool: &Spool, _fed: u64) -> u64 {
+    spool.purge(&Wildmat::parse(b"test.*").unwrap(), false, &()).unwrap().articles
+}
+
+fn cancel_all(spool: &Spool, fed: u64) -> u64 {
+    let articles = (0..fed).flat_map(batch);
+    articles.map(|news| u64::from(spool.cancel(news.id.as_bytes()).unwrap())).sum()
+}
+
+fn expire_old(spool: &Spool, _fed: u64) -> u64 {
+    spool.expire_as_of(DUE, false).unwrap().articles
+}
+
+/// The disk is as full as its files are long: whatever removes articles makes room for others at once.
+#[test]
+fn purges_and_cancels_remove_files() {
+    type Remove = fn(&Spool, u64) -> u64;
+    let ways: [(&str, Remove); 3] = [("purge", purge_all), ("cancel", cancel_all), ("expire", expire_old)];
+    for method in [MethodKind::AppendOnly, MethodKind::Tradspool, MethodKind::Hashed] {
+        for (name, remove) in ways {
+            let what = format!("{name}, {method:?}");
+            let mut config = expiring(kept(method));
+            config.classes[0].tree.file_bytes = 4 << 10;
+            let sim = SimDisk::new();
+            let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+            let (spool, _) = open(&disk, &config);
+            add_groups(&spool, GROUPS);
+            sim.leave_bytes(100 << 10);
+            let fed = feed_until_full(&spool, &what);
+            assert!(fed > OLD_BATCHES, "{what}: {fed}");
+            let trouble = commit(&spool, &batch(4_000)).unwrap_err();
+            assert_eq!(trouble.kind, TroubleKind::Full, "{what}: {trouble}");
+            let removed = remove(&spool, fed);
+            let expected = if name == "expire" { OLD_BATCHES } else { fed } * PER_BATCH;
+            assert_eq!(removed, expected, "{what}");
+            wait_until(&what, || commit(&spool, &batch(5_000)).is_ok());
+            let named = agree(&spool);
+            assert_eq!(spool.verify(&()).findings, [], "{what}");
+            spool.close().unwrap();
+            drop(spool);
+            let (spool, recovery) = open(&disk, &config);
+            assert_eq!(agree(&spool), named, "{what}: {recovery}");
+        }
+    }
+}
+
+/// After a request that freed room the spool accepts, whether an article comes or not.
+#[test]
+fn what_frees_room_ends_the_trouble() {
+    let mut config = expiring(kept(MethodKind::Tradspool));
+    // No try for room by itself.
+    config.full_disk_retry = Duration::from_secs(24 * 3600);
+    config.checkpoint_rows = 100_000;
+    let sim = SimDisk::new();
+    let (spool, _) = open(&(Arc::new(sim.clone()) as Arc<dyn Disk>), &config);
+    add_groups(&spool, GROUPS);
+    sim.leave_bytes(40 << 10);
+    let fed = feed_until_full(&spool, "tradspool");
+    assert!(spool.trouble().is_some());
+    assert_eq!(purge_all(&spool, fed), fed * PER_BATCH);
+    assert_eq!(spool.trouble(), None);
+    commit(&spool, &batch(5_000)).unwrap();
+}
+
+#[test]
+fn inspection_finds_a_disk_that_is_almost_full() {
+    let mut config = expiring(kept(MethodKind::AppendOnly));
+    config.article_bytes_max = 8 << 10;
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    drop(open(&disk, &config));
+    let problems = |free_bytes| {
+        sim.set_free_bytes(free_bytes);
+        let problems = inspect(&disk, &config, true).problems;
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(problems(80 << 10), [""; 0]);
+    let found = problems((80 << 10) - 1);
+    let expected = "the disk is almost full: 80.00 KiB needed (the next journal file 72.00 KiB, an article \
+                    of class \"all\" 8.00 KiB), but";
+    assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+    assert!(found[0].contains("newsreel expire"), "{found:?}");
+}
+
+/// Articles before the disk fills.
+const BEFORE: u64 = OLD_BATCHES + 5;
+const PURGED: &str = "test.g1";
+
+/// What a run that frees room on a full disk got done.
+#[derive(Default)]
+struct Freed {
+    /// What was there on the full disk.
+    named: Vec<(String, u64, String)>,
+    expired: bool,
+    cancelled: bool,
+    purged: bool,
+}
+
+/// The article that is cancelled.
+fn unwanted() -> News {
+    batch(OLD_BATCHES).remove(0)
+}
+
+fn free_all(spool: &Spool, freed: &mut Freed) -> Result<(), String> {
+    let text = |trouble: Trouble| trouble.to_string();
+    spool.expire_as_of(DUE, false).map_err(text)?;
+    freed.expired = true;
+    spool.cancel(unwanted().id.as_bytes()).map_err(text)?;
+    freed.cancelled = true;
+    spool.purge(&Wildmat::parse(PURGED.as_bytes()).unwrap(), false, &()).map_err(text)?;
+    freed.purged = true;
+    Ok(())
+}
+
+fn crash_config(method: MethodKind) -> SpoolConfig {
+    let mut config = expiring(kept(method));
+    config.classes[0].tree.file_bytes = 4 << 10;
+    config.durability = Durability::Always;
+    config
+}
+
+/// Fills the disk, frees room on it, and ends. Returns the step at which freeing began.
+fn fill_and_free(sim: &SimDisk, method: MethodKind, freed: &mut Freed) -> Result<u64, String> {
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (spool, _) = Spool::open(disk, crash_config(method), &()).map_err(|e| e.to_string())?;
+    let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
+    spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
+    for n in 0..BEFORE {
+        let arrived = if n < OLD_BATCHES { NOW } else { NOW + 100_000 };
+        commit_at(&spool, &batch(n), arrived).map_err(|e| e.to_string())?;
+    }
+    sim.fill_at(sim.steps());
+    let full = (BEFORE..2_000).find(|n| commit_at(&spool, &batch(*n), NOW + 100_000).is_err());
+    if sim.crashed() {
+        return Err("the machine has ended".into());
+    }
+    assert!(full.is_some(), "nothing met the full disk");
+    spool.settle().map_err(|e| e.to_string())?;
+    freed.named = agree(&spool);
+    let begun = sim.steps();
+    free_all(&spool, freed)?;
+    spool.close().map_err(|e| e.to_string())?;
+    Ok(begun)
+}
+
+fn check_freed(image: SimDisk, method: MethodKind, freed: &Freed, what: &str) {
+    let disk: Arc<dyn Disk> = Arc::new(image.clone());
+    let config = crash_config(method);
+    // A start on a disk that is still full works or says why not, and harms nothing.
+    image.fill_at(0);
+    match Spool::open(disk.clone(), config.clone(), &()) {
+        Ok((spool, _)) => drop(spool),
+        Err(e) => assert!(e.to_string().contains("No space left"), "{what}: {e}"),
+    }
+    image.free();
+    let (spool, recovery) = Spool::open(disk, config, &()).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let what = format!("{what}: {recovery}");
+    let due: Vec<String> = (0..OLD_BATCHES).flat_map(batch).map(|news| news.id).collect();
+    let is_removed = |group: &str, id: &String, freed: &Freed| {
+        freed.expired && due.contains(id)
+            || freed.cancelled && *id == unwanted().id
+            || freed.purged && group == PURGED
+    };
+    let gone = |named: &[(String, u64, String)], freed: &Freed| {
+        let back = named.iter().find(|(group, _, id)| is_removed(group, id, freed));
+        assert_eq!(back, None, "{what}: came back");
+    };
+    gone(&agree(&spool), freed);
+    // What was not done, or in part, is done now.
+    let mut all = Freed::default();
+    free_all(&spool, &mut all).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let now = agree(&spool);
+    gone(&now, &all);
+    // Nothing else was removed.
+    let stays = |(group, _, id): &&(String, u64, String)| !is_removed(group, id, &all);
+    for row in freed.named.iter().filter(stays) {
+        assert!(now.contains(row), "{what}: {row:?} is lost");
+        assert!(fetch(&spool, &row.2).is_some(), "{what}: {row:?} has no bytes");
+    }
+    for (_, _, id) in &freed.named {
+        assert!(spool.is_known(&spool.key(id.as_bytes())), "{what}: {id} is forgotten");
+    }
+    commit(&spool, &batch(5_000)).unwrap_or_else(|e| panic!("{what}: {e}"));
+    // Files of articles whose rows a crash prevented may be left.
+    let findings = spool.verify(&()).findings;
+    assert!(findings.iter().all(|f| f.what.contains("left by a crash")), "{what}: {findings:?}");
+}
+
+fn crashed_while_freeing(kind: CrashKind) {
+    for method in [MethodKind::AppendOnly, MethodKind::Tradspool] {
+        let sim = SimDisk::new();
+        let begun = fill_and_free(&sim, method, &mut Freed::default()).unwrap();
+        let steps = (begun.saturating_sub(4)..sim.steps() + 2).step_by(crash_every(1));
+        let run = |sim: &SimDisk, freed: &mut Freed| fill_and_free(sim, method, freed).map(drop);
+        let tried =
+            crashed_at(steps, kind, run, |image, freed, what| check_freed(image, method, freed, what));
+        assert!(crash_every(1) > 1 || tried > 20, "{tried}");
+    }
+}
+
+#[test]
+fn killed_at_every_step_of_freeing() {
+    crashed_while_freeing(CrashKind::Kill);
+}
+
+#[test]
+fn power_cut_at_every_step_of_freeing() {
+    crashed_while_freeing(CrashKind::Power);
+}
+
+#[test]
+fn power_cut_that_loses_all_unsynced_of_freeing() {
+    crashed_while_freeing(CrashKind::Lost);
+}
+
+/// Whether it has met the full disk or not.
+#[test]
+fn a_spool_on_a_full_disk_is_closed_in_order() {
+    for (config, has_met) in [
+        (cyclic(Durability::Process), false),
+        (cyclic(Durability::Process), true),
+        (kept(MethodKind::AppendOnly), false),
+        (kept(MethodKind::AppendOnly), true),
+    ] {
+        let what = format!("{:?}, met {has_met}", config.classes[0].method);
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let (spool, _) = open(&disk, &config);
+        add_groups(&spool, GROUPS);
+        (0..10).for_each(|n| drop(commit(&spool, &batch(n)).unwrap()));
+        sim.fill_at(sim.steps());
+        if has_met {
+            let met = (10..2_000).find_map(|n| commit(&spool, &batch(n)).err());
+            assert_eq!(met.map(|trouble| trouble.kind), Some(TroubleKind::Full), "{what}");
+        }
+        let named = agree(&spool);
+        spool.close().unwrap_or_else(|e| panic!("{what}: {e}"));
+        drop(spool);
+        // Everything is durable, too.
+        let image = sim.image_after(CrashKind::Lost, 1).unwrap();
+        sim.free();
+        for disk in [disk, Arc::new(image) as Arc<dyn Disk>] {
+            let (spool, recovery) = open(&disk, &config);
+            assert_eq!(agree(&spool), named, "{what}: {recovery}");
+            assert_eq!(spool.verify(&()).findings, [], "{what}: {recovery}");
+        }
+    }
+}
+
+/// Where the journal ends, and where its last file begins.
+fn journal_end(disk: &Arc<dyn Disk>, spool: &Spool) -> (u64, u64) {
+    let names = disk.list(&spool.config().dir.join("journal")).unwrap();
+    let start = |name: &String| u64::from_str_radix(name.strip_suffix(".journal").unwrap(), 16).unwrap();
+    (spool.status().unwrap().journal_position, names.iter().map(start).max().unwrap())
+}
+
+/// No try for room uses any of it up, and rows may fill it to the end.
+#[test]
+fn the_last_ninth_of_a_journal_file_is_for_rows_that_free_room() {
+    let mut config = kept(MethodKind::Hashed);
+    // The reserved end is not one of a page.
+    config.journal_file_bytes = 16 << 10;
+    config.checkpoint_rows = 100_000;
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, GROUPS);
+    (0..2 * BATCHES).for_each(|n| drop(commit(&spool, &batch(n)).unwrap()));
+    sim.fill_at(sim.steps());
+    let met = (5_000..7_000).find_map(|n| commit(&spool, &batch(n)).err());
+    assert_eq!(met.map(|trouble| trouble.kind), Some(TroubleKind::Full));
+    let mut articles = (0..2 * BATCHES).flat_map(batch);
+    let mut cancel = || {
+        let news = articles.next().expect("the file is never full");
+        spool.cancel(news.id.as_bytes()).map(|was_here| assert!(was_here))
+    };
+    let used = || {
+        let (end, start) = journal_end(&disk, &spool);
+        end - start
+    };
+    while used() < 16 << 10 {
+        cancel().unwrap();
+    }
+    let before = used();
+    for _ in 0..50 {
+        commit(&spool, &batch(7_000)).unwrap_err();
+        std::thread::sleep(2 * config.full_disk_retry);
+    }
+    assert_eq!(used(), before, "tries for room used up what is reserved");
+    let full = loop {
+        if let Err(trouble) = cancel() {
+            break trouble;
+        }
+    };
+    assert_eq!(full.kind, TroubleKind::Full);
+    assert!((18_332..=18_432).contains(&used()), "{} of 18432 bytes are used", used());
 }

@@ -12,12 +12,12 @@ use super::request::Reply;
 use crate::base::clock::unix_secs;
 use crate::base::units;
 
-/// Shortest time between two looks of a running server.
+/// Shortest time between two passes of a running server.
 const PAUSE_MIN: Duration = Duration::from_secs(600);
-/// Longest: so late is noticed what came with a short Expires header.
+/// Longest: articles that came with a short Expires header may be noticed this late.
 const PAUSE_MAX: Duration = Duration::from_secs(3600);
 
-/// Lets go of the articles that are due, or only says which.
+/// Expires the articles that are due, or only reports how many would be.
 pub(super) fn expire(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool {
     match spool.expire(dry_run) {
         Ok(report) => {
@@ -33,9 +33,9 @@ pub(super) fn expire(spool: &Spool, dry_run: bool, sink: &mut Sink<'_>) -> bool 
 
 fn text(report: &ExpireReport, dry_run: bool) -> String {
     let ExpireReport { looked_at, articles, numbers, bytes, next_due } = report;
-    let verb = if dry_run { "would go" } else { "went" };
+    let verb = if dry_run { "would be expired" } else { "expired" };
     let mut text = format!(
-        "of {looked_at} articles {articles} {verb}, with {numbers} numbers and {} as stored",
+        "{articles} of {looked_at} articles {verb}, with {numbers} article numbers and {} as stored",
         units::about_size(*bytes)
     );
     let now = unix_secs();
@@ -46,7 +46,7 @@ fn text(report: &ExpireReport, dry_run: bool) -> String {
 }
 
 /// Expires for as long as the server runs; aborted with its task, between two steps.
-/// `now` is notified when there is reason not to wait.
+/// `now` is notified when a pass should begin at once.
 pub(crate) async fn keep_expiring(spool: Arc<Spool>, now: Arc<Notify>) {
     let mut pause = PAUSE_MIN;
     loop {
@@ -65,7 +65,7 @@ pub(crate) async fn keep_expiring(spool: Arc<Spool>, now: Arc<Notify>) {
                 let due = report.next_due.map(|due| Duration::from_secs(due.saturating_sub(now)));
                 pause = due.unwrap_or(PAUSE_MAX).clamp(PAUSE_MIN, PAUSE_MAX);
             }
-            Ok(Err(trouble)) => warn!(%trouble, "cannot expire"),
+            Ok(Err(trouble)) => warn!(%trouble, "expiry failed"),
             Err(_) => return,
         }
     }

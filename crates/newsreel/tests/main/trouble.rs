@@ -1,6 +1,6 @@
 //! Trouble with our disk: nothing is accepted, everyone is told to come back, readers go on reading (guarantees G1, G7).
 
-use crate::client::article;
+use crate::client::{Client, article};
 use crate::running::Server;
 use spool::{CrashKind, SimDisk};
 use std::io::{BufRead, BufReader, Write};
@@ -204,4 +204,74 @@ fn with_durability_always_duplicate_posts_and_batches_wait_for_the_sync() {
     for id in [id, "<d2@x.example>"] {
         assert!(reader.ask(&format!("STAT {id}")).starts_with("223 "), "{id}");
     }
+}
+
+/// Feeds articles until one is refused for lack of room.
+struct Filler {
+    feed: Client,
+    offered: usize,
+}
+
+impl Filler {
+    /// Fills the disk with articles of a group; returns the Message-IDs of those that were accepted, more than
+    /// ten. After room was made that may have to wait for a checkpoint.
+    fn fill(&mut self, group: &str) -> Vec<String> {
+        let body = "a line of an article that fills the disk\r\n".repeat(500);
+        let (mut accepted, begun) = (Vec::new(), Instant::now());
+        loop {
+            let id = format!("<{}@x.example>", self.offered);
+            self.offered += 1;
+            assert!(self.feed.ask(&format!("IHAVE {id}")).starts_with("335 "));
+            self.feed.send(article(&id, group, &body));
+            let answer = self.feed.line();
+            match answer.get(..4) {
+                Some("235 ") => accepted.push(id),
+                Some("436 ") if accepted.len() > 10 => return accepted,
+                Some("436 ") => std::thread::sleep(Duration::from_millis(20)),
+                _ => panic!("{answer}"),
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "there is room, and nothing is accepted");
+        }
+    }
+}
+
+#[test]
+fn operators_empty_a_full_disk() {
+    let disk = SimDisk::new();
+    let server = Server::start_on(Arc::new(disk.clone()), |text| {
+        let class = "name = \"text\"\nmethod = \"appendonly\"\nfile_size = \"64 KiB\"\n";
+        let text = text.replace("name = \"text\"\nbuffers = [\"text0\"]\n", class);
+        text + "\n[[expire]]\ngroups = \"local.empty\"\nkeep = \"1 ms\"\n"
+    });
+    let mut filler = Filler { feed: server.client(), offered: 0 };
+    // The first article makes history reserve its room.
+    assert!(filler.feed.ask("IHAVE <first@x.example>").starts_with("335 "));
+    filler.feed.send(article("<first@x.example>", "local.closed", "b"));
+    assert!(filler.feed.line().starts_with("235 "));
+    disk.leave_bytes(1 << 20);
+    let ask = |request: serde_json::Value| {
+        let (replies, ok) = server.control(&request);
+        let is_progress = |reply: &serde_json::Value| reply.get("progress").is_some();
+        let replies: Vec<_> = replies.into_iter().filter(|reply| !is_progress(reply)).collect();
+        assert!(ok && replies.len() == 1, "{replies:?}");
+        replies[0].clone()
+    };
+
+    let all = filler.fill("local.empty").len();
+    let dry = ask(serde_json::json!({ "do": "expire", "dry_run": true }));
+    let expected = format!("{all} of {} articles would be expired, with {all} article numbers and ", all + 1);
+    assert!(dry["text"].as_str().unwrap().starts_with(&expected), "{dry}");
+    let done = ask(serde_json::json!({ "do": "expire", "dry_run": false }));
+    let expected = format!("{all} of {} articles expired, with {all} article numbers and ", all + 1);
+    assert!(done["text"].as_str().unwrap().starts_with(&expected), "{done}");
+
+    let all = filler.fill("misc.test").len();
+    let purged = ask(serde_json::json!({ "do": "purge", "groups": "misc.test", "dry_run": false }));
+    assert_eq!(purged["purged"]["articles"], all, "{purged}");
+
+    for id in filler.fill("misc.test") {
+        let cancelled = ask(serde_json::json!({ "do": "cancel", "message_ids": [id], "dry_run": false }));
+        assert_eq!(cancelled["text"], format!("{id} cancelled"));
+    }
+    filler.fill("misc.test");
 }

@@ -31,6 +31,9 @@ impl Spool {
             }
             while self.writer.lock().expire_step(index, now, &mut report)? {}
         }
+        if !dry_run {
+            self.writer.lock().end_freeing();
+        }
         Ok(report)
     }
 

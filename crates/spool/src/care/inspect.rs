@@ -75,6 +75,9 @@ fn look(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool, seen: &mut In
     if config.buffers.iter().all(|b| disk.file_system(&b.path).is_ok()) {
         seen.noted(space::check(&**disk, &space::of_opening(&**disk, config, &found, seen.new)));
     }
+    if !seen.new {
+        seen.noted(space::check_accepting(&**disk, config));
+    }
     if journal.is_some() {
         let groups = groups(disk, &paths, checkpoint.as_ref());
         let groups = seen.noted(groups.map_err(SpoolError::io("read journal in", &paths.journal)));

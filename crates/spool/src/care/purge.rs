@@ -76,6 +76,9 @@ impl Spool {
             }
         }
         progress.finish();
+        if !dry_run {
+            self.writer.lock().end_freeing();
+        }
         Ok(report)
     }
 
@@ -116,7 +119,7 @@ impl Spool {
                 false => writer.folds.expire(*key, *token, false, numbers),
             }
         }
-        Ok(())
+        writer.freed()
     }
 
     /// What to do with the article of an overview row; `None` if it has been removed already, or is handled

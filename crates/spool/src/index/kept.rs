@@ -2,9 +2,11 @@
 //! (`docs/formats/kept.md`).
 //!
 //! A queue in files of whole pages. The writer appends what it stores; expiry ([`crate::write::expire`])
-//! takes the oldest entries, removes those that are due and appends the rest again. A fold of the journal:
-//! what follows the checkpoint is written again by the replay. Invariant: an entry that is taken and not put
-//! back belongs to an article that was removed.
+//! takes the oldest entries, removes those that are due and appends the rest again. On a full disk the rest
+//! waits in memory; when much does, entries are handed out and stay in their file, also those of articles
+//! that then go, which a later pass drops. A fold of the journal: what follows the checkpoint is written
+//! again by the replay. Invariant: an entry that is taken and not put back belongs to an article that was
+//! removed.
 
 use crate::base::codec::{Reader, put_bytes, put_u64, put_varint};
 use crate::base::ids::GroupId;
@@ -22,6 +24,8 @@ const FILE_BYTES: u64 = 256 << 10;
 const PAGE_BYTES: usize = 16 << 10;
 /// Length and checksum before each page.
 const FRAME_BYTES: usize = 8;
+/// Bytes of entries in memory at which a pass leaves the others in their files.
+const MEMORY_BYTES_MAX: usize = 16 << 20;
 
 /// An article that is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +55,13 @@ pub(crate) struct KeptList {
     open: Option<Arc<dyn DiskFile>>,
     unwritten: Vec<u8>,
     dirty: Vec<Arc<dyn DiskFile>>,
-    /// Taken by the pass and not yet handed out.
+    /// Of the pass, and not yet handed out.
     taken: VecDeque<KeptEntry>,
+    /// Those, and what was handed out of the same file, stay in it.
+    in_place: bool,
+    /// Files at the front that the pass has left as they are.
+    passed: usize,
+    memory_bytes_max: usize,
     /// Entries that were in no file when the pass began, encoded: it takes them last.
     waiting: Vec<u8>,
     /// The disk was full for the last write; the next is at [`KeptList::write_late`] or a checkpoint.
@@ -88,6 +97,9 @@ impl KeptList {
             unwritten: Vec::new(),
             dirty: Vec::new(),
             taken: VecDeque::new(),
+            in_place: false,
+            passed: 0,
+            memory_bytes_max: MEMORY_BYTES_MAX,
             waiting: Vec::new(),
             is_late: false,
             dead: Vec::new(),
@@ -113,6 +125,16 @@ impl KeptList {
         self.ages.add(entry.arrived, entry.stored_bytes);
         encode(entry, &mut self.unwritten);
         if self.unwritten.len() >= PAGE_BYTES && !self.is_late { self.write_out() } else { Ok(()) }
+    }
+
+    /// Puts back the entry handed out last, which stays.
+    pub fn put_back(&mut self, entry: &KeptEntry) -> io::Result<()> {
+        if self.in_place { Ok(()) } else { self.push(entry) }
+    }
+
+    /// Whether the entry handed out last is still in its file.
+    pub fn is_in_place(&self) -> bool {
+        self.in_place
     }
 
     /// Writes what an earlier push could not write.
@@ -180,22 +202,25 @@ impl KeptList {
         self.put_back_taken();
         self.waiting = std::mem::take(&mut self.unwritten);
         self.open = None;
+        self.passed = 0;
         self.pass_end = self.files.back().map(|(number, _)| *number);
     }
 
-    /// Takes the oldest entry of the pass.
+    /// Takes the next entry of the pass, or hands it out in place.
     pub fn take(&mut self) -> io::Result<Option<KeptEntry>> {
         loop {
             if let Some(entry) = self.taken.pop_front() {
-                self.bytes = self.bytes.saturating_sub(entry.stored_bytes);
-                self.entries = self.entries.saturating_sub(1);
-                self.ages.take(entry.arrived, entry.stored_bytes);
+                if !self.in_place {
+                    self.bytes = self.bytes.saturating_sub(entry.stored_bytes);
+                    self.entries = self.entries.saturating_sub(1);
+                    self.ages.take(entry.arrived, entry.stored_bytes);
+                }
                 return Ok(Some(entry));
             }
             let pass_end = self.pass_end;
             let is_of_pass = |(number, _): &(u64, u64)| pass_end.is_some_and(|end| *number <= end);
-            let Some((number, len)) = self.files.front().copied().filter(is_of_pass) else {
-                self.pass_end = None;
+            let Some((number, len)) = self.files.get(self.passed).copied().filter(is_of_pass) else {
+                (self.pass_end, self.in_place) = (None, false);
                 self.taken = decode_all(&std::mem::take(&mut self.waiting)).into();
                 if self.taken.is_empty() {
                     return Ok(None);
@@ -203,14 +228,21 @@ impl KeptList {
                 continue;
             };
             self.taken = self.read_file(number, len)?.into();
-            self.files.pop_front();
+            self.in_place = self.memory_bytes() >= self.memory_bytes_max;
+            if self.in_place {
+                self.passed += 1;
+                continue;
+            }
+            self.files.remove(self.passed);
             self.dead.push(self.dir.join(file_name(number)));
         }
     }
 
-    /// Calls `visit` with every entry, oldest first; takes none and writes nothing.
+    /// Calls `visit` with every entry, oldest first but for those in memory; takes none and writes nothing.
     pub fn each(&mut self, visit: &mut dyn FnMut(&KeptEntry)) -> io::Result<()> {
-        self.taken.iter().for_each(&mut *visit);
+        if !self.in_place {
+            self.taken.iter().for_each(&mut *visit);
+        }
         for (number, len) in self.files.clone() {
             self.read_file(number, len)?.iter().for_each(&mut *visit);
         }
@@ -230,7 +262,7 @@ impl KeptList {
     pub fn renew(&mut self) -> io::Result<()> {
         self.begin_pass();
         while let Some(entry) = self.take()? {
-            self.push(&entry)?;
+            self.put_back(&entry)?;
         }
         self.damaged = 0;
         Ok(())
@@ -238,6 +270,9 @@ impl KeptList {
 
     /// Puts back what the pass has not handed out.
     fn put_back_taken(&mut self) {
+        if std::mem::take(&mut self.in_place) {
+            self.taken.clear();
+        }
         self.taken.drain(..).for_each(|entry| encode(&entry, &mut self.unwritten));
         self.unwritten.append(&mut self.waiting);
     }
@@ -389,5 +424,42 @@ mod tests {
         let mut seen = 0;
         list.each(&mut |_| seen += 1).unwrap();
         assert_eq!(seen, 2000);
+    }
+
+    #[test]
+    fn when_much_waits_in_memory_a_pass_leaves_entries_in_their_files() {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
+        (0..30_000).for_each(|n| list.push(&entry(n)).unwrap());
+        let state = list.checkpoint().unwrap();
+        assert!(state.len() >= 5, "{state:?}");
+        list.memory_bytes_max = 200_000;
+        sim.fill_at(sim.steps());
+        list.begin_pass();
+        let mut seen = Vec::new();
+        while let Some(e) = list.take().unwrap() {
+            seen.push(e.arrived);
+            // Of the first file nothing goes, of the others every second.
+            if (e.arrived < 5_000 || e.arrived.is_multiple_of(2)) && list.put_back(&e).is_err() {
+                assert!(list.is_late);
+            }
+        }
+        assert!((0..30_000).eq(seen), "each is handed out once");
+        assert!(list.memory_bytes() < 200_000 + 2 * FILE_BYTES as usize, "{}", list.memory_bytes());
+        sim.free();
+        list.write_late().unwrap();
+        let mut left = Vec::new();
+        list.each(&mut |e| left.push(e.arrived)).unwrap();
+        left.sort_unstable();
+        assert_eq!((left.len() as u64, list.bytes), (list.entries, list.bytes));
+        left.dedup();
+        assert_eq!(left.len() as u64, list.entries, "no entry is there twice");
+        let staying = (0..30_000_u32).filter(|n| *n < 5_000 || n.is_multiple_of(2));
+        assert!(staying.clone().all(|n| left.binary_search(&n).is_ok()), "what stays is there");
+        // A pass with room takes all of them.
+        list.begin_pass();
+        let taken = std::iter::from_fn(|| list.take().unwrap()).count();
+        assert_eq!((taken, list.entries, list.bytes), (left.len(), 0, 0));
     }
 }

@@ -238,8 +238,8 @@ impl JournalWriter {
             // What was written of them must never be taken for rows, whatever is written over its beginning.
             self.ahead.reset();
             self.file.set_len(self.end - self.start)?;
-            // The cut gave up what was reserved. Where that cannot be had again the disk is full for rows, too.
-            let _is_tried_again_with_the_next_file = reserve(&*self.file, self.file_bytes);
+            // The cut gave up what was reserved. If it cannot be had again, rows need free space, too.
+            let _ = reserve(&*self.file, self.file_bytes);
             return Err(e);
         }
         self.end += len;
@@ -314,8 +314,8 @@ fn mend_head(file: &dyn DiskFile, start: u64) -> io::Result<()> {
 }
 
 /// Reserves a file's space: a full disk is met here, where nothing is lost by it, and not by a batch whose
-/// articles have displaced others already. The last ninth is for the rows that free room while the disk is too
-/// full for another file.
+/// articles have displaced others already. The last ninth is for the rows that free room while the disk is
+/// too full for another file.
 fn reserve(file: &dyn DiskFile, file_bytes: u64) -> io::Result<()> {
     file.allocate(reserved_bytes(file_bytes))
 }

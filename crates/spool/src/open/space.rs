@@ -2,9 +2,9 @@
 //!
 //! Checked before anything is created: a buffer that is larger than its disk causes an error, and does not
 //! fill the disk. Called by `recovery`, by `buffers` for those that are added, grown or moved, and by
-//! `inspect`.
+//! `inspect`, which also asks whether a spool that exists has room to go on.
 
-use crate::base::config::{BufferConfig, SpoolConfig};
+use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::size::size_text;
 use crate::disk::{Disk, FileSystem, Open};
@@ -52,8 +52,36 @@ pub(crate) fn of_opening<'a>(
     demands
 }
 
+/// What a spool that exists needs before long in order to go on accepting: the next journal file, and an
+/// article in each class that keeps its articles.
+fn of_accepting(config: &SpoolConfig) -> Vec<Demand<'_>> {
+    let bytes = crate::journal::reserved_bytes(config.journal_file_bytes);
+    let journal = Demand { what: "the next journal file".into(), path: &config.dir, bytes };
+    let kept = config.classes.iter().filter(|class| class.method.keeps());
+    let article = |class| article_of(class, config.article_bytes_max);
+    std::iter::once(journal).chain(kept.map(article)).collect()
+}
+
+fn article_of(class: &ClassConfig, bytes: u64) -> Demand<'_> {
+    Demand { what: format!("an article of class \"{}\"", class.name), path: &class.tree.path, bytes }
+}
+
 /// Refuses demands that their disks have no room for; the error says what is needed and what is free.
 pub(crate) fn check(disk: &dyn Disk, demands: &[Demand<'_>]) -> Result<(), SpoolError> {
+    let remedy = "choose a smaller size (--buffer of newsreel init, size in [[buffer]]), \
+                  or a path on a larger disk";
+    compare(disk, demands, ("the disk is too small", remedy))
+}
+
+/// Whether an existing spool can go on accepting.
+pub(crate) fn check_accepting(disk: &dyn Disk, config: &SpoolConfig) -> Result<(), SpoolError> {
+    let remedy = "a full disk accepts no articles; make room with newsreel expire, purge or cancel, \
+                  or remove other files";
+    compare(disk, &of_accepting(config), ("the disk is almost full", remedy))
+}
+
+/// Compares demands with the free space of their disks; `words` begin and end what is reported.
+fn compare(disk: &dyn Disk, demands: &[Demand<'_>], words: (&str, &str)) -> Result<(), SpoolError> {
     let mut systems: Vec<(FileSystem, Vec<&Demand<'_>>)> = Vec::new();
     for demand in demands.iter().filter(|demand| demand.bytes > 0) {
         let system =
@@ -64,19 +92,18 @@ pub(crate) fn check(disk: &dyn Disk, demands: &[Demand<'_>]) -> Result<(), Spool
         }
     }
     let too_full = systems.into_iter().find(|(system, list)| needed(list) > system.free_bytes);
-    too_full.map_or(Ok(()), |(system, list)| Err(refusal(&system, &list)))
+    too_full.map_or(Ok(()), |(system, list)| Err(refusal(&system, &list, words)))
 }
 
 fn needed(list: &[&Demand<'_>]) -> u64 {
     list.iter().fold(0, |sum, demand| sum.saturating_add(demand.bytes))
 }
 
-fn refusal(system: &FileSystem, list: &[&Demand<'_>]) -> SpoolError {
+fn refusal(system: &FileSystem, list: &[&Demand<'_>], (what, remedy): (&str, &str)) -> SpoolError {
     let each: Vec<String> =
         list.iter().map(|demand| format!("{} {}", demand.what, size_text(demand.bytes))).collect();
     SpoolError::Unfit(format!(
-        "the disk is too small: {} needed ({}), but {} free on the file system of {}; choose a smaller size \
-         (--buffer of newsreel init, size in [[buffer]]), or a path on a larger disk",
+        "{what}: {} needed ({}), but {} free on the file system of {}; {remedy}",
         size_text(needed(list)),
         each.join(", "),
         size_text(system.free_bytes),

@@ -26,7 +26,7 @@ use crate::open::recovery::{self, Recovery};
 use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
 use crate::write::commit::Writer;
-use crate::write::syncer::SyncState;
+use crate::write::syncer::{SyncState, failed_sync};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::io;
@@ -157,10 +157,7 @@ impl Spool {
         if self.is_durable(self.ticket()) {
             return Ok(());
         }
-        self.sync.sync_now(&self.shared).map_err(|e| {
-            let text = format!("a sync failed: {e}");
-            self.sync.stop(Trouble { kind: TroubleKind::Io, text })
-        })
+        self.sync.sync_now(&self.shared).map_err(|e| self.sync.stop(failed_sync(&e)))
     }
 
     /// Commits a batch; blocks for microseconds, or while the disk is slow. On `Err` the outcomes so far
@@ -239,6 +236,8 @@ impl Spool {
         writer.journal.push(&Row::Cancel { key, token, numbers: numbers.clone() });
         writer.write_now()?;
         writer.folds.cancel(key, token, &numbers);
+        writer.freed()?;
+        writer.end_freeing();
         Ok(true)
     }
 
@@ -542,7 +541,7 @@ impl Spool {
     }
 
     /// Closes in order: what is in memory is written, everything is synced, and the next start replays
-    /// nothing.
+    /// nothing. On a full disk everything is synced, and the next start replays what could not be written.
     pub fn close(&self) -> Result<(), SpoolError> {
         let Some(thread) = self.thread.lock().take() else { return Ok(()) };
         self.shared.packing.finish();
@@ -554,7 +553,7 @@ impl Spool {
         if thread.join().is_err() {
             return Err(SpoolError::Unfit("the syncing thread has failed".into()));
         }
-        if let Some(trouble) = self.sync.trouble() {
+        if let Some(trouble) = self.sync.trouble().filter(|trouble| trouble.kind != TroubleKind::Full) {
             return result.and(Err(SpoolError::Unfit(format!("closed after trouble: {trouble}"))));
         }
         self.readers.follow().close();

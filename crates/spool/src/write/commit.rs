@@ -28,7 +28,7 @@ use crate::write::fence::Fence;
 use crate::write::floor::Floors;
 use crate::write::manager::Class;
 use crate::write::policy::Policy;
-use crate::write::syncer::{Handover, SyncState};
+use crate::write::syncer::{Handover, SyncState, failed_sync};
 use hashbrown::HashSet;
 use place::{Place, planned};
 use std::io;
@@ -345,7 +345,7 @@ impl Writer {
             let bytes = part(s.staged(run.volume)?, &run.bytes)?;
             if let Err(e) = planned(context.volumes, run.volume)?.write(run.place, bytes) {
                 self.take_back(context, s);
-                return Err(trouble("write to buffer", &e));
+                return Err(trouble("store articles", &e));
             }
         }
         self.journal.write().map_err(|e| trouble("write journal", &e))?; // COMMIT POINT
@@ -517,9 +517,20 @@ impl Writer {
         while self.sync.is_checkpoint_pending() && self.sync.trouble().is_none() {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        self.folds.closed = true;
+        match self.write_last() {
+            // All is durable; the next start replays what the checkpoint before this one lacks.
+            Err(e) if is_full(&e) => {
+                self.journal.discard();
+                Ok(())
+            }
+            written => written,
+        }
+    }
+
+    fn write_last(&mut self) -> io::Result<()> {
         self.journal.push(&Row::Closed);
         self.journal.write()?;
+        self.folds.closed = true;
         self.journal.reveal(self.folds.next_sequence);
         self.checkpoint()
     }
@@ -575,11 +586,6 @@ impl Writer {
 /// What was put in a place of the part's memory.
 fn part<'a, T>(all: &'a [T], range: &Range<usize>) -> Result<&'a [T], Trouble> {
     all.get(range.clone()).ok_or_else(|| own_bug!("{range:?} of {} were prepared", all.len()))
-}
-
-/// A failed sync: what was written may be lost, and a retry would not show it.
-fn failed_sync(e: &io::Error) -> Trouble {
-    Trouble { kind: TroubleKind::Io, text: format!("cannot sync journal: {e}") }
 }
 
 fn trouble(doing: &str, e: &io::Error) -> Trouble {

@@ -23,9 +23,6 @@ const ENTRIES_PER_STEP: usize = 2000;
 /// Articles expired in one step: each may cost the removal of files.
 const GONE_PER_STEP: usize = 256;
 
-/// Bytes of entries that may wait in memory for room on the disk before a pass ends.
-const MEMORY_BYTES_MAX: usize = 16 << 20;
-
 /// What expiry did, or would do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExpireReport {
@@ -100,16 +97,14 @@ impl Writer {
                 more = false;
                 break;
             };
+            let is_taken = !list.is_in_place();
             report.looked_at += 1;
             let Some(verdict) = self.judge(&*volume, &e, now) else { continue };
             report.next_due = report.next_due.into_iter().chain(verdict.next).min();
             if verdict.stays {
-                more = self.put_back(index, &e)?;
+                self.put_back(index, &e)?;
                 if verdict.due.is_empty() {
-                    if more {
-                        continue;
-                    }
-                    break;
+                    continue;
                 }
             }
             report.numbers += verdict.due.len() as u64;
@@ -121,14 +116,17 @@ impl Writer {
             let token =
                 Token { method: volume.method(), class: e.class, volume: volume.id(), place: e.place };
             rows.push((e.key, token, !verdict.stays, numbers));
-            if !verdict.stays {
+            if !verdict.stays && is_taken {
                 going.push(e);
             }
-            if rows.len() >= GONE_PER_STEP || !more {
+            if rows.len() >= GONE_PER_STEP {
                 break;
             }
         }
         if rows.is_empty() {
+            if !more {
+                self.freed()?;
+            }
             return Ok(more);
         }
         for (key, token, gone, numbers) in &rows {
@@ -137,31 +135,26 @@ impl Writer {
         }
         if let Err(trouble) = self.write_now() {
             self.journal.discard();
-            going.iter().try_for_each(|e| self.put_back(index, e).map(|_| ()))?;
+            going.iter().try_for_each(|e| self.put_back(index, e))?;
             return Err(trouble);
         }
         for (key, token, gone, numbers) in &rows {
             self.folds.expire(*key, *token, *gone, numbers);
         }
-        volume.sweep().map_err(|e| self.sync.stop(unreadable(&e)))?;
-        if self.sync.trouble().is_none() {
-            self.continue_or_stop();
-        }
+        self.freed()?;
         Ok(more)
     }
 
-    /// Puts back an entry that stays; on a full disk it stays in memory. False if there is too much there for
-    /// the pass to go on.
-    fn put_back(&mut self, index: usize, entry: &KeptEntry) -> Result<bool, Trouble> {
+    /// Puts back an entry that stays; on a full disk it waits in memory.
+    fn put_back(&mut self, index: usize, entry: &KeptEntry) -> Result<(), Trouble> {
         let Some(list) = self.folds.kept.get_mut(index).and_then(Option::as_mut) else {
             return Err(self.sync.stop(own_bug!("volume {index} has lost its list of what it keeps")));
         };
-        match list.push(entry) {
+        match list.put_back(entry) {
             Err(e) if is_full(&e) => self.folds.put_off("the list of kept articles", &e),
             pushed => pushed.map_err(|e| unreadable(&e))?,
         }
-        let list = self.folds.kept.get(index).and_then(Option::as_ref);
-        Ok(list.is_none_or(|list| list.memory_bytes() < MEMORY_BYTES_MAX))
+        Ok(())
     }
 }
 

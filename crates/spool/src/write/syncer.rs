@@ -42,6 +42,15 @@ pub(crate) struct Handover {
     pub forget_before: u64,
 }
 
+/// A failed sync, on a full disk, too: what was written may be lost, and a retry would not show it.
+pub(crate) fn failed_sync(e: &io::Error) -> Trouble {
+    let text = format!(
+        "a sync failed: {e}; what was written may be lost, so nothing is accepted until a restart has \
+         checked it"
+    );
+    Trouble { kind: TroubleKind::Io, text }
+}
+
 type Callback = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
@@ -388,10 +397,7 @@ impl SyncState {
                 self.checkpoint_late.store(false, Ordering::Release);
                 // First, so that whoever waits for the checkpoint knows that it failed.
                 if let Err(e) = synced.and(result) {
-                    let text = format!(
-                        "a sync failed: {e}; nothing more is accepted until a restart has looked at the disk"
-                    );
-                    self.stop(Trouble { kind: TroubleKind::Io, text });
+                    self.stop(failed_sync(&e));
                 }
                 if checkpoint.is_some() {
                     self.checkpointing.store(false, Ordering::Release);

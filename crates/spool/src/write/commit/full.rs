@@ -16,32 +16,52 @@ impl Writer {
         self.stop_if_late();
         self.mend_lost_pages()?;
         let Some(trouble) = self.sync.trouble() else { return Ok(()) };
-        if trouble.kind != TroubleKind::Full || !self.sync.may_probe() {
-            return Err(trouble);
-        }
+        let resumed = trouble.kind == TroubleKind::Full && self.sync.may_probe() && self.resume();
+        if resumed { Ok(()) } else { Err(trouble) }
+    }
+
+    /// After a full disk: accepts again if there is room for all that waits for it.
+    pub fn resume(&mut self) -> bool {
         // A checkpoint that is late may need just this room.
         let released = self.release_claims();
         if released.is_err() || self.sync.is_checkpoint_late() {
-            return Err(trouble);
+            return false;
         }
-        match self.probe() {
-            Ok(()) => {
-                self.sync.go_on();
-                Ok(())
-            }
-            Err(_) => {
-                self.journal.discard();
-                Err(trouble)
-            }
+        let has_room = self.probe().is_ok();
+        if has_room {
+            self.sync.go_on();
+        } else {
+            self.journal.discard();
         }
+        has_room
     }
 
-    /// Whether rows that free room may be written: on a full disk, too. They go to the end of the journal's
-    /// file, which is reserved and which nothing else uses.
+    /// Whether rows that free room may be written, which they may on a full disk. They go to the end of the
+    /// journal's file, which is reserved and which nothing else uses.
     pub fn may_free(&mut self) -> Result<(), Trouble> {
         match self.accepting() {
             Err(trouble) if trouble.kind == TroubleKind::Full => Ok(()),
             accepting => accepting,
+        }
+    }
+
+    /// After rows that freed room were applied: removes the files that hold no living article any more, and
+    /// begins the next journal file if it is time for one.
+    pub fn freed(&mut self) -> Result<(), Trouble> {
+        let volumes = self.folds.shared.volumes.load();
+        let swept = volumes.all().iter().try_for_each(|volume| volume.sweep());
+        swept.map_err(|e| self.sync.stop(trouble("remove a file of articles", &e)))?;
+        if self.sync.trouble().is_none() {
+            self.continue_or_stop();
+        }
+        Ok(())
+    }
+
+    /// After an operator's request that frees room: if the disk was full, accepts again at once where that
+    /// is possible now, not only when the next article comes.
+    pub fn end_freeing(&mut self) {
+        if self.sync.trouble().is_some_and(|trouble| trouble.kind == TroubleKind::Full) {
+            self.resume();
         }
     }
 
