@@ -97,6 +97,14 @@ impl Survey {
             && !buffers.any(|v| is_overwritten(shared, &**v, head(&**v)))
     }
 
+    /// Whether a later row withdrew an article, so that its missing bytes prove nothing and its Message-ID is
+    /// to be remembered. After a power cut that is known only where a withdrawal removes files, since in a
+    /// buffer others may have the bytes.
+    fn is_withdrawn(&self, folds: &Folds, token: &Token) -> bool {
+        let keeps = || folds.shared.volumes.load().get(token.volume).is_some_and(|v| v.keeps());
+        self.withdrawn.contains(token) && (!self.power_lost || keeps())
+    }
+
     fn note(&mut self, row: &Row<'_>) {
         self.rows += 1;
         self.closed = false;
@@ -144,7 +152,7 @@ pub(super) fn replay(
             Row::Article(a) if survey.voids.contains(&position) => folds.apply_void(a)?,
             Row::Article(a)
                 if position >= check_from
-                    && (survey.power_lost || !survey.withdrawn.contains(&a.token))
+                    && !survey.is_withdrawn(folds, &a.token)
                     && !is_whole(&folds.shared, a, &mut buf) =>
             {
                 folds.apply_void(a)?;
