@@ -98,8 +98,13 @@ fn a_buffer_that_was_there_is_missed() {
     }
     let text = refused(&disk, &config);
     assert!(text.contains("buffer \"b\" is missing"), "{text}");
-    // As it says, a rebuild goes on without it.
-    rebuild(shared.clone(), config.clone(), &()).unwrap();
+    // As it says, a rebuild goes on without it; not by itself, and without a new file in its place.
+    let text = rebuild(shared.clone(), config.clone(), &()).unwrap_err().to_string();
+    assert!(text.contains("`newsreel rebuild --without b` to go on without its articles"), "{text}");
+    config.buffers.pop();
+    config.classes[0].buffers.pop();
+    rebuild_without(shared.clone(), config.clone(), &["b".into()], &(), &mut || Ok(())).unwrap();
+    assert!(!has(&disk, "/s/b.cyc"));
     let (spool, _) = open(&shared, &config);
     spool.close().unwrap();
     drop(spool);
@@ -117,7 +122,7 @@ fn a_buffer_that_was_there_is_missed() {
     assert!(rebuilt.contains("there is no /disk2"), "{rebuilt}");
     disk.create_dir(Path::new("/disk2")).unwrap();
     let (spool, _) = open(&shared, &config);
-    assert_eq!(spool.buffers().unwrap().len(), 3);
+    assert_eq!(spool.buffers().unwrap().len(), 2);
     // Also while serving.
     let add = BufferConfig { name: "d".into(), path: "/disk3/d.cyc".into(), ..config.buffers[0].clone() };
     let text = spool.add_buffer(&add, "all", &mut || Ok(())).unwrap_err().to_string();
@@ -253,4 +258,233 @@ fn looking_finds_what_opening_refuses() {
     let (_spool, _) = open(&shared, &good);
     assert!(inspect(&shared, &good, true).problems.is_empty());
     assert!(found(&disk, &good).iter().any(|text| text.contains("is in use")), "{:?}", found(&disk, &good));
+}
+
+/// A disk that was away: its buffer is given up by name only, and its file is recognized when it comes back.
+#[test]
+fn a_buffer_that_was_given_up_is_recognized_and_its_articles_can_be_had_back() {
+    let disk = SimDisk::new();
+    let both = config("/s", &[("a", 200_000), ("b", 200_000)]);
+    let mut alone = both.clone();
+    alone.buffers.pop();
+    alone.classes[0].buffers.pop();
+    used(&disk, &both);
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let ids: Vec<String> = (0..20).map(|n| News::new(n, 2, 900).id).collect();
+    let living = |config: &SpoolConfig| {
+        let (spool, _) = open(&shared, config);
+        let living = ids.iter().filter(|id| fetch(&spool, id).is_some()).count() as u64;
+        spool.close().unwrap();
+        living
+    };
+    disk.link(Path::new("/s/b.cyc"), Path::new("/away")).unwrap();
+    disk.remove(Path::new("/s/b.cyc")).unwrap();
+
+    // Its articles are not given up because it is out of the configuration, only because it is named.
+    let text = rebuild(shared.clone(), alone.clone(), &()).unwrap_err().to_string();
+    assert!(text.contains("`newsreel rebuild --without b` to go on without its articles"), "{text}");
+    let report = rebuild_without(shared.clone(), alone.clone(), &["b".into()], &(), &mut || Ok(())).unwrap();
+    let given_up = report.given_up;
+    assert!(
+        given_up.is_exact && given_up.articles > 0 && report.articles + given_up.articles == 20,
+        "{report:?}"
+    );
+    assert_eq!(living(&alone), report.articles);
+    assert!(!has(&disk, "/s/b.cyc"));
+
+    // The file comes back: looking and opening say so, and a rebuild reads it.
+    disk.link(Path::new("/away"), Path::new("/s/b.cyc")).unwrap();
+    let told = refused(&disk, &both);
+    assert!(told.contains("/s/b.cyc holds articles of buffer \"b\" that are in no index"), "{told}");
+    assert_eq!(found(&disk, &both), [told]);
+    rebuild(shared.clone(), both.clone(), &()).unwrap();
+    assert_eq!(living(&both), 20);
+}
+
+/// An older file in the place of the one in use is not taken for it.
+#[test]
+fn an_older_file_of_the_same_name_is_recognized() {
+    let disk = SimDisk::new();
+    let both = config("/s", &[("a", 200_000), ("b", 200_000)]);
+    let mut alone = both.clone();
+    alone.buffers.pop();
+    alone.classes[0].buffers.pop();
+    used(&disk, &both);
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    disk.link(Path::new("/s/b.cyc"), Path::new("/away")).unwrap();
+    disk.remove(Path::new("/s/b.cyc")).unwrap();
+    rebuild_without(shared.clone(), alone, &["b".into()], &(), &mut || Ok(())).unwrap();
+    // A new one of that name, and then the old one over it.
+    let (spool, _) = open(&shared, &both);
+    commit(&spool, &(20..40).map(|n| News::new(n, 2, 900)).collect::<Vec<_>>()).unwrap();
+    spool.close().unwrap();
+    drop(spool);
+    disk.remove(Path::new("/s/b.cyc")).unwrap();
+    disk.link(Path::new("/away"), Path::new("/s/b.cyc")).unwrap();
+    let told = refused(&disk, &both);
+    assert!(told.contains("/s/b.cyc is an older file of buffer \"b\", not the one that is in use"), "{told}");
+    assert_eq!(found(&disk, &both), std::slice::from_ref(&told));
+    // A rebuild reads it only if it is told to give up the other one.
+    assert_eq!(rebuild(shared.clone(), both.clone(), &()).unwrap_err().to_string(), told);
+    rebuild_without(shared.clone(), both.clone(), &["b".into()], &(), &mut || Ok(())).unwrap();
+    let (spool, _) = open(&shared, &both);
+    for n in 0..20 {
+        assert!(fetch(&spool, &News::new(n, 2, 900).id).is_some(), "{n}");
+    }
+    assert_eq!(spool.verify(&()).findings, []);
+}
+
+/// Two buffers, and the same without the second.
+fn two_and_one() -> (SpoolConfig, SpoolConfig) {
+    let both = config("/s", &[("a", 40_000), ("b", 40_000)]);
+    let mut alone = both.clone();
+    alone.buffers.pop();
+    alone.classes[0].buffers.pop();
+    (both, alone)
+}
+
+/// Rebuilds without what is named; how often the configuration was changed for it goes to `changed`.
+fn without(
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
+    names: &[&str],
+    changed: &mut u32,
+) -> Result<RebuildReport, SpoolError> {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut commit = || {
+        *changed += 1;
+        Ok(())
+    };
+    rebuild_without(disk.clone(), config.clone(), &names, &(), &mut commit)
+}
+
+/// The count is that of the articles that lived: neither overwritten nor cancelled.
+#[test]
+fn articles_given_up_are_counted_exactly() {
+    let disk = SimDisk::new();
+    let (both, alone) = two_and_one();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let (spool, _) = open(&shared, &both);
+    add_groups(&spool, 2);
+    let all: Vec<News> = (0..200).map(|n| News::new(n, 2, 900)).collect();
+    all.chunks(10).for_each(|part| drop(commit(&spool, part).unwrap()));
+    let living = |spool: &Spool| all.iter().filter(|news| fetch(spool, &news.id).is_some()).count() as u64;
+    assert!(living(&spool) < 150, "the buffers have wrapped");
+    for news in all.iter().skip(180) {
+        spool.cancel(news.id.as_bytes()).unwrap();
+    }
+    let before = living(&spool);
+    spool.close().unwrap();
+    drop(spool);
+    disk.remove(Path::new("/s/b.cyc")).unwrap();
+    let report = without(&shared, &alone, &["b"], &mut 0).unwrap();
+    let (spool, _) = open(&shared, &alone);
+    assert_eq!(living(&spool), report.articles);
+    let given_up = report.given_up;
+    assert!(given_up.is_exact && given_up.articles == before - report.articles && before > 0, "{report:?}");
+    // They stay known: what came again would be a second copy once the disk is back.
+    let is_known = |news: &News| spool.is_known(&spool.key(news.id.as_bytes()));
+    assert!(all.iter().all(is_known));
+}
+
+/// What came after the last checkpoint is counted too, and the count does not claim to be exact.
+#[test]
+fn articles_after_the_checkpoint_are_given_up_and_counted() {
+    let disk = SimDisk::new();
+    let (both, alone) = two_and_one();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let (spool, _) = open(&shared, &both);
+    add_groups(&spool, 2);
+    commit(&spool, &(0..20).map(|n| News::new(n, 2, 900)).collect::<Vec<_>>()).unwrap();
+    let left = disk.image_after(CrashKind::Kill, 1).unwrap();
+    drop(spool);
+    left.remove(Path::new("/s/b.cyc")).unwrap();
+    let shared: Arc<dyn Disk> = Arc::new(left);
+    let mut changed = 0;
+    let text = without(&shared, &alone, &[], &mut changed).unwrap_err().to_string();
+    assert!(text.contains("buffer \"b\" holds articles but is not in the configuration"), "{text}");
+    let report = without(&shared, &alone, &["b"], &mut changed).unwrap();
+    assert!(report.given_up.articles > 0 && !report.given_up.is_exact, "{report:?}");
+    assert_eq!(report.articles + report.given_up.articles, 20);
+}
+
+/// Nothing is given up by mistake: names of what is there, or of nothing, change nothing.
+#[test]
+fn only_what_is_missing_can_be_left_out() {
+    let disk = SimDisk::new();
+    let (both, alone) = two_and_one();
+    used(&disk, &both);
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let mut changed = 0;
+    let text = without(&shared, &both, &["b"], &mut changed).unwrap_err().to_string();
+    assert!(text.contains("buffer \"b\" is not missing: /s/b.cyc is its file"), "{text}");
+    let text = without(&shared, &both, &["c"], &mut changed).unwrap_err().to_string();
+    assert!(text.contains("no index knows of a buffer \"c\""), "{text}");
+    disk.remove(Path::new("/s/b.cyc")).unwrap();
+    let text = without(&shared, &alone, &["b", "c"], &mut changed).unwrap_err().to_string();
+    assert!(text.contains("no index knows of a buffer \"c\""), "{text}");
+    assert_eq!((changed, has(&disk, "/s/index/checkpoint")), (0, true));
+    // Nor without its own name if the indexes are lost and only the journal knows it.
+    for name in disk.list(Path::new("/s/index")).unwrap() {
+        disk.remove(&PathBuf::from("/s/index").join(name)).unwrap();
+    }
+    let text = without(&shared, &alone, &[], &mut changed).unwrap_err().to_string();
+    assert!(text.contains("`newsreel rebuild --without b`"), "{text}");
+    without(&shared, &alone, &["b"], &mut changed).unwrap();
+    assert_eq!(changed, 1);
+}
+
+/// The directory of a class that keeps its articles is missed like a buffer's file.
+#[test]
+fn a_class_whose_directory_is_missing_is_given_up_by_name() {
+    let disk = SimDisk::new();
+    let mut config = config("/s", &[]);
+    let class = &mut config.classes[0];
+    (class.name, class.method, class.buffers) = ("tree".into(), MethodKind::Tradspool, Vec::new());
+    class.tree = Tree { path: "/disk/tree".into(), ..Tree::default() };
+    config.rules[0].class = "tree".into();
+    disk.create_dir(Path::new("/disk/tree")).unwrap();
+    used(&disk, &config);
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    // Its disk goes away, and the mount point is left.
+    let headers = ["newsreel.tree", "newsreel.tree.copy"];
+    let swap = |from: &str, to: &str| {
+        disk.create_dir(Path::new(to)).unwrap();
+        for name in headers {
+            disk.rename(&Path::new(from).join(name), &Path::new(to).join(name)).unwrap();
+        }
+    };
+    swap("/disk/tree", "/away");
+    let told = refused(&disk, &config);
+    assert!(told.contains("there is no /disk/tree/newsreel.tree; mount its disk"), "{told}");
+    assert_eq!(rebuild(shared.clone(), config.clone(), &()).unwrap_err().to_string(), told);
+    assert!(!has(&disk, "/disk/tree/newsreel.tree"));
+    config.classes[0].tree.path = "/disk/new".into();
+    let report = without(&shared, &config, &["tree"], &mut 0).unwrap();
+    let exact = GivenUp { articles: 20, is_exact: true };
+    assert_eq!((report.articles, report.given_up), (0, exact));
+    // The new directory is the one in use now.
+    config.classes[0].tree.path = "/disk/tree".into();
+    swap("/away", "/disk/tree");
+    let told = refused(&disk, &config);
+    assert!(told.contains("/disk/tree is an older directory of class \"tree\""), "{told}");
+    assert_eq!(found(&disk, &config), std::slice::from_ref(&told));
+    let report = without(&shared, &config, &["tree"], &mut 0).unwrap();
+    assert_eq!((report.articles, report.given_up.articles), (20, 0));
+}
+
+/// A spool that cannot be opened shows what can be seen.
+#[test]
+fn a_glance_needs_no_buffer() {
+    let disk = SimDisk::new();
+    let (both, _) = two_and_one();
+    used(&disk, &both);
+    disk.remove(Path::new("/s/b.cyc")).unwrap();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    assert_eq!(away(&*shared, &both).unwrap(), ["b"]);
+    let seen = glance(&shared, &both).unwrap();
+    assert_eq!((seen.articles, seen.groups), (20, 2));
+    let figures = seen.buffers.iter().map(|b| (b.config.name.as_str(), b.is_away, b.cycle, b.used_bytes > 0));
+    assert_eq!(figures.collect::<Vec<_>>(), [("a", false, 1, true), ("b", true, 0, false)]);
+    assert!(!has(&disk, "/s/b.cyc"));
 }

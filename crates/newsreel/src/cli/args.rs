@@ -146,8 +146,18 @@ pub(super) enum Command {
     #[command(flatten)]
     Ask(Request),
 
-    /// Make all indexes anew from the stored articles (the server must be stopped)
-    Rebuild,
+    /// Rebuild all indexes from the stored articles (the server must be stopped)
+    #[command(long_about = "Rebuild all indexes from the stored articles. The server must be stopped.\n\n\
+        If the file of a buffer is missing, or an older file is in its place, nothing is rebuilt unless --without names the \
+        buffer: then its articles are given up. A buffer whose file is missing is also taken out of the configuration, and \
+        no file is made for it. Should the file come back, put the buffer back into the configuration and run \
+        newsreel rebuild: its articles are there again.")]
+    #[command(after_long_help = "Examples:\n  newsreel rebuild\n  newsreel rebuild --without text1")]
+    Rebuild {
+        /// Give up the articles of this buffer (repeatable)
+        #[arg(long, value_name = "BUFFER")]
+        without: Vec<String>,
+    },
 
     /// File a batch of articles
     #[command(

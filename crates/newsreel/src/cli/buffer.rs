@@ -10,11 +10,18 @@ use crate::operations::request::{BufferRow, Reply, Request};
 
 pub(super) fn list(at: &Where, json: bool) -> Result<(), Failure> {
     let config = at.load()?;
-    let rows = reach::rows(&config, &Request::buffers(), |reply| match reply {
-        Reply::Buffer(row) => Some(row),
-        _ => None,
+    let mut rows = Vec::new();
+    let ok = reach::ask(&config, &Request::buffers(), &mut |reply| {
+        if let Reply::Buffer(row) = reply {
+            rows.push(row);
+        }
     })?;
-    if json { say_json(&rows) } else { say(text(&rows, unix_secs())) }
+    if json {
+        say_json(&rows)?;
+    } else if ok || !rows.is_empty() {
+        say(text(&rows, unix_secs()))?;
+    }
+    if ok { Ok(()) } else { Err(Failure::Told) }
 }
 
 fn text(rows: &[BufferRow], now: u64) -> String {
@@ -22,10 +29,18 @@ fn text(rows: &[BufferRow], now: u64) -> String {
         .left("buffer", |row| row.name.clone())
         .left("class", |row| row.class.clone())
         .right("size", |row| about_size(row.size_bytes))
-        .right("used", |row| about_size(row.used_bytes))
+        .right("used", |row| if row.away { String::new() } else { about_size(row.used_bytes) })
         .right("block", |row| row.block_bytes.to_string())
-        .right("oldest article", |row| age(row.oldest_arrival, now))
-        .left("", |row| if row.retired { "retired".into() } else { String::new() })
+        .right("oldest article", |row| match row.oldest_arrival {
+            // Of a spool that cannot be opened it is not known.
+            None if row.away || row.used_bytes > 0 => String::new(),
+            arrival => age(arrival, now),
+        })
+        .left("", |row| match row.away {
+            true => "AWAY".into(),
+            false if row.retired => "retired".into(),
+            false => String::new(),
+        })
         .left("path", |row| row.path.clone())
         .text()
 }

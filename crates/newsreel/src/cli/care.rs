@@ -18,8 +18,10 @@ use super::screen::{Failure, say, say_json};
 use super::table::grouped;
 use crate::base::units;
 use crate::config::Config;
+use crate::config::edit::{self, Change};
 use crate::name_map::{BODY_START, Head, LINE_BYTES};
-use crate::operations::request::{Reply, Request};
+use crate::operations::buffers::changed;
+use crate::operations::request::{BufferCommand, Reply, Request};
 
 /// How much of a file is read to find an article's Message-ID, in bytes.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
@@ -81,16 +83,32 @@ fn told(problem: &Problem, repair: bool, dry_run: bool) -> String {
     format!("{}\n  {done}", problem.what)
 }
 
-pub(super) fn rebuild(at: &Where) -> Result<(), Failure> {
+pub(super) fn rebuild(without: &[String], at: &Where) -> Result<(), Failure> {
     let config = at.load()?;
     stopped(&config, "rebuild")?;
-    say(renew(&config)?)
-}
-
-fn renew(config: &Config) -> Result<String, Failure> {
-    let report = spool::rebuild(Arc::new(RealDisk::new()), config.spool_config(), &Bar::new())?;
+    let disk = Arc::new(RealDisk::new());
+    let mut missing = spool::away(&*disk, &config.spool_config())?;
+    missing.retain(|name| without.contains(name));
+    let remove = |name: &String| BufferCommand::Remove { name: name.clone(), articles: true };
+    let left = missing.iter().fold(config.clone(), |config, name| changed(&config, &remove(name)));
+    // Before the indexes are, so that no opening creates a new file where the disk is to be mounted.
+    let changes: Vec<Change> = missing.iter().map(|name| Change::Remove { name: name.clone() }).collect();
+    let mut commit = || if changes.is_empty() { Ok(()) } else { edit::apply(&config.file, &changes) };
+    let report = spool::rebuild_without(disk, left.spool_config(), without, &Bar::new(), &mut commit)?;
     let (articles, groups) = (grouped(report.articles), grouped(report.groups));
-    Ok(format!("indexes made anew: {articles} articles, {groups} groups"))
+    say(format_args!("indexes rebuilt: {articles} articles, {groups} groups"))?;
+    if !without.is_empty() {
+        let about = if report.given_up.is_exact { "" } else { "about " };
+        let gone = grouped(report.given_up.articles);
+        say(format_args!("given up: {about}{gone} articles of {}", without.join(", ")))?;
+    }
+    for name in &missing {
+        say(format_args!(
+            "buffer {name} is out of the configuration, and no file was created in its place; if its file comes back, \
+             put its section and its name in the class back and run newsreel rebuild: its articles come back"
+        ))?;
+    }
+    Ok(())
 }
 
 fn stopped(config: &Config, command: &str) -> Result<(), Failure> {

@@ -84,7 +84,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Ask(Request::Buffer { command: BufferCommand::List { json } }) => buffer::list(at, json),
         Command::Ask(request @ Request::Purge { json, .. }) => purge::purge(at, &request, json),
         Command::Ask(request) => reach::print(&at.load()?, &request),
-        Command::Rebuild => care::rebuild(at),
+        Command::Rebuild { without } => care::rebuild(&without, at),
         Command::Rnews { file } => rnews::rnews(file.as_deref(), at),
         Command::Export { command } => export::export(command, at),
         Command::Import { command } => import::import(command, at),

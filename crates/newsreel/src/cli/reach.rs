@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use spool::{RealDisk, Recovery, Spool, SpoolError};
+use spool::{Disk, RealDisk, Recovery, Spool, SpoolError};
 
 use super::bar::Bar;
 use super::control::{Control, Listening};
@@ -13,7 +13,7 @@ use super::owner;
 use super::screen::{Failure, complain, say};
 use crate::config::{self, Config, ConfigError};
 use crate::operations;
-use crate::operations::request::{Reply, Request};
+use crate::operations::request::{BufferCommand, Reply, Request};
 
 /// How long a spool is waited for that another process has.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -93,10 +93,40 @@ pub(super) fn ask(
     request: &Request,
     hear: &mut (dyn FnMut(Reply) + Send),
 ) -> Result<bool, Failure> {
-    let mut reach = Reach::new(config)?;
+    let mut reach = match Reach::new(config) {
+        Ok(reach) => reach,
+        Err(failure) => return seen_closed(config, request, failure, hear),
+    };
     let ok = reach.ask(config, request, hear)?;
     reach.close()?;
     Ok(ok)
+}
+
+/// Answers status and list of buffers for a spool that cannot be opened because a buffer's disk is away. Of
+/// anything else `failure` remains.
+fn seen_closed(
+    config: &Config,
+    request: &Request,
+    failure: Failure,
+    hear: &mut (dyn FnMut(Reply) + Send),
+) -> Result<bool, Failure> {
+    let list = matches!(request, Request::Buffer { command: BufferCommand::List { .. } });
+    let (disk, spool) = (Arc::new(RealDisk::new()), config.spool_config());
+    let Failure::Problem(why) = &failure else { return Err(failure) };
+    let is_shown = list || matches!(request, Request::Status { .. });
+    // What cannot be looked at is not away, and why is said already.
+    if !is_shown || spool::away(&*disk, &spool).map_or(true, |away| away.is_empty()) {
+        return Err(failure);
+    }
+    let disk: Arc<dyn Disk> = disk;
+    let Ok(glance) = spool::glance(&disk, &spool) else { return Err(failure) };
+    if list {
+        complain(&failure);
+        operations::buffers::list_of_closed(&glance, &mut *hear);
+    } else {
+        hear(Reply::Status(Box::new(operations::report::of_closed(&glance, why.clone(), config))));
+    }
+    Ok(false)
 }
 
 /// Carries out one request, and returns those of its replies that `pick` returns something for.

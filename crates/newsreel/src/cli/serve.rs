@@ -23,7 +23,7 @@ pub(super) fn up(dir: &Path, listen: &[String], tls_listen: &[String]) -> Result
     for (key, wanted) in [("listen", listen), ("tls_listen", tls_listen)] {
         if !wanted.is_empty() {
             let change = Change::Site { key, value: wanted.iter().collect() };
-            edit::apply(&file, &change).map_err(Failure::Problem)?;
+            edit::apply(&file, &[change]).map_err(Failure::Problem)?;
         }
     }
     run(&config::load(&file)?, true)

@@ -27,7 +27,8 @@ pub(super) fn status(at: &Where, json: bool) -> Result<(), Failure> {
     } else {
         say(text(&report, unix_secs()))?;
     }
-    if report.spool.stopped.is_some() { Err(Failure::Told) } else { Ok(()) }
+    let is_well = report.spool.stopped.is_none() && report.spool.unopened.is_none();
+    if is_well { Ok(()) } else { Err(Failure::Told) }
 }
 
 fn text(report: &Report, now: u64) -> String {
@@ -122,6 +123,14 @@ fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
 
 fn spool_text(spool: &SpoolStatus, now: u64) -> String {
     let mut text = format!("spool {}, durability {}", spool.dir, spool.durability);
+    if let Some(reason) = &spool.unopened {
+        text.push_str(&format!(
+            "\n  at its last checkpoint: {} articles in {} groups\n  CANNOT BE OPENED: {reason}",
+            grouped(spool.articles),
+            grouped(spool.groups),
+        ));
+        return text;
+    }
     text.push_str(&format!(
         "\n  {} articles in {} groups; history {} Message-IDs, {} requested from peers",
         grouped(spool.articles),
@@ -208,6 +217,12 @@ fn classes_text(spool: &SpoolStatus, now: u64) -> String {
 }
 
 fn buffers_text(spool: &SpoolStatus, now: u64) -> String {
+    // Of a spool that is not open the age of what it holds is not known, and of a buffer that is away nothing.
+    let oldest = |buffer: &BufferStatus| match buffer.oldest_arrival {
+        None if spool.unopened.is_some() => String::new(),
+        arrival => age(arrival, now),
+    };
+    let of_here = |buffer: &BufferStatus, text: String| if buffer.away { String::new() } else { text };
     let percent = |buffer: &BufferStatus| {
         let percent = u128::from(buffer.used_bytes) * 100 / u128::from(buffer.size_bytes.max(1));
         percent.to_string()
@@ -215,10 +230,11 @@ fn buffers_text(spool: &SpoolStatus, now: u64) -> String {
     Columns::of(&spool.buffers)
         .left("buffer", |buffer| buffer.name.clone())
         .right("size", |buffer| about_size(buffer.size_bytes))
-        .right("used", |buffer| about_size(buffer.used_bytes))
-        .right("%", percent)
-        .right("cycle", |buffer| buffer.cycle.to_string())
-        .right("oldest article", |buffer| age(buffer.oldest_arrival, now))
+        .right("used", |buffer| of_here(buffer, about_size(buffer.used_bytes)))
+        .right("%", |buffer| of_here(buffer, percent(buffer)))
+        .right("cycle", |buffer| of_here(buffer, buffer.cycle.to_string()))
+        .right("oldest article", oldest)
+        .left("", |buffer| if buffer.away { "AWAY".into() } else { String::new() })
         .text_if_any()
 }
 
@@ -280,6 +296,7 @@ mod tests {
                     used_bytes: 1 << 30,
                     cycle: 2,
                     oldest_arrival: Some(1_000),
+                    away: false,
                 }],
                 kept: vec![KeptStatus {
                     name: "archive".into(),
@@ -312,6 +329,23 @@ mod tests {
                         kept by class  method     articles      size      room  oldest article\n\
                         archive        tradspool        12  1.00 KiB  2.00 KiB             2 h  FULL";
         assert_eq!(text(&report(None), 8_205), expected);
+    }
+
+    #[test]
+    fn a_spool_whose_disk_is_away_is_shown_as_far_as_it_can_be_seen() {
+        let mut report = report(None);
+        report.spool.unopened = Some("buffer \"text1\" is missing".into());
+        let away = BufferStatus { name: "text1".into(), away: true, ..BufferStatus::default() };
+        report.spool.buffers.push(away);
+        (report.spool.classes, report.spool.kept) = (Vec::new(), Vec::new());
+        let expected = "news.example.org: no server runs\n\n\
+                        spool data, durability always\n  \
+                        at its last checkpoint: 1,234 articles in 7 groups\n  \
+                        CANNOT BE OPENED: buffer \"text1\" is missing\n\n\
+                        buffer      size      used   %  cycle  oldest article\n\
+                        text0   2.00 GiB  1.00 GiB  50      2             2 h\n\
+                        text1        0 B                                       AWAY";
+        assert_eq!(text(&report, 8_205), expected);
     }
 
     #[test]

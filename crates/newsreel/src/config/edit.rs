@@ -22,15 +22,16 @@ pub(crate) enum Change {
     Site { key: &'static str, value: Value },
 }
 
-/// Makes a change in a configuration file, as a whole or not at all.
-pub(crate) fn apply(file: &Path, change: &Change) -> Result<(), String> {
+/// Makes changes in a configuration file, all of them or none.
+pub(crate) fn apply(file: &Path, changes: &[Change]) -> Result<(), String> {
     let cannot = |doing: &str, error: &dyn std::fmt::Display| {
         format!("the configuration {} cannot be {doing}: {error}", file.display())
     };
     // A link stays one.
     let file = &file.canonicalize().map_err(|error| cannot("found", &error))?;
     let text = std::fs::read_to_string(file).map_err(|error| cannot("read", &error))?;
-    let edited = edited(&text, change).map_err(|error| cannot("changed", &error))?;
+    let edit = |text: String, change| edited(&text, change);
+    let edited = changes.iter().try_fold(text, edit).map_err(|error| cannot("changed", &error))?;
     super::parse(&edited, file).map_err(|error| {
         format!("the configuration would no longer be right:\n{}", error.report(false).trim_end())
     })?;

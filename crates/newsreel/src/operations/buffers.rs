@@ -3,7 +3,7 @@
 //! The command that changes a buffer changes the configuration's text too, at the one moment the spool says; the file is
 //! read anew for it, so that what its owner has written meanwhile stays. See `docs/decisions/0023-buffers-change-while-serving.md`.
 
-use spool::{BufferConfig, Spool, SpoolError};
+use spool::{BufferConfig, Glance, Spool, SpoolError};
 
 use super::request::{BufferCommand, BufferRow, Reply};
 use super::{Sink, sink};
@@ -29,6 +29,7 @@ pub fn list(spool: &Spool, sink: &mut Sink<'_>) -> bool {
                     used_bytes: b.used_bytes,
                     retired: b.config.retired,
                     oldest_arrival: b.oldest_arrival,
+                    away: false,
                 }));
             }
             true
@@ -40,10 +41,28 @@ pub fn list(spool: &Spool, sink: &mut Sink<'_>) -> bool {
     }
 }
 
+/// Lists the buffers of a spool that is not open.
+pub fn list_of_closed(glance: &Glance, sink: &mut Sink<'_>) {
+    for b in &glance.buffers {
+        sink(Reply::Buffer(BufferRow {
+            name: b.config.name.clone(),
+            class: b.class.clone(),
+            path: b.config.path.display().to_string(),
+            size_bytes: b.config.size_bytes,
+            area_bytes: b.area_bytes,
+            block_bytes: b.config.block_bytes,
+            used_bytes: b.used_bytes,
+            retired: b.config.retired,
+            oldest_arrival: None,
+            away: b.is_away,
+        }));
+    }
+}
+
 /// Carries out a command.
 pub fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut Sink<'_>) -> bool {
     let set = |name: &str, key, value| Change::Set { name: name.to_owned(), key, value };
-    let file = |change: Change| move || edit::apply(&config.file, &change);
+    let file = |change: Change| move || edit::apply(&config.file, std::slice::from_ref(&change));
     let path = |path: &str| config.site.data.join(path);
     let (name, result) = match command {
         BufferCommand::List { .. } => return list(spool, sink),

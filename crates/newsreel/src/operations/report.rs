@@ -6,14 +6,14 @@
 //! few seconds by a task ([`measure`]). Knows no socket: the caller says where the server listens.
 
 use super::retention;
-use crate::base::clock::unix_now;
+use crate::base::clock::{unix_now, unix_secs};
 use crate::base::counters::read;
 use crate::base::units;
 use crate::config::Config;
 use crate::session::SessionContext;
 use crate::site::Site;
 use serde::{Deserialize, Serialize};
-use spool::Spool;
+use spool::{Glance, GlancedBuffer, Spool};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -133,6 +133,10 @@ pub struct SpoolStatus {
     pub durability: String,
     /// Why it stopped accepting articles; absent: it accepts.
     pub stopped: Option<String>,
+    /// Why it cannot be opened; the figures are then those of its last checkpoint and of the headers of its
+    /// buffers. Absent: it is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unopened: Option<String>,
     /// Articles that can be read now.
     pub articles: u64,
     /// Groups.
@@ -272,8 +276,11 @@ pub struct BufferStatus {
     pub used_bytes: u64,
     /// Its cycle number: 1 until it wraps for the first time.
     pub cycle: u64,
-    /// Unix seconds of the arrival of its oldest article; absent: it is empty.
+    /// Unix seconds of the arrival of its oldest article; absent: it is empty, or the spool cannot be opened.
     pub oldest_arrival: Option<u64>,
+    /// There is no file of it: its disk is not mounted, and the spool cannot be opened.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub away: bool,
 }
 
 /// How a volume is that keeps its articles until they are due.
@@ -307,6 +314,33 @@ pub(crate) fn of_server(site: &Site, context: &SessionContext, listen: &[SocketA
 /// The report of a spool that no server has open; reads the disk.
 pub fn of_spool(spool: &Spool, config: &Config) -> io::Result<Report> {
     Ok(of_status(&spool.status()?, config))
+}
+
+/// The report of a spool that cannot be opened, and why.
+pub fn of_closed(glance: &Glance, why: String, config: &Config) -> Report {
+    let buffer = |buffer: &GlancedBuffer| BufferStatus {
+        name: buffer.config.name.clone(),
+        size_bytes: if buffer.is_away { buffer.config.size_bytes } else { buffer.area_bytes },
+        used_bytes: buffer.used_bytes,
+        cycle: buffer.cycle,
+        oldest_arrival: None,
+        away: buffer.is_away,
+    };
+    Report {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        path_identity: config.site.path_identity.clone(),
+        server: None,
+        spool: SpoolStatus {
+            dir: config.site.data.display().to_string(),
+            durability: units::durability_text(config.site.durability),
+            unopened: Some(why),
+            articles: glance.articles,
+            groups: glance.groups,
+            measured: unix_secs(),
+            buffers: glance.buffers.iter().map(buffer).collect(),
+            ..SpoolStatus::default()
+        },
+    }
 }
 
 /// Asks for measurements: the side of those who want fresh figures.
@@ -412,6 +446,7 @@ fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
         used_bytes: buffer.used_bytes,
         cycle: buffer.cycle,
         oldest_arrival: buffer.oldest_arrival,
+        away: false,
     };
     let kept = |kept: &spool::KeptStatus| KeptStatus {
         name: kept.name.clone(),
@@ -434,6 +469,7 @@ fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
         dir: config.site.data.display().to_string(),
         durability: units::durability_text(config.site.durability),
         stopped: status.trouble.as_ref().map(|trouble| trouble.text.clone()),
+        unopened: None,
         articles: status.articles,
         groups: status.groups,
         history_entries: status.history_entries,

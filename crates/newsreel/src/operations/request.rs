@@ -285,8 +285,11 @@ pub struct BufferRow {
     pub used_bytes: u64,
     /// Whether it takes no more articles.
     pub retired: bool,
-    /// Unix seconds of the arrival of its oldest article; absent: it is empty.
+    /// Unix seconds of the arrival of its oldest article; absent: it is empty, or the spool cannot be opened.
     pub oldest_arrival: Option<u64>,
+    /// There is no file of it: its disk is not mounted, and the spool cannot be opened.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub away: bool,
 }
 
 /// A group, as it is added or listed.

@@ -7,6 +7,7 @@
 mod access;
 mod answers;
 mod auth;
+mod away;
 mod bad_input;
 mod buffers;
 mod cancel_lock;

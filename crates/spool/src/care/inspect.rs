@@ -63,12 +63,15 @@ fn look(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool, seen: &mut In
     let checkpoint = checkpoint.flatten();
     let known = match seen.new || journal.is_none() && checkpoint.is_none() {
         true => Vec::new(),
-        false => seen.noted(presence::known_volumes(disk, config, checkpoint.as_ref())).unwrap_or_default(),
+        false => {
+            seen.noted(presence::known_volumes(disk, config, checkpoint.as_ref(), &found)).unwrap_or_default()
+        }
     };
     for (buffer, found) in config.buffers.iter().zip(&found) {
         let about = (seen.new, running);
         seen.noted(look_at_buffer(&**disk, buffer, found.as_ref(), about, &known));
     }
+    seen.noted(presence::check_trees(&**disk, config, &known));
     seen.problems.extend(look_for_twins(&**disk, config));
     seen.noted(look_at_secret(&**disk, config, &found));
     seen.problems.extend(look_for_lost(config, checkpoint.as_ref()));
@@ -94,7 +97,10 @@ fn look_at_buffer(
     known: &[VolumeRow],
 ) -> Result<(), SpoolError> {
     match found {
-        Some(found) => found.check(buffer)?,
+        Some(found) => {
+            found.check(buffer)?;
+            presence::check_known(buffer, found, known)?;
+        }
         None if new => {}
         None => presence::check(disk, buffer, known)?,
     }
@@ -157,7 +163,7 @@ fn look_for_lost(config: &SpoolConfig, checkpoint: Option<&Checkpoint>) -> Vec<S
         let used = state.written > state.read || checkpoint.keeps_in(v.id);
         !named && used && v.method != crate::base::token::MethodKind::Memory as u8
     });
-    lost.map(|(volume, _)| crate::open::recovery::not_configured(&volume.name)).collect()
+    lost.map(|(volume, _)| crate::open::recovery::not_configured(volume)).collect()
 }
 
 /// The groups according to checkpoint and journal.

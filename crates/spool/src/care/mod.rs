@@ -4,6 +4,7 @@
 pub(crate) mod buffers;
 pub(crate) mod expire;
 pub mod explain;
+pub(crate) mod glance;
 pub(crate) mod inspect;
 pub(crate) mod pack_overview;
 pub(crate) mod purge;

@@ -21,9 +21,10 @@ use crate::index::history::OldLog;
 use crate::journal::GroupsFound;
 use crate::method::Volume;
 use crate::method::scan::{Scan, header_at};
+use crate::open::recovery::GivenUp;
 use front::{Front, cyclic_fronts, kept_fronts, numbers_of, oldest};
 use leftovers::Leftovers;
-pub(crate) use leftovers::volumes_told;
+pub(crate) use leftovers::{LeftOut, VolumesNamed, volumes_named};
 use regions::Regions;
 pub(crate) use regions::{Record, Region};
 use std::path::Path;
@@ -31,19 +32,37 @@ use std::path::Path;
 /// Threads that read.
 const THREADS_MAX: usize = 16;
 
-/// Fills empty folds from the buffers; returns the number of living articles and where the journal continues.
-/// Groups are taken from an otherwise unusable checkpoint and the groups file, and ids without an article
-/// from the old history.
+/// What is left of the old indexes.
+pub(crate) struct Old<'a> {
+    /// One that is of no other use.
+    pub checkpoint: Option<&'a Checkpoint>,
+    pub groups: &'a GroupsFound,
+    pub history: &'a OldLog,
+    pub without: &'a LeftOut,
+}
+
+/// What a rebuild found.
+pub(crate) struct Rebuilt {
+    /// Living articles.
+    pub articles: u64,
+    /// Where the journal continues.
+    pub position: u64,
+    /// Articles of the volumes left out.
+    pub left_out: GivenUp,
+}
+
+/// Fills empty folds from the buffers. Groups are taken from an otherwise unusable checkpoint and the groups
+/// file, and ids without an article from the old history.
 pub(crate) fn from_buffers(
     folds: &mut Folds,
     journal: &Path,
-    (checkpoint, groups, history): (Option<&Checkpoint>, &GroupsFound, &OldLog),
+    old: &Old<'_>,
     progress: &dyn Progress,
-) -> Result<(u64, u64), SpoolError> {
+) -> Result<Rebuilt, SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, journal);
     let shared = folds.shared.clone();
-    let mut leftovers =
-        Leftovers::collect(folds, journal, checkpoint, groups).map_err(io("read journal in"))?;
+    let mut leftovers = Leftovers::collect(folds, journal, old.checkpoint, old.groups, old.without)
+        .map_err(io("read journal in"))?;
     let loaded = shared.volumes.load();
     let cnfs = || loaded.all().iter().filter(|v| v.method() == MethodKind::Cnfs);
     let known = |volume: &dyn Volume| leftovers.heads.get(&volume.id()).copied();
@@ -65,36 +84,55 @@ pub(crate) fn from_buffers(
     let regions = Regions::new(&shared, volumes);
     progress.start("reading the buffers", regions.total_bytes());
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MAX);
-    let (articles, mut newest) = std::thread::scope(|scope| {
+    let (articles, newest) = std::thread::scope(|scope| {
         (0..threads).for_each(|_| drop(scope.spawn(|| regions.work())));
         let published = publish_all(folds, &regions, kept, progress);
         regions.stop();
         published
     });
-    let mut remember = |key, arrived| {
-        if matches!(shared.history.lookup(&key), crate::index::history::Found::None) {
-            // History assumes that arrivals ascend, and these come last.
-            newest = newest.max(arrived);
-            folds.remember(key, newest);
-        }
-    };
-    leftovers.remembered.iter().for_each(|(key, arrived)| remember(*key, *arrived));
-    history.for_each(&mut |record| {
-        // An article that should be in its volume and was not found is lost: peers may send it again.
-        let lost = |token: Token| {
-            let volume = loaded.get(token.volume).filter(|v| v.method() != MethodKind::Memory);
-            volume.is_some_and(|v| token.place >= v.tail())
-        };
-        if !record.token.is_some_and(lost) {
-            remember(Key(record.key_bits), record.arrived);
-        }
-    });
+    let left_out = remember_old(folds, &leftovers, old, newest);
     if !leftovers.whole {
         // Only the promises show which numbers were given out since the last row that is left.
         folds.power_lost();
     }
     progress.finish();
-    Ok((articles, end))
+    Ok(Rebuilt { articles, position: end, left_out })
+}
+
+/// Remembers the ids that journal and history had without an article, or with one that is left out, of which
+/// it returns how many there are. `newest` is the arrival of the last article.
+fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &Old<'_>, mut newest: u32) -> GivenUp {
+    let shared = folds.shared.clone();
+    let loaded = shared.volumes.load();
+    // Returns whether it was not known.
+    let mut remember = |key, arrived| {
+        let is_new = matches!(shared.history.lookup(&key), crate::index::history::Found::None);
+        if is_new {
+            // History assumes that arrivals ascend, and these come last.
+            newest = newest.max(arrived);
+            folds.remember(key, newest);
+        }
+        is_new
+    };
+    for (key, arrived) in &leftovers.remembered {
+        remember(*key, *arrived);
+    }
+    let later = leftovers.left_out.iter().filter(|(key, arrived)| remember(*key, *arrived)).count();
+    let is_exact = old.without.is_known && leftovers.left_out.is_empty() && old.history.lost_records() == 0;
+    let mut left_out = GivenUp { articles: later as u64, is_exact };
+    old.history.for_each(&mut |record| {
+        // An article that should be in its volume and was not found is lost: peers may send it again.
+        let lost = |token: Token| {
+            let volume = loaded.get(token.volume).filter(|v| v.method() != MethodKind::Memory);
+            volume.is_some_and(|v| token.place >= v.tail())
+        };
+        let is_left_out =
+            |token: Token| old.without.tails.get(&token.volume).is_some_and(|tail| token.place >= *tail);
+        if !record.token.is_some_and(lost) && remember(Key(record.key_bits), record.arrived) {
+            left_out.articles += u64::from(record.token.is_some_and(is_left_out));
+        }
+    });
+    left_out
 }
 
 /// Publishes the records of all volumes in the order of their sequence; returns how many articles live, and

@@ -5,7 +5,7 @@ use crate::base::error::SpoolError;
 use crate::base::progress::Progress;
 use crate::disk::Disk;
 use crate::open::paths::Paths;
-use crate::open::recovery;
+use crate::open::recovery::{self, GivenUp};
 use std::sync::Arc;
 
 /// What a rebuild found.
@@ -15,6 +15,8 @@ pub struct RebuildReport {
     pub articles: u64,
     /// Groups carried.
     pub groups: u64,
+    /// Articles of the buffers that were left out.
+    pub given_up: GivenUp,
 }
 
 /// Rebuilds all indexes from the buffers. The spool must not be open.
@@ -23,9 +25,26 @@ pub fn rebuild(
     config: SpoolConfig,
     progress: &dyn Progress,
 ) -> Result<RebuildReport, SpoolError> {
+    rebuild_without(disk, config, &[], progress, &mut || Ok(()))
+}
+
+/// As [`rebuild`], giving up the articles of the buffers and classes named in `without`, whose files are
+/// missing or are not those that were in use. A buffer without a file must not be in `config`. If any are
+/// named, `commit` is called once nothing stands against it, before anything is changed.
+pub fn rebuild_without(
+    disk: Arc<dyn Disk>,
+    config: SpoolConfig,
+    without: &[String],
+    progress: &dyn Progress,
+    commit: &mut dyn FnMut() -> Result<(), String>,
+) -> Result<RebuildReport, SpoolError> {
     let paths = Paths::new(&config.dir);
     let _lock = recovery::lock(&*disk, &config.dir)?;
-    let (mut writer, recovery) = recovery::recover_from_buffers(disk, config, progress)?;
+    if !without.is_empty() {
+        recovery::check_rebuild(&disk, &config, without)?;
+        commit().map_err(SpoolError::Unfit)?;
+    }
+    let (mut writer, recovery) = recovery::recover_from_buffers(disk, config, without, progress)?;
     let shared = writer.folds.shared.clone();
     writer.close().map_err(SpoolError::io("write indexes in", &paths.index))?;
     writer.sync.end();
@@ -34,5 +53,6 @@ pub fn rebuild(
         return Err(SpoolError::Unfit(format!("the rebuilt indexes could not be written: {trouble}")));
     }
     let groups = shared.groups.snapshot().sorted().len() as u64;
-    Ok(RebuildReport { articles: recovery.rebuilt.unwrap_or(0), groups })
+    let articles = recovery.rebuilt.unwrap_or(0);
+    Ok(RebuildReport { articles, groups, given_up: recovery.left_out })
 }

@@ -107,6 +107,9 @@ struct State {
     syncing: Mutex<()>,
 }
 
+/// How much of a usage bitmap is read at once.
+const READ_BYTES: usize = 64 << 10;
+
 /// A buffer found on disk, before it is known what the journal says about it.
 pub(crate) struct Found {
     file: Arc<dyn DiskFile>,
@@ -188,6 +191,32 @@ impl Found {
         Ok((!blank).then_some(Self { file, header, is_alone }))
     }
 
+    /// Length of the area for articles, in bytes; `None` if its headers are damaged.
+    pub fn area(&self, config: &BufferConfig) -> Option<u64> {
+        let header = self.header.as_ref()?;
+        geometry_of(&BufferConfig { block_bytes: header.block, ..config.clone() }, Some(header))
+            .map(|g| g.area)
+    }
+
+    /// Whether it holds no article: it was just created, or emptied to be removed. Then its write position is
+    /// the start of a cycle, and no usage bit is set.
+    pub fn is_empty(&self, config: &BufferConfig) -> io::Result<bool> {
+        let Some(header) = self.header.as_ref().filter(|header| header.free == 0) else { return Ok(false) };
+        let config = &BufferConfig { block_bytes: header.block, ..config.clone() };
+        let Some(geometry) = geometry_of(config, Some(header)) else { return Ok(false) };
+        let (mut at, mut bytes) = (geometry.bitmap_at, vec![0; READ_BYTES]);
+        let end = at + geometry.bitmap_words as u64 * 8;
+        while at < end {
+            let part = bytes.get_mut(..READ_BYTES.min((end - at) as usize)).unwrap_or_default();
+            self.file.read_exact_at(part, at)?;
+            if part.iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+            at += part.len() as u64;
+        }
+        Ok(true)
+    }
+
     /// Checks it against the configuration.
     pub fn check(&self, config: &BufferConfig) -> Result<(), SpoolError> {
         let path = config.path.display();
@@ -205,9 +234,9 @@ impl Found {
         let len = self.file.len().map_err(SpoolError::io("look at buffer", &config.path))?;
         if len < h.len {
             return Err(SpoolError::Unfit(format!(
-                "buffer \"{}\" is cut off: {path} has {len} bytes, but was made with {}; put the whole file \
-                    back, or take the \
-                 buffer out of the configuration and run `newsreel rebuild` to go on without its articles",
+                "buffer \"{0}\" is cut off: {path} has {len} bytes, but was made with {1}; put the whole \
+                 file back, or take the buffer out of the configuration and run `newsreel rebuild --without \
+                 {0}` to go on without its articles",
                 h.name, h.len
             )));
         }

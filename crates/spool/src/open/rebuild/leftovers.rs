@@ -6,22 +6,52 @@ use crate::disk::Disk;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
 use crate::journal::{GroupRow, GroupsFound, JournalReader, Row, VolumeRow};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The volumes named in rows of the journal.
-pub(crate) fn volumes_told(disk: &Arc<dyn Disk>, journal: &Path) -> io::Result<Vec<VolumeRow>> {
-    let mut told = Vec::new();
-    Leftovers::default().each_row(disk, journal, &mut |_, row| {
-        if let Row::Volume(v) = row {
-            told.retain(|t: &VolumeRow| t.id != v.id);
-            told.push(v);
+/// Volumes that rows of the journal name.
+#[derive(Default)]
+pub(crate) struct VolumesNamed {
+    pub volumes: Vec<VolumeRow>,
+    /// Those that articles were stored in.
+    pub used: BTreeSet<u16>,
+}
+
+/// The volumes that rows of the journal name, from a position on or in all of it.
+pub(crate) fn volumes_named(
+    disk: &Arc<dyn Disk>,
+    journal: &Path,
+    from: Option<u64>,
+) -> io::Result<VolumesNamed> {
+    let mut named = VolumesNamed::default();
+    Leftovers::default().each_row(disk, journal, &mut |position, row| {
+        if from.is_some_and(|from| position < from) {
+            return Ok(());
+        }
+        match row {
+            Row::Volume(v) => {
+                named.volumes.retain(|other| other.id != v.id);
+                named.volumes.push(v);
+            }
+            Row::Article(a) => drop(named.used.insert(a.token.volume)),
+            _ => {}
         }
         Ok(())
     })?;
-    Ok(told)
+    Ok(named)
+}
+
+/// Volumes that a rebuild goes on without.
+#[derive(Debug, Default)]
+pub(crate) struct LeftOut {
+    /// Their numbers, and the oldest place in each that was in use at the checkpoint.
+    pub tails: BTreeMap<u16, u64>,
+    /// The position of the checkpoint.
+    pub since: u64,
+    /// Without a checkpoint that says where the volumes began, articles are counted that were overwritten.
+    pub is_known: bool,
 }
 
 /// What the journal still knows that records do not.
@@ -29,6 +59,8 @@ pub(crate) fn volumes_told(disk: &Arc<dyn Disk>, journal: &Path) -> io::Result<V
 pub(super) struct Leftovers {
     pub heads: BTreeMap<u16, u64>,
     pub remembered: Vec<(Key, u32)>,
+    /// Articles of later rows than the checkpoint's, in volumes that are left out, and their arrival.
+    pub left_out: Vec<(Key, u32)>,
     /// Arrival of the last article row.
     arrived: u32,
     /// The journal is there, and no rows are missing in its middle.
@@ -75,6 +107,7 @@ impl Leftovers {
         journal: &Path,
         checkpoint: Option<&Checkpoint>,
         groups: &GroupsFound,
+        without: &LeftOut,
     ) -> io::Result<Self> {
         let disk = folds.shared.disk.clone();
         let (mut old, mut noted) = (checkpoint, Self::default());
@@ -82,6 +115,12 @@ impl Leftovers {
         rows.each_row(&disk, journal, &mut |position, row| {
             if let Some(c) = old.take_if(|c| c.position <= position) {
                 take_groups(folds, c);
+            }
+            if let Row::Article(a) = &row
+                && position >= without.since
+                && without.tails.contains_key(&a.token.volume)
+            {
+                noted.left_out.push((a.key, a.arrived));
             }
             noted.note(folds, &row)
         })?;

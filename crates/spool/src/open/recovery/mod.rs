@@ -31,7 +31,8 @@ use crate::journal::{GroupsFile, JournalReader, JournalWriter, Row};
 use crate::method::VolumeTable;
 use crate::method::cnfs::Found;
 use crate::open::paths::Paths;
-use crate::open::{rebuild, space};
+use crate::open::rebuild::{self, Old};
+use crate::open::space;
 use crate::write::commit::Writer;
 use crate::write::manager::Class;
 use crate::write::policy::Policy;
@@ -39,7 +40,7 @@ use crate::write::syncer::SyncState;
 use parts::Source;
 pub(crate) use parts::{not_configured, read_secret, same_secret, secret_of, secret_text};
 use replay::{Survey, push_voids, replay, survey};
-pub use report::{Loss, Recovery};
+pub use report::{GivenUp, Loss, Recovery};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -63,27 +64,47 @@ pub(crate) fn recover(
 ) -> Result<(Writer, Recovery), SpoolError> {
     let unmade = presence::absent(&*disk, &config);
     let mut new = false;
-    let opened = open(&disk, &config, false, progress, &mut new);
+    let opened = open(&disk, &config, None, progress, &mut new);
     if opened.is_err() && new {
         presence::remove_made(&*disk, &config, &unmade);
     }
     opened
 }
 
-/// Opens everything with indexes rebuilt from the buffers.
+/// Opens everything with indexes rebuilt from the buffers; the articles of the missing volumes in `without`
+/// are given up.
 pub(crate) fn recover_from_buffers(
     disk: Arc<dyn Disk>,
     config: SpoolConfig,
+    without: &[String],
     progress: &dyn Progress,
 ) -> Result<(Writer, Recovery), SpoolError> {
-    open(&disk, &config, true, progress, &mut false)
+    open(&disk, &config, Some(without), progress, &mut false)
+}
+
+/// Whether a rebuild may leave out these volumes; changes nothing.
+pub(crate) fn check_rebuild(
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
+    without: &[String],
+) -> Result<(), SpoolError> {
+    let checkpoint = Checkpoint::read(&**disk, &Paths::new(&config.dir).index)?;
+    let found: Vec<_> =
+        config.buffers.iter().map(|b| Found::look(&**disk, &b.path)).collect::<Result<_, _>>()?;
+    config
+        .buffers
+        .iter()
+        .zip(&found)
+        .filter_map(|(buffer, found)| Some((buffer, found.as_ref()?)))
+        .try_for_each(|(buffer, found)| found.header.as_ref().map_or(Ok(()), |_| found.check(buffer)))?;
+    presence::check_all(disk, config, &found, checkpoint.as_ref(), Some(without)).map(drop)
 }
 
 /// `new` is set, also after an error, if the spool is new.
 fn open(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
-    from_buffers: bool,
+    without: Option<&[String]>,
     progress: &dyn Progress,
     new: &mut bool,
 ) -> Result<(Writer, Recovery), SpoolError> {
@@ -93,7 +114,7 @@ fn open(
             let history = Paths::new(&config.dir).history;
             History::remove_index(&**disk, &history).map_err(SpoolError::io("clear", history))?;
         }
-        if let Some(opened) = try_to_open(disk, config, from_buffers, loss.as_ref(), progress, new)? {
+        if let Some(opened) = try_to_open(disk, config, without, loss.as_ref(), progress, new)? {
             return Ok(opened);
         }
         // Nothing durable has been changed yet, so it begins again as a start after a power cut does.
@@ -105,7 +126,7 @@ fn open(
 fn try_to_open(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
-    from_buffers: bool,
+    without: Option<&[String]>,
     loss: Option<&Loss>,
     progress: &dyn Progress,
     new: &mut bool,
@@ -113,6 +134,7 @@ fn try_to_open(
     let paths = Paths::new(&config.dir);
     let io = |doing: &'static str| SpoolError::io(doing, paths.dir.clone());
     let mut recovery = Recovery::default();
+    let from_buffers = without.is_some();
     let journal_oldest =
         JournalReader::open(disk, &paths.journal, None).map_err(io("read journal in"))?.oldest();
     let checkpoint = Checkpoint::read(&**disk, &paths.index)?;
@@ -124,7 +146,10 @@ fn try_to_open(
     let used = used || groups.exists || !trees::headers(&**disk, config)?.is_empty();
     recovery.new = checkpoint.is_none() && journal_oldest.is_none() && !used;
     *new = recovery.new;
-    must_be_there(disk, config, &found, checkpoint.as_ref(), from_buffers, recovery.new)?;
+    let left_out = match recovery.new {
+        true => Vec::new(),
+        false => presence::check_all(disk, config, &found, checkpoint.as_ref(), without)?,
+    };
     space::check(&**disk, &space::of_opening(&**disk, config, &found, recovery.new))?;
 
     let groups_file = Arc::new(groups_file);
@@ -154,6 +179,7 @@ fn try_to_open(
         OldLog::open(&**disk, &paths.history, config.history.segment_bits, c.history)
     });
     recovery.lost_history = old.lost_records();
+    let left_out = presence::tails(disk, config, checkpoint.as_ref(), &left_out);
     wipe_indexes(&**disk, &paths).map_err(io("clear indexes in"))?;
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
         let folds = fresh(&source, progress)?;
@@ -163,13 +189,28 @@ fn try_to_open(
             return go_on(folds, config, &paths, at, recovery, progress);
         }
     }
-    let mut volumes = rebuild::volumes_told(disk, &paths.journal).map_err(io("read journal in"))?;
-    volumes.extend(checkpoint.iter().flat_map(|c| c.volumes.iter().map(|(v, _)| v.clone())));
-    let mut folds = fresh(&Source { rebuild: Some(&volumes), ..source }, progress)?;
-    let known = (checkpoint.as_ref(), &groups, &old);
-    let (articles, position) = rebuild::from_buffers(&mut folds, &paths.journal, known, progress)?;
-    recovery.rebuilt = Some(articles);
-    let survey = survey(disk, &paths, position, &folds, loss.is_some()).map_err(io("read journal in"))?;
+    let old = Old { checkpoint: checkpoint.as_ref(), groups: &groups, history: &old, without: &left_out };
+    open_rebuilt(&source, &old, loss, recovery, progress)
+}
+
+/// Opens everything with indexes rebuilt from the buffers; `None` as [`try_to_open`].
+fn open_rebuilt(
+    source: &Source<'_>,
+    old: &Old<'_>,
+    loss: Option<&Loss>,
+    mut recovery: Recovery,
+    progress: &dyn Progress,
+) -> Result<Option<(Writer, Recovery)>, SpoolError> {
+    let Source { disk, config, .. } = *source;
+    let paths = Paths::new(&config.dir);
+    let io = || SpoolError::io("read journal in", paths.dir.clone());
+    let mut volumes = rebuild::volumes_named(disk, &paths.journal, None).map_err(io())?.volumes;
+    volumes.extend(old.checkpoint.iter().flat_map(|c| c.volumes.iter().map(|(v, _)| v.clone())));
+    let mut folds = fresh(&Source { rebuild: Some(&volumes), ..*source }, progress)?;
+    let rebuilt = rebuild::from_buffers(&mut folds, &paths.journal, old, progress)?;
+    let position = rebuilt.position;
+    (recovery.rebuilt, recovery.left_out) = (Some(rebuilt.articles), rebuilt.left_out);
+    let survey = survey(disk, &paths, position, &folds, loss.is_some()).map_err(io())?;
     go_on(folds, config, &paths, Start { position, checkpoint_bytes: 0, survey, loss }, recovery, progress)
 }
 
@@ -196,24 +237,6 @@ fn tells_all(survey: &Survey, found: &[Option<Found>]) -> bool {
 
 fn open_buffers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<Option<Found>>, SpoolError> {
     config.buffers.iter().map(|b| Found::open(disk, &b.path)).collect()
-}
-
-/// Refuses a spool that lacks a buffer it had, or the directory of any; a rebuild continues without the
-/// former.
-fn must_be_there(
-    disk: &Arc<dyn Disk>,
-    config: &SpoolConfig,
-    found: &[Option<Found>],
-    checkpoint: Option<&Checkpoint>,
-    from_buffers: bool,
-    new: bool,
-) -> Result<(), SpoolError> {
-    if new || found.iter().all(Option::is_some) {
-        return Ok(());
-    }
-    let known = if from_buffers { Vec::new() } else { presence::known_volumes(disk, config, checkpoint)? };
-    let mut without = config.buffers.iter().zip(found).filter(|(_, found)| found.is_none());
-    without.try_for_each(|(buffer, _)| presence::check(&**disk, buffer, &known))
 }
 
 /// Removes all index files, the checkpoint first: nothing may be rebuilt while it might still be found.

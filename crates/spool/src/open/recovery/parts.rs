@@ -216,10 +216,12 @@ fn parse_secret(text: &str) -> Option<[u8; 16]> {
 }
 
 /// A volume that holds articles and is in no section of the configuration.
-pub(crate) fn not_configured(name: &str) -> SpoolError {
+pub(crate) fn not_configured(volume: &VolumeRow) -> SpoolError {
+    let what = if volume.method == MethodKind::Cnfs as u8 { "buffer" } else { "class" };
+    let name = &volume.name;
     SpoolError::Unfit(format!(
-        "buffer \"{name}\" holds articles but is not in the configuration; put it back, or run `newsreel \
-         rebuild` to go on without its articles"
+        "{what} \"{name}\" holds articles but is not in the configuration; put it back, or run `newsreel \
+         rebuild --without {name}` to go on without its articles"
     ))
 }
 
@@ -316,7 +318,7 @@ fn open_volumes(
             volumes.push(Arc::new(MemoryVolume::new(gone.id, &gone.name, 0, Some(gone.head))));
             continue;
         }
-        return Err(not_configured(&gone.name));
+        return Err(not_configured(gone));
     }
     check_ids(&volumes)?;
     Ok((volumes, next))

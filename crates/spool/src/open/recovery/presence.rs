@@ -5,14 +5,18 @@
 //! Called by `open` and `inspect`. Whether there is a spool at all is for callers to ask before they open
 //! ([`exists`]).
 
-use crate::base::config::{BufferConfig, SpoolConfig};
+use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
 use crate::base::error::SpoolError;
 use crate::base::token::MethodKind;
 use crate::disk::{Disk, Open};
 use crate::index::checkpoint::Checkpoint;
+use crate::index::residents::Residents;
 use crate::journal::VolumeRow;
+use crate::method::cnfs::Found;
+use crate::method::tree_header::TreeHeader;
 use crate::open::paths::Paths;
-use crate::open::rebuild;
+use crate::open::rebuild::{self, LeftOut, VolumesNamed};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,24 +35,241 @@ pub fn exists(disk: &dyn Disk, dir: &Path) -> Result<bool, SpoolError> {
     Ok(!secret.is_err_and(|error| error.kind() == io::ErrorKind::NotFound))
 }
 
-/// The volumes that a spool knows: by its checkpoint, else by its journal.
+/// The volumes that a spool knows: by its checkpoint and, unless that has the volumes of all files `found`,
+/// by the rows after it; else by its journal.
 pub(crate) fn known_volumes(
     disk: &Arc<dyn Disk>,
     config: &SpoolConfig,
     checkpoint: Option<&Checkpoint>,
+    found: &[Option<Found>],
 ) -> Result<Vec<VolumeRow>, SpoolError> {
-    let journal = Paths::new(&config.dir).journal;
-    match checkpoint {
-        Some(c) => Ok(c.volumes.iter().map(|(volume, _)| volume.clone()).collect()),
-        None => rebuild::volumes_told(disk, &journal).map_err(SpoolError::io("read journal in", journal)),
+    let saved = checkpoint.map(|c| c.volumes.as_slice()).unwrap_or_default();
+    let mut headers = found.iter().map(|found| found.as_ref().and_then(|found| found.header.as_ref()));
+    if headers.all(|header| header.is_some_and(|header| saved.iter().any(|(v, _)| v.id == header.volume))) {
+        return Ok(saved.iter().map(|(volume, _)| volume.clone()).collect());
     }
+    Ok(all_volumes(disk, config, checkpoint)?.volumes)
+}
+
+/// The volumes of the checkpoint and of the rows after it; else those of the journal. `used` are those that
+/// hold articles.
+fn all_volumes(
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<VolumesNamed, SpoolError> {
+    let journal = Paths::new(&config.dir).journal;
+    let mut named = rebuild::volumes_named(disk, &journal, checkpoint.map(|c| c.position))
+        .map_err(SpoolError::io("read journal in", journal))?;
+    for (checkpoint, (volume, state)) in checkpoint.iter().flat_map(|c| c.volumes.iter().map(move |v| (c, v)))
+    {
+        if state.written > state.read || checkpoint.keeps_in(volume.id) {
+            named.used.insert(volume.id);
+        }
+        if named.volumes.iter().all(|other| other.id != volume.id) {
+            named.volumes.push(volume.clone());
+        }
+    }
+    Ok(named)
+}
+
+fn is_cnfs(volume: &VolumeRow) -> bool {
+    volume.method == MethodKind::Cnfs as u8
+}
+
+/// What of a buffer's file does not agree with what the spool knows of its buffers: it is an earlier file of
+/// that name, or one that a rebuild has given up. `known` are the volumes of checkpoint and journal; none if
+/// both are lost.
+pub(crate) fn check_known(
+    buffer: &BufferConfig,
+    found: &Found,
+    known: &[VolumeRow],
+) -> Result<(), SpoolError> {
+    let Some(header) = &found.header else { return Ok(()) };
+    if known.is_empty() || known.iter().any(|v| is_cnfs(v) && v.id == header.volume) {
+        return Ok(());
+    }
+    if known.iter().any(|v| is_cnfs(v) && v.name == buffer.name) {
+        return Err(older(buffer));
+    }
+    // A crash took the row of one that was created, or came before one was out of the configuration.
+    if found.is_empty(buffer).map_err(SpoolError::io("read", &buffer.path))? {
+        return Ok(());
+    }
+    Err(SpoolError::Unfit(format!(
+        "{} holds articles of buffer \"{}\" that are in no index: a rebuild has given it up, or it comes \
+         from elsewhere; run `newsreel rebuild` to take its articles back, or move the file away",
+        buffer.path.display(),
+        buffer.name
+    )))
+}
+
+/// Refuses the directory of a class that is not the one in use.
+fn check_known_tree(class: &ClassConfig, header: &TreeHeader, known: &[VolumeRow]) -> Result<(), SpoolError> {
+    let is_of_class = |v: &&VolumeRow| v.name == class.name && v.method == class.method as u8;
+    match known.iter().find(is_of_class).filter(|v| v.id != header.volume) {
+        None => Ok(()),
+        Some(_) => Err(older_tree(class)),
+    }
+}
+
+/// Another file under the name of the buffer in use.
+fn older(buffer: &BufferConfig) -> SpoolError {
+    SpoolError::Unfit(format!(
+        "{1} is an older file of buffer \"{0}\", not the one that is in use; put that one back, or run \
+         `newsreel rebuild --without {0}` to go on with the articles of the older file instead",
+        buffer.name,
+        buffer.path.display()
+    ))
+}
+
+/// Another directory under the name of the class.
+fn older_tree(class: &ClassConfig) -> SpoolError {
+    SpoolError::Unfit(format!(
+        "{1} is an older directory of class \"{0}\", not the one that is in use; put that one back, or run \
+         `newsreel rebuild --without {0}` to go on with the articles of the older one instead",
+        class.name,
+        class.tree.path.display()
+    ))
+}
+
+/// Why a rebuild does not give up a volume that holds articles: nobody named it.
+fn not_named(config: &SpoolConfig, found: &[Option<Found>], volume: &VolumeRow) -> SpoolError {
+    if is_cnfs(volume) {
+        let buffer = config.buffers.iter().zip(found).find(|(buffer, _)| buffer.name == volume.name);
+        return match buffer {
+            None => super::not_configured(volume),
+            Some((buffer, None)) => missing(buffer),
+            Some((buffer, Some(_))) => older(buffer),
+        };
+    }
+    let class = config.classes.iter().find(|class| class.name == volume.name && class.method.keeps());
+    class.map_or_else(|| super::not_configured(volume), super::trees::missing)
+}
+
+/// The volumes that a rebuild goes on without: those that checkpoint or journal know, and whose files are not
+/// those that the configuration names. Each that holds articles must be named in `without`, and nothing else.
+/// `found` are the configured buffers' files.
+pub(crate) fn left_out(
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
+    found: &[Option<Found>],
+    checkpoint: Option<&Checkpoint>,
+    without: &[String],
+) -> Result<Vec<VolumeRow>, SpoolError> {
+    let trees = super::trees::headers(&**disk, config)?;
+    let is_here = |v: &VolumeRow| {
+        if !is_cnfs(v) {
+            return trees.iter().any(|header| header.volume == v.id);
+        }
+        config.buffers.iter().zip(found).any(|(buffer, found)| {
+            let header = found.as_ref().map(|found| found.header.as_ref());
+            // Headers that are damaged are reconstructed, as those of the volume with that name.
+            header.is_some_and(|header| header.map_or(v.name == buffer.name, |header| header.volume == v.id))
+        })
+    };
+    let VolumesNamed { mut volumes, used } = all_volumes(disk, config, checkpoint)?;
+    volumes.retain(|v| v.method != MethodKind::Memory as u8 && !is_here(v));
+    if let Some(volume) = volumes.iter().find(|v| used.contains(&v.id) && !without.contains(&v.name)) {
+        return Err(not_named(config, found, volume));
+    }
+    match without.iter().find(|name| volumes.iter().all(|v| v.name != **name)) {
+        None => Ok(volumes),
+        Some(name) => Err(nothing_to_give_up(config, name)),
+    }
+}
+
+/// Why a rebuild cannot go on without what somebody named.
+fn nothing_to_give_up(config: &SpoolConfig, name: &str) -> SpoolError {
+    SpoolError::Unfit(match config.buffers.iter().find(|buffer| buffer.name == *name) {
+        Some(buffer) => format!(
+            "buffer \"{name}\" is not missing: {} is its file; `newsreel buffer retire {name}` and `newsreel \
+             buffer remove {name} --articles` take it away",
+            buffer.path.display()
+        ),
+        None if config.classes.iter().any(|class| class.name == *name) => {
+            format!("class \"{name}\" is not missing; leave --without {name} out")
+        }
+        None => format!("no index knows of a buffer \"{name}\"; leave --without {name} out"),
+    })
+}
+
+/// What a rebuild must know to count the articles of volumes that it leaves out; reads the indexes that it
+/// replaces.
+pub(crate) fn tails(
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
+    checkpoint: Option<&Checkpoint>,
+    volumes: &[VolumeRow],
+) -> LeftOut {
+    let (mut tails, mut is_known) = (BTreeMap::new(), checkpoint.is_some());
+    for volume in volumes {
+        let saved = checkpoint.and_then(|c| c.volumes.iter().find(|(v, _)| v.id == volume.id));
+        let front = saved.filter(|_| is_cnfs(volume)).map(|(_, state)| {
+            let dir = Paths::new(&config.dir).residents.join(format!("{:05}", volume.id));
+            let front = Residents::open(disk, dir, *state)?.front()?.map_or(u64::MAX, |front| front.place);
+            Ok::<u64, io::Error>(front)
+        });
+        is_known &= !matches!(front, Some(Err(_)));
+        tails.insert(volume.id, front.and_then(Result::ok).unwrap_or(0));
+    }
+    LeftOut { tails, since: checkpoint.map_or(0, |c| c.position), is_known }
+}
+
+/// Refuses a spool that lacks a buffer it had, or the directory of any, or has another file in its place. A
+/// rebuild (`without` is not `None`) reads what is there, and continues without the volumes that it names,
+/// which are returned.
+pub(crate) fn check_all(
+    disk: &Arc<dyn Disk>,
+    config: &SpoolConfig,
+    found: &[Option<Found>],
+    checkpoint: Option<&Checkpoint>,
+    without: Option<&[String]>,
+) -> Result<Vec<VolumeRow>, SpoolError> {
+    let known = known_volumes(disk, config, checkpoint, found)?;
+    for (buffer, found) in config.buffers.iter().zip(found) {
+        match found {
+            None => check(&**disk, buffer, &known)?,
+            Some(found) if without.is_none() => check_known(buffer, found, &known)?,
+            Some(_) => {}
+        }
+    }
+    match without {
+        Some(without) => left_out(disk, config, found, checkpoint, without),
+        None => check_trees(&**disk, config, &known).map(|()| Vec::new()),
+    }
+}
+
+/// Refuses directories of classes that are not the ones in use.
+pub(crate) fn check_trees(
+    disk: &dyn Disk,
+    config: &SpoolConfig,
+    known: &[VolumeRow],
+) -> Result<(), SpoolError> {
+    let headers = super::trees::headers(disk, config)?;
+    let classes = config.classes.iter().filter(|class| class.method.keeps());
+    let mut pairs = classes.filter_map(|class| Some((class, headers.iter().find(|h| h.name == class.name)?)));
+    pairs.try_for_each(|(class, header)| check_known_tree(class, header, known))
+}
+
+/// Names of the configured buffers whose files are not there.
+///
+/// # Errors
+/// A file that cannot be looked for.
+pub fn away(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<String>, SpoolError> {
+    let mut away = Vec::new();
+    for buffer in &config.buffers {
+        if is_absent(disk, &buffer.path)? {
+            away.push(buffer.name.clone());
+        }
+    }
+    Ok(away)
 }
 
 /// Checks a buffer without a file of its own, on a spool that is not new; `known` are the volumes it had.
 pub(crate) fn check(disk: &dyn Disk, buffer: &BufferConfig, known: &[VolumeRow]) -> Result<(), SpoolError> {
     check_dir(disk, buffer)?;
-    let is_known = |v: &&VolumeRow| v.name == buffer.name && v.method == MethodKind::Cnfs as u8;
-    if is_absent(disk, &buffer.path)? && known.iter().any(|v| is_known(&v)) {
+    if is_absent(disk, &buffer.path)? && known.iter().any(|v| is_cnfs(v) && v.name == buffer.name) {
         return Err(missing(buffer));
     }
     Ok(())
@@ -71,8 +292,8 @@ pub(crate) fn check_dir(disk: &dyn Disk, buffer: &BufferConfig) -> Result<(), Sp
 /// A buffer that the spool had and whose file is missing.
 pub(crate) fn missing(buffer: &BufferConfig) -> SpoolError {
     SpoolError::Unfit(format!(
-        "buffer \"{}\" is missing: there is no file {}; mount its disk or put the file back, or run \
-         `newsreel rebuild` to go on without its articles",
+        "buffer \"{0}\" is missing: there is no file {1}; mount its disk or put the file back, or run \
+         `newsreel rebuild --without {0}` to go on without its articles",
         buffer.name,
         buffer.path.display()
     ))

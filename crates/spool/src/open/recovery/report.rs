@@ -15,6 +15,16 @@ pub enum Loss {
     Bytes,
 }
 
+/// Articles that a rebuild has given up with the buffers that it left out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GivenUp {
+    /// How many.
+    pub articles: u64,
+    /// Whether that is exact. After a crash, and without the last checkpoint, some that were overwritten may
+    /// be counted, and some that were lost with the indexes may not.
+    pub is_exact: bool,
+}
+
 /// What opening found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
@@ -36,6 +46,8 @@ pub struct Recovery {
     pub given_up: u64,
     /// Articles found by rebuilding the indexes from the buffers.
     pub rebuilt: Option<u64>,
+    /// Articles of the buffers that a rebuild left out.
+    pub(crate) left_out: GivenUp,
     /// What of the indexes was lost or damaged, so that all were made again from journal or buffers.
     pub lost: Option<String>,
     /// Entries of the history log that were lost with its files. The ids among them that were remembered

@@ -21,6 +21,16 @@ pub(crate) fn headers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<TreeH
     Ok(headers)
 }
 
+/// A class that holds articles and whose directory is missing.
+pub(super) fn missing(class: &ClassConfig) -> SpoolError {
+    SpoolError::Unfit(format!(
+        "class \"{0}\" is missing its articles: there is no {1}; mount its disk or put the directory \
+         back, or run `newsreel rebuild --without {0}` to go on without them, with a new directory",
+        class.name,
+        class.tree.path.join(FILE).display()
+    ))
+}
+
 /// What else is known of a class's volume.
 pub(crate) struct Known<'a> {
     pub head: Option<u64>,
@@ -43,15 +53,7 @@ pub(crate) fn open(
     let header = TreeHeader::read(&**disk, dir).map_err(io("look at"))?;
     let header = match header {
         Some(header) => header,
-        None if known.used => {
-            return Err(SpoolError::Unfit(format!(
-                "class \"{}\" has lost its articles: there is no {}; put the directory back, or run \
-                    `newsreel rebuild` to go on \
-                 without them",
-                class.name,
-                dir.join(FILE).display()
-            )));
-        }
+        None if known.used => return Err(missing(class)),
         None => make(disk, class, &known).map_err(io("make"))?.ok_or_else(|| {
             SpoolError::Unfit(format!(
                 "{} holds something that is not a newsreel spool and is left alone; name another path for \

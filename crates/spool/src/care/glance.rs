@@ -1,0 +1,68 @@
+//! A spool that cannot be opened because the disk of a buffer is away, as far as it can be seen without
+//! opening it: by its last checkpoint and the headers of its buffers. Changes and locks nothing.
+
+use crate::base::config::{BufferConfig, SpoolConfig};
+use crate::base::error::SpoolError;
+use crate::disk::Disk;
+use crate::index::checkpoint::Checkpoint;
+use crate::method::cnfs::Found;
+use crate::open::paths::Paths;
+use crate::open::recovery::presence;
+use std::sync::Arc;
+
+/// What can be seen of a spool that is not open.
+#[derive(Debug, Default)]
+pub struct Glance {
+    /// Articles at the last checkpoint.
+    pub articles: u64,
+    /// Groups at the last checkpoint.
+    pub groups: u64,
+    /// The configured buffers.
+    pub buffers: Vec<GlancedBuffer>,
+}
+
+/// What can be seen of a buffer.
+#[derive(Debug)]
+pub struct GlancedBuffer {
+    /// Its section of the configuration, with the size of its file.
+    pub config: BufferConfig,
+    /// Its class.
+    pub class: String,
+    /// There is no file of it.
+    pub is_away: bool,
+    /// Bytes of it that hold articles when it is full; 0 if that cannot be seen.
+    pub area_bytes: u64,
+    /// Bytes of it that hold articles.
+    pub used_bytes: u64,
+    /// Its cycle number; 0 if that cannot be seen.
+    pub cycle: u64,
+}
+
+/// Looks at a spool without opening it.
+///
+/// # Errors
+/// A checkpoint or a file of a buffer that cannot be read.
+pub fn glance(disk: &Arc<dyn Disk>, config: &SpoolConfig) -> Result<Glance, SpoolError> {
+    let checkpoint = Checkpoint::read(&**disk, &Paths::new(&config.dir).index)?.unwrap_or_default();
+    let mut seen =
+        Glance { articles: checkpoint.articles, groups: checkpoint.groups.len() as u64, buffers: Vec::new() };
+    let away = presence::away(&**disk, config)?;
+    for buffer in &config.buffers {
+        let found = Found::look(&**disk, &buffer.path)?;
+        let header = found.as_ref().and_then(|found| found.header.as_ref());
+        let area = found.as_ref().and_then(|found| found.area(buffer)).unwrap_or_default();
+        let class = config.classes.iter().find(|class| class.buffers.contains(&buffer.name));
+        seen.buffers.push(GlancedBuffer {
+            config: BufferConfig {
+                size_bytes: header.map_or(buffer.size_bytes, |header| header.len),
+                ..buffer.clone()
+            },
+            class: class.map(|class| class.name.clone()).unwrap_or_default(),
+            is_away: away.contains(&buffer.name),
+            area_bytes: area,
+            used_bytes: header.map_or(0, |header| if header.cycle > 1 { area } else { header.free }),
+            cycle: header.map_or(0, |header| header.cycle),
+        });
+    }
+    Ok(seen)
+}
