@@ -91,10 +91,16 @@ impl Spool {
     ) -> Result<(Self, Recovery), SpoolError> {
         let lock = recovery::lock(&*disk, &config.dir)?;
         let (mut writer, recovery) = recovery::recover(disk, config, progress)?;
-        if recovery.new || recovery.power_lost || recovery.rebuilt.is_some() || recovery.lone_checkpoint {
-            let dir = writer.folds.shared.config.dir.clone();
-            writer.checkpoint().map_err(SpoolError::io("take a checkpoint in", dir))?;
-        }
+        let taken = if recovery.new || recovery.power_lost || recovery.rebuilt.is_some() {
+            writer.checkpoint()
+        } else if recovery.lone_checkpoint {
+            // One copy is enough to serve, and to make room.
+            writer.checkpoint_or_later()
+        } else {
+            Ok(())
+        };
+        let dir = &writer.folds.shared.config.dir;
+        taken.map_err(SpoolError::io("take a checkpoint in", dir))?;
         let shared = writer.folds.shared.clone();
         let (sync, readers) = (writer.sync.clone(), Readers::of(&writer.journal));
         let thread = {

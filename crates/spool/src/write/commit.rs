@@ -455,6 +455,19 @@ impl Writer {
         }
     }
 
+    /// Takes a checkpoint, later if there is no room for it now; until then nothing is accepted.
+    pub fn checkpoint_or_later(&mut self) -> io::Result<()> {
+        let taken = self.checkpoint();
+        if let Err(e) = taken.as_ref()
+            && is_full(e)
+        {
+            self.checkpoint_late = true;
+            self.sync.stop(trouble("take a checkpoint", e));
+            return Ok(());
+        }
+        taken
+    }
+
     /// Takes a checkpoint and passes it to the syncing thread.
     pub fn checkpoint(&mut self) -> io::Result<()> {
         if let Some(text) = &self.folds.failed {
