@@ -31,7 +31,7 @@ use drafts::{Draft, Drafts};
 use netnews::article::Headers;
 use netnews::nntp::wire;
 use netnews::{Article, Known, MessageId};
-use spool::{GroupId, GroupTable, Key, Outcome, Spool, Ticket, Token, Trouble, TroubleKind};
+use spool::{Durability, GroupId, GroupTable, Key, Outcome, Spool, Ticket, Token, Trouble, TroubleKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::{debug, error, info, warn};
@@ -131,7 +131,7 @@ impl Filer {
     /// A filer for `spool` by the rules of `config`.
     pub fn new(config: Arc<Config>, spool: Arc<Spool>) -> Self {
         Self {
-            withdrawals: Withdrawals::new(&config),
+            withdrawals: Withdrawals::new(&config, &spool),
             turn: Turn::default(),
             spool,
             rules: ArcSwap::from_pointee(Rules::of(config)),
@@ -375,6 +375,9 @@ impl Filer {
                 let obeyed = patiently(|| self.withdrawals.obey(&self.spool, origin, withdrawing));
                 not_withdrawn = obeyed.err();
             }
+        }
+        if !drafts.withdrawing.is_empty() && self.spool.config().durability == Durability::Always {
+            patiently(|| self.withdrawals.sync());
         }
         not_withdrawn
     }

@@ -20,48 +20,71 @@ use tracing::{Event, Subscriber};
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::{Format, Json, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, MakeWriter};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Layered, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
 
-/// The layers of a log: what is let through, and how a line is written.
-type Lines = Box<dyn Layer<Registry> + Send + Sync>;
+/// A layer that writes events as lines of one form.
+type Lines = Box<dyn Layer<Leveled> + Send + Sync>;
 
-/// Exchanges them.
-static LINES: OnceLock<reload::Handle<Lines, Registry>> = OnceLock::new();
+/// What lets events through by their level. A layer of its own directly above the registry: only then do
+/// events that are not logged cost one comparison, instead of the whole stack of layers for every command.
+type Leveled = Layered<reload::Layer<LevelFilter, Registry>, Registry>;
+
+/// Both, to be exchanged.
+struct Log {
+    level: reload::Handle<LevelFilter, Registry>,
+    lines: reload::Handle<Lines, Leveled>,
+}
+
+static LOG: OnceLock<Log> = OnceLock::new();
+
+impl Log {
+    fn new(level: LogLevel, format: LogFormat) -> (impl Subscriber, Self) {
+        let (level_layer, level) = reload::Layer::new(filter(level));
+        let (lines_layer, lines) = reload::Layer::new(lines(format));
+        (tracing_subscriber::registry().with(level_layer).with(lines_layer), Self { level, lines })
+    }
+
+    /// The subscriber lives as long as the process, so this does not fail.
+    fn switch(&self, level: LogLevel, format: LogFormat) {
+        let _switched = self.lines.reload(lines(format));
+        let _switched = self.level.reload(filter(level));
+    }
+}
 
 /// Starts logging; a second call has no effect.
 pub fn init(level: LogLevel, format: LogFormat) {
-    let (layer, handle) = reload::Layer::new(lines(level, format));
+    let (subscriber, log) = Log::new(level, format);
     // An error here says that a subscriber is set already.
-    if tracing_subscriber::registry().with(layer).try_init().is_ok() {
-        let _first = LINES.set(handle);
+    if subscriber.try_init().is_ok() {
+        let _first = LOG.set(log);
     }
 }
 
 /// Goes on at another level or in another form; without effect where logging was not started here.
 pub(crate) fn switch(level: LogLevel, format: LogFormat) {
-    if let Some(handle) = LINES.get() {
-        // The subscriber lives as long as the process.
-        let _switched = handle.reload(lines(level, format));
+    if let Some(log) = LOG.get() {
+        log.switch(level, format);
     }
 }
 
-fn lines(level: LogLevel, format: LogFormat) -> Lines {
-    let filter = match level {
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
-    };
+    }
+}
+
+fn lines(format: LogFormat) -> Lines {
     let lines = tracing_subscriber::fmt::layer().with_writer(Stderr).log_internal_errors(false);
     match format {
-        LogFormat::Plain => {
-            Box::new(filter.and_then(lines.with_ansi(io::stderr().is_terminal()).fmt_fields(PlainFields)))
-        }
-        LogFormat::Json => Box::new(filter.and_then(lines.json().map_event_format(PrintableJson))),
+        LogFormat::Plain => Box::new(lines.with_ansi(io::stderr().is_terminal()).fmt_fields(PlainFields)),
+        LogFormat::Json => Box::new(lines.json().map_event_format(PrintableJson)),
     }
 }
 
@@ -243,6 +266,16 @@ mod tests {
 
         fn make_writer(&self) -> Self {
             self.clone()
+        }
+    }
+
+    #[test]
+    fn what_is_not_logged_is_known_before_any_layer_is_asked() {
+        for (level, other) in [(LogLevel::Info, LogLevel::Trace), (LogLevel::Debug, LogLevel::Warn)] {
+            let (subscriber, log) = Log::new(level, LogFormat::Plain);
+            assert_eq!(subscriber.max_level_hint(), Some(filter(level)));
+            log.switch(other, LogFormat::Json);
+            assert_eq!(subscriber.max_level_hint(), Some(filter(other)));
         }
     }
 

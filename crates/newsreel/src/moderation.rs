@@ -19,6 +19,7 @@ use mailer::Mailer;
 use netnews::injection::{is_address, moderation as form};
 use netnews::{Article, date};
 use queue::{Mail, Name, Queue};
+use spool::Disk;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -95,8 +96,8 @@ struct Retry {
 }
 
 impl Moderation {
-    pub fn open(config: &Live) -> io::Result<Arc<Self>> {
-        let queue = Queue::open(&config.load().site.data)?;
+    pub fn open(config: &Live, disk: &Arc<dyn Disk>) -> io::Result<Arc<Self>> {
+        let queue = Queue::open(disk.clone(), &config.load().site.data)?;
         let (fresh, sent) = (Notify::new(), AtomicU64::new(0));
         Ok(Arc::new(Self { queue, fresh, config: config.clone(), sent }))
     }

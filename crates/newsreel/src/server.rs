@@ -67,7 +67,7 @@ pub async fn run_with<S: NewsSource>(
     let listeners = Listening::given(listeners.into(), &config);
     let offer = Offer::read(&config).map_err(io::Error::other)?;
     let config = Live::new(config);
-    let moderation = Moderation::open(&config)?;
+    let moderation = Moderation::open(&config, spool.disk())?;
     let injector = Injector::open(&config, moderation.clone());
     let context = Arc::new(SessionContext { injector, budget: Budget::default() });
     let site = Site::new(config, spool, offer);

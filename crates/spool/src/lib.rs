@@ -43,7 +43,10 @@ pub use care::purge::PurgeReport;
 pub use care::reconfigure::{Objection, Prepared, Subject};
 pub use care::repair::{RepairReport, Repaired};
 pub use care::verify;
-pub use disk::{CrashKind, Disk, DiskFile, FileSystem, Mapping, Open, RealDisk, SimDisk};
+pub use disk::{
+    Access, AppendLog, CrashKind, Disk, DiskFile, FileSystem, Line, Mapping, Open, RealDisk, SimDisk,
+    durable_create, durable_replace, read_small,
+};
 pub use index::groups::{Group, GroupChange, GroupTable, Marks, NewGroup};
 pub use index::history::{Reservation, Reservations};
 pub use journal::{ArticleRow, Batch, Cursor, Event, Pin, Start, Tail};

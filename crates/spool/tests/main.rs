@@ -28,6 +28,7 @@ mod recovery;
 mod reports;
 mod residents;
 mod rot;
+mod same_entries;
 mod tails;
 mod unfit;
 mod unpack;

@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use crate::config::{self, Cidr, Config, Durability, list, quoted};
 use crate::inject::Secret;
 use crate::operations::request::{GroupEntry, Reply, Request};
 use crate::tls::{SELF_SIGNED_FILES, is_self_signed, make_self_signed};
-use spool::{Disk, RealDisk};
+use spool::{Access, Disk, RealDisk, durable_create};
 
 /// Default of `--listen`.
 const LISTEN: &str = "127.0.0.1:1119";
@@ -181,18 +180,11 @@ fn make_certificate(config: &Config) -> Result<(), Failure> {
 
 /// Writes the configuration whole or not at all, and never over another.
 fn write_config(file: &Path, text: &str) -> Result<(), Failure> {
-    let new = file.with_extension("toml.new");
-    let written = (|| {
-        let mut made = fs::File::create(&new)?;
-        made.write_all(text.as_bytes())?;
-        made.sync_all()?;
-        fs::hard_link(&new, file)?;
-        let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs::File::open(dir)?.sync_all()
-    })();
-    // Of no use any more, or never made.
-    let _gone = fs::remove_file(&new);
-    written.map_err(|error| cannot("write", file, &error))
+    match durable_create(&RealDisk::new(), file, &[text.as_bytes()], Access::All) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Failure::Problem(format!("{} is there already", file.display()))),
+        Err(error) => Err(cannot("write", file, &error)),
+    }
 }
 
 /// The site's directory, which no other `init` works in meanwhile, and what was in it before: so that what a

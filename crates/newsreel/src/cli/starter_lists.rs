@@ -4,8 +4,7 @@
 //! Called by `init`. Files that are there stay as they are. Sources: RFC 6048 section 2.5, RFC 3977 section
 //! 7.6.5.
 
-use std::fs;
-use std::io::{ErrorKind, Write as _};
+use spool::{Access, RealDisk, durable_create};
 use std::path::Path;
 
 use super::screen::Failure;
@@ -23,8 +22,7 @@ pub(super) fn make(config: &Config, groups: &[GroupEntry]) -> Result<(), Failure
     let dir = &config.site.lists;
     super::init::make_dir(dir)?;
     write_new(&dir.join("motd"), &motd(config, groups))?;
-    write_new(&dir.join("subscriptions"), &subscriptions(groups))?;
-    fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| cannot("sync", dir, &error))
+    write_new(&dir.join("subscriptions"), &subscriptions(groups))
 }
 
 fn motd(config: &Config, groups: &[GroupEntry]) -> String {
@@ -46,18 +44,8 @@ fn subscriptions(groups: &[GroupEntry]) -> String {
 }
 
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
-    match fs::File::create_new(path) {
-        Ok(mut file) => file
-            .write_all(text.as_bytes())
-            .and_then(|()| file.sync_all())
-            .map_err(|error| cannot("write", path, &error)),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(cannot("make", path, &error)),
-    }
-}
-
-fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Problem(format!("cannot {doing} {}: {error}", path.display()))
+    let made = durable_create(&RealDisk::new(), path, &[text.as_bytes()], Access::All);
+    made.map(drop).map_err(|error| Failure::Problem(format!("cannot make {}: {error}", path.display())))
 }
 
 #[cfg(test)]

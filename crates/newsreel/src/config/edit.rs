@@ -4,9 +4,9 @@
 //! The result is read and checked like any configuration before it replaces the file. Called by
 //! `operations::buffers` and `up`.
 
-use std::io::Write as _;
 use std::path::Path;
 
+use spool::{Access, RealDisk, durable_replace};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, TomlError, Value};
 
 /// A change to make to a buffer.
@@ -35,33 +35,13 @@ pub(crate) fn apply(file: &Path, changes: &[Change]) -> Result<(), String> {
     super::parse(&edited, file).map_err(|error| {
         format!("the configuration would no longer be right:\n{}", error.report(false).trim_end())
     })?;
-    replace(file, &edited).map_err(|error| {
+    let replaced = durable_replace(&RealDisk::new(), file, &[edited.as_bytes()], Access::All);
+    replaced.map_err(|error| {
         cannot(
             "written",
             &format!("{error}; whoever runs the server must be allowed to write it and its directory"),
         )
     })
-}
-
-/// Puts `text` in the place of a file, durably.
-fn replace(file: &Path, text: &str) -> std::io::Result<()> {
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = file.with_file_name(name);
-    let written = (|| {
-        let mut made = std::fs::File::create(&new)?;
-        made.set_permissions(std::fs::metadata(file)?.permissions())?;
-        made.write_all(text.as_bytes())?;
-        made.sync_all()?;
-        std::fs::rename(&new, file)?;
-        let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        std::fs::File::open(dir)?.sync_all()
-    })();
-    if written.is_err() {
-        // Nothing else is there to tell of a file that was never made.
-        let _gone = std::fs::remove_file(&new);
-    }
-    written
 }
 
 /// The text after a change.

@@ -1,18 +1,18 @@
 //! Withdrawals that came before their article, until it comes.
 //!
-//! What they show is kept, since only the article's lock tells whether it may be withdrawn. The table is bounded (the
-//! oldest goes) and outlives a restart in one file of lines that is appended to, and made anew when more than half of it
-//! is of no use. Called by `withdraw`. Format: `docs/formats/early-cancels.md`.
+//! What they show is kept, since only the article's lock decides whether it may be withdrawn. The table is
+//! bounded (the oldest goes) and outlives a restart in one file of lines, which is appended to, and replaced
+//! when more than half of it is of no use. Called by `withdraw`. Format: `docs/formats/early-cancels.md`.
 
 use hashbrown::HashMap;
 use netnews::control::cancel_lock::elements;
 use parking_lot::Mutex;
-use spool::Key;
+use spool::{Access, AppendLog, Disk, Key, Line};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use tracing::warn;
 
@@ -22,9 +22,9 @@ const FILE_NAME: &str = "early-cancels";
 const WAITING_MAX: usize = 65_536;
 /// Keys kept for one article, in bytes.
 const KEYS_BYTES_MAX: usize = 2_048;
-/// Lines of the file, beyond twice those of use, that are borne before it is made anew.
+/// Lines of the file beyond twice those of use before it is replaced.
 const LINES_SPARE: usize = 1_024;
-/// As much of the file as is read.
+/// Length of the file at most.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 const DAY_SECS: i64 = 86_400;
 
@@ -39,7 +39,8 @@ struct Table {
     waiting: HashMap<u128, Waiting>,
     /// In the order they came; those that are no longer waited for too.
     order: VecDeque<u128>,
-    file: Option<File>,
+    /// `None` if the file cannot be read.
+    log: Option<AppendLog>,
     lines: usize,
 }
 
@@ -56,12 +57,15 @@ pub(super) struct Early {
 
 impl Early {
     /// Those of the site in `data`; what is older than `keep_days` is forgotten.
-    pub fn open(data: &Path, keep_days: u32, now: i64) -> Self {
+    pub fn open(disk: Arc<dyn Disk>, data: &Path, keep_days: u32, now: i64) -> Self {
         let path = data.join(FILE_NAME);
         let keep_secs = i64::from(keep_days) * DAY_SECS;
         let mut table = Table::default();
-        if let Err(error) = load(&path, now - keep_secs, &mut table) {
-            warn!(file = %path.display(), %error, "cannot read withdrawals that came before their articles");
+        match load(disk, &path, now - keep_secs, &mut table) {
+            Ok(log) => table.log = Some(log),
+            Err(error) => {
+                warn!(file = %path.display(), %error, "cannot read withdrawals that came before their articles");
+            }
         }
         let early = Self {
             path,
@@ -72,6 +76,14 @@ impl Early {
         };
         early.tidy_up(&mut early.table.lock());
         early
+    }
+
+    /// Makes durable what was remembered.
+    pub fn sync(&self) {
+        let synced = self.table.lock().log.as_mut().map_or(Ok(()), AppendLog::sync);
+        if let Err(error) = synced {
+            warn!(file = %self.path.display(), %error, "withdrawals that came before their articles may be forgotten");
+        }
     }
 
     /// What is older than `keep_days` is forgotten from now on.
@@ -114,8 +126,7 @@ impl Early {
         if !table.add(key.0, now, &shown) {
             return;
         }
-        let line = line(key.0, now, &shown);
-        if let Err(error) = self.append(&mut table, &line) {
+        if let Err(error) = table.append(&text(key.0, now, &shown)) {
             warn!(file = %self.path.display(), %error, "a withdrawal that came before its article will be forgotten at a restart");
         }
         table.forget_before(now - self.keep_secs.load(Ordering::Relaxed));
@@ -124,44 +135,35 @@ impl Early {
         self.tidy_up(&mut table);
     }
 
-    fn append(&self, table: &mut Table, line: &str) -> io::Result<()> {
-        let file = match table.file.take() {
-            Some(file) => file,
-            None => OpenOptions::new().create(true).append(true).open(&self.path)?,
-        };
-        table.lines += 1;
-        table.file.insert(file).write_all(line.as_bytes())
-    }
-
-    /// Makes the file anew when most of it is of no use.
+    /// Replaces the file when most of it is of no use.
     fn tidy_up(&self, table: &mut Table) {
         if table.lines <= 2 * table.waiting.len() + LINES_SPARE {
             return;
         }
-        if let Err(error) = self.rewrite(table) {
-            warn!(file = %self.path.display(), %error, "cannot make the file anew");
+        if let Err(error) = table.replace_file() {
+            warn!(file = %self.path.display(), %error, "cannot replace the file by a shorter one");
         }
-    }
-
-    fn rewrite(&self, table: &mut Table) -> io::Result<()> {
-        let fresh = self.path.with_extension("new");
-        let mut text = String::new();
-        for key in &table.order {
-            if let Some(waiting) = table.waiting.get(key) {
-                text.push_str(&line(*key, waiting.since, &waiting.keys));
-            }
-        }
-        let mut file = File::create(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&fresh, &self.path)?;
-        table.lines = table.waiting.len();
-        table.file = None;
-        Ok(())
     }
 }
 
 impl Table {
+    fn append(&mut self, text: &str) -> io::Result<()> {
+        let log = self.log.as_mut().ok_or_else(|| io::Error::other("the file could not be read"))?;
+        self.lines += 1;
+        log.append(text)
+    }
+
+    fn replace_file(&mut self) -> io::Result<()> {
+        let waiting = self.order.iter().filter_map(|key| Some((key, self.waiting.get(key)?)));
+        let texts: Vec<String> =
+            waiting.map(|(key, waiting)| text(*key, waiting.since, &waiting.keys)).collect();
+        if let Some(log) = &mut self.log {
+            log.replace(texts.iter().map(String::as_str))?;
+        }
+        self.lines = texts.len();
+        Ok(())
+    }
+
     /// False if it was known, or there is no room for more keys of this article.
     fn add(&mut self, key: u128, since: i64, keys: &str) -> bool {
         if let Some(waiting) = self.waiting.get_mut(&key) {
@@ -193,35 +195,28 @@ impl Table {
     }
 }
 
-fn line(key: u128, since: i64, keys: &str) -> String {
-    format!("{key:032x} {since} {keys}\n")
+fn text(key: u128, since: i64, keys: &str) -> String {
+    format!("{key:032x} {since} {keys}")
 }
 
-/// Reads the file; lines that make no sense, as the last one may after a crash, are passed over.
-fn load(path: &Path, oldest: i64, table: &mut Table) -> io::Result<()> {
-    let mut text = Vec::new();
-    match File::open(path) {
-        Ok(file) => file.take(FILE_BYTES_MAX).read_to_end(&mut text)?,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    for line in text.split_inclusive(|&b| b == b'\n') {
+/// Reads the file; lines that make no sense are skipped.
+fn load(disk: Arc<dyn Disk>, path: &Path, oldest: i64, table: &mut Table) -> io::Result<AppendLog> {
+    AppendLog::open(disk, path.to_owned(), Access::Group, FILE_BYTES_MAX, |line| {
         table.lines += 1;
-        if let Some((key, since, keys)) = parsed(line)
+        let text = match line {
+            Line::Whole(text) => Some(text),
+            // Written without a checksum by earlier versions.
+            Line::Other(bytes) => std::str::from_utf8(bytes).ok(),
+        };
+        if let Some((key, since, keys)) = text.and_then(parsed)
             && since >= oldest
         {
             table.add(key, since, keys);
         }
-    }
-    if !text.is_empty() && !text.ends_with(b"\n") {
-        // What is appended next must not become part of the unfinished line.
-        OpenOptions::new().append(true).open(path)?.write_all(b"\n")?;
-    }
-    Ok(())
+    })
 }
 
-fn parsed(line: &[u8]) -> Option<(u128, i64, &str)> {
-    let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
+fn parsed(line: &str) -> Option<(u128, i64, &str)> {
     let (key, rest) = line.split_once(' ')?;
     let (since, keys) = rest.split_once(' ')?;
     let key = u128::from_str_radix(key, 16).ok().filter(|_| key.len() == 32)?;
@@ -231,6 +226,7 @@ fn parsed(line: &[u8]) -> Option<(u128, i64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spool::{CrashKind, SimDisk};
 
     const NOW: i64 = 1_780_000_000;
 
@@ -238,10 +234,24 @@ mod tests {
         early.keys(Key(key)).map(|keys| String::from_utf8(keys).unwrap())
     }
 
+    fn open(sim: &SimDisk, now: i64) -> Early {
+        Early::open(Arc::new(sim.clone()), Path::new("/d"), 10, now)
+    }
+
+    fn disk() -> SimDisk {
+        let sim = SimDisk::new();
+        sim.create_dir(Path::new("/d")).unwrap();
+        sim
+    }
+
+    fn content(sim: &SimDisk) -> Vec<u8> {
+        spool::read_small(sim, &Path::new("/d").join(FILE_NAME), u64::MAX).unwrap().unwrap_or_default()
+    }
+
     #[test]
     fn kept_over_restarts_and_forgotten_in_time() {
-        let dir = tempfile::TempDir::new().unwrap();
-        let early = Early::open(dir.path(), 10, NOW);
+        let sim = disk();
+        let early = open(&sim, NOW);
         assert_eq!(shown(&early, 1), None);
         early.remember(Key(1), b"sha256:a (comment)\r\n SHA1:b", false, NOW);
         early.remember(Key(1), b"sha256:a", false, NOW);
@@ -249,26 +259,72 @@ mod tests {
         early.remember(Key(2), b"md5:x", false, NOW);
         early.remember(Key(3), b"", true, NOW + DAY_SECS);
         drop(early);
-        let file = dir.path().join(FILE_NAME);
-        let mut text = fs::read(&file).unwrap();
+        let mut text = content(&sim);
         assert_eq!(text.iter().filter(|b| **b == b'\n').count(), 3);
         text.extend_from_slice(b"garbage\n\xff\xff 1 x\n00000000000000000000000000000004 17800");
-        fs::write(&file, &text).unwrap();
-        let early = Early::open(dir.path(), 10, NOW);
+        spool::durable_replace(&sim, &Path::new("/d").join(FILE_NAME), &[&text], Access::Group).unwrap();
+        let early = open(&sim, NOW);
         assert_eq!(shown(&early, 1).unwrap(), "sha256:a sha1:b sha256:c");
         assert_eq!((shown(&early, 2), shown(&early, 4)), (None, None));
         assert_eq!(shown(&early, 3).unwrap(), "");
         early.remember(Key(5), b"sha256:e", false, NOW);
         drop(early);
-        let early = Early::open(dir.path(), 10, NOW + 10 * DAY_SECS + 2);
+        let early = open(&sim, NOW + 10 * DAY_SECS + 2);
         assert_eq!((shown(&early, 1), shown(&early, 5)), (None, None));
         assert!(shown(&early, 3).is_some());
     }
 
     #[test]
+    fn lines_without_a_checksum_are_read() {
+        let sim = disk();
+        let text = format!("{:032x} {NOW} sha256:a\n{:032x} {NOW} sha1:b\n", 7, 8);
+        spool::durable_replace(&sim, &Path::new("/d").join(FILE_NAME), &[text.as_bytes()], Access::Group)
+            .unwrap();
+        let early = open(&sim, NOW);
+        assert_eq!(
+            (shown(&early, 7).unwrap(), shown(&early, 8).unwrap()),
+            ("sha256:a".into(), "sha1:b".into())
+        );
+    }
+
+    #[test]
+    fn a_crash_at_any_step_loses_nothing_that_was_synced() {
+        for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
+            for step in 0.. {
+                let sim = disk();
+                sim.crash_at(step, kind, step * 7919);
+                let early = open(&sim, NOW);
+                let mut synced = 0;
+                for n in 1..=3 {
+                    early.remember(Key(n), b"sha256:a", false, NOW);
+                    if n == 2 {
+                        early.tidy_up(&mut early.table.lock());
+                        early.table.lock().replace_file().unwrap_or_default();
+                    }
+                    early.sync();
+                    if !sim.crashed() {
+                        synced = n;
+                    }
+                }
+                let image = sim.image().unwrap();
+                let after = open(&image, NOW);
+                for n in 1..=synced {
+                    assert!(shown(&after, n).is_some(), "{kind:?} at step {step}: {n} of {synced}");
+                }
+                after.remember(Key(9), b"sha256:z", false, NOW);
+                assert!(shown(&open(&image, NOW), 9).is_some(), "{kind:?} at step {step}");
+                if !sim.crashed() {
+                    assert!(step > 6, "nothing was tried");
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
     fn table_and_file_are_bounded() {
-        let dir = tempfile::TempDir::new().unwrap();
-        let early = Early::open(dir.path(), 10, NOW);
+        let sim = disk();
+        let early = open(&sim, NOW);
         for n in 0..WAITING_MAX as u128 + 10 {
             early.remember(Key(n), b"sha256:a", false, NOW);
         }
@@ -279,8 +335,8 @@ mod tests {
         }
         assert!(shown(&early, 77).unwrap().len() <= KEYS_BYTES_MAX);
         drop(early);
-        let early = Early::open(dir.path(), 10, NOW + 11 * DAY_SECS);
-        assert_eq!(early.table.lock().lines, 0, "made anew");
-        assert_eq!(fs::metadata(dir.path().join(FILE_NAME)).unwrap().len(), 0);
+        let early = open(&sim, NOW + 11 * DAY_SECS);
+        assert_eq!(early.table.lock().lines, 0, "replaced");
+        assert_eq!(content(&sim).len(), 0);
     }
 }

@@ -70,21 +70,27 @@ pub(super) fn withdrawing<'a>(article: &Article<'a>, at: usize) -> Option<Withdr
 #[derive(Debug)]
 pub(super) struct Withdrawals {
     policy: ArcSwap<Cancel>,
-    early: Early,
+    early: Arc<Early>,
 }
 
 impl Withdrawals {
-    pub fn new(config: &Config) -> Self {
-        Self {
-            early: Early::open(&config.site.data, config.site.remember_days, unix_now()),
-            policy: ArcSwap::from_pointee(config.cancel.clone()),
-        }
+    pub fn new(config: &Config, spool: &Spool) -> Self {
+        let disk = spool.disk().clone();
+        let early = Arc::new(Early::open(disk, &config.site.data, config.site.remember_days, unix_now()));
+        let synced = Arc::downgrade(&early);
+        spool.on_durable(Box::new(move || synced.upgrade().iter().for_each(|early| early.sync())));
+        Self { early, policy: ArcSwap::from_pointee(config.cancel.clone()) }
     }
 
     /// Goes by another configuration.
     pub fn apply(&self, config: &Config) {
         self.policy.store(Arc::new(config.cancel.clone()));
         self.early.keep_for(config.site.remember_days);
+    }
+
+    /// Makes durable what waits for its article.
+    pub fn sync(&self) {
+        self.early.sync();
     }
 
     /// How many wait for their article.

@@ -8,9 +8,9 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use ring::hmac::{self, HMAC_SHA256, Key};
 use ring::rand::{SecureRandom, SystemRandom};
-use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use spool::{Access, Disk, RealDisk, durable_replace};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 /// Octets of the secret.
@@ -104,16 +104,11 @@ fn about(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("the secret for posting, {}: {error}", path.display()))
 }
 
-/// Writes the file under another name first, so that it is whole or not there.
 fn write(data: &Path, path: &Path, octets: &[u8; SECRET_BYTES]) -> io::Result<()> {
-    fs::create_dir_all(data)?;
-    let fresh = data.join(format!("{}.{}", Secret::FILE_NAME, std::process::id()));
-    let text = format!("{} {}", hexadecimal(octets), checksum(octets));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
-    file.write_all(format!("{text}\n").as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&fresh, path)?;
-    fs::File::open(data)?.sync_all()
+    let disk = RealDisk::new();
+    disk.create_dir(data)?;
+    let text = format!("{} {}\n", hexadecimal(octets), checksum(octets));
+    durable_replace(&disk, path, &[text.as_bytes()], Access::Owner)
 }
 
 /// The octets that a text stands for, and whether their checksum follows, which is right then.

@@ -3,11 +3,11 @@
 //! Names sort in the order they were queued. Nothing else keeps state here: tries and times are forgotten at a restart.
 //! Called by `moderation`. Format: `docs/formats/moderation.md`.
 
+use spool::{Access, Disk, durable_create, read_small};
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::error;
@@ -20,6 +20,9 @@ const FIRST_LINE: &str = "newsreel moderation 1";
 /// How the name of a queued mail ends, and of one being written.
 const QUEUED: &str = ".mail";
 const UNFINISHED: &str = ".new";
+
+/// As much of a file as is read; articles are shorter.
+const MAIL_BYTES_MAX: u64 = 2 << 30;
 
 /// A mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +49,7 @@ impl fmt::Display for Name {
 /// The queue.
 #[derive(Debug)]
 pub(super) struct Queue {
+    disk: Arc<dyn Disk>,
     dir: PathBuf,
     failed: PathBuf,
     waiting: AtomicUsize,
@@ -55,17 +59,16 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// The queue of the site in `data`; files that were being written are removed. Its directories are made when needed.
-    pub fn open(data: &Path) -> io::Result<Self> {
+    /// The queue of the site in `data`; files that were being written are removed. Its directories are made
+    /// when needed.
+    pub fn open(disk: Arc<dyn Disk>, data: &Path) -> io::Result<Self> {
         let dir = data.join(DIR);
         let failed = dir.join("failed");
         let (waiting, count, put_aside) = <(AtomicUsize, AtomicU64, AtomicU64)>::default();
-        let queue = Self { dir, failed, waiting, count, put_aside };
-        if let Ok(entries) = fs::read_dir(&queue.dir) {
-            for entry in entries.flatten() {
-                if entry.file_name().to_string_lossy().ends_with(UNFINISHED) {
-                    fs::remove_file(entry.path())?;
-                }
+        let queue = Self { disk, dir, failed, waiting, count, put_aside };
+        for name in queue.disk.list(&queue.dir).unwrap_or_default() {
+            if name.ends_with(UNFINISHED) {
+                queue.disk.remove(&queue.dir.join(name))?;
             }
         }
         queue.waiting.store(queue.names().len(), Ordering::Relaxed);
@@ -91,37 +94,29 @@ impl Queue {
     }
 
     fn write(&self, mail: &Mail) -> io::Result<()> {
-        if !self.failed.is_dir() {
-            fs::create_dir_all(&self.failed)?;
-            self.dir.parent().map_or(Ok(()), sync_dir)?;
-        }
+        self.disk.create_dir(&self.failed)?;
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        let name = format!("{nanos:020}-{}", self.count.fetch_add(1, Ordering::Relaxed));
-        let unfinished = self.dir.join(format!("{name}{UNFINISHED}"));
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        let name = format!("{nanos:020}-{}{QUEUED}", self.count.fetch_add(1, Ordering::Relaxed));
         let head = format!("{FIRST_LINE}\nto {}\nfrom {}\nqueued {}\n\n", mail.to, mail.from, mail.queued);
-        file.write_all(head.as_bytes())?;
-        file.write_all(&mail.text)?;
-        file.sync_all()?;
-        fs::rename(&unfinished, self.dir.join(format!("{name}{QUEUED}")))?;
-        sync_dir(&self.dir)
+        let parts = [head.as_bytes(), &mail.text];
+        match durable_create(&*self.disk, &self.dir.join(name), &parts, Access::Owner)? {
+            true => Ok(()),
+            false => Err(ErrorKind::AlreadyExists.into()),
+        }
     }
 
     /// What waits, the oldest first.
     pub fn names(&self) -> Vec<Name> {
-        let Ok(entries) = fs::read_dir(&self.dir) else { return Vec::new() };
-        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let mut names: Vec<_> = names.filter(|name| name.ends_with(QUEUED)).map(Name).collect();
-        names.sort_unstable();
-        names
+        let names = self.disk.list(&self.dir).unwrap_or_default();
+        names.into_iter().filter(|name| name.ends_with(QUEUED)).map(Name).collect()
     }
 
     /// A mail of the queue; what cannot be read is put aside.
     pub fn read(&self, name: &Name) -> Option<Mail> {
         let path = self.dir.join(&name.0);
-        match fs::read(&path) {
+        match read_small(&*self.disk, &path, MAIL_BYTES_MAX) {
             Ok(bytes) => {
-                let mail = parsed(&bytes);
+                let mail = parsed(&bytes.unwrap_or_default());
                 if mail.is_none() {
                     error!(file = %path.display(), "not a queued mail; it is in moderation/failed");
                     self.put_aside(name);
@@ -137,17 +132,17 @@ impl Queue {
 
     /// Takes a mail out of the queue.
     pub fn remove(&self, name: &Name) {
-        self.leave(name, fs::remove_file(self.dir.join(&name.0)));
+        self.leave(name, self.disk.remove(&self.dir.join(&name.0)));
     }
 
     /// Moves a mail to `failed`.
     pub fn put_aside(&self, name: &Name) {
-        self.leave(name, fs::rename(self.dir.join(&name.0), self.failed.join(&name.0)));
+        self.leave(name, self.disk.rename(&self.dir.join(&name.0), &self.failed.join(&name.0)));
         add(&self.put_aside, 1);
     }
 
     fn leave(&self, name: &Name, done: io::Result<()>) {
-        match done.and_then(|()| sync_dir(&self.dir)) {
+        match done.and_then(|()| self.disk.sync_dir(&self.dir)) {
             Ok(()) => {
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
             }
@@ -170,13 +165,10 @@ fn parsed(bytes: &[u8]) -> Option<Mail> {
     Some(Mail { to, from, queued: queued.parse().ok()?, text: bytes.get(end + 2..)?.to_vec() })
 }
 
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spool::{CrashKind, SimDisk};
 
     fn mail(n: i64) -> Mail {
         Mail {
@@ -187,31 +179,76 @@ mod tests {
         }
     }
 
+    fn open(sim: &SimDisk) -> Queue {
+        Queue::open(Arc::new(sim.clone()), Path::new("/d")).unwrap()
+    }
+
+    fn mails(queue: &Queue) -> Vec<Mail> {
+        queue.names().iter().filter_map(|name| queue.read(name)).collect()
+    }
+
+    fn write(sim: &SimDisk, name: &str, bytes: &[u8]) {
+        let path = Path::new("/d").join(DIR).join(name);
+        spool::durable_replace(sim, &path, &[bytes], Access::Owner).unwrap();
+    }
+
     #[test]
     fn mails_outlive_a_restart_and_half_written_ones_do_not() {
-        let dir = tempfile::TempDir::new().unwrap();
-        let queue = Queue::open(dir.path()).unwrap();
+        let sim = SimDisk::new();
+        let queue = open(&sim);
         assert!(queue.put(&mail(1), 3).unwrap() && queue.put(&mail(2), 3).unwrap());
         drop(queue);
-        let half = dir.path().join(DIR).join("1.new");
-        fs::write(&half, b"newsreel mod").unwrap();
-        let queue = Queue::open(dir.path()).unwrap();
-        assert!(!half.exists());
-        let names = queue.names();
-        assert_eq!(names.iter().filter_map(|name| queue.read(name)).collect::<Vec<_>>(), [mail(1), mail(2)]);
+        write(&sim, "1.mail.new", b"newsreel mod");
+        let queue = open(&sim);
+        assert_eq!(sim.list(&queue.dir).unwrap().len(), 2);
+        assert_eq!(mails(&queue), [mail(1), mail(2)]);
         assert!(queue.put(&mail(3), 3).unwrap());
         assert!(!queue.put(&mail(4), 3).unwrap(), "full");
+        let names = queue.names();
         queue.remove(&names[0]);
         queue.put_aside(&names[1]);
         assert_eq!((queue.len(), queue.names().len()), (1, 1));
         assert!(queue.put(&mail(5), 3).unwrap());
-        assert_eq!(fs::read_dir(dir.path().join(DIR).join("failed")).unwrap().count(), 1);
+        assert_eq!(sim.list(&queue.failed).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_crash_at_any_step_loses_no_mail_that_was_queued() {
+        for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
+            for step in 0.. {
+                let sim = SimDisk::new();
+                sim.crash_at(step, kind, step * 7919);
+                let mut queued = Vec::new();
+                if let Ok(queue) = Queue::open(Arc::new(sim.clone()), Path::new("/d")) {
+                    for n in 1..=3 {
+                        if queue.put(&mail(n), 9).is_ok() {
+                            queued.push(mail(n));
+                        }
+                    }
+                    if queued.len() == 3 {
+                        queue.remove(&queue.names()[0]);
+                    }
+                }
+                let (what, after) = (format!("{kind:?} at step {step}"), open(&sim.image().unwrap()));
+                let left = mails(&after);
+                // The first may be gone, and one more may be there whose poster was not answered.
+                let must = if queued.len() == 3 { &queued[1..] } else { &queued };
+                assert!(must.iter().all(|mail| left.contains(mail)), "{what}: {left:?}");
+                assert!(left.len() <= queued.len() + 1, "{what}: {left:?}");
+                assert!(after.put(&mail(9), 9).unwrap(), "{what}");
+                if !sim.crashed() {
+                    assert_eq!(left, [mail(2), mail(3)], "{what}");
+                    assert!(step > 12, "nothing was tried");
+                    break;
+                }
+            }
+        }
     }
 
     #[test]
     fn what_is_no_mail_is_put_aside() {
-        let dir = tempfile::TempDir::new().unwrap();
-        let queue = Queue::open(dir.path()).unwrap();
+        let sim = SimDisk::new();
+        let queue = open(&sim);
         assert!(queue.put(&mail(1), 3).unwrap());
         let name = queue.names().remove(0);
         for bad in [
@@ -222,7 +259,7 @@ mod tests {
         ] {
             assert_eq!(parsed(bad.as_bytes()), None, "{bad}");
         }
-        fs::write(dir.path().join(DIR).join(&name.0), b"garbage").unwrap();
+        write(&sim, &name.0, b"garbage");
         assert_eq!(queue.read(&name), None);
         assert_eq!((queue.len(), queue.names().len()), (0, 0));
     }

@@ -6,10 +6,10 @@ use super::validity::{is_own, lifetime};
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose, SanType,
 };
+use spool::{Access, RealDisk, durable_create, durable_replace};
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 use time::OffsetDateTime;
@@ -31,8 +31,8 @@ const RENEW_BEFORE: Duration = Duration::from_secs(60 * 86_400);
 pub(crate) fn make_self_signed(name: &str, certificate: &Path, key: &Path) -> io::Result<()> {
     let pair = KeyPair::generate().map_err(io::Error::other)?;
     let text = sign(name, &pair, OffsetDateTime::now_utc() - BEFORE)?;
-    write_new(key, 0o600, &pair.serialize_pem())?;
-    write_new(certificate, 0o644, &text)
+    write_new(key, Access::Owner, &pair.serialize_pem())?;
+    write_new(certificate, Access::All, &text)
 }
 
 /// Whether a certificate is, by its name, one that was made with a site.
@@ -50,14 +50,7 @@ pub(crate) fn renew_self_signed(name: &str, certificate: &Path, key: &Path, now:
     }
     let pair = KeyPair::from_pem(&fs::read_to_string(key)?).map_err(io::Error::other)?;
     let text = sign(name, &pair, OffsetDateTime::now_utc() - BEFORE)?;
-    let new = certificate.with_extension("crt.new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    write_new(&new, 0o644, &text)?;
-    fs::rename(&new, certificate)?;
-    sync_dir(certificate)?;
+    durable_replace(&RealDisk::new(), certificate, &[text.as_bytes()], Access::All)?;
     Ok(true)
 }
 
@@ -92,18 +85,10 @@ fn is_host_name(name: &str) -> bool {
     name.len() <= 253 && name != "localhost" && name.split('.').all(label)
 }
 
-/// Writes a new file; it and its name are durable when this returns.
-fn write_new(path: &Path, mode: u32, text: &str) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    sync_dir(path)
-}
-
-/// Makes the name of a file durable.
-fn sync_dir(path: &Path) -> io::Result<()> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::File::open(dir)?.sync_all()
+/// Makes a file, durably; an error if it exists.
+fn write_new(path: &Path, access: Access, text: &str) -> io::Result<()> {
+    let made = durable_create(&RealDisk::new(), path, &[text.as_bytes()], access)?;
+    if made { Ok(()) } else { Err(io::ErrorKind::AlreadyExists.into()) }
 }
 
 #[cfg(test)]

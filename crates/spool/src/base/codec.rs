@@ -43,6 +43,17 @@ pub(crate) fn put_sized<T>(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> 
     result
 }
 
+/// The bytes up to the last one that is not zero: what was written of a file that was allocated ahead.
+/// Compares many bytes at a time.
+pub(crate) fn without_trailing_zeros(mut bytes: &[u8]) -> &[u8] {
+    const ZEROS: [u8; 4096] = [0; 4096];
+    while let Some(rest) = bytes.strip_suffix(&ZEROS) {
+        bytes = rest;
+    }
+    let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+    bytes.get(..used).unwrap_or(bytes)
+}
+
 /// Reads what the `put_` functions wrote.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a>(pub &'a [u8]);
@@ -119,6 +130,21 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_zeros_at_the_end_are_left_out() {
+        for len in [0, 1, 4095, 4096, 4097, 3 * 4096 + 5] {
+            let mut bytes = vec![0; len];
+            assert_eq!(without_trailing_zeros(&bytes), []);
+            for last in [0, 1, 4095, 4096, len.saturating_sub(1)] {
+                if let Some(byte) = bytes.get_mut(last) {
+                    *byte = 7;
+                    assert_eq!(without_trailing_zeros(&bytes).len(), last + 1);
+                    bytes[last] = 0;
+                }
+            }
+        }
+    }
 
     #[test]
     fn varints_round_trip_and_refuse_overflow() {

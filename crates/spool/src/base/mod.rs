@@ -11,6 +11,7 @@ pub(crate) mod facts;
 pub(crate) mod ids;
 pub(crate) mod key;
 pub(crate) mod limits;
+pub(crate) mod ordered;
 pub(crate) mod progress;
 pub(crate) mod read_mode;
 pub(crate) mod size;

@@ -8,6 +8,7 @@
 use crate::base::clock::unix_now;
 use crate::base::config::BufferConfig;
 use crate::base::error::{SpoolError, Trouble};
+use crate::base::ordered::{OrderedGuard, rank};
 use crate::base::progress::Progress;
 use crate::base::token::MethodKind;
 use crate::index::residents::{Residents, ResidentsState};
@@ -19,7 +20,6 @@ use crate::open::recovery::{marks, presence, secret_of, too_little};
 use crate::open::space;
 use crate::spool::Spool;
 use crate::write::commit::Writer;
-use parking_lot::MutexGuard;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -296,7 +296,7 @@ impl Spool {
     }
 
     /// The writer, if it accepts.
-    pub(crate) fn accepting(&self) -> Result<MutexGuard<'_, Writer>, SpoolError> {
+    pub(crate) fn accepting(&self) -> Result<OrderedGuard<'_, Writer, { rank::WRITER }>, SpoolError> {
         let mut writer = self.writer.lock();
         writer.accepting().map_err(|trouble| troubled(&trouble))?;
         Ok(writer)

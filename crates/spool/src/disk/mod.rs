@@ -8,6 +8,7 @@ mod ahead;
 mod map;
 mod real;
 mod sim;
+mod small;
 
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use ahead::{Ahead, STEP_BYTES_MAX};
 pub use real::RealDisk;
 pub use sim::{CrashKind, SimDisk};
+pub use small::{Access, AppendLog, Line, durable_create, durable_replace, read_small};
 
 /// How [`Disk::open`] treats a file that exists or does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub enum Open {
     Create,
     /// As `Create`, and what is made can be read by its owner alone.
     CreatePrivate,
+    /// As `Create`, and what is made can be read by all users of the machine.
+    CreatePublic,
     /// Read and write; an error if it exists.
     CreateNew,
 }
@@ -61,6 +65,9 @@ pub trait Disk: Send + Sync + Debug {
     fn make_dirs(&self, path: &Path, managed: bool) -> io::Result<()>;
     /// Adds a name to a file; an error if that exists.
     fn link(&self, file: &Path, new: &Path) -> io::Result<()>;
+    /// Gives `new` the owner and mode of `old`, which it is to replace; if there is no such file, the owner
+    /// of the directory, so that what an administrator makes is the server's. As far as this process may.
+    fn make_like(&self, new: &Path, old: &Path) -> io::Result<()>;
     /// Names of the directories in a directory, sorted; empty if it does not exist.
     fn list_dirs(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Makes everything in and below a directory durable: bytes, names and directories.

@@ -6,7 +6,9 @@
 use std::fmt::{self, Debug};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{
+    DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown,
+};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -24,6 +26,7 @@ const ZERO_CHUNK_BYTES: usize = 1 << 20;
 /// not for all.
 const FILE_MODE: u32 = 0o640;
 const PRIVATE_FILE_MODE: u32 = 0o600;
+const PUBLIC_FILE_MODE: u32 = 0o644;
 const DIR_MODE: u32 = 0o750;
 /// The mark: an inode's write hint, set to "no particular lifetime" (`RWH_WRITE_LIFE_NONE`), which changes
 /// nothing else. It "persists until either it is explicitly modified or the underlying filesystem is
@@ -88,6 +91,9 @@ impl Disk for RealDisk {
             Open::CreatePrivate => {
                 options.create(true).truncate(false).mode(PRIVATE_FILE_MODE);
             }
+            Open::CreatePublic => {
+                options.create(true).truncate(false).mode(PUBLIC_FILE_MODE);
+            }
             Open::CreateNew => {
                 options.create_new(true);
             }
@@ -144,6 +150,24 @@ impl Disk for RealDisk {
 
     fn link(&self, file: &Path, new: &Path) -> io::Result<()> {
         fs::hard_link(file, new)
+    }
+
+    fn make_like(&self, new: &Path, old: &Path) -> io::Result<()> {
+        let model = match fs::metadata(old) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => fs::metadata(
+                new.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+            )?,
+            model => model?,
+        };
+        let own = fs::metadata(new)?;
+        if (own.uid(), own.gid()) != (model.uid(), model.gid()) {
+            match chown(new, Some(model.uid()), Some(model.gid())) {
+                // Only root may; who may write the directory may at least replace the file.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                changed => changed?,
+            }
+        }
+        if model.is_file() { fs::set_permissions(new, model.permissions()) } else { Ok(()) }
     }
 
     fn list_dirs(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -437,6 +461,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
+    use crate::disk::{Access, durable_replace};
 
     /// A directory of its own for each test, removed at the end.
     struct Scratch(PathBuf);
@@ -693,6 +718,20 @@ mod tests {
         }
         fs::copy(scratch.path("f"), scratch.path("copy")).unwrap();
         assert!(!disk.is_marked(&scratch.path("copy")).unwrap());
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_keeps_its_mode() {
+        let scratch = Scratch::new();
+        let (path, disk) = (scratch.path("state"), RealDisk::new());
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        let replace = || durable_replace(&disk, &path, &[b"text"], Access::Owner).unwrap();
+        replace();
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        replace();
+        assert_eq!(mode(), 0o644);
+        assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1);
     }
 
     #[test]

@@ -371,7 +371,7 @@ impl Disk for SimDisk {
         let id = match (state.names.get(path), how) {
             (Some(_), Open::CreateNew) => return Err(io::ErrorKind::AlreadyExists.into()),
             (Some(id), _) => id,
-            (None, Open::Create | Open::CreatePrivate | Open::CreateNew) => {
+            (None, Open::Create | Open::CreatePrivate | Open::CreatePublic | Open::CreateNew) => {
                 if how == Open::CreateNew {
                     drop(state);
                     self.step(|_| Ok(()), nothing)?;
@@ -417,6 +417,10 @@ impl Disk for SimDisk {
     fn link(&self, file: &Path, new: &Path) -> io::Result<()> {
         self.check_space(|_| Ok(Some(0)))?;
         self.step(|state| state.names.link(file, new), nothing)
+    }
+
+    fn make_like(&self, new: &Path, _old: &Path) -> io::Result<()> {
+        self.running()?.names.get(new).map(|_| ()).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn list_dirs(&self, dir: &Path) -> io::Result<Vec<String>> {

@@ -9,7 +9,7 @@ mod sections;
 
 use crate::base::error::SpoolError;
 use crate::base::ids::GroupId;
-use crate::disk::{Disk, DiskFile, Open};
+use crate::disk::{Access, Disk, DiskFile, Open, durable_replace};
 use crate::index::fold::Folds;
 use crate::index::groups::{Group, LiveSet};
 use crate::index::history;
@@ -18,7 +18,7 @@ use crate::index::overview::{BlockRef, Rows, Segment, SegmentState, Segments};
 use crate::index::residents::ResidentsState;
 use crate::journal::{GroupRow, VolumeRow};
 use sections::Unreadable;
-use std::io::{self, IoSlice};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -171,13 +171,7 @@ impl Taken {
         let crc = crate::base::crc::crc32c(&self.bytes).to_le_bytes();
         // One whole copy is there at every moment.
         for name in NAMES {
-            let (new, path) = (self.dir.join(format!("{name}.new")), self.dir.join(name));
-            let file = disk.open(&new, Open::Create)?;
-            file.set_len(0)?;
-            file.write_all_at(&[IoSlice::new(MAGIC), IoSlice::new(&crc), IoSlice::new(&self.bytes)], 0)?;
-            file.sync()?;
-            disk.rename(&new, &path)?;
-            disk.sync_dir(&self.dir)?;
+            durable_replace(disk, &self.dir.join(name), &[MAGIC, &crc, &self.bytes], Access::Group)?;
         }
         for path in &self.dead {
             match disk.remove(path) {

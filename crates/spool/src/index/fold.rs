@@ -11,6 +11,7 @@ use crate::base::config::SpoolConfig;
 use crate::base::error::Trouble;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::{Key, KeyHasher};
+use crate::base::ordered::{Ordered, rank};
 use crate::base::token::{MethodKind, Token};
 use crate::disk::Disk;
 use crate::index::groups::{Group, GroupTable, Groups, NewGroup};
@@ -25,7 +26,6 @@ use crate::method::packing::Packing;
 use crate::method::{Volume, VolumeTable, Volumes};
 use arc_swap::ArcSwap;
 use netnews::decimal::append_decimal;
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
     /// Rises with every change that LIST ACTIVE would show.
     pub generation: AtomicU64,
     /// LIST ACTIVE's text and the generation it is of.
-    pub list: Mutex<(u64, Arc<Vec<u8>>)>,
+    pub list: Ordered<(u64, Arc<Vec<u8>>), { rank::INNERMOST }>,
     /// Living articles.
     pub articles: AtomicU64,
     /// Pages of mapped files that could not be read and were made good since the spool was opened.

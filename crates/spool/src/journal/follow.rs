@@ -6,8 +6,8 @@
 //! locks are held for moments and none inside another. While nobody follows the journal, a commit pays for
 //! one load of a counter; otherwise for one short lock, and one call for each reader that waits.
 
+use crate::base::ordered::{Ordered, rank};
 use crate::base::status::ReaderStatus;
-use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -46,15 +46,15 @@ impl Claim {
 pub(crate) struct Follow {
     /// Length of `claims`: without any, the writer reveals nothing.
     followers: AtomicUsize,
-    claims: Mutex<Vec<Arc<Claim>>>,
+    claims: Ordered<Vec<Arc<Claim>>, { rank::INNERMOST }>,
     revealed: AtomicU64,
     /// The same, with the sequence number of the next article.
-    end: Mutex<(u64, u64)>,
+    end: Ordered<(u64, u64), { rank::INNERMOST }>,
     closed: AtomicBool,
     /// Length of `waiting`, so that the writer need not lock it.
     sleepers: AtomicUsize,
     /// The readers that wait, by their claims; at most one entry for each.
-    waiting: Mutex<Vec<(Arc<Claim>, Waker)>>,
+    waiting: Ordered<Vec<(Arc<Claim>, Waker)>, { rank::INNERMOST }>,
 }
 
 impl Follow {

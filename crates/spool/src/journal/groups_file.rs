@@ -6,10 +6,10 @@
 //! opening. Invariants: one copy is whole at every moment, and a promise is durable here before the journal's
 //! sync makes it count.
 
-use crate::base::codec::put_u64;
+use crate::base::codec::{put_u64, without_trailing_zeros};
+use crate::base::ordered::{Ordered, rank};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::journal::Row;
-use parking_lot::Mutex;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,10 +102,10 @@ struct Inner {
 pub(crate) struct GroupsFile {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    inner: Mutex<Inner>,
+    inner: Ordered<Inner, { rank::GROUPS_FILE }>,
     dirty: AtomicBool,
     /// Held while a state is written, or rows are synced.
-    busy: Mutex<()>,
+    busy: Ordered<(), { rank::GROUPS_SYNCING }>,
 }
 
 impl GroupsFile {
@@ -128,7 +128,7 @@ impl GroupsFile {
             found.synced = found.synced.max(copy.synced);
             found.payloads.extend(copy.payloads);
         }
-        let (inner, dirty, busy) = (Mutex::new(inner), AtomicBool::new(false), Mutex::default());
+        let (inner, dirty, busy) = (Ordered::new(inner), AtomicBool::new(false), Ordered::default());
         Ok((Self { disk: disk.clone(), dir: dir.into(), inner, dirty, busy }, found))
     }
 
@@ -293,7 +293,7 @@ fn decode(bytes: &[u8]) -> Option<GroupsCopy> {
     let number = |at: usize| Some(u64::from_le_bytes(*head.get(at..)?.first_chunk::<8>()?));
     let (sequence, state_bytes) = (number(8)?, number(16)?);
     let next_group = u32::from_le_bytes(*head.get(24..)?.first_chunk::<4>()?);
-    let used = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+    let used = without_trailing_zeros(bytes).len();
     let synced = bytes.get(SYNCED_AT..HEAD_BYTES)?;
     let position = u64::from_le_bytes(*synced.first_chunk()?);
     let known = encode_synced(sequence, position) == synced;

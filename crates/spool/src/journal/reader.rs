@@ -1,6 +1,7 @@
 //! Reads journal rows from a position on, up to the last whole one.
 
 use super::{FILE_HEAD_BYTES, FILE_MAGIC, FRAME_BYTES, ROW_BYTES_MAX, checksum, file_name, starts};
+use crate::base::codec::without_trailing_zeros;
 use crate::disk::{Disk, DiskFile, Open, read_around};
 use std::io;
 use std::ops::Range;
@@ -107,10 +108,7 @@ impl JournalReader {
     /// damage. A row is valid only where it was written, so nothing else passes for one.
     pub fn row_follows(&self) -> io::Result<bool> {
         let Some((start, file)) = &self.file else { return Ok(false) };
-        let mut rest = vec![0; file.len()?.saturating_sub(self.position - start) as usize];
-        let n = read_around(&**file, &mut rest, self.position - start)?;
-        rest.truncate(n);
-        let used = rest.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+        let rest = read_written(&**file, self.position - start)?;
         let is_row = |at: usize| {
             let frame = rest.get(at..)?.first_chunk::<FRAME_BYTES>()?;
             let [a, b, c, d, crc @ ..] = *frame;
@@ -119,7 +117,7 @@ impl JournalReader {
                 rest.get(at + FRAME_BYTES..)?.get(..len).filter(|_| (1..=ROW_BYTES_MAX).contains(&len))?;
             (checksum(self.position + at as u64, payload) == u32::from_le_bytes(crc)).then_some(())
         };
-        Ok((1..used).any(|at| is_row(at).is_some()))
+        Ok((1..rest.len()).any(|at| is_row(at).is_some()))
     }
 
     /// Where the first file after a position begins.
@@ -221,6 +219,26 @@ impl JournalReader {
         self.position += (FRAME_BYTES + len) as u64;
         self.at = start + len;
         Ok(Some((position, payload)))
+    }
+}
+
+/// What was written of a file from `offset` on: up to its last byte that is not zero. Files are allocated
+/// ahead, so the zeros after it may be many; they are not kept in memory.
+fn read_written(file: &dyn DiskFile, offset: u64) -> io::Result<Vec<u8>> {
+    let mut written = Vec::new();
+    let mut piece = vec![0; READ_BYTES];
+    let mut read = 0;
+    loop {
+        let n = read_around(file, &mut piece, offset + read as u64)?;
+        let used = without_trailing_zeros(piece.get(..n).unwrap_or_default());
+        if !used.is_empty() {
+            written.resize(read, 0);
+            written.extend_from_slice(used);
+        }
+        read += n;
+        if n < piece.len() {
+            return Ok(written);
+        }
     }
 }
 

@@ -5,9 +5,9 @@ use super::{
     file_name, starts,
 };
 use crate::base::clock::unix_now;
+use crate::base::ordered::{Ordered, rank};
 use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX, read_around};
 use crate::journal::GroupsFile;
-use parking_lot::Mutex;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +16,11 @@ use std::sync::{Arc, OnceLock};
 /// What a sync of the journal has to touch; shared with the syncing thread.
 #[derive(Debug, Default)]
 pub(crate) struct SyncSet {
-    files: Mutex<Vec<Arc<dyn DiskFile>>>,
+    files: Ordered<Vec<Arc<dyn DiskFile>>, { rank::TABLES }>,
     /// Its promises are durable before the journal's.
     groups: OnceLock<Arc<GroupsFile>>,
     /// Held during a sync: one that waited finds its work done.
-    syncing: Mutex<()>,
+    syncing: Ordered<(), { rank::PLACE_SYNCING }>,
     written: AtomicU64,
     synced: AtomicU64,
     syncs: AtomicU64,

@@ -12,11 +12,11 @@ use crate::base::config::Tree;
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
+use crate::base::ordered::{Ordered, rank};
 use crate::base::read_mode::Patience;
 use crate::base::token::MethodKind;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::method::tree_header;
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::path::PathBuf;
@@ -49,13 +49,13 @@ pub(crate) struct AppendOnly {
     file_bytes: AtomicU64,
     files_max: AtomicU64,
     head: AtomicU64,
-    files: Mutex<BTreeMap<u64, State>>,
+    files: Ordered<BTreeMap<u64, State>, { rank::TABLES }>,
     /// A file was made or removed since the last sync.
     names_changed: AtomicBool,
     /// What an earlier process wrote may not be synced.
     inherited: AtomicBool,
     /// Held during a sync: a sync with nothing to do must know that the one before has finished.
-    syncing: Mutex<()>,
+    syncing: Ordered<(), { rank::PLACE_SYNCING }>,
 }
 
 impl AppendOnly {
@@ -80,10 +80,10 @@ impl AppendOnly {
             file_bytes: AtomicU64::new(within(file_bytes)),
             files_max: AtomicU64::new(files_max),
             head: AtomicU64::new(head.unwrap_or(0)),
-            files: Mutex::new(files),
+            files: Ordered::new(files),
             names_changed: AtomicBool::new(true),
             inherited: AtomicBool::new(true),
-            syncing: Mutex::default(),
+            syncing: Ordered::default(),
         })
     }
 

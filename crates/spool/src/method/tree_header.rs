@@ -5,8 +5,8 @@
 //! the next opening, or by a repair. Layout: `docs/formats/tree.md`.
 
 use crate::base::error::SpoolError;
-use crate::disk::{Disk, Open, read_around};
-use std::io::{self, IoSlice};
+use crate::disk::{Access, Disk, Open, durable_replace, read_around};
+use std::io;
 use std::path::{Path, PathBuf};
 
 pub(crate) const FILE: &str = "newsreel.tree";
@@ -77,11 +77,7 @@ impl TreeHeader {
         for name in FILES {
             let path = dir.join(name);
             if Self::read_file(disk, &path)?.as_ref() != Some(self) {
-                let file = disk.open(&path, Open::CreatePrivate)?;
-                file.set_len(0)?;
-                file.write_all_at(&[IoSlice::new(&self.encode())], 0)?;
-                file.sync()?;
-                disk.sync_dir(dir)?;
+                durable_replace(disk, &path, &[&self.encode()], Access::Owner)?;
             }
         }
         Ok(())

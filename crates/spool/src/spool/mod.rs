@@ -11,11 +11,12 @@ use crate::base::error::{ReadError, SpoolError, Trouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::limits::NUMBER_MAX;
+use crate::base::ordered::{Ordered, rank};
 use crate::base::progress::Progress;
 use crate::base::read_mode::Patience;
 use crate::base::status::Status;
 use crate::base::token::Token;
-use crate::disk::{Disk, Open};
+use crate::disk::{Access, Disk, durable_replace};
 use crate::index::fold::{SITES_MAX, Shared};
 use crate::index::groups::{Group, GroupChange, GroupTable, Marks, NewGroup};
 use crate::index::history::{Found, Reservation, Reservations};
@@ -28,7 +29,6 @@ use crate::read::article::ArticleBuf;
 use crate::write::commit::Writer;
 use crate::write::syncer::{SyncState, failed_sync};
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -64,15 +64,15 @@ pub enum Offer {
 /// An open spool.
 pub struct Spool {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) writer: Mutex<Writer>,
+    pub(crate) writer: Ordered<Writer, { rank::WRITER }>,
     pub(crate) sync: Arc<SyncState>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Ordered<Option<JoinHandle<()>>, { rank::THREAD }>,
     pub(crate) reservations: Arc<Reservations>,
     readers: Readers,
     /// What `measure` found last.
     pub(crate) measured: ArcSwap<Status>,
     /// Held by the pass that compresses cold overview.
-    pub(crate) packing_overview: Mutex<()>,
+    pub(crate) packing_overview: Ordered<(), { rank::PACKING_OVERVIEW }>,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -110,13 +110,13 @@ impl Spool {
         let thread = thread.map_err(SpoolError::io("start the syncing thread for", &shared.config.dir))?;
         let spool = Self {
             shared,
-            writer: Mutex::new(writer),
+            writer: Ordered::new(writer),
             sync,
-            thread: Mutex::new(Some(thread)),
+            thread: Ordered::new(Some(thread)),
             reservations: Reservations::new(RESERVATIONS_MAX),
             readers,
             measured: ArcSwap::default(),
-            packing_overview: Mutex::default(),
+            packing_overview: Ordered::default(),
             _lock: lock,
         };
         Ok((spool, recovery))
@@ -482,7 +482,7 @@ impl Spool {
         self.shared.packing.status()
     }
 
-    pub(crate) fn writer(&self) -> &Mutex<Writer> {
+    pub(crate) fn writer(&self) -> &Ordered<Writer, { rank::WRITER }> {
         &self.writer
     }
 
@@ -517,12 +517,8 @@ impl Spool {
     /// Writes the file `secret` again.
     pub(crate) fn write_secret(&self) -> io::Result<()> {
         let path = self.shared.config.dir.join("secret");
-        let file = self.shared.disk.open(&path, Open::CreatePrivate)?;
-        file.set_len(0)?;
         let text = crate::open::recovery::secret_text(self.shared.hasher.secret());
-        file.write_all_at(&[io::IoSlice::new(text.as_bytes())], 0)?;
-        file.sync()?;
-        self.shared.disk.sync_dir(&self.shared.config.dir)
+        durable_replace(&*self.shared.disk, &path, &[text.as_bytes()], Access::Owner)
     }
 
     /// Writes copies of dictionaries again that are damaged or missing on disk; returns how many.
@@ -539,6 +535,11 @@ impl Spool {
     /// Name of a volume, for a token's text form.
     pub fn volume_name(&self, volume: u16) -> Option<String> {
         self.shared.volumes.load().get(volume).map(|v| v.name().to_owned())
+    }
+
+    /// The disk it is on, for small files beside it.
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.shared.disk
     }
 
     /// The configuration it was opened with.

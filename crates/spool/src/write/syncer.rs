@@ -12,11 +12,12 @@
 use crate::base::config::Durability;
 use crate::base::error::{Trouble, TroubleKind};
 use crate::base::key::Key;
+use crate::base::ordered::{Ordered, rank};
 use crate::index::checkpoint::Taken;
 use crate::index::fold::{Shared, is_full};
 use crate::journal::{GroupsFile, GroupsState, SyncSet};
 use crate::write::lateness::Ages;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Condvar;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -66,7 +67,7 @@ struct Wanted {
 pub(crate) struct SyncState {
     journal: Arc<SyncSet>,
     durability: AtomicDurability,
-    wanted: Mutex<Wanted>,
+    wanted: Ordered<Wanted, { rank::WANTED }>,
     wake: Condvar,
     room: Condvar,
     durable: AtomicU64,
@@ -82,10 +83,10 @@ pub(crate) struct SyncState {
     /// After a full disk, time between two tries.
     retry_interval: Duration,
     /// Held during a sync: two at once would both count the same bytes as synced.
-    syncing: Mutex<()>,
+    syncing: Ordered<(), { rank::SYNCING }>,
     stopped: AtomicBool,
-    trouble: Mutex<Option<(Trouble, Instant)>>,
-    on_durable: Mutex<Vec<Callback>>,
+    trouble: Ordered<Option<(Trouble, Instant)>, { rank::INNERMOST }>,
+    on_durable: Ordered<Vec<Callback>, { rank::INNERMOST }>,
 }
 
 /// A durability that is read for each article offered, and changes once in a while: microseconds of an
@@ -134,7 +135,7 @@ impl SyncState {
         Self {
             journal,
             durability: AtomicDurability::new(durability),
-            wanted: Mutex::default(),
+            wanted: Ordered::default(),
             wake: Condvar::new(),
             room: Condvar::new(),
             durable,
@@ -145,10 +146,10 @@ impl SyncState {
             checkpoint_late: AtomicBool::new(false),
             checkpointed: AtomicU64::new(0),
             retry_interval,
-            syncing: Mutex::default(),
+            syncing: Ordered::default(),
             stopped: AtomicBool::new(false),
-            trouble: Mutex::default(),
-            on_durable: Mutex::default(),
+            trouble: Ordered::default(),
+            on_durable: Ordered::default(),
         }
     }
 
@@ -277,7 +278,7 @@ impl SyncState {
                 wanted.sync = true;
                 self.wake.notify_one();
             }
-            self.room.wait_for(&mut wanted, Duration::from_millis(100));
+            wanted.wait_for(&self.room, Duration::from_millis(100));
         }
     }
 
@@ -420,10 +421,10 @@ impl SyncState {
         }
         while !wanted.sync && !wanted.stop && wanted.checkpoint.is_none() {
             let Some(due) = wanted.due else {
-                self.wake.wait(&mut wanted);
+                wanted.wait(&self.wake);
                 continue;
             };
-            if self.wake.wait_until(&mut wanted, due).timed_out() {
+            if wanted.wait_until(&self.wake, due) {
                 break;
             }
         }

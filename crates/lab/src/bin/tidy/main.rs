@@ -2,12 +2,13 @@
 //!
 //! Run by `make check` from the root of the tree. `source` reads files, `rules` has one function for each
 //! rule, `specs` checks the pages that name tests, `figures` those that state figures, `floors` what may
-//! import what; CONTRIBUTING.md says what the rules are for.
+//! import what, `licences` the crates that are used; CONTRIBUTING.md says what the rules are for.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod figures;
 mod floors;
 mod imports;
+mod licences;
 mod rules;
 mod source;
 mod specs;
@@ -30,6 +31,12 @@ fn main() -> ExitCode {
     for finding in &found {
         println!("{finding}");
     }
-    println!("tidy: {} files, {} findings", tree.files.len(), found.len());
-    if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let licences =
+        licences::findings().unwrap_or_else(|error| vec![format!("cannot check licences: {error}")]);
+    for finding in &licences {
+        println!("{finding}");
+    }
+    let findings = found.len() + licences.len();
+    println!("tidy: {} files, {findings} findings", tree.files.len());
+    if findings == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -7,14 +7,14 @@
 use super::credentials::random;
 use super::file::{self, FILE_NAME, Table};
 use rustix::fs::{FlockOperation, flock};
+use spool::{Access, RealDisk, durable_replace};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::Path;
 
-/// The lock, and the new file before it takes the old one's place.
+/// The lock.
 const LOCK_NAME: &str = "users.lock";
-const NEW_NAME: &str = "users.new";
 
 /// Why the file was not changed.
 #[derive(Debug)]
@@ -36,26 +36,23 @@ pub(crate) fn edit<T>(
     data: &Path,
     change: impl FnOnce(&mut Table) -> Result<T, String>,
 ) -> Result<T, EditError> {
-    let owner = std::fs::metadata(data)?;
-    let lock = private(data, LOCK_NAME, &owner)?;
+    let lock = lock_file(data)?;
     flock(&lock, FlockOperation::LockExclusive).map_err(io::Error::from)?;
     let mut table = match file::load(data)? {
         Some(table) => table,
         None => Table::empty(random().map_err(|_| io::Error::other("the system has no random numbers"))?),
     };
     let outcome = change(&mut table).map_err(EditError::Refused)?;
-    let mut new = private(data, NEW_NAME, &owner)?;
-    new.write_all(table.text().as_bytes())?;
-    new.sync_all()?;
-    std::fs::rename(data.join(NEW_NAME), data.join(FILE_NAME))?;
-    File::open(data)?.sync_all()?;
+    let text = table.text();
+    durable_replace(&RealDisk::new(), &data.join(FILE_NAME), &[text.as_bytes()], Access::Owner)?;
     Ok(outcome)
 }
 
-/// An empty file that only the directory's owner may read.
-fn private(data: &Path, name: &str, owner: &std::fs::Metadata) -> io::Result<File> {
-    let opened =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(data.join(name))?;
+/// The file to lock, which only the directory's owner may read.
+fn lock_file(data: &Path) -> io::Result<File> {
+    let owner = std::fs::metadata(data)?;
+    let path = data.join(LOCK_NAME);
+    let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     let own = opened.metadata()?;
     if (own.uid(), own.gid()) != (owner.uid(), owner.gid()) {
         // An administrator who is not the server makes a file that the server can read.
@@ -93,7 +90,7 @@ mod tests {
         assert_eq!(file::load(dir.path()).unwrap().unwrap().iter().count(), 40);
         let mode = std::fs::metadata(dir.path().join(FILE_NAME)).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert!(!dir.path().join(NEW_NAME).exists());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "the file and its lock");
     }
 
     #[test]

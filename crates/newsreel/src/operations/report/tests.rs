@@ -30,7 +30,7 @@ fn large_site(dir: &TempDir) -> (Arc<Site>, SessionContext, SimDisk) {
     spool.add_groups(&(0..GROUPS).map(group).collect::<Vec<_>>()).unwrap();
     spool.measure().unwrap();
     let config = Live::new(Arc::new(config));
-    let injector = Injector::open(&config, Moderation::open(&config).unwrap());
+    let injector = Injector::open(&config, Moderation::open(&config, spool.disk()).unwrap());
     let context = SessionContext { injector, budget: Budget::default() };
     (Site::new(config, Arc::new(spool), None), context, sim)
 }

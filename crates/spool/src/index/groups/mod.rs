@@ -6,6 +6,7 @@
 mod live;
 
 use crate::base::ids::{Flag, GroupId};
+use crate::base::ordered::{Ordered, OrderedGuard, rank};
 pub(crate) use live::LiveSet;
 
 use crate::base::clock::unix_now;
@@ -13,7 +14,6 @@ use crate::base::xref::pairs_of_line;
 use crate::index::overview::GroupOverview;
 use arc_swap::ArcSwap;
 use hashbrown::{DefaultHashBuilder, HashTable};
-use parking_lot::{Mutex, MutexGuard};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -95,7 +95,7 @@ pub struct Group {
     pub creator: Box<str>,
     /// Whether its flag is `y`: checked for every article.
     open: AtomicBool,
-    state: Mutex<GroupState>,
+    state: Ordered<GroupState, { rank::GROUP }>,
 }
 
 impl Group {
@@ -113,11 +113,11 @@ impl Group {
             created: new.created,
             creator: new.creator.as_str().into(),
             open: AtomicBool::new(new.flag == Flag::Open),
-            state: Mutex::new(state),
+            state: Ordered::new(state),
         }
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, GroupState> {
+    pub(crate) fn state(&self) -> OrderedGuard<'_, GroupState, { rank::GROUP }> {
         self.state.lock()
     }
 

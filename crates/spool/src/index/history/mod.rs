@@ -21,10 +21,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
-
 use crate::base::config::HistoryShape as Shape;
 use crate::base::key::Key;
+use crate::base::ordered::{Ordered, rank};
 use crate::base::progress::Progress;
 use crate::base::token::Token;
 use crate::disk::Disk;
@@ -61,9 +60,9 @@ pub struct History {
     index: Index,
     first_record: AtomicU64,
     next_record: AtomicU64,
-    writer: Mutex<Writer>,
+    writer: Ordered<Writer, { rank::HISTORY }>,
     /// Held while a record is written over, so that a reader that met it half-written can wait.
-    replacing: Mutex<()>,
+    replacing: Ordered<(), { rank::REPLACING }>,
     disk: Arc<dyn Disk>,
 }
 
@@ -118,8 +117,8 @@ impl History {
             index,
             first_record: AtomicU64::new(living.start),
             next_record: AtomicU64::new(living.end),
-            writer: Mutex::new(Writer { growth, tail: Tail::default(), reserved: 0 }),
-            replacing: Mutex::new(()),
+            writer: Ordered::new(Writer { growth, tail: Tail::default(), reserved: 0 }),
+            replacing: Ordered::new(()),
             disk,
         })
     }

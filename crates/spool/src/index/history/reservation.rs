@@ -10,9 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use crate::base::key::Key;
+use crate::base::ordered::{Ordered, rank};
 
 const SHARD_BITS: u32 = 6;
 const SHARDS: usize = 1 << SHARD_BITS;
@@ -44,12 +43,13 @@ struct Holder {
     deadline: Instant,
 }
 
+type Shard = Ordered<Held, { rank::INNERMOST }>;
 type Held = std::collections::HashMap<Key, Holder, BuildHasherDefault<KeyBits>>;
 
 /// The table of ids on offer.
 #[derive(Debug)]
 pub struct Reservations {
-    shards: Box<[Mutex<Held>]>,
+    shards: Box<[Shard]>,
     count: AtomicUsize,
     next_owner: AtomicU64,
     reservations_max: usize,
@@ -69,7 +69,7 @@ impl Reservations {
     /// An empty table that holds at most `reservations_max`.
     pub fn new(reservations_max: usize) -> Arc<Self> {
         Arc::new(Self {
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            shards: (0..SHARDS).map(|_| Ordered::default()).collect(),
             count: AtomicUsize::new(0),
             next_owner: AtomicU64::new(0),
             reservations_max,
@@ -117,7 +117,7 @@ impl Reservations {
         self.len() == 0
     }
 
-    fn shard(&self, key: &Key) -> Option<&Mutex<Held>> {
+    fn shard(&self, key: &Key) -> Option<&Shard> {
         self.shards.get((key.0 >> (u128::BITS - SHARD_BITS)) as usize)
     }
 

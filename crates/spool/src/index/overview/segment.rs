@@ -7,8 +7,8 @@
 
 use crate::base::config::OverviewShape;
 use crate::base::ids::GroupId;
+use crate::base::ordered::{Ordered, rank};
 use crate::disk::{Ahead, Disk, DiskFile, Open, STEP_BYTES_MAX};
-use parking_lot::Mutex;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(crate) struct Segment {
     /// Blocks in it that have a living row.
     pub live_blocks: AtomicU32,
     /// For a plain one: group and first number of every block appended to it, until it has been packed.
-    blocks: Mutex<Vec<(GroupId, u64)>>,
+    blocks: Ordered<Vec<(GroupId, u64)>, { rank::BLOCKS }>,
     /// Latest arrival in it, Unix seconds.
     newest: AtomicU32,
     dirty: AtomicBool,
@@ -65,7 +65,7 @@ impl Segment {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             file,
             live_blocks: AtomicU32::new(0),
-            blocks: Mutex::default(),
+            blocks: Ordered::default(),
             newest: AtomicU32::new(0),
             dirty: AtomicBool::new(dirty),
             ahead: Ahead::default(),

@@ -15,13 +15,13 @@ use crate::base::config::BufferConfig;
 use crate::base::error::{ReadError, SpoolError};
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
+use crate::base::ordered::{Ordered, rank};
 use crate::base::read_mode::Patience;
 use crate::base::size::size_text;
 use crate::base::token::MethodKind;
 use crate::disk::{Ahead, Disk, DiskFile, Mapping, Open, touch};
 use geometry::Geometry;
 use header::{BufferHeader, Grown, HEADERS_BYTES, SLOT_BYTES};
-use parking_lot::Mutex;
 use record::RecordHeader;
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -101,10 +101,10 @@ struct State {
     /// Where the file has been written ahead to.
     ahead: Ahead,
     /// Places cancelled while the buffer is being copied.
-    cancelled: Mutex<Option<Vec<u64>>>,
+    cancelled: Ordered<Option<Vec<u64>>, { rank::TABLES }>,
     /// Held during a sync: a sync that finds the buffer clean must know that the one that cleaned it has
     /// finished.
-    syncing: Mutex<()>,
+    syncing: Ordered<(), { rank::PLACE_SYNCING }>,
 }
 
 /// How much of a usage bitmap is read at once.
@@ -371,8 +371,8 @@ impl Cycbuff {
             headers_written: AtomicU64::new(header.map_or(0, |h| h.written)),
             longest: AtomicU64::new(0),
             ahead: Ahead::default(),
-            cancelled: Mutex::default(),
-            syncing: Mutex::default(),
+            cancelled: Ordered::default(),
+            syncing: Ordered::default(),
         };
         Ok(Self {
             id,

@@ -2,9 +2,9 @@
 
 use super::DictionaryStatus;
 use crate::base::codec::{Reader, put_bytes, put_u64};
-use crate::disk::{Disk, Open};
+use crate::disk::{Access, Disk, Open, durable_replace};
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, IoSlice};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zstd::zstd_safe::DDict;
@@ -102,11 +102,7 @@ pub(super) fn path(dir: &Path, id: u32, suffix: &str) -> PathBuf {
 }
 
 fn write(disk: &dyn Disk, dir: &Path, id: u32, suffix: &str, bytes: &[u8]) -> io::Result<()> {
-    let file = disk.open(&path(dir, id, suffix), Open::Create)?;
-    file.set_len(0)?;
-    file.write_all_at(&[IoSlice::new(bytes)], 0)?;
-    file.sync()?;
-    disk.sync_dir(dir)
+    durable_replace(disk, &path(dir, id, suffix), &[bytes], Access::Group)
 }
 
 fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u8>> {

@@ -12,13 +12,13 @@ mod training;
 
 use crate::base::config::ClassConfig;
 use crate::base::error::ReadError;
+use crate::base::ordered::{Ordered, rank};
 use crate::disk::Disk;
 use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use codec::{PREFIX_BYTES, Prefix, decompress};
 pub(crate) use codec::{Packed, put_frame, read_frame};
 use dictionary::Dictionary;
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ struct PackedClass {
     samples_wanted: u32,
     encoder: ArcSwapOption<Encoder>,
     /// Articles to train from; `None` once there is a dictionary, or one is being trained.
-    samples: Mutex<Option<Samples>>,
+    samples: Ordered<Option<Samples>, { rank::SAMPLES }>,
 }
 
 impl PackedClass {
@@ -68,7 +68,7 @@ impl PackedClass {
             level: config.level,
             samples_wanted: config.samples,
             encoder: ArcSwapOption::from(encoder.map(Arc::new)),
-            samples: Mutex::new(samples),
+            samples: Ordered::new(samples),
         }))
     }
 }
@@ -80,7 +80,7 @@ pub(crate) struct Packing {
     dictionaries: ArcSwap<HashMap<u32, Arc<Dictionary>>>,
     /// By class number.
     classes: ArcSwap<Vec<Option<Arc<PackedClass>>>>,
-    training: Mutex<Vec<JoinHandle<()>>>,
+    training: Ordered<Vec<JoinHandle<()>>, { rank::TRAINING }>,
 }
 
 impl std::fmt::Debug for Packing {
@@ -99,7 +99,7 @@ impl Packing {
             dir: dir.into(),
             classes: ArcSwap::from_pointee(classes.iter().map(class).collect()),
             dictionaries: ArcSwap::from_pointee(dictionaries),
-            training: Mutex::default(),
+            training: Ordered::default(),
         })
     }
 

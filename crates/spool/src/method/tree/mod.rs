@@ -16,11 +16,11 @@ use crate::base::config::Tree;
 use crate::base::error::ReadError;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::Key;
+use crate::base::ordered::{Ordered, rank};
 use crate::base::read_mode::Patience;
 use crate::base::token::MethodKind;
 use crate::base::xref::pairs_of_line;
 use crate::disk::{Disk, DiskFile, Open};
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -60,9 +60,9 @@ pub(crate) struct FileTree {
     head: AtomicU64,
     dirty: AtomicBool,
     /// Held during a sync: a sync with nothing to do must know that the one before has finished.
-    syncing: Mutex<()>,
+    syncing: Ordered<(), { rank::PLACE_SYNCING }>,
     /// For `hashed`: files made as the place was chosen.
-    made: Mutex<HashMap<u64, io::Result<Arc<dyn DiskFile>>>>,
+    made: Ordered<HashMap<u64, io::Result<Arc<dyn DiskFile>>>, { rank::TABLES }>,
 }
 
 impl FileTree {
@@ -84,8 +84,8 @@ impl FileTree {
             names: names.clone(),
             head: AtomicU64::new(head.unwrap_or(0)),
             dirty: AtomicBool::new(true),
-            syncing: Mutex::default(),
-            made: Mutex::default(),
+            syncing: Ordered::default(),
+            made: Ordered::default(),
         }
     }
 

@@ -5,9 +5,10 @@ use crate::base::config::SpoolConfig;
 use crate::base::error::SpoolError;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::KeyHasher;
+use crate::base::ordered::Ordered;
 use crate::base::progress::Progress;
 use crate::base::token::MethodKind;
-use crate::disk::{Disk, Open, read_around};
+use crate::disk::{Access, Disk, Open, durable_replace, read_around};
 use crate::index::checkpoint::{Checkpoint, restore_blocks};
 use crate::index::fold::{Folds, Shared};
 use crate::index::groups::Groups;
@@ -23,8 +24,7 @@ use crate::method::packing::Packing;
 use crate::method::{MemoryVolume, Volume, Volumes};
 use crate::open::paths::Paths;
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,7 +88,7 @@ pub(super) fn start(
         history,
         packing: Arc::new(packing),
         generation: AtomicU64::new(1),
-        list: Mutex::default(),
+        list: Ordered::default(),
         articles: AtomicU64::new(0),
         mended_pages: AtomicU64::new(0),
     });
@@ -172,9 +172,11 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
 fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Result<[u8; 16], SpoolError> {
     let path = config.dir.join("secret");
     let io = |doing: &'static str| SpoolError::io(doing, path.clone());
-    let file = disk.open(&path, Open::CreatePrivate).map_err(io("open"))?;
     let mut text = vec![0; SECRET_FILE_BYTES];
-    let n = read_around(&*file, &mut text, 0).map_err(io("read"))?;
+    let n = match disk.open(&path, Open::ReadOnly) {
+        Err(error) if error.kind() == ErrorKind::NotFound => 0,
+        file => read_around(&*file.map_err(io("open"))?, &mut text, 0).map_err(io("read"))?,
+    };
     let headers = || found.iter().flatten().filter_map(|f| f.header.as_ref());
     let trees = super::trees::headers(disk, config)?;
     if let Some(secret) = text.get(..n).and_then(read_secret) {
@@ -185,11 +187,7 @@ fn secret(disk: &dyn Disk, config: &SpoolConfig, found: &[Option<Found>]) -> Res
         headers().map(|h| &h.secret).chain(trees.iter().map(|t| &t.secret)).find_map(|s| parse_secret(s));
     let secret = known.unwrap_or_else(random_secret);
     let text = secret_text(&secret);
-    file.set_len(0).map_err(io("write"))?;
-    file.write_all_at(&[io::IoSlice::new(text.as_bytes())], 0)
-        .and_then(|()| file.sync())
-        .map_err(io("write"))?;
-    disk.sync_dir(&config.dir).map_err(io("sync"))?;
+    durable_replace(disk, &path, &[text.as_bytes()], Access::Owner).map_err(io("write"))?;
     Ok(secret)
 }
 

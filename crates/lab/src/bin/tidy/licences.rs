@@ -1,0 +1,98 @@
+//! The licences of everything that the binary is built of are ones that a program under Apache-2.0 OR MIT may
+//! contain, by their SPDX expressions. Called by `main`: the list of crates comes from `cargo metadata`.
+
+use std::process::Command;
+
+use serde_json::Value;
+use spdx::{Expression, ParseMode};
+
+/// Licences that ask no more of who passes on the binary than to keep their notices.
+const ALLOWED: &[&str] = &[
+    "0BSD",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "ISC",
+    "MIT",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// What is wrong with the licences of the crates that are built on this machine, as lines for people.
+pub fn findings() -> Result<Vec<String>, String> {
+    let host = output("rustc", &["-vV"])?;
+    let host = host.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc -vV names no host")?;
+    let metadata =
+        output("cargo", &["metadata", "--locked", "--format-version=1", "--filter-platform", host])?;
+    judge(&metadata)
+}
+
+fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let program = std::env::var(program.to_uppercase()).unwrap_or_else(|_| program.into());
+    let output = Command::new(&program).args(arguments).output().map_err(|e| format!("{program}: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    String::from_utf8(output.stdout).map_err(|e| format!("{program}: {e}"))
+}
+
+/// Judges what `cargo metadata` printed.
+fn judge(metadata: &str) -> Result<Vec<String>, String> {
+    let metadata: Value = serde_json::from_str(metadata).map_err(|e| format!("cargo metadata: {e}"))?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
+    let judged = packages.iter().filter_map(|package| {
+        let text = |key: &str| package[key].as_str().unwrap_or_default();
+        let fault = fault(text("license"))?;
+        Some(format!("crate {} {}: {fault}", text("name"), text("version")))
+    });
+    Ok(judged.collect())
+}
+
+/// Why a crate under this licence may not be used.
+fn fault(licence: &str) -> Option<String> {
+    if licence.is_empty() {
+        return Some("names no licence".into());
+    }
+    let Ok(expression) = Expression::parse_mode(licence, ParseMode::LAX) else {
+        return Some(format!("`{licence}` is no SPDX expression"));
+    };
+    let is_allowed = expression.evaluate(|requirement| {
+        let id = requirement.license.id().map(|id| id.name);
+        // What is added to a licence only allows more.
+        id.is_some_and(|id| ALLOWED.contains(&id))
+    });
+    (!is_allowed).then(|| format!("the licence {licence} is not one of those that may be used"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_several_is_enough_and_all_of_several_are_needed() {
+        for licence in
+            ["MIT", "MIT/Apache-2.0", "GPL-3.0-only OR ISC", "Apache-2.0 WITH LLVM-exception AND Zlib"]
+        {
+            assert_eq!(fault(licence), None, "{licence}");
+        }
+        for licence in ["", "GPL-3.0-only", "MIT AND MPL-2.0", "LGPL-2.1-or-later", "see the file"] {
+            assert!(fault(licence).is_some(), "{licence}");
+        }
+    }
+
+    #[test]
+    fn a_crate_is_named_with_its_licence() {
+        let metadata = r#"{"packages": [{"name": "a", "version": "1.0.0", "license": "MIT"},
+            {"name": "b", "version": "2.0.0", "license": "SSPL-1.0"},
+            {"name": "c", "version": "3.0.0", "license": null}]}"#;
+        let expected = [
+            "crate b 2.0.0: the licence SSPL-1.0 is not one of those that may be used",
+            "crate c 3.0.0: names no licence",
+        ];
+        assert_eq!(judge(metadata).unwrap(), expected);
+        assert!(judge("{}").is_err());
+    }
+}
