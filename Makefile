@@ -38,8 +38,9 @@ run: build
 build:
 	$(CARGO) build --release --locked -p newsreel
 
+# Most tests wait for a server, a disk or a clock more than they compute.
 test:
-	$(CARGO) test --workspace --locked
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} $(CARGO) test --workspace --locked
 
 quick:
 	$(CARGO) test --workspace --lib --bins --locked

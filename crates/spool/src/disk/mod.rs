@@ -65,9 +65,10 @@ pub trait Disk: Send + Sync + Debug {
     fn make_dirs(&self, path: &Path, managed: bool) -> io::Result<()>;
     /// Adds a name to a file; an error if that exists.
     fn link(&self, file: &Path, new: &Path) -> io::Result<()>;
-    /// Gives `new` the owner and mode of `old`, which it is to replace; if there is no such file, the owner
-    /// of the directory, so that what an administrator makes is the server's. As far as this process may.
-    fn make_like(&self, new: &Path, old: &Path) -> io::Result<()>;
+    /// Gives `new` the owner of `old`, which it is to replace, and with `mode` its mode; if there is no such
+    /// file, the owner of the directory, so that what an administrator makes is the server's. As far as this
+    /// process may.
+    fn make_like(&self, new: &Path, old: &Path, mode: bool) -> io::Result<()>;
     /// Names of the directories in a directory, sorted; empty if it does not exist.
     fn list_dirs(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Makes everything in and below a directory durable: bytes, names and directories.

@@ -152,7 +152,7 @@ impl Disk for RealDisk {
         fs::hard_link(file, new)
     }
 
-    fn make_like(&self, new: &Path, old: &Path) -> io::Result<()> {
+    fn make_like(&self, new: &Path, old: &Path, mode: bool) -> io::Result<()> {
         let model = match fs::metadata(old) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => fs::metadata(
                 new.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")),
@@ -167,7 +167,7 @@ impl Disk for RealDisk {
                 changed => changed?,
             }
         }
-        if model.is_file() { fs::set_permissions(new, model.permissions()) } else { Ok(()) }
+        if mode && model.is_file() { fs::set_permissions(new, model.permissions()) } else { Ok(()) }
     }
 
     fn list_dirs(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -725,12 +725,14 @@ mod tests {
         let scratch = Scratch::new();
         let (path, disk) = (scratch.path("state"), RealDisk::new());
         let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
-        let replace = || durable_replace(&disk, &path, &[b"text"], Access::Owner).unwrap();
-        replace();
+        let replace = |access| durable_replace(&disk, &path, &[b"text"], access).unwrap();
+        replace(Access::Owner);
         assert_eq!(mode(), 0o600);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        replace();
+        replace(Access::Group);
         assert_eq!(mode(), 0o644);
+        replace(Access::Owner);
+        assert_eq!(mode(), 0o600, "others must never read it");
         assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 1);
     }
 

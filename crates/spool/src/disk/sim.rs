@@ -419,7 +419,7 @@ impl Disk for SimDisk {
         self.step(|state| state.names.link(file, new), nothing)
     }
 
-    fn make_like(&self, new: &Path, _old: &Path) -> io::Result<()> {
+    fn make_like(&self, new: &Path, _old: &Path, _mode: bool) -> io::Result<()> {
         self.running()?.names.get(new).map(|_| ()).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 

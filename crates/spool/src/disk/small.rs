@@ -17,7 +17,8 @@ const UNFINISHED: &str = ".new";
 /// Digits of a line's checksum.
 const CRC_DIGITS: usize = 8;
 
-/// Who may read a file that did not exist. One that is replaced keeps its owner and mode.
+/// Who may read a file that did not exist. One that is replaced keeps its owner and, unless its owner alone
+/// may read it, its mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Its owner and the site's group.
@@ -85,7 +86,7 @@ fn write(disk: &dyn Disk, path: &Path, new: &Path, parts: &[&[u8]], access: Acce
         _ => {}
     }
     let file = disk.open(new, access.open())?;
-    disk.make_like(new, path)?;
+    disk.make_like(new, path, access != Access::Owner)?;
     let parts: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
     file.write_all_at(&parts, 0)?;
     file.sync()
