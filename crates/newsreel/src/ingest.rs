@@ -6,6 +6,7 @@
 //! Sources: DESIGN.md section 3, RFC 5537 section 3.6.
 
 mod batch;
+pub(crate) mod batches;
 pub(crate) mod checks;
 mod choose;
 mod drafts;
@@ -16,7 +17,7 @@ mod reject;
 mod turn;
 mod withdraw;
 
-pub use batch::BatchOutcome;
+pub use batch::{BatchOutcome, Fate};
 pub(crate) use choose::carried;
 pub use import::{ImportOutcome, ImportResult, Imported};
 pub(crate) use origin::Origin;

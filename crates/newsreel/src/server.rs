@@ -83,6 +83,7 @@ pub async fn run_with<S: NewsSource>(
     tasks.spawn(moderation.run(site.stopping()));
     tasks.spawn(numbers::watch(site.clone()));
     tasks.spawn(crate::operations::keep_renewed(site.clone()));
+    tasks.spawn(crate::operations::file_incoming(site.clone()));
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
     let packing = crate::operations::overview::Packing::start(&site.spool)?;
     tell_system(&[sd_notify::NotifyState::Ready]);

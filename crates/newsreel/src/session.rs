@@ -17,6 +17,7 @@ mod renew;
 mod room;
 mod rounds;
 mod switch;
+mod xbatch;
 
 pub(crate) use budget::Budget;
 pub(crate) use client::Client;
@@ -41,6 +42,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tracing::{debug, info};
+use xbatch::Xbatch;
 
 /// How long a client that was told goodbye may take to go.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -84,6 +86,8 @@ pub(crate) struct Session<S: NewsSource> {
     /// Made when the first command of a peer comes.
     feed: Option<Box<Feed>>,
     expecting: Expecting,
+    /// What XBATCH has announced.
+    batch: Option<Box<Xbatch>>,
     pace: Pace,
     hover: Hover,
     /// Commands and articles handled in the last round.
@@ -117,6 +121,7 @@ impl<S: NewsSource> Session<S> {
             reader: Reader::new(source, view),
             feed: None,
             expecting: Expecting::Command,
+            batch: None,
             pace: Pace::new(&config.limits, Instant::now()),
             hover: Hover::new(),
             steps: 0,

@@ -12,6 +12,7 @@ use crate::access::limits::Limits;
 use crate::base::counters::Counters;
 use crate::config::{Config, Live};
 use crate::ingest::Filer;
+use crate::ingest::batches::Waiting;
 use crate::tls::Offer;
 use arc_swap::ArcSwapOption;
 use nntp_io::Compressed;
@@ -57,6 +58,8 @@ pub(crate) struct Site {
     pub limits: Arc<Limits>,
     /// What TLS is negotiated with; `None`: it is not offered.
     pub tls: ArcSwapOption<Offer>,
+    /// Batches that wait to be filed.
+    pub waiting: Waiting,
     /// Room for compressed connections.
     pub compressed: Compressed,
     pub started: Instant,
@@ -80,6 +83,7 @@ impl Site {
             gate: Arc::new(Gate::new(&config.load())),
             limits: Arc::default(),
             tls: ArcSwapOption::from(tls.map(Arc::new)),
+            waiting: Waiting::default(),
             compressed: Compressed::default(),
             counters,
             config,

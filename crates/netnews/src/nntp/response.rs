@@ -46,6 +46,7 @@ codes! {
     GROUP_TITLES_FOLLOW = 282, "List of groups and descriptions follows";
     AUTHENTICATED_WITH_DATA = 283, "Authentication accepted";
     SEND_IT = 335, "Send it; end with <CR-LF>.<CR-LF>";
+    SEND_BATCH = 339, "Send the batch";
     SEND_POST = 340, "Input article; end with <CR-LF>.<CR-LF>";
     PASSWORD_REQUIRED = 381, "Enter password";
     CONTINUE_TLS = 382, "Continue with TLS negotiation";

@@ -161,16 +161,17 @@ pub(super) enum Command {
 
     /// File a batch of articles
     #[command(
-        long_about = "File a batch of articles: \"#! rnews N\" lines with an article each, or a single article.\n\n\
+        long_about = "File a batch of articles: \"#! rnews N\" lines with an article each, or a single article, plain or \
+        compressed with compress, gzip, bzip2 or zstd (with or without a line such as \"#! cunbatch\").\n\n\
         Works with and without a running server. Where the batch is damaged, filing resumes at the next \"#! rnews\" line; the \
-        damaged piece is put into the directory quarantine of the site, once however often it comes. Compressed batches are \
-        not accepted yet and go there as a whole; decompress them first. Duplicates are counted, other rejected articles \
-        listed; neither is a failure.\n\n\
-        Exit codes: 0 all is dealt with, 1 something damaged is in quarantine and the rest is dealt with, 2 the command is \
-        wrong or the batch cannot be read, 75 the batch must be given again later, as it is (no room, no server or spool to be \
-        reached, a fault in the configuration): what was filed of it is a duplicate then."
+        damaged piece is put into the directory quarantine of the site, once however often it comes. Duplicates are counted, \
+        other rejected articles listed; neither is a failure. What cannot be filed now, as there is no room or the server \
+        has just ended, is kept in the directory in batches.incoming, and the server files it as soon as it can.\n\n\
+        Exit codes: 0 all is dealt with, 1 something is damaged and the rest is dealt with, 2 the command is wrong or the \
+        batch cannot be read, 75 the batch must be given again later, as it is (a fault in the configuration, no spool, more \
+        waits than may): what was filed of it is a duplicate then."
     )]
-    #[command(after_long_help = "Examples:\n  newsreel rnews batch.1\n  zcat batch.gz | newsreel rnews")]
+    #[command(after_long_help = "Examples:\n  newsreel rnews batch.1\n  newsreel rnews < batch.gz")]
     Rnews {
         /// The batch; standard input if absent or -
         file: Option<PathBuf>,

@@ -6,14 +6,20 @@
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use super::screen::{Failure, complain};
+use crate::control_socket::rnews::put_parcel;
 use crate::control_socket::{LINE_BYTES_MAX, SOCKET_FILE_NAME, socket_path};
+use crate::ingest::Fate;
+use crate::ingest::batches::Parcel;
 use crate::operations::request::{Reply, Request};
 
 /// How long a server may take to say that it lives.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Parcels of a batch that are read ahead, and as many that wait for their answers.
+const PARCELS_AHEAD: usize = 2;
 
 /// Who listens on the control socket of a spool.
 pub(super) enum Listening {
@@ -22,6 +28,9 @@ pub(super) enum Listening {
     Silent,
     Nobody,
 }
+
+/// Hears what became of the articles of a parcel.
+pub(super) type Settle<'a> = dyn FnMut(&Parcel, &[Fate]) -> Result<(), Failure> + 'a;
 
 /// A connection to a running server.
 pub(super) struct Control {
@@ -118,34 +127,72 @@ impl Control {
         self.hear(hear)
     }
 
-    /// Sends `articles` (wire format) with [`Request::Rnews`] while it hears their replies; `ended` is called when no
-    /// more of them come.
+    /// Files what `next` returns with [`Request::Rnews`]. `settle` gets each parcel in order, with what became
+    /// of its articles; after the connection has broken, without.
     pub(super) fn rnews(
         self,
-        articles: impl Iterator<Item = Vec<u8>> + Send,
-        hear: &mut (dyn FnMut(Reply) + Send),
-        ended: impl FnOnce(),
-    ) -> Result<bool, Failure> {
+        mut next: impl FnMut() -> Option<Parcel> + Send,
+        settle: &mut Settle<'_>,
+    ) -> Result<(), Failure> {
         let Self { read, mut write, data } = self;
         let mut hearing = Self { read, write: write.try_clone().map_err(broken)?, data };
         std::thread::scope(|scope| {
-            let sending = scope.spawn(move || -> io::Result<()> {
-                write.write_all(&line(&Request::Rnews)?)?;
-                for article in articles {
-                    let len = u32::try_from(article.len()).map_err(io::Error::other)?;
-                    write.write_all(&len.to_be_bytes())?;
-                    write.write_all(&article)?;
+            let (parcels, to_send) = sync_channel(PARCELS_AHEAD);
+            let (sent, to_settle) = sync_channel(PARCELS_AHEAD);
+            scope.spawn(move || while next().is_some_and(|parcel| parcels.send(parcel).is_ok()) {});
+            scope.spawn(move || {
+                let mut is_open = line(&Request::Rnews).and_then(|line| write.write_all(&line)).is_ok();
+                for parcel in to_send {
+                    // One without articles would be the end.
+                    if parcel.has_articles() {
+                        is_open = is_open && put_parcel(&mut write, &parcel.wires()).is_ok();
+                    }
+                    if sent.send(parcel).is_err() {
+                        return;
+                    }
                 }
-                write.write_all(&0u32.to_be_bytes())
+                // Whether the end arrives shows in the answer.
+                let _closed = put_parcel(&mut write, &[]);
             });
-            let heard = hearing.hear(hear);
-            ended();
-            match sending.join() {
-                Ok(Ok(())) => heard,
-                Ok(Err(error)) => heard.and_then(|_| Err(broken(error))),
-                Err(_) => Err(Failure::Problem("sending the batch failed".into())),
+            let mut failure = None;
+            for parcel in to_settle {
+                let fates = match failure {
+                    None if parcel.has_articles() => hearing.fates().unwrap_or_else(|error| {
+                        failure = Some(error);
+                        Vec::new()
+                    }),
+                    _ => Vec::new(),
+                };
+                settle(&parcel, &fates)?;
             }
+            match failure {
+                Some(failure) => complain(failure),
+                None => {
+                    let mut trouble = None;
+                    let ended = hearing.hear(&mut |reply| {
+                        if let Reply::Error(text) = reply {
+                            trouble = Some(text);
+                        }
+                    });
+                    ended?;
+                    trouble.map_or(Ok(()), |text| Err(Failure::Problem(text)))?;
+                }
+            }
+            Ok(())
         })
+    }
+
+    /// What became of the articles of a parcel.
+    fn fates(&mut self) -> Result<Vec<Fate>, Failure> {
+        let mut text = Vec::new();
+        let mut limited = (&mut self.read).take(LINE_BYTES_MAX as u64);
+        limited.read_until(b'\n', &mut text).map_err(broken)?;
+        match serde_json::from_slice(&text) {
+            _ if text.is_empty() => Err(unanswered()),
+            Ok(Reply::Articles(fates)) => Ok(fates),
+            Ok(_) => Err(Failure::Problem("the server does not answer what it was asked".into())),
+            Err(error) => Err(not_understood(&error)),
+        }
     }
 
     /// Sends framed articles with [`Request::Import`] and hears what became of them.
@@ -172,18 +219,12 @@ impl Control {
             text.clear();
             let mut limited = (&mut self.read).take(LINE_BYTES_MAX as u64);
             if limited.read_until(b'\n', &mut text).map_err(broken)? == 0 {
-                return Err(Failure::Problem(
-                    "the server closed the control socket before it had answered".into(),
-                ));
+                return Err(unanswered());
             }
             match serde_json::from_slice(&text) {
                 Ok(Reply::Done { ok }) => return Ok(ok),
                 Ok(reply) => hear(reply),
-                Err(error) => {
-                    let text =
-                        format!("the server's answer is not understood ({error}); is it another version?");
-                    return Err(Failure::Problem(text));
-                }
+                Err(error) => return Err(not_understood(&error)),
             }
         }
     }
@@ -193,6 +234,14 @@ fn line(request: &Request) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     Ok(line)
+}
+
+fn unanswered() -> Failure {
+    Failure::Problem("the server closed the control socket before it had answered".into())
+}
+
+fn not_understood(error: &serde_json::Error) -> Failure {
+    Failure::Problem(format!("the server's answer is not understood ({error}); is it another version?"))
 }
 
 fn broken(error: io::Error) -> Failure {

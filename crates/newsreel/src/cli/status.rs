@@ -6,7 +6,9 @@ use super::screen::{Failure, say, say_json};
 use super::table::{Columns, age, grouped};
 use crate::base::clock::unix_secs;
 use crate::base::units::{about_size, about_span};
-use crate::operations::report::{BufferStatus, ClassStatus, Overhead, Report, ServerStatus, SpoolStatus};
+use crate::operations::report::{
+    BatchesStatus, BufferStatus, ClassStatus, Overhead, Report, ServerStatus, SpoolStatus,
+};
 use crate::operations::request::{Reply, Request};
 
 /// What figures say that only time can tell.
@@ -117,7 +119,23 @@ fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
             grouped(moderation.failed)
         ),
     );
+    line("batches", batches_text(&server.batches));
     line("reloads", grouped(server.reloads));
+    text
+}
+
+fn batches_text(batches: &BatchesStatus) -> String {
+    let mut text = format!(
+        "{} waiting ({}), {} filed with {} articles, {} damaged pieces in quarantine",
+        grouped(batches.waiting),
+        about_size(batches.waiting_bytes),
+        grouped(batches.filed),
+        grouped(batches.accepted),
+        grouped(batches.damaged)
+    );
+    if batches.waiting > 0 && !batches.problem.is_empty() {
+        text.push_str(&format!("\n               NOT FILED: {}", batches.problem));
+    }
     text
 }
 
@@ -406,6 +424,14 @@ mod tests {
             receive_bytes: 2_048,
             early_cancels: 16,
             moderation: ModerationStatus { waiting: 17, sent: 18, failed: 19 },
+            batches: BatchesStatus {
+                waiting: 21,
+                waiting_bytes: 1_024,
+                filed: 22,
+                accepted: 23,
+                damaged: 24,
+                problem: "no room".into(),
+            },
         };
         let mut report = report(Some(server));
         report.spool.stopped = Some("no space left".into());
@@ -419,6 +445,9 @@ mod tests {
                     articles     13 accepted, 14 rejected, 15 to be tried later; 2.00 KiB of receive buffers\n  \
                     cancels      16 waiting for their article\n  \
                     moderation   17 mails waiting, 18 sent, 19 put aside\n  \
+                    batches      21 waiting (1.00 KiB), 22 filed with 23 articles, \
+                    24 damaged pieces in quarantine\n  \
+                    \x20            NOT FILED: no room\n  \
                     reloads      12\n\n";
         assert!(shown.starts_with(head), "{shown}");
         assert!(shown.contains("\n  20 unreadable pages rebuilt\n"), "{shown}");

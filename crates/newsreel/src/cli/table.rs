@@ -1,6 +1,7 @@
 //! Aligned columns for people.
 
 use crate::base::units::about_span;
+pub(super) use crate::base::units::grouped;
 
 /// Rows under the heads of their columns, each column as wide as its widest text, two spaces between.
 pub(super) struct Columns<'a, T> {
@@ -51,19 +52,6 @@ impl<'a, T> Columns<'a, T> {
 /// How long ago the oldest article arrived, where there is one.
 pub(super) fn age(oldest_arrival: Option<u64>, now: u64) -> String {
     oldest_arrival.map_or("none".into(), |at| about_span(now.saturating_sub(at)))
-}
-
-/// A number with its thousands apart: `1,234,567`.
-pub(super) fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod declare;
 
 mod access;
 mod auth;
+mod batches;
 mod checks;
 mod cidr;
 mod diff;
@@ -40,6 +41,7 @@ use table::Table;
 
 pub use access::{Access, Numbers};
 pub use auth::{Auth, Authenticator, Mechanism};
+pub use batches::Batches;
 pub use cidr::Cidr;
 pub use diff::{Change, Difference, differences};
 pub use distributions::Distributions;
@@ -74,6 +76,8 @@ sections! {
     expire: [Expire],
     /// Neighbours that feed us.
     peers: [Peer],
+    /// Batches that come as files.
+    batches: Batches,
     /// How clients log in.
     auth: Auth,
     /// Programs that know users.
@@ -122,12 +126,13 @@ impl Config {
 
     /// With every path joined to the directory that it is relative to.
     fn resolved(mut self) -> Self {
-        let Self { file, site, tls, buffers, classes, .. } = &mut self;
+        let Self { file, site, tls, buffers, classes, batches, .. } = &mut self;
         let own = [&mut site.data, &mut site.lists].into_iter();
         for path in own.chain(&mut tls.certificate).chain(&mut tls.key).chain(&mut tls.client_ca) {
             *path = beside(file, path);
         }
         buffers.iter_mut().for_each(|buffer| buffer.path = site.data.join(&buffer.path));
+        batches.incoming = site.data.join(&batches.incoming);
         for class in classes {
             let path = class.path.take().unwrap_or_else(|| Path::new("kept").join(&class.name));
             class.path = keeps(class.method).then(|| site.data.join(path));

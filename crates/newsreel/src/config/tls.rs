@@ -64,6 +64,9 @@ section! {
         /// Whether it may stream (RFC 4644: MODE STREAM, CHECK, TAKETHIS). Without, it offers articles one by
         /// one with IHAVE.
         streaming: bool = Switch, default true, example false;
+        /// Whether it may send whole batches (XBATCH), compressed or not. They wait in batches.incoming, and
+        /// what is in them is filed as if the peer had offered it article by article.
+        xbatch: bool = Switch, default false, example true;
     }
 }
 

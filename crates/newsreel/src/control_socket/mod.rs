@@ -1,15 +1,15 @@
 //! The control socket: how `newsreel status`, `group`, `rnews` and others reach a running server.
 //!
 //! A Unix socket in the spool's directory that only the server's user can open. A client sends one [`Request`]
-//! as a line of JSON; after [`Request::Rnews`] follow the articles, each as a four-byte big-endian length and so
-//! many bytes of wire format (CRLF, dot-stuffed, without the final `.` line), ended by a length of 0. The server
-//! answers with lines of [`Reply`], of which the last is [`Reply::Done`]. One connection may carry many
-//! requests, one after the other. Requests are carried out by `operations` and, for articles, by `ingest`, each
-//! on a thread that may block. Called by `server`; the other side is `cli::control`.
+//! as a line of JSON; after [`Request::Rnews`] and [`Request::Import`] follow articles in wire format (CRLF,
+//! dot-stuffed, without the final `.` line), as those requests say. The server answers with lines of [`Reply`],
+//! of which the last is [`Reply::Done`]. One connection may carry many requests, one after the other. Requests
+//! are carried out by `operations` and, for articles, by `ingest`, each on a thread that may block. Called by
+//! `server`; the other side is `cli::control`.
 
 pub(crate) mod import;
+pub(crate) mod rnews;
 
-use crate::ingest::BatchOutcome;
 use crate::operations::request::{Reply, Request};
 use crate::operations::{self, report};
 use crate::reload;
@@ -163,7 +163,7 @@ fn answer(
             say(replies, &reply)?;
             Ok(ok)
         }
-        Request::Rnews => file_articles(site, requests, replies),
+        Request::Rnews => rnews::file(site, requests, replies),
         Request::Import => import::file(site, requests, replies),
         other => {
             let mut failure = None;
@@ -178,28 +178,6 @@ fn answer(
             };
             failure.map_or(Ok(ok), Err)
         }
-    }
-}
-
-/// Files the articles that follow a [`Request::Rnews`].
-fn file_articles(site: &Site, requests: &mut impl Read, replies: &mut impl Write) -> io::Result<bool> {
-    let mut wire = Vec::new();
-    let mut ok = true;
-    loop {
-        if !next_frame(requests, &mut wire)? {
-            if let Err(trouble) = site.spool.settle() {
-                say(replies, &Reply::Error(trouble.to_string()))?;
-                return Ok(false);
-            }
-            return Ok(ok);
-        }
-        let (disposition, reason) = site.filer.file(&wire);
-        ok &= disposition != BatchOutcome::TryLater;
-        let id = netnews::Article::parse(&wire).ok().and_then(|article| article.message_id());
-        let message_id = id.map(|id| id.as_str().to_owned()).unwrap_or_default();
-        say(replies, &Reply::Article { message_id, disposition, reason })?;
-        // The other side keeps the article until then, and only so many.
-        replies.flush()?;
     }
 }
 

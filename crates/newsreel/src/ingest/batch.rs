@@ -1,8 +1,10 @@
 //! Filing what a batch brings that rnews was handed.
 //!
-//! Called by the control socket and by `newsreel rnews` on a site that is not served.
+//! Called by the control socket, by the task that files batches which wait, and by `newsreel rnews` on a site
+//! that is not served.
 
 use super::{Disposition, Filer, Incoming, Origin, Reject};
+use netnews::{Article, Known};
 use serde::{Deserialize, Serialize};
 
 /// What became of an article of a batch: the three dispositions, and of the rejected ones what senders see
@@ -22,27 +24,55 @@ pub enum BatchOutcome {
     TryLater,
 }
 
+/// What became of one article of a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fate {
+    /// What became of it.
+    pub outcome: BatchOutcome,
+    /// Its Message-ID, where somebody is to read of it: if it was rejected or is to be tried later.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message_id: String,
+    /// Why, in words; empty if accepted or a duplicate.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
 impl Filer {
-    /// Files one article that a batch brought, in wire format without the final `.` line; blocking. Returns
-    /// what became of it and why.
-    pub fn file(&self, wire: &[u8]) -> (BatchOutcome, String) {
-        let origin = Origin::batch(&self.rules.load().config.site.path_identity);
-        let mut dispositions = Vec::new();
-        let receipt = self.ingest_now(&origin, &[Incoming { wire, claimed_id: None }], &mut dispositions);
-        match dispositions.first() {
-            Some(Disposition::Accepted(_)) => (BatchOutcome::Accepted, String::new()),
-            Some(Disposition::Rejected(reject)) => {
-                let outcome = match reject {
-                    Reject::Duplicate => BatchOutcome::Duplicate,
-                    Reject::Malformed(_) | Reject::BadMessageId => BatchOutcome::Malformed,
-                    _ => BatchOutcome::Rejected,
-                };
-                (outcome, reject.to_string())
-            }
-            Some(Disposition::TryLater) | None => {
-                let text = receipt.trouble.map_or_else(String::new, |trouble| trouble.to_string());
-                (BatchOutcome::TryLater, text)
-            }
-        }
+    /// Files articles that a batch brought, in wire format without the final `.` line, in one commit;
+    /// blocking. Returns what became of each, in order.
+    pub fn file_batch(&self, wires: &[&[u8]]) -> Vec<Fate> {
+        self.file_from(&Origin::batch(&self.rules.load().config.site.path_identity), wires)
     }
+
+    /// The same for articles that came from elsewhere.
+    pub(crate) fn file_from(&self, origin: &Origin, wires: &[&[u8]]) -> Vec<Fate> {
+        let incoming: Vec<Incoming<'_>> =
+            wires.iter().map(|wire| Incoming { wire, claimed_id: None }).collect();
+        let mut dispositions = Vec::with_capacity(wires.len());
+        let receipt = self.ingest_now(origin, &incoming, &mut dispositions);
+        let trouble = receipt.trouble.map_or_else(String::new, |trouble| trouble.to_string());
+        let fate = |(wire, disposition)| fate(wire, disposition, &trouble);
+        wires.iter().copied().zip(&dispositions).map(fate).collect()
+    }
+}
+
+fn fate(wire: &[u8], disposition: &Disposition, trouble: &str) -> Fate {
+    let (outcome, reason) = match disposition {
+        Disposition::Accepted(_) => (BatchOutcome::Accepted, String::new()),
+        Disposition::Rejected(Reject::Duplicate) => (BatchOutcome::Duplicate, String::new()),
+        Disposition::Rejected(reject @ (Reject::Malformed(_) | Reject::BadMessageId)) => {
+            (BatchOutcome::Malformed, reject.to_string())
+        }
+        Disposition::Rejected(reject) => (BatchOutcome::Rejected, reject.to_string()),
+        Disposition::TryLater => (BatchOutcome::TryLater, trouble.to_owned()),
+    };
+    let is_shown = matches!(outcome, BatchOutcome::Rejected | BatchOutcome::TryLater);
+    let message_id = if is_shown { message_id(wire) } else { String::new() };
+    Fate { outcome, message_id, reason }
+}
+
+fn message_id(wire: &[u8]) -> String {
+    let article = Article::parse(wire).ok();
+    let value = article.as_ref().and_then(|article| article.header(Known::MessageId));
+    String::from_utf8_lossy(value.unwrap_or_default()).trim().to_owned()
 }

@@ -125,6 +125,7 @@ mod tests {
             distributions: Distributions::parse(distributions).unwrap(),
             max_connections: 1,
             streaming: true,
+            xbatch: false,
         };
         let (here, peers) = (Err(Reject::UnwantedDistribution), Err(Reject::DistributionNotAccepted));
         for (header, site, from_peer, expected, expected_of_batch) in [

@@ -175,6 +175,7 @@ mod tests {
             distributions: Distributions::parse("*").unwrap(),
             max_connections: 1,
             streaming: true,
+            xbatch: false,
         };
         let origin = Origin::peer("me.example", &peer, Arc::default(), "192.0.2.1");
         for (path, before) in [

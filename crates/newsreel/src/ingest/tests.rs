@@ -169,24 +169,35 @@ fn our_trouble_is_nobodys_fault_and_not_remembered() {
         ingest(&filer, &[(wire("<2@x>", "no.such", ""), "<2@x>")]),
         [Disposition::Rejected(Reject::UnknownGroups)]
     );
-    let (disposition, reason) = filer.file(wire("<1@x>", "misc.test", "").as_bytes());
-    assert_eq!(disposition, BatchOutcome::TryLater);
-    assert!(!reason.is_empty());
+    let fates = filer.file_batch(&[wire("<1@x>", "misc.test", "").as_bytes()]);
+    assert_eq!((fates[0].outcome, &*fates[0].message_id), (BatchOutcome::TryLater, "<1@x>"));
+    assert!(!fates[0].reason.is_empty());
     assert!(!filer.spool.is_known(&filer.spool.key(b"<1@x>")));
 }
 
 #[test]
 fn offline_filing_tells_why() {
     let filer = filer(&SimDisk::new(), "reject");
-    let file = |wire: String| {
-        let (disposition, reason) = filer.file(wire.as_bytes());
-        format!("{disposition:?} {reason}")
-    };
-    assert_eq!(file(wire("<1@x>", "misc.test", "")), "Accepted ");
-    assert_eq!(file(wire("<1@x>", "misc.test", "")), "Duplicate duplicate");
-    assert_eq!(file(wire("nonsense", "misc.test", "")), "Malformed bad Message-ID");
-    assert_eq!(file("a: b\r\n".into()), "Malformed no blank line after headers");
-    assert_eq!(file(wire("<2@x>", "no.such", "")), "Rejected no group carried here");
+    let wires = [
+        wire("<1@x>", "misc.test", ""),
+        wire("<1@x>", "misc.test", ""),
+        wire("nonsense", "misc.test", ""),
+        "a: b\r\n".into(),
+        wire("<2@x>", "no.such", ""),
+    ];
+    let fates = filer.file_batch(&wires.each_ref().map(|wire| wire.as_bytes()));
+    let told: Vec<_> =
+        fates.iter().map(|f| format!("{:?} {}{}", f.outcome, f.message_id, f.reason)).collect();
+    assert_eq!(
+        told,
+        [
+            "Accepted ",
+            "Duplicate ",
+            "Malformed bad Message-ID",
+            "Malformed no blank line after headers",
+            "Rejected <2@x>no group carried here",
+        ]
+    );
 }
 
 /// The class that an article from `origin` goes to under these rules.

@@ -8,6 +8,7 @@ mod care;
 mod certificates;
 mod expire;
 mod groups;
+mod incoming;
 mod name_map;
 pub(crate) mod overview;
 pub mod report;
@@ -24,6 +25,7 @@ use request::{BufferCommand, Reply, Request};
 
 pub(crate) use certificates::keep_renewed;
 pub(crate) use expire::keep_expiring;
+pub(crate) use incoming::file_incoming;
 pub use sink::Sink;
 
 /// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The caller sends

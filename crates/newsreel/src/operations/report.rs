@@ -82,6 +82,8 @@ pub struct ServerStatus {
     pub early_cancels: u64,
     /// Posts to moderated groups.
     pub moderation: ModerationStatus,
+    /// Batches that wait in batches.incoming.
+    pub batches: BatchesStatus,
 }
 
 /// Logins since the start.
@@ -95,6 +97,24 @@ pub struct LoginStatus {
     pub lock_outs: u64,
     /// Attempts refused because of a lock-out.
     pub refused: u64,
+}
+
+/// Batches that come as files.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BatchesStatus {
+    /// Batches that wait to be filed.
+    pub waiting: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// Batches filed since the start.
+    pub filed: u64,
+    /// Articles accepted from them.
+    pub accepted: u64,
+    /// Damaged pieces of them in quarantine.
+    pub damaged: u64,
+    /// Why the oldest one waits; empty: it does not, or nobody has looked yet.
+    pub problem: String,
 }
 
 /// The queue of mails to moderators.
@@ -426,6 +446,14 @@ fn server(site: &Site, context: &SessionContext, config: &Config, listen: &[Sock
             waiting: moderation.waiting() as u64,
             sent: read(&moderation.sent),
             failed: moderation.failed(),
+        },
+        batches: BatchesStatus {
+            waiting: read(&site.waiting.batches),
+            waiting_bytes: read(&site.waiting.bytes),
+            filed: read(&site.waiting.filed),
+            accepted: read(&site.waiting.accepted),
+            damaged: read(&site.waiting.damaged),
+            problem: site.waiting.problem.lock().clone(),
         },
     }
 }

@@ -5,7 +5,7 @@
 
 use super::report::Report;
 use crate::base::units;
-use crate::ingest::{BatchOutcome, ImportResult};
+use crate::ingest::{Fate, ImportResult};
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -65,10 +65,13 @@ pub enum Request {
         /// What it says.
         text: String,
     },
-    /// File articles, which follow; answered by one [`Reply::Article`] each, in order.
+    /// File articles, which follow in parcels: bytes and number of its articles, the bytes of each (four
+    /// bytes each, big-endian), and their wire format, one after the other. A parcel without articles is the
+    /// end. Each other is answered by one [`Reply::Articles`].
     #[command(skip)]
     Rnews,
-    /// File articles of another server, which follow framed as for [`Request::Rnews`]; the bytes of each are
+    /// File articles of another server, which follow, each after its length (four bytes, big-endian), and a
+    /// length of 0 after the last; the bytes of each are
     /// its arrival (Unix seconds, four bytes, big-endian; 0: now), the length of its places (two bytes,
     /// big-endian), its places (`group:number` words with a space between, a number of 0 for a new one) and
     /// its wire format. Answered by one [`Reply::Imported`].
@@ -361,15 +364,8 @@ pub enum Reply {
     },
     /// What [`Request::Purge`] did.
     Purged(Purged),
-    /// What became of an article of [`Request::Rnews`].
-    Article {
-        /// Its Message-ID, if it has one.
-        message_id: String,
-        /// What became of it.
-        disposition: BatchOutcome,
-        /// Why, in words; empty if accepted.
-        reason: String,
-    },
+    /// What became of the articles of a parcel of [`Request::Rnews`], in order.
+    Articles(Vec<Fate>),
     /// What became of the articles of [`Request::Import`], in order.
     Imported(Vec<ImportResult>),
     /// The answer to [`Request::CountLiving`].

@@ -117,11 +117,12 @@ fn an_article_is_explained_with_the_date_of_its_arrival() {
     let text = "[site]\nmax_age_days = \"none\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
     let config = crate::config::parse(text, &dir.path().join("newsreel.toml")).unwrap();
     let spool = Arc::new(spool);
-    let (_, reason) = crate::ingest::Filer::new(Arc::new(config), Arc::clone(&spool)).file(
+    let filer = crate::ingest::Filer::new(Arc::new(config), Arc::clone(&spool));
+    let fates = filer.file_batch(&[
         b"Path: x!y\r\nFrom: a@b\r\nNewsgroups: local.test\r\nSubject: s\r\nDate: 15 Apr 1993 12:00:00 GMT\r\n\
           Message-ID: <a@example.org>\r\n\r\nbody\r\n",
-    );
-    assert_eq!(reason, "");
+    ]);
+    assert_eq!(fates[0].reason, "");
     let (ok, replies) = run(&spool, &Request::Explain { subject: "<a@example.org>".into() });
     assert!(ok, "{replies:?}");
     let arrived = replies.iter().find_map(|reply| match reply {

@@ -120,6 +120,7 @@ pub(super) fn help(client: &Client, out: &mut Vec<u8>) {
         "COMPRESS" => !client.is_compressed(),
         "CHECK" | "TAKETHIS" => client.may_stream(),
         "IHAVE" => client.may_feed(),
+        "XBATCH" => client.may_xbatch(),
         "POST" => client.may_post(),
         "HEAD" | "STAT" => client.may_read() || client.may_feed(),
         "CAPABILITIES" | "DATE" | "HELP" | "MODE" | "QUIT" | "SLAVE" => true,

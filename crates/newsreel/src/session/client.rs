@@ -219,6 +219,11 @@ impl Client {
         self.peer().is_some_and(|peer| peer.streaming)
     }
 
+    /// XBATCH.
+    pub fn may_xbatch(&self) -> bool {
+        self.peer().is_some_and(|peer| peer.xbatch)
+    }
+
     fn remedy(&self, right: Right) -> Remedy {
         rules::remedy(&self.config, &self.standing(), right, self.offers_login(), self.may_start_tls())
     }

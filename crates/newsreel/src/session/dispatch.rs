@@ -26,6 +26,8 @@ pub(super) enum Verdict {
     Done,
     /// The article it announced.
     Expect(Way),
+    /// The batch it announced.
+    ExpectBatch,
     /// TLS, if nothing was sent behind the command.
     StartTls,
     /// Compression, if nothing was sent behind the command.
@@ -52,6 +54,7 @@ impl<S: NewsSource> Session<S> {
                 Ok(self.relay(&command))
             }
             Command::Post => Ok(self.post()),
+            Command::Xbatch { bytes } => Ok(self.xbatch(bytes)),
             Command::AuthinfoUser(_)
             | Command::AuthinfoPass(_)
             | Command::AuthinfoSasl { .. }

@@ -40,6 +40,8 @@ pub(super) enum Expecting {
     SaslResponse,
     /// The rest of a command line that was too long.
     LineEnd,
+    /// Octets of a batch.
+    Batch,
     /// An article.
     Article {
         way: Way,
@@ -77,12 +79,12 @@ impl Expecting {
 
     /// Whether an article is under way.
     pub fn is_article(&self) -> bool {
-        matches!(self, Self::Article { .. } | Self::ArticleEnd { .. })
+        matches!(self, Self::Article { .. } | Self::ArticleEnd { .. } | Self::Batch)
     }
 
-    /// Whether bytes are thrown away.
+    /// Whether bytes are not kept in the buffer.
     pub fn is_skipping(&self) -> bool {
-        matches!(self, Self::LineEnd | Self::ArticleEnd { .. })
+        matches!(self, Self::LineEnd | Self::ArticleEnd { .. } | Self::Batch)
     }
 }
 
@@ -95,7 +97,7 @@ struct Gathered<'b> {
 }
 
 /// How far a step came.
-enum Step {
+pub(super) enum Step {
     /// The next thing starts here.
     To(usize),
     /// More must arrive; what is done with ends here.
@@ -121,6 +123,8 @@ impl<S: NewsSource> Session<S> {
                 }
                 Expecting::SaslResponse => Box::pin(self.sasl_line(buffer, at)).await,
                 Expecting::LineEnd => self.line_end(buffer, at),
+                Expecting::Batch if at >= buffer.len() => Step::More(at),
+                Expecting::Batch => self.batch_octets(buffer, at),
                 Expecting::ArticleEnd { .. } => self.article_end(buffer, at),
             };
             match step {
@@ -207,6 +211,10 @@ impl<S: NewsSource> Session<S> {
                 Step::Switch(next, Flow::StartTls)
             }
             Verdict::Compress => Step::Switch(next, Flow::Compress),
+            Verdict::ExpectBatch => {
+                self.expecting = Expecting::Batch;
+                Step::To(next)
+            }
             Verdict::Expect(way) => {
                 self.expecting = Expecting::Article { way, head: 0, resume_from: 0 };
                 // The client waits for this answer before it sends the article.

@@ -92,22 +92,134 @@ fn file_damaged(site: &Operated) {
     assert_eq!(fs::read_dir(site.dir().join("quarantine")).unwrap().count(), 6);
 }
 
+/// `text` in each form of compression, after the line that says so.
+fn packed(text: &[u8]) -> Vec<Vec<u8>> {
+    let mut gzip = flate2::write::GzEncoder::new(b"#! gunbatch\n".to_vec(), flate2::Compression::fast());
+    gzip.write_all(text).unwrap();
+    let mut bzip2 = bzip2::write::BzEncoder::new(b"#! bunbatch\n".to_vec(), bzip2::Compression::fast());
+    bzip2.write_all(text).unwrap();
+    let zstd = zstd::encode_all(text, 1).unwrap();
+    vec![gzip.finish().unwrap(), bzip2.finish().unwrap(), [b"#! zstdunbatch\n", &*zstd].concat()]
+}
+
 #[test]
-fn compressed_batches_are_kept_and_the_message_says_how_to_decompress_them() {
+fn compressed_batches_are_filed_also_one_in_another() {
     let site = site();
-    for (begin, command) in [
-        (&b"#! cunbatch\n\x1f\x9d\x90"[..], "tail -n +2 FILE | gzip -dc | newsreel rnews"),
-        (b"\x1f\x8b\x08\0", "gzip -dc FILE | newsreel rnews"),
-        (b"BZh91AY", "bzip2 -dc FILE | newsreel rnews"),
-    ] {
-        let filed = site.run_with(&["rnews"], begin);
-        let told = complaints(&filed);
-        assert_eq!(filed.status.code(), Some(1), "{told}");
-        assert!(told.contains("compressed batches are not accepted yet; decompress it first: "), "{told}");
-        assert!(told.contains(&format!(" first: {command}; ")), "{told}");
-        let (_, path) = told.trim_end().split_once(" bytes are in ").unwrap();
-        assert_eq!(fs::read(path).unwrap(), begin);
+    for served in [false, true] {
+        let serving = served.then(|| site.serve());
+        let ids = if served { 100..150 } else { 0..50 };
+        let batch: String = ids.map(entry).collect();
+        for (n, packed_once) in packed(batch.as_bytes()).into_iter().enumerate() {
+            for batch in packed(&packed_once).into_iter().chain([packed_once.clone()]) {
+                let filed = site.run_with(&["rnews"], &batch);
+                assert!(filed.status.success(), "{n}: {}", complaints(&filed));
+                assert!(printed(&filed).starts_with("50 articles: "), "{}", printed(&filed));
+            }
+        }
+        drop(serving);
     }
+    let batch: String = (0..50).map(entry).collect();
+    let filed = site.run_with(&["rnews"], batch.as_bytes());
+    assert_eq!(printed(&filed), "50 articles: 0 accepted, 0 rejected, 50 duplicates\n");
+    assert!(!site.dir().join("quarantine").exists());
+}
+
+#[test]
+fn of_a_compressed_batch_that_is_cut_off_what_is_there_is_filed() {
+    let site = site();
+    let batch: String = (0..2_000).map(entry).collect();
+    let gzip = packed(batch.as_bytes()).swap_remove(0);
+    let filed = site.run_with(&["rnews"], &gzip[..gzip.len() / 2]);
+    let told = complaints(&filed);
+    assert_eq!(filed.status.code(), Some(1), "{told}");
+    assert!(told.contains("standard input: what follows cannot be decompressed: "), "{told}");
+    let articles: usize = printed(&filed).split(' ').next().unwrap().replace(',', "").parse().unwrap();
+    assert!((100..1_900).contains(&articles), "{}", printed(&filed));
+    // Bytes that no batch begins with, and a form that is not known.
+    for (batch, why) in [
+        (&b"#! cunbatch\nnothing"[..], "not in a form known here"),
+        (b"\xfd7zXZ\0\0", "xz is not a form known here"),
+        (b"\x1f\x9d\x90\xff\xff\xff\xff", "stands for no octet"),
+    ] {
+        let filed = site.run_with(&["rnews"], batch);
+        assert_eq!(filed.status.code(), Some(1));
+        assert!(complaints(&filed).contains(why), "{}", complaints(&filed));
+    }
+}
+
+/// Waits until the server has filed all batches that wait, and returns what it says of them.
+fn filed(site: &Operated) -> serde_json::Value {
+    let begun = Instant::now();
+    loop {
+        let status: serde_json::Value = serde_json::from_str(&site.done(&["status", "--json"])).unwrap();
+        let batches = &status["server"]["batches"];
+        let is_empty = fs::read_dir(site.dir().join("incoming")).unwrap().next().is_none();
+        if is_empty && batches["waiting"] == 0 && batches["filed"] != 0 {
+            return batches.clone();
+        }
+        assert!(begun.elapsed() < PATIENCE, "{status}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn files_moved_into_the_incoming_directory_are_filed_and_removed() {
+    let site = site();
+    let incoming = site.dir().join("incoming");
+    fs::create_dir(&incoming).unwrap();
+    let batch: String = (0..50).map(entry).collect();
+    fs::write(incoming.join("waits"), batch).unwrap();
+    let mut serving = site.serve();
+    for (n, batch) in packed((50..60).map(entry).collect::<String>().as_bytes()).into_iter().enumerate() {
+        fs::write(incoming.join(format!(".{n}")), batch).unwrap();
+        fs::rename(incoming.join(format!(".{n}")), incoming.join(n.to_string())).unwrap();
+    }
+    fs::write(incoming.join("article"), text(60)).unwrap();
+    fs::write(incoming.join("damaged"), "#! rnews 9999\nnothing").unwrap();
+    let told = filed(&site);
+    serving.logged(|line| line.contains("damaged") && line.contains("byte 0: the batch ends after"));
+    assert_eq!((&told["accepted"], &told["damaged"]), (&61.into(), &1.into()), "{told}");
+    assert!(serving.client().ask("GROUP local.test").starts_with("211 61 "));
+    assert_eq!(fs::read_dir(site.dir().join("quarantine")).unwrap().count(), 1);
+}
+
+#[test]
+fn peers_send_batches_by_xbatch_and_what_they_may_not_send_is_not_filed() {
+    let site = site();
+    let peer = "\n[[peer]]\nname = \"a peer\"\naddresses = \"127.0.0.1\"\nxbatch = true\naccept = \"*,!local.hidden\"\n";
+    site.edit(|text| text + peer);
+    site.done(&["group", "add", "local.hidden"]);
+    let serving = site.serve();
+    let mut client = serving.client();
+    let hidden = text(99).replace("local.test", "local.hidden");
+    let batch: String = (0..30).map(entry).chain([format!("#! rnews {}\n{hidden}", hidden.len())]).collect();
+    for batch in packed(batch.as_bytes()) {
+        assert!(client.ask(&format!("XBATCH {}", batch.len())).starts_with("339 "));
+        let (first, second) = batch.split_at(batch.len() / 2);
+        client.send(first);
+        client.send(second);
+        assert!(client.line().starts_with("239 "));
+    }
+    assert!(client.ask("XBATCH 9999999999").starts_with("436 "));
+    // Pipelined, and the connection goes on.
+    let plain = entry(30);
+    client.send(format!("XBATCH {}\r\n{plain}DATE\r\n", plain.len()));
+    assert!(client.line().starts_with("339 ") && client.line().starts_with("239 "));
+    assert!(client.line().starts_with("111 "));
+    // Of one that does not come to its end nothing is left.
+    let mut other = serving.client();
+    assert!(other.ask("XBATCH 100").starts_with("339 "));
+    other.send("#! rnews 80\n");
+    drop(other);
+    filed(&site);
+    assert!(client.ask("GROUP local.test").starts_with("211 31 "));
+    assert!(client.ask("GROUP local.hidden").starts_with("211 0 "));
+    assert!(client.ask("STAT <99@x.example>").starts_with("430 "));
+    assert!(client.ask("ARTICLE <3@x.example>").starts_with("220 "));
+    assert!(
+        client.block().iter().any(|line| line.starts_with("Path: ") && line.contains("!.SEEN.127.0.0.1!")),
+        "not as a peer's"
+    );
 }
 
 #[test]
@@ -183,8 +295,38 @@ fn a_batch_is_filed_article_by_article() {
     drop(serving);
     let rest = std::thread::spawn(move || (0..20_000).try_for_each(|n| input.write_all(entry(n).as_bytes())));
     let output = command.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", complaints(&output));
+    assert!(printed(&output).contains(" articles are kept; the server files them"), "{}", printed(&output));
+    rest.join().unwrap().unwrap();
+    let serving = site.serve();
+    filed(&site);
+    // Of them the buffers have room for the last ones.
+    for n in [19_000, 19_990, 19_999] {
+        assert!(serving.client().ask(&format!("STAT <{n}@x.example>")).starts_with("2"), "{n}");
+    }
+}
+
+/// What waits is bounded, and beyond that the batch is given again.
+#[test]
+fn a_batch_that_has_no_room_to_wait_is_to_be_given_again() {
+    let site = site();
+    site.edit(|text| text + "\n[batches]\nwaiting_bytes_max = \"1 MiB\"\n");
+    let serving = site.serve();
+    let mut command = site.command(&["rnews"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = command.stdin.take().unwrap();
+    (0..4).for_each(|n| input.write_all(entry(n).as_bytes()).unwrap());
+    let mut client = serving.client();
+    let begun = Instant::now();
+    while !client.ask("STAT <0@x.example>").starts_with("223 ") {
+        assert!(begun.elapsed() < PATIENCE);
+    }
+    drop((client, serving));
+    (0..20_000).for_each(|n| input.write_all(entry(n).as_bytes()).unwrap());
+    drop(input);
+    let output = command.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(75), "{}", complaints(&output));
-    let _broken_pipe = rest.join().unwrap();
+    assert!(complaints(&output).contains("batches.waiting_bytes_max"), "{}", complaints(&output));
+    assert!(fs::read_dir(site.dir().join("incoming")).unwrap().next().is_none());
 }
 
 /// uuxqt keeps a job whose command ends with 75, and throws away the others.

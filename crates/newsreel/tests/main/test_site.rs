@@ -78,6 +78,7 @@ name = "peer.example"
 addresses = ["127.0.0.1"]
 accept = "*,!local.hidden"
 max_connections = 8000
+xbatch = true
 
 # Whoever logs in by this name has a newsreader that reads no article numbers above 2,147,483,647.
 [[access]]

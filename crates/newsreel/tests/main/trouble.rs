@@ -159,14 +159,11 @@ fn with_durability_always_duplicate_posts_and_batches_wait_for_the_sync() {
     assert!(poster.ask("POST").starts_with("340 "));
     poster.send(post);
     let batch = |ids: &[&str]| {
-        let mut frames = Vec::new();
-        for id in ids {
-            let wire = article(id, "misc.test", "b");
-            let wire = wire.strip_suffix(".\r\n").unwrap();
-            frames.extend_from_slice(&u32::try_from(wire.len()).unwrap().to_be_bytes());
-            frames.extend_from_slice(wire.as_bytes());
-        }
-        [frames, vec![0; 4]].concat()
+        let wires = ids.iter().map(|id| article(id, "misc.test", "b"));
+        let wires: Vec<String> = wires.map(|wire| wire.strip_suffix(".\r\n").unwrap().to_owned()).collect();
+        let sizes = [wires.concat().len(), wires.len()].into_iter().chain(wires.iter().map(String::len));
+        let sizes: Vec<u8> = sizes.flat_map(|size| u32::try_from(size).unwrap().to_be_bytes()).collect();
+        [sizes, wires.concat().into_bytes(), vec![0; 8]].concat()
     };
     let [known, new] = [batch(&[id]), batch(&["<d2@x.example>"])].map(|frames| {
         let mut socket = UnixStream::connect(dir.path().join("control")).unwrap();

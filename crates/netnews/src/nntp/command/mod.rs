@@ -90,6 +90,10 @@ pub enum Command<'a> {
     Compress {
         algorithm: &'a [u8],
     },
+    /// A batch of so many octets follows the answer. Of INN; no RFC has it.
+    Xbatch {
+        bytes: u64,
+    },
     Xgtitle {
         wildmat: Option<&'a [u8]>,
     },

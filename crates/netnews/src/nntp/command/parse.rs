@@ -6,6 +6,7 @@
 use super::arguments::Arguments;
 use super::verb::Name;
 use super::{Command, Range, Select, Syntax, Verb, Which, list};
+use crate::decimal::parse_decimal;
 use crate::message_id::MessageId;
 
 pub(super) fn arguments<'a>(verb: &'static Verb, rest: &'a [u8]) -> Result<Command<'a>, Syntax> {
@@ -54,6 +55,10 @@ fn command<'a>(verb: &'static Verb, mut arguments: Arguments<'a>) -> Option<Comm
         Name::Starttls => arguments.end(Command::StartTls),
         Name::Authinfo => authinfo(arguments),
         Name::Compress => arguments.only().map(|algorithm| Command::Compress { algorithm }),
+        Name::Xbatch => {
+            let bytes = parse_decimal(arguments.only()?).filter(|bytes| *bytes > 0)?;
+            Some(Command::Xbatch { bytes })
+        }
         Name::Xgtitle => arguments.optional().map(|wildmat| Command::Xgtitle { wildmat }),
         Name::Xpath => MessageId::parse(arguments.only()?).map(Command::Xpath),
         Name::Xrover => range(arguments).map(Command::Xrover),

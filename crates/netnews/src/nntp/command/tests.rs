@@ -224,8 +224,9 @@ fn session() {
     assert_eq!(ok("COMPRESS deflate"), Command::Compress { algorithm: b"deflate" });
     assert_eq!(ok("XGTITLE comp.*"), Command::Xgtitle { wildmat: Some(b"comp.*") });
     assert_eq!(ok("XPATH <a@b>"), Command::Xpath(id("<a@b>")));
+    assert_eq!(ok("xbatch 1024"), Command::Xbatch { bytes: 1024 });
     assert_eq!(ok("XROVER 1-"), Command::Xrover(Some(Range { low: 1, high: None })));
-    for refused in ["XINDEX a.b", "XTHREAD", "XREPLIC a.b:1", "XBATCH 7", "XMOTD 20200101 000000"] {
+    for refused in ["XINDEX a.b", "XTHREAD", "XREPLIC a.b:1", "XMOTD 20200101 000000"] {
         assert_eq!(code(refused), 500, "{refused}");
     }
     for bad in [
@@ -240,6 +241,10 @@ fn session() {
         "AUTHINFO SASL",
         "COMPRESS",
         "XPATH x",
+        "XBATCH",
+        "XBATCH 0",
+        "XBATCH x",
+        "XBATCH 1 2",
         "STARTTLS x",
     ] {
         assert_eq!(code(bad), 501, "{bad}");

@@ -1,16 +1,17 @@
 //! What of batches cannot be filed: a directory in the site, where an operator can look at it.
 //!
-//! One file for each piece, named by a hash of its content, so that a batch that comes again adds nothing. A file is
-//! written whole and synced before it has its name. The directory is bounded: the oldest files are removed first.
-//! Called by `rnews`.
+//! One file for each piece, named by a hash of its content, so that a batch that comes again adds nothing. A
+//! file is written whole and synced before it has its name. The directory is bounded: the oldest files are
+//! removed first. Called by `ledger`.
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use ring::digest::{SHA256, digest};
+
+use super::give;
 
 /// Directory below `site.data`.
 const DIR: &str = "quarantine";
@@ -83,15 +84,6 @@ impl Quarantine {
         }
         Ok(())
     }
-}
-
-/// Gives what root has made to the site's owner.
-fn give(path: &Path, site: &Metadata) -> io::Result<()> {
-    let own = fs::metadata(path)?;
-    if (own.uid(), own.gid()) == (site.uid(), site.gid()) || !rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    chown(path, Some(site.uid()), Some(site.gid()))
 }
 
 #[cfg(test)]

@@ -1,0 +1,337 @@
+//! The form of compress(1), LZW in `.Z` files: what `#! cunbatch` batches are.
+//!
+//! Codes of 9 bits and more, least significant bit first, in groups of eight; at a change of their width the
+//! rest of a group is passed over. The table has at most 65,536 entries, so memory does not depend on the
+//! input. The form has neither length nor checksum: input that ends early looks like a shorter file. Called
+//! by `unpack`. Source: compress(1) of 4.3BSD, as published.
+
+use std::io::{self, Read};
+
+/// What such a file begins with.
+pub(super) const MAGIC: &[u8] = b"\x1f\x9d";
+
+/// The code that empties the table, if the file uses it.
+const CLEAR: u16 = 256;
+/// Bits of the first codes.
+const BITS_FIRST: u8 = 9;
+/// Most bits of a code.
+const BITS_MAX: u8 = 16;
+/// The flag of files that use [`CLEAR`].
+const BLOCK_MODE: u8 = 0x80;
+/// The bits of the third octet that are the greatest width of a code.
+const BITS_MASK: u8 = 0x1f;
+
+/// Decompresses what comes from `source`, which begins after [`MAGIC`].
+pub(super) struct Decoder<R> {
+    source: R,
+    /// `None` until the third octet is read.
+    table: Option<Box<Table>>,
+    /// Output that is not taken yet, last octet first.
+    stack: Vec<u8>,
+    group: Group,
+}
+
+/// Codes of one width, at most eight of them.
+#[derive(Default)]
+struct Group {
+    octets: [u8; BITS_MAX as usize],
+    bits: usize,
+    at: usize,
+}
+
+struct Table {
+    /// By code from 256 on: the code that it extends, and the octet that it adds.
+    prefix: Vec<u16>,
+    suffix: Vec<u8>,
+    bits_max: u8,
+    uses_clear: bool,
+    width: u8,
+    /// The next code to be given; one past the last entry.
+    free: usize,
+    /// The code before, and the first octet of what it stands for.
+    old: Option<(u16, u8)>,
+}
+
+impl<R: Read> Decoder<R> {
+    pub fn new(source: R) -> Self {
+        Self { source, table: None, stack: Vec::new(), group: Group::default() }
+    }
+
+    /// Puts the octets of the next code on the stack; false at the end.
+    fn next(&mut self) -> io::Result<bool> {
+        let table = match &mut self.table {
+            Some(table) => table,
+            None => {
+                let mut flags = [0];
+                self.source.read_exact(&mut flags)?;
+                self.table.insert(Box::new(Table::new(u8::from_le_bytes(flags))?))
+            }
+        };
+        loop {
+            if table.widens() {
+                self.group = Group::default();
+            }
+            let code = match self.group.next(table.width) {
+                Some(code) => code,
+                None if self.group.fill(&mut self.source, table.width)? => continue,
+                None => return Ok(false),
+            };
+            if code == CLEAR && table.uses_clear && table.old.is_some() {
+                table.clear();
+                self.group = Group::default();
+                continue;
+            }
+            table.expand(code, &mut self.stack)?;
+            return Ok(true);
+        }
+    }
+}
+
+impl<R: Read> Read for Decoder<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < out.len() {
+            if self.stack.is_empty() {
+                match self.next() {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    // What was decoded before counts.
+                    Err(_) if filled > 0 => break,
+                    Err(error) => return Err(error),
+                }
+            }
+            let rest = out.get_mut(filled..).unwrap_or_default();
+            for (place, octet) in rest.iter_mut().zip(std::iter::from_fn(|| self.stack.pop())) {
+                *place = octet;
+                filled += 1;
+            }
+        }
+        Ok(filled)
+    }
+}
+
+impl Group {
+    /// The next code; `None`: none is left.
+    fn next(&mut self, width: u8) -> Option<u16> {
+        let width = usize::from(width);
+        if self.at + width > self.bits {
+            return None;
+        }
+        let octet = |n: usize| self.octets.get(self.at / 8 + n).copied().map_or(0, u32::from);
+        let bits = octet(0) | octet(1) << 8 | octet(2) << 16;
+        let code = bits >> (self.at % 8) & ((1 << width) - 1);
+        self.at += width;
+        u16::try_from(code).ok()
+    }
+
+    /// Reads the next group; false at the end.
+    fn fill(&mut self, source: &mut impl Read, width: u8) -> io::Result<bool> {
+        *self = Self::default();
+        let mut octets = 0;
+        while octets < usize::from(width) {
+            let room = self.octets.get_mut(octets..usize::from(width)).unwrap_or_default();
+            match source.read(room) {
+                Ok(0) => break,
+                Ok(read) => octets += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.bits = octets * 8;
+        Ok(self.bits >= usize::from(width))
+    }
+}
+
+impl Table {
+    fn new(flags: u8) -> io::Result<Self> {
+        let bits_max = flags & BITS_MASK;
+        if !(BITS_FIRST..=BITS_MAX).contains(&bits_max) {
+            return Err(damaged("codes of a width that compress does not have"));
+        }
+        let uses_clear = flags & BLOCK_MODE != 0;
+        Ok(Self {
+            prefix: vec![0; 1 << bits_max],
+            suffix: vec![0; 1 << bits_max],
+            bits_max,
+            uses_clear,
+            width: BITS_FIRST,
+            free: if uses_clear { usize::from(CLEAR) + 1 } else { usize::from(CLEAR) },
+            old: None,
+        })
+    }
+
+    /// Widens the codes if the next entry needs it.
+    fn widens(&mut self) -> bool {
+        let widens = self.width < self.bits_max && self.free >= 1 << self.width;
+        self.width += u8::from(widens);
+        widens
+    }
+
+    /// The first entry after that is never used: it takes the place of the code itself.
+    fn clear(&mut self) {
+        self.free = usize::from(CLEAR);
+        self.width = BITS_FIRST;
+    }
+
+    /// Puts what a code stands for on the stack, last octet first, and adds an entry.
+    fn expand(&mut self, code: u16, stack: &mut Vec<u8>) -> io::Result<()> {
+        let Some((old, old_first)) = self.old else {
+            let octet = u8::try_from(code).map_err(|_| damaged("the first code stands for no octet"))?;
+            self.old = Some((code, octet));
+            stack.push(octet);
+            return Ok(());
+        };
+        let mut at = code;
+        if usize::from(code) >= self.free {
+            if usize::from(code) > self.free {
+                return Err(damaged("a code that is not in the table"));
+            }
+            stack.push(old_first);
+            at = old;
+        }
+        // Each entry extends one with a lower code, so this ends.
+        while at >= CLEAR {
+            stack.push(self.suffix.get(usize::from(at)).copied().unwrap_or_default());
+            at = self.prefix.get(usize::from(at)).copied().unwrap_or_default();
+        }
+        let first = at.to_le_bytes()[0];
+        stack.push(first);
+        let entry = (self.prefix.get_mut(self.free), self.suffix.get_mut(self.free));
+        if let (Some(prefix), Some(suffix)) = entry {
+            (*prefix, *suffix) = (old, first);
+            self.free += 1;
+        }
+        self.old = Some((code, first));
+        Ok(())
+    }
+}
+
+fn damaged(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// Codes as they are written, with what the reader's table holds meanwhile.
+    struct Writer {
+        out: Vec<u8>,
+        group: Vec<bool>,
+        bits_max: u8,
+        width: u8,
+        free: usize,
+        started: bool,
+    }
+
+    impl Writer {
+        fn put(&mut self, code: u16) {
+            if self.width < self.bits_max && self.free >= 1 << self.width {
+                self.end_group();
+                self.width += 1;
+            }
+            self.group.extend((0..self.width).map(|bit| code >> bit & 1 == 1));
+            if self.group.len() == usize::from(self.width) * 8 {
+                self.end_group();
+            }
+            self.free += usize::from(self.started && self.free < 1 << self.bits_max);
+            self.started = true;
+        }
+
+        fn clear(&mut self) {
+            self.put(CLEAR);
+            self.end_group();
+            (self.width, self.free) = (BITS_FIRST, 256);
+        }
+
+        fn end_group(&mut self) {
+            if !self.group.is_empty() {
+                self.group.resize(usize::from(self.width) * 8, false);
+                self.flush();
+            }
+        }
+
+        fn flush(&mut self) {
+            let octet = |bits: &[bool]| bits.iter().rev().fold(0, |all, bit| all << 1 | u8::from(*bit));
+            self.out.extend(self.group.chunks(8).map(octet));
+            self.group.clear();
+        }
+    }
+
+    /// Compresses as compress(1) does; the table is emptied after so many entries.
+    pub(in crate::ingest::batches) fn compress(text: &[u8], bits_max: u8, clear_every: usize) -> Vec<u8> {
+        let out = [MAGIC, &[bits_max | BLOCK_MODE]].concat();
+        let mut writer =
+            Writer { out, group: Vec::new(), bits_max, width: BITS_FIRST, free: 257, started: false };
+        let mut table: HashMap<(u16, u8), u16> = HashMap::new();
+        let mut current: Option<u16> = None;
+        for octet in text {
+            let Some(prefix) = current.replace(u16::from(*octet)) else { continue };
+            if let Some(code) = table.get(&(prefix, *octet)) {
+                current = Some(*code);
+                continue;
+            }
+            writer.put(prefix);
+            if table.len() + 257 < 1 << bits_max {
+                table.insert((prefix, *octet), table.len() as u16 + 257);
+            }
+            if table.len() >= clear_every {
+                table.clear();
+                writer.clear();
+            }
+        }
+        current.into_iter().for_each(|code| writer.put(code));
+        writer.flush();
+        writer.out
+    }
+
+    fn decompress(octets: &[u8]) -> io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        Decoder::new(octets.strip_prefix(MAGIC).unwrap()).read_to_end(&mut text).map(|_| text)
+    }
+
+    /// `printf 'to be or not to be, that is to be or not\n' | compress`
+    #[test]
+    fn what_compress_has_written_is_read() {
+        let compressed =
+            b"\x1f\x9d\x90\x74\xde\x80\x10\x53\x06\xc4\x1b\x39\x20\xdc\xbc\xa1\x03\x22\xe0\xc0\x32\x2c\
+            \x1a\xa2\x09\xc3\x30\xcd\x9c\x86\x02\x09\x1a\x44\xa8\x90\x8e\x02";
+        let text = b"to be or not to be, that is to be or not\n";
+        assert_eq!(decompress(compressed).unwrap(), text);
+        assert_eq!(compress(text, 16, usize::MAX), compressed);
+    }
+
+    #[test]
+    fn damage_is_an_error_or_the_end() {
+        for bad in [&b"\x1f\x9d\x88"[..], b"\x1f\x9d\x91aaaa", b"\x1f\x9d", b"\x1f\x9d\x90\xff\xff\xff"] {
+            assert!(decompress(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(decompress(b"\x1f\x9d\x90").unwrap(), b"");
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(
+            pieces in prop::collection::vec(
+                prop_oneof![Just(b"news".to_vec()), prop::collection::vec(any::<u8>(), 0..200)],
+                0..60,
+            ),
+            bits_max in BITS_FIRST..=BITS_MAX,
+            clear_every in prop_oneof![Just(usize::MAX), 1..2000_usize],
+        ) {
+            let text = pieces.concat();
+            prop_assert_eq!(decompress(&compress(&text, bits_max, clear_every)).unwrap(), text);
+        }
+
+        #[test]
+        fn whatever_comes_ends(octets in prop::collection::vec(any::<u8>(), 0..600), flags in any::<u8>()) {
+            let mut out = Vec::new();
+            let input = [&[flags][..], &octets].concat();
+            let read = Decoder::new(input.as_slice()).read_to_end(&mut out);
+            // A code stands for as many octets as there are entries at most.
+            prop_assert!(read.is_err() || out.len() <= octets.len() * octets.len());
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Batches of articles as files: decompressed, split into articles, filed in parcels, and kept while they
+//! cannot be filed.
+//!
+//! [`Batch`] reads one, from whatever source, within a bounded window, and hands out [`Parcel`]s that are
+//! committed together. A [`Ledger`] notes what became of each article, in order: what is damaged goes into
+//! quarantine, what cannot be filed now is kept. [`Incoming`] is the directory where batches wait. Called by
+//! `newsreel rnews`, by XBATCH, and by the task that files what waits. Sources: RFC 1036 section 3.3, RFC 5537
+//! section 3.10; forms of compression as C News and INN have them.
+
+mod incoming;
+mod ledger;
+mod lzw;
+mod quarantine;
+mod reader;
+mod unpack;
+
+pub(crate) use incoming::{Arriving, Found, Incoming, NotKept, Sender};
+pub(crate) use ledger::{Keep, Ledger, Tally};
+pub(crate) use reader::{Batch, Parcel};
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// What a running server knows of the batches that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// Wakes the task that files them.
+    pub fresh: Notify,
+    /// Batches that wait, as of the last look.
+    pub batches: AtomicU64,
+    /// Their bytes.
+    pub bytes: AtomicU64,
+    /// Batches filed since the start.
+    pub filed: AtomicU64,
+    /// Articles accepted from them.
+    pub accepted: AtomicU64,
+    /// Pieces of them in quarantine.
+    pub damaged: AtomicU64,
+    /// Why the last one could not be filed; empty: it was.
+    pub problem: Mutex<String>,
+}
+
+/// Gives what root has made to the site's owner.
+fn give(path: &Path, site: &Metadata) -> io::Result<()> {
+    let own = fs::metadata(path)?;
+    if (own.uid(), own.gid()) == (site.uid(), site.gid()) || !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    chown(path, Some(site.uid()), Some(site.gid()))
+}
