@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::listening::{Listening, Plan};
+use crate::operations::Pulls;
 use crate::operations::report::Measuring;
 use crate::session::SessionContext;
 use crate::site::Site;
@@ -16,6 +17,8 @@ pub(crate) struct Server {
     pub context: Arc<SessionContext>,
     /// Where it listens.
     pub listening: Listening,
+    /// What is known of the standing pulls.
+    pub pulls: Arc<Pulls>,
     /// Measures the spool for reports.
     pub measuring: Arc<Measuring>,
 }

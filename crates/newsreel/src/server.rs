@@ -73,7 +73,8 @@ pub async fn run_with<S: NewsSource>(
     let site = Site::new(config, spool, offer);
     let control = control_socket::Listener::bind(&site)?;
     let listening = Listening::new(&site, admitting(&site, &context, source));
-    let server = Arc::new(Server { listening, measuring: Measuring::new(), context, site });
+    let (measuring, pulls) = (Measuring::new(), Arc::default());
+    let server = Arc::new(Server { listening, measuring, pulls, context, site });
     let site = &server.site;
     server.listening.apply(listeners);
     tasks.spawn(reload_at_hangups(signal(SignalKind::hangup())?, server.clone()));
@@ -84,6 +85,7 @@ pub async fn run_with<S: NewsSource>(
     tasks.spawn(numbers::watch(site.clone()));
     tasks.spawn(crate::operations::keep_renewed(site.clone()));
     tasks.spawn(crate::operations::file_incoming(site.clone()));
+    tasks.spawn(crate::operations::keep_pulling(site.clone(), server.pulls.clone()));
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
     let packing = crate::operations::overview::Packing::start(&site.spool)?;
     tell_system(&[sd_notify::NotifyState::Ready]);

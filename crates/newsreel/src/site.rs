@@ -49,7 +49,7 @@ pub(crate) struct Site {
     pub config: Live,
     pub spool: Arc<Spool>,
     /// The one road of an article.
-    pub filer: Filer,
+    pub filer: Arc<Filer>,
     pub counters: Arc<Counters>,
     pub seats: Seats,
     /// Who may log in.
@@ -78,7 +78,7 @@ impl Site {
         spool.on_durable(Box::new(move || synced.notify_waiters()));
         let counters = Arc::new(Counters::default());
         Arc::new(Self {
-            filer: Filer::new(config.current(), spool.clone()).counted_by(counters.clone()),
+            filer: Arc::new(Filer::new(config.current(), spool.clone()).counted_by(counters.clone())),
             seats: Seats::default(),
             gate: Arc::new(Gate::new(&config.load())),
             limits: Arc::default(),

@@ -6,6 +6,7 @@
 
 mod certificates;
 mod clients;
+mod dial;
 mod facts;
 mod files;
 pub(crate) mod names;
@@ -13,6 +14,7 @@ mod offer;
 mod self_signed;
 mod validity;
 
+pub use dial::Dial;
 pub(crate) use facts::TlsFacts;
 pub(crate) use offer::Offer;
 pub(crate) use self_signed::{SELF_SIGNED_FILES, is_self_signed, make_self_signed, renew_self_signed};

@@ -80,6 +80,8 @@ pub enum Step {
     Login,
     /// COMPRESS (RFC 8054).
     Compress,
+    /// A command of the session itself.
+    Command,
 }
 
 /// How a server breaks the protocol.
@@ -221,6 +223,7 @@ impl fmt::Display for Step {
             Self::ModeReader => "MODE READER",
             Self::Login => "the login",
             Self::Compress => "COMPRESS DEFLATE",
+            Self::Command => "a command",
         })
     }
 }

@@ -177,6 +177,36 @@ pub(super) enum Command {
         file: Option<PathBuf>,
     },
 
+    /// Fetch articles from another server
+    #[command(
+        long_about = "Fetch articles from another server, as a newsreader does, and file them: those of groups that match \
+        and are carried here, and are new since the last pull from that server. Works with and without a running server.\n\n\
+        Articles keep their Message-IDs; what is here already is not fetched. A pull that was interrupted, at whatever \
+        moment, is continued by the next: marks for each server and group are kept in the directory pull of the site. A \
+        [[pull]] section of the configuration does the same again and again.\n\n\
+        Exit codes: 0 everything is here, 1 the pull ended early, 2 the command or the configuration is wrong."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel pull news.example.net 'comp.lang.*'\n  \
+        newsreel pull news.example.net '*,!alt.*' --create-groups --first 1000\n  \
+        newsreel pull news.example.net:563 'de.*' --tls implicit --user fred --password-file password\n  \
+        newsreel pull upstream")]
+    Pull(super::pull::PullOptions),
+
+    /// Send articles to a server
+    #[command(
+        long_about = "Send articles to a server, by streaming (CHECK and TAKETHIS) or, where the server does not stream, by \
+        IHAVE: those of a file, which is a batch or a single article, compressed or not, or those of a group of this site. \
+        This machine must be a peer of the server.\n\n\
+        What the server has already is not sent. Articles that it wants later are offered again twice, and after a broken \
+        connection what was not answered is offered again.\n\n\
+        Exit codes: 0 every article has its answer, 1 something damaged was not sent, 2 the command is wrong, 75 the server \
+        cannot be reached or wants some later: send them again, what it has is not sent."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel send batch.gz news.example.net\n  \
+        newsreel send local.test news.example.net:1119 --compress\n  \
+        newsreel send - news.example.net < article")]
+    Send(super::send::SendOptions),
+
     /// Take over another server's groups, articles and numbers
     Import {
         #[command(subcommand)]
@@ -377,7 +407,7 @@ fn age(text: &str) -> Result<Age, String> {
         .ok_or_else(|| "not a number of days from 1 to 36500, and not \"none\"".into())
 }
 
-fn host_port(text: &str) -> Result<String, String> {
+pub(super) fn host_port(text: &str) -> Result<String, String> {
     check_host_port(text).map(|()| text.to_owned())
 }
 

@@ -23,11 +23,13 @@ mod owner;
 mod password;
 mod posting;
 mod preflight;
+mod pull;
 mod purge;
 mod reach;
 mod rights;
 mod rnews;
 mod screen;
+mod send;
 mod serve;
 mod starter_lists;
 mod status;
@@ -86,6 +88,8 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Ask(request) => reach::print(&at.load()?, &request),
         Command::Rebuild { without } => care::rebuild(&without, at),
         Command::Rnews { file } => rnews::rnews(file.as_deref(), at),
+        Command::Pull(options) => pull::pull(&options, at),
+        Command::Send(options) => send::send(&options, at),
         Command::Export { command } => export::export(command, at),
         Command::Import { command } => import::import(command, at),
         Command::Docs => check::docs(),

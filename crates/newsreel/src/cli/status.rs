@@ -7,7 +7,7 @@ use super::table::{Columns, age, grouped};
 use crate::base::clock::unix_secs;
 use crate::base::units::{about_size, about_span};
 use crate::operations::report::{
-    BatchesStatus, BufferStatus, ClassStatus, Overhead, Report, ServerStatus, SpoolStatus,
+    BatchesStatus, BufferStatus, ClassStatus, Overhead, PullStatus, Report, ServerStatus, SpoolStatus,
 };
 use crate::operations::request::{Reply, Request};
 
@@ -49,8 +49,12 @@ fn text(report: &Report, now: u64) -> String {
 
 fn server_parts(report: &Report, server: &ServerStatus, now: u64) -> Vec<String> {
     let head = server_text(report, server, now);
+    let mut texts = vec![head];
+    if !server.pulls.is_empty() {
+        texts.push(pulls_text(&server.pulls, now));
+    }
     if server.peers.is_empty() {
-        return vec![head];
+        return texts;
     }
     let peers = Columns::of(&server.peers)
         .left("peer", |peer| peer.name.clone())
@@ -59,7 +63,31 @@ fn server_parts(report: &Report, server: &ServerStatus, now: u64) -> Vec<String>
         .right("accepted", |peer| grouped(peer.accepted))
         .right("rejected", |peer| grouped(peer.rejected))
         .text();
-    vec![head, peers]
+    texts.push(peers);
+    texts
+}
+
+fn pulls_text(pulls: &[PullStatus], now: u64) -> String {
+    let ago = |at: Option<u64>, never: &str| match at {
+        Some(at) => format!("{} ago", about_span(now.saturating_sub(at))),
+        None => never.to_owned(),
+    };
+    let mut text = Columns::of(pulls)
+        .left("pull", |pull| pull.name.clone())
+        .left("from", |pull| pull.from.clone())
+        .left("last run", |pull| match pull.running_since {
+            Some(_) => "running".into(),
+            None => ago(pull.last_run, "not yet"),
+        })
+        .left("complete", |pull| ago(pull.complete, "never"))
+        .right("to do", |pull| grouped(pull.run.total.saturating_sub(pull.run.done)))
+        .right("fetched", |pull| grouped(pull.fetched))
+        .right("accepted", |pull| grouped(pull.accepted))
+        .text();
+    for pull in pulls.iter().filter(|pull| !pull.last_error.is_empty()) {
+        text.push_str(&format!("\n  {}: {}", pull.name, pull.last_error));
+    }
+    text
 }
 
 fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
@@ -432,6 +460,16 @@ mod tests {
                 damaged: 24,
                 problem: "no room".into(),
             },
+            pulls: vec![PullStatus {
+                name: "far".into(),
+                from: "far.example:119".into(),
+                last_run: Some(8_200),
+                complete: Some(8_145),
+                fetched: 2_500,
+                accepted: 2_400,
+                last_error: "the server closed the connection".into(),
+                ..PullStatus::default()
+            }],
         };
         let mut report = report(Some(server));
         report.spool.stopped = Some("no space left".into());
@@ -452,6 +490,10 @@ mod tests {
         assert!(shown.starts_with(head), "{shown}");
         assert!(shown.contains("\n  20 unreadable pages rebuilt\n"), "{shown}");
         assert!(shown.contains("\nupstream            4   10,000         9         1\n"), "{shown}");
+        let pull = "pull  from             last run  complete   to do  fetched  accepted\n\
+                    far   far.example:119  5 s ago   1 min ago      0    2,500     2,400\n  \
+                    far: the server closed the connection\n";
+        assert!(shown.contains(pull), "{shown}");
         assert!(shown.contains("\n  ACCEPTS NOTHING: no space left\n"), "{shown}");
         let late = text(&report, 8_205 + 86_400);
         assert!(late.contains("\n  certificate  expires in 0 s\n"), "{late}");

@@ -19,6 +19,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.site();
     checker.tls();
     checker.peers();
+    checker.pulls();
     checker.names();
     draft.classes.iter().for_each(|class| checker.class(class));
     checker.buffers_of_classes();
@@ -167,6 +168,18 @@ impl Checker<'_> {
         }
     }
 
+    fn pulls(&mut self) {
+        for pull in &self.draft.pulls {
+            let (user, file) = (given(&pull.user), given(&pull.password_file));
+            if user.is_some() != file.is_some() {
+                let name = name(&pull.name);
+                let message = format!("pull `{name}` has only one of user and password_file");
+                let at = if user.is_some() { &pull.user.span } else { &pull.password_file.span };
+                self.fault(at, "this one", message, "a login needs both");
+            }
+        }
+    }
+
     fn names(&mut self) {
         let draft = self.draft;
         fn of(at: &At<String>) -> (Option<String>, &Range<usize>) {
@@ -178,6 +191,7 @@ impl Checker<'_> {
         self.unique("buffer", "name", draft.buffers.iter().map(|buffer| of(&buffer.name)));
         self.unique("class", "name", draft.classes.iter().map(|class| of(&class.name)));
         self.unique("peer", "name", draft.peers.iter().map(|peer| of(&peer.name)));
+        self.unique("pull", "name", draft.pulls.iter().map(|pull| of(&pull.name)));
     }
 
     fn unique<'b>(

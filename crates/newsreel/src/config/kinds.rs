@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::ops::{Range, RangeInclusive};
 use std::path::{self, PathBuf};
 use std::time::Duration;
@@ -326,6 +326,22 @@ kind! {
     }, |span| span_text(*span).into()
 }
 kind! {
+    /// A time between two attempts.
+    Pause: Duration, "a time", |value| match Span.read(value)? {
+        span if span < PAUSE_MIN => {
+            let reason = Reason::Must("would leave no pause".into());
+            Err(Wrong::new(value, reason).advised(format!("write at least \"{}\"", span_text(PAUSE_MIN))))
+        }
+        span => Ok(span),
+    }, |span| span_text(*span).into()
+}
+kind! {
+    /// An address.
+    Address: IpAddr, "an IP address", |value| text(value, |text| {
+        text.parse().map_err(|_| format!("`{text}` is not an IP address"))
+    }), |address| address.to_string().into()
+}
+kind! {
     /// The unit of allocation of a buffer.
     Block: u32, "a size", |value| {
         let block = u32::try_from(Size::ANY.read(value)?).ok();
@@ -399,6 +415,8 @@ kind! {
 
 /// Least of all timeouts.
 const TIMEOUT_MIN: Duration = Duration::from_millis(100);
+/// Least pause between two attempts.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
 /// Least and greatest block of a buffer, in bytes.
 const BLOCK_BYTES: RangeInclusive<u32> = 64..=16_384;
 /// Ages that articles may have: up to 100 years.

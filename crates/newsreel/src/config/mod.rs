@@ -25,6 +25,7 @@ mod local_address;
 pub mod manual;
 mod place;
 mod posting;
+mod pull;
 mod read;
 mod site;
 mod spool_config;
@@ -52,6 +53,7 @@ pub use live::Live;
 pub use local_address::LocalAddress;
 pub use place::Place;
 pub use posting::{Cancel, Honor, MailForm, Moderation, Moderator, Posting, Reveal};
+pub use pull::{LinkTls, Pull, PullBy};
 pub use read::{data_in, load, parse};
 pub use site::{Limits, LogFormat, LogLevel, Site, UnknownGroups};
 pub use spool::{Durability, HeaderCondition as HeaderMatch, MethodKind as Method, Order};
@@ -78,6 +80,8 @@ sections! {
     peers: [Peer],
     /// Batches that come as files.
     batches: Batches,
+    /// Servers from which articles are fetched.
+    pulls: [Pull],
     /// How clients log in.
     auth: Auth,
     /// Programs that know users.
@@ -126,13 +130,16 @@ impl Config {
 
     /// With every path joined to the directory that it is relative to.
     fn resolved(mut self) -> Self {
-        let Self { file, site, tls, buffers, classes, batches, .. } = &mut self;
+        let Self { file, site, tls, buffers, classes, batches, pulls, .. } = &mut self;
         let own = [&mut site.data, &mut site.lists].into_iter();
         for path in own.chain(&mut tls.certificate).chain(&mut tls.key).chain(&mut tls.client_ca) {
             *path = beside(file, path);
         }
         buffers.iter_mut().for_each(|buffer| buffer.path = site.data.join(&buffer.path));
         batches.incoming = site.data.join(&batches.incoming);
+        for path in pulls.iter_mut().flat_map(|pull| pull.tls_ca.iter_mut().chain(&mut pull.password_file)) {
+            *path = beside(file, path);
+        }
         for class in classes {
             let path = class.path.take().unwrap_or_else(|| Path::new("kept").join(&class.name));
             class.path = keeps(class.method).then(|| site.data.join(path));

@@ -133,6 +133,18 @@ default_address = "%s@moderators.example.org"
 [[moderator]]
 groups = "local.*"
 address = "%s@example.org"
+
+[[pull]]
+name = "upstream"
+from = "news.example.net:563"
+groups = "comp.*"
+first_max = 1000
+bytes_per_sec_max = "1 MiB"
+bind = "192.0.2.1"
+tls = "implicit"
+tls_ca = "upstream-ca.crt"
+user = "fred"
+password_file = "upstream.password"
 "#;
 
 fn read(text: &str) -> Result<Config, ConfigError> {
@@ -238,6 +250,8 @@ fn faults_of_access_and_auth_are_told_with_advice() {
         ("name = \"files\"", "name = \"big0\"", "has the name of a buffer"),
         ("user_groups = [\"staff\"]", "user_groups = [\"st aff\"]", "`st aff` is not 1 to 15 letters"),
         ("posts_per_hour_max = 30", "posts_per_hour = 30", "has no key `posts_per_hour`"),
+        ("password_file = \"upstream.password\"\n", "", "has only one of user and password_file"),
+        ("bind = \"192.0.2.1\"", "bind = \"here\"", "`here` is not an IP address"),
     ] {
         let (message, _, advice) = only_fault(&with(from, to));
         assert!(message.contains(told) && !advice.is_empty(), "{message} ({advice})");

@@ -10,7 +10,9 @@
 pub(crate) mod import;
 pub(crate) mod rnews;
 
+use crate::operations::pull::standing;
 use crate::operations::request::{Reply, Request};
+use crate::operations::transmit::progress;
 use crate::operations::{self, report};
 use crate::reload;
 use crate::running::Server;
@@ -146,7 +148,8 @@ fn answer(
         Request::Status { .. } => {
             // The figures include what the operator did a moment ago.
             Handle::current().block_on(server.measuring.refresh(report::FRESH_TIMEOUT));
-            let report = report::of_server(site, &server.context, &server.listening.addresses());
+            let report =
+                report::of_server(site, &server.context, &server.pulls, &server.listening.addresses());
             say(replies, &Reply::Status(Box::new(report)))?;
             Ok(true)
         }
@@ -174,6 +177,10 @@ fn answer(
             };
             let ok = match other {
                 Request::Buffer { command } => reload::change_buffer(site, command, &mut sink),
+                Request::Send { .. } => progress::group(&site.spool, other, &mut sink),
+                Request::Pull { spec } => {
+                    standing::once(spec, &standing::ground(site, &site.config.current()), &mut sink)
+                }
                 other => operations::execute(other, &site.spool, &mut sink),
             };
             failure.map_or(Ok(ok), Err)

@@ -95,6 +95,17 @@ impl Origin {
         Self { prefix, for_rules, ..Self::unlimited("batch") }
     }
 
+    /// A server called `name` at `host`, from which articles of some groups are fetched.
+    pub fn pulled(identity: &str, name: &str, host: &str, groups: &Groups) -> Self {
+        let accepts = match groups.as_str() {
+            "*" => Accepts::All,
+            _ => Accepts::Matching(groups.clone()),
+        };
+        let prefix = Some(PathPrefix::of_peer(identity, host, host));
+        let for_rules = format!("pull {name}").into();
+        Self { accepts, prefix, for_rules, ..Self::unlimited(name) }
+    }
+
     /// A reader who posts and may read these groups; the injecting agent has completed the article, its Path too, and
     /// allows it in `groups`.
     pub fn injected(address: &str, reads: &Groups, groups: Vec<Box<[u8]>>) -> Self {
@@ -119,7 +130,7 @@ impl Origin {
         &self.name
     }
 
-    /// As storage rules know it: `peer NAME`, `injected`, `rnews` or `import`.
+    /// As storage rules know it: `peer NAME`, `pull NAME`, `injected`, `rnews` or `import`.
     pub fn for_rules(&self) -> &str {
         &self.for_rules
     }

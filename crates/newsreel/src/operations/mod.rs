@@ -11,12 +11,14 @@ mod groups;
 mod incoming;
 mod name_map;
 pub(crate) mod overview;
+pub(crate) mod pull;
 pub mod report;
 pub mod request;
 pub(crate) mod retention;
 mod sink;
 #[cfg(test)]
 mod tests;
+pub(crate) mod transmit;
 mod withdraw;
 
 use spool::{Lookup, Spool};
@@ -26,11 +28,12 @@ use request::{BufferCommand, Reply, Request};
 pub(crate) use certificates::keep_renewed;
 pub(crate) use expire::keep_expiring;
 pub(crate) use incoming::file_incoming;
+pub(crate) use pull::standing::{Pulls, keep_pulling};
 pub use sink::Sink;
 
 /// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The caller sends
-/// the final [`Reply::Done`]. [`Request::Status`], [`Request::Rnews`], [`Request::Import`], [`Request::Reload`] and
-/// [`Request::Compare`] are the caller's own.
+/// the final [`Reply::Done`]. [`Request::Status`], [`Request::Rnews`], [`Request::Import`], [`Request::Pull`], [`Request::Send`],
+/// [`Request::Reload`] and [`Request::Compare`] are the caller's own.
 pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match request {
         Request::GroupAdd { groups } => groups::add(spool, groups, sink),
@@ -58,6 +61,8 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         | Request::Buffer { .. }
         | Request::Rnews
         | Request::Import
+        | Request::Pull { .. }
+        | Request::Send { .. }
         | Request::Reload
         | Request::Compare { .. } => {
             sink(Reply::Error("this request is not carried out on the spool alone".into()));

@@ -5,11 +5,13 @@
 //! a millisecond for thousands of groups and a hundred peers. Figures that need the disk are measured every
 //! few seconds by a task ([`measure`]). Knows no socket: the caller says where the server listens.
 
+use super::pull::standing::Pulls;
 use super::retention;
 use crate::base::clock::{unix_now, unix_secs};
 use crate::base::counters::read;
 use crate::base::units;
 use crate::config::Config;
+use crate::operations::pull::PullCounts;
 use crate::session::SessionContext;
 use crate::site::Site;
 use serde::{Deserialize, Serialize};
@@ -84,6 +86,8 @@ pub struct ServerStatus {
     pub moderation: ModerationStatus,
     /// Batches that wait in batches.incoming.
     pub batches: BatchesStatus,
+    /// The pulls of the configuration, in its order.
+    pub pulls: Vec<PullStatus>,
 }
 
 /// Logins since the start.
@@ -115,6 +119,32 @@ pub struct BatchesStatus {
     pub damaged: u64,
     /// Why the oldest one waits; empty: it does not, or nobody has looked yet.
     pub problem: String,
+}
+
+/// A standing pull.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PullStatus {
+    /// Its name.
+    pub name: String,
+    /// The server.
+    pub from: String,
+    /// Unix seconds of the beginning of the run that is going on; absent: none is.
+    pub running_since: Option<u64>,
+    /// Unix seconds of the end of the last run, however it ended; absent: none has.
+    pub last_run: Option<u64>,
+    /// Everything that the server had then is here, Unix seconds; absent: no run was complete.
+    pub complete: Option<u64>,
+    /// Runs since the start.
+    pub runs: u64,
+    /// Articles fetched since the start.
+    pub fetched: u64,
+    /// Articles filed of them.
+    pub accepted: u64,
+    /// Counts of the run that is going on, or of the last one.
+    pub run: PullCounts,
+    /// Why the last run ended early; empty: it did not.
+    pub last_error: String,
 }
 
 /// The queue of mails to moderators.
@@ -323,12 +353,15 @@ pub struct KeptStatus {
 }
 
 /// The report of a running server that listens on these addresses.
-pub(crate) fn of_server(site: &Site, context: &SessionContext, listen: &[SocketAddr]) -> Report {
+pub(crate) fn of_server(
+    site: &Site,
+    context: &SessionContext,
+    pulls: &Pulls,
+    listen: &[SocketAddr],
+) -> Report {
     let config = site.config.load();
-    Report {
-        server: Some(server(site, context, &config, listen)),
-        ..of_status(&site.spool.report(), &config)
-    }
+    let server = ServerStatus { pulls: pulls.status(&config), ..server(site, context, &config, listen) };
+    Report { server: Some(server), ..of_status(&site.spool.report(), &config) }
 }
 
 /// The report of a spool that no server has open; reads the disk.
@@ -455,6 +488,7 @@ fn server(site: &Site, context: &SessionContext, config: &Config, listen: &[Sock
             damaged: read(&site.waiting.damaged),
             problem: site.waiting.problem.lock().clone(),
         },
+        pulls: Vec::new(),
     }
 }
 

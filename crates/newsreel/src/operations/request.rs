@@ -6,6 +6,9 @@
 use super::report::Report;
 use crate::base::units;
 use crate::ingest::{Fate, ImportResult};
+use crate::operations::pull::{PullCounts, PullSpec};
+use crate::operations::transmit::SendCounts;
+use crate::tls::Dial;
 use clap::Subcommand;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -77,6 +80,21 @@ pub enum Request {
     /// its wire format. Answered by one [`Reply::Imported`].
     #[command(skip)]
     Import,
+    /// Fetch articles from another server; answered by [`Reply::Progress`] and [`Reply::Pulled`].
+    #[command(skip)]
+    Pull {
+        /// Which, from where.
+        spec: Box<PullSpec>,
+    },
+    /// Send the articles of a group to a server; answered by [`Reply::Progress`], a [`Reply::Text`] for each
+    /// article that the server rejects, and [`Reply::Sent`].
+    #[command(skip)]
+    Send {
+        /// The group.
+        group: String,
+        /// The server.
+        dial: Box<Dial>,
+    },
     /// How many of the articles that were imported are still stored; answered by [`Reply::Count`].
     #[command(skip)]
     CountLiving {
@@ -366,6 +384,18 @@ pub enum Reply {
     Purged(Purged),
     /// What became of the articles of a parcel of [`Request::Rnews`], in order.
     Articles(Vec<Fate>),
+    /// What [`Request::Pull`] did.
+    Pulled {
+        /// Its counts.
+        counts: PullCounts,
+        /// Seconds that it took.
+        seconds: f64,
+    },
+    /// What [`Request::Send`] did.
+    Sent {
+        /// Its counts.
+        counts: SendCounts,
+    },
     /// What became of the articles of [`Request::Import`], in order.
     Imported(Vec<ImportResult>),
     /// The answer to [`Request::CountLiving`].

@@ -147,15 +147,15 @@ fn of_a_compressed_batch_that_is_cut_off_what_is_there_is_filed() {
     }
 }
 
-/// Waits until the server has filed all batches that wait, and returns what it says of them.
-fn filed(site: &Operated) -> serde_json::Value {
+/// Waits until `is_so` of what the server says of batches, and none is left.
+fn filed(site: &Operated, is_so: impl Fn(&serde_json::Value) -> bool) {
     let begun = Instant::now();
     loop {
         let status: serde_json::Value = serde_json::from_str(&site.done(&["status", "--json"])).unwrap();
         let batches = &status["server"]["batches"];
         let is_empty = fs::read_dir(site.dir().join("incoming")).unwrap().next().is_none();
-        if is_empty && batches["waiting"] == 0 && batches["filed"] != 0 {
-            return batches.clone();
+        if is_empty && batches["waiting"] == 0 && is_so(batches) {
+            return;
         }
         assert!(begun.elapsed() < PATIENCE, "{status}");
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -176,9 +176,8 @@ fn files_moved_into_the_incoming_directory_are_filed_and_removed() {
     }
     fs::write(incoming.join("article"), text(60)).unwrap();
     fs::write(incoming.join("damaged"), "#! rnews 9999\nnothing").unwrap();
-    let told = filed(&site);
+    filed(&site, |batches| batches["accepted"] == 61 && batches["damaged"] == 1 && batches["filed"] == 6);
     serving.logged(|line| line.contains("damaged") && line.contains("byte 0: the batch ends after"));
-    assert_eq!((&told["accepted"], &told["damaged"]), (&61.into(), &1.into()), "{told}");
     assert!(serving.client().ask("GROUP local.test").starts_with("211 61 "));
     assert_eq!(fs::read_dir(site.dir().join("quarantine")).unwrap().count(), 1);
 }
@@ -211,7 +210,7 @@ fn peers_send_batches_by_xbatch_and_what_they_may_not_send_is_not_filed() {
     assert!(other.ask("XBATCH 100").starts_with("339 "));
     other.send("#! rnews 80\n");
     drop(other);
-    filed(&site);
+    filed(&site, |batches| batches["filed"] == 4 && batches["accepted"] == 31);
     assert!(client.ask("GROUP local.test").starts_with("211 31 "));
     assert!(client.ask("GROUP local.hidden").starts_with("211 0 "));
     assert!(client.ask("STAT <99@x.example>").starts_with("430 "));
@@ -299,7 +298,7 @@ fn a_batch_is_filed_article_by_article() {
     assert!(printed(&output).contains(" articles are kept; the server files them"), "{}", printed(&output));
     rest.join().unwrap().unwrap();
     let serving = site.serve();
-    filed(&site);
+    filed(&site, |batches| batches["filed"] == 1);
     // Of them the buffers have room for the last ones.
     for n in [19_000, 19_990, 19_999] {
         assert!(serving.client().ask(&format!("STAT <{n}@x.example>")).starts_with("2"), "{n}");

@@ -52,7 +52,7 @@ fn a_report_does_not_wait_for_a_writer_that_waits_for_the_disk() {
         }
         let (reported, reports) = mpsc::channel();
         let asked = (&*site, &context);
-        scope.spawn(move || reported.send(of_server(asked.0, asked.1, &listen)).unwrap());
+        scope.spawn(move || reported.send(of_server(asked.0, asked.1, &Pulls::default(), &listen)).unwrap());
         let report = reports.recv_timeout(DEADLINE);
         sim.hold_syncs(false);
         assert_eq!(adding.join().unwrap().unwrap(), 1);
@@ -90,7 +90,7 @@ fn a_report_of_a_large_site_takes_less_than_a_millisecond() {
     let mut micros: Vec<u128> = (0..1_001)
         .map(|_| {
             let begun = Instant::now();
-            std::hint::black_box(of_server(&site, &context, &[]));
+            std::hint::black_box(of_server(&site, &context, &Pulls::default(), &[]));
             begun.elapsed().as_micros()
         })
         .collect();

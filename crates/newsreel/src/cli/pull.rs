@@ -1,0 +1,217 @@
+//! `pull`: fetch articles from another server now, through the running server or into the spool itself.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::args::host_port;
+use super::bar::Bar;
+use super::locate::Where;
+use super::reach::Reach;
+use super::screen::{Failure, complain, say, say_json};
+use crate::base::units;
+use crate::config::{Config, Groups, LinkTls, PullBy};
+use crate::ingest::Filer;
+use crate::operations::pull::standing;
+use crate::operations::pull::{Ground, PullSpec};
+use crate::operations::request::{Reply, Request};
+use crate::tls::Dial;
+
+/// How to connect to another server.
+#[derive(Debug, Clone, Args)]
+pub(super) struct LinkOptions {
+    /// Encryption
+    #[arg(long, value_enum, default_value = "off")]
+    pub(super) tls: LinkTls,
+    /// Do not check the server's certificate
+    #[arg(long)]
+    pub(super) no_tls_verify: bool,
+    /// The authorities that may vouch for the server, or its certificate (PEM) [default: the system's]
+    #[arg(long, value_name = "FILE")]
+    pub(super) tls_ca: Option<PathBuf>,
+    /// Log in as this user
+    #[arg(long, value_name = "NAME", requires = "password_file")]
+    pub(super) user: Option<String>,
+    /// The password is the first line of this file
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub(super) password_file: Option<PathBuf>,
+    /// Compress where the server can
+    #[arg(long)]
+    pub(super) compress: bool,
+    /// The address of ours to connect from
+    #[arg(long, value_name = "ADDR")]
+    pub(super) bind: Option<std::net::IpAddr>,
+}
+
+impl LinkOptions {
+    /// For a server at `to`.
+    pub(super) fn dial(&self, to: &str) -> Dial {
+        // Files are read by the server, which has another directory.
+        let whole = |file: &Option<PathBuf>| {
+            file.as_ref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()))
+        };
+        Dial {
+            to: to.to_owned(),
+            bind: self.bind,
+            tls: self.tls,
+            tls_verify: !self.no_tls_verify,
+            tls_ca: whole(&self.tls_ca),
+            user: self.user.clone(),
+            password_file: whole(&self.password_file),
+            compress: self.compress,
+        }
+    }
+
+    /// Whether any of them was given.
+    fn is_given(&self) -> bool {
+        self.tls != LinkTls::Off
+            || self.no_tls_verify
+            || self.tls_ca.is_some()
+            || self.user.is_some()
+            || self.compress
+            || self.bind.is_some()
+    }
+}
+
+/// What `pull` is told.
+#[derive(Debug, Clone, Args)]
+pub(super) struct PullOptions {
+    /// The server, HOST:PORT (HOST alone: port 119, or 563 with --tls implicit), or the name of a [[pull]] section
+    #[arg(value_name = "SERVER|NAME")]
+    server: String,
+    /// The groups, such as comp.*,!comp.os.* [default: those of the section]
+    #[arg(value_name = "GROUPS")]
+    groups: Option<String>,
+    /// Make groups that match and are not carried here
+    #[arg(long)]
+    create_groups: bool,
+    /// Of a group that was never fetched from, at most so many of its newest articles
+    #[arg(long, value_name = "N")]
+    first: Option<u64>,
+    /// How to find out what is new
+    #[arg(long, value_enum)]
+    by: Option<PullBy>,
+    /// Connections at once [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=32))]
+    connections: Option<u8>,
+    /// Bytes of articles per second, such as "1 MiB"
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
+    rate: Option<u64>,
+    #[command(flatten)]
+    link: LinkOptions,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn pull(options: &PullOptions, at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    let spec = spec(options, &config)?;
+    Groups::parse(&spec.groups).map_err(Failure::Usage)?;
+    let bar = Bar::new();
+    let mut summary = None;
+    let mut hear = |reply| match reply {
+        Reply::Progress { what, done, total } => bar.show(&what, done, total),
+        Reply::Error(text) => complain(format_args!("newsreel: {text}")),
+        Reply::Pulled { counts, seconds } => summary = Some((counts, seconds)),
+        _ => {}
+    };
+    let ok = match Reach::new(&config)? {
+        Reach::Server(mut control) => control.ask(&Request::Pull { spec: Box::new(spec) }, &mut hear)?,
+        Reach::Here(spool) => here(&config, *spool, &spec, &mut hear)?,
+    };
+    if let Some((counts, seconds)) = summary {
+        if options.json {
+            say_json(&serde_json::json!({ "counts": counts, "seconds": seconds }))?;
+        } else {
+            let rate = counts.fetched as f64 / seconds.max(0.001);
+            let rate = units::grouped(rate as u64);
+            say(format_args!("{}; {seconds:.1} s, {rate} articles a second", standing::summary(&counts)))?;
+        }
+    }
+    if ok { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// What is to be pulled: as a section says, or as was typed.
+fn spec(options: &PullOptions, config: &Config) -> Result<PullSpec, Failure> {
+    let section = config.pulls.iter().find(|pull| pull.name == options.server);
+    let mut spec = match section {
+        Some(_) if options.link.is_given() => {
+            let text = format!("how to connect to `{}` stands in its [[pull]] section", options.server);
+            return Err(Failure::Usage(text));
+        }
+        Some(section) => PullSpec::from(section),
+        None => PullSpec {
+            name: options.server.clone(),
+            dial: options.link.dial(&address(&options.server, options.link.tls)?),
+            groups: options.groups.clone().ok_or_else(|| {
+                Failure::Usage("name the groups, such as 'comp.*,!comp.os.*', or '*' for all".into())
+            })?,
+            by: PullBy::Number,
+            create_groups: false,
+            first_max: None,
+            connections: 2,
+            bytes_per_sec_max: None,
+        },
+    };
+    if let Some(groups) = &options.groups {
+        spec.groups.clone_from(groups);
+    }
+    spec.by = options.by.unwrap_or(spec.by);
+    spec.create_groups |= options.create_groups;
+    spec.first_max = options.first.or(spec.first_max);
+    spec.connections = options.connections.map_or(spec.connections, usize::from);
+    spec.bytes_per_sec_max = options.rate.or(spec.bytes_per_sec_max);
+    Ok(spec)
+}
+
+/// `HOST:PORT`, with the usual port if none was typed.
+pub(super) fn address(typed: &str, tls: LinkTls) -> Result<String, Failure> {
+    let port = if tls == LinkTls::Implicit { 563 } else { 119 };
+    let is_bare_v6 = typed.parse::<std::net::Ipv6Addr>().is_ok();
+    let whole = match typed {
+        _ if is_bare_v6 => format!("[{typed}]:{port}"),
+        _ if typed.contains(':') && !typed.ends_with(']') => typed.to_owned(),
+        _ => format!("{typed}:{port}"),
+    };
+    host_port(&whole).map_err(Failure::Usage)
+}
+
+/// Pulls into the spool, which is open here.
+fn here(
+    config: &Config,
+    spool: spool::Spool,
+    spec: &PullSpec,
+    hear: &mut (dyn FnMut(Reply) + Send),
+) -> Result<bool, Failure> {
+    let spool = Arc::new(spool);
+    let ground = Ground {
+        filer: Arc::new(Filer::new(Arc::new(config.clone()), spool.clone())),
+        spool: spool.clone(),
+        data: Path::to_owned(&config.site.data),
+        identity: config.site.path_identity.clone(),
+        article_bytes_max: config.site.article_bytes_max,
+    };
+    let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
+    let ok = super::send::inside(&runtime, || standing::once(spec, &ground, hear))?;
+    drop((ground, runtime));
+    spool.close()?;
+    Ok(ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_may_be_typed_without_a_port() {
+        let typed = |text: &str| address(text, LinkTls::Off).ok();
+        assert_eq!(typed("news.example.net").as_deref(), Some("news.example.net:119"));
+        assert_eq!(typed("news.example.net:1119").as_deref(), Some("news.example.net:1119"));
+        assert_eq!(typed("2001:db8::7").as_deref(), Some("[2001:db8::7]:119"));
+        assert_eq!(typed("[2001:db8::7]").as_deref(), Some("[2001:db8::7]:119"));
+        assert_eq!(address("x.example", LinkTls::Implicit).ok().as_deref(), Some("x.example:563"));
+        assert_eq!(typed("news.example.net:news"), None);
+    }
+}

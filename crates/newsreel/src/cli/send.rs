@@ -1,0 +1,153 @@
+//! `send`: send articles to a server, of a file or of a group.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::Args;
+use spool::Progress;
+
+use super::bar::Bar;
+use super::locate::Where;
+use super::pull::{LinkOptions, address};
+use super::reach::Reach;
+use super::screen::{Failure, complain, say, say_json};
+use crate::base::units::{about_size, grouped};
+use crate::ingest::batches::Batch;
+use crate::operations::request::{Reply, Request};
+use crate::operations::transmit::{self, SendCounts, progress};
+
+/// The longest article that is read from a file, in bytes.
+const ARTICLE_BYTES_MAX: u64 = 64 << 20;
+/// Lines about articles that are printed; the others are counted.
+const LINES_MAX: u64 = 100;
+
+/// What `send` is told.
+#[derive(Debug, Clone, Args)]
+pub(super) struct SendOptions {
+    /// A batch or a single article, compressed or not; - is standard input; or a group of this site
+    #[arg(value_name = "FILE|GROUP|-")]
+    what: String,
+    /// The server, HOST:PORT (HOST alone: port 119, or 563 with --tls implicit)
+    #[arg(value_name = "SERVER")]
+    server: String,
+    #[command(flatten)]
+    link: LinkOptions,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn send(options: &SendOptions, at: &Where) -> Result<(), Failure> {
+    let dial = options.link.dial(&address(&options.server, options.link.tls)?);
+    let bar = Bar::new();
+    let (mut summary, mut lines) = (None, 0);
+    let mut hear = |reply| match reply {
+        Reply::Progress { what, done, total } => bar.show(&what, done, total),
+        Reply::Text(text) => {
+            lines += 1;
+            if lines <= LINES_MAX {
+                complain(text);
+            }
+        }
+        Reply::Error(text) => complain(format_args!("newsreel: {text}")),
+        Reply::Sent { counts } => summary = Some(counts),
+        _ => {}
+    };
+    let is_file = options.what == "-" || Path::new(&options.what).is_file();
+    let ok = if is_file {
+        let (source, size) = open(&options.what)?;
+        let read = Arc::<AtomicU64>::default();
+        let batch = Batch::new(Box::new(Counted(source, read.clone())), ARTICLE_BYTES_MAX);
+        let how_far = || (read.load(Ordering::Relaxed), size);
+        let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
+        inside(&runtime, || progress::run(&dial, &mut transmit::of_batch(batch), how_far, &mut hear))?
+    } else if !netnews::newsgroups::valid_name(options.what.as_bytes()) {
+        return Err(Failure::Usage(format!("there is no file {}, and no group has that name", options.what)));
+    } else {
+        let config = at.load()?;
+        let request = Request::Send { group: options.what.clone(), dial: Box::new(dial) };
+        match Reach::new(&config)? {
+            Reach::Server(mut control) => control.ask(&request, &mut hear)?,
+            Reach::Here(spool) => {
+                let spool = Arc::new(*spool);
+                let runtime =
+                    crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
+                let ok = inside(&runtime, || progress::group(&spool, &request, &mut hear))?;
+                drop(runtime);
+                spool.close()?;
+                ok
+            }
+        }
+    };
+    bar.finish();
+    report(options, summary, lines, ok)
+}
+
+fn report(options: &SendOptions, summary: Option<SendCounts>, lines: u64, ok: bool) -> Result<(), Failure> {
+    if lines > LINES_MAX {
+        complain(format_args!("and {} more such lines", grouped(lines - LINES_MAX)));
+    }
+    let Some(counts) = summary else { return if ok { Ok(()) } else { Err(Failure::Told) } };
+    if options.json {
+        say_json(&counts)?;
+    } else {
+        let mut text = format!(
+            "{} articles offered: {} accepted ({}), {} not wanted, {} rejected",
+            grouped(counts.offered),
+            grouped(counts.accepted),
+            about_size(counts.bytes),
+            grouped(counts.refused),
+            grouped(counts.rejected)
+        );
+        for (count, what) in [(counts.later, "wanted later"), (counts.damaged, "damaged pieces not sent")] {
+            if count > 0 {
+                text.push_str(&format!(", {} {what}", grouped(count)));
+            }
+        }
+        say(text)?;
+    }
+    match () {
+        () if !ok || counts.later > 0 => Err(Failure::TryLater(Box::new(Failure::Told))),
+        () if counts.damaged > 0 => Err(Failure::Told),
+        () => Ok(()),
+    }
+}
+
+/// Runs `work` on a thread of the runtime, as in a server.
+pub(super) fn inside<T: Send>(
+    runtime: &tokio::runtime::Runtime,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, Failure> {
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            let _inside = runtime.enter();
+            work()
+        });
+        inside.join().map_err(|_| Failure::Problem("it failed by a fault of newsreel's".into()))
+    })
+}
+
+/// The file, and its size if that is known.
+fn open(what: &str) -> Result<(Box<dyn Read + Send>, u64), Failure> {
+    if what == "-" {
+        return Ok((Box::new(io::stdin()), 0));
+    }
+    let cannot = |error| Failure::Usage(format!("cannot read {what}: {error}"));
+    let file = fs::File::open(what).map_err(cannot)?;
+    let size = file.metadata().map_err(cannot)?.len();
+    Ok((Box::new(file), size))
+}
+
+/// Counts what is read.
+struct Counted(Box<dyn Read + Send>, Arc<AtomicU64>);
+
+impl Read for Counted {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(out)?;
+        self.1.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}

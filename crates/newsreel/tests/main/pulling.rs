@@ -1,0 +1,364 @@
+//! Articles fetched from other servers: by `newsreel pull` and by `[[pull]]` sections, over slow links, TLS and
+//! connections that break, killed and resumed.
+
+use crate::client::article;
+use crate::layers::Authority;
+use crate::link::Link;
+use crate::operated::{Operated, PATIENCE, Serving, complaints};
+use crate::running::Server;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Puts articles into a group of the upstream.
+fn fill(upstream: &Server, name: &str, groups: &str, articles: usize) {
+    let mut feed = upstream.client();
+    for start in (0..articles).step_by(500) {
+        let numbers = start..(start + 500).min(articles);
+        let id = |n: usize| format!("<{name}.{n}@x.example>");
+        let takethis =
+            |n: usize| format!("TAKETHIS {}\r\n{}", id(n), article(&id(n), groups, &format!("body {n}")));
+        feed.send(numbers.clone().map(takethis).collect::<String>());
+        for n in numbers {
+            assert_eq!(feed.line(), format!("239 {}", id(n)));
+        }
+    }
+}
+
+fn site() -> Operated {
+    let site = Operated::new();
+    site.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1));
+    site
+}
+
+/// A section that pulls from there.
+fn section(from: SocketAddr, keys: &str) -> String {
+    format!("\n[[pull]]\nname = \"far\"\nfrom = \"{from}\"\ninterval = \"100 ms\"\n{keys}")
+}
+
+/// The number of articles of a group; `None`: there is no such group.
+fn count(serving: &Serving, group: &str) -> Option<(u64, u64)> {
+    let line = serving.client().ask(&format!("GROUP {group}"));
+    let mut words = line.split(' ').skip(1);
+    let number = |word: Option<&str>| word.unwrap().parse().unwrap();
+    line.starts_with("211 ").then(|| (number(words.next()), number(words.nth(1))))
+}
+
+fn pulls(site: &Operated) -> serde_json::Value {
+    let status: serde_json::Value = serde_json::from_str(&site.done(&["status", "--json"])).unwrap();
+    status["server"]["pulls"].clone()
+}
+
+/// Waits until `is_so` of the status of the pulls.
+fn wait(site: &Operated, is_so: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    let begun = Instant::now();
+    loop {
+        let pulls = pulls(site);
+        if is_so(&pulls) {
+            return pulls;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{pulls}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn printed(output: &std::process::Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn a_pull_over_a_slow_link_that_is_killed_again_and_again_misses_nothing_and_has_nothing_twice() {
+    const ARTICLES: usize = 3_000;
+    const KILLS: u64 = 8;
+    let upstream = Server::start();
+    fill(&upstream, "a", "misc.test", ARTICLES);
+    let link = Link::to(upstream.address, Duration::from_millis(25));
+    let site = site();
+    // Some 700 articles a second, so that it is killed on its way.
+    let keys =
+        "groups = \"misc.*\"\ncreate_groups = true\nconnections = 3\nbytes_per_sec_max = \"200 KiB\"\n";
+    site.edit(|text| text + &section(link.address(), keys));
+    let mut serving = site.serve();
+    for kill in 1..=KILLS {
+        let begun = Instant::now();
+        while count(&serving, "misc.test")
+            .is_none_or(|(articles, _)| articles < kill * ARTICLES as u64 / (KILLS + 1))
+        {
+            assert!(begun.elapsed() < PATIENCE, "{:?}", serving.log());
+            thread::sleep(Duration::from_millis(5));
+        }
+        // By SIGKILL.
+        drop(serving);
+        serving = site.serve();
+    }
+    let all = wait(&site, |pulls| pulls[0]["complete"].is_u64());
+    assert_eq!(all[0]["last_error"], "", "{all}");
+    // An article that was filed twice would have two numbers.
+    assert_eq!(count(&serving, "misc.test"), Some((ARTICLES as u64, ARTICLES as u64)));
+    let mut client = serving.client();
+    assert!(client.ask("GROUP misc.test").starts_with("211 "));
+    assert!(client.ask(&format!("XHDR Message-ID 1-{ARTICLES}")).starts_with("221 "));
+    let ids: Vec<String> =
+        client.block().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
+    let wanted: BTreeSet<String> = (0..ARTICLES).map(|n| format!("<a.{n}@x.example>")).collect();
+    assert_eq!(ids.iter().cloned().collect::<BTreeSet<_>>(), wanted);
+    // In the order that they have there.
+    assert_eq!(ids, (0..ARTICLES).map(|n| format!("<a.{n}@x.example>")).collect::<Vec<_>>());
+}
+
+/// Over a link of 50 ms, a pull waits for answers some ten times, and not for each of its articles.
+#[test]
+fn a_pipeline_needs_few_round_trips() {
+    let upstream = Server::start();
+    fill(&upstream, "a", "misc.test", 2_000);
+    let link = Link::to(upstream.address, Duration::from_millis(25));
+    let site = site();
+    let from = link.address().to_string();
+    let trips = link.round_trips(|| {
+        site.done(&["pull", &from, "misc.*", "--create-groups", "--connections", "1"]);
+    });
+    assert!(trips < 150, "{trips} round trips for 2,000 articles");
+}
+
+#[test]
+fn the_command_fetches_what_is_new_and_makes_groups() {
+    let upstream = Server::start();
+    upstream.operate(&["newgroup", "misc.crossposts", "y"]);
+    fill(&upstream, "a", "misc.test", 300);
+    fill(&upstream, "b", "misc.test,misc.crossposts", 50);
+    fill(&upstream, "c", "local.closed,misc.test", 10);
+    let from = upstream.address.to_string();
+    let site = site();
+    let pull = |arguments: &[&str]| {
+        let output = site.run(&[&["pull", &from], arguments].concat());
+        assert!(output.status.success(), "{}", complaints(&output));
+        printed(&output)
+    };
+    // Nothing that matches is carried here.
+    let nothing = pull(&["misc.*"]);
+    assert!(nothing.starts_with("0 articles of 0 groups fetched"), "{nothing}");
+    assert!(nothing.contains(", 2 matching groups not carried here"), "{nothing}");
+    let first = pull(&["misc.*,!misc.test", "--create-groups"]);
+    assert!(first.starts_with("50 articles of 1 groups fetched"), "{first}");
+    assert!(first.contains(": 50 accepted, 0 rejected, 1 groups made;"), "{first}");
+    // Those that are here are not fetched again, and then nothing is left to fetch.
+    let second = pull(&["misc.*,local.closed", "--create-groups"]);
+    assert!(second.starts_with("310 articles of "), "{second}");
+    assert!(
+        second.contains(": 310 accepted, 0 rejected, ") && second.contains("known and not fetched"),
+        "{second}"
+    );
+    let third = pull(&["misc.*,local.closed", "--by", "number"]);
+    assert!(third.starts_with("0 articles of 0 groups fetched"), "{third}");
+    let groups = site.done(&["group", "list", "misc.*,local.*"]);
+    assert!(
+        groups.lines().any(|l| l.starts_with("misc.test ") && l.contains("For trying things out")),
+        "{groups}"
+    );
+    assert!(groups.lines().any(|line| line.starts_with("local.closed ") && line.contains(" n ")), "{groups}");
+    // Through a server, whose articles then are those of the upstream with our name in Path.
+    let serving = site.serve();
+    fill(&upstream, "d", "misc.test", 20);
+    let fourth = pull(&["misc.test"]);
+    assert!(fourth.starts_with("20 articles of 1 groups fetched"), "{fourth}");
+    let mut client = serving.client();
+    assert!(client.ask("ARTICLE <d.7@x.example>").starts_with("220 "));
+    let lines = client.block();
+    let path = lines.iter().find(|line| line.starts_with("Path: ")).unwrap();
+    assert!(path.contains("!.SEEN.127.0.0.1!site.example!!peer.example!not-for-mail"), "{path}");
+    assert!(client.ask("GROUP misc.crossposts").starts_with("211 50 "));
+}
+
+#[test]
+fn by_newnews_and_of_a_new_group_only_the_newest() {
+    let upstream = Server::start();
+    fill(&upstream, "a", "misc.test", 120);
+    let from = upstream.address.to_string();
+    let site = site();
+    let newest = site.done(&["pull", &from, "misc.test", "--create-groups", "--first", "20"]);
+    assert!(newest.starts_with("20 articles of 1 groups fetched"), "{newest}");
+    let all = site.done(&["pull", &from, "misc.test", "--by", "newnews"]);
+    assert!(all.starts_with("100 articles of ") && all.contains("20 known and not fetched"), "{all}");
+    fill(&upstream, "b", "misc.test", 5);
+    let new: serde_json::Value =
+        serde_json::from_str(&site.done(&["pull", &from, "misc.test", "--by", "newnews", "--json"])).unwrap();
+    assert_eq!((&new["counts"]["accepted"], &new["counts"]["known"]), (&5.into(), &120.into()), "{new}");
+}
+
+/// The other server has a certificate, and wants a login.
+#[test]
+fn over_tls_with_a_login_and_compressed() {
+    let (dir, authority) = (tempfile::TempDir::new().unwrap(), Authority::new());
+    let file = |name: &str| dir.path().join(name);
+    authority.write(&file("ca.crt"));
+    authority.sign("localhost").write(&file("news.crt"), &file("news.key"));
+    let tls =
+        format!("\n[tls]\ncertificate = {:?}\nkey = {:?}\n\n[limits]", file("news.crt"), file("news.key"));
+    let upstream = Server::start_with(|text| {
+        let text =
+            text.replace("\n[limits]", &tls).replace("[site]", "[site]\ntls_listen = [\"127.0.0.1:0\"]");
+        // The last section is for everyone: readers must log in.
+        let at = text.rfind("[[access]]").unwrap();
+        text[..at].to_owned() + "[[access]]\nfrom = \"all\"\nusers = \"*\"\nread = \"*\"\n"
+    });
+    assert!(upstream.operate(&["user", "fred", "secret", "of", "his"]));
+    fill(&upstream, "a", "misc.test", 100);
+    fs::write(file("password"), "secret of his\n").unwrap();
+    let (plain, encrypted) = (upstream.address.port(), upstream.tls_address.unwrap().port());
+    let ways = [("starttls", plain, true), ("implicit", encrypted, false)];
+    for (tls, port, compress) in ways {
+        let site = site();
+        let keys = format!(
+            "groups = \"misc.*\"\ncreate_groups = true\ntls = \"{tls}\"\ntls_ca = {:?}\nuser = \"fred\"\n\
+             password_file = {:?}\ncompress = {compress}\n",
+            file("ca.crt"),
+            file("password")
+        );
+        let text = section(upstream.address, &keys).replace("127.0.0.1", "localhost");
+        site.edit(|old| old + &text.replace(&format!(":{plain}"), &format!(":{port}")));
+        let serving = site.serve();
+        let pulls = wait(&site, |pulls| pulls[0]["complete"].is_u64());
+        assert_eq!(pulls[0]["accepted"], 100, "{tls}: {pulls}");
+        drop(serving);
+        // Another authority does not vouch for it, and the command says so.
+        Authority::new().write(&file("other.crt"));
+        let (to, other, ca) = (format!("localhost:{port}"), file("other.crt"), file("ca.crt"));
+        let arguments = ["pull", &to, "misc.*", "--tls", tls, "--tls-ca"];
+        let refused = site.run(&[&arguments[..], &[other.to_str().unwrap()]].concat());
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(complaints(&refused).contains("TLS failed"), "{}", complaints(&refused));
+        // Without a login nothing can be read.
+        let refused = site.run(&[&arguments[..], &[ca.to_str().unwrap()]].concat());
+        assert!(complaints(&refused).contains("480"), "{}", complaints(&refused));
+        let done = site.run(&[
+            "pull",
+            &to,
+            "misc.*",
+            "--tls",
+            tls,
+            "--no-tls-verify",
+            "--user",
+            "fred",
+            "--password-file",
+            file("password").to_str().unwrap(),
+        ]);
+        assert!(done.status.success(), "{}", complaints(&done));
+    }
+}
+
+/// A server of old times that has neither HDR nor XHDR, loses articles, and hangs up in the middle of every
+/// fifth connection's answers.
+fn old_server(articles: usize) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let connection = counted.fetch_add(1, Ordering::Relaxed);
+            let stream = stream.unwrap();
+            thread::spawn(move || converse(stream, connection, articles));
+        }
+    });
+    (address, connections)
+}
+
+fn converse(stream: TcpStream, connection: usize, articles: usize) -> std::io::Result<()> {
+    let mut out = stream.try_clone()?;
+    let mut sent = 0;
+    write!(out, "200 old\r\n")?;
+    for line in BufReader::new(stream).lines() {
+        let line = line?;
+        let words: Vec<&str> = line.split(' ').collect();
+        match words.as_slice() {
+            ["MODE", "READER"] => write!(out, "200 old\r\n")?,
+            ["LIST", "ACTIVE"] => {
+                write!(
+                    out,
+                    "215 list\r\nold.group {articles} 1 y\r\nold.gone 0 1 y\r\nbad..name 9 1 y\r\n.\r\n"
+                )?;
+            }
+            ["LIST", "NEWSGROUPS"] => write!(out, "215 list\r\nold.group\tOf old\r\n.\r\n")?,
+            ["GROUP", "old.group"] => write!(out, "211 {articles} 1 {articles} old.group\r\n")?,
+            ["ARTICLE", number] => {
+                let number: usize = number.parse().unwrap();
+                sent += 1;
+                if connection % 5 != 4 && sent == 60 {
+                    // In the middle of an article.
+                    return write!(out, "220 {number} <o.{number}@x.example> article\r\nPath: x\r\nFrom:");
+                }
+                if number.is_multiple_of(10) {
+                    write!(out, "423 no such article\r\n")?;
+                } else {
+                    let id = format!("<o.{number}@x.example>");
+                    write!(out, "220 {number} {id} article\r\n{}", article(&id, "old.group", "old"))?;
+                }
+            }
+            ["QUIT"] => return write!(out, "205 bye\r\n"),
+            _ => write!(out, "500 what?\r\n")?,
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn of_a_server_without_headers_that_hangs_up_everything_comes() {
+    const ARTICLES: usize = 700;
+    let (address, connections) = old_server(ARTICLES);
+    let site = site();
+    let done = site.run(&["pull", &address.to_string(), "old.*", "--create-groups", "--connections", "3"]);
+    assert!(done.status.success(), "{}", complaints(&done));
+    let said = printed(&done);
+    assert!(
+        said.contains(": 630 accepted, 0 rejected, ") && said.contains("70 listed and not there"),
+        "{said}"
+    );
+    assert!(connections.load(Ordering::Relaxed) > 3, "no connection broke");
+    let serving = site.serve();
+    assert_eq!(count(&serving, "old.group"), Some((630, 630)));
+    // One that refuses everything is reported, and what is typed wrong, too.
+    for (arguments, code, why) in [
+        (&["pull", "127.0.0.1:1", "x.*"][..], 1, "cannot connect to 127.0.0.1:1"),
+        (&["pull", "127.0.0.1:1"], 2, "name the groups"),
+        (&["pull", "127.0.0.1:x", "x.*"], 2, "is not a port"),
+        (&["pull", "127.0.0.1:1", "x.[*"], 2, ""),
+    ] {
+        let output = site.run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{}", complaints(&output));
+        assert!(complaints(&output).contains(why), "{}", complaints(&output));
+    }
+}
+
+#[test]
+fn a_reload_begins_changes_and_ends_standing_pulls() {
+    let upstream = Server::start();
+    fill(&upstream, "a", "misc.test", 30);
+    let site = site();
+    let serving = site.serve();
+    let before = fs::read_to_string(site.dir().join("newsreel.toml")).unwrap();
+    let wrong = section("127.0.0.1:1".parse().unwrap(), "groups = \"misc.*\"\ncreate_groups = true\n");
+    site.edit(|text| text + &wrong);
+    site.done(&["ctl", "reload"]);
+    let failing = wait(&site, |pulls| pulls[0]["runs"] != 0);
+    assert!(failing[0]["last_error"].as_str().unwrap().contains("cannot connect to"), "{failing}");
+    assert!(site.done(&["status"]).contains("\n  far: cannot connect to 127.0.0.1:1"));
+    site.edit(|text| text.replace("127.0.0.1:1\"", &format!("{}\"", upstream.address)));
+    site.done(&["ctl", "reload"]);
+    let complete = wait(&site, |pulls| pulls[0]["complete"].is_u64());
+    assert_eq!((&complete[0]["accepted"], &complete[0]["last_error"]), (&30.into(), &"".into()));
+    // New articles come by themselves.
+    fill(&upstream, "b", "misc.test", 10);
+    wait(&site, |pulls| pulls[0]["accepted"] == 40);
+    assert_eq!(count(&serving, "misc.test"), Some((40, 40)));
+    fs::write(site.dir().join("newsreel.toml"), before).unwrap();
+    site.done(&["ctl", "reload"]);
+    assert_eq!(pulls(&site), serde_json::json!([]));
+    // The command may now have the marks.
+    let nothing = site.done(&["pull", &upstream.address.to_string(), "misc.*"]);
+    assert!(nothing.starts_with("0 articles of 0 groups fetched"), "{nothing}");
+}

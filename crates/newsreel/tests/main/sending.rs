@@ -1,0 +1,163 @@
+//! `newsreel send`: articles of files and groups to a server, by streaming and by IHAVE.
+
+use crate::client::article;
+use crate::operated::{Operated, complaints};
+use crate::running::Server;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// An article of a file.
+fn text(n: usize, group: &str) -> String {
+    let wire = article(&format!("<{n}@x.example>"), group, &format!("..dot\r\nbody of {n}"));
+    wire.replace("\r\n..", "\r\n.").replace("\r\n", "\n").strip_suffix(".\n").unwrap().to_owned()
+}
+
+fn batch(numbers: std::ops::Range<usize>, group: &str) -> String {
+    numbers.map(|n| text(n, group)).map(|text| format!("#! rnews {}\n{text}", text.len())).collect()
+}
+
+fn site() -> Operated {
+    let site = Operated::new();
+    site.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1));
+    site
+}
+
+fn printed(output: &std::process::Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn a_batch_an_article_and_a_group_are_sent_by_streaming_and_by_ihave() {
+    for streaming in [true, false] {
+        let other = Server::start_with(|text| {
+            text.replace("[[peer]]", &format!("[[peer]]\nstreaming = {streaming}"))
+        });
+        let to = other.address.to_string();
+        let site = site();
+        let file = site.home().join("batch");
+        let whole = batch(0..300, "misc.test") + &batch(300..310, "no.such") + "#! rnews 9\nnonsense\n";
+        fs::write(&file, zstd::encode_all(whole.as_bytes(), 1).unwrap()).unwrap();
+        let send = |what: &str| site.run(&["send", what, &to]);
+        let sent = send(file.to_str().unwrap());
+        assert_eq!(sent.status.code(), Some(1), "{}", complaints(&sent));
+        let said = printed(&sent);
+        assert!(said.starts_with("310 articles offered: 300 accepted ("), "{said}");
+        assert!(said.ends_with("), 0 not wanted, 10 rejected, 1 damaged pieces not sent\n"), "{said}");
+        assert_eq!(complaints(&sent).matches("no group carried here").count(), 10, "{}", complaints(&sent));
+        let again = printed(&send(file.to_str().unwrap()));
+        assert!(again.contains(": 0 accepted (0 B), 310 not wanted, 0 rejected"), "{again}");
+        let one = site.run_with(&["send", "-", &to, "--json"], text(400, "misc.test").as_bytes());
+        let counts: serde_json::Value = serde_json::from_str(&printed(&one)).unwrap();
+        assert_eq!((&counts["offered"], &counts["accepted"]), (&1.into(), &1.into()), "{}", complaints(&one));
+        let mut client = other.client();
+        assert!(client.ask("GROUP misc.test").starts_with("211 301 "));
+        assert!(client.ask("BODY <7@x.example>").starts_with("222 "));
+        assert_eq!(client.block(), ["..dot", "body of 7"]);
+        // The articles of a group, from the spool and through a server.
+        site.done(&["group", "add", "misc.test"]);
+        assert!(site.run_with(&["rnews"], batch(500..520, "misc.test").as_bytes()).status.success());
+        let group = send("misc.test");
+        assert!(printed(&group).starts_with("20 articles offered: 20 accepted ("), "{}", complaints(&group));
+        let serving = site.serve();
+        assert!(site.run_with(&["rnews"], batch(520..530, "misc.test").as_bytes()).status.success());
+        let group = send("misc.test");
+        let said = printed(&group);
+        assert!(
+            said.starts_with("30 articles offered: 10 accepted (") && said.contains("20 not wanted"),
+            "{said}"
+        );
+        drop(serving);
+        assert!(client.ask("GROUP misc.test").starts_with("211 331 "));
+        for (what, to, code, why) in [
+            ("no.such", to.as_str(), 1, "there is no file and no group no.such"),
+            ("/no/such/file", &to, 2, "there is no file /no/such/file"),
+            ("misc.test", "127.0.0.1:1", 75, "cannot connect to"),
+        ] {
+            let output = site.run(&["send", what, to]);
+            assert_eq!(output.status.code(), Some(code), "{what}: {}", complaints(&output));
+            assert!(complaints(&output).contains(why), "{what}: {}", complaints(&output));
+        }
+    }
+}
+
+/// A peer that hangs up in the middle, wants every seventh article later the first time, and answers the others
+/// as they come; how many connections and articles it had.
+fn fickle() -> (SocketAddr, Arc<AtomicUsize>, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (connections, taken) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counts = (connections.clone(), taken.clone());
+    thread::spawn(move || {
+        let mut known = std::collections::HashSet::new();
+        let mut asked = std::collections::HashSet::new();
+        for stream in listener.incoming() {
+            let connection = counts.0.fetch_add(1, Ordering::Relaxed);
+            let _broken = converse(stream.unwrap(), connection, &mut known, &mut asked);
+            counts.1.store(known.len(), Ordering::Relaxed);
+        }
+    });
+    (address, connections, taken)
+}
+
+fn converse(
+    stream: TcpStream,
+    connection: usize,
+    known: &mut std::collections::HashSet<String>,
+    asked: &mut std::collections::HashSet<String>,
+) -> std::io::Result<()> {
+    let mut out = stream.try_clone()?;
+    let mut lines = BufReader::new(stream).lines();
+    write!(out, "200 fickle\r\n")?;
+    let mut articles = 0;
+    while let Some(line) = lines.next() {
+        let line = line?;
+        let (verb, id) = line.split_once(' ').unwrap_or((&line, ""));
+        match verb {
+            "MODE" => write!(out, "203 streaming\r\n")?,
+            "QUIT" => return write!(out, "205 bye\r\n"),
+            "CHECK" if known.contains(id) => write!(out, "438 {id}\r\n")?,
+            "CHECK" if asked.insert(id.to_owned()) && asked.len().is_multiple_of(7) => {
+                write!(out, "431 {id}\r\n")?
+            }
+            "CHECK" => write!(out, "238 {id}\r\n")?,
+            "TAKETHIS" => {
+                while lines.next().is_some_and(|line| line.is_ok_and(|line| line != ".")) {}
+                articles += 1;
+                if connection < 3 && articles > 20 {
+                    // Taken, and not answered.
+                    known.insert(id.to_owned());
+                    return Ok(());
+                }
+                known.insert(id.to_owned());
+                write!(out, "239 {id}\r\n")?;
+            }
+            _ => write!(out, "500 what?\r\n")?,
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_is_left_out_when_connections_break_and_articles_are_wanted_later() {
+    let (address, connections, taken) = fickle();
+    let site = site();
+    let file = site.home().join("batch");
+    fs::write(&file, batch(0..300, "misc.test")).unwrap();
+    let sent = site.run(&["send", file.to_str().unwrap(), &address.to_string()]);
+    assert!(sent.status.success(), "{}", complaints(&sent));
+    let said = printed(&sent);
+    assert!(said.starts_with("300 articles offered: ") && !said.contains("later"), "{said}");
+    // What was taken and whose answer was lost is not wanted the second time.
+    let number = |before: &str| -> usize {
+        let words: Vec<&str> = said.split_once(before).unwrap().0.rsplit([' ', ':', ',']).collect();
+        words[0].parse().unwrap()
+    };
+    assert_eq!(number(" accepted (") + number(" not wanted"), 300, "{said}");
+    assert!(said.contains(" 0 rejected"), "{said}");
+    assert!(connections.load(Ordering::Relaxed) >= 4);
+    assert_eq!(taken.load(Ordering::Relaxed), 300);
+}
