@@ -18,6 +18,7 @@ mod meaning;
 mod methods;
 mod news;
 mod numbers;
+mod older_index;
 mod online;
 mod overview;
 mod presence;

@@ -201,6 +201,10 @@ fn spool_text(spool: &SpoolStatus, now: u64) -> String {
     if spool.mended_pages > 0 {
         text.push_str(&format!("\n  {} unreadable pages rebuilt", grouped(spool.mended_pages)));
     }
+    if spool.passed_over > 0 {
+        let names = grouped(spool.passed_over);
+        text.push_str(&format!("\n  {names} names passed over: files that no index knows have them"));
+    }
     let age = now.saturating_sub(spool.measured);
     if age > MEASURED_SECS_MAX {
         text.push_str(&format!("\n  MEASURED {} AGO: the disk does not answer", about_span(age)));

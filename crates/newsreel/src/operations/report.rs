@@ -218,6 +218,8 @@ pub struct SpoolStatus {
     pub checkpoint_bytes: u64,
     /// Pages of mapped files that could not be read and were rebuilt.
     pub mended_pages: u64,
+    /// Names of articles' files that were passed over, as files that no index knows have them.
+    pub passed_over: u64,
     /// Bytes on disk for each article beyond its own; absent: there are too few articles to tell.
     pub overhead: Option<Overhead>,
     /// The classes.
@@ -425,10 +427,17 @@ impl Measuring {
 /// Measures the spool every few seconds and when asked, until the server stops.
 pub(crate) async fn measure(site: Arc<Site>, measuring: Arc<Measuring>) {
     let mut stopping = pin!(site.stopping());
+    let mut passed_over = 0;
     loop {
         let asked = measuring.asked.load(Ordering::Acquire);
         if let Err(error) = block_in_place(|| site.spool.measure()) {
             warn!(%error, "cannot measure the spool; its figures are those of the last time");
+        }
+        let now = site.spool.report().passed_over;
+        if now > passed_over {
+            let names = now - passed_over;
+            warn!(names, "names were passed over: files that no index knows have them; see newsreel verify");
+            passed_over = now;
         }
         measuring.done.send_replace(asked);
         tokio::select! {
@@ -547,6 +556,7 @@ fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
         residents_bytes: status.residents_bytes,
         checkpoint_bytes: status.checkpoint_bytes,
         mended_pages: status.mended_pages,
+        passed_over: status.passed_over,
         overhead: retention::overhead(status),
         classes: retention::classes(status, config, unix_now()),
         buffers: status.buffers.iter().map(buffer).collect(),

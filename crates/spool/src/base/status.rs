@@ -122,6 +122,9 @@ pub struct Status {
     pub offers: u64,
     /// Pages of mapped files that could not be read and were rebuilt since the spool was opened.
     pub mended_pages: u64,
+    /// Names of articles' files that were passed over since the spool was opened, as files that no index
+    /// knows have them.
+    pub passed_over: u64,
     /// Why nothing is accepted at the moment.
     pub trouble: Option<Trouble>,
 }

@@ -69,6 +69,8 @@ pub(crate) enum Damage {
     ResidentsPage { volume: u16, page: u64 },
     /// A file that no article has.
     Stray { volume: u16, path: PathBuf },
+    /// A whole article that no index knows.
+    NotIndexed { volume: u16, path: PathBuf },
     /// What was rebuilt as it was found.
     Rebuilt,
     /// A copy of `newsreel.tree`.
@@ -98,6 +100,7 @@ impl Damage {
             Self::KeptPages { .. } => "write the list again without them",
             Self::ResidentsPage { .. } => "write it again from the buffer",
             Self::Stray { .. } => "remove it",
+            Self::NotIndexed { .. } => "enter the article into journal and indexes",
             Self::Rebuilt => "rebuilt already",
         }
     }
@@ -220,6 +223,7 @@ impl Spool {
             | Damage::Unlisted { .. }
             | Damage::KeptPages { .. }
             | Damage::Stray { .. }
+            | Damage::NotIndexed { .. }
             | Damage::TreeFile { .. } => self.mend_kept(damage),
             Damage::Article { key, token, numbers } => {
                 let mut writer = self.writer().lock();

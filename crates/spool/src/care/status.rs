@@ -28,6 +28,7 @@ impl Spool {
             articles: self.shared.articles.load(Ordering::Relaxed),
             history_entries: self.shared.history.entries(),
             mended_pages: self.shared.mended_pages.load(Ordering::Relaxed),
+            passed_over: self.shared.passed_over.load(Ordering::Relaxed),
             journal_position: self.sync.written(),
             undurable_bytes: self.sync.written().saturating_sub(self.sync.durable()),
             readers: self.journal_readers(),

@@ -23,10 +23,10 @@ use crate::index::residents::{Residents, residents_between};
 use crate::index::rules::Rules;
 use crate::journal::{ArticleRow, GroupRow, GroupsFile, Row, VolumeRow};
 use crate::method::packing::Packing;
-use crate::method::{Volume, VolumeTable, Volumes};
+use crate::method::{Living, Volume, VolumeTable, Volumes};
 use arc_swap::ArcSwap;
 use netnews::decimal::append_decimal;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +60,34 @@ pub(crate) struct Shared {
     pub articles: AtomicU64,
     /// Pages of mapped files that could not be read and were made good since the spool was opened.
     pub mended_pages: AtomicU64,
+    /// Names that were passed over since the spool was opened, as files that no index knows have them.
+    pub passed_over: AtomicU64,
+}
+
+impl Shared {
+    /// Calls `ask` with the articles that live in a volume, as of now; `listed` are those in its list of what
+    /// is kept, by place.
+    pub fn with_living<T>(
+        &self,
+        volume: &dyn Volume,
+        listed: &HashMap<u64, Key>,
+        ask: impl FnOnce(&Living<'_>) -> T,
+    ) -> T {
+        let here = |key: Key, place: Option<u64>| {
+            let found = self.history.lookup(&key);
+            matches!(found, Found::At(t, _) if t.volume == volume.id() && place.is_none_or(|p| p == t.place))
+        };
+        let table = self.groups.snapshot();
+        ask(&Living {
+            number: &|group, number| {
+                let group = table.id(group.as_bytes()).and_then(|id| table.get(id));
+                group.is_some_and(|g| g.state().live.contains(number))
+            },
+            place: &|place| listed.get(&place).is_some_and(|key| here(*key, Some(place))),
+            key: &|key| here(key, None),
+            known: &|key| self.history.lookup(&key) != Found::None,
+        })
+    }
 }
 
 /// An accepted article on its way into the indexes.

@@ -6,7 +6,7 @@
 //! say so of every article in it are durable.
 
 use super::cnfs::record::{self, RecordHeader};
-use super::{ENDLESS, Inventory, Living, Stray, Volume, fetch_record};
+use super::{ENDLESS, Inventory, Living, Stray, StrayKind, Volume, fetch_record};
 use crate::base::codec::{Reader, put_varint};
 use crate::base::config::Tree;
 use crate::base::error::ReadError;
@@ -298,7 +298,7 @@ impl Volume for AppendOnly {
             let named = number_of(name).is_some_and(|number| self.path(number) == self.dir.join(name));
             !named && !tree_header::is_ours(name)
         });
-        strays.for_each(|name| found(Stray { path: self.dir.join(name), ours: false }));
+        strays.for_each(|name| found(Stray { path: self.dir.join(name), kind: StrayKind::Foreign }));
         Ok(())
     }
 

@@ -40,6 +40,7 @@ pub(crate) struct Placing<'a> {
     /// The place planned.
     pub planned: u64,
     pub message_id: &'a [u8],
+    pub key: Key,
     /// Unix seconds.
     pub arrived: u32,
     /// The first group it is filed in and its number there.
@@ -64,14 +65,28 @@ pub(crate) struct Living<'a> {
     pub place: &'a dyn Fn(u64) -> bool,
     /// Whether the article with a key is in this volume.
     pub key: &'a dyn Fn(Key) -> bool,
+    /// Whether any index knows its Message-ID.
+    pub known: &'a dyn Fn(Key) -> bool,
 }
 
 /// A file that no living article has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stray {
     pub path: PathBuf,
-    /// It holds an article that this method wrote.
-    pub ours: bool,
+    pub kind: StrayKind,
+}
+
+/// What a file is that no living article has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StrayKind {
+    /// Left by a crash, or of an article that was withdrawn or expired.
+    Left,
+    /// A whole article that no index knows, with its sequence.
+    Unknown { sequence: u64 },
+    /// This method did not write it.
+    Foreign,
+    /// It cannot be read.
+    Unreadable,
 }
 
 /// A container of articles. The writer alone plans, advances and writes; any thread reads.
@@ -189,6 +204,38 @@ pub(crate) trait Volume: Send + Sync + Debug {
     /// same.
     fn settle(&self, placing: &Placing<'_>) -> u64 {
         placing.planned
+    }
+
+    /// The first number of a group, from `number` on, whose name no other file has; for the article with a
+    /// key.
+    fn free_number(&self, _group: GroupId, number: u64, _key: Key) -> io::Result<u64> {
+        Ok(number)
+    }
+
+    /// The place of the article under the name of a number; `None` if there is no file of that name, or the
+    /// method has no names.
+    fn place_of_number(&self, _group: GroupId, _number: u64) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// Records, for the next sync, that the journal is durable up to a position.
+    fn record_position(&self, _position: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The position recorded last; `None` if there is none. A journal that ends before it is older than the
+    /// articles.
+    fn recorded_position(&self) -> Option<u64> {
+        None
+    }
+
+    /// The place of the article in a file, if it is where it belongs; `group` finds groups by name.
+    fn place_of_file(
+        &self,
+        _path: &Path,
+        _group: &mut dyn FnMut(&[u8]) -> Option<GroupId>,
+    ) -> io::Result<Option<u64>> {
+        Ok(None)
     }
 
     /// Whether a record that begins here may be written in one call with the one before it.

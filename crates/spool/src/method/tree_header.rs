@@ -6,12 +6,16 @@
 
 use crate::base::error::SpoolError;
 use crate::disk::{Access, Disk, Open, durable_replace, read_around};
-use std::io;
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 
 pub(crate) const FILE: &str = "newsreel.tree";
 /// The file and its copy.
 const FILES: [&str; 2] = [FILE, "newsreel.tree.copy"];
+/// How far the journal was.
+const POSITION: &str = "newsreel.position";
+/// Its length: digits, blank, checksum, LF.
+const POSITION_BYTES: usize = 26;
 const MAGIC: &str = "newsreel tree 1";
 const FILE_BYTES_MAX: usize = 4096;
 
@@ -108,7 +112,28 @@ pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     FILES.iter().map(|name| dir.join(name)).collect()
 }
 
-/// Whether a file in such a directory says whose it is.
+/// Whether a file in such a directory is one of ours that is no article.
 pub(crate) fn is_ours(name: &str) -> bool {
-    FILES.contains(&name)
+    FILES.contains(&name) || name == POSITION
+}
+
+/// How far the journal was when the directory was last synced for a checkpoint; `None` if nothing says so.
+pub(crate) fn position(disk: &dyn Disk, dir: &Path) -> Option<u64> {
+    let file = disk.open(&dir.join(POSITION), Open::ReadOnly).ok()?;
+    let mut bytes = [0; POSITION_BYTES];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    let text = std::str::from_utf8(&bytes).ok()?;
+    let position = u64::from_str_radix(text.get(..16)?, 16).ok()?;
+    (position_text(position).as_bytes() == bytes).then_some(position)
+}
+
+/// Records how far the journal is, in place; the caller syncs. What a crash cuts off counts as missing.
+pub(crate) fn put_position(disk: &dyn Disk, dir: &Path, position: u64) -> io::Result<()> {
+    let file = disk.open(&dir.join(POSITION), Open::Create)?;
+    file.write_all_at(&[IoSlice::new(position_text(position).as_bytes())], 0)
+}
+
+fn position_text(position: u64) -> String {
+    let digits = format!("{position:016x}");
+    format!("{digits} {:08x}\n", crate::base::crc::crc32c(digits.as_bytes()))
 }

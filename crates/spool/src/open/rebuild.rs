@@ -22,6 +22,7 @@ use crate::journal::GroupsFound;
 use crate::method::Volume;
 use crate::method::scan::{Scan, header_at};
 use crate::open::recovery::GivenUp;
+pub(crate) use front::group_named;
 use front::{Front, cyclic_fronts, kept_fronts, numbers_of, oldest};
 use leftovers::Leftovers;
 pub(crate) use leftovers::{LeftOut, VolumesNamed, volumes_named};

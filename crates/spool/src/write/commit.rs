@@ -601,7 +601,8 @@ fn part<'a, T>(all: &'a [T], range: &Range<usize>) -> Result<&'a [T], Trouble> {
     all.get(range.clone()).ok_or_else(|| own_bug!("{range:?} of {} were prepared", all.len()))
 }
 
-fn trouble(doing: &str, e: &io::Error) -> Trouble {
+/// Why accepting stops after an error.
+pub(crate) fn trouble(doing: &str, e: &io::Error) -> Trouble {
     if let Some(bug) = bug::in_error(e) {
         return bug.clone();
     }

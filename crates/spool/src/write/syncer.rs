@@ -346,12 +346,18 @@ impl SyncState {
     /// Writes a checkpoint that was handed over.
     fn write_checkpoint(&self, shared: &Shared, checkpoint: &Handover) -> io::Result<()> {
         // Headers and bitmaps were changed by taking it, even if no article came since the last sync.
-        shared.volumes.load().all().iter().try_for_each(|v| v.sync())?;
+        let position = checkpoint.taken.position;
+        shared
+            .volumes
+            .load()
+            .all()
+            .iter()
+            .try_for_each(|v| v.record_position(position).and_then(|()| v.sync()))?;
         shared.history.sync()?;
         let (file, state) = &checkpoint.groups;
         file.write(state)?;
         checkpoint.taken.write(&*shared.disk)?;
-        self.set_checkpointed(checkpoint.taken.position);
+        self.set_checkpointed(position);
         shared.history.expire_before(checkpoint.forget_before)?;
         checkpoint.dead_journals.iter().try_for_each(|path| match shared.disk.remove(path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),

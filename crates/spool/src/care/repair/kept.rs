@@ -4,11 +4,17 @@ use super::{Damage, text};
 use crate::base::key::Key;
 use crate::base::read_mode::Patience;
 use crate::base::token::Token;
+use crate::index::fold::Folds;
 use crate::index::history::Found;
 use crate::index::kept::KeptEntry;
+use crate::journal::Row;
 use crate::method::cnfs::record::{HEADER_BYTES, is_whole};
-use crate::method::tree_header;
+use crate::method::{Volume, tree_header};
+use crate::open::rebuild::Region;
+use crate::open::recovery::unjournaled::take_record;
 use crate::spool::Spool;
+use crate::write::commit::{Writer, trouble};
+use crate::write::syncer::failed_sync;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -48,11 +54,52 @@ impl Spool {
                     let mut enter = |e: &KeptEntry| _ = listed.insert(e.place, e.key);
                     list.verify(&mut enter).map_err(text)?;
                 }
-                let is_stray = self.with_living(&**volume, &listed, |living| volume.is_stray(path, living));
+                let is_stray =
+                    self.shared.with_living(&**volume, &listed, |living| volume.is_stray(path, living));
                 if is_stray.map_err(text)? { self.remove_stray(path).map_err(text) } else { Ok(()) }
+            }
+            Damage::NotIndexed { volume, path } => {
+                let Some(volume) = volumes.get(*volume) else { return Ok(()) };
+                self.take_in(&mut writer, volume, path)
             }
             Damage::TreeFile { dir } => tree_header::mend(&*self.shared.disk, dir).map_err(text),
             _ => Ok(()),
+        }
+    }
+
+    /// Gives a whole article that no index knows its row, if its numbers are later than all given out.
+    fn take_in(&self, writer: &mut Writer, volume: &dyn Volume, path: &Path) -> Result<(), String> {
+        let table = self.shared.groups.snapshot();
+        let place = volume.place_of_file(path, &mut |name| table.id(name)).map_err(text)?;
+        let region = place.map(|place| Region::of_places(&self.shared, volume, &[place]));
+        let record = region.as_ref().and_then(|region| Some((region, region.records.first()?)));
+        let Some((region, record)) = record.filter(|(_, record)| record.resolved && record.live) else {
+            return Err("it is not under its first name, or of no group that is carried".to_owned());
+        };
+        if self.shared.history.lookup(&record.header.key) != Found::None {
+            return Ok(());
+        }
+        writer.accepting().map_err(|trouble| trouble.to_string())?;
+        let Writer { folds, journal, sync, .. } = writer;
+        let mut put = |folds: &mut Folds, row: &Row<'_>| {
+            journal.push(row);
+            // The row is durable before its numbers are shown.
+            journal.write().map_err(|e| trouble("write journal", &e))?;
+            journal.sync_set().sync().map_err(|e| failed_sync(&e))?;
+            folds.apply(row).map_err(|e| trouble("read residents", &e))
+        };
+        let taken = take_record(folds, volume, (region, record), &mut put);
+        journal.reveal(folds.next_sequence);
+        sync.wrote(0);
+        match taken {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => {
+                Err("its numbers, or later ones, were given out since; it stays where it is".to_owned())
+            }
+            Err(trouble) => {
+                journal.discard();
+                Err(sync.stop(trouble).to_string())
+            }
         }
     }
 

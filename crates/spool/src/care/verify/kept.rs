@@ -10,7 +10,7 @@ use crate::base::progress::Progress;
 use crate::base::token::Token;
 use crate::care::repair::Damage;
 use crate::index::history::{Found, Record};
-use crate::method::{Living, Stray, Volume, tree_header};
+use crate::method::{Stray, StrayKind, Volume, tree_header};
 use crate::spool::Spool;
 use crate::write::commit::Writer;
 use std::collections::HashMap;
@@ -107,13 +107,24 @@ impl Spool {
         let now = self.strays(volume, listed)?;
         for stray in strays.into_iter().filter(|stray| now.contains(stray)) {
             let place = stray.path.display().to_string();
-            if stray.ours {
-                let what = "no number and no Message-ID leads to it: left by a crash; if it is whole a \
-                    rebuild would take it";
-                let damage = Damage::Stray { volume: volume.id(), path: stray.path };
-                report.found(place, what, Some(damage));
-            } else {
-                report.found(place, "is no article of this class; nothing reads it: move it away", None);
+            match stray.kind {
+                StrayKind::Left => {
+                    let what = "no number and no Message-ID leads to it: left by a crash";
+                    let damage = Damage::Stray { volume: volume.id(), path: stray.path };
+                    report.found(place, what, Some(damage));
+                }
+                StrayKind::Unknown { .. } => {
+                    let what = "is a whole article that no index knows: indexes are older than it, \
+                        or a crash left it";
+                    let damage = Damage::NotIndexed { volume: volume.id(), path: stray.path };
+                    report.found(place, what, Some(damage));
+                }
+                StrayKind::Foreign => {
+                    report.found(place, "is no article of this class; nothing reads it: move it away", None);
+                }
+                StrayKind::Unreadable => {
+                    report.found(place, "cannot be read, and no index knows it: move it away", None);
+                }
             }
         }
         Ok(())
@@ -121,30 +132,14 @@ impl Spool {
 
     fn strays(&self, volume: &dyn Volume, listed: &HashMap<u64, Key>) -> io::Result<Vec<Stray>> {
         let mut strays = Vec::new();
-        self.with_living(volume, listed, |living| volume.strays(living, &mut |stray| strays.push(stray)))?;
+        self.shared
+            .with_living(volume, listed, |living| volume.strays(living, &mut |stray| strays.push(stray)))?;
+        // Articles are taken in as they came.
+        strays.sort_by_key(|stray| match stray.kind {
+            StrayKind::Unknown { sequence } => sequence,
+            StrayKind::Left | StrayKind::Foreign | StrayKind::Unreadable => 0,
+        });
         Ok(strays)
-    }
-
-    /// Calls `ask` with the articles that live in a volume, as of now.
-    pub(crate) fn with_living<T>(
-        &self,
-        volume: &dyn Volume,
-        listed: &HashMap<u64, Key>,
-        ask: impl FnOnce(&Living<'_>) -> T,
-    ) -> T {
-        let here = |key: Key, place: Option<u64>| {
-            let found = self.shared.history.lookup(&key);
-            matches!(found, Found::At(t, _) if t.volume == volume.id() && place.is_none_or(|p| p == t.place))
-        };
-        let table = self.group_table();
-        ask(&Living {
-            number: &|group, number| {
-                let group = table.id(group.as_bytes()).and_then(|id| table.get(id));
-                group.is_some_and(|g| g.state().live.contains(number))
-            },
-            place: &|place| listed.get(&place).is_some_and(|key| here(*key, Some(place))),
-            key: &|key| here(key, None),
-        })
     }
 
     /// A crosspost must be found under the name of each of its numbers.

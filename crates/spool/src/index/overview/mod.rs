@@ -113,6 +113,12 @@ impl GroupOverview {
         self.open.entries.push(RowEntry { end: self.open.text.len() as u32, ..entry });
     }
 
+    /// Whether a number follows those of all rows.
+    pub fn is_followed_by(&self, number: u64) -> bool {
+        let last = self.open.entries.last().map(|e| e.number).or(self.blocks.back().map(|b| b.last));
+        last.is_none_or(|last| last < number)
+    }
+
     /// Whether the open block should be closed before a row of this size and number joins it, to hold no more
     /// text than `block_text_bytes`.
     pub fn is_full(&self, number: u64, row_bytes_max: usize, block_text_bytes: usize) -> bool {

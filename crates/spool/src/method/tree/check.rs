@@ -8,7 +8,7 @@ use crate::base::key::Key;
 use crate::base::token::MethodKind;
 use crate::disk::{DiskFile, Open};
 use crate::method::cnfs::record;
-use crate::method::{Living, Stray, tree_header};
+use crate::method::{Living, Stray, StrayKind, tree_header};
 use std::io;
 use std::path::Path;
 
@@ -19,8 +19,7 @@ const FILE_SYSTEMS_OWN: &str = "lost+found";
 enum Whose {
     /// It no longer exists, or holds a living article that has other names too.
     Fine,
-    Foreign,
-    Left,
+    Stray(StrayKind),
 }
 
 impl FileTree {
@@ -44,10 +43,9 @@ impl FileTree {
             if parts.is_empty() && tree_header::is_ours(&name) || self.is_known(parts, &name, &path, living) {
                 continue;
             }
-            match self.whose(parts, &name, &path, living)? {
+            match self.whose(parts, &name, &path, living) {
                 Whose::Fine => {}
-                Whose::Foreign => found(Stray { path, ours: false }),
-                Whose::Left => found(Stray { path, ours: true }),
+                Whose::Stray(kind) => found(Stray { path, kind }),
             }
         }
         for name in self.disk.list_dirs(dir)? {
@@ -68,28 +66,36 @@ impl FileTree {
         if self.is_known(&parts, &name, path, living) {
             return Ok(false);
         }
-        Ok(matches!(self.whose(&parts, &name, path, living)?, Whose::Left))
+        Ok(matches!(self.whose(&parts, &name, path, living), Whose::Stray(StrayKind::Left)))
     }
 
     /// Whose a file is that no living article must have.
-    fn whose(&self, parts: &[String], name: &str, path: &Path, living: &Living<'_>) -> io::Result<Whose> {
-        let bytes = match self.disk.open(path, Open::ReadOnly) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Whose::Fine),
-            file => {
-                let mut bytes = vec![0; GLANCE_BYTES];
-                let n = file?.read_at(&mut bytes, 0)?;
-                bytes.truncate(n);
-                bytes
-            }
-        };
+    fn whose(&self, parts: &[String], name: &str, path: &Path, living: &Living<'_>) -> Whose {
+        let mut bytes = vec![0; GLANCE_BYTES];
+        match self.disk.open(path, Open::ReadOnly).and_then(|file| file.read_at(&mut bytes, 0)) {
+            Ok(n) => bytes.truncate(n),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Whose::Fine,
+            Err(_) => return Whose::Stray(StrayKind::Unreadable),
+        }
         if let Some((header, _)) = form::glance(&bytes) {
-            return Ok(if (living.key)(header.key) { Whose::Fine } else { Whose::Left });
+            if (living.key)(header.key) {
+                return Whose::Fine;
+            }
+            let unknown = StrayKind::Unknown { sequence: header.sequence };
+            if (living.known)(header.key) {
+                return Whose::Stray(StrayKind::Left);
+            }
+            return Whose::Stray(match self.is_whole(path) {
+                Ok(true) => unknown,
+                Ok(false) => StrayKind::Left,
+                Err(_) => StrayKind::Unreadable,
+            });
         }
         // Cut off by a crash: nothing, the beginning, or zeros, under a name of our form.
-        let any = Living { number: &|_, _| true, place: &|_| true, key: living.key };
+        let any = Living { number: &|_, _| true, place: &|_| true, ..*living };
         let torn = bytes.first().is_none_or(|b| *b == 0) || form::begins(&bytes);
         let named = self.is_known(parts, name, path, &any) || self.is_held_name(parts, name, path);
-        Ok(if torn && named { Whose::Left } else { Whose::Foreign })
+        Whose::Stray(if torn && named { StrayKind::Left } else { StrayKind::Foreign })
     }
 
     /// Whether an article whose first name was removed may be here.
@@ -115,7 +121,13 @@ impl FileTree {
             .is_some_and(|place| self.path(place).is_some_and(|p| p == path) && (living.place)(place))
     }
 
-    fn content(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
+    /// Whether a file holds a whole article of ours.
+    fn is_whole(&self, path: &Path) -> io::Result<bool> {
+        let (Some(file), mut buf) = (self.content(path)?, Vec::new()) else { return Ok(false) };
+        Ok(form::from_file(&file, &mut buf).is_some() && record::is_whole(&buf))
+    }
+
+    pub(super) fn content(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
         match self.disk.open(path, Open::ReadOnly) {
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             file => Self::content_of(&*file?).map(Some),

@@ -71,6 +71,13 @@ pub(super) fn begins(bytes: &[u8]) -> bool {
     bytes.iter().zip(b"Xref: ").all(|(a, b)| a == b)
 }
 
+/// Whether a file that is no article of ours may be the beginning of one, as a crash leaves it: nothing,
+/// zeros, or not even our header.
+pub(super) fn is_beginning(file: &[u8]) -> bool {
+    let lines = file.iter().filter(|b| **b == b'\n').count();
+    file.first().is_none_or(|b| *b == 0) || begins(file) && (lines < 2 || glance(file).is_some())
+}
+
 /// Only what a file's first bytes contain, for a walk through many: header, and Xref line without its end.
 pub(super) fn glance(file: &[u8]) -> Option<(RecordHeader, &[u8])> {
     let first_end = memchr::memchr(b'\n', file)?;

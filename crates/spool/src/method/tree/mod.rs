@@ -2,7 +2,8 @@
 //!
 //! A file is made with O_EXCL at once in its right place (CN-11, CN-19) and written by one call; crossposts
 //! are hard links. Directories are made when one is missing. A name that the spool never gave out and that is
-//! there all the same was left by a crash, and is removed. Nothing here knows whether an article lives:
+//! there all the same is passed over, unless what a crash left is under it ([`FileTree::is_free`]): indexes
+//! may be older than the files. Nothing here knows whether an article lives:
 //! history and numbers say so. Invariant: no file is removed before a row that says so is durable, and what
 //! was removed is never named again.
 
@@ -11,7 +12,7 @@ mod form;
 mod paths;
 
 use super::cnfs::record::{self, RecordHeader};
-use super::{ENDLESS, Inventory, Living, Placing, Stray, Volume};
+use super::{ENDLESS, Inventory, Living, Placing, Stray, Volume, tree_header};
 use crate::base::config::Tree;
 use crate::base::error::ReadError;
 use crate::base::ids::{GroupId, GroupNames};
@@ -21,7 +22,7 @@ use crate::base::read_mode::Patience;
 use crate::base::token::MethodKind;
 use crate::base::xref::pairs_of_line;
 use crate::disk::{Disk, DiskFile, Open};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +30,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Longest file that is read: far above any article.
 const FILE_BYTES_MAX: u64 = 1 << 30;
+/// So many names of one second that other files have are passed over.
+const TAKEN_NAMES_MAX: u64 = 1 << 16;
 /// What is read of a file to see what it is.
 const GLANCE_BYTES: usize = 64 << 10;
 
@@ -155,19 +158,35 @@ impl FileTree {
         self.disk.make_dirs(path.parent().unwrap_or(&self.root), self.is_bucketed())
     }
 
-    /// Makes a new file; what a crash left under its name is removed.
-    fn make(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+    /// Makes a new file for the article with a key.
+    fn make(&self, path: &Path, key: Key) -> io::Result<Arc<dyn DiskFile>> {
+        self.make_as(path, key, &|| self.disk.open(path, Open::CreateNew))
+    }
+
+    /// Makes another name for the file of the article with a key.
+    fn link_new(&self, file: &Path, new: &Path, key: Key) -> io::Result<()> {
+        self.make_as(new, key, &|| self.disk.link(file, new))
+    }
+
+    /// Makes a name that is not there yet; only what a crash left under it is removed.
+    fn make_as<T>(&self, path: &Path, key: Key, make: &dyn Fn() -> io::Result<T>) -> io::Result<T> {
         let mut tries = 0;
         loop {
             tries += 1;
-            match self.disk.open(path, Open::CreateNew) {
+            match make() {
                 Err(e) if tries < 3 && e.kind() == io::ErrorKind::NotFound => self.make_dir_of(path)?,
-                Err(e) if tries < 3 && e.kind() == io::ErrorKind::AlreadyExists => self.disk.remove(path)?,
+                Err(e) if tries < 3 && e.kind() == io::ErrorKind::AlreadyExists => {
+                    match self.is_free(path, key) {
+                        true => self.disk.remove(path)?,
+                        false => return Err(e),
+                    }
+                }
                 made => return made,
             }
         }
     }
 
+    /// Makes a name of an article that lives, in place of whatever is under it.
     fn link(&self, file: &Path, new: &Path) -> io::Result<()> {
         let mut tries = 0;
         loop {
@@ -178,6 +197,46 @@ impl FileTree {
                 linked => return linked,
             }
         }
+    }
+
+    /// Whether the article with a key may have a name that no row gave out: there is nothing, or what a crash
+    /// left, which is the beginning of a file or this very article. Whole articles that no index knows and
+    /// what is not ours stay.
+    fn is_free(&self, path: &Path, key: Key) -> bool {
+        let file = match self.content(path) {
+            Ok(None) => return true,
+            Ok(Some(file)) => file,
+            // A directory, or one that cannot be read.
+            Err(_) => return false,
+        };
+        let mut buf = Vec::new();
+        match form::from_file(&file, &mut buf) {
+            Some(header) => header.key == key || !record::is_whole(&buf),
+            None => form::is_beginning(&file),
+        }
+    }
+
+    /// The smallest number from `number` on whose name is free.
+    fn next_free(&self, group: GroupId, number: u64, key: Key) -> io::Result<u64> {
+        let Some(path) = self.number_path(group, number).filter(|_| self.has_links()) else {
+            return Ok(number);
+        };
+        if self.is_free(&path, key) {
+            return Ok(number);
+        }
+        let Some(name) = self.names.get(group) else { return Ok(number) };
+        let dir = paths::group_dir(&self.root, &name, self.is_bucketed());
+        let mut dirs = vec![dir.clone()];
+        if self.is_bucketed() {
+            dirs.extend(self.disk.list_dirs(&dir)?.into_iter().map(|bucket| dir.join(bucket)));
+        }
+        let mut taken = BTreeSet::new();
+        for dir in dirs {
+            taken.extend(self.disk.list(&dir)?.iter().filter_map(|name| name.parse::<u64>().ok()));
+        }
+        // A directory, too, may have the name.
+        let is_free = |n: &u64| self.number_path(group, *n).is_some_and(|path| self.is_free(&path, key));
+        Ok((number + 1..).filter(|n| !taken.contains(n)).find(is_free).unwrap_or(number))
     }
 
     /// For `hashed`: makes the file under the first name of its digest that no living article has.
@@ -192,15 +251,15 @@ impl FileTree {
             let path = paths::hashed_path(&self.root, place);
             let made = match self.disk.open(&path, Open::CreateNew) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-                    // It belongs to a living article, or is too damaged to know: it stays. Else a crash left
+                    // It belongs to another article, or is too damaged to know: it stays. Else a crash left
                     // it.
                     let key = self.glance(&path).ok().flatten().map(|(header, _)| header.key);
-                    if key.is_none_or(|key| (p.lives)(place, key)) {
+                    if key.is_none_or(|key| key != p.key || (p.lives)(place, key)) {
                         continue;
                     }
-                    self.make(&path)
+                    self.make(&path, p.key)
                 }
-                Err(e) if e.kind() == io::ErrorKind::NotFound => self.make(&path),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => self.make(&path, p.key),
                 made => made,
             };
             self.made.lock().insert(place, made);
@@ -208,6 +267,14 @@ impl FileTree {
         }
         self.made.lock().insert(last, Err(io::Error::other("too many articles have one digest")));
         last
+    }
+
+    /// For `timehash`: the first number of the second whose name is free.
+    fn settle_timehash(&self, p: &Placing<'_>) -> u64 {
+        // If the clock is set back, the second continues.
+        let first = p.planned.max(u64::from(p.arrived) << 32);
+        let is_free = |place: &u64| self.path(*place).is_some_and(|path| self.is_free(&path, p.key));
+        (first..first.saturating_add(TAKEN_NAMES_MAX)).find(is_free).unwrap_or(first)
     }
 
     /// The fields in a file's first bytes, and its Xref line.
@@ -241,34 +308,41 @@ impl FileTree {
         }
     }
 
-    fn walk(&self, dir: &Path, parts: &mut Vec<String>, found: &mut Inventory<'_>) -> io::Result<()> {
+    /// Sequence and place of the article in a file, if it is there under its first name.
+    fn own_place(
+        &self,
+        file: &Path,
+        group_named: &mut dyn FnMut(&[u8]) -> Option<GroupId>,
+    ) -> io::Result<Option<(u64, u64)>> {
+        let Some((header, xref)) = self.glance(file)? else { return Ok(None) };
+        let place = if self.has_links() {
+            let first = pairs_of_line(&xref).next();
+            first.and_then(|(group, number)| paths::number_place(group_named(group)?, number))
+        } else {
+            let inner = file.strip_prefix(&self.root).unwrap_or(file);
+            let parts: Vec<_> = inner.iter().map(|part| part.to_string_lossy()).collect();
+            let parts: Vec<&str> = parts.iter().map(|part| &**part).collect();
+            paths::place_of(&parts, self.method == MethodKind::Hashed)
+        };
+        // A crosspost is found under each of its names, and taken under the first.
+        let is_own = |place: &u64| {
+            self.path(*place).is_some_and(|own| {
+                own == file
+                    || self.held_path(*place).is_some_and(|held| held == file)
+                        && !self.is_there(&own).unwrap_or(true)
+            })
+        };
+        Ok(place.filter(is_own).map(|place| (header.sequence, place)))
+    }
+
+    fn walk(&self, dir: &Path, found: &mut Inventory<'_>) -> io::Result<()> {
         for name in self.disk.list(dir)? {
-            let Ok(Some((header, xref))) = self.glance(&dir.join(&name)) else { continue };
-            let place = if self.has_links() {
-                let Some((group, number)) = pairs_of_line(&xref).next() else { continue };
-                (found.group)(group).and_then(|id| paths::number_place(id, number))
-            } else {
-                let all: Vec<&str> = parts.iter().map(String::as_str).chain([name.as_str()]).collect();
-                paths::place_of(&all, self.method == MethodKind::Hashed)
-            };
-            // A crosspost is found under each of its names, and taken under the first.
-            let file = dir.join(&name);
-            let is_own = |place: &u64| {
-                self.path(*place).is_some_and(|own| {
-                    own == file
-                        || self.held_path(*place).is_some_and(|held| held == file)
-                            && !self.is_there(&own).unwrap_or(true)
-                })
-            };
-            let place = place.filter(is_own);
-            if let Some(place) = place {
-                (found.visit)(header.sequence, place);
+            if let Ok(Some((sequence, place))) = self.own_place(&dir.join(&name), found.group) {
+                (found.visit)(sequence, place);
             }
         }
         for name in self.disk.list_dirs(dir)? {
-            parts.push(name);
-            self.walk(&dir.join(parts.last().map_or("", String::as_str)), parts, found)?;
-            parts.pop();
+            self.walk(&dir.join(name), found)?;
         }
         Ok(())
     }
@@ -334,19 +408,47 @@ impl Volume for FileTree {
     fn settle(&self, p: &Placing<'_>) -> u64 {
         match self.method {
             MethodKind::Hashed => self.settle_hashed(p),
-            // If the clock is set back, the second continues.
-            MethodKind::Timehash => p.planned.max(u64::from(p.arrived) << 32),
+            MethodKind::Timehash => self.settle_timehash(p),
             _ => p.first.and_then(|(group, number)| paths::number_place(group, number)).unwrap_or(u64::MAX),
         }
+    }
+
+    fn free_number(&self, group: GroupId, number: u64, key: Key) -> io::Result<u64> {
+        self.next_free(group, number, key)
+    }
+
+    fn place_of_number(&self, group: GroupId, number: u64) -> io::Result<Option<u64>> {
+        let Some(path) = self.number_path(group, number).filter(|_| self.has_links()) else {
+            return Ok(None);
+        };
+        Ok(paths::number_place(group, number).filter(|_| self.is_there(&path).unwrap_or(false)))
+    }
+
+    fn record_position(&self, position: u64) -> io::Result<()> {
+        self.dirty.store(true, Ordering::Release);
+        tree_header::put_position(&*self.disk, &self.root, position)
+    }
+
+    fn recorded_position(&self) -> Option<u64> {
+        tree_header::position(&*self.disk, &self.root)
+    }
+
+    fn place_of_file(
+        &self,
+        path: &Path,
+        group: &mut dyn FnMut(&[u8]) -> Option<GroupId>,
+    ) -> io::Result<Option<u64>> {
+        Ok(self.own_place(path, group)?.map(|(_, place)| place))
     }
 
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         let unfit = || io::Error::new(io::ErrorKind::InvalidInput, "an article has no place in the tree");
         let path = self.path(place).ok_or_else(unfit)?;
         let file = form::to_file(bytes, self.lines_end_in_lf.load(Ordering::Relaxed)).ok_or_else(unfit)?;
+        let key = RecordHeader::parse(bytes).ok_or_else(unfit)?.0.key;
         let made = match self.made.lock().remove(&place) {
             Some(made) => made?,
-            None => self.make(&path)?,
+            None => self.make(&path, key)?,
         };
         let written = made.write_all_at(&[IoSlice::new(&file)], 0);
         self.dirty.store(true, Ordering::Release);
@@ -359,7 +461,8 @@ impl Volume for FileTree {
             let data = bytes.get(record::HEADER_BYTES..).unwrap_or_default();
             for (group, number) in pairs_of_line(data).skip(1) {
                 let group = std::str::from_utf8(group).map_err(|_| unfit())?;
-                self.link(&path, &paths::number_path(&self.root, group, number, self.is_bucketed()))?;
+                let name = paths::number_path(&self.root, group, number, self.is_bucketed());
+                self.link_new(&path, &name, key)?;
             }
             self.dirty.store(true, Ordering::Release);
         }
@@ -374,8 +477,12 @@ impl Volume for FileTree {
             let _ = self.remove(&path);
             return;
         }
-        // What cannot be removed now is overwritten when its name is used again.
-        let _ = self.cancel(place, key, numbers);
+        // What cannot be removed now is replaced when its name is used again.
+        let links = numbers.iter().filter(|_| self.has_links());
+        let links = links.filter_map(|(group, number)| self.number_path(*group, *number));
+        for path in self.path(place).into_iter().chain(links).filter(|path| self.is_free(path, key)) {
+            let _ = self.remove(&path);
+        }
     }
 
     fn is_alive(&self, _place: u64) -> bool {
@@ -451,7 +558,7 @@ impl Volume for FileTree {
     }
 
     fn inventory(&self, found: &mut Inventory<'_>) -> io::Result<()> {
-        self.walk(&self.root, &mut Vec::new(), found)
+        self.walk(&self.root, found)
     }
 
     fn has_name(&self, place: u64, group: GroupId, number: u64) -> io::Result<bool> {

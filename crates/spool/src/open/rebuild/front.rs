@@ -108,8 +108,8 @@ impl Front {
         }
     }
 
-    /// Publishes the next record; of a cancelled one only the numbers and the Message-ID are kept. Returns
-    /// its arrival, and whether it lives.
+    /// Publishes the next record; of a cancelled one only the numbers and the Message-ID are kept, and one
+    /// whose numbers do not follow those published is left out. Returns its arrival, and whether it lives.
     pub fn publish(&mut self, folds: &mut Folds) -> (u32, bool) {
         let Some((region, record)) = self.region.as_ref().and_then(|r| Some((r, r.records.get(self.at)?)))
         else {
@@ -136,6 +136,13 @@ impl Front {
         let table = shared.groups.table();
         if !record.live {
             folds.remember(header.key, header.arrived);
+            return (header.arrived, false);
+        }
+        let follows = |(group, number): &(GroupId, u64)| {
+            table.get(*group).is_none_or(|group| group.state().overview.is_followed_by(*number))
+        };
+        if !numbers.iter().all(follows) {
+            // Another article has the number, or a later one: files of another spool were put here.
             return (header.arrived, false);
         }
         let (volume, place) = (self.volume, header.place);
@@ -166,7 +173,7 @@ pub(super) fn numbers_of(folds: &mut Folds, region: &Region, record: &Record) ->
 }
 
 /// A group by name; one that only the articles know is made, open for posting.
-fn group_named(folds: &mut Folds, name: &[u8]) -> Option<GroupId> {
+pub(crate) fn group_named(folds: &mut Folds, name: &[u8]) -> Option<GroupId> {
     if let Some(id) = folds.shared.groups.table().id(name) {
         return Some(id);
     }

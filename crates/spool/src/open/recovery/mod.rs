@@ -16,7 +16,7 @@ mod replay;
 mod report;
 mod suspects;
 pub(crate) mod trees;
-mod unjournaled;
+pub(crate) mod unjournaled;
 
 use crate::base::clock::unix_now;
 use crate::base::config::{BufferConfig, ClassConfig, SpoolConfig};
@@ -296,7 +296,8 @@ fn go_on(
     let mut journal = JournalWriter::open(&disk, &paths.journal, end, config.journal_file_bytes)
         .map_err(io("open journal in"))?;
     let rows_end = folds.next_sequence;
-    recovery.taken_in = unjournaled::take_in(&mut folds, &mut journal).map_err(io("replay journal in"))?;
+    recovery.taken_in = unjournaled::take_in(&mut folds, &mut journal, (end, recovery.crashed), progress)
+        .map_err(io("replay journal in"))?;
     if recovery.power_lost {
         push_voids(&mut journal, &torn);
         journal.push(&Row::PowerLost);
@@ -343,12 +344,20 @@ fn go_on(
         .try_for_each(|_| writer.write_groups())
         .map_err(SpoolError::io("write groups file in", &paths.dir))?;
     writer.sync.all_durable(&shared);
+    record_positions(&volumes, writer.journal.end());
     marks::set(&*disk, config, &config.buffers);
     writer.rows = recovery.rows;
     writer.checkpointed = (from, checkpoint_bytes);
     writer.sync.set_checkpointed(if checkpoint_bytes > 0 { from } else { 0 });
     writer.journal.reveal(writer.folds.next_sequence);
     Ok(Some((writer, recovery)))
+}
+
+/// Records how far the journal is in trees where nothing readable says so. What fails, as on a full disk, is
+/// done by the next checkpoint.
+fn record_positions(volumes: &VolumeTable, position: u64) {
+    let trees = volumes.all().iter().filter(|v| v.method().is_file_per_article());
+    trees.filter(|v| v.recorded_position().is_none()).for_each(|v| drop(v.record_position(position)));
 }
 
 /// The storage classes of the configuration, with the volumes they write to.

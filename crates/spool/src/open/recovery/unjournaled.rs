@@ -1,32 +1,47 @@
-//! Records at a volume's write position that no journal row speaks of (`docs/states.md`, state 5).
+//! Articles that no journal row speaks of (`docs/states.md`, state 5).
 //!
-//! A crash between the two writes of an article leaves one part of them; a journal that lost its last rows
-//! leaves all that came after the loss. Every record contains its place, its arrival and its numbers, so
-//! those that are newer than the journal get the rows they lack. Called once per opening, after the replay.
+//! A crash between the two writes of an article leaves one part of them; a journal that lost its last rows,
+//! or an older one that was put back, leaves all that came after. Every record contains its place, its
+//! arrival and its numbers, so those that are newer than the journal get the rows they lack: in buffers the
+//! records at the write position, in trees the files that no index knows. Called once per opening, after the
+//! replay.
 
 use crate::base::facts::Tagged;
+use crate::base::ids::GroupId;
+use crate::base::progress::Progress;
 use crate::base::token::{MethodKind, Token};
 use crate::index::fold::Folds;
 use crate::index::history::Found;
 use crate::journal::{ArticleRow, JournalWriter, Row, put_numbers};
-use crate::method::Volume;
-use crate::open::rebuild::{Record, Region, newer_numbers, record_at_head};
+use crate::method::{StrayKind, Volume};
+use crate::open::rebuild::{Record, Region, group_named, newer_numbers, record_at_head};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
 /// Rows are written when this many bytes of them have accumulated.
 const ROWS_BYTES: u64 = 1 << 20;
 
-/// A volume, and the record at its write position.
+/// A volume, and the record at its write position; of a tree, the next that no index knows.
 struct Front {
     volume: Arc<dyn Volume>,
     found: Option<(Region, Record)>,
+    /// The places of a tree, in the order of their articles.
+    places: Option<std::vec::IntoIter<u64>>,
 }
 
 impl Front {
     /// Looks for the record at the write position.
     fn look(&mut self, folds: &Folds) {
-        self.found = record_at_head(&folds.shared, &*self.volume, self.volume.head());
+        let Some(places) = &mut self.places else {
+            self.found = record_at_head(&folds.shared, &*self.volume, self.volume.head());
+            return;
+        };
+        self.found = places.find_map(|place| {
+            let region = Region::of_places(&folds.shared, &*self.volume, &[place]);
+            let record = region.records.first().cloned()?;
+            Some((region, record))
+        });
     }
 
     fn sequence(&self) -> Option<u64> {
@@ -34,35 +49,155 @@ impl Front {
     }
 }
 
-/// Gives the records that follow each other from each write position on their rows, oldest first; returns how
-/// many articles came back.
-pub(super) fn take_in(folds: &mut Folds, journal: &mut JournalWriter) -> io::Result<u64> {
-    let in_places = |v: &&Arc<dyn Volume>| matches!(v.method(), MethodKind::Cnfs | MethodKind::AppendOnly);
-    let volumes: Vec<_> = folds.shared.volumes.load().all().iter().filter(in_places).cloned().collect();
-    let front = |volume| Front { volume, found: None };
-    let mut fronts: Vec<Front> = volumes.into_iter().map(front).collect();
+/// Sequence and place of articles in a tree.
+type Places = Vec<(u64, u64)>;
+
+/// The articles of a tree that may be newer than the journal, which ends at `end`. All of its names are
+/// looked at if the journal is an older one, or nothing says that it is not; after a crash those that follow
+/// the numbers given out, or all where names have no order.
+fn newer_places(
+    folds: &mut Folds,
+    (index, volume): (usize, &dyn Volume),
+    (end, crashed): (u64, bool),
+    progress: &dyn Progress,
+) -> io::Result<Places> {
+    let is_numbered = matches!(volume.method(), MethodKind::Tradspool | MethodKind::Bucketed);
+    let look_at_all = match volume.recorded_position() {
+        Some(position) => position > end || crashed && !is_numbered,
+        None => !is_numbered || !next_places(folds, volume)?.is_empty(),
+    };
+    match (look_at_all, crashed) {
+        (true, _) => unknown_places(folds, index, volume, progress),
+        (false, true) => next_places(folds, volume),
+        (false, false) => Ok(Places::new()),
+    }
+}
+
+/// The articles in a tree whose numbers follow those given out.
+fn next_places(folds: &Folds, volume: &dyn Volume) -> io::Result<Places> {
+    let shared = &folds.shared;
+    let mut found = Places::new();
+    for group in shared.groups.snapshot().sorted().iter() {
+        let assigned = folds.numbers.get(group.id.0 as usize).map_or(0, |n| n.assigned);
+        for number in assigned + 1.. {
+            let Some(place) = volume.place_of_number(group.id, number)? else { break };
+            let region = Region::of_places(shared, volume, &[place]);
+            found.extend(region.records.first().map(|record| (record.header.sequence, place)));
+        }
+    }
+    Ok(found)
+}
+
+/// The articles in a tree that no index knows. Only files that no living article has are read.
+fn unknown_places(
+    folds: &mut Folds,
+    index: usize,
+    volume: &dyn Volume,
+    progress: &dyn Progress,
+) -> io::Result<Places> {
+    progress.start(&format!("looking through the files of class {}", volume.name()), 0);
+    let mut listed = HashMap::new();
+    if let Some(list) = folds.kept.get_mut(index).and_then(Option::as_mut) {
+        list.verify(&mut |e| _ = listed.insert(e.place, e.key))?;
+    }
+    let mut unknown = Vec::new();
+    folds.shared.with_living(volume, &listed, |living| {
+        volume.strays(living, &mut |stray| {
+            if let StrayKind::Unknown { sequence } = stray.kind {
+                unknown.push((sequence, stray.path));
+            }
+        })
+    })?;
+    let mut found = Places::new();
+    for (sequence, path) in unknown {
+        let place = volume.place_of_file(&path, &mut |name| group_named(folds, name))?;
+        found.extend(place.map(|place| (sequence, place)));
+    }
+    progress.finish();
+    Ok(found)
+}
+
+/// Where the rows go.
+struct Rows<'a> {
+    journal: &'a mut JournalWriter,
+    /// So many groups have rows.
+    groups: usize,
+}
+
+impl Rows<'_> {
+    /// Puts a row into the journal, after those of groups that only the articles know, and applies it.
+    fn put(&mut self, folds: &mut Folds, row: &Row<'_>) -> io::Result<()> {
+        let table = folds.shared.groups.snapshot();
+        let new = (self.groups..folds.numbers.len()).filter_map(|id| table.get(GroupId(id as u32)));
+        new.for_each(|group| self.journal.push(&Row::Group(folds.group_row(group))));
+        self.groups = folds.numbers.len();
+        self.journal.push(row);
+        if self.journal.pushed_end() - self.journal.end() >= ROWS_BYTES {
+            self.journal.write()?;
+        }
+        folds.apply(row)
+    }
+}
+
+/// Gives the articles that are newer than the journal, which ends at `end`, their rows, oldest first; returns
+/// how many came back.
+pub(super) fn take_in(
+    folds: &mut Folds,
+    journal: &mut JournalWriter,
+    (end, crashed): (u64, bool),
+    progress: &dyn Progress,
+) -> io::Result<u64> {
+    let mut rows = Rows { journal, groups: folds.numbers.len() };
+    let volumes = folds.shared.volumes.load();
+    let (mut fronts, mut sequence) = (Vec::new(), 0);
+    for (index, volume) in volumes.all().iter().enumerate() {
+        let places = match volume.method() {
+            MethodKind::Cnfs | MethodKind::AppendOnly => None,
+            method if method.is_file_per_article() => {
+                let mut places = newer_places(folds, (index, &**volume), (end, crashed), progress)?;
+                places.sort_unstable();
+                sequence = places.last().map_or(sequence, |(last, _)| sequence.max(last + 1));
+                let places: Vec<u64> = places.into_iter().map(|(_, place)| place).collect();
+                Some(places.into_iter())
+            }
+            _ => continue,
+        };
+        fronts.push(Front { volume: volume.clone(), found: None, places });
+    }
     fronts.iter_mut().for_each(|front| front.look(folds));
     let mut taken = 0;
     loop {
         let oldest = fronts.iter_mut().filter(|f| f.sequence().is_some()).min_by_key(|f| f.sequence());
         let Some(front) = oldest else { break };
-        match take(folds, journal, front)? {
+        match take(folds, &mut rows, front)? {
             Some(lives) => {
                 taken += u64::from(lives);
                 front.look(folds);
             }
+            None if front.places.is_some() => front.look(folds),
             // Nothing that follows it can be newer.
             None => front.found = None,
         }
     }
+    // What could not be taken in keeps its sequence.
+    folds.next_sequence = folds.next_sequence.max(sequence);
     Ok(taken)
 }
 
 /// Gives one record its row and returns whether its article lives; `None` if it is older than what the
 /// journal knows.
-fn take(folds: &mut Folds, journal: &mut JournalWriter, front: &Front) -> io::Result<Option<bool>> {
-    let volume = &front.volume;
+fn take(folds: &mut Folds, rows: &mut Rows<'_>, front: &Front) -> io::Result<Option<bool>> {
     let Some((region, record)) = &front.found else { return Ok(None) };
+    take_record(folds, &*front.volume, (region, record), &mut |folds, row| rows.put(folds, row))
+}
+
+/// As [`take`]; `put` puts a row into the journal and applies it.
+pub(crate) fn take_record<E>(
+    folds: &mut Folds,
+    volume: &dyn Volume,
+    (region, record): (&Region, &Record),
+    put: &mut dyn FnMut(&mut Folds, &Row<'_>) -> Result<(), E>,
+) -> Result<Option<bool>, E> {
     let header = &record.header;
     if folds.shared.history.lookup(&header.key) != Found::None {
         return Ok(None);
@@ -85,17 +220,9 @@ fn take(folds: &mut Folds, journal: &mut JournalWriter, front: &Front) -> io::Re
         numbers: &encoded,
         tagged: Tagged::default(),
     };
-    put(folds, journal, &Row::Article(row))?;
+    put(folds, &Row::Article(row))?;
     if !record.live {
-        put(folds, journal, &Row::Cancel { key: header.key, token, numbers })?;
+        put(folds, &Row::Cancel { key: header.key, token, numbers })?;
     }
     Ok(Some(record.live))
-}
-
-fn put(folds: &mut Folds, journal: &mut JournalWriter, row: &Row<'_>) -> io::Result<()> {
-    journal.push(row);
-    if journal.pushed_end() - journal.end() >= ROWS_BYTES {
-        journal.write()?;
-    }
-    folds.apply(row)
 }

@@ -20,6 +20,7 @@ use crate::method::packing::Packed;
 use crate::method::{Placing, Volume, VolumeTable};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What became of the search for a place.
 pub(super) enum Place {
@@ -189,8 +190,19 @@ impl Writer {
                 || matches!(history.lookup(&key), Found::At(t, _) if is_here(t, place))
         };
         let first = part(&s.numbers, numbers)?.first().copied();
-        let placing =
-            Placing { planned: token.place, message_id: f.message_id, arrived, first, lives: &lives };
-        Ok(Token { place: volume.settle(&placing), ..token })
+        let placing = Placing {
+            planned: token.place,
+            message_id: f.message_id,
+            key: f.key,
+            arrived,
+            first,
+            lives: &lives,
+        };
+        let place = volume.settle(&placing);
+        if volume.method() == MethodKind::Timehash {
+            let first = token.place.max(u64::from(arrived) << 32);
+            self.folds.shared.passed_over.fetch_add(place.saturating_sub(first), Ordering::Relaxed);
+        }
+        Ok(Token { place, ..token })
     }
 }

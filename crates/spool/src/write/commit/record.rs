@@ -1,7 +1,7 @@
 //! An article's record, its row and its numbers, made in memory: nothing is stored here.
 
 use super::place::{article_bytes, planned};
-use super::{Prepared, Run, Scratch, Writer, part};
+use super::{Prepared, Run, Scratch, Writer, part, trouble};
 use crate::base::bug::own_bug;
 use crate::base::codec::put_varint;
 use crate::base::entry::Filing;
@@ -16,6 +16,7 @@ use crate::method::cnfs::record::{self, RecordHeader};
 use crate::method::packing::Packed;
 use netnews::overview_row::{Fields, append_fields};
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 const XREF_NAME: &[u8] = b"Xref: ";
 
@@ -33,7 +34,7 @@ impl Writer {
         let volume = &**planned(context.volumes, index)?;
         let arrived = u32::try_from(f.arrived).unwrap_or(u32::MAX);
         let expires = f.expires.map_or(0, |e| u32::try_from(e).unwrap_or(u32::MAX));
-        let numbers = self.give_numbers(f, s)?;
+        let numbers = self.give_numbers(f, volume, s)?;
         let token = self.settle(f, (token, volume), arrived, &numbers, s)?;
         let texts = self.put_texts(f, context, &numbers, s)?;
         let bytes = self.put_record(f, packed, (token, index), (arrived, expires), s)?;
@@ -177,7 +178,13 @@ impl Writer {
         })
     }
 
-    fn give_numbers(&mut self, f: &Filing<'_>, s: &mut Scratch) -> Result<Range<usize>, Trouble> {
+    /// A number whose name in a tree another file has, which no index knows, is passed over.
+    fn give_numbers(
+        &mut self,
+        f: &Filing<'_>,
+        volume: &dyn Volume,
+        s: &mut Scratch,
+    ) -> Result<Range<usize>, Trouble> {
         let start = s.numbers.len();
         let set = self.journal.sync_set();
         let journal =
@@ -189,10 +196,18 @@ impl Writer {
             if let Some(number) = f.numbers.get(at).filter(|number| **number > 0) {
                 numbers.assigned = number - 1;
             }
-            let given = numbers.next(journal);
-            if let Some(upto) = given.promise {
-                s.promises.push((*group, upto));
+            let mut given = numbers.next(journal);
+            let free = volume
+                .free_number(*group, given.number, f.key)
+                .map_err(|e| trouble("look at a name in", &e))?;
+            if free > given.number {
+                self.folds.shared.passed_over.fetch_add(free - given.number, Ordering::Relaxed);
+                s.promises.extend(given.promise.map(|upto| (*group, upto)));
+                s.sync_first |= given.sync_first;
+                numbers.assigned = free - 1;
+                given = numbers.next(journal);
             }
+            s.promises.extend(given.promise.map(|upto| (*group, upto)));
             s.sync_first |= given.sync_first;
             s.numbers.push((*group, given.number));
         }
