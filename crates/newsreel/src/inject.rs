@@ -117,7 +117,7 @@ impl Injector {
                     }
                     (Some(group), _) => {
                         let group = shown(group.as_bytes());
-                        write!(out, "240 Mailed to the moderator of {group} {}\r\n", taken.message_id)
+                        write!(out, "240 Queued for the moderator of {group} {}\r\n", taken.message_id)
                     }
                 };
             }

@@ -16,6 +16,7 @@ use spool::{Key, Offer, Reservation};
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::Arc;
+use tokio::task::block_in_place;
 
 /// Reasons and Message-IDs of the peer are given back up to this many bytes, so that no answer is longer than a
 /// response line may be (RFC 3977 section 3.1).
@@ -80,13 +81,15 @@ impl Feed {
     /// CHECKs. Their arguments are given back as they came, even if they are no Message-IDs (RFC 4644 section 2.4).
     pub fn check(&mut self, arguments: &[&[u8]], out: &mut Vec<u8>) {
         self.count_offers(arguments.len());
+        let is_accepting = self.is_accepting();
         let mut keys = std::mem::take(&mut self.keys);
         keys.clear();
         keys.extend(arguments.iter().map(|argument| self.site.spool.key(argument)));
         for ((argument, key), offer) in arguments.iter().zip(&keys).zip(self.site.spool.reserve(&keys)) {
             let code = match MessageId::parse(argument).filter(MessageId::is_relayable) {
                 None => code::CHECK_NOT_WANTED,
-                Some(_) => self.offers.answer(*key, offer),
+                Some(_) if is_accepting => self.offers.answer(*key, offer),
+                Some(_) => offers::answer_while_stopped(&offer),
             };
             append_bytes(out, code, echo(argument));
         }
@@ -102,9 +105,11 @@ impl Feed {
         }
         let key = self.site.spool.key(id.as_bytes());
         self.offers.settle(&key);
+        let is_accepting = self.is_accepting();
         match self.site.spool.reserve(&[key]).next() {
             Some(Offer::Have) => append_standard(out, code::NOT_WANTED),
             Some(Offer::InFlight | Offer::Pending) | None => append_standard(out, code::TRANSFER_LATER),
+            Some(Offer::Wanted(_)) if !is_accepting => append_standard(out, code::TRANSFER_LATER),
             Some(Offer::Wanted(reservation)) => {
                 self.ihave = Some(Announced { id: id.as_bytes().into(), _reservation: reservation });
                 append_standard(out, code::SEND_IT);
@@ -187,6 +192,12 @@ impl Feed {
             }
         }
         Outlook::Good
+    }
+
+    /// Whether an article could be stored now: what is not to be stored is not asked for.
+    fn is_accepting(&self) -> bool {
+        let spool = &self.site.spool;
+        spool.trouble().is_none() || block_in_place(|| spool.is_accepting())
     }
 
     fn reject_too_large(&self) -> Reject {

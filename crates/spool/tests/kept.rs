@@ -30,6 +30,29 @@ fn news(n: u64) -> News {
     News::new(n, GROUPS, 700)
 }
 
+/// What was cancelled is not counted among the articles that a pass of expiry checks.
+#[test]
+fn expiry_counts_what_lives() {
+    for method in TREES.into_iter().chain([MethodKind::AppendOnly]) {
+        let mut config = kept_config(method);
+        let keep = Keep::Secs { min: 0, default: 1_000, max: 1_000 };
+        config.expire = vec![ExpireConfig { groups: None, class: None, keep }];
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let (spool, _) = open(&disk, &config);
+        add_groups(&spool, GROUPS);
+        commit_at(&spool, &(0..10).map(news).collect::<Vec<_>>(), NOW).unwrap();
+        for n in [2, 7] {
+            assert!(spool.cancel(news(n).id.as_bytes()).unwrap());
+        }
+        for (now, dry_run) in [(NOW, true), (NOW, false), (NOW + 2_000, true), (NOW + 2_000, false)] {
+            let report = spool.expire_as_of(now, dry_run).unwrap();
+            let due = if now > NOW { 8 } else { 0 };
+            assert_eq!((report.looked_at, report.articles), (8, due), "{method:?} {now} {dry_run}");
+        }
+        assert_eq!(spool.expire_as_of(NOW + 2_000, true).unwrap().looked_at, 0, "{method:?}");
+    }
+}
+
 struct Subject {
     disk: Arc<dyn Disk>,
     spool: Spool,

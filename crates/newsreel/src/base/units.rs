@@ -129,20 +129,6 @@ pub fn about_size(bytes: u64) -> String {
     unreachable!("the last unit always answers")
 }
 
-/// About this long, in its two largest units: `3 d 4 h`, `12 min 5 s`.
-pub fn about_span(secs: u64) -> String {
-    let parts = [(secs / 86_400, "d"), (secs / 3_600 % 24, "h"), (secs / 60 % 60, "min"), (secs % 60, "s")];
-    let first = parts.iter().position(|(n, _)| *n > 0).unwrap_or(3);
-    let shown: Vec<String> = parts
-        .iter()
-        .skip(first)
-        .take(2)
-        .filter(|(n, unit)| *n > 0 || first == 3 && *unit == "s")
-        .map(|(n, unit)| format!("{n} {unit}"))
-        .collect();
-    shown.join(" ")
-}
-
 /// A number with its thousands apart: `1,234,567`.
 pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
@@ -154,6 +140,31 @@ pub fn grouped(n: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// So many of something: `1 group`, `1,234 groups`.
+pub fn counted(n: u64, one: &str) -> String {
+    format!("{} {one}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
+/// About this long, rounded to its two largest units: `3 d 4 h`, `12 min 5 s`.
+pub fn about_span(secs: u64) -> String {
+    let smallest = match secs {
+        86_400.. => 3_600,
+        3_600.. => 60,
+        _ => 1,
+    };
+    let secs = secs.saturating_add(smallest / 2) / smallest * smallest;
+    let parts = [(secs / 86_400, "d"), (secs / 3_600 % 24, "h"), (secs / 60 % 60, "min"), (secs % 60, "s")];
+    let first = parts.iter().position(|(n, _)| *n > 0).unwrap_or(3);
+    let shown: Vec<String> = parts
+        .iter()
+        .skip(first)
+        .take(2)
+        .filter(|(n, unit)| *n > 0 || first == 3 && *unit == "s")
+        .map(|(n, unit)| format!("{n} {unit}"))
+        .collect();
+    shown.join(" ")
 }
 
 #[cfg(test)]
@@ -235,6 +246,18 @@ mod tests {
         {
             assert_eq!(about_span(secs), text);
         }
+        for (secs, text) in [(8_639_998, "100 d"), (86_399, "1 d"), (3_599, "59 min 59 s"), (u64::MAX, "")] {
+            assert!(about_span(secs).starts_with(text), "{secs}: {}", about_span(secs));
+        }
+        assert_eq!(
+            [0, 1, 1_234].map(|n| counted(n, "group")),
+            ["0 groups", "1 group", "1,234 groups"].map(str::to_owned)
+        );
+    }
+
+    #[test]
+    fn thousands_stand_apart() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use super::control::{Control, Listening};
 use super::rights;
 use crate::access::users::Table;
+use crate::base::units;
 use crate::config::Config;
 use crate::operations::report::ServerStatus;
 use crate::operations::request::{Reply, Request};
@@ -32,16 +33,16 @@ pub(super) struct Findings {
 
 impl Findings {
     fn problem(&mut self, text: impl Into<String>) {
-        self.problems.push(text.into());
+        add(&mut self.problems, text.into());
     }
 
     fn warning(&mut self, text: impl Into<String>) {
-        self.warnings.push(text.into());
+        add(&mut self.warnings, text.into());
     }
 
     /// How many there are, as a file's name is followed by it.
     pub fn count(&self) -> String {
-        let number = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let number = |n: usize, what: &str| units::counted(n as u64, what);
         match (self.problems.len(), self.warnings.len()) {
             (0, 0) => "no errors".into(),
             (0, w) => format!("no errors, {}", number(w, "warning")),
@@ -57,6 +58,13 @@ impl Findings {
             list => format!("\n\n{head}\n  - {}", list.join("\n  - ")),
         };
         part("Problems:", &self.problems) + &part("Warnings:", &self.warnings)
+    }
+}
+
+/// Adds a finding, once.
+fn add(list: &mut Vec<String>, text: String) {
+    if !list.contains(&text) {
+        list.push(text);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json};
-use super::table::grouped;
+use crate::base::units::{counted, grouped};
 use crate::operations::request::{Purged, Reply, Request};
 
 /// Carries out the request, and prints what was done as text or as JSON.
@@ -25,13 +25,15 @@ fn text(report: &Purged) -> String {
     let Purged { dry_run, groups, articles, crossposts, numbers } = *report;
     let verb = if dry_run { "would be purged" } else { "purged" };
     let mut text = format!(
-        "{} articles {verb} from {} groups, with {} article numbers",
-        grouped(articles),
-        grouped(groups),
-        grouped(numbers)
+        "{} {verb} from {}, with {}",
+        counted(articles, "article"),
+        counted(groups, "group"),
+        counted(numbers, "article number")
     );
-    if crossposts > 0 {
-        text += &format!("; {} crossposted articles stay in their other groups", grouped(crossposts));
+    match crossposts {
+        0 => {}
+        1 => text += "; 1 crossposted article stays in its other groups",
+        n => text += &format!("; {} crossposted articles stay in their other groups", grouped(n)),
     }
     text
 }

@@ -152,6 +152,7 @@ pub(super) fn decision(config: &Config, known: Option<&Table>, asked: &Asked) ->
     });
     let cover = if asked.tls { "under TLS" } else { "without TLS" };
     let mut lines = vec![format!("{}, {as_whom}, {cover}:", asked.address)];
+    lines.extend(user.as_ref().and_then(|user| no_such_user(config, known, &user.name)));
     match rules::decides(config, &standing).and_then(|at| Some((at, config.access.get(at)?))) {
         None => lines.push("  no [[access]] section fits: may do nothing".to_owned()),
         Some((at, access)) => {
@@ -170,6 +171,22 @@ pub(super) fn decision(config: &Config, known: Option<&Table>, asked: &Asked) ->
         );
     }
     Ok(lines.join("\n"))
+}
+
+/// That the file of users does not know a name, if so.
+fn no_such_user(config: &Config, known: Option<&Table>, name: &str) -> Option<String> {
+    if known.is_some_and(|table| table.get(name).is_some()) {
+        return None;
+    }
+    let names = known.into_iter().flat_map(Table::iter).map(|record| &*record.user.name);
+    let advice = match faults::nearest(name, names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if config.authenticators.is_empty() && config.tls.client_ca.is_none() => {
+            format!("add it with: newsreel user add {name}")
+        }
+        None => "only a program or a certificate can let it in".to_owned(),
+    };
+    Some(format!("  there is no user `{name}` in the users file; {advice}"))
 }
 
 /// The user of that name; one that the file does not know may still come from a program or certificate.
@@ -249,7 +266,15 @@ numbers = "31-bit"
             fred.contains("logged in as fred (stuff, staff)") && fred.contains("[[access]] 1 decides"),
             "{fred}"
         );
-        assert!(asked(Some("wilma"), true, Some("192.0.2.9:563")).contains("[[access]] 2 decides"));
+        assert!(!fred.contains("there is no user"), "{fred}");
+        let wilma = asked(Some("wilma"), true, Some("192.0.2.9:563"));
+        assert!(wilma.contains("[[access]] 2 decides"), "{wilma}");
+        assert!(wilma.contains("there is no user `wilma` in the users file; add it with"), "{wilma}");
+        let fried = asked(Some("fredd"), false, None);
+        assert!(
+            fried.contains("there is no user `fredd` in the users file; did you mean `fred`?"),
+            "{fried}"
+        );
         assert!(asked(Some("wilma"), true, Some("192.0.2.9:119")).contains("[[access]] 3 decides"));
         let asked =
             Asked { address: "::1".parse().unwrap(), listener: None, user: Some("a b".into()), tls: false };

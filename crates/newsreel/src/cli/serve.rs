@@ -117,7 +117,7 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
     });
     let dir = config.site.data.display();
     let articles = spool.report().articles;
-    let count = super::table::grouped;
+    let count = units::grouped;
     format!(
         "newsreel {version} serves {identity} on {listening}{encrypted}\n\
          spool in {dir}: {groups} groups, {articles} articles, room for {room}\n\n\

@@ -3,9 +3,9 @@
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json};
-use super::table::{Columns, age, grouped};
+use super::table::{Columns, age};
 use crate::base::clock::unix_secs;
-use crate::base::units::{about_size, about_span};
+use crate::base::units::{about_size, about_span, counted, grouped};
 use crate::operations::report::{
     BatchesStatus, BufferStatus, ClassStatus, Overhead, PullStatus, Report, ServerStatus, SpoolStatus,
 };
@@ -171,17 +171,17 @@ fn spool_text(spool: &SpoolStatus, now: u64) -> String {
     let mut text = format!("spool {}, durability {}", spool.dir, spool.durability);
     if let Some(reason) = &spool.unopened {
         text.push_str(&format!(
-            "\n  at its last checkpoint: {} articles in {} groups\n  CANNOT BE OPENED: {reason}",
-            grouped(spool.articles),
-            grouped(spool.groups),
+            "\n  at its last checkpoint: {} in {}\n  CANNOT BE OPENED: {reason}",
+            counted(spool.articles, "article"),
+            counted(spool.groups, "group"),
         ));
         return text;
     }
     text.push_str(&format!(
-        "\n  {} articles in {} groups; history {} Message-IDs, {} requested from peers",
-        grouped(spool.articles),
-        grouped(spool.groups),
-        grouped(spool.history_entries),
+        "\n  {} in {}; history {}, {} requested from peers",
+        counted(spool.articles, "article"),
+        counted(spool.groups, "group"),
+        counted(spool.history_entries, "Message-ID"),
         grouped(spool.offers),
     ));
     text.push_str(&format!(
@@ -202,8 +202,8 @@ fn spool_text(spool: &SpoolStatus, now: u64) -> String {
         text.push_str(&format!("\n  {} unreadable pages rebuilt", grouped(spool.mended_pages)));
     }
     if spool.passed_over > 0 {
-        let names = grouped(spool.passed_over);
-        text.push_str(&format!("\n  {names} names passed over: files that no index knows have them"));
+        let names = counted(spool.passed_over, "name");
+        text.push_str(&format!("\n  {names} passed over: files that no index knows have them"));
     }
     let age = now.saturating_sub(spool.measured);
     if age > MEASURED_SECS_MAX {
@@ -274,7 +274,7 @@ fn buffers_text(spool: &SpoolStatus, now: u64) -> String {
     };
     let of_here = |buffer: &BufferStatus, text: String| if buffer.away { String::new() } else { text };
     let percent = |buffer: &BufferStatus| {
-        let percent = u128::from(buffer.used_bytes) * 100 / u128::from(buffer.size_bytes.max(1));
+        let percent = u128::from(buffer.used_bytes) * 100 / u128::from(buffer.area_bytes.max(1));
         percent.to_string()
     };
     Columns::of(&spool.buffers)
@@ -343,6 +343,7 @@ mod tests {
                 buffers: vec![BufferStatus {
                     name: "text0".into(),
                     size_bytes: 2 << 30,
+                    area_bytes: 2 << 30,
                     used_bytes: 1 << 30,
                     cycle: 2,
                     oldest_arrival: Some(1_000),

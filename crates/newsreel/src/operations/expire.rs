@@ -35,12 +35,14 @@ fn text(report: &ExpireReport, dry_run: bool) -> String {
     let ExpireReport { looked_at, articles, numbers, bytes, next_due } = report;
     let verb = if dry_run { "would be expired" } else { "expired" };
     let mut text = format!(
-        "{articles} of {looked_at} articles {verb}, with {numbers} article numbers and {} as stored",
+        "{articles} of {} {verb}, with {} and {} as stored",
+        units::counted(*looked_at, "article"),
+        units::counted(*numbers, "article number"),
         units::about_size(*bytes)
     );
     let now = unix_secs();
     if let Some(secs) = next_due.and_then(|due| due.checked_sub(now)) {
-        text += &format!("; the next is due in {}", units::span_text(Duration::from_secs(secs)));
+        text += &format!("; the next is due in {}", units::about_span(secs));
     }
     text
 }

@@ -324,6 +324,9 @@ pub struct BufferStatus {
     pub name: String,
     /// Its size in bytes.
     pub size_bytes: u64,
+    /// Bytes of it that hold articles when it is full; 0 if that cannot be seen.
+    #[serde(default)]
+    pub area_bytes: u64,
     /// Bytes of it that hold articles.
     pub used_bytes: u64,
     /// Its cycle number: 1 until it wraps for the first time.
@@ -375,7 +378,8 @@ pub fn of_spool(spool: &Spool, config: &Config) -> io::Result<Report> {
 pub fn of_closed(glance: &Glance, why: String, config: &Config) -> Report {
     let buffer = |buffer: &GlancedBuffer| BufferStatus {
         name: buffer.config.name.clone(),
-        size_bytes: if buffer.is_away { buffer.config.size_bytes } else { buffer.area_bytes },
+        size_bytes: buffer.config.size_bytes,
+        area_bytes: buffer.area_bytes,
         used_bytes: buffer.used_bytes,
         cycle: buffer.cycle,
         oldest_arrival: None,
@@ -513,7 +517,8 @@ fn of_status(status: &spool::Status, config: &Config) -> Report {
 fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
     let buffer = |buffer: &spool::BufferStatus| BufferStatus {
         name: buffer.name.clone(),
-        size_bytes: buffer.area_bytes,
+        size_bytes: buffer.size_bytes,
+        area_bytes: buffer.area_bytes,
         used_bytes: buffer.used_bytes,
         cycle: buffer.cycle,
         oldest_arrival: buffer.oldest_arrival,

@@ -54,6 +54,10 @@ pub(super) fn purge(spool: &Spool, groups: &str, dry_run: bool, sink: &mut Sink<
     };
     let purged = spool.purge(&wildmat, dry_run, &sink::Relay::new(sink));
     match purged {
+        Ok(PurgeReport { groups: 0, .. }) => {
+            sink(Reply::Error(format!("no group matches `{groups}`; nothing is purged")));
+            return false;
+        }
         Ok(PurgeReport { groups, articles, crossposts, numbers }) => {
             sink(Reply::Purged(Purged { dry_run, groups, articles, crossposts, numbers }));
         }

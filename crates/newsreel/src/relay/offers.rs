@@ -19,6 +19,14 @@ pub(super) struct Offers {
     order: VecDeque<Key>,
 }
 
+/// Answers an offer while nothing is accepted: 431 or 438.
+pub(super) fn answer_while_stopped(offer: &Offer) -> u16 {
+    match offer {
+        Offer::Have => code::CHECK_NOT_WANTED,
+        Offer::InFlight | Offer::Pending | Offer::Wanted(_) => code::CHECK_LATER,
+    }
+}
+
 impl Offers {
     /// Answers an offer: 238, 431 or 438.
     pub fn answer(&mut self, key: Key, offer: Offer) -> u16 {

@@ -103,7 +103,7 @@ fn buffers_change_under_a_server_and_the_configuration_with_them() {
     feed(&mut client, 200..300);
     assert!(refused(dir, &["buffer", "remove", "text1"]).contains("--articles"));
     assert!(refused(dir, &["buffer", "remove", "text2"]).contains("retire it first"));
-    assert!(refused(dir, &["buffer", "grow", "text0", "1 MiB"]).contains("cannot grow"));
+    assert!(refused(dir, &["buffer", "grow", "text0", "1 MiB"]).contains("cannot shrink"));
     assert!(refused(dir, &["buffer", "add", "x", "--class", "none"]).contains("no class \"none\""));
     assert!(
         refused(dir, &["buffer", "add", "x", "--class", "text", "--path", "text0.cyc"]).contains("in use")
@@ -124,6 +124,12 @@ fn buffers_change_under_a_server_and_the_configuration_with_them() {
         (&elsewhere.to_str().unwrap().into(), &true.into())
     );
     assert_eq!((&listed[0]["size_bytes"], &listed[2]["class"]), (&(3 << 20).into(), &"text".into()));
+    let status: serde_json::Value = serde_json::from_str(&done(dir, &["status", "--json"])).unwrap();
+    for (row, buffer) in listed.iter().zip(status["spool"]["buffers"].as_array().unwrap()) {
+        for key in ["name", "size_bytes", "area_bytes"] {
+            assert_eq!(row[key], buffer[key], "status and buffer list say the same of a buffer");
+        }
+    }
 
     assert!(client.ask("GROUP local.test").starts_with("211 300 "), "all are there");
     for n in 0..300 {

@@ -85,6 +85,11 @@ fn refuses(output: &Output, expected: &[&str]) {
     let text = told(output);
     assert!(!output.status.success(), "it passed: {expected:?}: {text}");
     assert!(!text.contains("no errors"), "{text}");
+    let mut said: Vec<&str> = text.lines().filter(|line| line.starts_with("  - ")).collect();
+    let all = said.len();
+    said.sort_unstable();
+    said.dedup();
+    assert_eq!(said.len(), all, "one thing is said twice: {text}");
     for expected in expected {
         assert!(text.contains(expected), "{expected}: {text}");
     }
@@ -303,6 +308,19 @@ fn beside_its_own_server_a_site_passes() {
     assert!(output.status.success(), "{output:?}");
     let text = told(&output);
     assert!(!text.contains("in use") && !text.contains("Problems"), "{text}");
+}
+
+/// Whoever opened it would wait for the other end for ever.
+#[test]
+fn a_pipe_in_place_of_a_file() {
+    let site = Broken::new();
+    let groups = site.dir().join("groups");
+    fs::remove_file(&groups).unwrap();
+    assert!(Command::new("mkfifo").arg(&groups).status().unwrap().success());
+    refuses(&site.check(&site.text), &["groups is neither a file nor a block device"]);
+    let served =
+        command().args(["serve", "--config"]).arg(site.dir().join("newsreel.toml")).output().unwrap();
+    refuses(&served, &["groups is neither a file nor a block device"]);
 }
 
 /// What the file of a new site says is also looked at before there is a site.

@@ -115,7 +115,7 @@ fn a_post_reaches_the_moderator_of_the_first_moderated_group() {
     let mut client = server.client();
     let more = "To: victim@x.example\r\nX-Own: g\u{fc}nstig\r\n";
     let answer = post(&mut client, &headers("misc.test,local.moderated,local.second", more), "..dot\r\nbody");
-    assert!(answer.starts_with("240 Mailed to the moderator of local.moderated <"), "{answer}");
+    assert!(answer.starts_with("240 Queued for the moderator of local.moderated <"), "{answer}");
     let id = posted_id(&answer);
     let mail = mail_of(&mails);
     assert_eq!(mail.from, "MAIL FROM:<bounces@site.example> BODY=8BITMIME");
@@ -258,7 +258,8 @@ fn a_fresh_site_mails_nobody() {
     let serving = site.serve();
     let mut client = serving.client();
     assert!(
-        post(&mut client, &headers("local.announce-m", ""), "one").starts_with("240 Mailed to the moderator")
+        post(&mut client, &headers("local.announce-m", ""), "one")
+            .starts_with("240 Queued for the moderator")
     );
     wait_until("the program got it", || got.exists());
     assert_eq!(std::fs::read_to_string(&got).unwrap(), "local-announce-m@moderators.example\n");

@@ -177,7 +177,7 @@ fn every_flag_means_what_it_says() {
     for (group, start) in [
         ("misc.test", "240 Article received OK <"),
         ("alias.test", "240 Article received OK <"),
-        ("local.moderated", "240 Mailed to the moderator of local.moderated <"),
+        ("local.moderated", "240 Queued for the moderator of local.moderated <"),
         ("local.closed", "441 Posting to local.closed is not permitted"),
         ("local.flood", "441 Posting to local.flood is not permitted"),
         ("local.refused", "441 Posting to local.refused is not permitted"),
@@ -271,7 +271,7 @@ fn rights_to_approve_and_to_post_where_it_is_closed_are_the_users() {
     assert!(post(&mut client, &elsewhere, "b").starts_with("441 You may not approve articles for misc.test"));
     assert!(post(&mut client, &headers("local.closed", ""), "b").starts_with("441 Posting to local.closed"));
     assert!(
-        post(&mut client, &headers("local.moderated", ""), "b").starts_with("240 Mailed to the moderator")
+        post(&mut client, &headers("local.moderated", ""), "b").starts_with("240 Queued for the moderator")
     );
     let mut client = server.client();
     assert!(client.ask(&auth::plain("wilma", "pebbles")).starts_with("281 "));

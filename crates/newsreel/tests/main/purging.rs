@@ -81,6 +81,25 @@ fn purge_takes_all_articles_out_of_groups_and_crossposts_stay_elsewhere() {
 }
 
 #[test]
+fn a_purge_of_no_group_fails_and_one_of_anything_is_no_plural() {
+    for served in [true, false] {
+        let site = filled();
+        let serving = served.then(|| site.serve());
+        for how in ["--dry-run", "--yes"] {
+            let none = site.run(&["purge", "--groups", "none.*", how]);
+            let said = complaints(&none);
+            assert!(!none.status.success() && said.contains("no group matches `none.*`"), "{said}");
+        }
+        assert_eq!(
+            site.done(&["purge", "--groups", "keep.one", "--dry-run"]),
+            "1 article would be purged from 1 group, with 3 article numbers; 2 crossposted articles stay in \
+             their other groups\n"
+        );
+        drop(serving);
+    }
+}
+
+#[test]
 fn cancel_takes_articles_away_whatever_their_locks_say() {
     for served in [true, false] {
         let site = filled();

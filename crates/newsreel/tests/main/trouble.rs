@@ -28,9 +28,7 @@ fn a_full_disk_is_try_later_for_everyone() {
     assert!(feed.line().starts_with("400 "));
     assert_eq!(feed.line_or_end(), None);
     let mut feed = server.client();
-    assert!(feed.ask("IHAVE <2@x.example>").starts_with("335 "));
-    feed.send(article("<2@x.example>", "misc.test", "b"));
-    assert!(feed.line().starts_with("436 "));
+    assert!(ihave(&mut feed, "<2@x.example>").starts_with("436 "));
     assert!(feed.ask("POST").starts_with("340 "));
     feed.send(article("<4@x.example>", "misc.test", "b").replace("Path: peer.example!not-for-mail\r\n", ""));
     assert!(feed.line().starts_with("441 "));
@@ -47,6 +45,45 @@ fn always(text: &str, dir: &std::path::Path) -> String {
     lines.collect::<Vec<_>>().join("\n").replace("\"process\"", "\"always\"")
 }
 
+/// Offers an article with IHAVE, and sends it if it is wanted; the last answer.
+fn ihave(feed: &mut Client, id: &str) -> String {
+    let answer = feed.ask(&format!("IHAVE {id}"));
+    if !answer.starts_with("335 ") {
+        return answer;
+    }
+    feed.send(article(id, "misc.test", "b"));
+    feed.line()
+}
+
+/// While nothing is accepted nothing is asked for, and the question alone finds out when that has ended.
+#[test]
+fn nothing_is_asked_for_while_the_disk_is_full() {
+    let disk = SimDisk::new();
+    let server = Server::start_on(Arc::new(disk.clone()), |text| text);
+    let mut feed = server.client();
+    feed.send(takethis("<first@x.example>"));
+    assert_eq!(feed.line(), "239 <first@x.example>");
+    assert_eq!(feed.ask("CHECK <asked@x.example>"), "238 <asked@x.example>");
+    disk.fill_at(disk.steps());
+    let full = (0..10_000).any(|n| !ihave(&mut feed, &format!("<full{n}@x.example>")).starts_with("235 "));
+    assert!(full, "nothing met the full disk");
+    for id in ["<asked@x.example>", "<new@x.example>"] {
+        assert_eq!(feed.ask(&format!("CHECK {id}")), format!("431 {id}"));
+    }
+    assert_eq!(feed.ask("CHECK <first@x.example>"), "438 <first@x.example>");
+    assert!(feed.ask("IHAVE <new@x.example>").starts_with("436 "));
+    assert!(feed.ask("IHAVE <first@x.example>").starts_with("435 "));
+    assert_eq!(feed.ask("CHECK nonsense"), "438 nonsense");
+    disk.free();
+    let begun = Instant::now();
+    while feed.ask("CHECK <new@x.example>") != "238 <new@x.example>" {
+        assert!(begun.elapsed() < Duration::from_secs(60), "there is room, and nothing is asked for");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    feed.send(takethis("<new@x.example>"));
+    assert_eq!(feed.line(), "239 <new@x.example>");
+}
+
 #[test]
 fn a_full_disk_with_room_again_needs_no_restart() {
     let disk = SimDisk::new();
@@ -59,9 +96,7 @@ fn a_full_disk_with_room_again_needs_no_restart() {
     // Journal and history have room reserved; overview does not for long.
     let refused = (0..10_000).find(|n| {
         let id = format!("<full{n}@x.example>");
-        assert!(feed.ask(&format!("IHAVE {id}")).starts_with("335 "));
-        feed.send(article(&id, "misc.test", "b"));
-        let answer = feed.line();
+        let answer = ihave(&mut feed, &id);
         assert!(answer.starts_with("235 ") || answer.starts_with("436 "), "{answer}");
         let is_taken = answer.starts_with("235 ");
         taken.extend(is_taken.then_some(id));
@@ -71,9 +106,7 @@ fn a_full_disk_with_room_again_needs_no_restart() {
     disk.free();
     let begun = Instant::now();
     loop {
-        assert!(feed.ask("IHAVE <room@x.example>").starts_with("335 "));
-        feed.send(article("<room@x.example>", "misc.test", "b"));
-        if feed.line().starts_with("235 ") {
+        if ihave(&mut feed, "<room@x.example>").starts_with("235 ") {
             break;
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "there is room, and nothing is taken");

@@ -9,6 +9,8 @@ pub struct BufferStatus {
     pub name: String,
     /// Its method's name.
     pub method: &'static str,
+    /// Its size: that of its file, or of its memory.
+    pub size_bytes: u64,
     /// Room for records, in bytes.
     pub area_bytes: u64,
     /// Bytes between the oldest living record and the write position.

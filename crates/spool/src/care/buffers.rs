@@ -16,7 +16,7 @@ use crate::journal::{Row, VolumeRow};
 use crate::method::cnfs::{Cycbuff, Found};
 use crate::method::{Volume, VolumeTable};
 use crate::open::paths::Paths;
-use crate::open::recovery::{marks, presence, secret_of, too_little};
+use crate::open::recovery::{cannot_resize, marks, presence, secret_of};
 use crate::open::space;
 use crate::spool::Spool;
 use crate::write::commit::Writer;
@@ -146,7 +146,7 @@ impl Spool {
         let (config, volume) = self.buffer(name)?;
         let wanted = BufferConfig { size_bytes, ..config };
         if !volume.can_grow(size_bytes) {
-            return Err(too_little(&wanted, volume.file_bytes()));
+            return Err(cannot_resize(&wanted, volume.file_bytes()));
         }
         let more = size_bytes.saturating_sub(volume.file_bytes());
         let demand =
@@ -161,7 +161,7 @@ impl Spool {
                     will be at the next start"
             ))
         })?;
-        self.shared.volumes.put(grown.ok_or_else(|| too_little(&wanted, volume.file_bytes()))?);
+        self.shared.volumes.put(grown.ok_or_else(|| cannot_resize(&wanted, volume.file_bytes()))?);
         if let Some(known) = writer.buffers.iter_mut().find(|b| b.name == name) {
             known.size_bytes = size_bytes;
         }

@@ -45,8 +45,8 @@ impl Spool {
         list.each(&mut |e| entries.push(e.clone())).map_err(|e| unreadable(&e))?;
         writer.policy.forget_groups();
         for e in &entries {
-            report.looked_at += 1;
             let Some(verdict) = writer.judge(&*volume, e, now) else { continue };
+            report.looked_at += 1;
             report.next_due = report.next_due.into_iter().chain(verdict.next).min();
             report.numbers += verdict.due.len() as u64;
             if !verdict.stays {

@@ -9,7 +9,7 @@ use crate::base::error::SpoolError;
 use crate::base::ids::Flag;
 use crate::disk::{Disk, Open};
 use crate::index::checkpoint::Checkpoint;
-use crate::journal::{JournalReader, Row, VolumeRow};
+use crate::journal::{GroupsFile, JournalReader, Row, VolumeRow};
 use crate::method::cnfs::Found;
 use crate::open::paths::Paths;
 use crate::open::recovery::{presence, read_secret, trees};
@@ -50,6 +50,7 @@ fn look(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool, seen: &mut In
     let journal = JournalReader::open(disk, &paths.journal, None);
     let journal = seen.noted(journal.map_err(SpoolError::io("read journal in", &paths.journal)));
     let checkpoint = seen.noted(Checkpoint::read(&**disk, &paths.index));
+    seen.noted(GroupsFile::open(disk, &paths.dir).map_err(SpoolError::io("read groups file in", &paths.dir)));
     let mut found = Vec::new();
     for buffer in &config.buffers {
         found.push(seen.noted(Found::look(&**disk, &buffer.path)).flatten());

@@ -19,7 +19,7 @@ use crate::journal::{Row, VolumeRow};
 use crate::method::cnfs::Cycbuff;
 use crate::method::{MemoryVolume, Volume, VolumeTable, tree_header};
 use crate::open::paths::Paths;
-use crate::open::recovery::{indexes, marks, secret_of, too_little, trees};
+use crate::open::recovery::{cannot_resize, indexes, marks, secret_of, trees};
 use crate::spool::Spool;
 use crate::write::commit::Writer;
 use crate::write::floor::Floors;
@@ -155,11 +155,10 @@ impl Spool {
                 objections.push(buffer_objection(buffer, text));
             }
             if buffer.size_bytes > has && !volume.can_grow(buffer.size_bytes) {
-                objections.push(buffer_objection(buffer, too_little(buffer, has).to_string()));
+                objections.push(buffer_objection(buffer, cannot_resize(buffer, has).to_string()));
             }
             if buffer.size_bytes > 0 && buffer.size_bytes < has {
-                let text = format!("buffer \"{}\" has {has} bytes and cannot shrink", buffer.name);
-                objections.push(buffer_objection(buffer, text));
+                objections.push(buffer_objection(buffer, cannot_resize(buffer, has).to_string()));
             }
         }
         for buffer in &new.buffers {
@@ -451,7 +450,7 @@ fn grow(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Result<bool
         }
         let grown = volume.grown(buffer.size_bytes, unix_now());
         let grown = grown.map_err(SpoolError::io("enlarge buffer", &buffer.path))?;
-        spool.shared.volumes.put(grown.ok_or_else(|| too_little(buffer, volume.file_bytes()))?);
+        spool.shared.volumes.put(grown.ok_or_else(|| cannot_resize(buffer, volume.file_bytes()))?);
         if let Some(known) = writer.buffers.iter_mut().find(|b| b.name == buffer.name) {
             known.size_bytes = buffer.size_bytes;
         }

@@ -114,6 +114,7 @@ fn measured(volume: &dyn Volume, now: u64) -> BufferStatus {
     BufferStatus {
         name: volume.name().to_owned(),
         method: volume.method().name(),
+        size_bytes: volume.file_bytes().max(volume.area()),
         area_bytes: volume.area(),
         used_bytes: oldest.map_or(0, |(place, _)| volume.head().saturating_sub(place)),
         cycle: volume.cycle(volume.head()),

@@ -83,6 +83,8 @@ impl Disk for RealDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.read(true).write(how != Open::ReadOnly).mode(FILE_MODE);
+        // A pipe in place of a file would be waited for.
+        let mut flags = OFlags::NONBLOCK;
         match how {
             Open::Existing | Open::ReadOnly => {}
             Open::Create => {
@@ -101,12 +103,14 @@ impl Disk for RealDisk {
         // The kernel gives a device opened so to nobody else who asks for it alone: no file system is mounted
         // on it, and none can be.
         if how != Open::ReadOnly && fs::metadata(path).is_ok_and(|m| m.file_type().is_block_device()) {
-            options.create(false).custom_flags(OFlags::EXCL.bits().cast_signed());
+            options.create(false);
+            flags |= OFlags::EXCL;
         }
-        let file = options.open(path)?;
+        let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
         let kind = file.metadata()?.file_type();
         if !(kind.is_file() || kind.is_block_device()) {
-            return Err(invalid("neither a file nor a block device"));
+            let what = format!("{} is neither a file nor a block device", path.display());
+            return Err(invalid(&what));
         }
         Ok(Arc::new(RealFile { file: Arc::new(file), device: kind.is_block_device(), lock: OnceLock::new() }))
     }
@@ -176,7 +180,7 @@ impl Disk for RealDisk {
 
     fn sync_tree(&self, dir: &Path) -> io::Result<()> {
         // One call for thousands of small files; since Linux 5.8 it reports errors of earlier writes.
-        let dir = File::open(dir)?;
+        let dir = open_to_read(dir)?;
         Ok(again(|| syncfs(&dir))?)
     }
 
@@ -185,7 +189,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let dir = File::open(dir)?;
+        let dir = open_to_read(dir)?;
         Ok(again(|| fsync(&dir))?)
     }
 
@@ -229,13 +233,13 @@ impl Disk for RealDisk {
     fn mark(&self, path: &Path) -> io::Result<()> {
         match is_device(path)? {
             true => Ok(()),
-            false => set_write_hint(&File::open(path)?, MARK),
+            false => set_write_hint(&open_to_read(path)?, MARK),
         }
     }
 
     fn is_marked(&self, path: &Path) -> io::Result<bool> {
         // What was written to a device is on it once its last user, here the spool, has closed it.
-        Ok(is_device(path)? || write_hint(&File::open(path)?)? == MARK)
+        Ok(is_device(path)? || write_hint(&open_to_read(path)?)? == MARK)
     }
 
     fn lost_pages(&self) -> u64 {
@@ -263,6 +267,11 @@ impl Drop for Locked {
         // A lock that cannot be released goes with its last descriptor.
         let _refused = flock(&self.0, FlockOperation::Unlock);
     }
+}
+
+/// Opens a file or directory. A pipe in its place is not waited for.
+fn open_to_read(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)
 }
 
 /// A directory's path that is not empty.
@@ -509,6 +518,23 @@ mod tests {
         disk.open(&dir.join("file"), Open::CreateNew).unwrap();
         assert!(disk.create_dir(&dir.join("file")).is_err());
         assert!(disk.create_dir(&dir.join("file/d")).is_err());
+    }
+
+    /// What would wait for somebody at the other end for as long as there is none.
+    #[test]
+    fn a_pipe_in_place_of_a_file_is_refused_at_once() {
+        let scratch = Scratch::new();
+        let (disk, pipe) = (RealDisk::new(), scratch.path("pipe"));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+            .unwrap();
+        for how in [Open::ReadOnly, Open::Existing, Open::Create, Open::CreatePrivate] {
+            let refused = disk.open(&pipe, how).unwrap_err().to_string();
+            assert!(refused.ends_with("pipe is neither a file nor a block device"), "{how:?}: {refused}");
+        }
+        assert!(disk.open(&pipe, Open::CreateNew).is_err());
+        assert!(disk.lock(&pipe).is_err());
+        assert!(disk.sync_tree(&pipe.join("below")).is_err());
+        assert!(!disk.is_marked(&pipe).unwrap_or(false));
     }
 
     #[test]

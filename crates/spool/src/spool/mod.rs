@@ -216,6 +216,16 @@ impl Spool {
         self.sync.trouble()
     }
 
+    /// Whether anything is accepted at the moment. After a full disk this, too, tries once a second whether
+    /// there is room again, but does not wait for the writer.
+    pub fn is_accepting(&self) -> bool {
+        let tries = |trouble: &Trouble| {
+            let writer = || self.writer.try_lock();
+            trouble.kind == TroubleKind::Full && writer().is_some_and(|mut writer| writer.accepting().is_ok())
+        };
+        self.sync.trouble().as_ref().is_none_or(tries)
+    }
+
     /// Adds a function called after every sync, and when accepting stops.
     pub fn on_durable(&self, callback: Box<dyn Fn() + Send + Sync>) {
         self.sync.on_durable(callback);

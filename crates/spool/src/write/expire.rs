@@ -26,7 +26,7 @@ const GONE_PER_STEP: usize = 256;
 /// What expiry did, or would do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExpireReport {
-    /// Articles checked.
+    /// Articles checked: those that lived when the pass came to them.
     pub looked_at: u64,
     /// Articles that were removed, or would be.
     pub articles: u64,
@@ -98,8 +98,8 @@ impl Writer {
                 break;
             };
             let is_taken = !list.is_in_place();
-            report.looked_at += 1;
             let Some(verdict) = self.judge(&*volume, &e, now) else { continue };
+            report.looked_at += 1;
             report.next_due = report.next_due.into_iter().chain(verdict.next).min();
             if verdict.stays {
                 self.put_back(index, &e)?;

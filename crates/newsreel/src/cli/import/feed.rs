@@ -7,9 +7,9 @@ use spool::Progress;
 
 use super::super::bar::Bar;
 use super::super::screen::{Failure, complain};
-use super::super::table::grouped;
 use super::tally::Tally;
 use super::target::{Packed, Parcel, Target};
+use crate::base::units::grouped;
 use crate::control_socket::import::{BATCH_ARTICLES_MAX, BATCH_BYTES_MAX};
 use crate::import::head;
 use crate::import::plan::Plan;

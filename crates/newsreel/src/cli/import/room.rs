@@ -7,9 +7,8 @@ use serde::Serialize;
 use spool::{Disk, RealDisk, Token};
 
 use super::super::screen::Failure;
-use super::super::table::grouped;
 use super::target::Target;
-use crate::base::units::about_size;
+use crate::base::units::{about_size, grouped};
 use crate::config::{Class, Compression, Config, Method};
 use crate::import::plan::Plan;
 use crate::operations::request::{Reply, Request};

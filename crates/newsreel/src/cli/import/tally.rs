@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::super::screen::complain;
 use spool::{MethodKind, Token};
 
-use super::super::table::grouped;
 use super::room::ClassRoom;
+use crate::base::units::{counted, grouped};
 use crate::ingest::{ImportOutcome, ImportResult};
 
 /// Examples told of each reason at most.
@@ -128,9 +128,9 @@ impl Tally {
 }
 
 fn articles(count: u64) -> String {
-    format!("{} article{}", grouped(count), if count == 1 { "" } else { "s" })
+    counted(count, "article")
 }
 
 fn groups(count: u64) -> String {
-    format!("{} group{}", grouped(count), if count == 1 { "" } else { "s" })
+    counted(count, "group")
 }

@@ -383,20 +383,25 @@ fn grow(shared: &Shared, config: &SpoolConfig) -> Result<(), SpoolError> {
         let grown = volume.grown(buffer.size_bytes, unix_now());
         match grown.map_err(SpoolError::io("enlarge buffer", &buffer.path))? {
             Some(grown) => shared.volumes.put(grown),
-            None => return Err(too_little(buffer, volume.file_bytes())),
+            None => return Err(cannot_resize(buffer, volume.file_bytes())),
         }
     }
     Ok(())
 }
 
-/// A buffer that cannot grow by so little.
-pub(crate) fn too_little(buffer: &BufferConfig, bytes: u64) -> SpoolError {
-    SpoolError::Unfit(format!(
-        "buffer \"{}\" has {bytes} bytes and cannot grow to {}: the difference would not even hold its new \
-            usage bitmap; set \
-         size = {bytes}, or to clearly more",
-        buffer.name, buffer.size_bytes
-    ))
+/// Why a buffer of `bytes` cannot have the size that is configured.
+pub(crate) fn cannot_resize(buffer: &BufferConfig, bytes: u64) -> SpoolError {
+    let BufferConfig { name, size_bytes, .. } = buffer;
+    SpoolError::Unfit(match size_bytes < &bytes {
+        true => format!(
+            "buffer \"{name}\" has {bytes} bytes and cannot shrink to {size_bytes}; set size = {bytes}, or \
+             more"
+        ),
+        false => format!(
+            "buffer \"{name}\" has {bytes} bytes and cannot grow to {size_bytes}: the difference would not \
+             even hold its new usage bitmap; set size = {bytes}, or to clearly more"
+        ),
+    })
 }
 
 /// The volumes of a class: indexes into the table.
