@@ -194,7 +194,7 @@ fn here(
         article_bytes_max: config.site.article_bytes_max,
     };
     let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
-    let ok = super::send::inside(&runtime, || standing::once(spec, &ground, hear))?;
+    let ok = super::send::inside(&runtime, || standing::once(spec, &ground, hear, &|| false))?;
     drop((ground, runtime));
     spool.close()?;
     Ok(ok)

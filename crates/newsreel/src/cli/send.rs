@@ -63,7 +63,9 @@ pub(super) fn send(options: &SendOptions, at: &Where) -> Result<(), Failure> {
         let batch = Batch::new(Box::new(Counted(source, read.clone())), ARTICLE_BYTES_MAX);
         let how_far = || (read.load(Ordering::Relaxed), size);
         let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
-        inside(&runtime, || progress::run(&dial, &mut transmit::of_batch(batch), how_far, &mut hear))?
+        inside(&runtime, || {
+            progress::run(&dial, &mut transmit::of_batch(batch), how_far, &mut hear, &|| false)
+        })?
     } else if !netnews::newsgroups::valid_name(options.what.as_bytes()) {
         return Err(Failure::Usage(format!("there is no file {}, and no group has that name", options.what)));
     } else {
@@ -75,7 +77,7 @@ pub(super) fn send(options: &SendOptions, at: &Where) -> Result<(), Failure> {
                 let spool = Arc::new(*spool);
                 let runtime =
                     crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
-                let ok = inside(&runtime, || progress::group(&spool, &request, &mut hear))?;
+                let ok = inside(&runtime, || progress::group(&spool, &request, &mut hear, &|| false))?;
                 drop(runtime);
                 spool.close()?;
                 ok

@@ -23,6 +23,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Handle;
@@ -170,16 +171,21 @@ fn answer(
         Request::Import => import::file(site, requests, replies),
         other => {
             let mut failure = None;
+            let is_gone = AtomicBool::new(false);
             let mut sink = |reply: Reply| {
                 if failure.is_none() {
                     failure = say(replies, &reply).and_then(|()| replies.flush()).err();
+                    is_gone.store(failure.is_some(), Ordering::Relaxed);
                 }
             };
+            // What may take hours ends with the server, and with the command that asked for it.
+            let is_over = || is_gone.load(Ordering::Relaxed) || site.is_stopping();
             let ok = match other {
                 Request::Buffer { command } => reload::change_buffer(site, command, &mut sink),
-                Request::Send { .. } => progress::group(&site.spool, other, &mut sink),
+                Request::Send { .. } => progress::group(&site.spool, other, &mut sink, &is_over),
                 Request::Pull { spec } => {
-                    standing::once(spec, &standing::ground(site, &site.config.current()), &mut sink)
+                    let ground = standing::ground(site, &site.config.current());
+                    standing::once(spec, &ground, &mut sink, &is_over)
                 }
                 other => operations::execute(other, &site.spool, &mut sink),
             };

@@ -136,6 +136,18 @@ impl Serving {
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
+
+    /// Waits until the server has ended.
+    pub fn end(mut self) -> std::process::ExitStatus {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end: {:#?}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
 }
 
 impl Drop for Serving {

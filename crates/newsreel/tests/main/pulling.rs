@@ -362,3 +362,53 @@ fn a_reload_begins_changes_and_ends_standing_pulls() {
     let nothing = site.done(&["pull", &upstream.address.to_string(), "misc.*"]);
     assert!(nothing.starts_with("0 articles of 0 groups fetched"), "{nothing}");
 }
+
+/// Waits until a process has ended.
+fn ended(child: &mut std::process::Child) -> std::process::ExitStatus {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it does not end");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A pull that would take some minutes ends with its command, and with the server.
+#[test]
+fn a_long_pull_keeps_neither_the_server_nor_its_marks() {
+    let upstream = Server::start();
+    fill(&upstream, "a", "misc.test", 3_000);
+    let from = upstream.address.to_string();
+    let site = site();
+    let serving = site.serve();
+    let begin = || {
+        let before = count(&serving, "misc.test").map_or(0, |(articles, _)| articles);
+        let arguments = ["pull", &from, "misc.test", "--create-groups", "--rate", "4 KiB"];
+        let pull = site.command(&arguments).spawn().unwrap();
+        let begun = Instant::now();
+        while count(&serving, "misc.test").is_none_or(|(articles, _)| articles == before) {
+            assert!(begun.elapsed() < PATIENCE);
+            thread::sleep(Duration::from_millis(20));
+        }
+        pull
+    };
+    let mut pull = begin();
+    pull.kill().unwrap();
+    ended(&mut pull);
+    // The server lets go of the marks, so another pull can begin.
+    let begun = Instant::now();
+    let mut pull = loop {
+        let arguments = ["pull", &from, "misc.none", "--create-groups"];
+        if site.run(&arguments).status.success() {
+            break begin();
+        }
+        assert!(begun.elapsed() < PATIENCE, "the pull goes on without its command");
+        thread::sleep(Duration::from_millis(50));
+    };
+    let pid = rustix::process::Pid::from_raw(serving.pid().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(serving.end().success());
+    assert_eq!(ended(&mut pull).code(), Some(1));
+}

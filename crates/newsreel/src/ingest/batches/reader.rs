@@ -115,6 +115,10 @@ impl Batch {
                 Step::End => break,
                 Step::Skip(bytes) => (bytes, None),
                 Step::Part(bytes, Ok(article)) => {
+                    if parcel.pieces.is_empty() {
+                        // Lines grow by an octet each.
+                        parcel.wire.reserve(window.len() + window.len() / 32);
+                    }
                     let start = parcel.wire.len();
                     dot_stuff(article, &mut parcel.wire);
                     // An article is the last of what its step consumes.

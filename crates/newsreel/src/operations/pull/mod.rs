@@ -126,6 +126,8 @@ pub(crate) enum PullError {
     Spool(String),
     /// The marks cannot be read or written.
     Marks(io::Error),
+    /// The server stops, or nobody waits for the end any more.
+    Stopped,
 }
 
 impl fmt::Display for PullError {
@@ -134,6 +136,7 @@ impl fmt::Display for PullError {
             Self::Config(text) => f.write_str(text),
             Self::Server(error) => error.fmt(f),
             Self::Spool(text) => write!(f, "the spool takes no articles: {text}"),
+            Self::Stopped => f.write_str("the pull was stopped"),
             Self::Marks(error) => write!(f, "marks of what was fetched: {error}"),
         }
     }
@@ -154,8 +157,8 @@ impl From<io::Error> for PullError {
 /// Fetches and files all that is new. If the future is dropped, the next run continues.
 pub(crate) async fn run(spec: &PullSpec, ground: &Ground, counts: &Arc<Counts>) -> Result<(), PullError> {
     let groups = Groups::parse(&spec.groups).map_err(PullError::Config)?;
-    let limits = Limits { block_bytes_max: u64::MAX, ..Limits::default() };
-    let target = block_in_place(|| spec.dial.target(Role::Reader, limits)).map_err(PullError::Config)?;
+    let target =
+        block_in_place(|| spec.dial.target(Role::Reader, Limits::default())).map_err(PullError::Config)?;
     let (mut marks, is_damaged) = block_in_place(|| Marks::open(&ground.data, &spec.dial.to))?;
     if is_damaged {
         warn!(pull = spec.name, "marks of what was fetched are damaged: everything is looked at again");

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use super::{Counts, Ground, PullCounts, PullSpec, run};
+use super::{Counts, Ground, PullCounts, PullError, PullSpec, run};
 use crate::base::clock::unix_secs;
 use crate::config::{Config, Pull};
 use crate::operations::Sink;
@@ -167,8 +167,14 @@ pub(crate) fn summary(run: &PullCounts) -> String {
     text
 }
 
-/// Runs one pull now, with its progress; blocks. Returns whether all was fetched.
-pub(crate) fn once(spec: &PullSpec, ground: &Ground, sink: &mut Sink<'_>) -> bool {
+/// Runs one pull now, with its progress, until it is to end (`is_over`); blocks. Returns whether all was
+/// fetched.
+pub(crate) fn once(
+    spec: &PullSpec,
+    ground: &Ground,
+    sink: &mut Sink<'_>,
+    is_over: &(dyn Fn() -> bool + Sync),
+) -> bool {
     let counts = Arc::<Counts>::default();
     let began = Instant::now();
     let ended = tokio::runtime::Handle::current().block_on(async {
@@ -177,6 +183,9 @@ pub(crate) fn once(spec: &PullSpec, ground: &Ground, sink: &mut Sink<'_>) -> boo
             tokio::select! {
                 ended = &mut run => break ended,
                 () = sleep(PROGRESS_INTERVAL) => {
+                    if is_over() {
+                        break Err(PullError::Stopped);
+                    }
                     let PullCounts { total, done, .. } = counts.now();
                     if total > 0 {
                         sink(Reply::Progress { what: "pulling".into(), done: done.min(total - 1), total });

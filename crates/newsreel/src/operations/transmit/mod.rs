@@ -64,6 +64,8 @@ pub(crate) enum SendError {
     Server(Error),
     /// The articles cannot be read.
     Source(io::Error),
+    /// The server stops, or nobody waits for the end any more.
+    Stopped,
 }
 
 impl std::fmt::Display for SendError {
@@ -71,6 +73,7 @@ impl std::fmt::Display for SendError {
         match self {
             Self::Config(text) => f.write_str(text),
             Self::Server(error) => error.fmt(f),
+            Self::Stopped => f.write_str("sending was stopped"),
             Self::Source(error) => write!(f, "cannot read the articles: {error}"),
         }
     }

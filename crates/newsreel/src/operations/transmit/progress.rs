@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use spool::Spool;
 
-use super::{Outgoing, SendCounts, Source, of_group, transmit};
+use super::{Outgoing, SendCounts, SendError, Source, of_group, transmit};
 use crate::operations::Sink;
 use crate::operations::request::{Reply, Request};
 use crate::tls::Dial;
@@ -14,7 +14,12 @@ use crate::tls::Dial;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Sends the articles of a group, as a [`Request::Send`] says.
-pub(crate) fn group(spool: &Arc<Spool>, request: &Request, sink: &mut Sink<'_>) -> bool {
+pub(crate) fn group(
+    spool: &Arc<Spool>,
+    request: &Request,
+    sink: &mut Sink<'_>,
+    is_over: &(dyn Fn() -> bool + Sync),
+) -> bool {
     let Request::Send { group, dial } = request else { return false };
     let Some(id) = spool.group_id(group.as_bytes()) else {
         sink(Reply::Error(format!("there is no file and no group {group}")));
@@ -24,7 +29,7 @@ pub(crate) fn group(spool: &Arc<Spool>, request: &Request, sink: &mut Sink<'_>) 
     let mut source = Numbered { source: of_group(spool.clone(), id), done: Arc::default() };
     let done = source.done.clone();
     let progress = move || (done.load(std::sync::atomic::Ordering::Relaxed), total);
-    run(dial, &mut source, progress, sink)
+    run(dial, &mut source, progress, sink, is_over)
 }
 
 /// Counts articles as they are read.
@@ -44,12 +49,13 @@ impl<S: Source> Source for Numbered<S> {
     }
 }
 
-/// Sends all of a source; `progress` is how much of how much is read. Returns whether every article was answered.
+/// Sends all of a source; `progress` is how much of how much is read; it ends when `is_over`. Returns whether every article was answered.
 pub(crate) fn run(
     dial: &Dial,
     source: &mut dyn Source,
     progress: impl Fn() -> (u64, u64) + Send + Sync,
     sink: &mut Sink<'_>,
+    is_over: &(dyn Fn() -> bool + Sync),
 ) -> bool {
     let mut counts = SendCounts::default();
     let replies = parking_lot::Mutex::new((sink, Instant::now()));
@@ -59,7 +65,17 @@ pub(crate) fn run(
         (replies.lock().0)(Reply::Text(text));
     };
     let sent = transmit(dial, &mut source, &mut counts, &mut told);
-    let sent = tokio::runtime::Handle::current().block_on(sent);
+    let over = async {
+        while !is_over() {
+            tokio::time::sleep(PROGRESS_INTERVAL).await;
+        }
+    };
+    let sent = tokio::runtime::Handle::current().block_on(async {
+        tokio::select! {
+            sent = sent => sent,
+            () = over => Err(SendError::Stopped),
+        }
+    });
     let sink = &mut replies.lock().0;
     sink(Reply::Progress { what: "sending".into(), done: 1, total: 1 });
     sink(Reply::Sent { counts });
