@@ -83,7 +83,7 @@ lab-crash lab-scale lab-recover lab-rebuild lab-flat: build
 	$(or $(CARGO_TARGET_DIR),target)/release/lab $(@:lab-%=%) --dir $(LAB_DIR) $(LAB_OPTIONS)
 
 transcripts-inn:
-	INN=$(INN) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture transcripts::inn
+	INN=$(INN) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture transcripts::inn feeds::inn
 
 docs:
 	$(CARGO) run --quiet -p newsreel -- docs > docs/config.md.new

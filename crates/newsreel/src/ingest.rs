@@ -14,11 +14,13 @@ mod early;
 mod import;
 mod origin;
 mod reject;
+pub(crate) mod routing;
 mod turn;
 mod withdraw;
 
 pub use batch::{BatchOutcome, Fate};
 pub(crate) use choose::carried;
+pub(crate) use drafts::kind;
 pub use import::{ImportOutcome, ImportResult, Imported};
 pub(crate) use origin::Origin;
 pub(crate) use reject::Reject;
@@ -32,6 +34,7 @@ use drafts::{Draft, Drafts};
 use netnews::article::Headers;
 use netnews::nntp::wire;
 use netnews::{Article, Known, MessageId};
+use routing::Router;
 use spool::{Durability, GroupId, GroupTable, Key, Outcome, Spool, Ticket, Token, Trouble, TroubleKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -119,6 +122,8 @@ pub struct Filer {
     spool: Arc<Spool>,
     rules: ArcSwap<Rules>,
     withdrawals: Withdrawals,
+    /// Which article goes to which peer.
+    pub(crate) router: Router,
     /// Whose commit is next.
     turn: Turn,
     counters: Arc<Counters>,
@@ -133,6 +138,7 @@ impl Filer {
     pub fn new(config: Arc<Config>, spool: Arc<Spool>) -> Self {
         Self {
             withdrawals: Withdrawals::new(&config, &spool),
+            router: Router::new(spool.group_table()),
             turn: Turn::default(),
             spool,
             rules: ArcSwap::from_pointee(Rules::of(config)),
@@ -197,12 +203,12 @@ impl Filer {
     ) -> Considered<'a> {
         let now = unix_now();
         let first = dispositions.len();
-        let mut drafts = Drafts::new(batch.len());
+        let table = self.spool.group_table();
+        let mut drafts = Drafts::new(batch.len(), self.router.routes(&table));
         let epoch = self.withdrawals.epoch();
         let keys: Vec<Key> =
             batch.iter().map(|incoming| self.spool.key(incoming.claimed_id.unwrap_or_default())).collect();
         let known = self.spool.are_known(&keys);
-        let table = self.spool.group_table();
         let rules = self.rules.load();
         for (incoming, claimed) in batch.iter().zip(keys.into_iter().zip(known)) {
             drafts.at = dispositions.len();
@@ -274,7 +280,7 @@ impl Filer {
         if own.is_none_or(|own| own.as_bytes() != announced) {
             return;
         }
-        let mut drafts = Drafts::new(1);
+        let mut drafts = Drafts::new(1, self.router.routes(&self.spool.group_table()));
         drafts.remember(self.spool.key(announced));
         self.commit(&drafts, unix_now(), 0, &mut []);
     }

@@ -3,6 +3,7 @@
 //! A [`Feed`] is one peer's connection. Every article goes through `ingest`; a 2xx is sent only when the receipt's ticket
 //! is durable. Called by `session`; never by `inject` or `serve`. Sources: RFC 4644, RFC 3977 section 6.3.2.
 
+pub(crate) mod feed;
 mod offers;
 
 use crate::base::counters::{PeerCounters, add};
@@ -59,7 +60,7 @@ impl Feed {
     /// A feed of a peer of `config`, from `address`.
     pub fn new(site: Arc<Site>, config: &Config, peer: &Peer, address: &str) -> Self {
         let counters = site.counters.of_peer(&peer.name);
-        let origin = Origin::peer(&config.site.path_identity, peer, counters.clone(), address);
+        let origin = Origin::peer(&config.site.path_names(), peer, counters.clone(), address);
         Self {
             site,
             origin,
@@ -75,7 +76,7 @@ impl Feed {
     /// Goes on as that of a peer of another configuration; what was offered or announced before stays so.
     pub fn under(&mut self, config: &Config, peer: &Peer, address: &str) {
         self.counters = self.site.counters.of_peer(&peer.name);
-        self.origin = Origin::peer(&config.site.path_identity, peer, self.counters.clone(), address);
+        self.origin = Origin::peer(&config.site.path_names(), peer, self.counters.clone(), address);
     }
 
     /// CHECKs. Their arguments are given back as they came, even if they are no Message-IDs (RFC 4644 section 2.4).

@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::listening::{Listening, Plan};
 use crate::operations::Pulls;
 use crate::operations::report::Measuring;
+use crate::relay::feed::{Feeds, Prepared};
 use crate::session::SessionContext;
 use crate::site::Site;
 use crate::tls::Offer;
@@ -15,6 +16,8 @@ pub(crate) struct Server {
     pub site: Arc<Site>,
     /// What its sessions share beyond that.
     pub context: Arc<SessionContext>,
+    /// What is sent to peers.
+    pub feeds: Feeds,
     /// Where it listens.
     pub listening: Listening,
     /// What is known of the standing pulls.
@@ -26,8 +29,9 @@ pub(crate) struct Server {
 impl Server {
     /// Lets a new configuration hold from now on, with what was prepared for it; the spool has switched
     /// already.
-    pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>, listeners: Plan) {
-        self.site.apply(config, tls);
+    pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>, listeners: Plan, feeds: Prepared) {
+        self.site.apply(config.clone(), tls);
+        self.feeds.apply(&config, feeds);
         self.listening.apply(listeners);
     }
 }

@@ -12,6 +12,7 @@ use crate::listening::{Admit, Listeners, Listening};
 use crate::moderation::Moderation;
 use crate::operations::keep_expiring;
 use crate::operations::report::{self, Measuring};
+use crate::relay::feed::Feeds;
 use crate::reload::reload;
 use crate::running::Server;
 use crate::serve::numbers;
@@ -74,8 +75,11 @@ pub async fn run_with<S: NewsSource>(
     let control = control_socket::Listener::bind(&site)?;
     let listening = Listening::new(&site, admitting(&site, &context, source));
     let (measuring, pulls) = (Measuring::new(), Arc::default());
-    let server = Arc::new(Server { listening, measuring, pulls, context, site });
+    let feeds = Feeds::new(site.spool.clone(), site.filer.clone());
+    let server = Arc::new(Server { listening, measuring, pulls, context, feeds, site });
     let site = &server.site;
+    let feeds = server.feeds.prepare(&site.config.load()).map_err(io::Error::other)?;
+    server.feeds.apply(&site.config.current(), feeds);
     server.listening.apply(listeners);
     tasks.spawn(reload_at_hangups(signal(SignalKind::hangup())?, server.clone()));
     tasks.spawn(control.serve(server.clone()));
@@ -104,6 +108,8 @@ pub async fn run_with<S: NewsSource>(
         warn!(connections = site.seats.all(), "connections cut off");
         tasks.shutdown().await;
     }
+    // After the last article came, so that it still leaves.
+    block_in_place(|| server.feeds.stop());
     block_in_place(|| site.spool.close()).map_err(io::Error::other)?;
     info!("stopped");
     Ok(())

@@ -351,6 +351,22 @@ impl Client {
         !self.over && self.outstanding.is_empty() && self.block.is_none() && self.connection.is_quiet().await
     }
 
+    /// Waits until the server closes the connection or says something unasked, which may be while no command
+    /// waits for its answer; returns why the connection is of no more use.
+    pub async fn closed(&mut self) -> Error {
+        let received = self.connection.receive().await;
+        self.over = true;
+        match received {
+            Ok(()) => match first_line(self.connection.unread(), self.connection.limits().line_bytes_max) {
+                FirstLine::Line { code, .. } if code != code::UNAVAILABLE => {
+                    Error::Protocol(Fault::UnexpectedCode(code))
+                }
+                _ => Error::Ended,
+            },
+            Err(error) => error,
+        }
+    }
+
     /// Says goodbye (QUIT, RFC 3977 section 5.4) and ends the connection. Outstanding answers are skipped.
     ///
     /// # Errors

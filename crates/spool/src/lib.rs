@@ -49,7 +49,7 @@ pub use disk::{
 };
 pub use index::groups::{Group, GroupChange, GroupTable, Marks, NewGroup};
 pub use index::history::{Reservation, Reservations};
-pub use journal::{ArticleRow, Batch, Cursor, Event, Pin, Start, Tail};
+pub use journal::{ArticleRow, Batch, Cursor, Deferrals, Deferred, Event, Mark, Pin, Start, Tail};
 pub use method::packing::DictionaryStatus;
 pub use open::recovery::presence::{away, exists};
 pub use open::recovery::{GivenUp, Loss, Recovery};

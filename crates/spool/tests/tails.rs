@@ -278,6 +278,37 @@ fn a_cursor_outlives_the_journal() {
     assert_eq!(cursor.tail().pin().lost().1, 0, "it had read all that was lost");
 }
 
+/// What was noted holds after a kill. After a power cut the reader continues where it was saved.
+#[test]
+fn a_note_outlives_the_process_and_a_save_the_machine() {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let (spool, _) = open(&disk, &tail_config());
+    add_groups(&spool, GROUPS);
+    let mut cursor = spool.cursor("durable", Start::Now).unwrap();
+    let (ticket, _) = commit(&spool, &batch(0)).unwrap();
+    await_durable(&spool, ticket).unwrap();
+    assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(0)));
+    cursor.set_decided_from(3);
+    cursor.save().unwrap();
+    let (ticket, _) = commit(&spool, &batch(1)).unwrap();
+    await_durable(&spool, ticket).unwrap();
+    assert_eq!(drain_cursor(&mut cursor).unwrap(), ids(&batch(1)));
+    cursor.note(cursor.mark()).unwrap();
+    cursor.note(cursor.mark()).unwrap();
+    for (kind, again) in [(CrashKind::Kill, Vec::new()), (CrashKind::Lost, ids(&batch(1)))] {
+        let disk: Arc<dyn Disk> = Arc::new(sim.image_after(kind, 1).unwrap());
+        let (spool, _) = open(&disk, &tail_config());
+        let mut cursor = spool.cursor("durable", Start::Now).unwrap();
+        assert_eq!(drain_cursor(&mut cursor).unwrap(), again, "{kind:?}");
+        assert_eq!((cursor.decided_from(), cursor.tail().pin().lost()), (Some(3), (0, 0)));
+        // It may go back, to any place between two rows.
+        let start = spool.journal_mark(Start::Oldest).unwrap();
+        cursor.seek(start);
+        assert_eq!(drain_cursor(&mut cursor).unwrap(), [ids(&batch(0)), ids(&batch(1))].concat());
+    }
+}
+
 /// Without a valid copy a cursor is as one that is new, and the spool opens.
 #[test]
 fn a_cursor_with_both_copies_damaged_is_as_a_new_one() {
@@ -320,6 +351,8 @@ fn run(sim: &SimDisk, config: &SpoolConfig, past: &mut History) -> Result<(), St
     for n in 0..BATCHES {
         let (ticket, _) = commit(&spool, &batch(n)).map_err(|e| e.to_string())?;
         past.done.extend(drain_cursor(&mut durable)?);
+        // Mostly of rows that are not durable yet.
+        durable.note(durable.mark()).map_err(text)?;
         await_durable(&spool, ticket)?;
         past.acknowledged.extend(ids(&batch(n)));
         if n % 3 != 1 {

@@ -15,7 +15,8 @@ const TAIL: &[u8] = b"not-for-mail";
 /// What an injecting agent adds to a proto-article. Empty texts are left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stamp<'a> {
-    /// Our path identity.
+    /// What Path gets in front: our path identity, perhaps with other names of ours after it and `!` between
+    /// them.
     pub identity: &'a str,
     /// What follows `.POSTED.` in Path: the poster's address or a substitute.
     pub posted_from: &'a str,

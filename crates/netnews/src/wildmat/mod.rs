@@ -6,6 +6,7 @@
 //! sets of `parse_lenient`.
 
 mod pattern;
+mod select;
 
 use pattern::Pattern;
 use std::fmt;

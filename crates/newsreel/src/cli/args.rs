@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use super::locate::Where;
 use crate::base::units;
 use crate::config::{Cidr, Durability, check_host_port, is_path_identity};
-use crate::operations::request::Request;
+use crate::operations::request::{FeedCommand, Request};
 
 /// A Usenet server: relays, injects, stores and serves news
 #[derive(Debug, Parser)]
@@ -228,6 +228,14 @@ pub(super) enum Command {
 pub(super) enum Order {
     /// Take the changed configuration as a whole, and the certificates; what cannot be taken leaves all as it was
     Reload,
+    /// Start, stop or flush the feed to a peer, or let it continue elsewhere
+    Feed {
+        /// The peer's name, as in [[peer]]
+        peer: String,
+        /// What to do
+        #[command(subcommand)]
+        command: FeedCommand,
+    },
 }
 
 #[derive(Debug, Subcommand)]

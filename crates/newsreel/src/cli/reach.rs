@@ -73,6 +73,9 @@ impl Reach {
             }
             Self::Here(spool) => Ok(match request {
                 Request::Buffer { command } => operations::buffers::run(spool, config, command, &mut hear),
+                Request::Why { message_id, peer } => {
+                    operations::why(spool, config, message_id, peer, &mut hear)
+                }
                 other => operations::execute(other, spool, &mut hear),
             }),
         }

@@ -7,7 +7,8 @@ use super::table::{Columns, age};
 use crate::base::clock::unix_secs;
 use crate::base::units::{about_size, about_span, counted, grouped};
 use crate::operations::report::{
-    BatchesStatus, BufferStatus, ClassStatus, Overhead, PullStatus, Report, ServerStatus, SpoolStatus,
+    BatchesStatus, BufferStatus, ClassStatus, FeedStatus, Overhead, PullStatus, Report, ServerStatus,
+    SpoolStatus,
 };
 use crate::operations::request::{Reply, Request};
 
@@ -64,6 +65,7 @@ fn server_parts(report: &Report, server: &ServerStatus, now: u64) -> Vec<String>
         .right("rejected", |peer| grouped(peer.rejected))
         .text();
     texts.push(peers);
+    texts.extend(feeds_text(server));
     texts
 }
 
@@ -88,6 +90,44 @@ fn pulls_text(pulls: &[PullStatus], now: u64) -> String {
         text.push_str(&format!("\n  {}: {}", pull.name, pull.last_error));
     }
     text
+}
+
+/// What peers are sent.
+fn feeds_text(server: &ServerStatus) -> [String; 2] {
+    type Fed<'a> = (&'a str, &'a FeedStatus);
+    let feeds: Vec<Fed<'_>> =
+        server.peers.iter().filter_map(|peer| Some((peer.name.as_str(), peer.feed.as_ref()?))).collect();
+    let state = |(_, feed): &Fed<'_>| match feed.retry_secs {
+        Some(secs) => format!("{}, again in {}", feed.state, about_span(secs)),
+        None => feed.state.clone(),
+    };
+    let behind = |(_, feed): &Fed<'_>| match feed.lag_secs {
+        0 => String::new(),
+        secs => about_span(secs),
+    };
+    let now = Columns::of(&feeds)
+        .left("feed to", |(name, _)| (*name).to_owned())
+        .left("state", state)
+        .right("connections", |(_, feed)| grouped(feed.connections))
+        .right("articles behind", |(_, feed)| grouped(feed.lag_articles))
+        .right("journal", |(_, feed)| about_size(feed.lag_bytes))
+        .right("time", behind)
+        .right("later", |(_, feed)| grouped(feed.waiting))
+        .left("last error", |(_, feed)| feed.last_error.clone().unwrap_or_default())
+        .text_if_any();
+    let done = Columns::of(&feeds)
+        .left("sent to", |(name, _)| (*name).to_owned())
+        .right("offered", |(_, feed)| grouped(feed.offered))
+        .right("wanted", |(_, feed)| grouped(feed.wanted))
+        .right("refused", |(_, feed)| grouped(feed.refused))
+        .right("accepted", |(_, feed)| grouped(feed.accepted))
+        .right("rejected", |(_, feed)| grouped(feed.rejected))
+        .right("deferred", |(_, feed)| grouped(feed.deferred))
+        .right("missed", |(_, feed)| grouped(feed.missed))
+        .right("sent", |(_, feed)| about_size(feed.sent_bytes))
+        .right("articles/s", |(_, feed)| grouped(feed.articles_per_sec as u64))
+        .text_if_any();
+    [now, done]
 }
 
 fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
@@ -435,10 +475,41 @@ mod tests {
         );
     }
 
+    /// With one space wherever there are several.
+    fn squeezed(text: &str) -> String {
+        let line = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.lines().map(line).collect::<Vec<_>>().join("\n")
+    }
+
     #[test]
     fn a_running_server_reports_everything() {
-        let peer =
-            PeerStatus { name: "upstream".into(), connections: 4, offered: 10_000, accepted: 9, rejected: 1 };
+        let peer = PeerStatus {
+            name: "upstream".into(),
+            connections: 4,
+            offered: 10_000,
+            accepted: 9,
+            rejected: 1,
+            feed: Some(FeedStatus {
+                connections: 2,
+                state: "waiting".into(),
+                retry_secs: Some(90),
+                lag_articles: 1_500,
+                lag_bytes: 2_048,
+                lag_secs: 65,
+                offered: 20,
+                wanted: 21,
+                refused: 22,
+                accepted: 23,
+                rejected: 24,
+                deferred: 25,
+                waiting: 26,
+                missed: 27,
+                articles_per_sec: 28.5,
+                sent_bytes: 2_048,
+                last_error: Some("timed out".into()),
+                ..FeedStatus::default()
+            }),
+        };
         let server = ServerStatus {
             pid: 7,
             uptime_secs: 65,
@@ -499,6 +570,13 @@ mod tests {
                     far   far.example:119  5 s ago   1 min ago      0    2,500     2,400\n  \
                     far: the server closed the connection\n";
         assert!(shown.contains(pull), "{shown}");
+        let feed = "feed to   state                      connections  articles behind    journal        time  \
+                    later  last error\nupstream  waiting, again in 1 min 30 s            2            1,500  2.00 KiB  \
+                    1 min 5 s     26  timed out";
+        assert!(squeezed(&shown).contains(&squeezed(feed)), "{shown}");
+        let sent = "sent to offered wanted refused accepted rejected deferred missed sent articles/s\n\
+                    upstream 20 21 22 23 24 25 27 2.00 KiB 28";
+        assert!(squeezed(&shown).contains(sent), "{shown}");
         assert!(shown.contains("\n  ACCEPTS NOTHING: no space left\n"), "{shown}");
         let late = text(&report, 8_205 + 86_400);
         assert!(late.contains("\n  certificate  expires in 0 s\n"), "{late}");

@@ -11,7 +11,11 @@ use super::access::AccessDraft;
 use super::faults::{Fault, nearest};
 use super::storage::{BUFFER_BYTES_MIN, ClassDraft, RuleDraft, compresses};
 use super::table::At;
+use super::tls::{PeerDraft, SendDraft};
 use super::{Cidr, Compression, Draft, KnownCertificate, Method, PeerTls, keeps};
+
+/// Longest name of a peer that has a cursor, in bytes: `feed.` and the name are at most 64.
+const CURSOR_NAME_BYTES_MAX: usize = 59;
 
 /// Checks a draft; `end` is where something may be missing altogether.
 pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
@@ -159,6 +163,10 @@ impl Checker<'_> {
                     owners.push((*cidr, name));
                 }
             }
+            if let Some(send) = &peer.send {
+                self.send(name, peer, send);
+                continue;
+            }
             if is_empty(&peer.addresses) && is_empty(&peer.certificate) && is_left_out(&peer.user) {
                 let message =
                     format!("peer `{name}` has neither addresses nor a certificate or user to be known by");
@@ -180,6 +188,32 @@ impl Checker<'_> {
         }
     }
 
+    fn send(&mut self, name: &str, peer: &PeerDraft, send: &SendDraft) {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+        if peer.name.value.is_some()
+            && !(name.len() <= CURSOR_NAME_BYTES_MAX && name.bytes().all(is_plain) && !name.starts_with('.'))
+        {
+            let message = format!("peer `{name}` is sent articles, so its name names a file too");
+            let advice = "use at most 59 letters, digits, `.`, `-` and `_`, the first no `.`";
+            self.fault(&peer.name.span, "this name", message, advice);
+        }
+        if let (Some(Some(min)), Some(Some(max))) = (send.size_min.value, send.size_max.value)
+            && min > max
+        {
+            let message = format!("peer `{name}` is sent nothing: size_min is above size_max");
+            self.fault(&send.size_min.span, "too large", message, "exchange them, or leave one out");
+        }
+        if send.retry_first.value > send.retry_longest.value && send.retry_longest.value.is_some() {
+            let message = format!("peer `{name}`: retry_first is longer than retry_longest");
+            self.fault(&send.retry_first.span, "too long", message, "raise retry_longest too");
+        }
+        if is_left_out(&send.user) != is_left_out(&send.password_file) {
+            let message = format!("peer `{name}`: user and password_file go together");
+            let span = if is_left_out(&send.user) { &send.password_file.span } else { &send.user.span };
+            self.fault(span, "alone", message, "add the other one, or leave both out");
+        }
+    }
+
     fn names(&mut self) {
         let draft = self.draft;
         fn of(at: &At<String>) -> (Option<String>, &Range<usize>) {
@@ -190,6 +224,8 @@ impl Checker<'_> {
         self.unique("buffer", "path", paths);
         self.unique("buffer", "name", draft.buffers.iter().map(|buffer| of(&buffer.name)));
         self.unique("class", "name", draft.classes.iter().map(|class| of(&class.name)));
+        let templates = draft.send_templates.iter().map(|template| of(&template.name));
+        self.unique("send_template", "name", templates);
         self.unique("peer", "name", draft.peers.iter().map(|peer| of(&peer.name)));
         self.unique("pull", "name", draft.pulls.iter().map(|pull| of(&pull.name)));
     }

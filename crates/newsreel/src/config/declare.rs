@@ -12,17 +12,31 @@
 //! if not at a reload. `when` names the sections in which the key means anything; in others it is not
 //! printed. A key whose name is a word of Rust has it in quotes after the field's. Made from the rows: the
 //! section's struct, its draft (each value with its place in the file), reading, printing, and the manual.
+//!
+//! A section may have a part of its own, which may be absent: after its keys stands `sub part: Part,
+//! PartDraft, "what it is";`, and the part is declared as `[section.part]`. Its keys are keys of the section
+//! whose names begin with `part.`, as TOML has it.
 
 /// Declares a section; see the head of this file.
 macro_rules! section {
     ($(#[doc = $about:literal])+ [[$name:ident]] $($rest:tt)+) => {
-        section!(@ $name true [$($about),+] $($rest)+);
+        section!(@ (stringify!($name)) (stringify!($name)) () true [$($about),+] $($rest)+);
+    };
+    ($(#[doc = $about:literal])+ [$name:ident . $part:ident] $($rest:tt)+) => {
+        section!(
+            @ (concat!(stringify!($name), ".", stringify!($part))) (stringify!($name)) ($part) false
+            [$($about),+] $($rest)+
+        );
     };
     ($(#[doc = $about:literal])+ [$name:ident] $($rest:tt)+) => {
-        section!(@ $name false [$($about),+] $($rest)+);
+        section!(@ (stringify!($name)) (stringify!($name)) () false [$($about),+] $($rest)+);
     };
-    (@name $field:ident) => { stringify!($field) };
-    (@name $field:ident $name:literal) => { $name };
+    (@word $field:ident) => { stringify!($field) };
+    (@word $field:ident $name:literal) => { $name };
+    (@name () $field:ident) => { stringify!($field) };
+    (@name () $field:ident $name:literal) => { $name };
+    (@name ($part:ident) $field:ident) => { concat!(stringify!($part), ".", stringify!($field)) };
+    (@name ($part:ident) $field:ident $name:literal) => { concat!(stringify!($part), ".", $name) };
     (@default) => { None };
     (@default $default:tt) => { Some(stringify!($default)) };
     (@effect) => { $crate::config::table::Effect::Reload };
@@ -31,15 +45,21 @@ macro_rules! section {
         use $crate::config::table::Effect::*;
         $effect
     }};
-    (@ $section:ident $repeated:literal [$($about:literal),+] $Section:ident, $Draft:ident { $(
-        $(#[doc = $doc:literal])+
-        $field:ident $($name:literal)?: $type:ty = $kind:expr $(, default $default:tt)?, example $example:tt
-            $(, effect $effect:expr)? $(, when $when:expr)?;
-    )+ }) => {
+    (@ $section:tt $of:tt $part:tt $repeated:literal [$($about:literal),+] $Section:ident, $Draft:ident {
+        $(
+            $(#[doc = $doc:literal])+
+            $field:ident $($name:literal)?: $type:ty = $kind:expr $(, default $default:tt)?,
+                example $example:tt $(, effect $effect:expr)? $(, when $when:expr)?;
+        )+
+        $(sub $sub:ident: $Sub:ident, $SubDraft:ident, $sub_doc:literal;)?
+    }) => {
         $(#[doc = $about])+
         #[allow(rustdoc::broken_intra_doc_links)]
         #[derive(Debug, Clone, PartialEq)]
-        pub struct $Section { $( $(#[doc = $doc])+ pub $field: $type, )+ }
+        pub struct $Section {
+            $( $(#[doc = $doc])+ pub $field: $type, )+
+            $( #[doc = $sub_doc] pub $sub: Option<$Sub>, )?
+        }
 
         #[derive(Debug)]
         pub(super) struct $Draft {
@@ -47,48 +67,60 @@ macro_rules! section {
             #[allow(dead_code)]
             pub(super) head: std::ops::Range<usize>,
             $( pub(super) $field: $crate::config::table::At<$type>, )+
+            $( pub(super) $sub: Option<$SubDraft>, )?
         }
 
         impl $crate::config::table::Table for $Section {
             type Draft = $Draft;
-            const NAME: &'static str = stringify!($section);
+            const NAME: &'static str = $section;
 
-            fn section() -> $crate::config::table::Section {
+            fn manual() -> Vec<$crate::config::table::Section> {
                 use $crate::config::table::{Key, Section, paragraph, words_of};
                 let keys = vec![$({
                     let (takes, absent) = words_of::<$type>($kind);
-                    let name = section!(@name $field $($name)?);
                     Key {
-                        section: Self::NAME,
-                        name,
+                        section: $of,
+                        name: section!(@name $part $field $($name)?),
                         takes,
                         default: section!(@default $($default)?),
                         absent,
                         doc: paragraph(&[$($doc),+]),
-                        example: format!("{name} = {}", stringify!($example)),
+                        example: concat!(section!(@word $field $($name)?), " = ", stringify!($example)),
                         effect: section!(@effect $($effect)?),
                     }
                 }),+];
-                Section { name: Self::NAME, repeated: $repeated, doc: paragraph(&[$($about),+]), keys }
+                let own = Section { name: Self::NAME, repeated: $repeated, doc: paragraph(&[$($about),+]), keys };
+                #[allow(unused_mut)]
+                let mut all = vec![own];
+                $( all.extend($Sub::manual()); )?
+                all
             }
 
             fn read(mut entry: $crate::config::read::Entry<'_>) -> $Draft {
                 $Draft {
                     head: entry.head.clone(),
-                    $( $field: entry.get(section!(@name $field $($name)?), $kind), )+
+                    $( $field: entry.get(section!(@name $part $field $($name)?), $kind), )+
+                    $( $sub: entry.part(stringify!($sub)).map($Sub::read), )?
                 }
             }
 
             fn finish(draft: $Draft) -> Option<Self> {
-                Some(Self { $( $field: draft.$field.value?, )+ })
+                Some(Self {
+                    $( $field: draft.$field.value?, )+
+                    $( $sub: match draft.$sub {
+                        Some(part) => Some(<$Sub as $crate::config::table::Table>::finish(part)?),
+                        None => None,
+                    }, )?
+                })
             }
 
             fn lines(&self) -> $crate::config::table::Lines {
                 use $crate::config::kinds::Kind;
                 let mut lines = Vec::new();
                 $(if true $(&& $when(self))? && let Some(value) = ($kind).write(&self.$field) {
-                    lines.push((section!(@name $field $($name)?), value.to_string()));
+                    lines.push((section!(@name $part $field $($name)?), value.to_string()));
                 })+
+                $( lines.extend(self.$sub.iter().flat_map(|part| part.lines())); )?
                 lines
             }
         }
@@ -101,8 +133,8 @@ macro_rules! sections {
     (@type $Section:ident) => { $Section };
     (@draft [$Section:ident]) => { Vec<sections!(@draft $Section)> };
     (@draft $Section:ident) => { <$Section as $crate::config::table::Table>::Draft };
-    (@section [$Section:ident]) => { <$Section>::section() };
-    (@section $Section:ident) => { <$Section>::section() };
+    (@manual [$Section:ident]) => { <$Section>::manual() };
+    (@manual $Section:ident) => { <$Section>::manual() };
     (@read [$Section:ident] $document:ident) => { $document.each(<$Section>::NAME, <$Section>::read) };
     (@read $Section:ident $document:ident) => { <$Section>::read($document.single(<$Section>::NAME)) };
     (@finish [$Section:ident] $drafts:expr) => {
@@ -132,7 +164,7 @@ macro_rules! sections {
         impl Draft {
             /// What the manual says of every section.
             fn sections() -> Vec<table::Section> {
-                vec![$( sections!(@section $section), )+]
+                [$( sections!(@manual $section), )+].into_iter().flatten().collect()
             }
 
             fn read(document: &mut read::Document<'_>) -> Self {

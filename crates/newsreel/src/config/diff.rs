@@ -141,13 +141,29 @@ impl Finder {
         let value = |(_, lines): &Section, key: &str| {
             lines.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
         };
-        for key in table::section(self.section).into_iter().flat_map(|section| &section.keys) {
+        // Of a part that is new, or no longer there, one key says it all.
+        let has =
+            |(_, lines): &Section, part: &str| lines.iter().any(|(name, _)| part_of(name) == Some(part));
+        let mut told = Vec::new();
+        for key in table::keys().filter(|key| key.section == self.section) {
             let (before, after) = (value(old, key.name), value(new, key.name));
-            if before != after {
-                found.push(self.difference(new, Some(key.name), Change::Value(before, after)));
+            if before == after {
+                continue;
             }
+            if let Some(part) = part_of(key.name).filter(|part| has(old, part) != has(new, part)) {
+                if told.contains(&part) {
+                    continue;
+                }
+                told.push(part);
+            }
+            found.push(self.difference(new, Some(key.name), Change::Value(before, after)));
         }
     }
+}
+
+/// The part of a section that a key belongs to.
+fn part_of(key: &str) -> Option<&str> {
+    key.split_once('.').map(|(part, _)| part)
 }
 
 #[cfg(test)]

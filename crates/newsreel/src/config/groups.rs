@@ -30,6 +30,14 @@ impl Groups {
         self.wildmat.as_ref().is_some_and(|wildmat| wildmat.matches(name))
     }
 
+    /// Which of these sorted names match; see [`Wildmat::select`].
+    pub fn select(&self, names: &[&[u8]], chosen: &mut [u64]) {
+        match &self.wildmat {
+            Some(wildmat) => wildmat.select(names, chosen),
+            None => chosen.fill(0),
+        }
+    }
+
     /// Whether it matches nothing because it is empty.
     pub fn is_empty(&self) -> bool {
         self.wildmat.is_none()

@@ -17,7 +17,10 @@ use toml_edit::{InlineTable, Value};
 
 use super::faults::nearest;
 use super::words::Word;
-use super::{Cidr, Distributions, Durability, Groups, HeaderMatch, KnownCertificate, LocalAddress};
+use super::{
+    Cidr, Distributions, Durability, FeedStart, Groups, HashSplit, HeaderMatch, KnownCertificate,
+    LocalAddress,
+};
 use crate::base::units::{self, parse_size, parse_span, size_text, span_text};
 
 /// A value as the file has it.
@@ -340,6 +343,17 @@ kind! {
     Address: IpAddr, "an IP address", |value| text(value, |text| {
         text.parse().map_err(|_| format!("`{text}` is not an IP address"))
     }), |address| address.to_string().into()
+}
+kind! {
+    /// Where a feed begins.
+    StartAt: FeedStart, "\"now\", \"oldest\" or a date", |value| text(value, FeedStart::parse), |from| {
+        from.to_string().into()
+    }
+}
+kind! {
+    /// A part of all articles.
+    Split: HashSplit, "\"FIRST-LAST/PARTS\", perhaps with \":OFFSET\"", |value| text(value, HashSplit::parse),
+    |split| split.to_string().into()
 }
 kind! {
     /// The unit of allocation of a buffer.

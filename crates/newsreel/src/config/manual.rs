@@ -12,7 +12,8 @@ pub fn markdown() -> String {
     let mut out = String::from(include_str!("manual.txt"));
     for section in SECTIONS.iter() {
         let (title, about) = (section.brackets(), first_sentence(&section.doc));
-        let _ = writeln!(out, "- [`{title}`](#{}): {about}", section.name);
+        let anchor = section.name.replace('.', "");
+        let _ = writeln!(out, "- [`{title}`](#{anchor}): {about}");
     }
     for section in SECTIONS.iter() {
         let (title, effect) = (section.brackets(), effect_of_section(section));
@@ -40,7 +41,7 @@ fn first_sentence(text: &str) -> &str {
 /// When changes of a section take effect.
 fn effect_of_section(section: &Section) -> String {
     let others = section.keys.iter().filter(|key| effect_text(key).is_some());
-    let others: Vec<&str> = others.map(|key| key.name).collect();
+    let others: Vec<&str> = others.map(Key::word).collect();
     match others.as_slice() {
         [] => "Changes take effect when the file is reloaded.".into(),
         others => format!("Changes take effect when the file is reloaded, but for {}.", others.join(", ")),
@@ -68,17 +69,18 @@ pub fn explain(word: &str) -> Option<String> {
     }
     let bare = word.trim_matches(|c| c == '[' || c == ']');
     if let Some(section) = section(bare) {
-        return Some(format!("{}\n\n{}", wrapped(&section.doc), overview(|key| key.section == bare)));
+        let is_its = |key: &Key| section.keys.iter().any(|its| its.path() == key.path());
+        return Some(format!("{}\n\n{}", wrapped(&section.doc), overview(is_its)));
     }
     let found: Vec<String> =
-        keys().filter(|key| key.path() == bare || key.name == bare).map(paragraph).collect();
+        keys().filter(|key| key.path() == bare || key.word() == bare).map(paragraph).collect();
     (!found.is_empty()).then(|| found.join("\n"))
 }
 
 /// The key or section that `word` is a slip of.
 pub fn suggestion(word: &str) -> Option<String> {
     let paths: Vec<String> = keys().map(Key::path).collect();
-    let names = keys().map(|key| key.name).chain(SECTIONS.iter().map(|section| section.name));
+    let names = keys().map(|key| key.word()).chain(SECTIONS.iter().map(|section| section.name));
     super::faults::nearest(word, paths.iter().map(String::as_str).chain(names)).map(str::to_owned)
 }
 
@@ -118,7 +120,7 @@ mod tests {
         assert!(text.starts_with("site.durability\n\nWhen an article counts as stored"), "{text}");
         assert!(text.contains("without it  \"interval(100ms)\"\n"), "{text}");
         assert_eq!(explain("durability").unwrap(), text);
-        assert_eq!(explain("name").unwrap().matches("takes").count(), 4);
+        assert_eq!(explain("name").unwrap().matches("takes").count(), 5);
         assert!(explain("[[buffer]]").unwrap().contains("buffer.block"));
         assert!(explain("").unwrap().lines().count() == keys().count());
         assert_eq!(explain("durabilty"), None);

@@ -20,6 +20,7 @@ pub(crate) mod edit;
 pub(crate) mod faults;
 mod groups;
 mod kinds;
+mod link;
 mod live;
 mod local_address;
 pub mod manual;
@@ -27,6 +28,7 @@ mod place;
 mod posting;
 mod pull;
 mod read;
+mod send;
 mod site;
 mod spool_config;
 mod storage;
@@ -49,16 +51,18 @@ pub use distributions::Distributions;
 pub use faults::{ConfigError, Fault};
 pub use groups::Groups;
 pub use kinds::{check_host_port, host_name, is_path_identity};
+pub use link::LinkTls;
 pub use live::Live;
 pub use local_address::LocalAddress;
 pub use place::Place;
 pub use posting::{Cancel, Honor, MailForm, Moderation, Moderator, Posting, Reveal};
-pub use pull::{LinkTls, Pull, PullBy};
+pub use pull::{Pull, PullBy};
 pub use read::{data_in, load, parse};
+pub use send::{FeedStart, HashSplit, Only};
 pub use site::{Limits, LogFormat, LogLevel, Site, UnknownGroups};
 pub use spool::{Durability, HeaderCondition as HeaderMatch, MethodKind as Method, Order};
 pub use storage::{Buffer, Class, Compression, Expire, GroupMatch, LineEnds, Rule, keeps};
-pub use tls::{KnownCertificate, Peer, PeerTls, Tls};
+pub use tls::{KnownCertificate, Peer, PeerSend, PeerTls, SendTemplate, Tls};
 pub use words::Word;
 
 sections! {
@@ -76,8 +80,10 @@ sections! {
     rules: [Rule],
     /// How long articles stay where nothing is overwritten; the first match decides.
     expire: [Expire],
-    /// Neighbours that feed us.
+    /// Neighbours that feed us, and that we feed.
     peers: [Peer],
+    /// Names of keys that peers share.
+    send_templates: [SendTemplate],
     /// Batches that come as files.
     batches: Batches,
     /// Servers from which articles are fetched.
@@ -121,18 +127,29 @@ impl Config {
     /// as the same configuration.
     pub fn to_toml(&self) -> String {
         let section = |(name, lines): (&str, table::Lines)| {
-            let head = table::section(name).map_or_else(String::new, table::Section::brackets);
-            let lines: String = lines.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
-            format!("{head}\n{lines}")
+            let mut text = table::section(name).map_or_else(String::new, table::Section::brackets) + "\n";
+            let mut part = None;
+            for (key, value) in &lines {
+                let (own, word) = key.split_once('.').map_or((None, *key), |(own, word)| (Some(own), word));
+                if let Some(own) = own.filter(|_| own != part) {
+                    text.push_str(&format!("[{name}.{own}]\n"));
+                    part = Some(own);
+                }
+                text.push_str(&format!("{word} = {value}\n"));
+            }
+            text
         };
         self.sections().into_iter().map(section).collect::<Vec<_>>().join("\n")
     }
 
     /// With every path joined to the directory that it is relative to.
     fn resolved(mut self) -> Self {
-        let Self { file, site, tls, buffers, classes, batches, pulls, .. } = &mut self;
+        let Self { file, site, tls, buffers, classes, batches, peers, pulls, .. } = &mut self;
         let own = [&mut site.data, &mut site.lists].into_iter();
-        for path in own.chain(&mut tls.certificate).chain(&mut tls.key).chain(&mut tls.client_ca) {
+        let sends = peers.iter_mut().filter_map(|peer| peer.send.as_mut());
+        let of_sends = sends.flat_map(|send| send.tls_ca.iter_mut().chain(&mut send.password_file));
+        let of_tls = tls.certificate.iter_mut().chain(&mut tls.key).chain(&mut tls.client_ca);
+        for path in own.chain(of_tls).chain(of_sends) {
             *path = beside(file, path);
         }
         buffers.iter_mut().for_each(|buffer| buffer.path = site.data.join(&buffer.path));

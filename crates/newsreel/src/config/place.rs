@@ -33,8 +33,14 @@ impl Place {
             DeValue::Array(all) => all.get(self.index)?,
             _ => section,
         };
-        let value = self.key.and_then(|key| section.get_ref().as_table()?.get(key));
-        Some(value.map_or_else(|| section.span(), Spanned::span))
+        let step = |of: &'_ Spanned<DeValue<'_>>, word: &str| {
+            of.get_ref().as_table().and_then(|table| table.get(word)).map(Spanned::span)
+        };
+        let value = self.key.and_then(|key| match key.split_once('.') {
+            Some((part, word)) => step(section.get_ref().as_table()?.get(part)?, word),
+            None => step(section, key),
+        });
+        Some(value.unwrap_or_else(|| section.span()))
     }
 
     /// A fault there.

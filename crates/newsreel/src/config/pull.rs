@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::kinds::*;
-use super::{Groups, Word};
+use super::{Groups, LinkTls, Word};
 
 section! {
     /// A server from which this one fetches articles, as a reader does (what suck, leafnode and pullnews are
@@ -57,23 +57,6 @@ section! {
         /// Whether to compress (COMPRESS DEFLATE, RFC 8054) where the server can.
         compress: bool = Switch, default false, example true;
     }
-}
-
-/// How a connection to another server is encrypted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum LinkTls {
-    /// Not at all.
-    Off,
-    /// By STARTTLS.
-    Starttls,
-    /// From the first octet.
-    Implicit,
-}
-
-impl Word for LinkTls {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("off", Self::Off), ("starttls", Self::Starttls), ("implicit", Self::Implicit)];
 }
 
 /// How it is found out what is new on a server.

@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::faults::{ConfigError, Fault, nearest};
 use super::kinds::{Kind, Reason, Toml, Wrong};
 use super::table::{self, At, Key, SECTIONS, Section, Table};
-use super::{Config, Draft, Site, checks};
+use super::{Config, Draft, Peer, PeerSend, SendTemplate, Site, checks};
 
 /// Reads and checks a file.
 pub fn load(file: &Path) -> Result<Config, ConfigError> {
@@ -34,6 +34,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Config, ConfigError> {
     let mut document = Document { table: table.get_ref(), faults: Vec::new() };
     document.unknown_sections();
     let draft = Draft::read(&mut document);
+    document.templates();
     let mut faults = document.faults;
     let end = text.trim_end().len();
     checks::check(&draft, end..end, &mut faults);
@@ -80,7 +81,7 @@ impl<'a> Document<'a> {
             }
             let is_section = matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_));
             let near = || nearest(word, SECTIONS.iter().map(|section| section.name)).and_then(table::section);
-            let (message, label, advice) = if !is_section || table::keys().any(|key| key.name == word) {
+            let (message, label, advice) = if !is_section || table::keys().any(|key| key.word() == word) {
                 (format!("`{word}` stands outside of any section"), "no section", home_of(word))
             } else {
                 let advice = near().map(|near| format!("did you mean {}?", near.brackets()));
@@ -96,8 +97,35 @@ impl<'a> Document<'a> {
     pub(super) fn single(&mut self, name: &'static str) -> Entry<'_> {
         match self.table.get(name) {
             Some(value) => self.entry(name, value),
-            None => Entry { section: name, table: None, head: 0..0, faults: &mut self.faults },
+            None => Entry {
+                section: name,
+                table: None,
+                head: 0..0,
+                template: None,
+                is_template: false,
+                document: self.table,
+                faults: &mut self.faults,
+            },
         }
+    }
+
+    /// Checks the values of templates, whether a peer uses them or not.
+    fn templates(&mut self) {
+        for template in templates(self.table) {
+            let entry = Entry {
+                section: Peer::NAME,
+                table: Some(template),
+                head: 0..0,
+                template: None,
+                is_template: true,
+                document: self.table,
+                faults: &mut self.faults,
+            };
+            let _draft = PeerSend::read(entry);
+        }
+        // What a peer has from a template is wrong in one place only.
+        self.faults.sort_by(|a, b| (a.span.start, &a.message).cmp(&(b.span.start, &b.message)));
+        self.faults.dedup_by(|a, b| a.span == b.span && a.message == b.message);
     }
 
     /// What all sections of this name are read as.
@@ -121,12 +149,31 @@ impl<'a> Document<'a> {
         }
         for name in table.into_iter().flat_map(|table| table.keys()) {
             let word = name.get_ref().as_ref();
-            if table::key(section, word).is_none() {
+            let is_part = table::section(&format!("{section}.{word}")).is_some();
+            let is_shared = section == SendTemplate::NAME && is_shared(word);
+            if table::key(section, word).is_none() && !is_part && !is_shared {
                 self.faults.push(unknown_key(section, word, name.span()));
             }
         }
-        Entry { section, table, head: value.span(), faults: &mut self.faults }
+        let (document, faults) = (self.table, &mut self.faults);
+        Entry { section, table, head: value.span(), template: None, is_template: false, document, faults }
     }
+}
+
+/// Whether a key may stand in a template.
+fn is_shared(word: &str) -> bool {
+    let keys = table::section(PeerSend::NAME).map(|section| section.keys.as_slice()).unwrap_or_default();
+    word != "template" && keys.iter().any(|key| key.word() == word)
+}
+
+/// All sets of keys that peers may share.
+fn templates<'a>(document: &'a DeTable<'a>) -> impl Iterator<Item = &'a DeTable<'a>> {
+    let all = document.get(SendTemplate::NAME).and_then(|value| value.get_ref().as_array());
+    all.into_iter().flatten().filter_map(|template| template.get_ref().as_table())
+}
+
+fn template_name<'a>(template: &'a DeTable<'a>) -> Option<&'a str> {
+    template.get("name").and_then(|value| value.get_ref().as_str())
 }
 
 fn wrong_brackets(section: &str, span: Range<usize>) -> Fault {
@@ -137,7 +184,7 @@ fn wrong_brackets(section: &str, span: Range<usize>) -> Fault {
 
 fn unknown_key(section: &str, word: &str, span: Range<usize>) -> Fault {
     let keys = table::section(section).into_iter().flat_map(|section| &section.keys);
-    let known: Vec<&str> = keys.map(|key| key.name).collect();
+    let known: Vec<&str> = keys.map(Key::word).collect();
     let advice = match nearest(word, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => home_of(word).unwrap_or_else(|| format!("its keys are: {}", known.join(", "))),
@@ -153,8 +200,8 @@ fn brackets(section: &str) -> String {
 
 /// Where a key that stands in the wrong place belongs.
 fn home_of(word: &str) -> Option<String> {
-    let keys = table::keys().filter(|key| key.name == word);
-    let homes: Vec<String> = keys.map(|key| brackets(key.section)).collect();
+    let has = |section: &&Section| section.keys.iter().any(|key| key.word() == word);
+    let homes: Vec<String> = SECTIONS.iter().filter(has).map(Section::brackets).collect();
     (!homes.is_empty()).then(|| format!("`{word}` belongs into {}", homes.join(" or ")))
 }
 
@@ -164,6 +211,11 @@ pub(super) struct Entry<'a> {
     table: Option<&'a DeTable<'a>>,
     /// Where it begins.
     pub(super) head: Range<usize>,
+    /// Where values come from that are not in the section itself.
+    template: Option<&'a DeTable<'a>>,
+    /// It need not be complete.
+    is_template: bool,
+    document: &'a DeTable<'a>,
     faults: &'a mut Vec<Fault>,
 }
 
@@ -173,7 +225,8 @@ impl Entry<'_> {
         let Some(key) = table::key(self.section, name) else {
             return At { value: None, span: self.head.clone() };
         };
-        if let Some(value) = self.table.and_then(|table| table.get(name)) {
+        let mut given = self.table.into_iter().chain(self.template);
+        if let Some(value) = given.find_map(|table| table.get(key.word())) {
             let read = kind.read(value).map_err(|wrong| self.faults.push(fault(key, wrong)));
             return At { value: read.ok(), span: value.span() };
         }
@@ -181,7 +234,7 @@ impl Entry<'_> {
             Some(default) => DeValue::parse(default).ok().and_then(|value| kind.read(&value).ok()),
             None => kind.absent(),
         };
-        if value.is_none() {
+        if value.is_none() && !self.is_template {
             self.faults.push(Fault {
                 message: format!("{} lacks `{name}`", brackets(self.section)),
                 span: self.head.clone(),
@@ -190,6 +243,50 @@ impl Entry<'_> {
             });
         }
         At { value, span: self.head.clone() }
+    }
+
+    /// A part of the section, if it is there.
+    pub(super) fn part(&mut self, name: &str) -> Option<Entry<'_>> {
+        let value = self.table?.get(name)?;
+        let full = format!("{}.{name}", self.section);
+        let Some(table) = value.get_ref().as_table() else {
+            self.faults.push(wrong_brackets(&full, value.span()));
+            return None;
+        };
+        for word in table.keys() {
+            if table::key(self.section, &format!("{name}.{}", word.get_ref())).is_none() {
+                self.faults.push(unknown_key(&full, word.get_ref(), word.span()));
+            }
+        }
+        let template = table.get("template").and_then(|value| self.template(value));
+        Some(Entry {
+            section: self.section,
+            table: Some(table),
+            head: value.span(),
+            template,
+            is_template: false,
+            document: self.document,
+            faults: self.faults,
+        })
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// The template of a name that stands in the file.
+    fn template(&mut self, name: &Toml<'_>) -> Option<&'a DeTable<'a>> {
+        let wanted = name.get_ref().as_str()?;
+        let found = templates(self.document).find(|template| template_name(template) == Some(wanted));
+        if found.is_none() {
+            let names = templates(self.document).filter_map(template_name);
+            let advice = nearest(wanted, names).map(|near| format!("did you mean `{near}`?"));
+            self.faults.push(Fault {
+                message: format!("there is no send_template `{wanted}`"),
+                span: name.span(),
+                label: "this name".into(),
+                advice: advice.or(Some(format!("add [[send_template]] with name = \"{wanted}\""))),
+            });
+        }
+        found
     }
 }
 

@@ -13,6 +13,11 @@ section! {
         /// 3.1.5). It should be a domain name of yours and never change: an article whose Path already holds
         /// it is refused as one that has been here.
         path_identity: String = PathIdentity, example "news.example.org";
+        /// Other names of this server that it puts into Path after path_identity: an earlier one, so that peers
+        /// that know it by that name do not offer it what it has, or the common name of a cluster, whose
+        /// members then have it in their path_never and do not send each other the same. Articles that come
+        /// with one of these names are taken.
+        path_also: Vec<String> = List(PathIdentity), default [], example ["cluster.example.org"];
         /// Put as Organization into articles that are posted here without one.
         organization: Option<String> = Maybe(Text), example "Example News";
         /// Where to listen, for peers and readers alike; what a client may do follows from its address. The
@@ -71,6 +76,15 @@ section! {
         log_level: LogLevel = word(), default "info", example "debug";
         /// "plain": a line of text for each event; "json": a JSON object.
         log_format: LogFormat = word(), default "plain", example "json";
+    }
+}
+
+impl Site {
+    /// What this server puts in front of Path: all its names, with `!` between them.
+    pub fn path_names(&self) -> String {
+        let names: Vec<&str> =
+            std::iter::once(&self.path_identity).chain(&self.path_also).map(String::as_str).collect();
+        names.join("!")
     }
 }
 

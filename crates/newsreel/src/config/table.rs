@@ -25,7 +25,7 @@ pub enum Effect {
 pub struct Key {
     /// Its section's name.
     pub section: &'static str,
-    /// Its own name.
+    /// Its own name; in a part of a section it begins with the part's.
     pub name: &'static str,
     /// What it takes, in words.
     pub takes: String,
@@ -36,12 +36,17 @@ pub struct Key {
     /// What it is for, in one paragraph.
     pub doc: String,
     /// A line as it may stand in the file.
-    pub example: String,
+    pub example: &'static str,
     /// When a changed value takes effect.
     pub effect: Effect,
 }
 
 impl Key {
+    /// The last word of its name: what stands before its value.
+    pub fn word(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap_or(self.name)
+    }
+
     /// `section.name`.
     pub fn path(&self) -> String {
         format!("{}.{}", self.section, self.name)
@@ -91,9 +96,9 @@ pub fn section(name: &str) -> Option<&'static Section> {
     SECTIONS.iter().find(|section| section.name == name)
 }
 
-/// The key `section.name`.
+/// The key `section.name`, which may be one of a part: `peer`, `send.to`.
 pub fn key(of: &str, name: &str) -> Option<&'static Key> {
-    section(of)?.keys.iter().find(|key| key.name == name)
+    keys().find(|key| key.section == of && key.name == name)
 }
 
 /// A value and its place; for a default, the place of its section's head. Faulty values are absent.
@@ -112,8 +117,8 @@ pub(super) trait Table: Sized {
     type Draft;
     /// Its name.
     const NAME: &'static str;
-    /// What the manual says of it.
-    fn section() -> Section;
+    /// What the manual says of it, and of its part if it has one.
+    fn manual() -> Vec<Section>;
     /// Reads it; what is wrong is noted in the entry.
     fn read(entry: Entry<'_>) -> Self::Draft;
     /// The values; `None` if one of them is faulty.

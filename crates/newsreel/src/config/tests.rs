@@ -96,6 +96,24 @@ name = "upstream"
 addresses = ["192.0.2.0/24", "2001:db8::7"]
 user = "feeder"
 
+[peer.send]
+to = "192.0.2.1:119"
+template = "leaf"
+size_min = "1 KiB"
+crossposts_max = 20
+hops_max = 10
+hash = "1-3/10:4"
+bind = "192.0.2.2"
+tls_ca = "peer.crt"
+user = "us"
+password_file = "peer.password"
+backlog_max_bytes = "1 GiB"
+
+[[send_template]]
+name = "leaf"
+size_max = "100 KiB"
+backlog_max_days = 3
+
 [auth]
 plain_passwords_from = []
 
@@ -299,7 +317,7 @@ fn every_default_of_the_table_is_what_holds() {
 #[test]
 fn every_key_has_an_example_that_sets_it_and_a_manual() {
     for key in keys() {
-        assert!(key.example.starts_with(&format!("{} = ", key.name)), "{}", key.path());
+        assert!(key.example.starts_with(&format!("{} = ", key.word())), "{}", key.path());
         assert!(key.doc.ends_with('.') && !key.doc.contains("  "), "{}", key.path());
     }
     let section = table::section("rule").unwrap();
@@ -341,7 +359,10 @@ fn what_waits_for_a_restart_is_held_back() {
 #[test]
 fn every_example_of_the_table_is_accepted() {
     for key in keys() {
-        let head = format!("{}\n{}\n", table::section(key.section).unwrap().brackets(), key.example);
+        let own = table::section(key.section).unwrap().brackets();
+        // A part stands after the section that it belongs to.
+        let part = key.name.rsplit_once('.').map(|(part, _)| format!("[{}.{part}]\n", key.section));
+        let head = format!("{own}\n{}{}\n", part.unwrap_or_default(), key.example);
         let Err(error) = read(&head) else { continue };
         let about =
             |fault: &&Fault| fault.message.contains(&key.path()) || fault.message.contains("has no key");
@@ -529,7 +550,7 @@ fn what_stands_in_the_wrong_place_is_told_where_it_belongs() {
         )
     );
     assert_eq!(
-        only_fault(&with("[[peer]]", "[[peers]]")),
+        only_fault(&with("[[peer]]", "[[peers]]").replace("[peer.send]", "[peers.send]")),
         ("there is no section `peers`".into(), "peers".into(), "did you mean [[peer]]?".into())
     );
 }

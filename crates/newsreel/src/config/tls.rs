@@ -1,12 +1,17 @@
-//! `[tls]` and `[[peer]]`: certificates, and the neighbours that feed us.
+//! `[tls]`, `[[peer]]`, `[peer.send]` and `[[send_template]]`: certificates, neighbours that feed us, and what
+//! they are sent.
 //!
 //! The files are read by `tls` when the server starts and when they change. Source: RFC 4642, RFC 8143.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::kinds::*;
-use super::{Cidr, Distributions, Groups};
+
+use super::send::{FeedStart, HashSplit, Only};
+use super::{Cidr, Distributions, Groups, LinkTls};
 
 section! {
     /// Encryption. With a certificate, STARTTLS is offered on every listener (RFC 4642), and tls_listen in
@@ -36,10 +41,12 @@ impl Tls {
 }
 
 section! {
-    /// A neighbour that feeds this server. Who connects from one of its addresses may offer articles with
-    /// IHAVE, CHECK and TAKETHIS.
+    /// A neighbour that feeds this server, or is fed by it. A client that connects from one of its addresses
+    /// may offer articles with IHAVE, CHECK and TAKETHIS; what is sent to the peer stands in [peer.send]
+    /// after it.
     [[peer]] Peer, PeerDraft {
-        /// The peer's name in logs and in newsreel status; best its path identity.
+        /// The peer's name in logs and in newsreel status; best its path identity, since an article whose Path
+        /// has that name is not sent to the peer.
         name: String = Text, example "news.example.net";
         /// The addresses and networks it connects from. Addresses, not host names: whoever controls a name
         /// could otherwise feed you. A peer with a certificate needs none, and may then come from anywhere.
@@ -67,6 +74,96 @@ section! {
         /// Whether it may send whole batches (XBATCH), compressed or not. They wait in batches.incoming, and
         /// what is in them is filed as if the peer had offered it article by article.
         xbatch: bool = Switch, default false, example true;
+        sub send: PeerSend, SendDraft, "What is sent to it; absent: nothing.";
+    }
+}
+
+section! {
+    /// What a peer is sent, and how; without this part nothing. It stands after the [[peer]] it belongs to.
+    /// An article is sent if it meets all conditions, the peer did not send it to us, and its Path has
+    /// neither the peer's name nor one of path_never. newsreel why MESSAGE-ID PEER shows each step.
+    [peer.send] PeerSend, SendDraft {
+        /// Where to connect. Of several places the first that answers is taken.
+        to: Vec<String> = OneOrMore(HostPort), example "news.example.net:119";
+        /// The [[send_template]] whose keys hold where this part has none of its own.
+        template: Option<String> = Maybe(Text), example "leaf";
+        /// Where the feed of a peer that is new begins: "now"; "oldest", with all articles that the journal
+        /// still has; or a date (UTC), with what arrived since. Without effect for a peer that was fed
+        /// before.
+        from: FeedStart = StartAt, default "now", example "2026-01-31";
+        /// The groups it wants: an article is sent if one of its Newsgroups matches.
+        groups: Groups = Wildmat, default "*", example "*,!local.*";
+        /// An article is not sent if any of its Newsgroups matches (INN's @). The empty wildmat is none.
+        groups_never: Groups = Wildmat, default "", example "internal.*";
+        /// The distributions it wants, written as in site.distributions. An article without one is sent.
+        distributions: Distributions = DistributionList, default "*", example "!local";
+        /// Smaller articles are not sent, such as to the one of two feeds that is for large ones.
+        size_min: Option<u64> = Maybe(Size::ANY), example "100 KiB";
+        /// Larger articles are not sent.
+        size_max: Option<u64> = Maybe(Size::ANY), example "100 KiB";
+        /// Articles with more groups in Newsgroups are not sent.
+        crossposts_max: Option<usize> = Maybe(1..=1_000_000), example 20;
+        /// Articles that have passed more servers before this one are not sent; 0 leaves what was posted
+        /// here.
+        hops_max: Option<usize> = Maybe(0..=1_000_000), example 10;
+        /// An article whose Path has one of these identities is not sent: other names of the peer, the common
+        /// name of its cluster, or servers that feed it already.
+        path_never: Vec<String> = List(PathIdentity), default [], example ["news2.example.net"];
+        /// Conditions that all must hold: "moderated" and "unmoderated": of the groups that match, only such
+        /// ones count; "control" and "no-control": it is a control message, or none; "injected": it was
+        /// posted here; "distribution": it has a Distribution header.
+        only: Vec<Only> = List(word()), default [], example ["no-control", "moderated"];
+        /// The part of all articles that it gets, by a hash of the Message-ID, so that several feeds share
+        /// them: "1-3/10" is the first three of ten parts, as INN (its flag Q) and Diablo compute them. A
+        /// number after a colon, up to 12, takes other bits of the hash, for a split within a split.
+        hash: Option<HashSplit> = Maybe(Split), example "1-3/10:4";
+        /// How long an article waits before it is offered, such as to a peer that others should serve first.
+        delay: Duration = Span, default "0ms", example "30 s";
+        /// Connections to it at once. There is one as long as it suffices, and more as articles pile up.
+        connections: usize = 1..=100, default 4, example 1;
+        /// Whether to stream (CHECK and TAKETHIS, RFC 4644) where the peer can. Without, or where it cannot,
+        /// articles are offered one by one with IHAVE.
+        streaming: bool = Switch, default true, example false;
+        /// The address of ours to connect from; without it the system chooses.
+        bind: Option<IpAddr> = Maybe(Address), example "192.0.2.1";
+        /// Encryption: "off"; "starttls" after the greeting (RFC 4642); "implicit" from the first octet (RFC
+        /// 8143).
+        tls: LinkTls = word(), default "off", example "implicit";
+        /// Whether the peer must prove its name with a certificate. false protects against listeners only.
+        tls_verify: bool = Switch, default true, example false;
+        /// The PEM file of the authorities that may have signed the peer's certificate, or of that
+        /// certificate itself, relative to the directory of this file; without it those that the system
+        /// trusts.
+        tls_ca: Option<PathBuf> = Maybe(FilePath), example "peer-ca.crt";
+        /// The user as whom to log in (AUTHINFO).
+        user: Option<String> = Maybe(Text), example "feeder";
+        /// The file whose first line is the password, relative to the directory of this file. Without tls the
+        /// password is sent only to this machine, or by a SASL mechanism that hides it.
+        password_file: Option<PathBuf> = Maybe(FilePath), example "peer.password";
+        /// Whether to compress (COMPRESS DEFLATE, RFC 8054) where the peer can.
+        compress: bool = Switch, default false, example true;
+        /// A peer that leaves an answer open for so long is taken for dead: the connection is closed.
+        answer_timeout: Duration = Timeout, default "5 min", example "1 min";
+        /// How long to wait before a failed connection, or an article that the peer wants later, is tried
+        /// again; each further time twice as long, give or take a quarter.
+        retry_first: Duration = Pause, default "1 s", example "10 s";
+        /// The longest such wait.
+        retry_longest: Duration = Pause, default "10 min", example "1 h";
+        /// How much of the journal (some 400 bytes an article) a peer may be behind. What is older is skipped
+        /// and counted as missed. Without it only site.journal_claim_bytes and site.journal_claim_days limit
+        /// it.
+        backlog_max_bytes: Option<u64> = Maybe(Size { min: 1 << 16, max: u64::MAX }), example "1 GiB";
+        /// Articles that arrived longer ago are skipped, and counted as missed.
+        backlog_max_days: Option<u32> = Maybe(1..=3_650), example 3;
+    }
+}
+
+section! {
+    /// Keys of [peer.send] that several peers share: a peer names the template, and its own keys come first.
+    /// Every key of [peer.send] except template may stand here.
+    [[send_template]] SendTemplate, SendTemplateDraft {
+        /// The template's name.
+        name: String = Text, example "leaf";
     }
 }
 

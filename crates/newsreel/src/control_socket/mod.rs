@@ -149,8 +149,12 @@ fn answer(
         Request::Status { .. } => {
             // The figures include what the operator did a moment ago.
             Handle::current().block_on(server.measuring.refresh(report::FRESH_TIMEOUT));
-            let report =
-                report::of_server(site, &server.context, &server.pulls, &server.listening.addresses());
+            let report = report::of_server(
+                site,
+                &server.context,
+                (&server.feeds, &server.pulls),
+                &server.listening.addresses(),
+            );
             say(replies, &Reply::Status(Box::new(report)))?;
             Ok(true)
         }
@@ -187,6 +191,10 @@ fn answer(
                     let ground = standing::ground(site, &site.config.current());
                     standing::once(spec, &ground, &mut sink, &is_over)
                 }
+                Request::Why { message_id, peer } => {
+                    operations::why(&site.spool, &site.config.current(), message_id, peer, &mut sink)
+                }
+                Request::Feed { peer, command } => operations::feed(&server.feeds, peer, command, &mut sink),
                 other => operations::execute(other, &site.spool, &mut sink),
             };
             failure.map_or(Ok(ok), Err)

@@ -41,7 +41,7 @@ impl Filer {
     /// Files articles that a batch brought, in wire format without the final `.` line, in one commit;
     /// blocking. Returns what became of each, in order.
     pub fn file_batch(&self, wires: &[&[u8]]) -> Vec<Fate> {
-        self.file_from(&Origin::batch(&self.rules.load().config.site.path_identity), wires)
+        self.file_from(&Origin::batch(&self.rules.load().config.site.path_names()), wires)
     }
 
     /// The same for articles that came from elsewhere.

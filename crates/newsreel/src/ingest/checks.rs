@@ -126,6 +126,7 @@ mod tests {
             max_connections: 1,
             streaming: true,
             xbatch: false,
+            send: None,
         };
         let (here, peers) = (Err(Reject::UnwantedDistribution), Err(Reject::DistributionNotAccepted));
         for (header, site, from_peer, expected, expected_of_batch) in [

@@ -5,10 +5,12 @@
 
 use super::Origin;
 use super::withdraw::Withdrawing;
+use crate::ingest::routing::{self, Decision, Routes};
 use netnews::overview_row::Fields;
 use netnews::{Article, Known, MessageId, control, date};
 use spool::{ArticleKind, Criteria, Entry, Facts, Filing, GroupId, Key, Tagged};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Pieces of one article at most: before, between and after two cuts, and what is put in.
 const PIECES_MAX: usize = 4;
@@ -33,6 +35,8 @@ pub(super) struct Draft<'a> {
     kind: ArticleKind,
     /// Its Distribution header; empty without one.
     distribution: &'a [u8],
+    /// Its Newsgroups header.
+    newsgroups: &'a [u8],
     /// Where its tagged fields are among those of the batch.
     tagged: Range<usize>,
 }
@@ -52,10 +56,13 @@ pub(super) struct Drafts<'a> {
     pub withdrawing: Vec<Withdrawing<'a>>,
     /// Which article of the batch is looked at.
     pub at: usize,
+    /// Decide which peers the articles go to; held until they are committed.
+    routes: Arc<Routes>,
+    decision: Decision,
 }
 
 impl<'a> Drafts<'a> {
-    pub fn new(articles: usize) -> Self {
+    pub fn new(articles: usize, routes: Arc<Routes>) -> Self {
         Self {
             articles: Vec::with_capacity(articles),
             remembered: Vec::new(),
@@ -64,12 +71,16 @@ impl<'a> Drafts<'a> {
             numbers: Vec::new(),
             withdrawing: Vec::new(),
             at: 0,
+            routes,
+            decision: Decision::default(),
         }
     }
 
     pub fn push(&mut self, mut draft: Draft<'a>) {
         let start = self.tagged.len();
-        draft.facts().put(&mut self.tagged);
+        let facts = draft.facts();
+        self.routes.decide(&draft.routing_facts(&facts), &mut self.decision);
+        Facts { sites: self.decision.sites(), ..facts }.put(&mut self.tagged);
         draft.tagged = start..self.tagged.len();
         self.articles.push(draft);
     }
@@ -167,6 +178,7 @@ impl<'a> Draft<'a> {
             },
             kind: kind(article),
             distribution: value(Known::Distribution),
+            newsgroups: value(Known::Newsgroups),
             tagged: 0..0,
         }
     }
@@ -183,13 +195,27 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// What decides which peers it goes to.
+    fn routing_facts(&self, facts: &Facts<'a>) -> routing::Facts<'a> {
+        routing::Facts {
+            message_id: self.message_id,
+            newsgroups: self.newsgroups,
+            path: facts.path,
+            distribution: facts.distribution,
+            origin: facts.origin,
+            kind: facts.kind,
+            wire_bytes: facts.wire_bytes,
+        }
+    }
+
     /// The same, with another arrival than now.
     pub fn arrived(self, arrived: Option<u64>) -> Self {
         Self { arrived, ..self }
     }
 }
 
-fn kind(article: &Article<'_>) -> ArticleKind {
+/// What kind of article it is, as its journal row has it.
+pub(crate) fn kind(article: &Article<'_>) -> ArticleKind {
     let control = article.header(Known::Control);
     let is_cancel = control.is_some_and(|value| control::verb(value).eq_ignore_ascii_case(b"cancel"));
     ArticleKind::default()

@@ -60,7 +60,7 @@ impl Filer {
         let now = unix_now();
         let origin = Origin::import();
         let (table, rules) = (self.spool.group_table(), self.rules.load());
-        let mut drafts = Drafts::new(batch.len());
+        let mut drafts = Drafts::new(batch.len(), self.router.routes(&table));
         // Arrivals ascend in the journal: history is forgotten from its front.
         let not_before = u64::from(self.spool.last_arrival());
         let mut dispositions = Vec::with_capacity(batch.len());

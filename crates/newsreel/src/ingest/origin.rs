@@ -72,7 +72,7 @@ impl PathPrefix {
 }
 
 impl Origin {
-    /// A peer: its section of the configuration, its counts, where it connects from.
+    /// A peer: our names in Path, its section of the configuration, its counts, where it connects from.
     pub fn peer(identity: &str, peer: &Peer, counters: Arc<PeerCounters>, address: &str) -> Self {
         Self {
             name: peer.name.as_str().into(),
@@ -187,6 +187,7 @@ mod tests {
             max_connections: 1,
             streaming: true,
             xbatch: false,
+            send: None,
         };
         let origin = Origin::peer("me.example", &peer, Arc::default(), "192.0.2.1");
         for (path, before) in [
@@ -198,6 +199,9 @@ mod tests {
         ] {
             assert_eq!(origin.before_path(path), before);
         }
+        let two = Origin::peer("me.example!cluster.example", &peer, Arc::default(), "192.0.2.1");
+        assert_eq!(two.before_path(b"peer.example!x!tail"), b"me.example!cluster.example!!");
+        assert_eq!(two.before_path(b"x!tail"), b"me.example!cluster.example!.SEEN.192.0.2.1!");
         assert_eq!(Origin::batch("me.example").before_path(b"x!tail"), b"me.example!");
         assert_eq!(
             Origin::injected("192.0.2.1", &Groups::parse("*").unwrap(), Vec::new()).before_path(b"x!tail"),

@@ -19,6 +19,8 @@ pub(super) struct Marks {
     pub message_id: String,
     /// The word that leads from the article to the log; empty if the article has none.
     pub logging_data: String,
+    /// Our names in Path.
+    path_names: String,
     posted_from: String,
     info: Vec<u8>,
     cancel_lock: String,
@@ -51,13 +53,14 @@ impl Marks {
         injection::append_info(identity, &parameters, &mut info);
         let cancel_lock = if config.cancel.lock { lock(poster, secret, &message_id) } else { String::new() };
         let cancel_key = key(article, poster, secret);
-        Self { message_id, logging_data, posted_from, info, cancel_lock, cancel_key }
+        let path_names = config.site.path_names();
+        Self { message_id, logging_data, path_names, posted_from, info, cancel_lock, cancel_key }
     }
 
     /// For `netnews::injection`.
     pub fn stamp<'a>(&'a self, config: &'a Config, now: i64, to_moderator: bool) -> Stamp<'a> {
         Stamp {
-            identity: &config.site.path_identity,
+            identity: &self.path_names,
             posted_from: &self.posted_from,
             now,
             message_id: &self.message_id,

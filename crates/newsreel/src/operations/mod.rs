@@ -7,6 +7,7 @@ pub mod buffers;
 mod care;
 mod certificates;
 mod expire;
+mod feed;
 mod groups;
 mod incoming;
 mod name_map;
@@ -19,6 +20,7 @@ mod sink;
 #[cfg(test)]
 mod tests;
 pub(crate) mod transmit;
+mod why;
 mod withdraw;
 
 use spool::{Lookup, Spool};
@@ -27,13 +29,15 @@ use request::{BufferCommand, Reply, Request};
 
 pub(crate) use certificates::keep_renewed;
 pub(crate) use expire::keep_expiring;
+pub(crate) use feed::feed;
 pub(crate) use incoming::file_incoming;
 pub(crate) use pull::standing::{Pulls, keep_pulling};
 pub use sink::Sink;
+pub(crate) use why::why;
 
 /// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The caller sends
 /// the final [`Reply::Done`]. [`Request::Status`], [`Request::Rnews`], [`Request::Import`], [`Request::Pull`], [`Request::Send`],
-/// [`Request::Reload`] and [`Request::Compare`] are the caller's own.
+/// [`Request::Reload`], [`Request::Compare`], [`Request::Why`] and [`Request::Feed`] are the caller's own.
 pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match request {
         Request::GroupAdd { groups } => groups::add(spool, groups, sink),
@@ -64,6 +68,8 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         | Request::Pull { .. }
         | Request::Send { .. }
         | Request::Reload
+        | Request::Why { .. }
+        | Request::Feed { .. }
         | Request::Compare { .. } => {
             sink(Reply::Error("this request is not carried out on the spool alone".into()));
             false

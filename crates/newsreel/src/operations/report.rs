@@ -12,6 +12,8 @@ use crate::base::counters::read;
 use crate::base::units;
 use crate::config::Config;
 use crate::operations::pull::PullCounts;
+use crate::relay::feed::Feeds;
+pub use crate::relay::feed::status::FeedStatus;
 use crate::session::SessionContext;
 use crate::site::Site;
 use serde::{Deserialize, Serialize};
@@ -171,6 +173,9 @@ pub struct PeerStatus {
     pub accepted: u64,
     /// Articles it sent that were rejected.
     pub rejected: u64,
+    /// What it is sent; absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feed: Option<FeedStatus>,
 }
 
 /// How the spool is.
@@ -361,11 +366,12 @@ pub struct KeptStatus {
 pub(crate) fn of_server(
     site: &Site,
     context: &SessionContext,
-    pulls: &Pulls,
+    (feeds, pulls): (&Feeds, &Pulls),
     listen: &[SocketAddr],
 ) -> Report {
     let config = site.config.load();
-    let server = ServerStatus { pulls: pulls.status(&config), ..server(site, context, &config, listen) };
+    let server = server(site, (context, feeds), &config, listen);
+    let server = ServerStatus { pulls: pulls.status(&config), ..server };
     Report { server: Some(server), ..of_status(&site.spool.report(), &config) }
 }
 
@@ -454,7 +460,12 @@ pub(crate) async fn measure(site: Arc<Site>, measuring: Arc<Measuring>) {
     measuring.done.send_replace(u64::MAX);
 }
 
-fn server(site: &Site, context: &SessionContext, config: &Config, listen: &[SocketAddr]) -> ServerStatus {
+fn server(
+    site: &Site,
+    (context, feeds): (&SessionContext, &Feeds),
+    config: &Config,
+    listen: &[SocketAddr],
+) -> ServerStatus {
     let (counters, logins, moderation) = (&site.counters, &site.gate.logins, context.injector.moderation());
     let peer = |peer: &crate::config::Peer| {
         let counters = counters.of_peer(&peer.name);
@@ -464,6 +475,7 @@ fn server(site: &Site, context: &SessionContext, config: &Config, listen: &[Sock
             offered: read(&counters.offered),
             accepted: read(&counters.accepted),
             rejected: read(&counters.rejected),
+            feed: feeds.status(&peer.name),
         }
     };
     ServerStatus {

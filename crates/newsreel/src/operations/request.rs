@@ -143,6 +143,29 @@ pub enum Request {
         subject: String,
     },
 
+    /// Say why an article goes to a peer, or does not
+    #[command(
+        long_about = "Say why an article goes to a peer, or does not: each step of the decision, as the configuration is \
+        now, and what was decided when the article came. For articles that are stored here, also those that came before \
+        the peer was known."
+    )]
+    #[command(after_long_help = "Example:\n  newsreel why '<1993Apr5.012345@example.org>' news.example.net")]
+    Why {
+        /// The article's Message-ID, with its angle brackets
+        message_id: String,
+        /// The peer's name, as in [[peer]]
+        peer: String,
+    },
+
+    /// Change what the feed of a peer does; answered by nothing but [`Reply::Done`].
+    #[command(skip)]
+    Feed {
+        /// The peer's name.
+        peer: String,
+        /// What to do.
+        command: FeedCommand,
+    },
+
     /// Check every article, index and file, and repair what can be repaired
     #[command(
         long_about = "Check every article, index and file against its checksum and against the others: buffers and their \
@@ -220,6 +243,25 @@ impl Request {
     pub fn buffers() -> Self {
         Self::Buffer { command: BufferCommand::List { json: false } }
     }
+}
+
+/// What is to be done with the feed of a peer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FeedCommand {
+    /// Send again after stop, at once
+    Start,
+    /// Send nothing until start, or until the server is started again; nothing is lost
+    Stop,
+    /// Try at once what waits for another attempt: to connect, and articles that the peer wanted later
+    Flush,
+    /// Continue at another place of the journal: what was sent after it is offered again, and what is
+    /// between here and a later one is not sent
+    From {
+        /// now, oldest, a date such as 2026-01-31, or a position as status shows it
+        #[arg(value_name = "now|oldest|DATE|POSITION")]
+        place: String,
+    },
 }
 
 /// What is to be done with a buffer; answered by [`Reply::Buffer`] each, or by [`Reply::Progress`] and

@@ -143,9 +143,10 @@ fn take(server: &Server) -> Result<ReloadReport, Refused> {
         Plan::default()
     });
     faults.none()?;
+    let feeds = server.feeds.prepare(&next.config).map_err(|error| Refused::Trouble(error.to_string()))?;
     let report = ReloadReport::new(site, &next, file, true);
     // The spool asks the disk; from here on nothing fails.
     spool.switch().map_err(|error| Refused::Trouble(error.to_string()))?;
-    server.apply(next.config, tls, listeners);
+    server.apply(next.config, tls, listeners, feeds);
     Ok(report)
 }

@@ -20,6 +20,7 @@ mod examples;
 mod fail2ban;
 mod fairness;
 mod feeding;
+mod feeds;
 mod guessing;
 mod hidden;
 mod importing;

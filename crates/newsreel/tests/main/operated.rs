@@ -148,6 +148,14 @@ impl Serving {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+
+    /// Stops it in order, as a service manager does.
+    pub fn stop(self) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+        let ended = self.end();
+        assert!(ended.success(), "{ended}");
+    }
 }
 
 impl Drop for Serving {

@@ -165,10 +165,14 @@ impl<'a> Tagged<'a> {
         self.find(tag::KIND)?.first().map(|bits| ArticleKind(*bits))
     }
 
+    /// The sites that wanted it when it was filed, as [`Facts::sites`].
+    pub fn sites(self) -> &'a [u8] {
+        self.find(tag::SITES).unwrap_or_default()
+    }
+
     /// Whether the site with this number wanted it when it was filed.
     pub fn is_wanted_by(self, site: u32) -> bool {
-        let sites = self.find(tag::SITES).unwrap_or_default();
-        sites.get(site as usize / 8).is_some_and(|byte| byte >> (site % 8) & 1 == 1)
+        self.sites().get(site as usize / 8).is_some_and(|byte| byte >> (site % 8) & 1 == 1)
     }
 }
 

@@ -5,8 +5,10 @@
 //! last whole row, so that leftovers of an earlier life can never be read as rows.
 
 mod cursor;
+mod deferred;
 mod follow;
 mod groups_file;
+mod mark;
 mod reader;
 mod readers;
 mod row;
@@ -14,7 +16,9 @@ mod tail;
 mod writer;
 
 pub use cursor::Cursor;
+pub use deferred::{Deferrals, Deferred};
 pub use follow::Pin;
+pub use mark::Mark;
 pub use row::ArticleRow;
 pub use tail::{Batch, Event, Start, Tail};
 

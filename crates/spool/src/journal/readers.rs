@@ -1,7 +1,9 @@
 //! Creates the tails and cursors of an open journal.
 
 use super::cursor::{self, Cursor};
+use super::deferred::Deferrals;
 use super::follow::{Claim, Follow, Pin};
+use super::mark::Mark;
 use super::tail::{Start, Tail};
 use super::writer::SyncSet;
 use super::{JournalReader, JournalWriter, row};
@@ -18,13 +20,15 @@ pub(crate) struct Readers {
     dir: PathBuf,
     follow: Arc<Follow>,
     set: Arc<SyncSet>,
+    /// Rows that were not durable may be others now.
+    power_lost: bool,
 }
 
 impl Readers {
-    pub fn of(journal: &JournalWriter) -> Self {
+    pub fn of(journal: &JournalWriter, power_lost: bool) -> Self {
         let (disk, dir) = journal.place();
         let (follow, set) = (journal.follow().clone(), journal.sync_set().clone());
-        Self { disk: disk.clone(), dir: dir.to_owned(), follow, set }
+        Self { disk: disk.clone(), dir: dir.to_owned(), follow, set, power_lost }
     }
 
     /// What readers share with the writer.
@@ -40,7 +44,7 @@ impl Readers {
 
     /// A reader that begins at `start`, with this claim.
     pub fn tail(&self, pin: Pin, start: Start) -> io::Result<Tail> {
-        let (position, sequence) = self.place_of(start)?;
+        let Mark { position, sequence } = self.place_of(start)?;
         pin.move_to(position);
         Ok(Tail::new(&self.disk, &self.dir, &self.follow, pin, sequence))
     }
@@ -48,20 +52,28 @@ impl Readers {
     /// The durable reader of this name; a new one begins at `start`.
     pub fn cursor(&self, name: &str, start: Start) -> io::Result<Cursor> {
         let start = self.place_of(start)?;
-        Cursor::open(&self.disk, &self.dir, (&self.follow, &self.set), name, start)
+        Cursor::open(&self.disk, &self.dir, (&self.follow, &self.set), (name, self.power_lost), start)
     }
 
-    /// Where a new reader begins, and the sequence number of the article that follows, if known.
-    fn place_of(&self, start: Start) -> io::Result<(u64, Option<u64>)> {
+    /// The articles that the durable reader of this name has put off.
+    pub fn deferrals(&self, name: &str) -> io::Result<Deferrals> {
+        Deferrals::open(&self.disk, &self.dir, name)
+    }
+
+    /// Where a new reader begins.
+    pub fn place_of(&self, start: Start) -> io::Result<Mark> {
         let (end, next) = self.follow.end();
         if start == Start::Now {
-            return Ok((end, Some(next)));
+            return Ok(Mark { position: end, sequence: Some(next) });
         }
         loop {
             match self.oldest(end) {
                 // A checkpoint that was taken before this reader came has just removed the file.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                oldest => return oldest.map(|(at, sequence)| (at, sequence.or(Some(next)))),
+                oldest => {
+                    let (position, sequence) = oldest?;
+                    return Ok(Mark { position, sequence: sequence.or(Some(next)) });
+                }
             }
         }
     }
@@ -81,7 +93,9 @@ impl Readers {
 
     /// Removes a durable reader; false if there is none of this name.
     pub fn remove_cursor(&self, name: &str) -> io::Result<bool> {
-        cursor::remove(&*self.disk, &self.dir, &self.follow, name)
+        let removed = cursor::remove(&*self.disk, &self.dir, &self.follow, name)?;
+        Deferrals::remove(&*self.disk, &self.dir, name)?;
+        Ok(removed)
     }
 
     /// How all readers stand.

@@ -8,6 +8,7 @@
 //! which have no gaps.
 
 use super::follow::{Follow, Pin};
+use super::mark::Mark;
 use super::{ArticleRow, JournalReader, Row, row};
 use crate::base::ids::Flag;
 use crate::base::key::Key;
@@ -157,6 +158,16 @@ impl Tail {
     /// The same for a cursor, which moves the claim itself.
     pub(super) fn of_cursor(self) -> Self {
         Self { moves_pin: false, ..self }
+    }
+
+    /// Continues at another place, which must be between two rows.
+    pub(super) fn seek(&mut self, mark: Mark) {
+        (self.position, self.sequence, self.after_loss) = (mark.position, mark.sequence, false);
+    }
+
+    /// After the rows returned so far.
+    pub fn mark(&self) -> Mark {
+        Mark { position: self.position, sequence: self.sequence }
     }
 
     /// Where the next batch begins.

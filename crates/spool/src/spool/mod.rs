@@ -99,10 +99,12 @@ impl Spool {
         } else {
             Ok(())
         };
+        // Without its journal a rebuild cannot tell what was durable either.
+        let power_lost = recovery.power_lost || recovery.rebuilt.is_some();
         let dir = &writer.folds.shared.config.dir;
         taken.map_err(SpoolError::io("take a checkpoint in", dir))?;
         let shared = writer.folds.shared.clone();
-        let (sync, readers) = (writer.sync.clone(), Readers::of(&writer.journal));
+        let (sync, readers) = (writer.sync.clone(), Readers::of(&writer.journal, power_lost));
         let thread = {
             let (sync, shared) = (sync.clone(), shared.clone());
             std::thread::Builder::new().name("spool-sync".into()).spawn(move || sync.run(&shared))
@@ -367,6 +369,12 @@ impl Spool {
         Ok(number)
     }
 
+    /// The number that stands for a site, if it has one; see [`Spool::site`].
+    pub fn known_site(&self, name: &str) -> Option<u32> {
+        let writer = self.writer.lock();
+        writer.folds.sites.iter().position(|site| site == name).map(|number| number as u32)
+    }
+
     /// Unix seconds of the last arrival that history holds; 0 if it holds none.
     pub fn last_arrival(&self) -> u32 {
         self.shared.history.last_arrival()
@@ -389,6 +397,10 @@ impl Spool {
         writer.accepting()?;
         writer.commit_groups(&[Row::Group(row.clone())])?;
         writer.folds.group(&row);
+        if change.flag.is_some() {
+            // Whoever derived something from the table sees that it is another one.
+            self.shared.groups.replace(Vec::new(), &[]);
+        }
         Ok(true)
     }
 

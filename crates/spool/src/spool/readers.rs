@@ -2,7 +2,7 @@
 
 use super::Spool;
 use crate::base::status::ReaderStatus;
-use crate::journal::{Cursor, Pin, Start, Tail};
+use crate::journal::{Cursor, Deferrals, Mark, Pin, Start, Tail};
 use std::io;
 
 impl Spool {
@@ -17,6 +17,17 @@ impl Spool {
     pub fn cursor(&self, name: &str, start: Start) -> io::Result<Cursor> {
         let _claim = self.pin(name)?;
         self.readers.cursor(name, start)
+    }
+
+    /// Where the journal ends now, or where its oldest row is, for [`Cursor::seek`].
+    pub fn journal_mark(&self, start: Start) -> io::Result<Mark> {
+        let _claim = self.pin("mark")?;
+        self.readers.place_of(start)
+    }
+
+    /// The articles that the durable reader of this name has put off; at most one handle at a time.
+    pub fn deferrals(&self, name: &str) -> io::Result<Deferrals> {
+        self.readers.deferrals(name)
     }
 
     /// Removes a cursor and its claim; false if there is none of this name.

@@ -52,7 +52,7 @@ pub(crate) fn ground(site: &Site, config: &Config) -> Ground {
         filer: site.filer.clone(),
         spool: site.spool.clone(),
         data: config.site.data.clone(),
-        identity: config.site.path_identity.clone(),
+        identity: config.site.path_names(),
         article_bytes_max: config.site.article_bytes_max,
     }
 }

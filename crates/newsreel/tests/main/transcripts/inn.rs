@@ -20,13 +20,18 @@ use tempfile::TempDir;
 const INND: &str = "/usr/lib/news/bin/innd";
 
 /// A private INN.
-struct Inn {
+pub(crate) struct Inn {
     script: PathBuf,
     dir: TempDir,
     port: u16,
 }
 
 impl Inn {
+    /// One that has the groups of the test site; `None`, aloud, if it cannot be.
+    pub(crate) fn found() -> Option<Self> {
+        script().map(Self::set_up)
+    }
+
     fn set_up(script: PathBuf) -> Self {
         let dir = TempDir::new().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -73,8 +78,8 @@ impl Inn {
         }
     }
 
-    /// Starts it anew, without articles.
-    fn start_empty(&self) {
+    /// Starts it, without articles.
+    pub(crate) fn start_empty(&self) {
         self.run("reset", &[]);
         let db = self.site().join("db");
         let times = GROUPS.iter().map(|(name, _, _)| format!("{name} {GROUPS_CREATED} {GROUPS_CREATOR}\n"));
@@ -91,6 +96,16 @@ impl Inn {
         fs::write(path, text).unwrap();
         let owner = fs::metadata(path.parent().unwrap()).unwrap();
         chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
+    }
+
+    /// Where peers connect.
+    pub(crate) fn peer_address(&self) -> SocketAddr {
+        self.address(Who::Peer)
+    }
+
+    /// Where readers connect.
+    pub(crate) fn reader_address(&self) -> SocketAddr {
+        self.address(Who::Reader)
     }
 
     fn run(&self, command: &str, options: &[&str]) {

@@ -4,7 +4,7 @@
 //! played to that server, which needs the groups of the test site and to be empty (transcripts in which the operator
 //! acts are passed over); `NEWSREEL_TEST_TRANSCRIPT=name` plays only one.
 
-mod inn;
+pub(crate) mod inn;
 mod play;
 mod script;
 

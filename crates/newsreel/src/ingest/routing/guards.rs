@@ -1,0 +1,107 @@
+//! The conditions of a peer on single articles, apart from groups and Path: a flat list, all must pass.
+
+use super::hash::part_of;
+use super::{Facts, Step};
+use crate::base::units::size_text;
+use crate::config::{Distributions, HashSplit, Only, PeerSend};
+use netnews::{newsgroups, path};
+use spool::ArticleKind;
+
+/// A condition on an article.
+#[derive(Debug, Clone)]
+pub(super) enum Guard {
+    SizeMin(u64),
+    SizeMax(u64),
+    CrosspostsMax(usize),
+    HopsMax(usize),
+    Distributions(Distributions),
+    Only(Only),
+    Hash(HashSplit),
+}
+
+impl Guard {
+    /// Those of a peer, the quick ones first.
+    pub fn all(send: &PeerSend) -> Vec<Self> {
+        let mut all = Vec::new();
+        all.extend(send.size_min.map(Self::SizeMin));
+        all.extend(send.size_max.map(Self::SizeMax));
+        let of_kind = |only: &&Only| !matches!(only, Only::Moderated | Only::Unmoderated);
+        all.extend(send.only.iter().filter(of_kind).map(|only| Self::Only(*only)));
+        all.extend(send.crossposts_max.map(Self::CrosspostsMax));
+        all.extend(send.hops_max.map(Self::HopsMax));
+        if send.distributions.as_str() != "*" {
+            all.push(Self::Distributions(send.distributions.clone()));
+        }
+        all.extend(send.hash.map(Self::Hash));
+        all
+    }
+
+    /// Whether an article meets it. `own` are our own names, which are no hops.
+    pub fn passes(&self, facts: &Facts<'_>, own: &[Box<[u8]>]) -> bool {
+        match self {
+            Self::SizeMin(bytes) => facts.wire_bytes >= *bytes,
+            Self::SizeMax(bytes) => facts.wire_bytes <= *bytes,
+            Self::CrosspostsMax(groups) => crossposts(facts) <= *groups,
+            Self::HopsMax(max) => hops(facts, own) <= *max,
+            Self::Distributions(accepted) => accepted.accept(facts.distribution),
+            Self::Only(Only::Control) => facts.kind.has(ArticleKind::CONTROL),
+            Self::Only(Only::NoControl) => !facts.kind.has(ArticleKind::CONTROL),
+            Self::Only(Only::Injected) => facts.origin == "injected",
+            Self::Only(Only::Distribution) => !facts.distribution.is_empty(),
+            // Of groups, not of articles.
+            Self::Only(Only::Moderated | Only::Unmoderated) => true,
+            Self::Hash(split) => (split.first..=split.last).contains(&part_of(facts.message_id, split)),
+        }
+    }
+
+    /// The same in words.
+    pub fn explain(&self, facts: &Facts<'_>, own: &[Box<[u8]>]) -> Step {
+        let (what, text) = match self {
+            Self::SizeMin(min) => ("size_min", bytes_against(facts, "least", *min)),
+            Self::SizeMax(max) => ("size_max", bytes_against(facts, "most", *max)),
+            Self::CrosspostsMax(max) => {
+                ("crossposts_max", format!("it is in {} groups; at most {max}", crossposts(facts)))
+            }
+            Self::HopsMax(max) => {
+                ("hops_max", format!("it has passed {} servers; at most {max}", hops(facts, own)))
+            }
+            Self::Distributions(accepted) => {
+                let own = String::from_utf8_lossy(facts.distribution);
+                let own = if own.is_empty() { "none".into() } else { own };
+                ("distributions", format!("Distribution: {own}; wanted \"{}\"", accepted.as_str()))
+            }
+            Self::Only(only) => ("only", kind_text(facts, *only).to_owned()),
+            Self::Hash(split) => {
+                let part = part_of(facts.message_id, split);
+                ("hash", format!("it is in part {part} of {}; wanted {split}", split.of))
+            }
+        };
+        Step { what, passed: self.passes(facts, own), text }
+    }
+}
+
+fn bytes_against(facts: &Facts<'_>, bound: &str, bytes: u64) -> String {
+    format!("it has {} bytes; at {bound} {}", facts.wire_bytes, size_text(bytes))
+}
+
+fn kind_text(facts: &Facts<'_>, only: Only) -> &'static str {
+    match only {
+        Only::Control | Only::NoControl if facts.kind.has(ArticleKind::CONTROL) => "it is a control message",
+        Only::Control | Only::NoControl => "it is no control message",
+        Only::Injected if facts.origin == "injected" => "it was posted here",
+        Only::Injected => "it was not posted here",
+        Only::Distribution if facts.distribution.is_empty() => "it has no Distribution",
+        Only::Distribution => "it has a Distribution",
+        Only::Moderated | Only::Unmoderated => "groups decide this",
+    }
+}
+
+fn crossposts(facts: &Facts<'_>) -> usize {
+    newsgroups::split(facts.newsgroups).count()
+}
+
+/// The servers an article has passed, without our own.
+fn hops(facts: &Facts<'_>, own: &[Box<[u8]>]) -> usize {
+    let is_own = |hop: &&[u8]| own.iter().any(|own| own.eq_ignore_ascii_case(hop));
+    path::hops(facts.path).filter(|hop| !is_own(hop)).count()
+}

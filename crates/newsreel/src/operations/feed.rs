@@ -1,0 +1,39 @@
+//! `newsreel ctl feed`: orders to the feed of a peer.
+
+use super::request::{FeedCommand, Reply};
+use super::sink::Sink;
+use crate::config::FeedStart;
+use crate::relay::feed::{Feeds, Order, Place};
+
+/// Carries out an order; false if it cannot be done.
+pub(crate) fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut Sink<'_>) -> bool {
+    let order = match command {
+        FeedCommand::Start => Ok(Order::Start),
+        FeedCommand::Stop => Ok(Order::Stop),
+        FeedCommand::Flush => Ok(Order::Flush),
+        FeedCommand::From { place } => self::place(place).map(Order::From),
+    };
+    let done = order.and_then(|order| match feeds.order(peer, order) {
+        Some(done) => done.map_err(|error| format!("feed to {peer}: {error}")),
+        None => Err(format!("there is no feed to a peer `{peer}`")),
+    });
+    let text = match (&done, command) {
+        (Err(error), _) => error.clone(),
+        (Ok(()), FeedCommand::Start) => format!("feed to {peer} started"),
+        (Ok(()), FeedCommand::Stop) => format!("feed to {peer} stopped"),
+        (Ok(()), FeedCommand::Flush) => format!("feed to {peer}: everything that waited is tried now"),
+        (Ok(()), FeedCommand::From { place }) => format!("feed to {peer} continues from {place}"),
+    };
+    sink(if done.is_ok() { Reply::Text(text) } else { Reply::Error(text) });
+    done.is_ok()
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    if let Ok(position) = text.parse() {
+        return Ok(Place::Position(position));
+    }
+    Ok(match FeedStart::parse(text).map_err(|error| format!("{error}, nor a position of the journal"))? {
+        FeedStart::Now => Place::Now,
+        from => Place::Since(from.since()),
+    })
+}

@@ -1,0 +1,121 @@
+//! Articles on their way to peers: each is read once for all that send it about the same time (CNFS-14).
+
+use super::offer::Offer;
+use parking_lot::Mutex;
+use spool::{ArticleBuf, Key, Lookup, Patience, ReadError, Spool};
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes of articles that are kept.
+const WINDOW_BYTES_MAX: usize = 32 << 20;
+/// The line that the stored form ends with.
+const END: &[u8] = b".\r\n";
+
+/// An article as peers get it.
+#[derive(Debug)]
+pub(super) struct Wire {
+    bytes: Vec<u8>,
+    range: Range<usize>,
+}
+
+impl Wire {
+    /// Wire format, without Xref and without the final `.` line.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+/// What became of reading an article.
+#[derive(Debug)]
+pub(super) enum Found {
+    Whole(Arc<Wire>),
+    /// It was cancelled, or is due.
+    Withdrawn,
+    /// It was overwritten before it was sent.
+    Overwritten,
+    /// It cannot be read.
+    Failed(String),
+}
+
+/// The articles read last.
+pub(super) struct Articles {
+    spool: Arc<Spool>,
+    window: Mutex<Window>,
+}
+
+#[derive(Default)]
+struct Window {
+    articles: HashMap<Key, Arc<Wire>>,
+    order: VecDeque<Key>,
+    bytes: usize,
+}
+
+impl Window {
+    fn add(&mut self, key: Key, wire: &Arc<Wire>) {
+        if self.articles.insert(key, wire.clone()).is_some() {
+            return;
+        }
+        self.order.push_back(key);
+        self.bytes += wire.bytes.capacity();
+        while self.bytes > WINDOW_BYTES_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            let removed = self.articles.remove(&oldest);
+            self.bytes -= removed.map_or(0, |wire| wire.bytes.capacity());
+        }
+    }
+}
+
+impl Articles {
+    pub fn new(spool: Arc<Spool>) -> Self {
+        Self { spool, window: Mutex::default() }
+    }
+
+    /// The article of an offer. May wait for the disk, without holding up other tasks.
+    pub fn get(&self, offer: &Offer) -> Found {
+        if let Some(wire) = self.window.lock().articles.get(&offer.key) {
+            // A cancelled one must not be sent from here.
+            return if self.is_there(offer) { Found::Whole(wire.clone()) } else { self.why_gone(offer) };
+        }
+        let mut buf = ArticleBuf::default();
+        let read =
+            |patience, buf: &mut ArticleBuf| self.spool.read(&offer.token, Some(&offer.key), patience, buf);
+        let read = match read(Patience::CacheOnly, &mut buf) {
+            Err(ReadError::WouldBlock) => tokio::task::block_in_place(|| read(Patience::Wait, &mut buf)),
+            read => read,
+        };
+        match read {
+            Ok(true) => {
+                let wire = Arc::new(wire(buf));
+                self.window.lock().add(offer.key, &wire);
+                Found::Whole(wire)
+            }
+            Ok(false) => self.why_gone(offer),
+            Err(error) => Found::Failed(error.to_string()),
+        }
+    }
+
+    fn is_there(&self, offer: &Offer) -> bool {
+        self.spool.count_living(&[offer.token]) == 1
+    }
+
+    fn why_gone(&self, offer: &Offer) -> Found {
+        match self.spool.lookup(&offer.key) {
+            Lookup::Gone => Found::Overwritten,
+            _ => Found::Withdrawn,
+        }
+    }
+}
+
+/// Of a stored article what is sent: without the Xref line that it begins with.
+fn wire(buf: ArticleBuf) -> Wire {
+    let (start, _, _) = buf.layout();
+    let (bytes, _) = buf.into_buffers();
+    let stored = bytes.get(start..).unwrap_or_default();
+    let xref =
+        if stored.starts_with(b"Xref:") { memchr::memchr(b'\n', stored).map_or(0, |at| at + 1) } else { 0 };
+    let end = bytes.len() - if stored.ends_with(END) { END.len() } else { 0 };
+    let range = start + xref..end;
+    Wire { bytes, range }
+}

@@ -1,0 +1,133 @@
+//! Fills the window of a peer that does not keep up, or is new, from its own cursor.
+//!
+//! Articles that were filed before the peer was known to `routing` are decided here, by the same function,
+//! which means reading them.
+
+use super::articles::Found;
+use super::offer::Offer;
+use super::peer::{Peer, Source};
+use super::shared::Shared;
+use crate::base::clock::unix_secs;
+use crate::base::counters::add;
+use crate::ingest::kind;
+use crate::ingest::routing::{Decision, Facts, Routes};
+use netnews::Article;
+use spool::{ArticleRow, Batch, Event, Start};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const DAY_SECS: u64 = 86_400;
+
+/// What filling did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Filled {
+    /// There may be more to read.
+    More,
+    /// The window is full.
+    Full,
+    /// From now on the hub fills it.
+    Joined,
+    /// The hub is a little behind, or it is not known yet from where on the rows were decided.
+    Soon,
+}
+
+/// Fills the window with the next rows. Blocks.
+pub(super) fn fill(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io::Result<Filled> {
+    if matches!(peer.window.lock().source, Source::Hub(_)) {
+        return Ok(Filled::Joined);
+    }
+    let mut durable = peer.durable.lock();
+    let cursor = &mut durable.cursor;
+    let mark = {
+        let mut window = peer.window.lock();
+        match window.source {
+            Source::Hub(_) => return Ok(Filled::Joined),
+            Source::Cursor(mark) => mark,
+            Source::Seek(mark) => {
+                window.source = Source::Cursor(mark);
+                cursor.seek(mark);
+                mark
+            }
+        }
+    };
+    if !peer.window.lock().queue.has_room() {
+        return Ok(Filled::Full);
+    }
+    if cursor.decided_from().is_none() && shared.filer.router.is_settled() {
+        let end = shared.spool.journal_mark(Start::Now)?;
+        cursor.set_decided_from(end.sequence.unwrap_or(u64::MAX - 1));
+    }
+    let lost = cursor.tail().pin().lost();
+    cursor.next(batch)?;
+    let lost_articles = cursor.tail().pin().lost().1 - lost.1;
+    if lost_articles > 0 {
+        peer.fail(format!("{lost_articles} articles were missed: the journal no longer has them"));
+    }
+    add(&peer.counts.missed, lost_articles as usize);
+    let (end, decided_from, is_empty) = (cursor.mark(), cursor.decided_from(), batch.is_empty());
+    drop(durable);
+    // May read articles.
+    let offers = offers(peer, shared, batch, decided_from);
+    {
+        let mut window = peer.window.lock();
+        if !matches!(window.source, Source::Cursor(own) if own.position == mark.position) {
+            // An operator has sent it elsewhere meanwhile.
+            return Ok(Filled::More);
+        }
+        offers.into_iter().for_each(|offer| window.queue.push(offer));
+        window.source = Source::Cursor(end);
+    }
+    peer.offers.notify_waiters();
+    match decided_from.is_some() && shared.hub.join(peer, end) {
+        true => Ok(Filled::Joined),
+        false if is_empty => Ok(Filled::Soon),
+        false => Ok(Filled::More),
+    }
+}
+
+/// The articles of a batch that go to the peer.
+fn offers(peer: &Peer, shared: &Shared, batch: &Batch, decided_from: Option<u64>) -> Vec<Arc<Offer>> {
+    let table = shared.spool.group_table();
+    let routes = shared.filer.router.routes(&table);
+    let since = peer.since.load(Ordering::Relaxed);
+    let oldest =
+        peer.send.backlog_max_days.map(|days| unix_secs().saturating_sub(u64::from(days) * DAY_SECS));
+    let end = shared.hub.frontier.mark().position;
+    let skipped_before = peer.send.backlog_max_bytes.map_or(0, |bytes| end.saturating_sub(bytes));
+    let mut offers = Vec::new();
+    for (position, event) in batch.events() {
+        let Event::Article(row) = event else { continue };
+        if u64::from(row.arrived) < since {
+            continue;
+        }
+        let was_decided = decided_from.is_some_and(|sequence| row.sequence >= sequence);
+        let wanted =
+            row.tagged.is_wanted_by(peer.number) || !was_decided && wants(peer, shared, &routes, &row);
+        if !wanted {
+            continue;
+        }
+        if position < skipped_before {
+            peer.miss(row.message_id, "the peer was more than backlog_max_bytes behind");
+            continue;
+        }
+        if oldest.is_some_and(|oldest| u64::from(row.arrived) < oldest) {
+            peer.miss(row.message_id, "it arrived more than backlog_max_days ago");
+            continue;
+        }
+        offers.push(Offer::of(position, &row));
+    }
+    offers
+}
+
+/// Decides on an article that was filed before the peer was known.
+fn wants(peer: &Peer, shared: &Shared, routes: &Routes, row: &ArticleRow<'_>) -> bool {
+    let offer = Offer::of(0, row);
+    let Found::Whole(wire) = shared.articles.get(&offer) else { return false };
+    let Ok(article) = Article::parse(wire.bytes()) else { return false };
+    let origin = row.tagged.origin().and_then(|origin| std::str::from_utf8(origin).ok()).unwrap_or_default();
+    let kind = row.tagged.kind().unwrap_or_else(|| kind(&article));
+    let mut decision = Decision::default();
+    routes.decide(&Facts::of(&article, kind, origin, offer.wire_bytes), &mut decision);
+    decision.has(peer.number)
+}

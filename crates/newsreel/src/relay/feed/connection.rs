@@ -1,0 +1,400 @@
+//! One connection to a peer: offers in a pipeline (RFC 4644), their answers in order.
+//!
+//! Articles that were asked for go before new offers. Whatever a connection has taken and the peer has not
+//! answered is given back when it ends, however that happens ([`Held`]). An answer about another article than
+//! the one whose turn it is ends the connection: nothing it says can be trusted any more.
+
+use super::articles::Found;
+use super::ihave;
+use super::pause::now_ms;
+use super::peer::Peer;
+use super::queue::{Taken, Ticket};
+use super::shared::Shared;
+use super::target::{self, OFFERS_MAX};
+use crate::base::counters::add;
+use netnews::nntp::response::code;
+use nntp_io::{Client, Error, Fault, Verdict};
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tracing::info;
+
+/// Offers on their way at first; their number doubles while the peer keeps up.
+const OFFERS_MIN: usize = 32;
+/// After so long without anything to send, a connection beside another one is closed.
+const SPARE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest that one round of answers is noted after.
+const NOTE_ANSWERS: usize = 256;
+
+/// How a connection ended.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    /// Why, unless all was well.
+    pub error: Option<String>,
+    /// Whether the peer answered anything.
+    pub progressed: bool,
+}
+
+/// Why a connection must end.
+#[derive(Debug)]
+pub(super) enum Broken {
+    Connection(Error),
+    /// The peer closes it.
+    Closing(String),
+    /// An answer that makes no sense.
+    Answer(String),
+}
+
+impl From<Error> for Broken {
+    fn from(error: Error) -> Self {
+        Self::Connection(error)
+    }
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Connection(error) => write!(f, "{error}"),
+            Self::Closing(text) => write!(f, "the peer closed the connection: {text}"),
+            Self::Answer(text) => write!(f, "unexpected answer: {text}"),
+        }
+    }
+}
+
+/// Connects to a peer and sends until there is nothing to send, or the connection ends. `is_only`: it stays
+/// open when there is nothing to send.
+pub(super) async fn converse(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool) -> End {
+    let mut end = peer.end.subscribe();
+    let connected = tokio::select! {
+        connected = connect(&peer) => connected,
+        _ = end.wait_for(|end| *end) => return End::default(),
+    };
+    let mut client = match connected {
+        Ok(client) => client,
+        Err(error) => return End { error: Some(error), progressed: false },
+    };
+    peer.connections.fetch_add(1, Ordering::Relaxed);
+    peer.attention.notify_one();
+    let mut line = Line { peer: &peer, shared: &shared, is_only, end, progressed: false };
+    let result = if peer.send.streaming && client.streaming() {
+        stream(&mut line, &mut client).await
+    } else {
+        ihave::run(&mut line, &mut client).await
+    };
+    let progressed = line.progressed;
+    peer.connections.fetch_sub(1, Ordering::Relaxed);
+    peer.note(&shared.hub.frontier);
+    match result {
+        Ok(()) => {
+            // What was answered stands, whatever becomes of the goodbye.
+            let _goodbye = client.quit().await;
+            End { error: None, progressed }
+        }
+        Err(broken) => End { error: broken.map(|broken| broken.to_string()), progressed },
+    }
+}
+
+/// A connection to the first place of the peer that takes one.
+async fn connect(peer: &Peer) -> Result<Client, String> {
+    let mut error = String::from("there is no place to connect to");
+    for target in target::all(&peer.send)? {
+        match Client::connect(&target).await {
+            Ok(client) => {
+                info!(peer = peer.name, to = format!("{}:{}", target.host, target.port), "connected");
+                return Ok(client);
+            }
+            Err(failed) => error = format!("{}:{}: {failed}", target.host, target.port),
+        }
+    }
+    Err(error)
+}
+
+/// What the two ways of offering have in common.
+pub(super) struct Line<'a> {
+    pub peer: &'a Arc<Peer>,
+    pub shared: &'a Arc<Shared>,
+    is_only: bool,
+    end: watch::Receiver<bool>,
+    pub progressed: bool,
+}
+
+/// Ends a connection: with a reason, or (`None`) since the peer closed it while nothing was on its way.
+pub(super) type Stop = Option<Broken>;
+
+impl Line<'_> {
+    /// Waits, with nothing on its way, until there may be something to send. False: the connection is to be
+    /// closed.
+    pub async fn idle(&mut self, client: &mut Client) -> Result<bool, Stop> {
+        let mut woken = pin!(self.peer.offers.notified());
+        woken.as_mut().enable();
+        if self.peer.is_halted() {
+            return Ok(false);
+        }
+        let spare =
+            async { if self.is_only { std::future::pending().await } else { sleep(SPARE_TIMEOUT).await } };
+        let has_offers = {
+            let window = self.peer.window.lock();
+            window.queue.next_due(self.peer.delay_ms()).is_some_and(|due| due <= now_ms())
+        };
+        if has_offers {
+            return Ok(true);
+        }
+        tokio::select! {
+            () = woken => Ok(!self.peer.is_halted()),
+            error = client.closed() => match error {
+                Error::Ended | Error::Broken(_) => Err(None),
+                error => Err(Some(error.into())),
+            },
+            () = spare => Ok(false),
+            _ = self.end.changed() => Ok(false),
+        }
+    }
+
+    /// The article of an offer; without one the offer is settled.
+    pub fn article(&self, taken: &Taken) -> Option<Arc<super::articles::Wire>> {
+        let why = match self.shared.articles.get(&taken.offer) {
+            Found::Whole(wire) => return Some(wire),
+            Found::Withdrawn => None,
+            Found::Overwritten => Some("it was overwritten before it was sent".to_owned()),
+            Found::Failed(error) => Some(error),
+        };
+        if let Some(why) = why {
+            self.peer.miss(&taken.offer.message_id, &why);
+        }
+        self.peer.settle(taken.ticket);
+        None
+    }
+
+    /// What the peer says of an offer: whether it wants the article.
+    pub fn offered(&mut self, wanted: bool) {
+        let counts = &self.peer.counts;
+        add(&counts.offered, 1);
+        add(if wanted { &counts.wanted } else { &counts.refused }, 1);
+        self.peer.no_check.lock().record(wanted);
+    }
+}
+
+/// Offers that the peer has not answered; given back when this is dropped.
+struct Held<'a> {
+    peer: &'a Peer,
+    flying: VecDeque<Flying>,
+    /// Asked for, to be sent.
+    wanted: VecDeque<Taken>,
+}
+
+/// A command that waits for its answer.
+struct Flying {
+    taken: Taken,
+    step: Step,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Check,
+    /// TAKETHIS after CHECK.
+    Asked,
+    /// TAKETHIS alone.
+    Unasked,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut window = self.peer.window.lock();
+        let queue = &mut window.queue;
+        // The first article that was sent may be what the peer could not bear.
+        let mut is_first = true;
+        for Flying { taken, step } in self.flying.drain(..) {
+            if step != Step::Check && std::mem::take(&mut is_first) {
+                queue.give_back_suspect(taken.ticket, now_ms(), |tries| self.peer.pause_ms(tries));
+            } else {
+                queue.give_back(taken.ticket);
+            }
+        }
+        self.wanted.drain(..).for_each(|taken| queue.give_back(taken.ticket));
+    }
+}
+
+/// Offers by CHECK and TAKETHIS.
+async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
+    let peer = line.peer.clone();
+    let mut held = Held { peer: &peer, flying: VecDeque::new(), wanted: VecDeque::new() };
+    let mut window = OFFERS_MIN;
+    let mut answers = 0;
+    loop {
+        let mut woken = pin!(peer.offers.notified());
+        woken.as_mut().enable();
+        let has_room = submit(line, client, &mut held, window)?;
+        if held.flying.is_empty() {
+            if !line.idle(client).await? {
+                return Ok(());
+            }
+            continue;
+        }
+        if !has_room {
+            grow(&peer, &mut window, held.flying.len());
+        }
+        tokio::select! {
+            biased;
+            answered = client.answer() => {
+                let answer = answered.map_err(Broken::from)?;
+                let (code, line_bytes) = (answer.code, answer.line().to_vec());
+                judge(line, &mut held, code, &line_bytes)?;
+                answers += 1;
+                if answers >= NOTE_ANSWERS || !client.has_answer() {
+                    answers = 0;
+                    peer.note(&line.shared.hub.frontier);
+                }
+            }
+            () = woken, if has_room => {}
+        }
+    }
+}
+
+/// The peer keeps up as far as it is asked: more may be on its way, and if that is not enough, on another
+/// connection.
+fn grow(peer: &Peer, window: &mut usize, flying: usize) {
+    if flying >= *window && *window < OFFERS_MAX {
+        *window = (*window * 2).min(OFFERS_MAX);
+    }
+    if peer.send.connections > 1 && peer.window.lock().queue.fresh() > 2 * OFFERS_MAX {
+        peer.is_crowded.store(true, Ordering::Relaxed);
+        peer.attention.notify_one();
+    }
+}
+
+/// Queues what may be sent; returns whether there is room for more.
+fn submit(line: &Line<'_>, client: &mut Client, held: &mut Held<'_>, window: usize) -> Result<bool, Stop> {
+    while client.has_room() && held.flying.len() < window {
+        if let Some(taken) = held.wanted.pop_front() {
+            send(line, client, held, taken, Step::Asked)?;
+            continue;
+        }
+        let Some(taken) = line.peer.take() else { return Ok(true) };
+        if line.peer.no_check.lock().is_on() {
+            send(line, client, held, taken, Step::Unasked)?;
+            continue;
+        }
+        let id = taken.offer.message_id.clone();
+        held.flying.push_back(Flying { taken, step: Step::Check });
+        client.submit_check(&id).map_err(Broken::from)?;
+    }
+    Ok(false)
+}
+
+/// Queues an article.
+fn send(
+    line: &Line<'_>,
+    client: &mut Client,
+    held: &mut Held<'_>,
+    taken: Taken,
+    step: Step,
+) -> Result<(), Stop> {
+    let Some(wire) = line.article(&taken) else { return Ok(()) };
+    match client.submit_takethis(&taken.offer.message_id, wire.bytes()) {
+        Ok(()) => {
+            add(&line.peer.counts.sent_bytes, wire.bytes().len());
+            held.flying.push_back(Flying { taken, step });
+            Ok(())
+        }
+        Err(Error::Request(why)) => {
+            line.peer.miss(&taken.offer.message_id, why);
+            line.peer.settle(taken.ticket);
+            Ok(())
+        }
+        Err(error) => {
+            held.flying.push_back(Flying { taken, step });
+            Err(Some(error.into()))
+        }
+    }
+}
+
+/// What an answer means.
+fn judge(line: &mut Line<'_>, held: &mut Held<'_>, code: u16, text: &[u8]) -> Result<(), Stop> {
+    let shown = || String::from_utf8_lossy(text.get(..200).unwrap_or(text)).into_owned();
+    if code == code::UNAVAILABLE {
+        return Err(Some(Broken::Closing(shown())));
+    }
+    let Some(Flying { taken, step }) = held.flying.pop_front() else {
+        return Err(Some(Fault::UnexpectedCode(code)).map(|fault| Error::Protocol(fault).into()));
+    };
+    let id = text.get(4..).unwrap_or_default().split(|b| *b == b' ').next().unwrap_or_default();
+    let verdict = match code {
+        code::CHECK_SEND | code::CHECK_NOT_WANTED if step == Step::Check => Some(code == code::CHECK_SEND),
+        code::TAKETHIS_ACCEPTED | code::TAKETHIS_REJECTED if step != Step::Check => {
+            Some(code == code::TAKETHIS_ACCEPTED)
+        }
+        code::CHECK_LATER | code::TRANSFER_LATER => None,
+        _ => {
+            held.flying.push_front(Flying { taken, step });
+            return Err(Some(Broken::Answer(shown())));
+        }
+    };
+    if *id != *taken.offer.message_id {
+        let about = String::from_utf8_lossy(&taken.offer.message_id).into_owned();
+        held.flying.push_front(Flying { taken, step });
+        return Err(Some(Broken::Answer(format!("`{}` to the offer of {about}", shown()))));
+    }
+    line.progressed = true;
+    let Some(is_good) = verdict else {
+        line.peer.defer(taken.ticket);
+        return Ok(());
+    };
+    if step != Step::Asked {
+        line.offered(is_good);
+    }
+    match (step, is_good) {
+        (Step::Check, true) => held.wanted.push_back(taken),
+        (Step::Check, false) => line.peer.settle(taken.ticket),
+        (_, is_good) => {
+            let counts = &line.peer.counts;
+            add(if is_good { &counts.accepted } else { &counts.rejected }, 1);
+            line.peer.settle(taken.ticket);
+        }
+    }
+    Ok(())
+}
+
+/// An offer that is made alone; given back when this is dropped before it is settled.
+pub(super) struct HeldOne<'a> {
+    pub peer: &'a Peer,
+    pub taken: Option<Taken>,
+    /// The article is on its way.
+    pub is_sent: bool,
+}
+
+impl HeldOne<'_> {
+    /// The offer needs nothing more, but for what `then` does.
+    pub fn release(&mut self, then: impl FnOnce(&Peer, Ticket)) {
+        if let Some(taken) = self.taken.take() {
+            then(self.peer, taken.ticket);
+        }
+    }
+}
+
+impl Drop for HeldOne<'_> {
+    fn drop(&mut self) {
+        let Some(taken) = self.taken.take() else { return };
+        let mut window = self.peer.window.lock();
+        if self.is_sent {
+            let pause = |tries| self.peer.pause_ms(tries);
+            window.queue.give_back_suspect(taken.ticket, now_ms(), pause);
+        } else {
+            window.queue.give_back(taken.ticket);
+        }
+    }
+}
+
+/// What a verdict of a single transfer means.
+pub(super) fn verdict_of(code: u16) -> Option<Verdict> {
+    match code {
+        code::TRANSFERRED => Some(Verdict::Accepted),
+        code::TRANSFER_LATER => Some(Verdict::Later),
+        code::NOT_WANTED | code::TRANSFER_REJECTED => Some(Verdict::Never),
+        code::SEND_IT => Some(Verdict::Wanted),
+        _ => None,
+    }
+}

@@ -1,0 +1,18 @@
+//! Up to where the journal has been handed to the peers that keep up.
+
+use parking_lot::Mutex;
+use spool::Mark;
+
+/// Moved by the hub alone, after everything before it is in the windows.
+#[derive(Debug, Default)]
+pub(super) struct Frontier(Mutex<Mark>);
+
+impl Frontier {
+    pub fn mark(&self) -> Mark {
+        *self.0.lock()
+    }
+
+    pub fn move_to(&self, mark: Mark) {
+        *self.0.lock() = mark;
+    }
+}

@@ -1,0 +1,170 @@
+//! The sending half of relaying (RFC 5537 section 3.5): what `routing` has decided goes to the peers.
+//!
+//! Each peer has a durable cursor in the journal, a bounded window of offers ([`queue`]) and up to
+//! `connections` tasks that send them ([`connection`]); [`run`] looks after one peer. The journal is read
+//! once for all peers that keep up ([`hub`]), and articles are read once for all that send them about the same
+//! time ([`articles`]). Nothing is queued per article on disk, except for what a peer wants later. The states
+//! of an offer, and what a crash leaves of each, are in `docs/states.md`. Called by `site`, `reload` and
+//! `operations`.
+
+mod articles;
+mod backlog;
+mod connection;
+mod frontier;
+mod hub;
+mod ihave;
+mod no_check;
+mod offer;
+mod order;
+mod pause;
+mod peer;
+mod queue;
+mod run;
+mod shared;
+pub(crate) mod status;
+mod target;
+
+use crate::config::{Config, PeerSend};
+use crate::ingest::Filer;
+use crate::ingest::routing::Route;
+use articles::Articles;
+use hub::Hub;
+pub(crate) use order::{Order, Place};
+use parking_lot::Mutex;
+use peer::{CURSOR_PREFIX, Peer};
+use shared::Shared;
+use spool::Spool;
+use status::FeedStatus;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+
+/// A feed that runs.
+struct Running {
+    peer: Arc<Peer>,
+    task: JoinHandle<()>,
+}
+
+/// The feeds of all peers.
+pub(crate) struct Feeds {
+    shared: Arc<Shared>,
+    running: Mutex<BTreeMap<String, Running>>,
+    hub: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What a reload prepares: numbers that may have to be written to the journal.
+pub(crate) struct Prepared(Vec<Route>);
+
+impl Feeds {
+    pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
+        let articles = Articles::new(spool.clone());
+        let hub = Arc::new(Hub::new());
+        let shared = Shared { spool, filer, articles, hub };
+        Self { shared: Arc::new(shared), running: Mutex::default(), hub: Mutex::default() }
+    }
+
+    /// Gives every peer of a configuration that is sent articles its number. Writes the journal.
+    pub fn prepare(&self, config: &Config) -> Result<Prepared, spool::Trouble> {
+        Route::all(config, |name| self.shared.spool.site(name)).map(Prepared)
+    }
+
+    /// Starts, stops and changes feeds as the configuration says; those that stay as they are notice nothing.
+    /// Needs the runtime; blocks while those that end finish what is on its way.
+    pub fn apply(&self, config: &Config, Prepared(routes): Prepared) {
+        let mut running = self.running.lock();
+        let stays = |name: &str, send: &PeerSend| {
+            routes.iter().any(|route| route.name == name && route.send == *send)
+        };
+        let ended: Vec<String> = running
+            .iter()
+            .filter(|(name, running)| !stays(name, &running.peer.send))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let ended: Vec<Running> = ended.iter().filter_map(|name| running.remove(name)).collect();
+        ended.iter().for_each(|ended| ended.peer.retire());
+        for ended in ended {
+            wait_for(ended);
+        }
+        self.forget(&routes);
+        // Before anything is decided by the new peers, their cursors have begun.
+        let mut new = Vec::new();
+        for route in &routes {
+            if running.contains_key(&route.name) {
+                continue;
+            }
+            match Peer::open(&self.shared.spool, route) {
+                Ok(peer) => new.push(Arc::new(peer)),
+                Err(error) => warn!(peer = route.name, %error, "cannot feed this peer"),
+            }
+        }
+        let table = self.shared.spool.group_table();
+        self.shared.filer.router.replace(&config.site, routes, table);
+        let runtime = tokio::runtime::Handle::current();
+        if !new.is_empty() {
+            let mut hub = self.hub.lock();
+            if hub.is_none() {
+                match self.shared.hub.open(&self.shared.spool) {
+                    Ok(tail) => *hub = Some(runtime.spawn(hub::run(self.shared.hub.clone(), tail))),
+                    Err(error) => warn!(%error, "cannot follow the journal: each feed reads it by itself"),
+                }
+            }
+        }
+        for peer in new {
+            let task = runtime.spawn(run::run(peer.clone(), self.shared.clone()));
+            running.insert(peer.name.clone(), Running { peer, task });
+        }
+    }
+
+    /// Removes the cursors of peers that are no longer sent anything: they claim the journal.
+    fn forget(&self, routes: &[Route]) {
+        for reader in self.shared.spool.journal_readers() {
+            let Some(name) = reader.name.strip_prefix(CURSOR_PREFIX).filter(|_| reader.durable) else {
+                continue;
+            };
+            if routes.iter().any(|route| route.name == name) {
+                continue;
+            }
+            match self.shared.spool.remove_cursor(&reader.name) {
+                Ok(_) => info!(peer = name, "feed ended: the peer is not sent articles any more"),
+                Err(error) => warn!(peer = name, %error, "cannot remove the cursor of a feed"),
+            }
+        }
+    }
+
+    /// Carries out an order; `None`: there is no such feed.
+    pub fn order(&self, peer: &str, order: Order) -> Option<io::Result<()>> {
+        let peer = self.running.lock().get(peer)?.peer.clone();
+        Some(peer.order(&self.shared.spool, order))
+    }
+
+    /// Ends all feeds in order: what is on its way is answered, within bounds, and the cursors are saved.
+    /// Blocks.
+    pub fn stop(&self) {
+        let running = std::mem::take(&mut *self.running.lock());
+        running.values().for_each(|running| running.peer.retire());
+        for running in running.into_values() {
+            wait_for(running);
+        }
+        if let Some(hub) = self.hub.lock().take() {
+            hub.abort();
+        }
+    }
+
+    /// How the feed of a peer is; `None`: there is none.
+    pub fn status(&self, peer: &str) -> Option<FeedStatus> {
+        let peer = self.running.lock().get(peer)?.peer.clone();
+        Some(status::of(&peer, self.shared.hub.frontier.mark()))
+    }
+}
+
+/// Waits for a feed that was told to end.
+fn wait_for(ended: Running) {
+    let waiting = async {
+        if let Err(error) = ended.task.await {
+            warn!(peer = ended.peer.name, %error, "feed failed");
+        }
+    };
+    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(waiting));
+}

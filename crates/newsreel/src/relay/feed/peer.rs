@@ -1,0 +1,301 @@
+//! What the parts of one peer's feed share: its offers, what it has on disk, its counts, and who is woken.
+
+use super::frontier::Frontier;
+use super::no_check::NoCheck;
+use super::order::{Order, Place, place_of};
+use super::pause::{now_ms, pause_ms};
+use super::queue::{Queue, Taken, Ticket};
+use crate::base::counters::add;
+use crate::config::{FeedStart, PeerSend};
+use crate::ingest::routing::Route;
+use parking_lot::Mutex;
+use spool::{Cursor, Deferrals, Mark, Spool, Start};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+use tokio::sync::{Notify, watch};
+use tracing::warn;
+
+/// What the cursors of peers are called: this and the peer's name.
+pub(super) const CURSOR_PREFIX: &str = "feed.";
+/// Message-IDs of missed articles that are remembered.
+const MISSED_MAX: usize = 1_000;
+
+/// Counts since the feed began.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Articles offered, or sent without an offer.
+    pub offered: AtomicU64,
+    /// Of them those that the peer wanted.
+    pub wanted: AtomicU64,
+    /// Offers that it did not want.
+    pub refused: AtomicU64,
+    pub accepted: AtomicU64,
+    /// Articles that were sent and not taken.
+    pub rejected: AtomicU64,
+    /// Times that it wanted one later.
+    pub deferred: AtomicU64,
+    /// Articles that it was not offered, since they were overwritten or too old, or cannot be sent.
+    pub missed: AtomicU64,
+    /// Bytes of articles sent.
+    pub sent_bytes: AtomicU64,
+}
+
+/// What a feed is doing, for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// Nothing is to be sent.
+    Idle,
+    Connecting,
+    Sending,
+    /// Until it tries again.
+    Waiting(Instant),
+    /// By an operator.
+    Stopped,
+}
+
+/// What a feed has on disk.
+#[derive(Debug)]
+pub(super) struct Durable {
+    pub cursor: Cursor,
+    pub deferrals: Deferrals,
+    pub is_dirty: bool,
+}
+
+/// Where new offers come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// The hub, which reads for all. Rows before this position are known already.
+    Hub(Mark),
+    /// Its own cursor, which is there.
+    Cursor(Mark),
+    /// The same, but the cursor has to go there first.
+    Seek(Mark),
+}
+
+/// The window and where it is filled from.
+#[derive(Debug)]
+pub(super) struct Window {
+    pub queue: Queue,
+    pub source: Source,
+}
+
+/// The feed of one peer.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub name: String,
+    /// Its number in journal rows.
+    pub number: u32,
+    pub send: PeerSend,
+    pub window: Mutex<Window>,
+    pub durable: Mutex<Durable>,
+    pub no_check: Mutex<NoCheck>,
+    pub counts: Counts,
+    pub missed: Mutex<VecDeque<Box<[u8]>>>,
+    pub doing: Mutex<Doing>,
+    pub last_error: Mutex<Option<String>>,
+    pub connections: AtomicUsize,
+    pub began: Instant,
+    /// Articles that arrived before are left out, Unix seconds.
+    pub since: AtomicU64,
+    /// Connections may take offers.
+    pub offers: Notify,
+    /// The feed has something to look at: an order, an answer, a connection that has ended.
+    pub attention: Notify,
+    /// Connections cannot keep up.
+    pub is_crowded: AtomicBool,
+    /// By an operator.
+    pub is_stopped: AtomicBool,
+    /// Something was settled and could not be noted at once.
+    pub is_unnoted: AtomicBool,
+    /// Attempts that wait are to be made now.
+    pub is_hurried: AtomicBool,
+    /// True: the feed ends.
+    pub end: watch::Sender<bool>,
+}
+
+impl Peer {
+    /// The feed of a peer, with what it has on disk; a new one begins where its configuration says. Blocks.
+    pub fn open(spool: &Arc<Spool>, route: &Route) -> io::Result<Self> {
+        let name = format!("{CURSOR_PREFIX}{}", route.name);
+        let start = if route.send.from == FeedStart::Now { Start::Now } else { Start::Oldest };
+        let cursor = spool.cursor(&name, start)?;
+        let deferrals = spool.deferrals(&name)?;
+        let queue = Queue::with(deferrals.all().cloned());
+        let window = Window { queue, source: Source::Cursor(cursor.mark()) };
+        // Only as long as there is something to decide by itself.
+        let since = if cursor.decided_from().is_none() { route.send.from.since() } else { 0 };
+        Ok(Self {
+            name: route.name.clone(),
+            number: route.number,
+            send: route.send.clone(),
+            window: Mutex::new(window),
+            durable: Mutex::new(Durable { cursor, deferrals, is_dirty: false }),
+            no_check: Mutex::default(),
+            counts: Counts::default(),
+            missed: Mutex::default(),
+            doing: Mutex::new(Doing::Idle),
+            last_error: Mutex::default(),
+            connections: AtomicUsize::new(0),
+            began: Instant::now(),
+            since: AtomicU64::new(since),
+            offers: Notify::new(),
+            attention: Notify::new(),
+            is_crowded: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
+            is_unnoted: AtomicBool::new(false),
+            is_hurried: AtomicBool::new(false),
+            end: watch::Sender::new(false),
+        })
+    }
+
+    /// Tells the feed to end in order.
+    pub fn retire(&self) {
+        self.end.send_replace(true);
+        self.offers.notify_waiters();
+        self.attention.notify_one();
+    }
+
+    /// Whether it was told to end.
+    pub fn is_ending(&self) -> bool {
+        *self.end.borrow()
+    }
+
+    /// Whether connections are to take no more offers.
+    pub fn is_halted(&self) -> bool {
+        self.is_ending() || self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Carries out an operator's order.
+    pub fn order(&self, spool: &Spool, order: Order) -> io::Result<()> {
+        match order {
+            Order::Start => {
+                self.is_stopped.store(false, Ordering::Relaxed);
+                self.is_hurried.store(true, Ordering::Relaxed);
+            }
+            Order::Stop => self.is_stopped.store(true, Ordering::Relaxed),
+            Order::Flush => {
+                self.window.lock().queue.hurry();
+                self.is_hurried.store(true, Ordering::Relaxed);
+            }
+            Order::From(place) => {
+                let mark = place_of(spool, place)?;
+                let since = if let Place::Since(since) = place { since } else { 0 };
+                self.since.store(since, Ordering::Relaxed);
+                let mut window = self.window.lock();
+                window.queue.clear();
+                window.source = Source::Seek(mark);
+            }
+        }
+        self.offers.notify_waiters();
+        self.attention.notify_one();
+        Ok(())
+    }
+
+    /// The next offer for a connection.
+    pub fn take(&self) -> Option<Taken> {
+        if self.is_halted() {
+            return None;
+        }
+        self.window.lock().queue.take(now_ms(), self.delay_ms())
+    }
+
+    /// How long articles wait before they are offered.
+    pub fn delay_ms(&self) -> u64 {
+        self.send.delay.as_millis() as u64
+    }
+
+    /// How long to wait after so many failures.
+    pub fn pause_ms(&self, tries: u32) -> u64 {
+        pause_ms(self.send.retry_first, self.send.retry_longest, tries)
+    }
+
+    /// An offer needs nothing more.
+    pub fn settle(&self, ticket: Ticket) {
+        self.window.lock().queue.settle(ticket);
+    }
+
+    /// The peer wants an article later.
+    pub fn defer(&self, ticket: Ticket) {
+        add(&self.counts.deferred, 1);
+        self.window.lock().queue.defer(ticket, now_ms(), |tries| self.pause_ms(tries));
+    }
+
+    /// An article is not offered, or cannot be sent.
+    pub fn miss(&self, message_id: &[u8], why: &str) {
+        if self.counts.missed.fetch_add(1, Ordering::Relaxed) == 0 {
+            let id = String::from_utf8_lossy(message_id);
+            warn!(peer = self.name, %id, why, "feed misses articles; `newsreel status --json` has the last ones");
+        }
+        let mut missed = self.missed.lock();
+        if missed.len() >= MISSED_MAX {
+            missed.pop_front();
+        }
+        missed.push_back(message_id.into());
+    }
+
+    /// Notes what is settled, so that it is not offered again should the process die. If somebody else is at
+    /// it, it is done a little later.
+    pub fn note(&self, frontier: &Frontier) {
+        let Some(mut durable) = self.durable.try_lock() else {
+            self.is_unnoted.store(true, Ordering::Relaxed);
+            return self.attention.notify_one();
+        };
+        if let Err(error) = self.record(&mut durable, frontier, false) {
+            self.fail(format!("cannot note what was sent: {error}"));
+        }
+    }
+
+    /// Saves what is settled. Blocks for a sync.
+    pub fn save(&self, frontier: &Frontier) {
+        let mut durable = self.durable.lock();
+        if let Err(error) = self.record(&mut durable, frontier, true) {
+            self.fail(format!("cannot save what was sent: {error}"));
+        }
+    }
+
+    fn record(&self, durable: &mut Durable, frontier: &Frontier, sync: bool) -> io::Result<()> {
+        let changes = self.window.lock().queue.changes();
+        if !changes.is_empty() {
+            durable.deferrals.change(&changes.add, &changes.remove)?;
+        }
+        let mark = {
+            let mut window = self.window.lock();
+            window.queue.recorded(changes);
+            self.mark(&window, frontier)
+        };
+        if sync {
+            durable.deferrals.sync()?;
+            durable.cursor.save_at(mark)?;
+            durable.is_dirty = false;
+        } else {
+            durable.cursor.note(mark)?;
+            durable.is_dirty = true;
+        }
+        Ok(())
+    }
+
+    /// Up to where everything is settled.
+    pub fn mark(&self, window: &Window, frontier: &Frontier) -> Mark {
+        // The frontier moves after everything before it is in the windows.
+        let read_to = match window.source {
+            Source::Hub(from) => {
+                let mark = frontier.mark();
+                if mark.position < from.position { from } else { mark }
+            }
+            Source::Cursor(mark) | Source::Seek(mark) => mark,
+        };
+        window.queue.mark(read_to)
+    }
+
+    /// Remembers what went wrong, and says so if it is something else than before.
+    pub fn fail(&self, error: String) {
+        let mut last = self.last_error.lock();
+        if last.as_ref() != Some(&error) {
+            warn!(peer = self.name, error, "feed");
+            *last = Some(error);
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! The offers of one peer: a bounded window of articles in the order of the journal, and those that the peer
+//! wants later.
+//!
+//! An offer is *open* until a connection takes it, then *out* until it is settled. The cursor may move to the
+//! first that is not settled ([`Queue::mark`]). What the peer wants later leaves the window for the list of
+//! deferred articles, once that is on disk ([`Queue::changes`], [`Queue::recorded`]); while the list is full
+//! it stays in the window, which then fills up, and nothing is lost. Knows no clock, no disk and no network.
+
+use super::offer::Offer;
+use spool::{Deferred, Key, Mark};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Offers in the window of a peer.
+pub(super) const WINDOW_MAX: usize = 8_192;
+/// Articles that a peer wants later, beside the window.
+pub(super) const DEFERRED_MAX: usize = 8_192;
+/// Connections that may die on an article before others go first.
+const DEATHS_MAX: u8 = 3;
+
+/// Which offer a connection has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ticket {
+    /// One of the window.
+    Slot(u64),
+    /// One that was deferred.
+    Deferred(Key),
+}
+
+/// An offer that a connection has taken.
+#[derive(Debug, Clone)]
+pub(super) struct Taken {
+    pub ticket: Ticket,
+    pub offer: Arc<Offer>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    Out,
+    /// Deferred, which is not on disk yet.
+    Moving,
+    Settled,
+}
+
+#[derive(Debug)]
+struct Slot {
+    offer: Arc<Offer>,
+    state: State,
+    /// How often the peer wanted it later, while the list is full.
+    tries: u32,
+    /// Connections that ended on it.
+    deaths: u8,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    offer: Arc<Offer>,
+    tries: u32,
+    due_ms: u64,
+    is_out: bool,
+}
+
+/// Changes to the list of deferred articles that are not on disk yet.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub add: Vec<Deferred>,
+    pub remove: Vec<Key>,
+    /// Slots that are settled once that is on disk.
+    slots: Vec<u64>,
+}
+
+impl Changes {
+    pub fn is_empty(&self) -> bool {
+        self.add.is_empty() && self.remove.is_empty()
+    }
+}
+
+/// The offers of one peer.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    slots: VecDeque<Slot>,
+    /// Number of the first slot.
+    first: u64,
+    /// Number of the first slot that was never taken.
+    fresh: u64,
+    /// Slots before `fresh` that are open, with the time from which they may be taken (Unix milliseconds).
+    again: BTreeSet<(u64, u64)>,
+    deferred: BTreeMap<Key, Waiting>,
+    /// Those of them that no connection has, by the time they are due.
+    due: BTreeSet<(u64, Key)>,
+    changes: Changes,
+    out: usize,
+}
+
+impl Queue {
+    /// With the articles that were deferred before.
+    pub fn with(deferred: impl Iterator<Item = Deferred>) -> Self {
+        let mut queue = Self::default();
+        for Deferred { key, token, message_id, wire_bytes, arrived, due_ms, tries } in deferred {
+            let mark = Mark::default();
+            let offer = Arc::new(Offer { key, token, message_id, wire_bytes, arrived, mark });
+            queue.due.insert((due_ms, key));
+            queue.deferred.insert(key, Waiting { offer, tries, due_ms, is_out: false });
+        }
+        queue
+    }
+
+    /// Whether the window has room.
+    pub fn has_room(&self) -> bool {
+        self.slots.len() < WINDOW_MAX
+    }
+
+    /// Offers in the window.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Articles that the peer wants later.
+    pub fn deferred(&self) -> usize {
+        self.deferred.len()
+    }
+
+    /// Offers that no connection has had yet.
+    pub fn fresh(&self) -> usize {
+        self.slots.len() - (self.fresh - self.first) as usize
+    }
+
+    /// When the oldest article arrived that is not settled, Unix seconds.
+    pub fn oldest(&self) -> Option<u32> {
+        self.slots.front().map(|slot| slot.offer.arrived)
+    }
+
+    /// Adds the next article of the journal.
+    pub fn push(&mut self, offer: Arc<Offer>) {
+        self.slots.push_back(Slot { offer, state: State::Open, tries: 0, deaths: 0 });
+    }
+
+    /// The next offer that may be made now; those that wait for another attempt go first. An article is
+    /// offered `delay_ms` after its arrival.
+    pub fn take(&mut self, now_ms: u64, delay_ms: u64) -> Option<Taken> {
+        if let Some((_, number)) = self.again.first().copied().filter(|(due, _)| *due <= now_ms) {
+            self.again.pop_first();
+            return self.take_slot(number);
+        }
+        if let Some((_, key)) = self.due.first().copied().filter(|(due, _)| *due <= now_ms) {
+            self.due.pop_first();
+            let waiting = self.deferred.get_mut(&key)?;
+            waiting.is_out = true;
+            self.out += 1;
+            return Some(Taken { ticket: Ticket::Deferred(key), offer: waiting.offer.clone() });
+        }
+        self.fresh_due(delay_ms).filter(|due| *due <= now_ms)?;
+        let number = self.fresh;
+        self.fresh += 1;
+        self.take_slot(number)
+    }
+
+    fn take_slot(&mut self, number: u64) -> Option<Taken> {
+        let slot = self.slot(number)?;
+        slot.state = State::Out;
+        let offer = slot.offer.clone();
+        self.out += 1;
+        Some(Taken { ticket: Ticket::Slot(number), offer })
+    }
+
+    fn fresh_due(&self, delay_ms: u64) -> Option<u64> {
+        let slot = self.slots.get((self.fresh - self.first) as usize)?;
+        // Without a delay the clocks of two machines do not matter.
+        Some(if delay_ms == 0 { 0 } else { u64::from(slot.offer.arrived) * 1_000 + delay_ms })
+    }
+
+    /// When the next offer may be made, Unix milliseconds.
+    pub fn next_due(&self, delay_ms: u64) -> Option<u64> {
+        let again = self.again.first().map(|(due, _)| *due);
+        let due = self.due.first().map(|(due, _)| *due);
+        [again, due, self.fresh_due(delay_ms)].into_iter().flatten().min()
+    }
+
+    /// The peer has it, does not want it, or it is gone.
+    pub fn settle(&mut self, ticket: Ticket) {
+        self.out = self.out.saturating_sub(1);
+        match ticket {
+            Ticket::Slot(number) => self.set(number, State::Settled),
+            Ticket::Deferred(key) => {
+                if self.deferred.remove(&key).is_some() {
+                    self.changes.remove.push(key);
+                }
+            }
+        }
+        self.shrink();
+    }
+
+    /// The peer wants it later; `pause` is how long to wait, in milliseconds, after so many times.
+    pub fn defer(&mut self, ticket: Ticket, now_ms: u64, pause: impl Fn(u32) -> u64) {
+        self.out = self.out.saturating_sub(1);
+        let has_room = self.deferred.len() < DEFERRED_MAX;
+        match ticket {
+            Ticket::Deferred(key) => {
+                let Some(waiting) = self.deferred.get_mut(&key) else { return };
+                waiting.tries += 1;
+                (waiting.due_ms, waiting.is_out) = (now_ms + pause(waiting.tries), false);
+                let (due, entry) = (waiting.due_ms, entry(waiting));
+                self.due.insert((due, key));
+                self.changes.add.push(entry);
+            }
+            Ticket::Slot(number) => {
+                let Some(slot) = self.slot(number) else { return };
+                slot.tries += 1;
+                let (due_ms, tries, offer) = (now_ms + pause(slot.tries), slot.tries, slot.offer.clone());
+                slot.state = if has_room { State::Moving } else { State::Open };
+                if !has_room {
+                    self.again.insert((due_ms, number));
+                    return;
+                }
+                let key = offer.key;
+                let waiting = Waiting { offer, tries, due_ms, is_out: false };
+                self.changes.add.push(entry(&waiting));
+                self.changes.slots.push(number);
+                self.due.insert((due_ms, key));
+                self.deferred.insert(key, waiting);
+            }
+        }
+    }
+
+    /// A connection ended before the peer had answered: the offer is open again.
+    pub fn give_back(&mut self, ticket: Ticket) {
+        self.out = self.out.saturating_sub(1);
+        match ticket {
+            Ticket::Slot(number) => {
+                if let Some(slot) = self.slot(number) {
+                    slot.state = State::Open;
+                    self.again.insert((0, number));
+                }
+            }
+            Ticket::Deferred(key) => {
+                if let Some(waiting) = self.deferred.get_mut(&key) {
+                    waiting.is_out = false;
+                    self.due.insert((waiting.due_ms, key));
+                }
+            }
+        }
+    }
+
+    /// As [`Queue::give_back`], of the article that the connection was sending when it ended: after some
+    /// times others go first, since it may be why.
+    pub fn give_back_suspect(&mut self, ticket: Ticket, now_ms: u64, pause: impl Fn(u32) -> u64) {
+        let is_first = |slot: &mut Slot| {
+            slot.deaths = slot.deaths.saturating_add(1);
+            slot.deaths < DEATHS_MAX
+        };
+        match ticket {
+            Ticket::Slot(number) if self.slot(number).is_some_and(is_first) => self.give_back(ticket),
+            _ => self.defer(ticket, now_ms, pause),
+        }
+    }
+
+    /// All that waits for another attempt may be tried now.
+    pub fn hurry(&mut self) {
+        self.again = self.again.iter().map(|(_, number)| (0, *number)).collect();
+        self.due = self.due.iter().map(|(_, key)| (0, *key)).collect();
+    }
+
+    /// Takes what is to be written to the list of deferred articles.
+    pub fn changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// These are on disk.
+    pub fn recorded(&mut self, changes: Changes) {
+        for number in changes.slots {
+            self.set(number, State::Settled);
+        }
+        self.shrink();
+    }
+
+    /// Up to where everything is settled; `read_to` is where the window ends.
+    pub fn mark(&self, read_to: Mark) -> Mark {
+        self.slots.front().map_or(read_to, |slot| slot.offer.mark)
+    }
+
+    /// Forgets the window: the feed continues elsewhere. What is out is given back to nobody.
+    pub fn clear(&mut self) {
+        self.first += self.slots.len() as u64;
+        self.fresh = self.first;
+        self.slots.clear();
+        self.again.clear();
+        self.changes.slots.clear();
+    }
+
+    fn slot(&mut self, number: u64) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    fn set(&mut self, number: u64, state: State) {
+        if let Some(slot) = self.slot(number) {
+            slot.state = state;
+        }
+    }
+
+    fn shrink(&mut self) {
+        while self.slots.front().is_some_and(|slot| slot.state == State::Settled) {
+            self.slots.pop_front();
+            self.first += 1;
+        }
+        self.fresh = self.fresh.max(self.first);
+    }
+}
+
+fn entry(waiting: &Waiting) -> Deferred {
+    let Offer { key, token, message_id, wire_bytes, arrived, .. } = &*waiting.offer;
+    Deferred {
+        key: *key,
+        token: *token,
+        message_id: message_id.clone(),
+        wire_bytes: *wire_bytes,
+        arrived: *arrived,
+        due_ms: waiting.due_ms,
+        tries: waiting.tries,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spool::{MethodKind, Token};
+
+    fn offer(n: u64) -> Arc<Offer> {
+        Arc::new(Offer {
+            key: Key(u128::from(n)),
+            token: Token { method: MethodKind::Cnfs, class: 0, volume: 0, place: n },
+            message_id: format!("<{n}@x>").into_bytes().into(),
+            wire_bytes: 100,
+            arrived: 1_000,
+            mark: at(n),
+        })
+    }
+
+    fn at(n: u64) -> Mark {
+        Mark { position: n * 10, sequence: Some(n) }
+    }
+
+    fn queue(offers: u64) -> Queue {
+        let mut queue = Queue::default();
+        (0..offers).for_each(|n| queue.push(offer(n)));
+        queue
+    }
+
+    fn take(queue: &mut Queue, now_ms: u64) -> Option<(u64, Ticket)> {
+        let taken = queue.take(now_ms, 0)?;
+        Some((taken.offer.key.0 as u64, taken.ticket))
+    }
+
+    #[test]
+    fn the_mark_follows_the_first_that_is_not_settled() {
+        let mut queue = queue(4);
+        let tickets: Vec<Ticket> = (0..4).map(|_| take(&mut queue, 0).unwrap().1).collect();
+        assert_eq!((take(&mut queue, 0), queue.out), (None, 4));
+        queue.settle(tickets[1]);
+        assert_eq!(queue.mark(at(4)), at(0));
+        queue.settle(tickets[0]);
+        assert_eq!(queue.mark(at(4)), at(2));
+        queue.settle(tickets[3]);
+        queue.give_back(tickets[2]);
+        assert_eq!((queue.mark(at(4)), queue.out), (at(2), 0));
+        assert_eq!(take(&mut queue, 0), Some((2, tickets[2])));
+        queue.settle(tickets[2]);
+        assert_eq!((queue.mark(at(4)), queue.len()), (at(4), 0));
+    }
+
+    #[test]
+    fn what_is_deferred_leaves_the_window_once_it_is_recorded() {
+        let mut queue = queue(2);
+        let (_, first) = take(&mut queue, 0).unwrap();
+        let (_, second) = take(&mut queue, 0).unwrap();
+        queue.settle(second);
+        queue.defer(first, 1_000, |tries| u64::from(tries) * 100);
+        assert_eq!((queue.mark(at(2)), queue.deferred()), (at(0), 1));
+        let changes = queue.changes();
+        assert_eq!((changes.add.len(), changes.add[0].due_ms, changes.add[0].tries), (1, 1_100, 1));
+        let restarted = Queue::with(changes.add.iter().cloned());
+        queue.recorded(changes);
+        assert_eq!(queue.mark(at(2)), at(2));
+        for mut queue in [queue, restarted] {
+            assert_eq!((take(&mut queue, 1_099), queue.next_due(0)), (None, Some(1_100)));
+            let (n, ticket) = take(&mut queue, 1_100).unwrap();
+            assert_eq!((n, ticket), (0, Ticket::Deferred(Key(0))));
+            queue.defer(ticket, 2_000, |tries| u64::from(tries) * 100);
+            assert_eq!((take(&mut queue, 2_199), queue.next_due(0)), (None, Some(2_200)));
+            queue.hurry();
+            let (_, ticket) = take(&mut queue, 0).unwrap();
+            queue.give_back(ticket);
+            let (_, ticket) = take(&mut queue, 3_000).unwrap();
+            queue.settle(ticket);
+            let changes = queue.changes();
+            assert_eq!((changes.add.len(), changes.remove), (1, vec![Key(0)]));
+            assert_eq!((queue.deferred(), take(&mut queue, 9_000)), (0, None));
+        }
+    }
+
+    #[test]
+    fn a_full_list_holds_the_window_and_loses_nothing() {
+        let mut queue = queue(DEFERRED_MAX as u64 + 2);
+        for _ in 0..DEFERRED_MAX + 1 {
+            let (_, ticket) = take(&mut queue, 0).unwrap();
+            queue.defer(ticket, 0, |_| 50);
+        }
+        let changes = queue.changes();
+        queue.recorded(changes);
+        assert_eq!((queue.deferred(), queue.mark(Mark::default())), (DEFERRED_MAX, at(DEFERRED_MAX as u64)));
+        // The one that found the list full is tried again, with all others.
+        let mut seen: Vec<u64> =
+            std::iter::from_fn(|| take(&mut queue, 50)).map(|(number, _)| number).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..DEFERRED_MAX as u64 + 2).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_article_on_which_connections_die_lets_others_go_first() {
+        let mut queue = queue(2);
+        for _ in 0..DEATHS_MAX - 1 {
+            let (n, ticket) = take(&mut queue, 0).unwrap();
+            assert_eq!(n, 0);
+            queue.give_back_suspect(ticket, 0, |_| 1_000);
+        }
+        let (_, ticket) = take(&mut queue, 0).unwrap();
+        queue.give_back_suspect(ticket, 0, |_| 1_000);
+        assert_eq!(take(&mut queue, 0).map(|(n, _)| n), Some(1));
+        assert_eq!(take(&mut queue, 1_000).map(|(n, _)| n), Some(0));
+    }
+
+    #[test]
+    fn a_delay_is_kept() {
+        let mut queue = queue(1);
+        assert_eq!(queue.next_due(500), Some(1_000_500));
+        assert!(queue.take(1_000_499, 500).is_none());
+        assert!(queue.take(1_000_500, 500).is_some());
+    }
+
+    #[test]
+    fn a_window_that_is_forgotten_takes_no_answers() {
+        let mut queue = queue(3);
+        let (_, ticket) = take(&mut queue, 0).unwrap();
+        queue.clear();
+        queue.push(offer(7));
+        queue.settle(ticket);
+        assert_eq!(take(&mut queue, 0).map(|(n, _)| n), Some(7));
+    }
+}

@@ -1,0 +1,202 @@
+//! Looks after the feed of one peer: fills its window, opens and closes connections, saves its cursor.
+
+use super::backlog::{Filled, fill};
+use super::connection::{End, converse};
+use super::pause::now_ms;
+use super::peer::{Doing, Peer, Source};
+use super::shared::Shared;
+use spool::Batch;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::task::{JoinSet, block_in_place};
+use tokio::time::{sleep_until, timeout};
+use tracing::{debug, info};
+
+/// How long a peer may take to answer what is on its way when its feed ends.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often the cursor is saved while articles are sent; in between it is noted.
+const SAVE_INTERVAL: Duration = Duration::from_secs(5);
+/// How often a feed that is about to join the others looks again.
+const SOON: Duration = Duration::from_millis(5);
+/// How often a feed that has nothing to do saves where it is.
+const IDLE_INTERVAL: Duration = Duration::from_secs(30);
+/// Between two connections that are opened since those there are cannot keep up.
+const GROW_INTERVAL: Duration = Duration::from_millis(500);
+/// After an error of the disk.
+const ERROR_PAUSE: Duration = Duration::from_secs(5);
+
+/// A feed that runs.
+struct Feed {
+    peer: Arc<Peer>,
+    shared: Arc<Shared>,
+    connections: JoinSet<End>,
+    /// Connections that ended without progress, one after the other.
+    failures: u32,
+    /// No connection is opened before.
+    not_before: Instant,
+    /// No further connection is opened before.
+    grow_after: Instant,
+    /// When the cursor is to be saved.
+    save_at: Instant,
+    batch: Batch,
+    /// When to fill again.
+    fill_at: Instant,
+}
+
+/// Feeds a peer until it is told to end.
+pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
+    info!(peer = peer.name, "feed begins");
+    let now = Instant::now();
+    let mut feed = Feed {
+        peer,
+        shared,
+        connections: JoinSet::new(),
+        failures: 0,
+        not_before: now,
+        grow_after: now,
+        save_at: now + SAVE_INTERVAL,
+        batch: Batch::default(),
+        fill_at: now,
+    };
+    let mut end = feed.peer.end.subscribe();
+    while !feed.peer.is_ending() {
+        let more = feed.fill();
+        feed.connect();
+        feed.save_if_due();
+        if more {
+            // Others go first.
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let until = feed.next();
+        let peer = feed.peer.clone();
+        tokio::select! {
+            () = peer.attention.notified() => {}
+            () = sleep_until(until.into()) => {}
+            _ = end.changed() => {}
+            Some(ended) = feed.connections.join_next() => feed.ended(ended.unwrap_or_default()),
+        }
+    }
+    feed.finish().await;
+}
+
+impl Feed {
+    /// Fills the window; true if it is to be called again at once.
+    fn fill(&mut self) -> bool {
+        if self.fill_at > Instant::now() {
+            return false;
+        }
+        let (peer, shared, batch) = (&self.peer, &self.shared, &mut self.batch);
+        let (pause, more) = match block_in_place(|| fill(peer, shared, batch)) {
+            Ok(Filled::More) => (Duration::ZERO, true),
+            Ok(Filled::Soon) => (SOON, false),
+            Ok(Filled::Full) => (Duration::from_millis(1), false),
+            Ok(Filled::Joined) => (Duration::ZERO, false),
+            Err(error) => {
+                peer.fail(format!("cannot read the journal: {error}"));
+                (ERROR_PAUSE, false)
+            }
+        };
+        self.fill_at = Instant::now() + pause;
+        more
+    }
+
+    /// Opens connections as they are needed.
+    fn connect(&mut self) {
+        let (peer, now) = (&self.peer, Instant::now());
+        if peer.is_hurried.swap(false, Ordering::Relaxed) {
+            self.not_before = now;
+        }
+        let open = self.connections.len();
+        let due = {
+            let window = peer.window.lock();
+            window.queue.next_due(peer.delay_ms()).is_some_and(|due| due <= now_ms())
+        };
+        let is_crowded = peer.is_crowded.swap(false, Ordering::Relaxed) && self.grow_after <= now;
+        let wants_one = due && (open == 0 || is_crowded);
+        let may = !peer.is_halted() && self.not_before <= now && open < peer.send.connections;
+        if wants_one && may {
+            self.grow_after = now + GROW_INTERVAL;
+            self.connections.spawn(converse(peer.clone(), self.shared.clone(), open == 0));
+        }
+        if due && open > 0 {
+            // What has become due, or was given back, is for those that wait.
+            peer.offers.notify_waiters();
+        }
+        self.tell(due);
+    }
+
+    /// Notes what the feed is doing.
+    fn tell(&self, due: bool) {
+        let (peer, now) = (&self.peer, Instant::now());
+        let doing = match () {
+            () if peer.is_halted() => Doing::Stopped,
+            () if peer.connections.load(Ordering::Relaxed) > 0 => Doing::Sending,
+            () if self.not_before > now => Doing::Waiting(self.not_before),
+            () if !self.connections.is_empty() => Doing::Connecting,
+            () if due => Doing::Connecting,
+            () => Doing::Idle,
+        };
+        *peer.doing.lock() = doing;
+    }
+
+    /// A connection has ended.
+    fn ended(&mut self, end: End) {
+        let End { error, progressed } = end;
+        let Some(error) = error else { return };
+        debug!(peer = self.peer.name, error, "connection ended");
+        self.peer.fail(error);
+        self.failures = if progressed { 1 } else { self.failures.saturating_add(1) };
+        let pause = Duration::from_millis(self.peer.pause_ms(self.failures));
+        if self.connections.is_empty() {
+            self.not_before = Instant::now() + pause;
+        } else {
+            // The others suffice for now.
+            self.grow_after = Instant::now() + pause.max(GROW_INTERVAL);
+        }
+    }
+
+    fn save_if_due(&mut self) {
+        let now = Instant::now();
+        if self.peer.is_unnoted.swap(false, Ordering::Relaxed) {
+            self.peer.note(&self.shared.hub.frontier);
+        }
+        if self.save_at > now {
+            return;
+        }
+        block_in_place(|| self.peer.save(&self.shared.hub.frontier));
+        self.save_at = Instant::now() + SAVE_INTERVAL;
+    }
+
+    /// When there is something to do, if nothing happens before.
+    fn next(&self) -> Instant {
+        let (peer, now) = (&self.peer, Instant::now());
+        let is_dirty = peer.durable.try_lock().is_none_or(|durable| durable.is_dirty);
+        let mut next = if is_dirty { self.save_at } else { now + IDLE_INTERVAL };
+        let window = peer.window.lock();
+        if !matches!(window.source, Source::Hub(_)) && window.queue.has_room() {
+            next = next.min(self.fill_at);
+        }
+        if let Some(due) = window.queue.next_due(peer.delay_ms()).filter(|_| !peer.is_halted()) {
+            let due = now + Duration::from_millis(due.saturating_sub(now_ms()));
+            if self.connections.is_empty() {
+                next = next.min(due.max(self.not_before));
+            } else if due > now {
+                next = next.min(due);
+            }
+        }
+        next
+    }
+
+    /// Lets connections finish what is on its way, and saves.
+    async fn finish(mut self) {
+        let drained = timeout(DRAIN_TIMEOUT, async { while self.connections.join_next().await.is_some() {} });
+        if drained.await.is_err() {
+            self.connections.shutdown().await;
+        }
+        self.shared.hub.leave(&self.peer);
+        block_in_place(|| self.peer.save(&self.shared.hub.frontier));
+        info!(peer = self.peer.name, "feed ends");
+    }
+}

@@ -1,0 +1,100 @@
+//! How a feed is, for reports.
+
+use super::peer::{Doing, Peer, Source};
+use crate::base::clock::unix_secs;
+use crate::base::counters::read;
+use serde::{Deserialize, Serialize};
+use spool::Mark;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// How the feed to a peer is; counts are since it began.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FeedStatus {
+    /// Open connections to it.
+    pub connections: u64,
+    /// `idle`, `connecting`, `sending`, `waiting` (for another attempt) or `stopped` (by an operator).
+    pub state: String,
+    /// Seconds until the next attempt to connect.
+    pub retry_secs: Option<u64>,
+    /// Articles it has not got yet: those it is to be offered, and all that follow those in the journal.
+    pub lag_articles: u64,
+    /// Bytes of journal between the first article that is not settled and the end.
+    pub lag_bytes: u64,
+    /// Seconds since the oldest article arrived that is not settled.
+    pub lag_secs: u64,
+    /// Articles offered, or sent without an offer.
+    pub offered: u64,
+    /// Those that it wanted.
+    pub wanted: u64,
+    /// Those that it did not want.
+    pub refused: u64,
+    /// Articles that it took.
+    pub accepted: u64,
+    /// Articles that it was sent and did not take.
+    pub rejected: u64,
+    /// Times that it wanted an article later.
+    pub deferred: u64,
+    /// Articles that are to be offered again later.
+    pub waiting: u64,
+    /// Articles that it was not offered: the journal moved on, or they were overwritten or too old.
+    pub missed: u64,
+    /// Message-IDs of the last missed articles, as far as they are known.
+    pub missed_ids: Vec<String>,
+    /// Articles it took in a second, on average since the feed began.
+    pub articles_per_sec: f64,
+    /// Bytes of articles sent.
+    pub sent_bytes: u64,
+    /// Whether articles are sent without being offered first.
+    pub no_check: bool,
+    /// What went wrong last.
+    pub last_error: Option<String>,
+}
+
+/// Of a feed, as the hub is at `hub`.
+pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
+    let counts = &peer.counts;
+    let (in_window, waiting, oldest, mark, read_to) = {
+        let window = peer.window.lock();
+        let read_to = match window.source {
+            Source::Hub(_) => hub,
+            Source::Cursor(mark) | Source::Seek(mark) => mark,
+        };
+        let queue = &window.queue;
+        (queue.len(), queue.deferred(), queue.oldest(), queue.mark(read_to), read_to)
+    };
+    let unread = match (read_to.sequence, hub.sequence) {
+        (Some(read), Some(end)) => end.saturating_sub(read),
+        _ => 0,
+    };
+    let (state, retry_secs) = match *peer.doing.lock() {
+        _ if peer.is_stopped.load(Ordering::Relaxed) => ("stopped", None),
+        Doing::Idle => ("idle", None),
+        Doing::Connecting => ("connecting", None),
+        Doing::Sending => ("sending", None),
+        Doing::Stopped => ("stopped", None),
+        Doing::Waiting(until) => ("waiting", Some(until.saturating_duration_since(Instant::now()).as_secs())),
+    };
+    FeedStatus {
+        connections: peer.connections.load(Ordering::Relaxed) as u64,
+        state: state.to_owned(),
+        retry_secs,
+        lag_articles: in_window as u64 + unread,
+        lag_bytes: hub.position.saturating_sub(mark.position),
+        lag_secs: oldest.map_or(0, |arrived| unix_secs().saturating_sub(u64::from(arrived))),
+        offered: read(&counts.offered),
+        wanted: read(&counts.wanted),
+        refused: read(&counts.refused),
+        accepted: read(&counts.accepted),
+        rejected: read(&counts.rejected),
+        deferred: read(&counts.deferred),
+        waiting: waiting as u64,
+        missed: read(&counts.missed),
+        missed_ids: peer.missed.lock().iter().map(|id| String::from_utf8_lossy(id).into_owned()).collect(),
+        articles_per_sec: read(&counts.accepted) as f64 / peer.began.elapsed().as_secs_f64().max(1.0),
+        sent_bytes: read(&counts.sent_bytes),
+        no_check: peer.no_check.lock().is_on(),
+        last_error: peer.last_error.lock().clone(),
+    }
+}

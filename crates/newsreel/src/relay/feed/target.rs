@@ -1,0 +1,37 @@
+//! From `[peer.send]` to what `nntp_io::Client` connects to.
+
+use crate::config::PeerSend;
+use crate::tls::Dial;
+use nntp_io::{Limits, Role, Target};
+
+/// Commands of one connection that wait for their answers, at most.
+pub(super) const OFFERS_MAX: usize = 1_024;
+/// Bytes of one connection that wait to be sent, at most: with more no further article is read.
+const QUEUED_BYTES_MAX: usize = 256 << 10;
+
+/// The places that a peer is reached at, in order; an error says what is wrong with the files that are named.
+pub(super) fn all(send: &PeerSend) -> Result<Vec<Target>, String> {
+    // Whether the peer streams is found out only if we would.
+    let role = if send.streaming { Role::Transit } else { Role::Any };
+    let limits = Limits {
+        answer_timeout: send.answer_timeout,
+        idle_timeout: send.answer_timeout,
+        outstanding_max: OFFERS_MAX,
+        queued_bytes_max: QUEUED_BYTES_MAX,
+        ..Limits::default()
+    };
+    let target = |to: &String| {
+        let dial = Dial {
+            to: to.clone(),
+            bind: send.bind,
+            tls: send.tls,
+            tls_verify: send.tls_verify,
+            tls_ca: send.tls_ca.clone(),
+            user: send.user.clone(),
+            password_file: send.password_file.clone(),
+            compress: send.compress,
+        };
+        dial.target(role, limits.clone())
+    };
+    send.to.iter().map(target).collect()
+}

@@ -1,0 +1,59 @@
+//! Two newsreels that feed each other.
+
+use super::{hand_in, id};
+use crate::operated::{Operated, PATIENCE};
+use std::time::{Duration, Instant};
+
+/// A site that knows `other` as a peer, at a port that is found out later.
+fn site(name: &str) -> Operated {
+    let site = Operated::unmade();
+    let init = ["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--path-identity", name];
+    site.done(&init);
+    site.done(&["group", "add", "misc.test"]);
+    site
+}
+
+#[test]
+fn two_servers_in_a_row_pass_articles_on_though_both_are_killed() {
+    let (upper, lower) = (site("upper.example"), site("lower.example"));
+    let known = "\n[[peer]]\nname = \"upstream.example\"\naddresses = \"127.0.0.1\"\n";
+    lower.edit(|text| text + known);
+    // A fixed port, so that it is the same after a kill.
+    let port = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    lower.edit(|text| text.replace("127.0.0.1:0", &format!("127.0.0.1:{port}")));
+    upper.edit(|text| {
+        text + known
+            + &format!(
+                "\n[[peer]]\nname = \"lower.example\"\n[peer.send]\nto = \"127.0.0.1:{port}\"\n\
+                 retry_first = \"10ms\"\nretry_longest = \"200ms\"\n"
+            )
+    });
+    let mut handed_in = 0;
+    for round in 0..4 {
+        let (from, to) = (upper.serve(), lower.serve());
+        hand_in(&mut from.client(), handed_in..handed_in + 300, "misc.test");
+        handed_in += 300;
+        if round % 2 == 0 { drop(to) } else { drop(from) }
+    }
+    let (_from, to) = (upper.serve(), lower.serve());
+    let mut client = to.client();
+    let begun = Instant::now();
+    let expected = format!("211 {handed_in} 1 {handed_in} misc.test");
+    loop {
+        let group = client.ask("GROUP misc.test");
+        if group == expected {
+            break;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{group}; {:?}", _from.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(client.ask(&format!("HEAD {}", id(7))).starts_with("221 "));
+    let head = client.block();
+    assert!(
+        head.iter().any(|line| line.starts_with("Path: lower.example!.SEEN.127.0.0.1!upper.example!")),
+        "{head:?}"
+    );
+}

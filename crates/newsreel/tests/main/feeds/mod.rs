@@ -1,0 +1,273 @@
+//! Outgoing feeds, to a peer that records what it gets and may be difficult, and to another newsreel.
+
+mod chain;
+mod inn;
+mod recorder;
+mod restarts;
+
+use crate::client::{Client, article};
+use crate::operated::PATIENCE;
+use crate::running::Server;
+use recorder::{Behaviour, Recorder};
+use std::time::{Duration, Instant};
+
+/// The section of a peer that is sent articles, quick to try again.
+fn section(name: &str, recorder: &Recorder, keys: &str) -> String {
+    format!(
+        "\n[[peer]]\nname = \"{name}\"\n[peer.send]\nto = \"{}\"\nretry_first = \"10ms\"\n\
+         retry_longest = \"200ms\"\n{keys}\n",
+        recorder.address
+    )
+}
+
+/// A server that feeds a recorder.
+fn feeding(recorder: &Recorder, keys: &str) -> Server {
+    let section = section("down.example", recorder, keys);
+    Server::start_with(|text| text + &section)
+}
+
+fn id(n: usize) -> String {
+    format!("<{n}@x.example>")
+}
+
+/// Hands articles to the server, which takes all of them.
+fn hand_in(client: &mut Client, numbers: std::ops::Range<usize>, groups: &str) {
+    for chunk in numbers.collect::<Vec<_>>().chunks(100) {
+        let all: String = chunk
+            .iter()
+            .map(|n| format!("TAKETHIS {}\r\n{}", id(*n), article(&id(*n), groups, "..body")))
+            .collect();
+        client.send(all);
+        chunk.iter().for_each(|n| assert_eq!(client.line(), format!("239 {}", id(*n))));
+    }
+}
+
+/// What the status says of the feed to a peer.
+fn status(server: &Server, peer: &str) -> serde_json::Value {
+    let status = server.status();
+    let peers = status["peers"].as_array().unwrap();
+    peers.iter().find(|of| of["name"] == peer).unwrap()["feed"].clone()
+}
+
+/// Waits until the status of a feed is as wanted.
+fn wait_for_status(server: &Server, peer: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
+    let begun = Instant::now();
+    while !is_so(&status(server, peer)) {
+        assert!(begun.elapsed() < PATIENCE, "{}", status(server, peer));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_peer_gets_what_it_wants_as_it_is_stored() {
+    let recorder = Recorder::start(Behaviour::default());
+    let server = feeding(&recorder, "groups = \"misc.*\"");
+    let mut client = server.client();
+    hand_in(&mut client, 0..3, "misc.test");
+    hand_in(&mut client, 3..5, "local.closed");
+    hand_in(&mut client, 5..6, "misc.test,local.closed");
+    recorder.wait_for(4);
+    let accepted = recorder.seen(|seen| seen.accepted.clone());
+    assert_eq!(accepted, [id(0), id(1), id(2), id(5)]);
+    let sent = recorder.seen(|seen| seen.articles[&id(5)].clone());
+    let expected =
+        article(&id(5), "misc.test,local.closed", "..body").replace("Path: ", "Path: site.example!!");
+    assert_eq!(sent, expected.strip_suffix(".\r\n").unwrap());
+    wait_for_status(&server, "down.example", |feed| feed["accepted"] == 4 && feed["lag_articles"] == 0);
+    let feed = status(&server, "down.example");
+    assert_eq!((&feed["offered"], &feed["wanted"], &feed["refused"]), (&4.into(), &4.into(), &0.into()));
+    assert_eq!((&feed["state"], &feed["connections"]), (&"sending".into(), &1.into()));
+}
+
+#[test]
+fn nothing_goes_back_to_where_it_came_from_or_has_been() {
+    let recorder = Recorder::start(Behaviour::default());
+    let section =
+        section("peer.example", &recorder, "").replacen("[[peer]]\nname = \"peer.example\"\n", "", 1);
+    let other = self::section("down.example", &recorder, "path_never = [\"far.example\"]\ngroups = \"junk\"");
+    let server = Server::start_with(|text| {
+        text.replace("\n# Whoever logs in", &format!("{section}\n# Whoever logs in")) + &other
+    });
+    let mut client = server.client();
+    hand_in(&mut client, 0..5, "misc.test");
+    wait_for_status(&server, "peer.example", |feed| feed["lag_bytes"] == 0);
+    assert_eq!(recorder.seen(|seen| seen.commands.clone()), Vec::<String>::new());
+    let explained = |id: &str, peer: &str| {
+        let (replies, ok) =
+            server.control(&serde_json::json!({ "do": "why", "message_id": id, "peer": peer }));
+        let lines: Vec<String> =
+            replies.iter().map(|reply| reply["text"].to_string() + &reply["error"].to_string()).collect();
+        (lines.join("\n"), ok)
+    };
+    let (lines, ok) = explained(&id(1), "peer.example");
+    assert!(ok && lines.contains("origin         NO   came from this peer"), "{lines}");
+    assert!(lines.contains("groups         yes  misc.test matches \\\"*\\\""), "{lines}");
+    assert!(lines.contains("now            it would not be sent"), "{lines}");
+    let (lines, ok) = explained(&id(1), "down.example");
+    assert!(ok && lines.contains("groups         NO   none of misc.test matches \\\"junk\\\""), "{lines}");
+    assert!(lines.contains("when it came   it was not to be sent"), "{lines}");
+    for (id, peer, why) in [
+        ("<9@x.example>", "down.example", "is unknown here"),
+        ("<1@x.example>", "nobody", "there is no peer `nobody` with [peer.send]"),
+    ] {
+        let (lines, ok) = explained(id, peer);
+        assert!(!ok && lines.contains(why), "{lines}");
+    }
+}
+
+#[test]
+fn a_difficult_peer_gets_every_article_it_wants() {
+    for no_streaming in [false, true] {
+        let recorder = Recorder::start(Behaviour {
+            no_streaming,
+            later: 100,
+            closes: 3,
+            dies: 3,
+            stalls: 1,
+            lies: if no_streaming { 0 } else { 2 },
+            rejects: 50,
+            refuses: 50,
+        });
+        let server = feeding(&recorder, "connections = 3\nanswer_timeout = \"500ms\"");
+        let articles = if no_streaming { 300 } else { 2_000 };
+        hand_in(&mut server.client(), 0..articles, "misc.test");
+        recorder.wait("every article", |seen| {
+            (0..articles).all(|n| {
+                let id = id(n);
+                seen.articles.contains_key(&id)
+                    || seen.rejected.contains_key(&id)
+                    || seen.refused.contains_key(&id)
+            })
+        });
+        wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 0 && feed["waiting"] == 0);
+        let feed = status(&server, "down.example");
+        assert_eq!(feed["missed"], 0, "{feed}");
+        assert!(feed["deferred"].as_u64().unwrap() > 0, "{feed}");
+        recorder.seen(|seen| {
+            assert_eq!(seen.accepted.len(), seen.articles.len());
+            assert!(seen.connections > 1, "it never closed");
+            for (id, sent) in &seen.articles {
+                assert!(sent.contains(&format!("\r\nMessage-ID: {id}\r\n")), "{sent}");
+                assert!(sent.ends_with("\r\n\r\n..body\r\n"), "{sent}");
+            }
+        });
+    }
+}
+
+#[test]
+fn offers_on_one_connection_keep_the_order_of_arrival() {
+    let recorder = Recorder::start(Behaviour::default());
+    let server = feeding(&recorder, "connections = 1");
+    hand_in(&mut server.client(), 0..500, "misc.test");
+    recorder.wait_for(500);
+    let expected: Vec<String> = (0..500).map(|n| format!("CHECK {}", id(n))).collect();
+    let checks: Vec<String> = recorder
+        .seen(|seen| seen.commands.iter().filter(|command| command.starts_with("CHECK")).cloned().collect());
+    assert_eq!(checks, expected);
+    assert_eq!(recorder.seen(|seen| seen.accepted.clone()), (0..500).map(id).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_peer_that_wants_everything_is_no_longer_asked() {
+    let recorder = Recorder::start(Behaviour::default());
+    let server = feeding(&recorder, "connections = 1");
+    let mut client = server.client();
+    hand_in(&mut client, 0..1_000, "misc.test");
+    recorder.wait_for(1_000);
+    wait_for_status(&server, "down.example", |feed| feed["no_check"] == true);
+    hand_in(&mut client, 1_000..1_100, "misc.test");
+    recorder.wait_for(1_100);
+    let checks = recorder.seen(|seen| seen.commands.iter().filter(|c| c.starts_with("CHECK")).count());
+    assert_eq!(checks, 1_000);
+    // It has them from elsewhere: from 10 percent on it is asked again.
+    recorder.behave(Behaviour { rejects: 1_000, ..Behaviour::default() });
+    hand_in(&mut client, 1_100..1_300, "misc.test");
+    wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 0 && feed["no_check"] == false);
+}
+
+#[test]
+fn a_delayed_article_that_is_cancelled_meanwhile_is_not_sent() {
+    let recorder = Recorder::start(Behaviour::default());
+    let server = feeding(&recorder, "delay = \"2 s\"");
+    hand_in(&mut server.client(), 0..2, "misc.test");
+    assert!(server.operate(&["cancel", &id(0)]));
+    recorder.wait_for(1);
+    wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 0);
+    assert_eq!(recorder.seen(|seen| seen.accepted.clone()), [id(1)]);
+    assert_eq!(status(&server, "down.example")["missed"], 0, "a cancelled article is not missed");
+}
+
+#[test]
+fn what_was_overwritten_before_it_was_sent_is_counted_and_named() {
+    let recorder = Recorder::start(Behaviour::default());
+    recorder.set_down(true);
+    let section = section("down.example", &recorder, "");
+    let server = Server::start_with(|text| text.replace("\"32 MiB\"", "\"1 MiB\"") + &section);
+    let mut client = server.client();
+    let body = ("x".repeat(62) + "\r\n").repeat(1_500);
+    for n in 0..30 {
+        client.send(format!("TAKETHIS {}\r\n{}", id(n), article(&id(n), "misc.test", &body)));
+        assert_eq!(client.line(), format!("239 {}", id(n)));
+    }
+    recorder.set_down(false);
+    wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 0);
+    let feed = status(&server, "down.example");
+    let (missed, accepted) = (feed["missed"].as_u64().unwrap(), feed["accepted"].as_u64().unwrap());
+    assert!(missed > 10 && missed + accepted == 30, "{feed}");
+    assert_eq!(feed["missed_ids"].as_array().unwrap().len() as u64, missed);
+    assert_eq!(feed["missed_ids"][0], id(0));
+}
+
+#[test]
+fn a_peer_that_is_down_is_tried_again_and_an_operator_may_stop_and_hurry() {
+    let recorder = Recorder::start(Behaviour::default());
+    recorder.set_down(true);
+    let server = feeding(&recorder, "");
+    let mut client = server.client();
+    let order = |command: serde_json::Value| {
+        server.control(&serde_json::json!({ "do": "feed", "peer": "down.example", "command": command }))
+    };
+    hand_in(&mut client, 0..10, "misc.test");
+    wait_for_status(&server, "down.example", |feed| feed["last_error"].is_string());
+    assert_eq!(status(&server, "down.example")["lag_articles"], 10);
+    assert!(order("stop".into()).1);
+    recorder.set_down(false);
+    wait_for_status(&server, "down.example", |feed| feed["state"] == "stopped");
+    assert!(order("start".into()).1);
+    recorder.wait_for(10);
+    // From the beginning again: it has them all.
+    assert!(order(serde_json::json!({ "from": { "place": "oldest" } })).1);
+    wait_for_status(&server, "down.example", |feed| feed["refused"] == 10);
+    assert!(order("flush".into()).1);
+    let (replies, ok) = order(serde_json::json!({ "from": { "place": "yesterday" } }));
+    assert!(!ok && replies[0]["error"].as_str().unwrap().contains("neither \"now\""), "{replies:?}");
+}
+
+#[test]
+fn a_reload_adds_changes_and_removes_feeds() {
+    let (first, second) = (Recorder::start(Behaviour::default()), Recorder::start(Behaviour::default()));
+    let server = feeding(&first, "groups = \"misc.*\"");
+    let mut client = server.client();
+    hand_in(&mut client, 0..5, "misc.test");
+    first.wait_for(5);
+    // A peer that is new begins with what there is, if it is told so.
+    let section = section("second.example", &second, "from = \"oldest\"");
+    server.reload(|text| text + &section).unwrap();
+    second.wait_for(5);
+    hand_in(&mut client, 5..10, "misc.test");
+    first.wait_for(10);
+    second.wait_for(10);
+    assert_eq!(first.seen(|seen| seen.connections), 1, "the other feed noticed");
+    server.reload(|text| text.replace("groups = \"misc.*\"", "groups = \"local.*\"")).unwrap();
+    hand_in(&mut client, 10..12, "misc.test");
+    second.wait_for(12);
+    hand_in(&mut client, 12..13, "local.closed");
+    first.wait_for(11);
+    assert_eq!(first.seen(|seen| seen.accepted.last().cloned()), Some(id(12)));
+    let said = server.reload(|text| text.replace(&section, "")).unwrap();
+    assert!(said.contains("[[peer]] second.example removed"), "{said}");
+    assert!(!server.data().join("journal/feed.second.example.cursor").exists());
+    hand_in(&mut client, 13..14, "local.closed");
+    first.wait_for(12);
+    assert_eq!(second.seen(|seen| seen.accepted.len()), 13);
+}

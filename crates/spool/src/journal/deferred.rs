@@ -1,0 +1,295 @@
+//! [`Deferrals`]: articles that a durable reader of the journal has put off, so that its cursor may pass them
+//! (`docs/formats/deferred.md`).
+//!
+//! A small log: each entry is added when it is put off and removed when it is settled. Written after every
+//! change, so that it outlives the process, and synced before the cursor is saved, so that it outlives the
+//! machine. Rewritten once most of it is of no use. What follows a damaged entry is ignored.
+
+use crate::base::codec::{Reader, put_u64, put_varint};
+use crate::base::crc::crc32c;
+use crate::base::key::Key;
+use crate::base::token::Token;
+use crate::disk::{Disk, DiskFile, Open};
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const MAGIC: &[u8; 8] = b"NDefer01";
+const EXTENSION: &str = ".deferred";
+/// Length and checksum before each entry.
+const FRAME_BYTES: usize = 8;
+/// Longest entry.
+const ENTRY_BYTES_MAX: usize = 4_096;
+/// Entries, beyond twice those of use, that are borne before the file is rewritten.
+const ENTRIES_SPARE: usize = 1_024;
+
+/// An article that is put off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deferred {
+    /// Hash of its Message-ID.
+    pub key: Key,
+    /// Where it is stored.
+    pub token: Token,
+    /// Its Message-ID.
+    pub message_id: Box<[u8]>,
+    /// Its length on the wire.
+    pub wire_bytes: u64,
+    /// When it arrived here, Unix seconds.
+    pub arrived: u32,
+    /// When to try again, Unix milliseconds.
+    pub due_ms: u64,
+    /// How often it was put off.
+    pub tries: u32,
+}
+
+mod op {
+    pub const ADD: u8 = 1;
+    pub const REMOVE: u8 = 2;
+}
+
+impl Deferred {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(op::ADD);
+        out.extend_from_slice(&self.key.0.to_le_bytes());
+        out.extend_from_slice(&self.token.to_bytes());
+        put_u64(self.due_ms, out);
+        out.extend_from_slice(&self.arrived.to_le_bytes());
+        put_varint(u64::from(self.tries), out);
+        put_varint(self.wire_bytes, out);
+        out.extend_from_slice(&self.message_id);
+    }
+
+    fn decode(key: Key, mut r: Reader<'_>) -> Option<Self> {
+        Some(Self {
+            key,
+            token: Token::from_bytes(&r.array()?)?,
+            due_ms: r.u64()?,
+            arrived: r.u32()?,
+            tries: u32::try_from(r.varint()?).ok()?,
+            wire_bytes: r.varint()?,
+            message_id: r.0.into(),
+        })
+    }
+}
+
+/// The articles that one reader has put off.
+#[derive(Debug)]
+pub struct Deferrals {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    path: PathBuf,
+    /// Made with the first entry.
+    file: Option<Arc<dyn DiskFile>>,
+    len: u64,
+    entries: usize,
+    live: BTreeMap<Key, Deferred>,
+    is_synced: bool,
+}
+
+impl Deferrals {
+    pub(super) fn open(disk: &Arc<dyn Disk>, dir: &Path, name: &str) -> io::Result<Self> {
+        let path = dir.join(format!("{name}{EXTENSION}"));
+        let mut new = Self {
+            disk: disk.clone(),
+            dir: dir.to_owned(),
+            path,
+            file: None,
+            len: 0,
+            entries: 0,
+            live: BTreeMap::new(),
+            is_synced: true,
+        };
+        new.load()?;
+        Ok(new)
+    }
+
+    pub(super) fn remove(disk: &dyn Disk, dir: &Path, name: &str) -> io::Result<()> {
+        match disk.remove(&dir.join(format!("{name}{EXTENSION}"))) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Deferred> {
+        self.live.values()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// Adds articles, or replaces what is known of them, and removes others. Outlives the process when it
+    /// returns.
+    pub fn change(&mut self, add: &[Deferred], remove: &[Key]) -> io::Result<()> {
+        let mut frames = Vec::new();
+        for deferred in add {
+            frame(&mut frames, |out| deferred.encode(out));
+            self.live.insert(deferred.key, deferred.clone());
+            self.entries += 1;
+        }
+        for key in remove {
+            if self.live.remove(key).is_some() {
+                frame(&mut frames, |out| {
+                    out.push(op::REMOVE);
+                    out.extend_from_slice(&key.0.to_le_bytes());
+                });
+                self.entries += 1;
+            }
+        }
+        if frames.is_empty() {
+            return Ok(());
+        }
+        self.is_synced = false;
+        if self.file.is_none() || self.entries > 2 * self.live.len() + ENTRIES_SPARE {
+            return self.rewrite();
+        }
+        if let Some(file) = &self.file {
+            file.write_all_at(&[IoSlice::new(&frames)], self.len)?;
+            self.len += frames.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Makes all of it durable.
+    pub fn sync(&mut self) -> io::Result<()> {
+        if let Some(file) = self.file.as_ref().filter(|_| !self.is_synced) {
+            file.sync()?;
+        }
+        self.is_synced = true;
+        Ok(())
+    }
+
+    fn load(&mut self) -> io::Result<()> {
+        let file = match self.disk.open(&self.path, Open::Existing) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            file => file?,
+        };
+        let mut bytes = vec![0; file.len()? as usize];
+        let read = file.read_at(&mut bytes, 0)?;
+        bytes.truncate(read);
+        let Some(entries) = bytes.strip_prefix(MAGIC) else { return Ok(()) };
+        let mut r = Reader(entries);
+        while let Some(payload) = next_entry(&mut r) {
+            let mut payload = Reader(payload);
+            match (payload.u8(), payload.u128().map(Key)) {
+                (Some(op::ADD), Some(key)) => {
+                    if let Some(deferred) = Deferred::decode(key, payload) {
+                        self.live.insert(key, deferred);
+                    }
+                }
+                (Some(op::REMOVE), Some(key)) => _ = self.live.remove(&key),
+                _ => {}
+            }
+            self.entries += 1;
+        }
+        self.len = (bytes.len() - r.0.len()) as u64;
+        if !r.0.is_empty() {
+            // What follows a damaged entry must not come back once that is written over.
+            file.set_len(self.len)?;
+        }
+        self.file = Some(file);
+        Ok(())
+    }
+
+    fn rewrite(&mut self) -> io::Result<()> {
+        let mut bytes = MAGIC.to_vec();
+        for deferred in self.live.values() {
+            frame(&mut bytes, |out| deferred.encode(out));
+        }
+        let new = self.path.with_extension("deferred-new");
+        let file = self.disk.open(&new, Open::Create)?;
+        file.set_len(0)?;
+        file.write_all_at(&[IoSlice::new(&bytes)], 0)?;
+        file.sync()?;
+        self.disk.rename(&new, &self.path)?;
+        self.disk.sync_dir(&self.dir)?;
+        (self.file, self.len, self.entries) = (Some(file), bytes.len() as u64, self.live.len());
+        self.is_synced = true;
+        Ok(())
+    }
+}
+
+fn frame(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>)) {
+    let mut payload = Vec::new();
+    put(&mut payload);
+    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(&crc32c(&payload).to_le_bytes());
+    out.extend_from_slice(&payload);
+}
+
+/// The next whole entry.
+fn next_entry<'a>(r: &mut Reader<'a>) -> Option<&'a [u8]> {
+    let (head, rest) = r.0.split_at_checked(FRAME_BYTES)?;
+    let mut head = Reader(head);
+    let (len, crc) = (head.u32()? as usize, head.u32()?);
+    let payload = rest.get(..len).filter(|payload| len <= ENTRY_BYTES_MAX && crc32c(payload) == crc)?;
+    r.0 = rest.get(len..)?;
+    Some(payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::token::MethodKind;
+    use crate::disk::SimDisk;
+
+    fn deferred(n: u64) -> Deferred {
+        Deferred {
+            key: Key(u128::from(n)),
+            token: Token { method: MethodKind::Cnfs, class: 0, volume: 1, place: n * 64 },
+            message_id: format!("<{n}@x.example>").into_bytes().into(),
+            wire_bytes: 2_350,
+            arrived: 1_780_000_000,
+            due_ms: 1_780_000_000_000 + n,
+            tries: 3,
+        }
+    }
+
+    fn open(disk: &Arc<dyn Disk>) -> Deferrals {
+        Deferrals::open(disk, Path::new("/j"), "peer").unwrap()
+    }
+
+    #[test]
+    fn what_was_put_off_outlives_the_process_and_what_was_synced_the_machine() {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        disk.create_dir(Path::new("/j")).unwrap();
+        let mut list = open(&disk);
+        assert!(list.is_empty());
+        list.change(&[deferred(1), deferred(2), deferred(3)], &[]).unwrap();
+        list.change(&[Deferred { tries: 4, ..deferred(3) }], &[Key(2), Key(9)]).unwrap();
+        let expected = vec![deferred(1), Deferred { tries: 4, ..deferred(3) }];
+        assert_eq!(open(&disk).all().cloned().collect::<Vec<_>>(), expected);
+        list.sync().unwrap();
+        // A torn entry ends the list; what is added then goes over it.
+        let file = disk.open(Path::new("/j/peer.deferred"), Open::Existing).unwrap();
+        file.write_all_at(&[IoSlice::new(&[9, 0, 0, 0, 1, 2])], list.len).unwrap();
+        let mut again = open(&disk);
+        assert_eq!(again.all().cloned().collect::<Vec<_>>(), expected);
+        again.change(&[deferred(7)], &[]).unwrap();
+        assert_eq!(open(&disk).len(), 3);
+    }
+
+    #[test]
+    fn the_file_stays_small() {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        disk.create_dir(Path::new("/j")).unwrap();
+        let mut list = open(&disk);
+        for n in 0..20_000 {
+            list.change(&[deferred(n)], &[Key(u128::from(n))]).unwrap();
+        }
+        list.change(&[deferred(5)], &[]).unwrap();
+        assert!(list.len < 200_000, "{}", list.len);
+        assert_eq!(open(&disk).all().cloned().collect::<Vec<_>>(), [deferred(5)]);
+        Deferrals::remove(&*disk, Path::new("/j"), "peer").unwrap();
+        assert!(open(&disk).is_empty());
+    }
+}
