@@ -1,5 +1,5 @@
-//! A compressed stream from a client: however it arrives and however little room there is, the same is decoded; it never
-//! expands beyond what is allowed. What we send compressed comes back.
+//! A compressed stream from a client: however it arrives and however little room there is, the same is
+//! decoded; it never expands beyond what is allowed. What we send compressed comes back.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Proto-articles and withdrawals: what is judged good is completed to an article that keeps every header and the body
-//! (RFC 5537 section 3.5, RFC 8315).
+//! Proto-articles and withdrawals: what is judged good is completed to an article that keeps every header and
+//! the body (RFC 5537 section 3.5, RFC 8315).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Values of the Message-ID, Newsgroups and Path headers (RFC 5536 section 3.1, RFC 3977 sections 3.6 and 9.8).
+//! Values of the Message-ID, Newsgroups and Path headers (RFC 5536 section 3.1, RFC 3977 sections 3.6 and
+//! 9.8).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! A whole session against a whole server: whatever a client sends, every answer is in form, and the server ends what its
-//! client has ended.
+//! A whole session against a whole server: whatever a client sends, every answer is in form, and the server
+//! ends what its client has ended.
 //!
 //! The server is one for all inputs, so what earlier sessions have filed and removed is there too.
 #![no_main]
@@ -22,7 +22,8 @@ use std::time::Duration;
 const END_BEATS: u64 = 100;
 const BEAT: Duration = Duration::from_millis(100);
 
-/// Counts beats in which this process runs: a machine that stands still for a minute is no fault of the server.
+/// Counts beats in which this process runs: a machine that stands still for a minute is no fault of the
+/// server.
 static PULSE: AtomicU64 = AtomicU64::new(0);
 
 static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
@@ -45,7 +46,8 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
     address
 });
 
-/// What Rust's own `main` does for a program, and libFuzzer's does not: writing to a connection that is gone is no death.
+/// What Rust's own `main` does for a program, and libFuzzer's does not: writing to a connection that is gone
+/// is no death.
 fn take_broken_pipes_as_errors() {
     let runtime = newsreel::server::runtime().unwrap();
     let _entered = runtime.enter();

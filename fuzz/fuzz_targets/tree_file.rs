@@ -1,4 +1,5 @@
-//! Files of tradspool, bucketed, hashed and timehash: what is written is read back, and not with any bit flipped.
+//! Files of tradspool, bucketed, hashed and timehash: what is written is read back, and not with any bit
+//! flipped.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

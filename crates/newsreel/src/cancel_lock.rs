@@ -1,7 +1,8 @@
 //! Cancel-Locks with real hash functions: making them, and whether a key opens one.
 //!
-//! The syntax is `netnews::control::cancel_lock`'s; here are SHA-1 (checked only), SHA-256 and SHA-512. Called by `ingest`
-//! when an article withdraws another, and by `inject` for articles posted here. Source: RFC 8315.
+//! The syntax is `netnews::control::cancel_lock`'s; here are SHA-1 (checked only), SHA-256 and SHA-512.
+//! Called by `ingest` when an article withdraws another, and by `inject` for articles posted here. Source:
+//! RFC 8315.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

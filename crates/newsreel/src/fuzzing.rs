@@ -1,4 +1,5 @@
-//! Doors for the targets in `fuzz/`: what takes octets from the network or a file and is not public otherwise.
+//! Doors for the targets in `fuzz/`: what takes octets from the network or a file and is not public
+//! otherwise.
 //!
 //! Nothing else calls these, tests apart.
 
@@ -13,8 +14,8 @@ pub fn certificate_names(der: &[u8]) -> Vec<String> {
     names::of(der).iter().map(ToString::to_string).collect()
 }
 
-/// What a SASL exchange comes to when a client sends `responses`, each in base64 or not, to the mechanism `name`; its
-/// password is `password`.
+/// What a SASL exchange comes to when a client sends `responses`, each in base64 or not, to the mechanism
+/// `name`; its password is `password`.
 pub fn sasl_exchange(name: &[u8], responses: &[&[u8]], password: &[u8]) -> Vec<&'static str> {
     let mut exchange = sasl::mechanism(name).and_then(sasl::Exchange::start);
     let mut told = Vec::new();
@@ -52,8 +53,8 @@ pub fn users_file(text: &str) -> Option<String> {
 /// An article's bytes as stored, and in wire format.
 pub type Imported = (Vec<u8>, Option<Vec<u8>>);
 
-/// What an import finds in a file that is said to be a CNFS buffer of INN, or a timecaf file: each article's bytes as stored, and in
-/// wire format where they are an article. `path` is written over with the file.
+/// What an import finds in a file that is said to be a CNFS buffer of INN, or a timecaf file: each article's
+/// bytes as stored, and in wire format where they are an article. `path` is written over with the file.
 pub fn imported(path: &Path, file: &[u8], is_caf: bool) -> std::io::Result<Vec<Imported>> {
     std::fs::write(path, file)?;
     let mut found = Found::default();

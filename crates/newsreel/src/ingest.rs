@@ -1,9 +1,9 @@
 //! The one road of an article: IHAVE, TAKETHIS, POST and rnews all come through [`Filer::ingest`].
 //!
-//! A batch goes: each article is identified and judged (no side effects), then all are committed in one call of the
-//! spool, whose journal rows are the commit point; only then is anyone told. What was rejected by policy is remembered in
-//! the same commit, damage in transit and our own trouble are not. Called by `relay`, `inject`, the control socket.
-//! Sources: DESIGN.md section 3, RFC 5537 section 3.6.
+//! A batch goes: each article is identified and judged (no side effects), then all are committed in one call
+//! of the spool, whose journal rows are the commit point; only then is anyone told. What was rejected by
+//! policy is remembered in the same commit, damage in transit and our own trouble are not. Called by `relay`,
+//! `inject`, the control socket. Sources: DESIGN.md section 3, RFC 5537 section 3.6.
 
 mod batch;
 pub(crate) mod batches;
@@ -127,7 +127,8 @@ pub struct Filer {
     /// Whose commit is next.
     turn: Turn,
     counters: Arc<Counters>,
-    /// Whether the last commit failed; so that trouble is logged when it comes and goes, not for every article.
+    /// Whether the last commit failed; so that trouble is logged when it comes and goes, not for every
+    /// article.
     in_trouble: AtomicBool,
     /// A storage class was found full; said once.
     class_full: AtomicBool,
@@ -164,8 +165,8 @@ impl Filer {
         self.withdrawals.early_cancels()
     }
 
-    /// Files a batch; appends one disposition for each article, in order. Sessions wait for their turn at the spool's writer
-    /// as tasks: threads that waited would each cost two wake-ups a batch.
+    /// Files a batch; appends one disposition for each article, in order. Sessions wait for their turn at the
+    /// spool's writer as tasks: threads that waited would each cost two wake-ups a batch.
     pub(crate) async fn ingest(
         &self,
         origin: &Origin,
@@ -271,8 +272,8 @@ impl Filer {
         }
     }
 
-    /// Remembers the Message-ID of an article of which only this much was taken, as it is too large, so that it is not
-    /// asked for again; only if the article has the announced one.
+    /// Remembers the Message-ID of an article of which only this much was taken, as it is too large, so that
+    /// it is not asked for again; only if the article has the announced one.
     pub(crate) fn remember_too_large(&self, announced: &[u8], begun: &[u8]) {
         let mut headers = Headers::of(begun).take(HEADERS_MAX);
         let own = headers.find(|(name, _)| name.eq_ignore_ascii_case(b"Message-ID"));
@@ -285,7 +286,8 @@ impl Filer {
         self.commit(&drafts, unix_now(), 0, &mut []);
     }
 
-    /// The announced Message-ID and its key, if there is one; a known one is rejected before the article is looked at.
+    /// The announced Message-ID and its key, if there is one; a known one is rejected before the article is
+    /// looked at.
     fn claimed<'a>(
         &self,
         incoming: &Incoming<'a>,
@@ -313,7 +315,8 @@ impl Filer {
         }
     }
 
-    /// Commits what was drafted and turns the provisional `TryLater` from `first` on into what became of the articles.
+    /// Commits what was drafted and turns the provisional `TryLater` from `first` on into what became of the
+    /// articles.
     fn commit(
         &self,
         drafts: &Drafts<'_>,
@@ -363,8 +366,8 @@ impl Filer {
         }
     }
 
-    /// Withdraws what the filed articles withdraw, and those of them whose withdrawal came since `epoch`. Returns why the
-    /// last of them withdrew nothing.
+    /// Withdraws what the filed articles withdraw, and those of them whose withdrawal came since `epoch`.
+    /// Returns why the last of them withdrew nothing.
     fn obey(
         &self,
         origin: &Origin,

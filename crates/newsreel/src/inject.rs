@@ -1,8 +1,9 @@
 //! The injecting agent (RFC 5537 section 3.5): takes proto-articles from readers who post.
 //!
-//! Judge the proto-article, complete it, hand it to `ingest` like any other article, or to `moderation`. A refusal says what
-//! is wrong, since only the injecting agent can tell the poster. The rules are `netnews::injection`'s; here are this site's
-//! groups, rights and limits. Called by `session`; never by `relay` or `serve`.
+//! Judge the proto-article, complete it, hand it to `ingest` like any other article, or to `moderation`. A
+//! refusal says what is wrong, since only the injecting agent can tell the poster. The rules are
+//! `netnews::injection`'s; here are this site's groups, rights and limits. Called by `session`; never by
+//! `relay` or `serve`.
 
 mod backoff;
 mod groups;
@@ -53,8 +54,8 @@ struct Taken {
 }
 
 impl Injector {
-    /// Reads the site's secret, or makes it; without it readers are served and posts refused. `moderation` takes what is not
-    /// filed.
+    /// Reads the site's secret, or makes it; without it readers are served and posts refused. `moderation`
+    /// takes what is not filed.
     pub fn open(config: &Live, moderation: Arc<Moderation>) -> Self {
         let injector =
             Self { secret: OnceLock::new(), paces: Paces::default(), config: config.clone(), moderation };
@@ -190,7 +191,8 @@ fn rules(config: &Config) -> Rules {
     }
 }
 
-/// Files a complete article in these of its groups. Returns why it withdraws nothing, if it is to withdraw another one.
+/// Files a complete article in these of its groups. Returns why it withdraws nothing, if it is to withdraw
+/// another one.
 async fn file(
     site: &Site,
     poster: &Poster<'_>,

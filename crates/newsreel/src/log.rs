@@ -1,9 +1,9 @@
 //! The log: one line per event on standard error, as text or JSON.
 //!
-//! Modules are the targets (`newsreel::relay`), so that a line names the duty that wrote it. Fields come from strangers
-//! (names, headers, answers of other servers): whatever is in them, a line has the fields that its event has, and a
-//! terminal shows it without obeying it. `packaging/fail2ban` relies on that. Per-article events are formatted only if
-//! their level is on. Called by `cli` before anything else runs.
+//! Modules are the targets (`newsreel::relay`), so that a line names the duty that wrote it. Fields come from
+//! strangers (names, headers, answers of other servers): whatever is in them, a line has the fields that its
+//! event has, and a terminal shows it without obeying it. `packaging/fail2ban` relies on that. Per-article
+//! events are formatted only if their level is on. Called by `cli` before anything else runs.
 
 use crate::base::printable;
 use crate::config::{LogFormat, LogLevel};
@@ -89,8 +89,8 @@ fn lines(format: LogFormat) -> Lines {
 }
 
 /// Standard error as far as it can be written. A full log disk, a closed pipe, or one that nobody reads costs
-/// lines and nothing else: neither a start nor a connection. Once it can be written again a line says how many
-/// are missing.
+/// lines and nothing else: neither a start nor a connection. Once it can be written again a line says how
+/// many are missing.
 #[derive(Clone, Copy)]
 struct Stderr;
 

@@ -1,9 +1,9 @@
 //! Posts for moderators: a queue on disk, and the mail that leaves it.
 //!
-//! A post is on disk before its poster is told 240; it leaves the queue when the mail server has taken it, so a crash sends
-//! it twice at worst, with the same Message-ID, and never loses it. What cannot be sent is tried again, ever less often,
-//! and at last put aside. `submit` is called by `inject`, `run` is a task of `server`. Sources: RFC 5537 section 3.5.1,
-//! `docs/formats/moderation.md`.
+//! A post is on disk before its poster is told 240; it leaves the queue when the mail server has taken it, so
+//! a crash sends it twice at worst, with the same Message-ID, and never loses it. What cannot be sent is
+//! tried again, ever less often, and at last put aside. `submit` is called by `inject`, `run` is a task of
+//! `server`. Sources: RFC 5537 section 3.5.1, `docs/formats/moderation.md`.
 
 mod mailer;
 mod queue;
@@ -112,8 +112,8 @@ impl Moderation {
         read(&self.queue.put_aside)
     }
 
-    /// Queues a proto-article, which has Message-ID and Date, for the moderator of `group`. When this returns it
-    /// survives a power cut. Blocks.
+    /// Queues a proto-article, which has Message-ID and Date, for the moderator of `group`. When this returns
+    /// it survives a power cut. Blocks.
     pub fn submit(&self, article: &Article<'_>, group: &str, now: i64) -> Result<(), NotQueued> {
         let config = self.config.current();
         let to = match moderator_address(&config, group) {
@@ -169,7 +169,8 @@ impl Moderation {
         }
     }
 
-    /// Tries all that is due; how long to wait for the next. `down` is until when the mail server is left in peace.
+    /// Tries all that is due; how long to wait for the next. `down` is until when the mail server is left in
+    /// peace.
     async fn pass(&self, retries: &mut HashMap<Name, Retry>, down: &mut Option<Retry>) -> Duration {
         let now = Instant::now();
         if let Some(down) = down.filter(|down| down.at > now) {

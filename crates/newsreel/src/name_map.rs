@@ -1,8 +1,10 @@
-//! A group's name.map, as the CNFS paper has it: one line for each article number, all lines of the same length.
+//! A group's name.map, as the CNFS paper has it: one line for each article number, all lines of the same
+//! length.
 //!
-//! Bytes in, values out. Three lines come first (`BodyStart 102`, `LowArt N`, `LastRewrite T`), so that the line of a number
-//! is found by arithmetic: `BodyStart` + (number - `LowArt`) x 34. A token is padded with spaces; `-` stands where the
-//! article is gone. Used by `operations` (writing) and `cli::care` (reading). Source: CNFS-31 to CNFS-34.
+//! Bytes in, values out. Three lines come first (`BodyStart 102`, `LowArt N`, `LastRewrite T`), so that the
+//! line of a number is found by arithmetic: `BodyStart` + (number - `LowArt`) x 34. A token is padded with
+//! spaces; `-` stands where the article is gone. Used by `operations` (writing) and `cli::care` (reading).
+//! Source: CNFS-31 to CNFS-34.
 
 /// Bytes of a line, its newline included.
 pub const LINE_BYTES: usize = 34;

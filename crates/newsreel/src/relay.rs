@@ -1,7 +1,8 @@
 //! The relaying agent (RFC 5537 section 3.6): takes articles from peers by CHECK, TAKETHIS and IHAVE.
 //!
-//! A [`Feed`] is one peer's connection. Every article goes through `ingest`; a 2xx is sent only when the receipt's ticket
-//! is durable. Called by `session`; never by `inject` or `serve`. Sources: RFC 4644, RFC 3977 section 6.3.2.
+//! A [`Feed`] is one peer's connection. Every article goes through `ingest`; a 2xx is sent only when the
+//! receipt's ticket is durable. Called by `session`; never by `inject` or `serve`. Sources: RFC 4644, RFC
+//! 3977 section 6.3.2.
 
 pub(crate) mod feed;
 mod offers;
@@ -19,8 +20,8 @@ use std::io::Write;
 use std::sync::Arc;
 use tokio::task::block_in_place;
 
-/// Reasons and Message-IDs of the peer are given back up to this many bytes, so that no answer is longer than a
-/// response line may be (RFC 3977 section 3.1).
+/// Reasons and Message-IDs of the peer are given back up to this many bytes, so that no answer is longer than
+/// a response line may be (RFC 3977 section 3.1).
 const ECHO_BYTES_MAX: usize = 400;
 
 /// After meeting another feed at the spool's writer, so many batches are taken for those of a crowd.
@@ -79,7 +80,8 @@ impl Feed {
         self.origin = Origin::peer(&config.site.path_names(), peer, self.counters.clone(), address);
     }
 
-    /// CHECKs. Their arguments are given back as they came, even if they are no Message-IDs (RFC 4644 section 2.4).
+    /// CHECKs. Their arguments are given back as they came, even if they are no Message-IDs (RFC 4644 section
+    /// 2.4).
     pub fn check(&mut self, arguments: &[&[u8]], out: &mut Vec<u8>) {
         self.count_offers(arguments.len());
         let is_accepting = self.is_accepting();
@@ -140,7 +142,8 @@ impl Feed {
         }
     }
 
-    /// The article at hand is larger than may be; this is what came of it so far. Of TAKETHIS the `id` is given.
+    /// The article at hand is larger than may be; this is what came of it so far. Of TAKETHIS the `id` is
+    /// given.
     pub fn begun_too_large(&mut self, id: &[u8], begun: &[u8]) {
         let announced = self.ihave.as_ref().map_or(id, |announced| &announced.id);
         self.site.filer.remember_too_large(announced, begun);
@@ -163,8 +166,8 @@ impl Feed {
         append(out, code::TRANSFER_LATER, why);
     }
 
-    /// Whether several feeds bring articles at the moment. Then larger batches cost less, and nothing is gained by answering
-    /// early: while one peer waits, others send.
+    /// Whether several feeds bring articles at the moment. Then larger batches cost less, and nothing is
+    /// gained by answering early: while one peer waits, others send.
     pub fn is_crowded(&self) -> bool {
         self.crowd > 0
     }

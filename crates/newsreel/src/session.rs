@@ -1,9 +1,9 @@
-//! One connection: what arrives is cut into commands and articles, each is given to the duty it belongs to, and the
-//! answers of a whole round go out in one write.
+//! One connection: what arrives is cut into commands and articles, each is given to the duty it belongs to,
+//! and the answers of a whole round go out in one write.
 //!
-//! A round handles everything complete in the receive buffer, so pipelined commands cost no system calls of their own.
-//! An idle session holds no buffers. While answers cannot be sent nothing more is read. Called by `server`. Sources: RFC
-//! 3977 sections 3.1, 3.2 and 3.5.
+//! A round handles everything complete in the receive buffer, so pipelined commands cost no system calls of
+//! their own. An idle session holds no buffers. While answers cannot be sent nothing more is read. Called by
+//! `server`. Sources: RFC 3977 sections 3.1, 3.2 and 3.5.
 
 mod budget;
 mod capabilities;
@@ -135,7 +135,8 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// Says the greeting at once, before the session has a task of its own; what the socket does not take goes out later.
+    /// Says the greeting at once, before the session has a task of its own; what the socket does not take
+    /// goes out later.
     pub fn greet(&mut self) {
         if !self.begins_with_tls {
             capabilities::greeting(self.client.config(), &self.client, self.out.text());
@@ -281,8 +282,8 @@ impl<S: NewsSource> Session<S> {
         self.linger().await
     }
 
-    /// Ends our side and waits a little for the client to end its own: a connection closed with bytes unread is reset,
-    /// and the last answer might be lost with it.
+    /// Ends our side and waits a little for the client to end its own: a connection closed with bytes unread
+    /// is reset, and the last answer might be lost with it.
     async fn linger(&mut self) -> io::Result<()> {
         self.out.shutdown().await?;
         let _late_is_fine = timeout(LINGER_TIMEOUT, self.input.drain(self.out.transport())).await;

@@ -1,7 +1,8 @@
 //! What all sessions of a server share: configuration, spool, limits, counters, and the signals to them.
 //!
-//! Made once by `server::run` and handed out as `Arc<Site>`. Guards ([`Seat`]) count connections down when dropped. The
-//! configuration is replaced as a whole by `reload`; sessions are woken and go on by the new one.
+//! Made once by `server::run` and handed out as `Arc<Site>`. Guards ([`Seat`]) count connections down when
+//! dropped. The configuration is replaced as a whole by `reload`; sessions are woken and go on by the new
+//! one.
 
 mod seats;
 
@@ -101,7 +102,8 @@ impl Site {
         self.signals.send_modify(|signals| signals.stopping = true);
     }
 
-    /// Lets a new configuration hold from now on, with what was prepared for it; the spool has switched already.
+    /// Lets a new configuration hold from now on, with what was prepared for it; the spool has switched
+    /// already.
     pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>) {
         self.filer.apply(&config);
         self.gate.apply(&config);

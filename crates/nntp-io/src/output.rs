@@ -3,8 +3,8 @@
 //!
 //! Commands append to [`Output::text`]; the session flushes after each round. Code that produces long
 //! answers calls [`Output::relieve`] in between, which waits until the client has taken what is too much to
-//! keep, and lets other connections go first once in a while. Large pieces that are in memory already are sent
-//! after the gathered text without being copied ([`Output::send`]).
+//! keep, and lets other connections go first once in a while. Large pieces that are in memory already are
+//! sent after the gathered text without being copied ([`Output::send`]).
 
 use crate::pool;
 use crate::rate::Bandwidth;

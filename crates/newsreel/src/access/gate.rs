@@ -1,9 +1,9 @@
 //! The gate: judges credentials, and makes guessing slow for the guesser alone.
 //!
-//! Checking a password costs 19 MiB and tens of milliseconds, so it is done on blocking threads, few at once; a client that
-//! is locked out costs nothing. Users that do not exist take as long as those that do. Every outcome is logged, failures as
-//! `WARN ... authentication failed address=A user=U ...`, which packaging/fail2ban reads; of a lock-out the first try that
-//! it refuses. One per server; called by the
+//! Checking a password costs 19 MiB and tens of milliseconds, so it is done on blocking threads, few at once;
+//! a client that is locked out costs nothing. Users that do not exist take as long as those that do. Every
+//! outcome is logged, failures as `WARN ... authentication failed address=A user=U ...`, which
+//! packaging/fail2ban reads; of a lock-out the first try that it refuses. One per server; called by the
 //! session's AUTHINFO. Sources: RFC 4643 sections 5 and 6.
 
 use super::User;
@@ -82,7 +82,8 @@ impl Gate {
             programs: ArcSwap::from_pointee(programs(config)),
             checks: ArcSwap::from_pointee(Semaphore::new(auth.password_checks_max)),
             lockout: RwLock::new(Lockout::new(auth)),
-            // Without random numbers TLS would not start either; the salts then only give away that nobody has one.
+            // Without random numbers TLS would not start either; the salts then only give away that nobody
+            // has one.
             decoy: random().unwrap_or_default(),
         }
     }
@@ -95,8 +96,8 @@ impl Gate {
         self.store.table();
     }
 
-    /// A user who has logged in, as the file of users has it now; `None`: nobody could log in by that name. `proven` says
-    /// that the client's certificate has it.
+    /// A user who has logged in, as the file of users has it now; `None`: nobody could log in by that name.
+    /// `proven` says that the client's certificate has it.
     pub fn still(&self, user: &User, proven: bool) -> Option<Arc<User>> {
         let table = self.store.recent();
         match table.as_ref().and_then(|table| table.get(&user.name)) {
@@ -192,8 +193,8 @@ impl Gate {
         Ok(self.welcome(caller, self.known_as(name), how))
     }
 
-    /// Logs a client in by the proven names of its certificate: as the one it wants to be, else as the first that is a
-    /// user's, else as the first.
+    /// Logs a client in by the proven names of its certificate: as the one it wants to be, else as the first
+    /// that is a user's, else as the first.
     pub async fn certificate(
         &self,
         caller: &Caller,

@@ -1,7 +1,8 @@
 //! What the limits of `[[access]]` sections count: connections, bytes per second, posts per hour.
 //!
-//! Counted per section and per user, or address where nobody is logged in. A [`Share`] is a drop guard: its connection
-//! counts until it is dropped. Counts of posts outlive connections, in a table of limited size. Called by the session.
+//! Counted per section and per user, or address where nobody is logged in. A [`Share`] is a drop guard: its
+//! connection counts until it is dropped. Counts of posts outlive connections, in a table of limited size.
+//! Called by the session.
 
 use super::connections::{Connections, too_many};
 use crate::config::Access;

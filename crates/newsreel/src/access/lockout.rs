@@ -1,11 +1,12 @@
-//! Locking out clients that guess: after so many failures an address, or a user's name, is refused for a time that doubles
-//! with every further failure.
+//! Locking out clients that guess: after so many failures an address, or a user's name, is refused for a time
+//! that doubles with every further failure.
 //!
-//! Whether a name is a user's makes no difference here. A user who has logged in from an address stays welcome there,
-//! whatever others do from that address or elsewhere with that name, so that nobody can be locked out by strangers or by
-//! others behind the same NAT; such a pair has a count of its own. Failures fade with time and no success clears them: a
-//! guesser with an account could clear them between its guesses. The table has a limit; when it is full, those that have
-//! been quiet longest are forgotten. Called by `gate`. Source: RFC 4643 section 6 and guarantee G6.
+//! Whether a name is a user's makes no difference here. A user who has logged in from an address stays
+//! welcome there, whatever others do from that address or elsewhere with that name, so that nobody can be
+//! locked out by strangers or by others behind the same NAT; such a pair has a count of its own. Failures
+//! fade with time and no success clears them: a guesser with an account could clear them between its guesses.
+//! The table has a limit; when it is full, those that have been quiet longest are forgotten. Called by
+//! `gate`. Source: RFC 4643 section 6 and guarantee G6.
 
 use crate::config::Auth;
 use hashbrown::HashMap;
@@ -183,7 +184,8 @@ impl Lockout {
     }
 }
 
-/// The user at this address, if known there, and the two that everybody's failures count for: address and name.
+/// The user at this address, if known there, and the two that everybody's failures count for: address and
+/// name.
 fn subjects(table: &Table, address: IpAddr, name: &[u8], now: Instant) -> (Option<Subject>, [Subject; 2]) {
     let known = Subject::Known(address, user(name));
     let is_known =

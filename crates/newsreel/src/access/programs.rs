@@ -1,7 +1,8 @@
 //! Programs that know users, as INN's nnrpd runs them.
 //!
-//! A program gets what is known of the client on its standard input and accepts with `User:NAME` and exit code 0. It is
-//! killed when its time is over, and only so many run at once. Called by `gate`. Source: INN's external-auth documentation.
+//! A program gets what is known of the client on its standard input and accepts with `User:NAME` and exit
+//! code 0. It is killed when its time is over, and only so many run at once. Called by `gate`. Source: INN's
+//! external-auth documentation.
 
 use super::Caller;
 use crate::config::Authenticator;

@@ -1,7 +1,7 @@
 //! Which `[[access]]` section holds for a client, and what would help where it does not grant something.
 //!
-//! The first section whose conditions all hold decides. Called by `session::Client` and `newsreel check --access`. Source:
-//! RFC 3977 section 3.2.1 (480 and 483), INN's readers.conf for what the rights are.
+//! The first section whose conditions all hold decides. Called by `session::Client` and `newsreel check
+//! --access`. Source: RFC 3977 section 3.2.1 (480 and 483), INN's readers.conf for what the rights are.
 
 use super::User;
 use crate::config::{Access, Config};
@@ -67,7 +67,8 @@ pub(crate) fn decides(config: &Config, who: &Standing<'_>) -> Option<usize> {
     config.access.iter().position(|access| reached(access, who, who.tls) && is_user_of(access, who.user))
 }
 
-/// What would give `who`, who has it not, a right. `login`: whether anybody can log in; `tls`: whether TLS can be begun.
+/// What would give `who`, who has it not, a right. `login`: whether anybody can log in; `tls`: whether TLS
+/// can be begun.
 pub(crate) fn remedy(config: &Config, who: &Standing<'_>, right: Right, login: bool, tls: bool) -> Remedy {
     let login = login && who.user.is_none();
     if login && some_user_has(config, who, right, who.tls) {
@@ -85,8 +86,8 @@ pub(crate) fn remedy(config: &Config, who: &Standing<'_>, right: Right, login: b
     Remedy::None
 }
 
-/// The sections that `who` could come under by logging in, with their numbers: those that only users meet, and that none
-/// for everyone stands before.
+/// The sections that `who` could come under by logging in, with their numbers: those that only users meet,
+/// and that none for everyone stands before.
 pub(crate) fn of_users<'a>(
     config: &'a Config,
     who: &Standing<'_>,

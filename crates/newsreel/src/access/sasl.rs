@@ -1,7 +1,9 @@
-//! SASL as AUTHINFO SASL carries it: mechanism names, base64, and the exchange of each mechanism, without I/O.
+//! SASL as AUTHINFO SASL carries it: mechanism names, base64, and the exchange of each mechanism, without
+//! I/O.
 //!
-//! [`Exchange::start`] gives an exchange that waits for the client's first response; [`Exchange::respond`] takes responses
-//! until it says what to do. Called by the session. Sources: RFC 4643 section 2.4, RFC 4422, RFC 4616 (PLAIN), RFC 5802.
+//! [`Exchange::start`] gives an exchange that waits for the client's first response; [`Exchange::respond`]
+//! takes responses until it says what to do. Called by the session. Sources: RFC 4643 section 2.4, RFC 4422,
+//! RFC 4616 (PLAIN), RFC 5802.
 
 use super::scram;
 use super::users::{ScramKeys, prepared};

@@ -1,8 +1,8 @@
 //! The server's side of SCRAM-SHA-256, without I/O.
 //!
-//! [`ClientFirst::parse`], then [`Exchange::begin`] with the user's keys and a fresh nonce, then [`Exchange::finish`].
-//! Channel binding is not offered: a client that insists on it fails, one that would like it ("y") goes on without.
-//! Called by `sasl`. Sources: RFC 5802 sections 3, 5 and 7; RFC 7677.
+//! [`ClientFirst::parse`], then [`Exchange::begin`] with the user's keys and a fresh nonce, then
+//! [`Exchange::finish`]. Channel binding is not offered: a client that insists on it fails, one that would
+//! like it ("y") goes on without. Called by `sasl`. Sources: RFC 5802 sections 3, 5 and 7; RFC 7677.
 
 use super::users::{HASH_LEN, ScramKeys, hmac_sha256, sha256};
 use base64::Engine;

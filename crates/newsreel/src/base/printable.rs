@@ -1,12 +1,14 @@
-//! Text of others as it may be written to a terminal or a log: nothing in it moves the cursor or reorders what is shown.
+//! Text of others as it may be written to a terminal or a log: nothing in it moves the cursor or reorders
+//! what is shown.
 //!
-//! Message-IDs, headers and user names come from anybody. Called by `cli` for all that commands print, and by `log`.
+//! Message-IDs, headers and user names come from anybody. Called by `cli` for all that commands print, and by
+//! `log`.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Whether a terminal would obey `c` instead of showing it: controls (C0, DEL, C1), line separators, and what overrides
-/// the direction of text (Unicode TR 36 section 2.6). Line feeds and tabs too.
+/// Whether a terminal would obey `c` instead of showing it: controls (C0, DEL, C1), line separators, and what
+/// overrides the direction of text (Unicode TR 36 section 2.6). Line feeds and tabs too.
 fn is_unprintable(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -226,7 +226,8 @@ pub(super) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Order {
-    /// Take the changed configuration as a whole, and the certificates; what cannot be taken leaves all as it was
+    /// Take the changed configuration as a whole, and the certificates; what cannot be taken leaves all as it
+    /// was
     Reload,
     /// Start, stop or flush the feed to a peer, or let it continue elsewhere
     Feed {

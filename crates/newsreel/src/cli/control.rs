@@ -1,7 +1,7 @@
 //! The client's side of the control socket.
 //!
-//! The server of a configuration listens below the `data` that it has open. Where the file names another one since,
-//! it is looked for among the spools whose control sockets the system lists.
+//! The server of a configuration listens below the `data` that it has open. Where the file names another one
+//! since, it is looked for among the spools whose control sockets the system lists.
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -44,8 +44,8 @@ pub(super) struct Control {
 const SOCKETS_FILE: &str = "/proc/net/unix";
 
 impl Control {
-    /// Looks for the server of the spool in `data`. That its socket takes a connection is not enough: so does that of a
-    /// process that was killed and has not ended yet.
+    /// Looks for the server of the spool in `data`. That its socket takes a connection is not enough: so does
+    /// that of a process that was killed and has not ended yet.
     pub(super) fn find(data: &Path) -> Result<Listening, Failure> {
         let path = socket_path(data);
         let write = match UnixStream::connect(&path) {
@@ -60,8 +60,8 @@ impl Control {
         Ok(greeted.map_or(Listening::Silent, |(control, _)| Listening::Server(control)))
     }
 
-    /// Looks for the server of a configuration: that of the spool in `data`, else the one that serves another spool by
-    /// the same file, which said otherwise when it was started.
+    /// Looks for the server of a configuration: that of the spool in `data`, else the one that serves another
+    /// spool by the same file, which said otherwise when it was started.
     pub(super) fn find_by(file: &Path, data: &Path) -> Result<Listening, Failure> {
         let found = Self::find(data)?;
         if matches!(found, Listening::Server(_)) {
@@ -101,7 +101,8 @@ impl Control {
         let mut control = Self { read: BufReader::new(write.try_clone()?), write, data: data.to_owned() };
         control.send(&Request::Ping)?;
         let mut served = None;
-        // Another version may not know the request; it lives, too. Its answer ends with `Done`, as every answer does.
+        // Another version may not know the request; it lives, too. Its answer ends with `Done`, as every
+        // answer does.
         let answered = control.hear(&mut |reply| {
             if let Reply::Serving { file } = reply {
                 served = Some(file);
@@ -127,8 +128,8 @@ impl Control {
         self.hear(hear)
     }
 
-    /// Files what `next` returns with [`Request::Rnews`]. `settle` gets each parcel in order, with what became
-    /// of its articles; after the connection has broken, without.
+    /// Files what `next` returns with [`Request::Rnews`]. `settle` gets each parcel in order, with what
+    /// became of its articles; after the connection has broken, without.
     pub(super) fn rnews(
         self,
         mut next: impl FnMut() -> Option<Parcel> + Send,

@@ -1,8 +1,9 @@
-//! Files of groups: `name [flag [description]]` lines, or another server's active file (`name high low flag`).
+//! Files of groups: `name [flag [description]]` lines, or another server's active file (`name high low
+//! flag`).
 //!
-//! Which one it is, is seen from the whole file: an active file has exactly four words in each line, the second and third
-//! numbers. Empty lines and lines that begin with `#` are passed over. Used by `init` and `group
-//! import`, which takes a file of creation times besides.
+//! Which one it is, is seen from the whole file: an active file has exactly four words in each line, the
+//! second and third numbers. Empty lines and lines that begin with `#` are passed over. Used by `init` and
+//! `group import`, which takes a file of creation times besides.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -70,8 +71,8 @@ fn is_flag(word: &str) -> bool {
     spool::Flag::parse(word).is_some()
 }
 
-/// Gives groups their times and creators of an active.times file (`name seconds creator`); those it does not name are
-/// created now. The error names the line.
+/// Gives groups their times and creators of an active.times file (`name seconds creator`); those it does not
+/// name are created now. The error names the line.
 pub(super) fn add_times(text: &str, groups: &mut [GroupEntry]) -> Result<(), String> {
     let mut times = HashMap::new();
     for (at, line) in text.lines().enumerate() {

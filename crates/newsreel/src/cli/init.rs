@@ -270,8 +270,8 @@ fn cannot(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
     Failure::Problem(format!("cannot {doing} {}: {error}", path.display()))
 }
 
-/// The system's groups and those of the file, or the starter groups; a name that comes twice counts where it comes
-/// first in the file.
+/// The system's groups and those of the file, or the starter groups; a name that comes twice counts where it
+/// comes first in the file.
 fn groups(file: Option<&Path>) -> Result<Vec<GroupEntry>, Failure> {
     let text = match file {
         Some(file) => groups_file::read(file)?,

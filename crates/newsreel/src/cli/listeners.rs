@@ -3,7 +3,8 @@
 use super::screen::Failure;
 use crate::listening::{self, Bound};
 
-/// Listens on every address of every `HOST:PORT` of a key in `[site]`; a name that has several addresses needs one that works.
+/// Listens on every address of every `HOST:PORT` of a key in `[site]`; a name that has several addresses
+/// needs one that works.
 pub(super) fn bind(listen: &[String], key: &str) -> Result<Vec<Bound>, Failure> {
     let mut listeners = Vec::new();
     for name in listen {

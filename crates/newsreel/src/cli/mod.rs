@@ -1,8 +1,9 @@
 //! The command line: `newsreel COMMAND`.
 //!
-//! `args` is what may be typed, with its help; each command has a module. Commands that need the spool go through
-//! `reach`: to the running server over its control socket, or to the spool itself if none runs. Exit codes: 0 done, 1
-//! a problem was found, 2 wrong usage or configuration, 75 (`rnews` alone) to be tried again.
+//! `args` is what may be typed, with its help; each command has a module. Commands that need the spool go
+//! through `reach`: to the running server over its control socket, or to the spool itself if none runs. Exit
+//! codes: 0 done, 1 a problem was found, 2 wrong usage or configuration, 75 (`rnews` alone) to be tried
+//! again.
 
 mod args;
 mod bar;
@@ -49,8 +50,8 @@ use args::{Cli, Command};
 use locate::Where;
 use screen::{Failure, complain};
 
-/// What the group and others may not do with files that any command makes: 0640 and 0750 is the most a file or directory
-/// has, and what all have that are not for their owner alone.
+/// What the group and others may not do with files that any command makes: 0640 and 0750 is the most a file
+/// or directory has, and what all have that are not for their owner alone.
 const UMASK: Mode = Mode::from_raw_mode(0o027);
 
 /// Runs the command that was typed.

@@ -17,7 +17,8 @@ use netnews::injection::{is_address, moderation};
 /// As much of a moderators file as is read, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Prints the Cancel-Key header that withdraws an article posted here: the operator's, or the user's who posted it.
+/// Prints the Cancel-Key header that withdraws an article posted here: the operator's, or the user's who
+/// posted it.
 pub(super) fn cancel_key(at: &Where, id: &str, user: Option<&str>) -> Result<(), Failure> {
     let config = at.load()?;
     let id = MessageId::parse(id.as_bytes()).ok_or_else(|| {

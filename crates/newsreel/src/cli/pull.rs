@@ -77,7 +77,8 @@ impl LinkOptions {
 /// What `pull` is told.
 #[derive(Debug, Clone, Args)]
 pub(super) struct PullOptions {
-    /// The server, HOST:PORT (HOST alone: port 119, or 563 with --tls implicit), or the name of a [[pull]] section
+    /// The server, HOST:PORT (HOST alone: port 119, or 563 with --tls implicit), or the name of a [[pull]]
+    /// section
     #[arg(value_name = "SERVER|NAME")]
     server: String,
     /// The groups, such as comp.*,!comp.os.* [default: those of the section]

@@ -29,7 +29,8 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// Finds the running server of this configuration, or opens its spool. One that is just starting is waited for.
+    /// Finds the running server of this configuration, or opens its spool. One that is just starting is
+    /// waited for.
     pub(super) fn new(config: &Config) -> Result<Self, Failure> {
         let mut wait = Wait::new("a server that is starting, or another command");
         loop {
@@ -201,7 +202,8 @@ pub(super) fn server_despite(fault: Box<ConfigError>) -> Result<Control, Failure
     }
 }
 
-/// Opens a spool that is there. The mount point of a disk that is not mounted must not become a new, empty one.
+/// Opens a spool that is there. The mount point of a disk that is not mounted must not become a new, empty
+/// one.
 fn open_existing(config: &Config) -> Result<(Spool, Recovery), SpoolError> {
     if let Some(text) = missing(config)? {
         return Err(SpoolError::Unfit(text));

@@ -1,4 +1,5 @@
-//! Who may do what, in words: the table that `check` prints, `check --access`, and what the file of users lacks.
+//! Who may do what, in words: the table that `check` prints, `check --access`, and what the file of users
+//! lacks.
 //!
 //! Called by `check`.
 

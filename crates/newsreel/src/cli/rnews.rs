@@ -3,7 +3,8 @@
 //! Every article of the batch has one fate: filed, rejected, known already, put into quarantine with what is
 //! damaged around it, or kept in the site's directory of incoming batches until it can be filed. The batch is
 //! read in parcels, and as many are in memory as are being filed. The exit code is for programs that run
-//! rnews for others (uuxqt): 75 means that nothing is lost if the batch is given again, and that it should be.
+//! rnews for others (uuxqt): 75 means that nothing is lost if the batch is given again, and that it should
+//! be.
 
 use std::fs;
 use std::io::Read;

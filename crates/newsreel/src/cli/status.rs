@@ -307,7 +307,8 @@ fn classes_text(spool: &SpoolStatus, now: u64) -> String {
 }
 
 fn buffers_text(spool: &SpoolStatus, now: u64) -> String {
-    // Of a spool that is not open the age of what it holds is not known, and of a buffer that is away nothing.
+    // Of a spool that is not open the age of what it holds is not known, and of a buffer that is away
+    // nothing.
     let oldest = |buffer: &BufferStatus| match buffer.oldest_arrival {
         None if spool.unopened.is_some() => String::new(),
         arrival => age(arrival, now),

@@ -13,8 +13,8 @@ section! {
         /// plain or compressed (compress, gzip, bzip2, zstd), or single articles. Move files in when they are
         /// whole, by a name that does not begin with a dot, or leave them unchanged for 2 seconds.
         incoming: PathBuf = FilePath, default "incoming", example "/var/spool/news/in.coming";
-        /// Bytes of batches that may wait. Beyond it XBATCH is answered 436, and newsreel rnews ends with exit
-        /// code 75, so that the batch is given again.
+        /// Bytes of batches that may wait. Beyond it XBATCH is answered 436, and newsreel rnews ends with
+        /// exit code 75, so that the batch is given again.
         waiting_bytes_max: u64 = Size { min: 1 << 20, max: u64::MAX }, default "1 GiB", example "20 GiB";
     }
 }

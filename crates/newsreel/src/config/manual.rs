@@ -61,8 +61,8 @@ fn absent_text(key: &Key) -> String {
     key.default.map_or_else(|| key.absent.to_owned(), |value| format!("`{value}`"))
 }
 
-/// The paragraphs on what `word` names: a key (`site.listen` or `listen`), a section, or, if it is empty, everything
-/// in one line each. `None`: there is no such thing; [`suggestion`] may know what was meant.
+/// The paragraphs on what `word` names: a key (`site.listen` or `listen`), a section, or, if it is empty,
+/// everything in one line each. `None`: there is no such thing; [`suggestion`] may know what was meant.
 pub fn explain(word: &str) -> Option<String> {
     if word.is_empty() {
         return Some(overview(|_| true));

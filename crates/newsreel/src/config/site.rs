@@ -13,10 +13,10 @@ section! {
         /// 3.1.5). It should be a domain name of yours and never change: an article whose Path already holds
         /// it is refused as one that has been here.
         path_identity: String = PathIdentity, example "news.example.org";
-        /// Other names of this server that it puts into Path after path_identity: an earlier one, so that peers
-        /// that know it by that name do not offer it what it has, or the common name of a cluster, whose
-        /// members then have it in their path_never and do not send each other the same. Articles that come
-        /// with one of these names are taken.
+        /// Other names of this server that it puts into Path after path_identity: an earlier one, so that
+        /// peers that know it by that name do not offer it what it has, or the common name of a cluster,
+        /// whose members then have it in their path_never and do not send each other the same. Articles that
+        /// come with one of these names are taken.
         path_also: Vec<String> = List(PathIdentity), default [], example ["cluster.example.org"];
         /// Put as Organization into articles that are posted here without one.
         organization: Option<String> = Maybe(Text), example "Example News";

@@ -1,5 +1,5 @@
-//! `[tls]`, `[[peer]]`, `[peer.send]` and `[[send_template]]`: certificates, neighbours that feed us, and what
-//! they are sent.
+//! `[tls]`, `[[peer]]`, `[peer.send]` and `[[send_template]]`: certificates, neighbours that feed us, and
+//! what they are sent.
 //!
 //! The files are read by `tls` when the server starts and when they change. Source: RFC 4642, RFC 8143.
 
@@ -45,8 +45,8 @@ section! {
     /// may offer articles with IHAVE, CHECK and TAKETHIS; what is sent to the peer stands in [peer.send]
     /// after it.
     [[peer]] Peer, PeerDraft {
-        /// The peer's name in logs and in newsreel status; best its path identity, since an article whose Path
-        /// has that name is not sent to the peer.
+        /// The peer's name in logs and in newsreel status; best its path identity, since an article whose
+        /// Path has that name is not sent to the peer.
         name: String = Text, example "news.example.net";
         /// The addresses and networks it connects from. Addresses, not host names: whoever controls a name
         /// could otherwise feed you. A peer with a certificate needs none, and may then come from anywhere.

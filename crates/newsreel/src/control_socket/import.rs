@@ -1,4 +1,5 @@
-//! A batch of another server's articles over the control socket: [`crate::operations::request::Request::Import`].
+//! A batch of another server's articles over the control socket:
+//! [`crate::operations::request::Request::Import`].
 //!
 //! The form of a frame is here in both directions. Used by the running server and by `newsreel import`.
 

@@ -1,11 +1,11 @@
 //! The control socket: how `newsreel status`, `group`, `rnews` and others reach a running server.
 //!
-//! A Unix socket in the spool's directory that only the server's user can open. A client sends one [`Request`]
-//! as a line of JSON; after [`Request::Rnews`] and [`Request::Import`] follow articles in wire format (CRLF,
-//! dot-stuffed, without the final `.` line), as those requests say. The server answers with lines of [`Reply`],
-//! of which the last is [`Reply::Done`]. One connection may carry many requests, one after the other. Requests
-//! are carried out by `operations` and, for articles, by `ingest`, each on a thread that may block. Called by
-//! `server`; the other side is `cli::control`.
+//! A Unix socket in the spool's directory that only the server's user can open. A client sends one
+//! [`Request`] as a line of JSON; after [`Request::Rnews`] and [`Request::Import`] follow articles in wire
+//! format (CRLF, dot-stuffed, without the final `.` line), as those requests say. The server answers with
+//! lines of [`Reply`], of which the last is [`Reply::Done`]. One connection may carry many requests, one
+//! after the other. Requests are carried out by `operations` and, for articles, by `ingest`, each on a thread
+//! that may block. Called by `server`; the other side is `cli::control`.
 
 pub(crate) mod import;
 pub(crate) mod rnews;
@@ -53,7 +53,8 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Binds the socket in the spool's directory. The spool is open, so no other server uses a socket that is there.
+    /// Binds the socket in the spool's directory. The spool is open, so no other server uses a socket that is
+    /// there.
     pub fn bind(site: &Site) -> io::Result<Self> {
         let path = socket_path(&site.config.load().site.data);
         // In full where there is room for it: commands find it in the system's list of sockets.

@@ -1,7 +1,7 @@
 //! Articles of a batch over the control socket, in parcels: [`crate::operations::request::Request::Rnews`].
 //!
-//! The form of a parcel is here in both directions. Each is filed in one commit. Used by the running server and
-//! by `newsreel rnews`.
+//! The form of a parcel is here in both directions. Each is filed in one commit. Used by the running server
+//! and by `newsreel rnews`.
 
 use crate::ingest::BatchOutcome;
 use crate::operations::request::Reply;

@@ -1,8 +1,8 @@
 //! INN's cyclic buffers: header, usage bitmap, article headers, as bytes.
 //!
 //! Bytes in, values out; what is on the disk may be damaged in any way. The format in words is in
-//! `docs/formats/inn.md`. Called by `import::source`. Sources: cnfsheadconf(8), cycbuff.conf(5), CNFS-07 to CNFS-09, and
-//! buffers made by INN 2.7.
+//! `docs/formats/inn.md`. Called by `import::source`. Sources: cnfsheadconf(8), cycbuff.conf(5), CNFS-07 to
+//! CNFS-09, and buffers made by INN 2.7.
 
 use std::fmt;
 
@@ -101,8 +101,8 @@ impl BufferHeader {
         (self.len / self.block).div_ceil(64) as usize * 8
     }
 
-    /// The blocks that may begin an article, in the order they were written: what is left of the last cycle, then this one. The
-    /// header may be damaged: a file of `file_bytes` holds no more than that.
+    /// The blocks that may begin an article, in the order they were written: what is left of the last cycle,
+    /// then this one. The header may be damaged: a file of `file_bytes` holds no more than that.
     pub fn blocks(&self, file_bytes: u64) -> impl Iterator<Item = u64> + use<> {
         let (first, end) = (self.area() / self.block, self.len.min(file_bytes) / self.block);
         let free = if self.cycle == 0 { first } else { self.free / self.block };
@@ -110,7 +110,8 @@ impl BufferHeader {
     }
 }
 
-/// How the words of a bitmap lie: INN sets the highest bit of a `long` first, in its machine's order of bytes.
+/// How the words of a bitmap lie: INN sets the highest bit of a `long` first, in its machine's order of
+/// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Words {
     /// 8 bytes, lowest byte first.
@@ -169,8 +170,8 @@ pub struct ArticleHeader {
 }
 
 impl ArticleHeader {
-    /// Reads the header at the beginning of `bytes`, as machines with `long`s of 4 or 8 bytes write it: size, arrival and
-    /// class, the numbers in network order in the word's first written bytes.
+    /// Reads the header at the beginning of `bytes`, as machines with `long`s of 4 or 8 bytes write it: size,
+    /// arrival and class, the numbers in network order in the word's first written bytes.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| -> Option<u32> { Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?)) };
         let words = [word(0)?, word(4)?, word(8)?];

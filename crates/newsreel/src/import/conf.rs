@@ -1,8 +1,8 @@
-//! INN's configuration and group files, as far as an import needs them: inn.conf, cycbuff.conf, active, newsgroups,
-//! active.times, history.
+//! INN's configuration and group files, as far as an import needs them: inn.conf, cycbuff.conf, active,
+//! newsgroups, active.times, history.
 //!
-//! Text in, values out; lines that make no sense are passed over. Called by `import::site`. Sources: inn.conf(5),
-//! cycbuff.conf(5), active(5), newsgroups(5), active.times(5), history(5).
+//! Text in, values out; lines that make no sense are passed over. Called by `import::site`. Sources:
+//! inn.conf(5), cycbuff.conf(5), active(5), newsgroups(5), active.times(5), history(5).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -91,8 +91,8 @@ pub struct Arrivals {
     pub remembered: u64,
 }
 
-/// Reads a line of history into `arrivals`: `[HASH]`, a tab, `arrived~expires~posted`, and a tab and the token if there is
-/// an article.
+/// Reads a line of history into `arrivals`: `[HASH]`, a tab, `arrived~expires~posted`, and a tab and the
+/// token if there is an article.
 pub fn history_line(line: &[u8], arrivals: &mut Arrivals) {
     let mut fields = line.split(|byte| *byte == b'\t');
     let (Some(hash), Some(times)) = (fields.next(), fields.next()) else { return };

@@ -47,7 +47,8 @@ fn timecaf(parts: &[&str]) -> Option<Named> {
     Some(Named::TimeCaf)
 }
 
-/// `group/name/number`; where our own tree has a dot behind a part of digits alone (`docs/formats/tree.md`), without it.
+/// `group/name/number`; where our own tree has a dot behind a part of digits alone (`docs/formats/tree.md`),
+/// without it.
 fn trad(parts: &[&str]) -> Option<Named> {
     let (number, names) = parts.split_last()?;
     let number = number.parse().ok().filter(|number| *number > 0)?;

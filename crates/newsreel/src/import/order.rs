@@ -1,7 +1,7 @@
 //! The order in which another server gave out its numbers, as far as what is left of it tells.
 //!
-//! In every group the numbers ascend in it, so that they can be kept; what is free follows the time of arrival. Articles
-//! without numbers come where their arrival puts them. Called by `import::plan`; pure.
+//! In every group the numbers ascend in it, so that they can be kept; what is free follows the time of
+//! arrival. Articles without numbers come where their arrival puts them. Called by `import::plan`; pure.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -53,7 +53,8 @@ impl Numbered {
         lists
     }
 
-    /// All articles in order. Where numbers contradict each other (a spool that was renumbered), the earliest goes first.
+    /// All articles in order. Where numbers contradict each other (a spool that was renumbered), the earliest
+    /// goes first.
     pub fn order(&self) -> Vec<u32> {
         let lists = self.by_group();
         let mut heads = vec![0_usize; lists.len()];

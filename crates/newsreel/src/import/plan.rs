@@ -21,7 +21,8 @@ pub(crate) struct Plan {
     /// Names of the groups that articles have numbers in, by the number in `numbered`.
     pub groups: Vec<String>,
     pub numbered: Numbered,
-    /// Of articles without Xref the groups in which their files give them no number, as [`Plan::places`] has them.
+    /// Of articles without Xref the groups in which their files give them no number, as [`Plan::places`] has
+    /// them.
     unplaced: HashMap<u32, String>,
     /// Those that are wanted and have numbers, in the order in which they were numbered.
     pub order: Vec<u32>,
@@ -106,7 +107,8 @@ impl Plan {
         id
     }
 
-    /// An article's places as a frame of the control socket has them; numbers of groups that `keep` says no to are 0.
+    /// An article's places as a frame of the control socket has them; numbers of groups that `keep` says no
+    /// to are 0.
     pub fn places(&self, article: u32, keep: impl Fn(u32) -> bool, out: &mut Vec<u8>) {
         for (group, number) in self.numbered.of(article) {
             let Some(name) = self.groups.get(*group as usize) else { continue };
@@ -126,8 +128,8 @@ impl Plan {
     }
 }
 
-/// Adds to the places of Xref those that the names of the article's file tell, in groups that its Newsgroups header
-/// or the active file knows. Returns the other groups of an article without Xref.
+/// Adds to the places of Xref those that the names of the article's file tell, in groups that its Newsgroups
+/// header or the active file knows. Returns the other groups of an article without Xref.
 fn complete<'a>(
     head: &mut head::Head<'a>,
     named: &'a [(String, u64)],

@@ -1,8 +1,8 @@
 //! What there is to be imported: from the site of an INN, or from the files named.
 //!
-//! A directory is looked at for inn.conf (in it or in its `etc`); the paths in there lead to everything else. Where they
-//! lead nowhere (a copy of another machine's disk), and without inn.conf, what lies in the usual places below the
-//! directory is taken. Called by `cli::import`. Sources: inn.conf(5), storage.conf(5).
+//! A directory is looked at for inn.conf (in it or in its `etc`); the paths in there lead to everything else.
+//! Where they lead nowhere (a copy of another machine's disk), and without inn.conf, what lies in the usual
+//! places below the directory is taken. Called by `cli::import`. Sources: inn.conf(5), storage.conf(5).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};

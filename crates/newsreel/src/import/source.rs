@@ -1,7 +1,7 @@
 //! Where the articles of an import lie, and reading them.
 //!
-//! Reads other servers' files and writes nothing. What is damaged is counted and passed over. Called by `import::site`
-//! (listing) and `import::feed` (reading).
+//! Reads other servers' files and writes nothing. What is damaged is counted and passed over. Called by
+//! `import::site` (listing) and `import::feed` (reading).
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Finding the articles below INN's patharticles.
 //!
-//! A crossposted article of tradspool is one file; its other names, symbolic or hard links, only say which numbers it
-//! has in its other groups. Called by `import::site`.
+//! A crossposted article of tradspool is one file; its other names, symbolic or hard links, only say which
+//! numbers it has in its other groups. Called by `import::site`.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,7 +1,7 @@
 //! What an article must be like to be taken, as flat lists of guards: one reason and one `return` each.
 //!
-//! Pure: article, policy, origin and clock in, verdict out. Called by `ingest`. Sources: RFC 5537 section 3.6, RFC 5536
-//! sections 3.1 and 3.2.4.
+//! Pure: article, policy, origin and clock in, verdict out. Called by `ingest`. Sources: RFC 5537 section
+//! 3.6, RFC 5536 sections 3.1 and 3.2.4.
 
 use super::{Origin, Reject};
 use crate::config::{Config, Distributions};
@@ -45,7 +45,8 @@ pub(crate) fn distributed(article: &Article<'_>, accepted: &Distributions) -> bo
     article.header(Known::Distribution).is_none_or(|value| accepted.accept(value))
 }
 
-/// What there is to say of an accepted article, for storage rules: a filter's word. Dear, so only asked where a rule does.
+/// What there is to say of an accepted article, for storage rules: a filter's word. Dear, so only asked where
+/// a rule does.
 pub(crate) fn verdict(article: &Article<'_>) -> Option<&'static str> {
     netnews::article::encoding(article.body()).map(|_| "binary")
 }

@@ -1,15 +1,17 @@
 //! The groups an article is filed in.
 //!
-//! Of the Newsgroups header those that are carried and that the sender may send to, each once, aliases followed. Control
-//! messages go to the group of their kind instead, or nowhere (`docs/decisions/0027`). Called by `ingest`. Sources: RFC 5537
-//! sections 3.6 and 3.7, RFC 6048 section 3.1, INN's handling of `control` and `junk`.
+//! Of the Newsgroups header those that are carried and that the sender may send to, each once, aliases
+//! followed. Control messages go to the group of their kind instead, or nowhere (`docs/decisions/0027`).
+//! Called by `ingest`. Sources: RFC 5537 sections 3.6 and 3.7, RFC 6048 section 3.1, INN's handling of
+//! `control` and `junk`.
 
 use super::{Origin, Reject};
 use crate::config::UnknownGroups;
 use netnews::{Article, Known, control, newsgroups};
 use spool::{Flag, GroupId, GroupTable};
 
-/// Where articles without a carried group go, if `unknown_groups = "junk"`, and those of groups with flag `j`.
+/// Where articles without a carried group go, if `unknown_groups = "junk"`, and those of groups with flag
+/// `j`.
 const JUNK: &[u8] = b"junk";
 /// Where control messages go that have no `control.KIND`.
 const CONTROL: &[u8] = b"control";
@@ -26,7 +28,8 @@ struct Seen {
     junk: bool,
 }
 
-/// Appends the groups that `article` is filed in: at least one, but for a control message where no group takes it.
+/// Appends the groups that `article` is filed in: at least one, but for a control message where no group
+/// takes it.
 pub(super) fn groups(
     table: &GroupTable,
     unknown: UnknownGroups,

@@ -1,7 +1,8 @@
 //! What a batch will commit, before it is committed.
 //!
-//! Articles are lists of pieces of the receive buffer: the old Xref is left out and our name put before the Path without
-//! copying a byte. Flat vectors for the whole batch, so nothing is allocated per article. Called by `ingest` only.
+//! Articles are lists of pieces of the receive buffer: the old Xref is left out and our name put before the
+//! Path without copying a byte. Flat vectors for the whole batch, so nothing is allocated per article. Called
+//! by `ingest` only.
 
 use super::Origin;
 use super::withdraw::Withdrawing;
@@ -50,7 +51,8 @@ pub(super) struct Drafts<'a> {
     tagged: Vec<u8>,
     /// The groups of all articles, one after the other.
     pub groups: Vec<GroupId>,
-    /// The articles' numbers in `groups`, one for each and 0 for a new one, if articles bring any; else empty.
+    /// The articles' numbers in `groups`, one for each and 0 for a new one, if articles bring any; else
+    /// empty.
     pub numbers: Vec<u64>,
     /// Those of the articles that withdraw others.
     pub withdrawing: Vec<Withdrawing<'a>>,
@@ -98,7 +100,8 @@ impl<'a> Drafts<'a> {
         self.articles.is_empty() && self.remembered.is_empty()
     }
 
-    /// Calls `commit` with the entries: first the articles in the order they were pushed, then what is remembered.
+    /// Calls `commit` with the entries: first the articles in the order they were pushed, then what is
+    /// remembered.
     pub fn with_entries<T>(&self, now: i64, commit: impl FnOnce(&[Entry<'_>]) -> T) -> T {
         let arrived = u64::try_from(now).unwrap_or_default();
         let mut entries = Vec::with_capacity(self.articles.len() + self.remembered.len());

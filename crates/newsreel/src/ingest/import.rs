@@ -1,8 +1,10 @@
-//! Filing what another server's spool held: groups, numbers and arrival come with the article, its Path stays as it is.
+//! Filing what another server's spool held: groups, numbers and arrival come with the article, its Path stays
+//! as it is.
 //!
-//! Neither age nor distribution nor moderation is judged again: the other server took the article, and now it is ours.
-//! What is rejected is not remembered, so that a second import may take it. Called by the control socket and by
-//! `newsreel import` on a site that is not served. The numbers' rule is the spool's (`Filing::numbers`).
+//! Neither age nor distribution nor moderation is judged again: the other server took the article, and now it
+//! is ours. What is rejected is not remembered, so that a second import may take it. Called by the control
+//! socket and by `newsreel import` on a site that is not served. The numbers' rule is the spool's
+//! (`Filing::numbers`).
 
 use super::checks;
 use super::drafts::{Draft, Drafts};
@@ -19,8 +21,8 @@ pub struct Imported<'a> {
     pub wire: &'a [u8],
     /// Unix seconds of its arrival there; 0: it arrives now.
     pub arrived: u32,
-    /// `group:number` words, as in Xref; a number of 0 stands for a new one. Groups that are not here are passed over.
-    /// Without any that is, the Newsgroups header decides.
+    /// `group:number` words, as in Xref; a number of 0 stands for a new one. Groups that are not here are
+    /// passed over. Without any that is, the Newsgroups header decides.
     pub places: &'a [u8],
 }
 

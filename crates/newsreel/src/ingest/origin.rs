@@ -1,7 +1,7 @@
 //! Where an article comes from: what the sender may send, and what is put before its Path.
 //!
-//! Made once per connection. Called by `relay`, `inject`, the control socket; read by `ingest`. Source: RFC 5537
-//! section 3.2.1.
+//! Made once per connection. Called by `relay`, `inject`, the control socket; read by `ingest`. Source: RFC
+//! 5537 section 3.2.1.
 
 use crate::base::counters::PeerCounters;
 use crate::config::{Distributions, Groups, Peer};
@@ -47,8 +47,8 @@ pub(crate) struct PathPrefix {
 }
 
 impl PathPrefix {
-    /// For articles from a peer called `name` at `address`. A peer's name in the configuration may, but need not be
-    /// its path identity; so another one is no mismatch, only not verified.
+    /// For articles from a peer called `name` at `address`. A peer's name in the configuration may, but need
+    /// not be its path identity; so another one is no mismatch, only not verified.
     fn of_peer(identity: &str, name: &str, address: &str) -> Self {
         let (mut matched, mut other) = (Vec::new(), Vec::new());
         path::prefix(identity.as_bytes(), Diagnostic::Match, &mut matched);
@@ -106,15 +106,15 @@ impl Origin {
         Self { accepts, prefix, for_rules, ..Self::unlimited(name) }
     }
 
-    /// A reader who posts and may read these groups; the injecting agent has completed the article, its Path too, and
-    /// allows it in `groups`.
+    /// A reader who posts and may read these groups; the injecting agent has completed the article, its Path
+    /// too, and allows it in `groups`.
     pub fn injected(address: &str, reads: &Groups, groups: Vec<Box<[u8]>>) -> Self {
         let accepts = Accepts::These(groups);
         Self { accepts, reads: Some(reads.clone()), for_rules: "injected".into(), ..Self::unlimited(address) }
     }
 
-    /// Another server's spool on this machine: what it holds was relayed already, and may well have our own name in
-    /// its Path.
+    /// Another server's spool on this machine: what it holds was relayed already, and may well have our own
+    /// name in its Path.
     pub fn import() -> Self {
         Self::unlimited("import")
     }

@@ -1,7 +1,8 @@
 //! Whose commit is next: sessions wait for it as tasks, so that their threads go on with other sessions.
 //!
-//! Who comes just as the turn is free takes it, even if others wait: handing it to one that has yet to wake up would leave
-//! the spool's writer idle. Who was passed over often goes ahead without a turn and waits at the writer itself, which is fair.
+//! Who comes just as the turn is free takes it, even if others wait: handing it to one that has yet to wake
+//! up would leave the spool's writer idle. Who was passed over often goes ahead without a turn and waits at
+//! the writer itself, which is fair.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;

@@ -1,9 +1,9 @@
 //! Cancels and Supersedes: which are obeyed, and what becomes of those that come before their article.
 //!
-//! An article that withdraws another one is filed like any other; only when it is filed is it obeyed. What it names and is
-//! here goes at once, from every list. What is not here yet is refused when it comes (`early`). Called by `ingest` for the
-//! few articles with a Control or Supersedes header. Sources: RFC 5537 sections 5.3 and 5.4, RFC 8315 section 3.5, INN's
-//! `docancels`.
+//! An article that withdraws another one is filed like any other; only when it is filed is it obeyed. What it
+//! names and is here goes at once, from every list. What is not here yet is refused when it comes (`early`).
+//! Called by `ingest` for the few articles with a Control or Supersedes header. Sources: RFC 5537 sections
+//! 5.3 and 5.4, RFC 8315 section 3.5, INN's `docancels`.
 
 use super::early::Early;
 use super::{Origin, Reject};

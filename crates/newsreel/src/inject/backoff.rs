@@ -1,7 +1,7 @@
 //! How fast one poster may post: after too many fast posts the wait doubles from post to post.
 //!
-//! Counted for each user, or for the address (of IPv6 its /64 network) of who has not logged in; the table is bounded.
-//! Called by `inject` for every post. Source: INN's `backoff*` of readers.conf.
+//! Counted for each user, or for the address (of IPv6 its /64 network) of who has not logged in; the table is
+//! bounded. Called by `inject` for every post. Source: INN's `backoff*` of readers.conf.
 
 use crate::config::Posting;
 use hashbrown::HashMap;

@@ -1,9 +1,10 @@
 //! Where a proto-article may go: into its groups, or to a moderator.
 //!
-//! All groups that are carried here and that the poster may read must be open to the poster. All others are other servers'
-//! matter, as long as one is known: a group that the poster may not read is treated as one that is not carried, in what is
-//! answered and in what is filed, so that nobody can post to hidden groups or find out which there are. Called by `inject`.
-//! Sources: RFC 5537 section 3.5 steps 4 and 7, RFC 5536 section 3.1.4 (reserved names), the flags of RFC 6048 section 3.1.
+//! All groups that are carried here and that the poster may read must be open to the poster. All others are
+//! other servers' matter, as long as one is known: a group that the poster may not read is treated as one
+//! that is not carried, in what is answered and in what is filed, so that nobody can post to hidden groups or
+//! find out which there are. Called by `inject`. Sources: RFC 5537 section 3.5 steps 4 and 7, RFC 5536
+//! section 3.1.4 (reserved names), the flags of RFC 6048 section 3.1.
 
 use super::poster::Poster;
 use super::refusal::{Refusal, shown};
@@ -85,7 +86,8 @@ pub(super) fn judge(article: &Article<'_>, poster: &Poster<'_>, table: &GroupTab
     Ok(moderated.map_or(Way::File(judged), Way::Moderator))
 }
 
-/// Cancels are for everybody who may post; other control messages for who may approve in the group of their kind.
+/// Cancels are for everybody who may post; other control messages for who may approve in the group of their
+/// kind.
 fn control_permitted(article: &Article<'_>, poster: &Poster<'_>) -> Result<(), Refusal> {
     let Some(value) = article.header(Known::Control) else { return Ok(()) };
     if let Ok(Control::Cancel(_)) = control::parse(value) {
@@ -99,7 +101,8 @@ fn control_permitted(article: &Article<'_>, poster: &Poster<'_>) -> Result<(), R
     Err(Refusal::ControlNotPermitted(shown(&verb)))
 }
 
-/// Names that no group may have: `poster`, those with a component `all` or `ctl`, and `to.*`, `control.*`, `example.*`.
+/// Names that no group may have: `poster`, those with a component `all` or `ctl`, and `to.*`, `control.*`,
+/// `example.*`.
 fn reserved(name: &[u8]) -> Result<(), Refusal> {
     let mut components = name.split(|&b| b == b'.');
     let first = components.clone().next().unwrap_or_default();

@@ -16,8 +16,8 @@ pub(crate) struct Poster<'a> {
 }
 
 impl Poster<'_> {
-    /// Whether control messages other than cancel are taken: who may post to `control` and to the group of their kind, and
-    /// approve there.
+    /// Whether control messages other than cancel are taken: who may post to `control` and to the group of
+    /// their kind, and approve there.
     pub fn may_control(&self, group: &[u8]) -> bool {
         let right = |group| self.access.post.matches(group) && self.access.approve.matches(group);
         right(b"control") && right(group)

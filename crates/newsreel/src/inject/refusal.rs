@@ -1,7 +1,7 @@
 //! Why a post is refused, in words that tell the poster what to do.
 //!
-//! What is wrong with the proto-article itself is `netnews::injection`'s; here is what this site's groups, rights and
-//! limits add. The texts go behind `441`. Called by `inject`.
+//! What is wrong with the proto-article itself is `netnews::injection`'s; here is what this site's groups,
+//! rights and limits add. The texts go behind `441`. Called by `inject`.
 
 use crate::ingest::Reject;
 use netnews::Malformed;

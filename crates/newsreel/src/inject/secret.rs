@@ -1,7 +1,8 @@
 //! The site's secret for what it signs or hides in articles posted here.
 //!
-//! One file of 32 random octets and their checksum; what is used is derived from them for each purpose, so that none
-//! tells anything of the others. Called by `inject` and `newsreel cancel-key`. Format: `docs/formats/secret.md`. Source: RFC 8315 section 4.
+//! One file of 32 random octets and their checksum; what is used is derived from them for each purpose, so
+//! that none tells anything of the others. Called by `inject` and `newsreel cancel-key`. Format:
+//! `docs/formats/secret.md`. Source: RFC 8315 section 4.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;

@@ -82,7 +82,8 @@ fn lock(poster: &Poster<'_>, secret: &Secret, message_id: &str) -> String {
     }
 }
 
-/// The key of what the article withdraws, as this user has it; it opens only what the same user has posted here.
+/// The key of what the article withdraws, as this user has it; it opens only what the same user has posted
+/// here.
 fn key(article: &Article<'_>, poster: &Poster<'_>, secret: &Secret) -> String {
     let withdrawal = control::withdrawal(article).ok().flatten();
     match (poster.user, withdrawal) {

@@ -1,8 +1,8 @@
 //! A listening socket: watched by the runtime, or for a moment by the accepting task alone.
 //!
 //! A client that makes one connection after the other waits for a wake-up of ours each time. As with commands
-//! (`session`'s hovering), when one connection has followed the other quickly the accepting task looks for the next itself
-//! for a moment. Called by `accept`.
+//! (`session`'s hovering), when one connection has followed the other quickly the accepting task looks for
+//! the next itself for a moment. Called by `accept`.
 
 use crate::session::Vigil;
 use nntp_io::Socket;

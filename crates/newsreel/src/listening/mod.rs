@@ -193,8 +193,8 @@ impl Listening {
         if failed.is_empty() { Ok(plan) } else { Err(failed) }
     }
 
-    /// Accepts where the plan says, and no longer anywhere else. Blocks until what goes is closed, so that its
-    /// address is free.
+    /// Accepts where the plan says, and no longer anywhere else. Blocks until what goes is closed, so that
+    /// its address is free.
     pub fn apply(&self, plan: Plan) {
         let mut open = self.open.lock();
         let mut before = std::mem::take(&mut *open);

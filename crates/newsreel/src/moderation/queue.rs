@@ -1,7 +1,7 @@
 //! The queue of mails on disk: one file each, written whole and durably before it has its name.
 //!
-//! Names sort in the order they were queued. Nothing else keeps state here: tries and times are forgotten at a restart.
-//! Called by `moderation`. Format: `docs/formats/moderation.md`.
+//! Names sort in the order they were queued. Nothing else keeps state here: tries and times are forgotten at
+//! a restart. Called by `moderation`. Format: `docs/formats/moderation.md`.
 
 use spool::{Access, Disk, durable_create, read_small};
 use std::fmt;

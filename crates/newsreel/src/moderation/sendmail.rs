@@ -1,4 +1,5 @@
-//! Mail by running a program as `sendmail` is run: the recipient among its arguments, the mail on its standard input.
+//! Mail by running a program as `sendmail` is run: the recipient among its arguments, the mail on its
+//! standard input.
 //!
 //! What its exit status means is sysexits.h's. Called by `mailer`.
 

@@ -1,7 +1,8 @@
 //! Mail by SMTP to one server: one connection, one mail, one recipient.
 //!
-//! Without encryption and login, which is what a mail server on the same machine or network asks for; for any other there
-//! are programs (see the decision on it). Called by `mailer`. Source: RFC 5321, RFC 6152 (8BITMIME).
+//! Without encryption and login, which is what a mail server on the same machine or network asks for; for any
+//! other there are programs (see the decision on it). Called by `mailer`. Source: RFC 5321, RFC 6152
+//! (8BITMIME).
 
 use super::queue::Mail;
 use super::unsent::Unsent;
@@ -55,7 +56,8 @@ pub(super) async fn send(server: &str, identity: &str, mail: &Mail) -> Result<()
     let body = if eight_bit { " BODY=8BITMIME" } else { "" };
     let sender = talk.ask(&format!("MAIL FROM:<{}>{body}", mail.from)).await.map_err(down)?;
     if sender.code != 250 {
-        // It may be our sender that is refused, which an operator can put right: nothing is given up for that.
+        // It may be our sender that is refused, which an operator can put right: nothing is given up for
+        // that.
         return Err(down(sender.text));
     }
     let recipient = talk.ask(&format!("RCPT TO:<{}>", mail.to)).await;

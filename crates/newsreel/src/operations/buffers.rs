@@ -1,7 +1,9 @@
-//! `newsreel buffer`: buffers are listed, added, grown, retired, moved and removed, and the configuration with them.
+//! `newsreel buffer`: buffers are listed, added, grown, retired, moved and removed, and the configuration
+//! with them.
 //!
-//! The command that changes a buffer changes the configuration's text too, at the one moment the spool says; the file is
-//! read anew for it, so that what its owner has written meanwhile stays. See `docs/decisions/0023-buffers-change-while-serving.md`.
+//! The command that changes a buffer changes the configuration's text too, at the one moment the spool says;
+//! the file is read anew for it, so that what its owner has written meanwhile stays. See
+//! `docs/decisions/0023-buffers-change-while-serving.md`.
 
 use spool::{BufferConfig, Glance, Spool, SpoolError};
 

@@ -10,8 +10,8 @@ use tracing::{info, warn};
 /// How often the server checks whether it is time.
 const LOOK_INTERVAL: Duration = Duration::from_secs(86_400);
 
-/// Renews the site's self-signed certificate when it is due, at once and every day, until the server stops. Sessions
-/// notice the changed file.
+/// Renews the site's self-signed certificate when it is due, at once and every day, until the server stops.
+/// Sessions notice the changed file.
 pub(crate) async fn keep_renewed(site: Arc<Site>) {
     let mut stopping = std::pin::pin!(site.stopping());
     loop {

@@ -1,6 +1,7 @@
 //! Groups: add, remove, change, list.
 //!
-//! Each group that was asked for gets one reply; a name or flag that is not valid is told and hinders no other.
+//! Each group that was asked for gets one reply; a name or flag that is not valid is told and hinders no
+//! other.
 
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
 //! Files the batches that wait in the incoming directory, as long as the server runs.
 //!
-//! A batch is removed when everything in it has its fate and is as durable as an acknowledgement promises; after
-//! a crash it is filed again, and what was filed of it is a duplicate. While the spool accepts nothing, batches
-//! wait. What a peer sent by XBATCH is filed as if the peer had offered it.
+//! A batch is removed when everything in it has its fate and is as durable as an acknowledgement promises;
+//! after a crash it is filed again, and what was filed of it is a duplicate. While the spool accepts nothing,
+//! batches wait. What a peer sent by XBATCH is filed as if the peer had offered it.
 
 use std::fs::File;
 use std::io;

@@ -1,7 +1,7 @@
 //! What operators ask for, carried out on an open spool.
 //!
-//! The same for a running server (`control_socket` calls it) and for a command that opened the spool itself (`cli`), so
-//! that both answer alike. Filing articles is not here: that is `ingest`. Everything blocks.
+//! The same for a running server (`control_socket` calls it) and for a command that opened the spool itself
+//! (`cli`), so that both answer alike. Filing articles is not here: that is `ingest`. Everything blocks.
 
 pub mod buffers;
 mod care;
@@ -35,9 +35,10 @@ pub(crate) use pull::standing::{Pulls, keep_pulling};
 pub use sink::Sink;
 pub(crate) use why::why;
 
-/// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The caller sends
-/// the final [`Reply::Done`]. [`Request::Status`], [`Request::Rnews`], [`Request::Import`], [`Request::Pull`], [`Request::Send`],
-/// [`Request::Reload`], [`Request::Compare`], [`Request::Why`] and [`Request::Feed`] are the caller's own.
+/// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The
+/// caller sends the final [`Reply::Done`]. [`Request::Status`], [`Request::Rnews`], [`Request::Import`],
+/// [`Request::Pull`], [`Request::Send`], [`Request::Reload`], [`Request::Compare`], [`Request::Why`] and
+/// [`Request::Feed`] are the caller's own.
 pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match request {
         Request::GroupAdd { groups } => groups::add(spool, groups, sink),

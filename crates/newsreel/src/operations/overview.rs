@@ -1,6 +1,8 @@
-//! Compresses cold overview while the server runs: in a thread of its own, at leisure, and not while a feed rages.
+//! Compresses cold overview while the server runs: in a thread of its own, at leisure, and not while a feed
+//! rages.
 //!
-//! What is done is `Spool::pack_overview`; here is only when. A pass that fails has changed nothing and is tried again later.
+//! What is done is `Spool::pack_overview`; here is only when. A pass that fails has changed nothing and is
+//! tried again later.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,9 @@
 //! Everything that can be known of a running server, as one value: what `newsreel status` and its JSON print,
 //! and what every other view of a server shows.
 //!
-//! A report ([`of_server`]) is taken without the spool's writer lock and without reading a disk, in well under
-//! a millisecond for thousands of groups and a hundred peers. Figures that need the disk are measured every
-//! few seconds by a task ([`measure`]). Knows no socket: the caller says where the server listens.
+//! A report ([`of_server`]) is taken without the spool's writer lock and without reading a disk, in well
+//! under a millisecond for thousands of groups and a hundred peers. Figures that need the disk are measured
+//! every few seconds by a task ([`measure`]). Knows no socket: the caller says where the server listens.
 
 use super::pull::standing::Pulls;
 use super::retention;
@@ -423,7 +423,8 @@ impl Measuring {
         Arc::new(Self { asked: AtomicU64::new(0), wake: Notify::new(), done: watch::Sender::new(0) })
     }
 
-    /// Resolves after a measurement that begins after this call, or after so long if the disk does not answer.
+    /// Resolves after a measurement that begins after this call, or after so long if the disk does not
+    /// answer.
     pub async fn refresh(&self, at_most: Duration) {
         let mut done = self.done.subscribe();
         let own = self.asked.fetch_add(1, Ordering::AcqRel) + 1;

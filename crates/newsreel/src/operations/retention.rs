@@ -1,6 +1,8 @@
-//! How long articles stay: age of the oldest, rate of writing, what follows from it, and what is to be logged of it.
+//! How long articles stay: age of the oldest, rate of writing, what follows from it, and what is to be logged
+//! of it.
 //!
-//! Pure: a spool's figures in, reports out; [`watch`] is the server's clock for them. Called by `operations` and `server`.
+//! Pure: a spool's figures in, reports out; [`watch`] is the server's clock for them. Called by `operations`
+//! and `server`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -126,7 +128,8 @@ impl Watch {
     }
 }
 
-/// Logs once a minute what classes could not keep, and once a day which are below their target, until the server stops.
+/// Logs once a minute what classes could not keep, and once a day which are below their target, until the
+/// server stops.
 pub(crate) async fn watch(site: Arc<Site>) {
     let mut stopping = std::pin::pin!(site.stopping());
     let mut watch = Watch::default();

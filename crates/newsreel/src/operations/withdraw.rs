@@ -7,7 +7,8 @@ use super::request::{Purged, Reply};
 use super::sink::{self, Sink};
 use crate::base::clock::unix_now;
 
-/// Takes these articles away; what is not here yet is refused when it comes. True if each was a Message-ID and done.
+/// Takes these articles away; what is not here yet is refused when it comes. True if each was a Message-ID
+/// and done.
 pub(super) fn cancel(spool: &Spool, message_ids: &[String], dry_run: bool, sink: &mut Sink<'_>) -> bool {
     let mut ok = true;
     for text in message_ids {

@@ -1,7 +1,7 @@
 //! The Message-IDs that a peer was told to send by CHECK, until it does.
 //!
-//! Each is a reservation in the spool, so that no other peer is asked for the same article meanwhile. They end with the
-//! TAKETHIS, after a time (the spool's), or with the connection. Called by `Feed`.
+//! Each is a reservation in the spool, so that no other peer is asked for the same article meanwhile. They
+//! end with the TAKETHIS, after a time (the spool's), or with the connection. Called by `Feed`.
 
 use hashbrown::HashMap;
 use netnews::nntp::response::code;

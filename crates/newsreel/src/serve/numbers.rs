@@ -1,7 +1,8 @@
 //! Groups whose article numbers come near what old clients can read.
 //!
-//! Numbers are 64 bits wide here and go on; clients that cannot read them are shown others (`serve::window`), if the
-//! operator says who they are, so the operator is told in time. A task of `server`. Sources: RFC 3977 section 6 (numbers up to 2,147,483,647), the decision on it.
+//! Numbers are 64 bits wide here and go on; clients that cannot read them are shown others (`serve::window`),
+//! if the operator says who they are, so the operator is told in time. A task of `server`. Sources: RFC 3977
+//! section 6 (numbers up to 2,147,483,647), the decision on it.
 
 use crate::site::Site;
 use spool::Spool;

@@ -1,10 +1,10 @@
 //! How much memory receive buffers may take beyond a session's first
 //! [`BUFFER_BYTES`](nntp_io::pool::BUFFER_BYTES).
 //!
-//! *Read-ahead* makes feeds fast; a peer that gets none continues with the small buffer. A [`Place`] is room for an article
-//! that fits nothing smaller. It grows with its article, so that memory is held only for what has been sent, and is charged
-//! to whoever sends; the [`ledger`] says what happens when an account is full. Called by `Input` and the session's loop.
-//! Why: decision 29.
+//! *Read-ahead* makes feeds fast; a peer that gets none continues with the small buffer. A [`Place`] is room
+//! for an article that fits nothing smaller. It grows with its article, so that memory is held only for what
+//! has been sent, and is charged to whoever sends; the [`ledger`] says what happens when an account is full.
+//! Called by `Input` and the session's loop. Why: decision 29.
 
 mod ledger;
 

@@ -1,7 +1,7 @@
 //! What the server says of itself: greeting, CAPABILITIES, HELP.
 //!
-//! All three depend on what the client may do. Source: RFC 3977 sections 5.1 to 5.3 and 7.2, RFC 4644 section 2.1,
-//! RFC 4642 section 2.1, RFC 4643 section 2.1, RFC 8054 section 2.1.
+//! All three depend on what the client may do. Source: RFC 3977 sections 5.1 to 5.3 and 7.2, RFC 4644 section
+//! 2.1, RFC 4642 section 2.1, RFC 4643 section 2.1, RFC 8054 section 2.1.
 
 use super::Client;
 use crate::access::sasl;
@@ -76,8 +76,8 @@ pub(super) fn list(client: &Client, out: &mut Vec<u8>) {
     line(".");
 }
 
-/// The answer to LIST EXTENSIONS, which clients older than RFC 3977 ask instead of CAPABILITIES: what the capability
-/// list says, in their terms.
+/// The answer to LIST EXTENSIONS, which clients older than RFC 3977 ask instead of CAPABILITIES: what the
+/// capability list says, in their terms.
 pub(super) fn extensions(client: &Client, out: &mut Vec<u8>) {
     let mut capabilities = Vec::new();
     list(client, &mut capabilities);
@@ -92,8 +92,8 @@ pub(super) fn extensions(client: &Client, out: &mut Vec<u8>) {
     }
 }
 
-/// AUTHINFO, until somebody is logged in, and SASL, after that as before (RFC 4643 sections 2.1 and 2.2); without
-/// arguments where none of it is possible now (RFC 8054 section 2.2.2).
+/// AUTHINFO, until somebody is logged in, and SASL, after that as before (RFC 4643 sections 2.1 and 2.2);
+/// without arguments where none of it is possible now (RFC 8054 section 2.2.2).
 fn authentication(client: &Client, line: &mut impl FnMut(&str)) {
     let offered = sasl::NAMES.iter().filter(|(_, mechanism)| client.offers(*mechanism));
     let names: Vec<&str> = offered.map(|(name, _)| *name).collect();

@@ -1,9 +1,9 @@
 //! Who is connected, how, and what it may do.
 //!
-//! Known by address, over TLS by certificate, and by the user it has logged in as: the first `[[peer]]` that all of them
-//! fit, the first `[[access]]` whose conditions hold. TLS makes a new client of whoever is connected, so nothing said
-//! before it counts (RFC 4642 section 2.2.2); logging in makes another one. Called by `server` and by the session's
-//! commands.
+//! Known by address, over TLS by certificate, and by the user it has logged in as: the first `[[peer]]` that
+//! all of them fit, the first `[[access]]` whose conditions hold. TLS makes a new client of whoever is
+//! connected, so nothing said before it counts (RFC 4642 section 2.2.2); logging in makes another one. Called
+//! by `server` and by the session's commands.
 
 use crate::access::limits::{Holder, Limits, Share};
 use crate::access::rules::{self, Remedy, Right, Standing};
@@ -55,8 +55,8 @@ impl Client {
         Self::known_by(&self.config, &self.gate, self.caller, Some(Box::new(facts)), None)
     }
 
-    /// The same client under another configuration, where its certificate is worth what `offer` says; `None`: it has
-    /// logged in as somebody who is no longer a user.
+    /// The same client under another configuration, where its certificate is worth what `offer` says; `None`:
+    /// it has logged in as somebody who is no longer a user.
     pub fn under(&self, config: &Arc<Config>, offer: Option<&Offer>) -> Option<Self> {
         let tls = self.tls.as_deref().map(|facts| {
             let certificate = offer.and_then(|offer| offer.current().judged_again(facts));
@@ -172,7 +172,8 @@ impl Client {
         self.tls.as_deref()
     }
 
-    /// Whether the connection is compressed; then neither TLS nor authentication may begin (RFC 8054 section 2.2.2).
+    /// Whether the connection is compressed; then neither TLS nor authentication may begin (RFC 8054 section
+    /// 2.2.2).
     pub fn is_compressed(&self) -> bool {
         self.compressed
     }

@@ -1,10 +1,11 @@
 //! Staying awake a moment for the next command of a client that works in lock-step.
 //!
-//! A client that sends one command, reads the answer and sends the next waits for two wake-ups each time: its own and
-//! ours. Ours is most of the answer's latency (tens of microseconds where waking a core means leaving a virtual
-//! machine), so a session whose client has been quick looks for the next command itself for a moment instead of going to
-//! sleep. Only while no other session does anything, so it takes the thread from nobody; and one that waited in vain does
-//! not try again until its client has shown itself quick. An idle session costs nothing. Called by the session's loop.
+//! A client that sends one command, reads the answer and sends the next waits for two wake-ups each time: its
+//! own and ours. Ours is most of the answer's latency (tens of microseconds where waking a core means leaving
+//! a virtual machine), so a session whose client has been quick looks for the next command itself for a
+//! moment instead of going to sleep. Only while no other session does anything, so it takes the thread from
+//! nobody; and one that waited in vain does not try again until its client has shown itself quick. An idle
+//! session costs nothing. Called by the session's loop.
 
 use nntp_io::Transport;
 use std::sync::LazyLock;
@@ -18,8 +19,8 @@ const QUICK_MAX: Duration = Duration::from_micros(250);
 /// Quick turn-arounds before the first try.
 const QUICK_MIN: u8 = 4;
 
-/// How quick the client of the session that ended last was; the next one is likely of its kind, as when one client makes
-/// many connections.
+/// How quick the client of the session that ended last was; the next one is likely of its kind, as when one
+/// client makes many connections.
 static LAST_QUICK: AtomicU8 = AtomicU8::new(0);
 /// Rounds of all sessions.
 static ROUNDS: AtomicU64 = AtomicU64::new(0);

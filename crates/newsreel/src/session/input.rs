@@ -1,9 +1,9 @@
 //! The way from the client: the receive buffer, and waiting for more of it.
 //!
-//! A session that waits for a command holds no buffer. One that is fed grows its buffer while reads fill it and lets
-//! it shrink when they do not; how far is the [`Budget`]'s matter. Waiting ends by bytes, by the end of the stream, by a
-//! deadline, by a signal of the site, or when the article's memory is taken away; the deadline's timer is set again only
-//! when it fires, so a command costs no timer.
+//! A session that waits for a command holds no buffer. One that is fed grows its buffer while reads fill it
+//! and lets it shrink when they do not; how far is the [`Budget`]'s matter. Waiting ends by bytes, by the end
+//! of the stream, by a deadline, by a signal of the site, or when the article's memory is taken away; the
+//! deadline's timer is set again only when it fires, so a command costs no timer.
 
 use super::budget::{Budget, Charge, NoRoom, READ_AHEAD_BYTES, Room};
 use crate::site::Signal;
@@ -143,7 +143,8 @@ impl Input {
         self.buffer.len() + READ_BYTES_MIN > self.limit()
     }
 
-    /// Makes sure that more can be read after an unfinished command; may wait for memory, or learn that there is none.
+    /// Makes sure that more can be read after an unfinished command; may wait for memory, or learn that there
+    /// is none.
     pub async fn make_room(&mut self, budget: &Budget, arriving: Arriving) -> Result<(), NoRoom> {
         if self.room.is_none() && self.reads_ahead {
             self.room = budget.read_ahead();
@@ -178,7 +179,8 @@ impl Input {
         self.wanted = if self.reads_ahead { READ_AHEAD_BYTES } else { BUFFER_BYTES };
     }
 
-    /// Waits for more bytes from `out`'s stream; buffers are given back before the wait if nothing has arrived yet.
+    /// Waits for more bytes from `out`'s stream; buffers are given back before the wait if nothing has
+    /// arrived yet.
     pub async fn fill<S: Future<Output = Signal>>(
         &mut self,
         out: &mut Output,
@@ -206,8 +208,8 @@ impl Input {
                     }
                     Poll::Ready(Err(e)) if e.kind() == io::ErrorKind::Interrupted => {}
                     Poll::Ready(Err(e)) => return Poll::Ready(Err(e)),
-                    // The readiness was stale, or this task has had its share: asked again, it says which. Or it was
-                    // for a part of a TLS record.
+                    // The readiness was stale, or this task has had its share: asked again, it says which. Or
+                    // it was for a part of a TLS record.
                     Poll::Pending => return self.wait(out, interrupts, until, cx).map(Ok),
                 }
             }
@@ -289,7 +291,8 @@ mod tests {
         Arriving { charges, since: Instant::now(), bytes_max: 4 << 20 }
     }
 
-    /// A buffer from the pool may be larger than was asked for: once it was full, the connection seemed to have ended.
+    /// A buffer from the pool may be larger than was asked for: once it was full, the connection seemed to
+    /// have ended.
     #[tokio::test]
     async fn a_full_buffer_finds_room_whatever_its_size() {
         for kib in [16, 17, 20, 32, 63, 64] {

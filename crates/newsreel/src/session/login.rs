@@ -1,7 +1,8 @@
 //! AUTHINFO: USER and PASS, and SASL exchanges.
 //!
-//! A session logs in once. Whatever is decided is decided by the `Gate`; here is the order of commands and what is
-//! answered. Called by `dispatch`, and by `rounds` for the lines of a SASL exchange. Source: RFC 4643.
+//! A session logs in once. Whatever is decided is decided by the `Gate`; here is the order of commands and
+//! what is answered. Called by `dispatch`, and by `rounds` for the lines of a SASL exchange. Source: RFC
+//! 4643.
 
 use super::dispatch::Verdict;
 use super::rounds::Expecting;
@@ -17,8 +18,8 @@ use netnews::nntp::command::Command;
 use netnews::nntp::response::{append, append_standard, code};
 use std::sync::Arc;
 
-/// Longest line of AUTHINFO SASL and of a response, in bytes, line end included: base64 of more than the longest names
-/// and password that are taken.
+/// Longest line of AUTHINFO SASL and of a response, in bytes, line end included: base64 of more than the
+/// longest names and password that are taken.
 pub(super) const SASL_LINE_BYTES_MAX: usize = 4096;
 /// Octets of our part of a SCRAM nonce.
 const NONCE_BYTES: usize = 18;
@@ -209,8 +210,8 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// Goes on as `client`: takes the places that it has a right to and gives back those it had. If there are none, what
-    /// it is told before the connection ends.
+    /// Goes on as `client`: takes the places that it has a right to and gives back those it had. If there are
+    /// none, what it is told before the connection ends.
     pub(super) fn settle(&mut self, client: Client) -> Result<(), String> {
         if !self.seat.is_of(client.peer()) {
             let seat = self.site.seats.take(&client.config().limits, client.address(), client.peer());

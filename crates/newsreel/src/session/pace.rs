@@ -1,10 +1,11 @@
 //! How long a session waits: long for the next command, not long for the rest of one that has begun.
 //!
-//! The clock of a command line or an article starts when its first byte arrives, however long the client was silent before.
-//! A command line must be complete within a fixed time, however it dribbles in; an article may pause for no longer than that,
-//! and must come at a minimum rate, so that nobody can hold memory by sending an octet now and then. While the session is
-//! not reading, because it sends answers or waits for the disk or for memory, no clock runs. Instants come from the caller.
-//! Called by the session's loop. Source: guarantee G6; RFC 3977 section 3.1 (inactivity timers).
+//! The clock of a command line or an article starts when its first byte arrives, however long the client was
+//! silent before. A command line must be complete within a fixed time, however it dribbles in; an article may
+//! pause for no longer than that, and must come at a minimum rate, so that nobody can hold memory by sending
+//! an octet now and then. While the session is not reading, because it sends answers or waits for the disk or
+//! for memory, no clock runs. Instants come from the caller. Called by the session's loop. Source: guarantee
+//! G6; RFC 3977 section 3.1 (inactivity timers).
 
 use super::input::Until;
 use super::rounds::Expecting;

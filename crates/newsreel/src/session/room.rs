@@ -1,7 +1,8 @@
-//! Room for the article at hand: whom it is charged to, and what becomes of an article for which there is none.
+//! Room for the article at hand: whom it is charged to, and what becomes of an article for which there is
+//! none.
 //!
-//! An article that must be given up is read to its end and thrown away, so that its sender gets an answer. Called by the
-//! session's loop. Why: decision 29.
+//! An article that must be given up is read to its end and thrown away, so that its sender gets an answer.
+//! Called by the session's loop. Why: decision 29.
 
 use super::Session;
 use super::budget::{Account, Charge, NoRoom};
@@ -40,7 +41,8 @@ impl<S: NewsSource> Session<S> {
         }
     }
 
-    /// There is no memory for the article at hand: what is there is thrown away, and the rest of it as it comes.
+    /// There is no memory for the article at hand: what is there is thrown away, and the rest of it as it
+    /// comes.
     pub(super) fn give_up_article(&mut self, why: NoRoom) {
         let buffer = self.input.take();
         let mut consumed = 0;
@@ -54,7 +56,8 @@ impl<S: NewsSource> Session<S> {
     }
 }
 
-/// Whom the article at hand is charged to: what peers relay apart from what anybody posts, also from a peer's address.
+/// Whom the article at hand is charged to: what peers relay apart from what anybody posts, also from a peer's
+/// address.
 fn charges(config: &Config, client: (Option<&str>, IpAddr), expecting: &Expecting) -> Box<[Charge]> {
     let limits = &config.limits;
     // There is always room for one of the largest articles.

@@ -1,8 +1,9 @@
 //! Cutting what arrives into commands and articles.
 //!
-//! TAKETHIS articles that lie in the buffer together are filed together, as slices of the buffer, and CHECKs are
-//! answered together; any other command ends such a batch first, so that answers keep the order of commands. An article that is not whole stays in the buffer
-//! with its command line, and its end is searched for from where the search stopped. Called once per round by the session.
+//! TAKETHIS articles that lie in the buffer together are filed together, as slices of the buffer, and CHECKs
+//! are answered together; any other command ends such a batch first, so that answers keep the order of
+//! commands. An article that is not whole stays in the buffer with its command line, and its end is searched
+//! for from where the search stopped. Called once per round by the session.
 
 use super::budget::NoRoom;
 use super::dispatch::Verdict;
@@ -19,8 +20,9 @@ use netnews::nntp::response::{append, append_standard, code};
 use netnews::nntp::wire::{End, LINE_BYTES_MAX, NextLine, find_end, next_line, next_line_within};
 use std::io;
 
-/// Articles filed together, about. They are answered at once: a peer that waits for answers before it sends more
-/// works on while we do. What a round brought is cut into equal parts, since a small rest costs nearly as much as a part.
+/// Articles filed together, about. They are answered at once: a peer that waits for answers before it sends
+/// more works on while we do. What a round brought is cut into equal parts, since a small rest costs nearly
+/// as much as a part.
 const BATCH_ARTICLES: usize = 48;
 /// Articles filed together while several feeds are at work, about.
 const BATCH_ARTICLES_CROWDED: usize = 3 * BATCH_ARTICLES;
@@ -45,7 +47,8 @@ pub(super) enum Expecting {
     /// An article.
     Article {
         way: Way,
-        /// How far behind the start of its command line, which is kept in the buffer, it starts; 0 if that is gone.
+        /// How far behind the start of its command line, which is kept in the buffer, it starts; 0 if that is
+        /// gone.
         head: usize,
         /// Where in it to go on looking for its end.
         resume_from: usize,
@@ -397,8 +400,9 @@ impl<S: NewsSource> Session<S> {
     }
 }
 
-/// What follows STARTTLS or COMPRESS in the same breath may not be from the client that secures the connection: nothing
-/// is switched, and it stays what it was (RFC 4642 section 2.2.1, RFC 8054 section 2.2.1).
+/// What follows STARTTLS or COMPRESS in the same breath may not be from the client that secures the
+/// connection: nothing is switched, and it stays what it was (RFC 4642 section 2.2.1, RFC 8054 section
+/// 2.2.1).
 fn refuse_pipelined(verdict: Verdict, out: &mut Vec<u8>) {
     if verdict == Verdict::StartTls {
         append(out, code::CANNOT_TLS, "STARTTLS must not be pipelined");

@@ -1,8 +1,8 @@
 //! Layers that begin in mid-session: TLS and compression.
 //!
 //! TLS makes a new session of the connection: group, rights and whatever else was said before are forgotten.
-//! Compression changes nothing but the octets. Called by the session's loop once the last answer before the switch is
-//! on its way. Sources: RFC 4642 section 2.2.2, RFC 8054 section 2.2.2, RFC 8143.
+//! Compression changes nothing but the octets. Called by the session's loop once the last answer before the
+//! switch is on its way. Sources: RFC 4642 section 2.2.2, RFC 8054 section 2.2.2, RFC 8143.
 
 use super::login::Login;
 use super::{Client, Session};

@@ -1,8 +1,8 @@
 //! XBATCH: a peer sends a whole batch, which waits on disk until it is filed.
 //!
 //! The octets are counted, not dot-stuffed, and go to a file as they arrive; 239 is sent when the file is
-//! durable. Whatever hinders that is 436: the peer keeps the batch. Called by `dispatch` and `rounds`. Source:
-//! INN's innd, which no RFC describes.
+//! durable. Whatever hinders that is 436: the peer keeps the batch. Called by `dispatch` and `rounds`.
+//! Source: INN's innd, which no RFC describes.
 
 use super::Session;
 use super::dispatch::Verdict;

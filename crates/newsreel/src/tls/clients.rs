@@ -1,7 +1,7 @@
 //! Certificates of clients: asked for, never demanded, and judged after the handshake.
 //!
-//! A handshake succeeds whatever certificate is shown, as long as the client holds its key: one that nobody vouches
-//! for is as good as none, and the log says so. Sources: RFC 4642 section 2.2.2, RFC 5280.
+//! A handshake succeeds whatever certificate is shown, as long as the client holds its key: one that nobody
+//! vouches for is as good as none, and the log says so. Sources: RFC 4642 section 2.2.2, RFC 5280.
 
 use super::facts::ClientCertificate;
 use super::names;

@@ -1,7 +1,7 @@
 //! Connections to other servers: what is configured of one, and what the client needs for it.
 //!
-//! Reads the files that are named there, at each call, so that renewed ones hold at the next connection. Called
-//! by `pull` and by `newsreel send`. Sources: RFC 4642, RFC 8143 section 3.
+//! Reads the files that are named there, at each call, so that renewed ones hold at the next connection.
+//! Called by `pull` and by `newsreel send`. Sources: RFC 4642, RFC 8143 section 3.
 
 use crate::config::LinkTls;
 use nntp_io::{Compression, Limits, Login, Role, Security, Target, Tls};
@@ -111,7 +111,8 @@ fn system_authorities() -> Result<PathBuf, String> {
     })
 }
 
-/// The certificates in `file` that can be trusted; of many, those of a form that is not known are passed over.
+/// The certificates in `file` that can be trusted; of many, those of a form that is not known are passed
+/// over.
 fn authorities(file: &Path) -> Result<RootCertStore, String> {
     let cannot =
         |error: &dyn std::fmt::Display| format!("cannot read authorities from {}: {error}", file.display());

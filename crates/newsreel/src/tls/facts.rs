@@ -1,8 +1,8 @@
 //! What a completed TLS handshake found out.
 //!
-//! Invariant: a certificate stands here only if the client proved that it holds the key, and the certificate is signed
-//! by one of `tls.client_ca` or its fingerprint is named by a `[[peer]]`. Made by `session`; asked by whoever decides
-//! what a client may do.
+//! Invariant: a certificate stands here only if the client proved that it holds the key, and the certificate
+//! is signed by one of `tls.client_ca` or its fingerprint is named by a `[[peer]]`. Made by `session`; asked
+//! by whoever decides what a client may do.
 
 use rustls::pki_types::CertificateDer;
 use std::fmt::Write;
@@ -19,13 +19,13 @@ pub(crate) struct TlsFacts {
 /// A client's certificate that is trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClientCertificate {
-    /// Its names: the subject's common name, then DNS names and mail addresses of the subject's alternative names; in
-    /// the certificate's spelling.
+    /// Its names: the subject's common name, then DNS names and mail addresses of the subject's alternative
+    /// names; in the certificate's spelling.
     pub names: Box<[Box<str>]>,
     /// SHA-256 of the whole certificate.
     pub fingerprint: [u8; 32],
-    /// Whether one of `tls.client_ca` has signed it; if not, it is known by its fingerprint alone and its names prove
-    /// nothing.
+    /// Whether one of `tls.client_ca` has signed it; if not, it is known by its fingerprint alone and its
+    /// names prove nothing.
     pub signed: bool,
     /// Itself and those behind it, as they were shown.
     pub shown: Box<[CertificateDer<'static>]>,

@@ -1,8 +1,10 @@
-//! What handshakes are made with: certificates, authorities, protocol versions; made anew when the files change.
+//! What handshakes are made with: certificates, authorities, protocol versions; made anew when the files
+//! change.
 //!
-//! A session takes what is current when its handshake begins and keeps it. Invariant: there always is an offer that
-//! works; what cannot be read leaves the one before in place and is told once. Called by `site`. Sources: RFC 8143
-//! sections 3.1 to 3.4, RFC 7301 section 3.2 (a client that speaks only other protocols is refused by rustls).
+//! A session takes what is current when its handshake begins and keeps it. Invariant: there always is an
+//! offer that works; what cannot be read leaves the one before in place and is told once. Called by `site`.
+//! Sources: RFC 8143 sections 3.1 to 3.4, RFC 7301 section 3.2 (a client that speaks only other protocols is
+//! refused by rustls).
 
 use super::certificates::Certificates;
 use super::clients::Believed;
@@ -44,7 +46,8 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// Reads the files; the error says which is wrong and why. `None` if the configuration has no certificate.
+    /// Reads the files; the error says which is wrong and why. `None` if the configuration has no
+    /// certificate.
     pub fn read(settings: &Arc<Config>) -> Result<Option<Self>, String> {
         if !settings.tls.is_offered() {
             return Ok(None);

@@ -1,6 +1,7 @@
 //! The certificate that `newsreel up` makes for trying things out: nobody vouches for it.
 //!
-//! Made by the command line with a site, and signed again, with the same key, by the server before it expires. Blocks.
+//! Made by the command line with a site, and signed again, with the same key, by the server before it
+//! expires. Blocks.
 
 use super::validity::{is_own, lifetime};
 use rcgen::{
@@ -26,8 +27,8 @@ pub(crate) const SELF_SIGNED_FILES: [&str; 2] = ["self-signed.crt", "self-signed
 /// With less than this left a certificate is signed again.
 const RENEW_BEFORE: Duration = Duration::from_secs(60 * 86_400);
 
-/// Makes a key and a certificate signed with it, for `name` and this machine itself, in two new files; the key's can be
-/// read by its owner only.
+/// Makes a key and a certificate signed with it, for `name` and this machine itself, in two new files; the
+/// key's can be read by its owner only.
 pub(crate) fn make_self_signed(name: &str, certificate: &Path, key: &Path) -> io::Result<()> {
     let pair = KeyPair::generate().map_err(io::Error::other)?;
     let text = sign(name, &pair, OffsetDateTime::now_utc() - BEFORE)?;
@@ -40,7 +41,8 @@ pub(crate) fn is_self_signed(certificate: &Path) -> bool {
     certificate.ends_with(SELF_SIGNED_FILES[0])
 }
 
-/// Signs the certificate of the site again, with its key, if it was made with the site and soon expires; whether it did.
+/// Signs the certificate of the site again, with its key, if it was made with the site and soon expires;
+/// whether it did.
 pub(crate) fn renew_self_signed(name: &str, certificate: &Path, key: &Path, now: i64) -> io::Result<bool> {
     let left = lifetime(certificate).map(|(_, until)| until - now);
     let is_due = left.is_some_and(|left| left < RENEW_BEFORE.as_secs() as i64);
@@ -73,8 +75,8 @@ fn sign(name: &str, pair: &KeyPair, begins: OffsetDateTime) -> io::Result<String
     Ok(params.self_signed(pair).map_err(io::Error::other)?.pem())
 }
 
-/// Whether clients may look for this name in a certificate: labels of letters, digits and hyphens. A path identity may
-/// have underscores and other characters, too, and `localhost` is there anyway.
+/// Whether clients may look for this name in a certificate: labels of letters, digits and hyphens. A path
+/// identity may have underscores and other characters, too, and `localhost` is there anyway.
 fn is_host_name(name: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())

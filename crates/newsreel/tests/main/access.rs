@@ -70,7 +70,8 @@ fn peers_that_must_log_in_are_nobody_before() {
     assert!(client.ask("IHAVE <a@x.example>").starts_with("502 "));
 }
 
-/// First lines or blocks that tell whether a group or article is there, each with its answer for those who may not see it.
+/// First lines or blocks that tell whether a group or article is there, each with its answer for those who
+/// may not see it.
 const HIDDEN: &[(&str, &str)] = &[
     ("GROUP local.hidden", "411 "),
     ("LISTGROUP local.hidden", "411 "),

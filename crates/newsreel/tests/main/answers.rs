@@ -1,8 +1,8 @@
-//! Whether what a server has said is answers, known from their codes alone (RFC 3977 section 3.2). Called by the tests with
-//! random sessions and by the fuzz target for whole sessions.
+//! Whether what a server has said is answers, known from their codes alone (RFC 3977 section 3.2). Called by
+//! the tests with random sessions and by the fuzz target for whole sessions.
 
-/// Whether all that came is answers: status lines, and blocks behind codes that have one. A last line may be cut off, and
-/// what follows the beginning of TLS or compression cannot be read.
+/// Whether all that came is answers: status lines, and blocks behind codes that have one. A last line may be
+/// cut off, and what follows the beginning of TLS or compression cannot be read.
 pub fn well_formed(answers: &str) -> Result<(), String> {
     let mut block = false;
     let mut numbers = false;

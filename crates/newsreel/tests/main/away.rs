@@ -1,5 +1,5 @@
-//! The disk of a buffer that is away: commands that show the site still answer, nothing is created on the bare mount
-//! point, a rebuild gives the buffer up by name only, and its articles come back with it.
+//! The disk of a buffer that is away: commands that show the site still answer, nothing is created on the
+//! bare mount point, a rebuild gives the buffer up by name only, and its articles come back with it.
 
 use crate::client::article;
 use crate::operated::{Operated, complaints};

@@ -1,5 +1,5 @@
-//! Bad input: each case of the table gets its code, the session (where it may go on) still answers, and a second
-//! connection notices nothing (guarantee G6).
+//! Bad input: each case of the table gets its code, the session (where it may go on) still answers, and a
+//! second connection notices nothing (guarantee G6).
 
 use crate::client::{ANSWER_TIMEOUT, Client, article};
 use crate::operated::PATIENCE;
@@ -262,7 +262,8 @@ const LONG: &str = match std::str::from_utf8(&[b'y'; 700]) {
     Err(_) => "",
 };
 
-/// Sends `opening` and then an octet now and then, and expects the answers whose beginnings are given before the 400.
+/// Sends `opening` and then an octet now and then, and expects the answers whose beginnings are given before
+/// the 400.
 fn dribble(mut client: Client, opening: &str, answers: &[&str]) {
     client.send(opening);
     let mut sender = client.sender();

@@ -1,4 +1,5 @@
-//! `newsreel buffer` on a site that is served and on one that is not: the spool, the configuration and the files agree.
+//! `newsreel buffer` on a site that is served and on one that is not: the spool, the configuration and the
+//! files agree.
 
 use crate::client::{ANSWER_TIMEOUT, Client, article};
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,5 +1,5 @@
-//! Small damage around a server that goes on serving: a log that cannot be written, a posting secret with a wrong bit. And
-//! what `init` does so that a power cut does no damage.
+//! Small damage around a server that goes on serving: a log that cannot be written, a posting secret with a
+//! wrong bit. And what `init` does so that a power cut does no damage.
 
 use crate::client::Client;
 use crate::clients::installed;

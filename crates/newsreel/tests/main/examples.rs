@@ -29,8 +29,8 @@ fn names() -> Vec<String> {
     names.filter(|name| name.ends_with(".toml")).collect()
 }
 
-/// The example `name` as the configuration of a new site in `dir`: sizes, ports and paths are those of a test,
-/// everything else is as written.
+/// The example `name` as the configuration of a new site in `dir`: sizes, ports and paths are those of a
+/// test, everything else is as written.
 fn install(name: &str, dir: &Path) -> PathBuf {
     let site = dir.join("site");
     let init = ["init", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0", "--buffer", "64 KiB"];

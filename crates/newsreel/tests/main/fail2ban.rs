@@ -1,4 +1,5 @@
-//! What the log says of clients that guess, and what fail2ban makes of it with the filter in `packaging/fail2ban`.
+//! What the log says of clients that guess, and what fail2ban makes of it with the filter in
+//! `packaging/fail2ban`.
 
 use crate::auth::plain;
 use crate::clients::{installed, skipped};

@@ -1,4 +1,5 @@
-//! Feeding in bulk: many articles on one connection, large ones, several peers at once, and what readers then see.
+//! Feeding in bulk: many articles on one connection, large ones, several peers at once, and what readers then
+//! see.
 
 use crate::client::{ANSWER_TIMEOUT, Client, article};
 use crate::running::Server;
@@ -197,8 +198,8 @@ fn a_distribution_is_refused_by_the_site_for_good_and_by_a_peer_for_itself() {
             None => assert!(line.starts_with("235 "), "{to}: {line}"),
         }
     }
-    // What this peer may not send is taken from another; the site's own list holds for posts too, and a post that is
-    // put right is taken under the same Message-ID.
+    // What this peer may not send is taken from another; the site's own list holds for posts too, and a post
+    // that is put right is taken under the same Message-ID.
     let mut post = |id: &str, to: &str| {
         assert!(client.ask("POST").starts_with("340 "));
         client.send(limited(id, to));

@@ -1,5 +1,5 @@
-//! Clients that guess passwords, and programs that know them: lock-outs, waiting in turn, INN's authenticators. What the
-//! log says of them is in `fail2ban`.
+//! Clients that guess passwords, and programs that know them: lock-outs, waiting in turn, INN's
+//! authenticators. What the log says of them is in `fail2ban`.
 //!
 //! Sources: RFC 4643 section 6; INN's external-auth documentation.
 

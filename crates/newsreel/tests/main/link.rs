@@ -1,8 +1,8 @@
 //! A slow link: a relay on loopback that delivers every octet after a fixed delay, and counts.
 //!
-//! What is counted does not depend on how fast the machine is: octets, segments as they were read, and round trips. A
-//! client makes a round trip when it sends something after it has received something; commands sent one after another
-//! without waiting are one.
+//! What is counted does not depend on how fast the machine is: octets, segments as they were read, and round
+//! trips. A client makes a round trip when it sends something after it has received something; commands sent
+//! one after another without waiting are one.
 
 use parking_lot::Mutex;
 use std::io::{Read, Write};

@@ -265,7 +265,8 @@ fn a_fresh_site_mails_nobody() {
     assert_eq!(std::fs::read_to_string(&got).unwrap(), "local-announce-m@moderators.example\n");
 }
 
-/// The groups that `init` is told of may be moderated elsewhere: who moderates them is for the operator to say.
+/// The groups that `init` is told of may be moderated elsewhere: who moderates them is for the operator to
+/// say.
 #[test]
 fn groups_that_init_is_told_of_have_moderators_when_somebody_names_them() {
     let site = Operated::unmade();

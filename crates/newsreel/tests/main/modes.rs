@@ -1,4 +1,5 @@
-//! Who may read what commands make: the site's owner and group, whatever the umask of whoever types the command.
+//! Who may read what commands make: the site's owner and group, whatever the umask of whoever types the
+//! command.
 
 use crate::client::article;
 use crate::operated::Operated;

@@ -1,6 +1,7 @@
 //! A site as its operator has it: made, served and asked by the built binary, in processes of their own.
 //!
-//! The configuration may be edited between the commands; the log of the server can be read. A server ends with the value.
+//! The configuration may be edited between the commands; the log of the server can be read. A server ends
+//! with the value.
 
 use crate::client::Client;
 use std::fs::{self, File};

@@ -1,4 +1,5 @@
-//! Commands of an operator on a site that is served, whose configuration has a fault, or that belongs to another user.
+//! Commands of an operator on a site that is served, whose configuration has a fault, or that belongs to
+//! another user.
 
 use crate::clients::{installed, skipped};
 use crate::operated::{Operated, complaints};

@@ -1,5 +1,5 @@
-//! Articles fetched from other servers: by `newsreel pull` and by `[[pull]]` sections, over slow links, TLS and
-//! connections that break, killed and resumed.
+//! Articles fetched from other servers: by `newsreel pull` and by `[[pull]]` sections, over slow links, TLS
+//! and connections that break, killed and resumed.
 
 use crate::client::article;
 use crate::layers::Authority;

@@ -14,8 +14,8 @@ const SILENCE: Duration = Duration::from_millis(10_300);
 /// Between two segments.
 const GAP: Duration = Duration::from_millis(100);
 
-/// Is silent for longer than `command_timeout`, then sends `text` in two segments. False if this machine was so slow that
-/// the text itself took too long.
+/// Is silent for longer than `command_timeout`, then sends `text` in two segments. False if this machine was
+/// so slow that the text itself took too long.
 fn send_after_silence(client: &mut Client, text: &str) -> bool {
     std::thread::sleep(SILENCE);
     let (first, second) = text.split_at(text.len() / 2);

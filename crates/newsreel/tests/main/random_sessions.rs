@@ -1,8 +1,8 @@
 //! Thousands of random and mutated sessions: no crash, no hang, no answer out of form, nobody else disturbed.
 //!
-//! A session is pieces of the transcripts' client lines, put together at random and damaged at random, sent in segments
-//! of random sizes, and ended by QUIT, by a half-close or by an abrupt close. A failing one is named by its seed:
-//! `NEWSREEL_TEST_SEED=n` plays that one alone. `make soak` plays half a million.
+//! A session is pieces of the transcripts' client lines, put together at random and damaged at random, sent
+//! in segments of random sizes, and ended by QUIT, by a half-close or by an abrupt close. A failing one is
+//! named by its seed: `NEWSREEL_TEST_SEED=n` plays that one alone. `make soak` plays half a million.
 
 use crate::answers::well_formed;
 use crate::client::Client;
@@ -116,7 +116,8 @@ fn mutate(random: &mut Random, line: &mut Vec<u8>) {
     }
 }
 
-/// Plays the session of a seed. What came back must be in form, and the server must end what its client ended.
+/// Plays the session of a seed. What came back must be in form, and the server must end what its client
+/// ended.
 fn play(address: SocketAddr, seed: u64, lines: &[Vec<u8>]) {
     let mut random = Random::new(seed);
     let script = script(&mut random, lines);

@@ -27,8 +27,9 @@ fn entry(n: usize) -> String {
     format!("#! rnews {}\n{}", text(n).len(), text(n))
 }
 
-/// A batch with much wrong: article 4 has lost bytes, the line before 50 is garbled, 100 has bytes too many, something
-/// lies between 120 and 121, 130 has no header that could be an article's, 170 was cut off. And how many are whole.
+/// A batch with much wrong: article 4 has lost bytes, the line before 50 is garbled, 100 has bytes too many,
+/// something lies between 120 and 121, 130 has no header that could be an article's, 170 was cut off. And how
+/// many are whole.
 fn damaged() -> (Vec<u8>, usize) {
     let mut batch = String::new();
     for n in 0..ARTICLES {

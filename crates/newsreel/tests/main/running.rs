@@ -132,7 +132,8 @@ impl Server {
         if ok { Ok(said.join("\n")) } else { Err(said.join("\n")) }
     }
 
-    /// Runs `newsreel user` on the site; `input` is its standard input. Gives what it printed, or what it complained of.
+    /// Runs `newsreel user` on the site; `input` is its standard input. Gives what it printed, or what it
+    /// complained of.
     pub fn user(&self, arguments: &[&str], input: &str) -> Result<String, String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
         command.arg("user").args(arguments).arg("--config").arg(self.dir.path().join("newsreel.toml"));
@@ -152,8 +153,8 @@ impl Server {
         Client::greeted(self.address)
     }
 
-    /// Does what an operator does: `cancel ID`, `newgroup NAME FLAG [HIGH]`, `changegroup NAME FLAG`, `rmgroup NAME`,
-    /// `raise NAME HIGH`, `user NAME PASSWORD`.
+    /// Does what an operator does: `cancel ID`, `newgroup NAME FLAG [HIGH]`, `changegroup NAME FLAG`,
+    /// `rmgroup NAME`, `raise NAME HIGH`, `user NAME PASSWORD`.
     pub fn operate(&self, words: &[&str]) -> bool {
         match words {
             ["cancel", id] => self.spool.cancel(id.as_bytes()).unwrap(),

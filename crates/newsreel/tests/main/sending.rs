@@ -84,8 +84,8 @@ fn a_batch_an_article_and_a_group_are_sent_by_streaming_and_by_ihave() {
     }
 }
 
-/// A peer that hangs up in the middle, wants every seventh article later the first time, and answers the others
-/// as they come; how many connections and articles it had.
+/// A peer that hangs up in the middle, wants every seventh article later the first time, and answers the
+/// others as they come; how many connections and articles it had.
 fn fickle() -> (SocketAddr, Arc<AtomicUsize>, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,5 @@
-//! The graceful stop: idle sessions are told, articles under way are taken, the spool is closed and opens again.
+//! The graceful stop: idle sessions are told, articles under way are taken, the spool is closed and opens
+//! again.
 
 use crate::client::{Client, article};
 use crate::running::Server;

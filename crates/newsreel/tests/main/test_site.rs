@@ -1,5 +1,5 @@
-//! The site that the tests serve, and the fuzz target for whole sessions with them: its groups, its texts for LIST, its
-//! configuration.
+//! The site that the tests serve, and the fuzz target for whole sessions with them: its groups, its texts for
+//! LIST, its configuration.
 
 use newsreel::config::{self, Config};
 use newsreel::listening::Listeners;
@@ -123,8 +123,8 @@ pub fn make(disk: Arc<dyn Disk>, dir: &Path, change: impl FnOnce(String) -> Stri
     (config, Arc::new(spool))
 }
 
-/// Serves the site in a thread of its own, on one plain listener and perhaps one that begins with TLS. Readers read from
-/// `source`.
+/// Serves the site in a thread of its own, on one plain listener and perhaps one that begins with TLS.
+/// Readers read from `source`.
 pub fn serve(
     config: Config,
     spool: Arc<Spool>,

@@ -323,8 +323,8 @@ fn encryption_comes_and_goes_by_reloading() {
     assert!(plain.ask("STARTTLS").starts_with("382 "));
 }
 
-/// Whether the client may offer articles, or the code of the refusal. Each time another article: the one before may still be
-/// reserved for a connection that has just been closed.
+/// Whether the client may offer articles, or the code of the refusal. Each time another article: the one
+/// before may still be reserved for a connection that has just been closed.
 fn offer(client: &mut Client) -> String {
     static OFFERED: AtomicU32 = AtomicU32::new(0);
     let number = OFFERED.fetch_add(1, Ordering::Relaxed);

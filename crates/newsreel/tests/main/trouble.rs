@@ -1,4 +1,5 @@
-//! Trouble with our disk: nothing is accepted, everyone is told to come back, readers go on reading (guarantees G1, G7).
+//! Trouble with our disk: nothing is accepted, everyone is told to come back, readers go on reading
+//! (guarantees G1, G7).
 
 use crate::client::{Client, article};
 use crate::running::Server;
@@ -171,7 +172,8 @@ fn with_durability_always_nothing_is_had_before_the_sync() {
     assert!(second.ask(&format!("IHAVE {id}")).starts_with("435 "));
 }
 
-/// What a poster is told of an article that is here already, and rnews of a batch, holds after a power cut too.
+/// What a poster is told of an article that is here already, and rnews of a batch, holds after a power cut
+/// too.
 #[test]
 fn with_durability_always_duplicate_posts_and_batches_wait_for_the_sync() {
     let dir = tempfile::TempDir::new().unwrap();
@@ -243,8 +245,8 @@ struct Filler {
 }
 
 impl Filler {
-    /// Fills the disk with articles of a group; returns the Message-IDs of those that were accepted, more than
-    /// ten. After room was made that may have to wait for a checkpoint.
+    /// Fills the disk with articles of a group; returns the Message-IDs of those that were accepted, more
+    /// than ten. After room was made that may have to wait for a checkpoint.
     fn fill(&mut self, group: &str) -> Vec<String> {
         let body = "a line of an article that fills the disk\r\n".repeat(500);
         let (mut accepted, begun) = (Vec::new(), Instant::now());

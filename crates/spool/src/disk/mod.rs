@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) use ahead::{Ahead, STEP_BYTES_MAX};
 pub use real::RealDisk;
 pub use sim::{CrashKind, SimDisk};
+pub(crate) use small::UNFINISHED;
 pub use small::{Access, AppendLog, Line, durable_create, durable_replace, read_small};
 
 /// How [`Disk::open`] treats a file that exists or does not.

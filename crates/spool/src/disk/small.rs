@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How the name of a file ends that is not there yet.
-const UNFINISHED: &str = ".new";
+pub(crate) const UNFINISHED: &str = ".new";
 /// Digits of a line's checksum.
 const CRC_DIGITS: usize = 8;
 

@@ -5,7 +5,7 @@
 //! the next opening, or by a repair. Layout: `docs/formats/tree.md`.
 
 use crate::base::error::SpoolError;
-use crate::disk::{Access, Disk, Open, durable_replace, read_around};
+use crate::disk::{Access, Disk, Open, UNFINISHED, durable_replace, read_around};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 
@@ -114,6 +114,8 @@ pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
 
 /// Whether a file in such a directory is one of ours that is no article.
 pub(crate) fn is_ours(name: &str) -> bool {
+    // Replaced by another file, which a crash may leave.
+    let name = name.strip_suffix(UNFINISHED).unwrap_or(name);
     FILES.contains(&name) || name == POSITION
 }
 
@@ -136,4 +138,19 @@ pub(crate) fn put_position(disk: &dyn Disk, dir: &Path, position: u64) -> io::Re
 fn position_text(position: u64) -> String {
     let digits = format!("{position:016x}");
     format!("{digits} {:08x}\n", crate::base::crc::crc32c(digits.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_crash_leaves_of_our_files_is_ours() {
+        for name in ["newsreel.tree", "newsreel.tree.copy", "newsreel.tree.new", "newsreel.position"] {
+            assert!(is_ours(name), "{name}");
+        }
+        for name in ["newsreel.new", "newsreel.tree.old", "12.new", ".new"] {
+            assert!(!is_ours(name), "{name}");
+        }
+    }
 }

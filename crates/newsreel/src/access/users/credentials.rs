@@ -1,8 +1,8 @@
 //! What is kept of a password: an Argon2id hash to check it with, and SCRAM keys to check without seeing it.
 //!
-//! Neither gives the password back. Making and checking takes tens of milliseconds and 19 MiB and belongs on a blocking
-//! thread. Called by `file`, `gate` and `cli`. Sources: RFC 9106, RFC 5802 section 3, RFC 5803 (the text of SCRAM keys), RFC
-//! 7677.
+//! Neither gives the password back. Making and checking takes tens of milliseconds and 19 MiB and belongs on
+//! a blocking thread. Called by `file`, `gate` and `cli`. Sources: RFC 9106, RFC 5802 section 3, RFC 5803
+//! (the text of SCRAM keys), RFC 7677.
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};

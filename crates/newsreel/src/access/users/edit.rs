@@ -1,8 +1,8 @@
 //! Changing the file of users: one change at a time, whole or not at all.
 //!
-//! A lock file keeps two changes apart; the new file is written beside the old one, synced, and renamed over it, so that a
-//! server reading meanwhile sees the one or the other. Readable by the owner of the site's directory alone. Called by
-//! `cli`. Source: `docs/formats/users.md`.
+//! A lock file keeps two changes apart; the new file is written beside the old one, synced, and renamed over
+//! it, so that a server reading meanwhile sees the one or the other. Readable by the owner of the site's
+//! directory alone. Called by `cli`. Source: `docs/formats/users.md`.
 
 use super::credentials::random;
 use super::file::{self, FILE_NAME, Table};

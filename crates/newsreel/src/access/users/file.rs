@@ -1,8 +1,8 @@
 //! The file of users as bytes.
 //!
-//! Invariant: names are prepared, unique and in the order of the file's lines. A file with a line that makes no sense is
-//! not taken at all: a user who silently vanished could be let in by a program instead. Called by `store` and `edit`.
-//! Source: `docs/formats/users.md`.
+//! Invariant: names are prepared, unique and in the order of the file's lines. A file with a line that makes
+//! no sense is not taken at all: a user who silently vanished could be let in by a program instead. Called by
+//! `store` and `edit`. Source: `docs/formats/users.md`.
 
 use super::User;
 use super::credentials::{Argon2Hash, Credentials, ScramKeys};

@@ -18,8 +18,8 @@ pub(crate) fn prepared(name: &[u8]) -> Option<String> {
     (fits && !name.chars().any(forbidden)).then_some(name)
 }
 
-/// A password prepared; one that SASLprep refuses stays as it came. `None`: empty, too long, or with a control
-/// character, which no way of logging in can carry.
+/// A password prepared; one that SASLprep refuses stays as it came. `None`: empty, too long, or with a
+/// control character, which no way of logging in can carry.
 pub(crate) fn prepared_password(password: &[u8]) -> Option<Vec<u8>> {
     if password.is_empty()
         || password.len() > PASSWORD_BYTES_MAX

@@ -1,7 +1,7 @@
 //! The users of a running server: the file as it was last read, and read again when it has changed.
 //!
-//! Changed is: another inode, size or time of modification, which every replacement by rename is. A file that cannot be
-//! read or makes no sense leaves the users as they were, and is told once. Called by `gate`.
+//! Changed is: another inode, size or time of modification, which every replacement by rename is. A file that
+//! cannot be read or makes no sense leaves the users as they were, and is told once. Called by `gate`.
 
 use super::file::{self, FILE_NAME, Table};
 use parking_lot::Mutex;
@@ -62,8 +62,8 @@ impl Store {
         current.table.clone()
     }
 
-    /// The users as of a moment ago: looks at the disk once a second at most while there are users, and reads only what
-    /// has changed, so it may be asked anywhere in the server.
+    /// The users as of a moment ago: looks at the disk once a second at most while there are users, and reads
+    /// only what has changed, so it may be asked anywhere in the server.
     pub fn recent(&self) -> Option<Arc<Table>> {
         {
             let current = self.current.lock();

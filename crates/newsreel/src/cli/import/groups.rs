@@ -11,7 +11,8 @@ use crate::import::plan::Plan;
 use crate::import::site::Inn;
 use crate::operations::request::{GroupEntry, Reply, Request};
 
-/// Adds the groups that are missing: those of the active file, or if there was none those that articles are in.
+/// Adds the groups that are missing: those of the active file, or if there was none those that articles are
+/// in.
 pub(super) fn add(
     config: &Config,
     inn: &Inn,
@@ -62,8 +63,9 @@ pub(super) fn add(
     Ok(())
 }
 
-/// For each group of the plan whether it keeps the other server's numbers: if all of them are above those it has given
-/// out here, or the highest of those that are not names the same article here, as after an earlier import.
+/// For each group of the plan whether it keeps the other server's numbers: if all of them are above those it
+/// has given out here, or the highest of those that are not names the same article here, as after an earlier
+/// import.
 pub(super) fn keep(
     config: &Config,
     inn: &Inn,
@@ -109,7 +111,8 @@ fn is_same(
     Ok(same)
 }
 
-/// Lets the groups that keep numbers go on behind the other server's, also where its newest articles are gone.
+/// Lets the groups that keep numbers go on behind the other server's, also where its newest articles are
+/// gone.
 pub(super) fn raise(
     config: &Config,
     inn: &Inn,

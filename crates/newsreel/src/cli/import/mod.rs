@@ -1,4 +1,5 @@
-//! `import`: take over another server's groups, articles and numbers, through the running server or into the spool.
+//! `import`: take over another server's groups, articles and numbers, through the running server or into the
+//! spool.
 
 mod feed;
 mod groups;

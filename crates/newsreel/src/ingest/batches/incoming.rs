@@ -207,8 +207,8 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// A peer's name or address as part of a file's: other octets than letters, digits, `.`, `_` and `-` as `%` and two
-/// hexadecimal digits.
+/// A peer's name or address as part of a file's: other octets than letters, digits, `.`, `_` and `-` as `%`
+/// and two hexadecimal digits.
 fn escaped(name: &str) -> String {
     let octet = |octet: u8| match octet {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'_' | b'-' => char::from(octet).to_string(),

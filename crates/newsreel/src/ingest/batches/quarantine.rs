@@ -36,7 +36,8 @@ impl Quarantine {
         Self { dir: data.join(DIR), kept: 0 }
     }
 
-    /// Keeps a piece; returns its file, or `None` if the batch has too many pieces, or this one too many bytes.
+    /// Keeps a piece; returns its file, or `None` if the batch has too many pieces, or this one too many
+    /// bytes.
     pub fn put(&mut self, piece: &[u8]) -> io::Result<Option<PathBuf>> {
         if self.kept >= PIECES_MAX || piece.len() as u64 > BYTES_MAX {
             return Ok(None);

@@ -1,7 +1,8 @@
 //! A batch as it is read: a window of it, from which articles and damaged pieces come out in parcels.
 //!
-//! A parcel is what is filed together: it ends when it is large enough, and before anything is waited for. The
-//! window is bounded by the largest article. Called by `newsreel rnews` and by the task that files what waits.
+//! A parcel is what is filed together: it ends when it is large enough, and before anything is waited for.
+//! The window is bounded by the largest article. Called by `newsreel rnews` and by the task that files what
+//! waits.
 
 use std::io::{self, Read};
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Compressed batches: which form a batch has, and what is in it.
 //!
 //! A line such as `#! cunbatch` may precede a compressed batch; what follows it, and a batch without such a
-//! line, is known by its first octets. A batch may be compressed several times. What comes out is bounded by a
-//! multiple of what goes in, however deep the layers, so a small file cannot keep the reader busy for long.
+//! line, is known by its first octets. A batch may be compressed several times. What comes out is bounded by
+//! a multiple of what goes in, however deep the layers, so a small file cannot keep the reader busy for long.
 //! Called by `reader`.
 
 use std::io::{self, BufReader, Cursor, Read};

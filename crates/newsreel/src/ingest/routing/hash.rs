@@ -16,8 +16,8 @@ pub(super) fn part_of(message_id: &[u8], split: &HashSplit) -> u32 {
 mod tests {
     use super::*;
 
-    /// Parts of ten at the offsets 0, 4, 8 and 12, by the formula of INN's `HashFeedMD5` (innd/art.c) in another
-    /// language with another MD5.
+    /// Parts of ten at the offsets 0, 4, 8 and 12, by the formula of INN's `HashFeedMD5` (innd/art.c) in
+    /// another language with another MD5.
     const GOLDEN: &[(&str, [u32; 4])] = &[
         ("<1993Apr5.012345@example.org>", [8, 9, 9, 1]),
         ("<a@b>", [4, 4, 6, 2]),

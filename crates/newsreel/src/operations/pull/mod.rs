@@ -1,10 +1,10 @@
 //! Pulling: fetching articles from another server, as a reader does, and filing them.
 //!
-//! A run asks the server what it has (`upstream`), plans what to fetch from the marks of earlier runs (`state`,
-//! `plan`), fetches it over several connections with pipelines (`worker`), and files it in the server's order,
-//! many articles a commit. Marks are written only after what they stand for is durable, so a run that is killed
-//! at any moment is resumed by the next: what it fetched twice is known by its Message-ID. Called by the
-//! standing pulls of a server (`standing`) and by `newsreel pull`.
+//! A run asks the server what it has (`upstream`), plans what to fetch from the marks of earlier runs
+//! (`state`, `plan`), fetches it over several connections with pipelines (`worker`), and files it in the
+//! server's order, many articles a commit. Marks are written only after what they stand for is durable, so a
+//! run that is killed at any moment is resumed by the next: what it fetched twice is known by its Message-ID.
+//! Called by the standing pulls of a server (`standing`) and by `newsreel pull`.
 
 mod counts;
 mod plan;

@@ -1,8 +1,8 @@
 //! What is to be fetched, in the order in which it is filed: chunks of a group's numbers, or of Message-IDs.
 //!
 //! Workers take chunks one after the other; each has a channel to the filer, which reads them in the order in
-//! which they were given out. How many chunks are given out and not yet filed is bounded, and so are the bytes
-//! that wait in each, so memory is bounded however slow the filer or one of the connections is.
+//! which they were given out. How many chunks are given out and not yet filed is bounded, and so are the
+//! bytes that wait in each, so memory is bounded however slow the filer or one of the connections is.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! How far articles were fetched from a server: a mark for each group, durable.
 //!
 //! One file for each server, replaced as a whole. A mark never passes an article that is neither filed nor
-//! decided about, so what a crash takes is fetched again and known. A lock beside the file keeps two pulls from
-//! one server apart. Format: `docs/formats/pull.md`. Called by `pull::run`.
+//! decided about, so what a crash takes is fetched again and known. A lock beside the file keeps two pulls
+//! from one server apart. Format: `docs/formats/pull.md`. Called by `pull::run`.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -36,8 +36,8 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Those of the server at `address`, for a site whose spool is in `data`. Those of a damaged file are as good
-    /// as none: says so in the second value.
+    /// Those of the server at `address`, for a site whose spool is in `data`. Those of a damaged file are as
+    /// good as none: says so in the second value.
     pub fn open(data: &Path, address: &str) -> io::Result<(Self, bool)> {
         let dir = data.join(DIR);
         if !dir.is_dir() {

@@ -92,7 +92,8 @@ async fn list(
     refused.map_or(Ok(()), Err)
 }
 
-/// The Message-IDs of what has arrived in these groups since `since`, and what time it is there; Unix seconds.
+/// The Message-IDs of what has arrived in these groups since `since`, and what time it is there; Unix
+/// seconds.
 pub(super) async fn newnews(
     client: &mut Client,
     groups: &Groups,

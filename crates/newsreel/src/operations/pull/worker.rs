@@ -1,10 +1,10 @@
 //! One connection that fetches: commands of several chunks in one pipeline, their answers in order.
 //!
 //! Of each chunk of numbers the Message-IDs are asked for first (HDR or XHDR), so that articles that are here
-//! already, or are on their way in another chunk, are not fetched; the others are asked for by Message-ID, which
-//! does not depend on the group that is selected by then. A server that has neither is asked for every number.
-//! Chunks stay with their worker until they are handed over; after a broken connection what is left of them is
-//! asked for again. Sources: RFC 3977 sections 6.2 and 8.5, RFC 2980 section 2.6.
+//! already, or are on their way in another chunk, are not fetched; the others are asked for by Message-ID,
+//! which does not depend on the group that is selected by then. A server that has neither is asked for every
+//! number. Chunks stay with their worker until they are handed over; after a broken connection what is left
+//! of them is asked for again. Sources: RFC 3977 sections 6.2 and 8.5, RFC 2980 section 2.6.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;

@@ -1,10 +1,10 @@
 //! Sending articles to a server at an operator's wish: by streaming, or by IHAVE where the server does not
 //! stream.
 //!
-//! One connection with a window of offers; after a broken one, what was not answered is offered again, so that
-//! an article may be offered twice and none is left out. Articles that the server wants later are offered again
-//! at the end. Called by `newsreel send` and, for the articles of a group, by the control socket. Sources: RFC
-//! 4644, RFC 3977 section 6.3.2.
+//! One connection with a window of offers; after a broken one, what was not answered is offered again, so
+//! that an article may be offered twice and none is left out. Articles that the server wants later are
+//! offered again at the end. Called by `newsreel send` and, for the articles of a group, by the control
+//! socket. Sources: RFC 4644, RFC 3977 section 6.3.2.
 
 pub(crate) mod progress;
 mod source;

@@ -49,7 +49,8 @@ impl<S: Source> Source for Numbered<S> {
     }
 }
 
-/// Sends all of a source; `progress` is how much of how much is read; it ends when `is_over`. Returns whether every article was answered.
+/// Sends all of a source; `progress` is how much of how much is read; it ends when `is_over`. Returns whether
+/// every article was answered.
 pub(crate) fn run(
     dial: &Dial,
     source: &mut dyn Source,

@@ -2,10 +2,10 @@
 //!
 //! Each peer has a durable cursor in the journal, a bounded window of offers ([`queue`]) and up to
 //! `connections` tasks that send them ([`connection`]); [`run`] looks after one peer. The journal is read
-//! once for all peers that keep up ([`hub`]), and articles are read once for all that send them about the same
-//! time ([`articles`]). Nothing is queued per article on disk, except for what a peer wants later. The states
-//! of an offer, and what a crash leaves of each, are in `docs/states.md`. Called by `site`, `reload` and
-//! `operations`.
+//! once for all peers that keep up ([`hub`]), and articles are read once for all that send them about the
+//! same time ([`articles`]). Nothing is queued per article on disk, except for what a peer wants later. The
+//! states of an offer, and what a crash leaves of each, are in `docs/states.md`. Called by `site`, `reload`
+//! and `operations`.
 
 mod articles;
 mod backlog;

@@ -1,10 +1,11 @@
 //! Who holds how much memory for articles that are arriving, and who gives way when there is no more.
 //!
-//! Every article is charged to one or two accounts, each with its limit: peers in all; or posters in all, and the user or the
-//! address that posts. Invariant: no account exceeds its limit. Whoever finds one full waits, oldest first, while others make
-//! progress. It does not wait for the slow: below [`SLOW_BYTES_PER_SEC`] the slowest holder of the full account gives way,
-//! also if that is the one that asks; and if nobody receives any more because all wait, the slowest gives way too, so that
-//! they cannot block each other. No I/O, and the time comes from the caller. Called by [`super::Place`]. Why: decision 29.
+//! Every article is charged to one or two accounts, each with its limit: peers in all; or posters in all, and
+//! the user or the address that posts. Invariant: no account exceeds its limit. Whoever finds one full waits,
+//! oldest first, while others make progress. It does not wait for the slow: below [`SLOW_BYTES_PER_SEC`] the
+//! slowest holder of the full account gives way, also if that is the one that asks; and if nobody receives
+//! any more because all wait, the slowest gives way too, so that they cannot block each other. No I/O, and
+//! the time comes from the caller. Called by [`super::Place`]. Why: decision 29.
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;

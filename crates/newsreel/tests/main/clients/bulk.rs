@@ -8,7 +8,8 @@ use super::site::Site;
 use super::{corpus, installed, scripts, text};
 use crate::client::Client;
 
-/// Articles of the corpus with a Message-ID that peers may use, and how many of them have one that another has too.
+/// Articles of the corpus with a Message-ID that peers may use, and how many of them have one that another
+/// has too.
 const ARTICLES: usize = 1_999;
 const DUPLICATES: usize = 8;
 /// Names in their Newsgroups headers.
@@ -26,8 +27,8 @@ fn groups(articles: &[Text]) -> String {
     text + "misc.test y For trying things out\n"
 }
 
-/// A site that has the groups of the articles, the articles, and one that every server refuses: with two `@` in its Message-ID.
-/// The last is removed from `unpacked`.
+/// A site that has the groups of the articles, the articles, and one that every server refuses: with two `@`
+/// in its Message-ID. The last is removed from `unpacked`.
 fn site(unpacked: &Path) -> (Site, Vec<Text>, Text) {
     let all = fed::read(unpacked);
     let site = Site::start(&groups(&all));

@@ -1,4 +1,5 @@
-//! The corpus of real articles, for those who have it: an archive named by `NEWSREEL_CORPUS`, or one beside the tree.
+//! The corpus of real articles, for those who have it: an archive named by `NEWSREEL_CORPUS`, or one beside
+//! the tree.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

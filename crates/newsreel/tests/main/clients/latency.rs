@@ -1,7 +1,7 @@
 //! Clients over a slow link: a group's overview must take a few round trips, however many articles there are.
 //!
-//! Round trips are counted, not timed. A client that does not find in LIST OVERVIEW.FMT what it knows fetches every head
-//! one by one, which takes minutes over a real link.
+//! Round trips are counted, not timed. A client that does not find in LIST OVERVIEW.FMT what it knows fetches
+//! every head one by one, which takes minutes over a real link.
 
 use std::fs;
 use std::net::SocketAddr;

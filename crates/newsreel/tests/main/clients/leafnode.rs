@@ -1,7 +1,8 @@
 //! leafnode's fetchnews fills its own spool from ours.
 //!
-//! fetchnews has its places built in (`/etc/news/leafnode`, `/var/spool/news`): it runs in a mount namespace of its own, which
-//! needs root, with directories of the test mounted over `/etc` and `/var/spool`. It speaks no TLS: a tunnel does.
+//! fetchnews has its places built in (`/etc/news/leafnode`, `/var/spool/news`): it runs in a mount namespace
+//! of its own, which needs root, with directories of the test mounted over `/etc` and `/var/spool`. It speaks
+//! no TLS: a tunnel does.
 
 use std::fs;
 use std::path::{Path, PathBuf};

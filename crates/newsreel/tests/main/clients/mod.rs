@@ -1,9 +1,10 @@
-//! Real programs against the real binary: Python's nntplib, Perl's Net::NNTP, tin, slrn, nzbget, leafnode's fetchnews, suck,
-//! and INN's innxmit, pullnews and actsync.
+//! Real programs against the real binary: Python's nntplib, Perl's Net::NNTP, tin, slrn, nzbget, leafnode's
+//! fetchnews, suck, and INN's innxmit, pullnews and actsync.
 //!
-//! `site` makes a site and serves it in a process of its own; `fed` and `corpus` give the articles, LF files in a
-//! directory that the scripts (`reading.py`, `posting.py`, `reading.pl`) compare the server's answers with; `screen`
-//! drives a newsreader in tmux. A program that is not installed skips its test, aloud; with CI set it fails it.
+//! `site` makes a site and serves it in a process of its own; `fed` and `corpus` give the articles, LF files
+//! in a directory that the scripts (`reading.py`, `posting.py`, `reading.pl`) compare the server's answers
+//! with; `screen` drives a newsreader in tmux. A program that is not installed skips its test, aloud; with CI
+//! set it fails it.
 
 mod bulk;
 mod corpus;
@@ -35,7 +36,8 @@ pub fn installed(programs: &[(&str, &str)]) -> bool {
     absent.is_empty() || skipped(&format!("(install {})", absent.join(", ")), true)
 }
 
-/// Says aloud, past the capture of test output, that a test is skipped; on CI what it `must` have had is missed.
+/// Says aloud, past the capture of test output, that a test is skipped; on CI what it `must` have had is
+/// missed.
 pub fn skipped(why: &str, must: bool) -> bool {
     let name = std::thread::current().name().unwrap_or_default().to_owned();
     assert!(!must || std::env::var_os("CI").is_none(), "{name}: {why}");

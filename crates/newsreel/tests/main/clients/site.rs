@@ -1,7 +1,7 @@
 //! A site in a temporary directory, served by the built binary in a process of its own.
 //!
-//! The port is below the range of ephemeral ports, so that the server comes back on it after a restart. The process
-//! ends with the value, whatever happens.
+//! The port is below the range of ephemeral ports, so that the server comes back on it after a restart. The
+//! process ends with the value, whatever happens.
 
 use crate::client::Client;
 use crate::layers::{self, Authority};
@@ -43,13 +43,14 @@ pub const USER: &str = "sam";
 pub const PASSWORD: &str = "rust-never-sleeps";
 
 impl Site {
-    /// Makes a site with these groups (lines of `name flag description`) that takes articles of any age, and serves it.
+    /// Makes a site with these groups (lines of `name flag description`) that takes articles of any age, and
+    /// serves it.
     pub fn start(groups: &str) -> Self {
         Self::make(groups, false)
     }
 
-    /// The same, with a port where connections begin with TLS; its certificate is for `localhost`, signed by the
-    /// authority in `ca.crt`. Only [`USER`] may read and post; without a password only peers are welcome.
+    /// The same, with a port where connections begin with TLS; its certificate is for `localhost`, signed by
+    /// the authority in `ca.crt`. Only [`USER`] may read and post; without a password only peers are welcome.
     pub fn start_secured(groups: &str) -> Self {
         Self::make(groups, true)
     }

@@ -1,6 +1,6 @@
 //! A peer that takes articles by CHECK, TAKETHIS and IHAVE, records everything, and is as difficult as a test
-//! wants: it puts off, rejects, closes, dies within an article, falls silent, or answers about another article.
-//! What it does follows from a seed and from the Message-ID.
+//! wants: it puts off, rejects, closes, dies within an article, falls silent, or answers about another
+//! article. What it does follows from a seed and from the Message-ID.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

@@ -1,8 +1,8 @@
 //! Plays the transcripts to INN, which must answer as they say, or as their `I[...]` lines say.
 //!
-//! A private INN with the groups, the texts for LIST and the rights of the test site is set up by `inn.sh` in the directory
-//! that `INN` names; each transcript finds it empty. Peers speak to innd, readers to nnrpd. Run by
-//! `make transcripts-inn`; without INN, or not as root, it says so and passes.
+//! A private INN with the groups, the texts for LIST and the rights of the test site is set up by `inn.sh` in
+//! the directory that `INN` names; each transcript finds it empty. Peers speak to innd, readers to nnrpd. Run
+//! by `make transcripts-inn`; without INN, or not as root, it says so and passes.
 
 use super::play::{Report, Stage, play};
 use super::script::Who;

@@ -1,8 +1,8 @@
 //! Plays the transcripts in `tests/transcripts`, each to a fresh server.
 //!
-//! `script` reads them, `play` plays them, `inn` plays them to INN. With `NEWSREEL_TEST_ADDRESS=host:port` they are
-//! played to that server, which needs the groups of the test site and to be empty (transcripts in which the operator
-//! acts are passed over); `NEWSREEL_TEST_TRANSCRIPT=name` plays only one.
+//! `script` reads them, `play` plays them, `inn` plays them to INN. With `NEWSREEL_TEST_ADDRESS=host:port`
+//! they are played to that server, which needs the groups of the test site and to be empty (transcripts in
+//! which the operator acts are passed over); `NEWSREEL_TEST_TRANSCRIPT=name` plays only one.
 
 pub(crate) mod inn;
 mod play;

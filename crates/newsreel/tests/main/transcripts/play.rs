@@ -1,6 +1,7 @@
 //! Plays a transcript to a server and tells where the server answers otherwise.
 //!
-//! Responses are read by their own codes, so a server that answers otherwise does not put the player out of step.
+//! Responses are read by their own codes, so a server that answers otherwise does not put the player out of
+//! step.
 
 use super::script::{Line, Script, Step, Turn, Who, is_multi_line, octets};
 use crate::client::Client;
@@ -126,8 +127,8 @@ impl std::fmt::Display for Otherwise {
     }
 }
 
-/// INN's response without what it may say in its own way (RFC 3977 sections 3.2 and 7.6.3): text after the Message-ID of
-/// a status line, and zeros before numbers.
+/// INN's response without what it may say in its own way (RFC 3977 sections 3.2 and 7.6.3): text after the
+/// Message-ID of a status line, and zeros before numbers.
 fn plain(came: &[String]) -> Vec<String> {
     let mut lines: Vec<_> = came.to_vec();
     if let Some(status) = lines.first_mut().filter(|status| status.starts_with("22")) {
@@ -146,7 +147,8 @@ fn plain(came: &[String]) -> Vec<String> {
     lines
 }
 
-/// Whether both refuse with the same code; the texts are each server's own. In streaming the argument comes back too.
+/// Whether both refuse with the same code; the texts are each server's own. In streaming the argument comes
+/// back too.
 fn same_refusal(expected: &[Line], came: &[String]) -> bool {
     let ([Line::Like(expected)], [came]) = (expected, came) else { return false };
     let words = match expected.get(..3) {

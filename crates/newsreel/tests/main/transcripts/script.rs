@@ -1,7 +1,8 @@
 //! A transcript as a value: turns of a client and the responses each must get.
 //!
-//! The grammar is described in `tests/transcripts/README.md`. Reading one checks that each command has its response and
-//! each multi-line response its final dot, so that a slip in a transcript is told as such. Called by the players.
+//! The grammar is described in `tests/transcripts/README.md`. Reading one checks that each command has its
+//! response and each multi-line response its final dot, so that a slip in a transcript is told as such.
+//! Called by the players.
 
 use std::path::Path;
 
