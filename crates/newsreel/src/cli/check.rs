@@ -123,8 +123,22 @@ fn summary(config: &Config, found: &str) -> String {
     }
     line("rules", format!("{}, the last for all other articles", config.rules.len()));
     for peer in &config.peers {
-        let addresses: Vec<String> = peer.addresses.iter().map(ToString::to_string).collect();
-        line("peer", format!("{} from {} sends {}", peer.name, addresses.join(", "), peer.accept.as_str()));
+        let mut known: Vec<String> = peer.addresses.iter().map(ToString::to_string).collect();
+        known.extend(peer.certificate.iter().map(|certificate| format!("certificate {certificate}")));
+        known.extend(peer.user.iter().map(|user| format!("user {user}")));
+        let mut text = Vec::new();
+        if !known.is_empty() {
+            text.push(format!("known by {}, sends {}", known.join(", "), peer.accept.as_str()));
+        }
+        if let Some(send) = &peer.send {
+            text.push(format!("is sent {} at {}", send.groups.as_str(), send.to.join(", ")));
+        }
+        line("peer", format!("{}: {}", peer.name, text.join("; ")));
+    }
+    for pull in &config.pulls {
+        let text =
+            format!("{} from {} every {}", pull.groups.as_str(), pull.from, units::span_text(pull.interval));
+        line("pull", format!("{}: {text}", pull.name));
     }
     if config.peers.is_empty() {
         line("peers", "none: nobody may feed articles".into());

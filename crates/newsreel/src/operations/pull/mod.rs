@@ -255,6 +255,9 @@ async fn carried(
     counts: &Counts,
 ) -> Result<BTreeMap<String, There>, PullError> {
     let mut there = upstream::groups(client, groups).await?;
+    if there.is_empty() {
+        return Err(PullError::Config(format!("no group of {} matches {}", spec.dial.to, spec.groups)));
+    }
     let is_here = |name: &str| ground.spool.group_id(name.as_bytes()).is_some();
     let missing: HashSet<&str> = there.keys().map(String::as_str).filter(|name| !is_here(name)).collect();
     if spec.create_groups && !missing.is_empty() {

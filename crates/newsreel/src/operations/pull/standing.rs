@@ -145,11 +145,11 @@ async fn stand(site: Arc<Site>, pulls: Arc<Pulls>, pull: Pull) {
 
 /// One line about a run.
 pub(crate) fn summary(run: &PullCounts) -> String {
-    use crate::base::units::{about_size, grouped};
+    use crate::base::units::{about_size, counted, grouped};
     let mut text = format!(
-        "{} articles of {} groups fetched ({}): {} accepted, {} rejected",
-        grouped(run.fetched),
-        grouped(run.groups),
+        "{} of {} fetched ({}): {} accepted, {} rejected",
+        counted(run.fetched, "article"),
+        counted(run.groups, "group"),
         about_size(run.bytes),
         grouped(run.accepted),
         grouped(run.rejected),
@@ -159,11 +159,15 @@ pub(crate) fn summary(run: &PullCounts) -> String {
             text.push_str(&format!(", {} {what}", grouped(count)));
         }
     };
-    also(run.duplicates, "duplicates");
+    also(run.duplicates, "known by then");
     also(run.known, "known and not fetched");
     also(run.missing, "listed and not there");
-    also(run.groups_made, "groups made");
-    also(run.not_carried, "matching groups not carried here");
+    if run.groups_made > 0 {
+        text.push_str(&format!("; {} made", counted(run.groups_made, "group")));
+    }
+    if run.not_carried > 0 {
+        text.push_str(&format!("; {} not carried here", counted(run.not_carried, "matching group")));
+    }
     text
 }
 

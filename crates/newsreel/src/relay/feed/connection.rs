@@ -107,6 +107,8 @@ async fn connect(peer: &Peer) -> Result<Client, String> {
                 info!(peer = peer.name, to = format!("{}:{}", target.host, target.port), "connected");
                 return Ok(client);
             }
+            // These two say where.
+            Err(failed @ (Error::Connect { .. } | Error::Lookup { .. })) => error = failed.to_string(),
             Err(failed) => error = format!("{}:{}: {failed}", target.host, target.port),
         }
     }

@@ -18,16 +18,13 @@ fn two_servers_in_a_row_pass_articles_on_though_both_are_killed() {
     let (upper, lower) = (site("upper.example"), site("lower.example"));
     let known = "\n[[peer]]\nname = \"upstream.example\"\naddresses = \"127.0.0.1\"\n";
     lower.edit(|text| text + known);
-    // A fixed port, so that it is the same after a kill.
-    let port = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().port()
-    };
-    lower.edit(|text| text.replace("127.0.0.1:0", &format!("127.0.0.1:{port}")));
+    // A loopback address of its own, so that nobody takes the port while the server is down.
+    let address = "127.86.14.3:11119";
+    lower.edit(|text| text.replace("127.0.0.1:0", address));
     upper.edit(|text| {
         text + known
             + &format!(
-                "\n[[peer]]\nname = \"lower.example\"\n[peer.send]\nto = \"127.0.0.1:{port}\"\n\
+                "\n[[peer]]\nname = \"lower.example\"\n[peer.send]\nto = \"{address}\"\n\
                  retry_first = \"10ms\"\nretry_longest = \"200ms\"\n"
             )
     });

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 use crate::operated::PATIENCE;
 
+/// A peer that closes connections closes the first at this offer.
+const FIRST_CLOSES_AFTER: u32 = 20;
+
 /// How a peer behaves; odds are of 1,000.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Behaviour {
@@ -18,7 +21,7 @@ pub struct Behaviour {
     pub no_streaming: bool,
     /// 431 or 436: later.
     pub later: u64,
-    /// 400 and the end.
+    /// 400 and the end; of the first connection surely.
     pub closes: u64,
     /// The end in the middle of an article.
     pub dies: u64,
@@ -78,10 +81,13 @@ impl Recorder {
                 if own.is_down.load(Ordering::SeqCst) {
                     continue;
                 }
-                own.seen.lock().unwrap().connections += 1;
+                let mut seen = own.seen.lock().unwrap();
+                seen.connections += 1;
+                let is_first = seen.connections == 1;
+                drop(seen);
                 let own = own.clone();
                 // A connection that ends is what it is for.
-                std::thread::spawn(move || _ = own.converse(stream));
+                std::thread::spawn(move || _ = own.converse(stream, is_first));
             }
         });
         Self { address, shared }
@@ -157,12 +163,13 @@ impl Shared {
         self.seen.lock().unwrap().articles.contains_key(id)
     }
 
-    fn converse(&self, stream: TcpStream) -> std::io::Result<()> {
+    fn converse(&self, stream: TcpStream, is_first: bool) -> std::io::Result<()> {
         stream.set_nodelay(true)?;
         let mut out = stream.try_clone()?;
         let mut input = BufReader::new(stream);
         out.write_all(b"200 recorder\r\n")?;
         let mut line = String::new();
+        let mut offers = 0;
         loop {
             line.clear();
             if input.read_line(&mut line)? == 0 || self.is_down.load(Ordering::SeqCst) {
@@ -173,7 +180,9 @@ impl Shared {
             let behaviour = *self.behaviour.lock().unwrap();
             if !id.is_empty() && verb != "MODE" {
                 self.record(|seen| seen.commands.push(command.clone()));
-                if self.happens(behaviour.closes) {
+                offers += 1;
+                let surely = is_first && behaviour.closes > 0 && offers == FIRST_CLOSES_AFTER;
+                if surely || self.happens(behaviour.closes) {
                     out.write_all(b"400 enough for now\r\n")?;
                     return Ok(());
                 }
