@@ -334,10 +334,10 @@ mod tests {
         let files = [
             ("README.md", format!("{long}\n| {long} |\n{}\n", "x".repeat(200))),
             ("crates/netnews/src/a.rs", format!("//! Head.\n// {long}\n")),
-            ("crates/newsreel/src/a.rs", format!("//! Head.\nconst A: &str = \"{long}\";\n    // {long}\n")),
+            ("crates/nntp-io/src/a.rs", format!("//! Head.\nconst A: &str = \"{long}\";\n    // {long}\n")),
         ];
         let found = told(&files.each_ref().map(|(path, text)| (*path, text.as_str())));
-        let expected = ["README.md:1", "crates/netnews/src/a.rs:2", "crates/newsreel/src/a.rs:3"];
+        let expected = ["README.md:1", "crates/netnews/src/a.rs:2", "crates/nntp-io/src/a.rs:3"];
         assert_eq!(found, expected.map(|place| format!("{place}: a line of more than 110 columns")));
     }
 
