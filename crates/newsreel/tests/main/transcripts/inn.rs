@@ -14,6 +14,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 use tempfile::TempDir;
 
 /// Where Debian has innd.
@@ -142,10 +143,12 @@ impl Drop for Inn {
     }
 }
 
-/// A port that is free, as is the one after it.
+/// A port that is free, as is the one after it; another one each time, since INN takes it only later.
 fn free_ports() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(12_000);
     let free = |port: &u16| (0..2).all(|n| TcpListener::bind(("127.0.0.1", port + n)).is_ok());
-    (12_000..32_000).step_by(10).find(free).unwrap()
+    let next = || Some(NEXT.fetch_add(10, Ordering::Relaxed)).filter(|port| *port < 32_000);
+    std::iter::from_fn(next).find(free).unwrap()
 }
 
 /// The script that sets INN up; `None`, aloud, if it cannot be.
