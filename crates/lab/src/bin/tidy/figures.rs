@@ -6,6 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use newsreel::base::units::grouped;
+
 use super::rules::{Finding, finding};
 use crate::source::{File, Tree};
 
@@ -150,19 +152,6 @@ fn evaluated(code: &str, text: &str) -> Option<u64> {
         let is_name = !text.is_empty() && text.bytes().all(|b| b == b'_' || b.is_ascii_uppercase());
         is_name.then(|| defined(code, text, "")).flatten()
     })
-}
-
-/// 65536 as `65,536`.
-fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 fn size(value: u64) -> String {
