@@ -6,6 +6,7 @@
 # make soak     the long tests, which `make test` skips
 # make bench    the speed table, INN beside us (QUICK=1: one short run of each row)
 # make transcripts-inn  plays the transcripts to INN, which must differ exactly as they say (INN=: peers/inn)
+# make triangle  two newsreels and an INN feed each other 20,000 articles, killed 60 times (needs INN and root)
 # make bench-spool    the papers' comparison: every storage method, and INN's, under the CNFS paper's batches
 # make lab-crash    kill -9 during a feed, 50 times, and a check of everything (LAB_ROUNDS=5: a short run)
 # make lab-scale    memory and processor time of 7,000 connections at once
@@ -30,7 +31,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build test quick check soak fuzz bench bench-spool docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn
+.PHONY: run build test quick check soak fuzz bench bench-spool docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -83,7 +84,11 @@ lab-crash lab-scale lab-recover lab-rebuild lab-flat: build
 	$(or $(CARGO_TARGET_DIR),target)/release/lab $(@:lab-%=%) --dir $(LAB_DIR) $(LAB_OPTIONS)
 
 transcripts-inn:
-	INN=$(INN) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture transcripts::inn feeds::inn
+	INN=$(INN) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture --skip sixty_kills \
+	  transcripts::inn feeds::inn feeds::triangle
+
+triangle:
+	INN=$(INN) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture sixty_kills
 
 docs:
 	$(CARGO) run --quiet -p newsreel -- docs > docs/config.md.new

@@ -21,7 +21,7 @@ pub struct Server {
     pub address: SocketAddr,
     /// Where connections begin with TLS, if the configuration has such a place.
     pub tls_address: Option<SocketAddr>,
-    dir: TempDir,
+    dir: Arc<TempDir>,
     spool: Arc<Spool>,
     /// Whether the server may end with an error, as after a failed disk.
     pub may_fail: bool,
@@ -54,6 +54,14 @@ impl Server {
         Self::start_listening([127, 0, 0, 1], disk, change, source)
     }
 
+    /// Ends, and starts the same site again from another disk.
+    pub fn again(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.join();
+        let text = std::fs::read_to_string(self.file()).unwrap();
+        let source = |spool: &Arc<Spool>| LocalSpool(spool.clone());
+        Self::start_in(self.dir.clone(), [127, 0, 0, 1], disk, |_| text, source)
+    }
+
     /// The test site at another address of this machine, which no other test uses: nobody takes the port once
     /// the server has ended.
     pub fn start_at(host: [u8; 4]) -> Self {
@@ -66,7 +74,16 @@ impl Server {
         change: impl FnOnce(String) -> String,
         source: impl FnOnce(&Arc<Spool>) -> S,
     ) -> Self {
-        let dir = TempDir::new().unwrap();
+        Self::start_in(Arc::new(TempDir::new().unwrap()), host, disk, change, source)
+    }
+
+    fn start_in<S: NewsSource>(
+        dir: Arc<TempDir>,
+        host: [u8; 4],
+        disk: Arc<dyn Disk>,
+        change: impl FnOnce(String) -> String,
+        source: impl FnOnce(&Arc<Spool>) -> S,
+    ) -> Self {
         let (config, spool) = test_site::make(disk, dir.path(), change);
         let listener = TcpListener::bind((IpAddr::from(host), 0)).unwrap();
         let address = listener.local_addr().unwrap();

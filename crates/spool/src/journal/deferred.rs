@@ -85,6 +85,8 @@ pub struct Deferrals {
     entries: usize,
     live: BTreeMap<Key, Deferred>,
     is_synced: bool,
+    /// False after a failed write or sync: the file may lack some of `live`, and is written again as a whole.
+    is_whole: bool,
 }
 
 impl Deferrals {
@@ -99,6 +101,7 @@ impl Deferrals {
             entries: 0,
             live: BTreeMap::new(),
             is_synced: true,
+            is_whole: true,
         };
         new.load()?;
         Ok(new)
@@ -128,6 +131,10 @@ impl Deferrals {
 
     /// Adds articles, or replaces what is known of them, and removes others. Outlives the process when it
     /// returns.
+    ///
+    /// # Errors
+    /// If it cannot be written. It is not forgotten then: the next call writes all of it, also one that
+    /// changes nothing.
     pub fn change(&mut self, add: &[Deferred], remove: &[Key]) -> io::Result<()> {
         let mut frames = Vec::new();
         for deferred in add {
@@ -144,24 +151,31 @@ impl Deferrals {
                 self.entries += 1;
             }
         }
-        if frames.is_empty() {
+        if frames.is_empty() && self.is_whole {
             return Ok(());
         }
         self.is_synced = false;
-        if self.file.is_none() || self.entries > 2 * self.live.len() + ENTRIES_SPARE {
+        let is_long = self.entries > 2 * self.live.len() + ENTRIES_SPARE;
+        let Some(file) = self.file.as_ref().filter(|_| self.is_whole && !is_long) else {
             return self.rewrite();
-        }
-        if let Some(file) = &self.file {
-            file.write_all_at(&[IoSlice::new(&frames)], self.len)?;
-            self.len += frames.len() as u64;
-        }
+        };
+        self.is_whole = false;
+        file.write_all_at(&[IoSlice::new(&frames)], self.len)?;
+        self.len += frames.len() as u64;
+        self.is_whole = true;
         Ok(())
     }
 
     /// Makes all of it durable.
     pub fn sync(&mut self) -> io::Result<()> {
+        if !self.is_whole {
+            return self.rewrite();
+        }
         if let Some(file) = self.file.as_ref().filter(|_| !self.is_synced) {
+            // What a failed sync has dropped, a second one would not write.
+            self.is_whole = false;
             file.sync()?;
+            self.is_whole = true;
         }
         self.is_synced = true;
         Ok(())
@@ -200,6 +214,7 @@ impl Deferrals {
     }
 
     fn rewrite(&mut self) -> io::Result<()> {
+        self.is_whole = false;
         let mut bytes = MAGIC.to_vec();
         for deferred in self.live.values() {
             frame(&mut bytes, |out| deferred.encode(out));
@@ -212,7 +227,7 @@ impl Deferrals {
         self.disk.rename(&new, &self.path)?;
         self.disk.sync_dir(&self.dir)?;
         (self.file, self.len, self.entries) = (Some(file), bytes.len() as u64, self.live.len());
-        self.is_synced = true;
+        (self.is_synced, self.is_whole) = (true, true);
         Ok(())
     }
 }
@@ -239,7 +254,7 @@ fn next_entry<'a>(r: &mut Reader<'a>) -> Option<&'a [u8]> {
 mod tests {
     use super::*;
     use crate::base::token::MethodKind;
-    use crate::disk::SimDisk;
+    use crate::disk::{CrashKind, SimDisk};
 
     fn deferred(n: u64) -> Deferred {
         Deferred {
@@ -276,6 +291,34 @@ mod tests {
         assert_eq!(again.all().cloned().collect::<Vec<_>>(), expected);
         again.change(&[deferred(7)], &[]).unwrap();
         assert_eq!(open(&disk).len(), 3);
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_by_the_next_call() {
+        let steps = |fails_at: Option<u64>| {
+            let sim = SimDisk::new();
+            let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+            disk.create_dir(Path::new("/j")).unwrap();
+            let mut list = open(&disk);
+            let begun = sim.steps();
+            if let Some(step) = fails_at {
+                sim.fail_at(begun + step, SimDisk::ENOSPC, true);
+            }
+            let mut failed = list.change(&[deferred(1), deferred(2)], &[]).is_err();
+            failed |= list.change(&[deferred(3)], &[Key(2)]).is_err();
+            failed |= list.sync().is_err();
+            assert_eq!(failed, fails_at.is_some());
+            let steps = sim.steps() - begun;
+            sim.stop_failing();
+            // Nothing more has changed.
+            list.change(&[], &[]).unwrap();
+            assert_eq!(open(&disk).all().cloned().collect::<Vec<_>>(), [deferred(1), deferred(3)]);
+            list.sync().unwrap();
+            let disk: Arc<dyn Disk> = Arc::new(sim.image_after(CrashKind::Lost, 0).unwrap());
+            assert_eq!(open(&disk).all().cloned().collect::<Vec<_>>(), [deferred(1), deferred(3)]);
+            steps
+        };
+        (0..steps(None)).for_each(|step| _ = steps(Some(step)));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use super::articles::Found;
 use super::offer::Offer;
 use super::peer::{Peer, Source};
 use super::shared::Shared;
-use crate::base::clock::unix_secs;
 use crate::base::counters::add;
 use crate::ingest::kind;
 use crate::ingest::routing::{Decision, Facts, Routes};
@@ -16,8 +15,7 @@ use spool::{ArticleRow, Batch, Event, Start};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-const DAY_SECS: u64 = 86_400;
+use tracing::warn;
 
 /// What filling did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +60,7 @@ pub(super) fn fill(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io::
     cursor.next(batch)?;
     let lost_articles = cursor.tail().pin().lost().1 - lost.1;
     if lost_articles > 0 {
-        peer.fail(format!("{lost_articles} articles were missed: the journal no longer has them"));
+        warn!(peer = peer.name, lost_articles, "feed misses articles: the journal no longer has them");
     }
     add(&peer.counts.missed, lost_articles as usize);
     let (end, decided_from, is_empty) = (cursor.mark(), cursor.decided_from(), batch.is_empty());
@@ -91,10 +89,6 @@ fn offers(peer: &Peer, shared: &Shared, batch: &Batch, decided_from: Option<u64>
     let table = shared.spool.group_table();
     let routes = shared.filer.router.routes(&table);
     let since = peer.since.load(Ordering::Relaxed);
-    let oldest =
-        peer.send.backlog_max_days.map(|days| unix_secs().saturating_sub(u64::from(days) * DAY_SECS));
-    let end = shared.hub.frontier.mark().position;
-    let skipped_before = peer.send.backlog_max_bytes.map_or(0, |bytes| end.saturating_sub(bytes));
     let mut offers = Vec::new();
     for (position, event) in batch.events() {
         let Event::Article(row) = event else { continue };
@@ -107,12 +101,8 @@ fn offers(peer: &Peer, shared: &Shared, batch: &Batch, decided_from: Option<u64>
         if !wanted {
             continue;
         }
-        if position < skipped_before {
-            peer.miss(row.message_id, "the peer was more than backlog_max_bytes behind");
-            continue;
-        }
-        if oldest.is_some_and(|oldest| u64::from(row.arrived) < oldest) {
-            peer.miss(row.message_id, "it arrived more than backlog_max_days ago");
+        if let Some(why) = peer.is_too_late(row.arrived, Some(position), &shared.hub.frontier) {
+            peer.miss(row.message_id, why);
             continue;
         }
         offers.push(Offer::of(position, &row));

@@ -7,7 +7,7 @@
 use super::articles::Found;
 use super::ihave;
 use super::pause::now_ms;
-use super::peer::Peer;
+use super::peer::{Peer, Trouble};
 use super::queue::{Taken, Ticket};
 use super::shared::Shared;
 use super::target::{self, OFFERS_MAX};
@@ -138,14 +138,9 @@ impl Line<'_> {
         }
         let spare =
             async { if self.is_only { std::future::pending().await } else { sleep(SPARE_TIMEOUT).await } };
-        let has_offers = {
-            let window = self.peer.window.lock();
-            window.queue.next_due(self.peer.delay_ms()).is_some_and(|due| due <= now_ms())
-        };
-        if has_offers {
-            return Ok(true);
-        }
         tokio::select! {
+            biased;
+            () = self.peer.is_due() => Ok(true),
             () = woken => Ok(!self.peer.is_halted()),
             error = client.closed() => match error {
                 Error::Ended | Error::Broken(_) => Err(None),
@@ -248,10 +243,12 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
                 answers += 1;
                 if answers >= NOTE_ANSWERS || !client.has_answer() {
                     answers = 0;
+                    peer.works(Trouble::Peer);
                     peer.note(&line.shared.hub.frontier);
                 }
             }
             () = woken, if has_room => {}
+            () = peer.is_due(), if has_room => {}
         }
     }
 }
@@ -275,7 +272,7 @@ fn submit(line: &Line<'_>, client: &mut Client, held: &mut Held<'_>, window: usi
             send(line, client, held, taken, Step::Asked)?;
             continue;
         }
-        let Some(taken) = line.peer.take() else { return Ok(true) };
+        let Some(taken) = line.peer.take(&line.shared.hub.frontier) else { return Ok(true) };
         if line.peer.no_check.lock().is_on() {
             send(line, client, held, taken, Step::Unasked)?;
             continue;

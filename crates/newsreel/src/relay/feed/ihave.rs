@@ -1,7 +1,7 @@
 //! Offers one by one with IHAVE (RFC 3977 section 6.3.2), for peers that do not stream.
 
 use super::connection::{Broken, HeldOne, Line, Stop, verdict_of};
-use super::peer::Peer;
+use super::peer::{Peer, Trouble};
 use crate::base::counters::add;
 use netnews::nntp::response::code;
 use nntp_io::{Client, Verdict};
@@ -10,7 +10,7 @@ use nntp_io::{Client, Verdict};
 pub(super) async fn run(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     let peer = line.peer.clone();
     loop {
-        let mut held = HeldOne { peer: &peer, taken: peer.take(), is_sent: false };
+        let mut held = HeldOne { peer: &peer, taken: peer.take(&line.shared.hub.frontier), is_sent: false };
         let Some(taken) = held.taken.clone() else {
             if !line.idle(client).await? {
                 return Ok(());
@@ -32,6 +32,7 @@ pub(super) async fn run(line: &mut Line<'_>, client: &mut Client) -> Result<(), 
             _ => held.release(Peer::defer),
         }
         line.progressed = true;
+        peer.works(Trouble::Peer);
         if held.taken.is_some() {
             held.is_sent = true;
             client.submit_article(wire.bytes()).map_err(Broken::from)?;

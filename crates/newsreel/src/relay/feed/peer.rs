@@ -5,6 +5,7 @@ use super::no_check::NoCheck;
 use super::order::{Order, Place, place_of};
 use super::pause::{now_ms, pause_ms};
 use super::queue::{Queue, Taken, Ticket};
+use crate::base::clock::unix_secs;
 use crate::base::counters::add;
 use crate::config::{FeedStart, PeerSend};
 use crate::ingest::routing::Route;
@@ -14,12 +15,14 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
+use tokio::time::sleep;
 use tracing::warn;
 
 /// What the cursors of peers are called: this and the peer's name.
 pub(super) const CURSOR_PREFIX: &str = "feed.";
+const DAY_SECS: u64 = 86_400;
 /// Message-IDs of missed articles that are remembered.
 const MISSED_MAX: usize = 1_000;
 
@@ -54,6 +57,17 @@ pub(super) enum Doing {
     Waiting(Instant),
     /// By an operator.
     Stopped,
+}
+
+/// What may go wrong with a feed, and right again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// Reaching the peer, or speaking with it.
+    Peer,
+    /// Reading the journal.
+    Journal,
+    /// Writing what was sent.
+    Record,
 }
 
 /// What a feed has on disk.
@@ -95,7 +109,7 @@ pub(super) struct Peer {
     pub counts: Counts,
     pub missed: Mutex<VecDeque<Box<[u8]>>>,
     pub doing: Mutex<Doing>,
-    pub last_error: Mutex<Option<String>>,
+    pub last_error: Mutex<Option<(Trouble, String)>>,
     pub connections: AtomicUsize,
     pub began: Instant,
     /// Articles that arrived before are left out, Unix seconds.
@@ -194,12 +208,54 @@ impl Peer {
         Ok(())
     }
 
-    /// The next offer for a connection.
-    pub fn take(&self) -> Option<Taken> {
-        if self.is_halted() {
-            return None;
+    /// The next offer for a connection; those that the peer is too far behind for are skipped.
+    pub fn take(&self, frontier: &Frontier) -> Option<Taken> {
+        loop {
+            if self.is_halted() {
+                return None;
+            }
+            let taken = self.window.lock().queue.take(now_ms(), self.delay_ms())?;
+            let position = match taken.ticket {
+                Ticket::Slot(_) => Some(taken.offer.mark.position),
+                // It is no longer in its place in the journal.
+                Ticket::Deferred(_) => None,
+            };
+            let Some(why) = self.is_too_late(taken.offer.arrived, position, frontier) else {
+                return Some(taken);
+            };
+            self.miss(&taken.offer.message_id, why);
+            self.settle(taken.ticket);
         }
-        self.window.lock().queue.take(now_ms(), self.delay_ms())
+    }
+
+    /// Why an article of such an age, at such a position of the journal, is not sent any more.
+    pub fn is_too_late(
+        &self,
+        arrived: u32,
+        position: Option<u64>,
+        frontier: &Frontier,
+    ) -> Option<&'static str> {
+        if let (Some(position), Some(bytes)) = (position, self.send.backlog_max_bytes)
+            && frontier.mark().position.saturating_sub(position) > bytes
+        {
+            return Some("the peer was more than backlog_max_bytes behind");
+        }
+        let days = self.send.backlog_max_days?;
+        let oldest = unix_secs().saturating_sub(u64::from(days) * DAY_SECS);
+        (u64::from(arrived) < oldest).then_some("it arrived more than backlog_max_days ago")
+    }
+
+    /// Returns when an offer may be made, of those that there are now.
+    pub async fn is_due(&self) {
+        if self.is_halted() {
+            return std::future::pending().await;
+        }
+        let due = self.window.lock().queue.next_due(self.delay_ms());
+        match due.map(|due| due.saturating_sub(now_ms())) {
+            Some(0) => {}
+            Some(wait_ms) => sleep(Duration::from_millis(wait_ms)).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// How long articles wait before they are offered.
@@ -244,7 +300,7 @@ impl Peer {
             return self.attention.notify_one();
         };
         if let Err(error) = self.record(&mut durable, frontier, false) {
-            self.fail(format!("cannot note what was sent: {error}"));
+            self.fail(Trouble::Record, format!("cannot note what was sent: {error}"));
         }
     }
 
@@ -252,14 +308,19 @@ impl Peer {
     pub fn save(&self, frontier: &Frontier) {
         let mut durable = self.durable.lock();
         if let Err(error) = self.record(&mut durable, frontier, true) {
-            self.fail(format!("cannot save what was sent: {error}"));
+            self.fail(Trouble::Record, format!("cannot save what was sent: {error}"));
         }
     }
 
     fn record(&self, durable: &mut Durable, frontier: &Frontier, sync: bool) -> io::Result<()> {
         let changes = self.window.lock().queue.changes();
-        if !changes.is_empty() {
-            durable.deferrals.change(&changes.add, &changes.remove)?;
+        // Until it is saved, and after an error: it is tried again.
+        durable.is_dirty = true;
+        if !changes.is_empty()
+            && let Err(error) = durable.deferrals.change(&changes.add, &changes.remove)
+        {
+            self.window.lock().queue.unrecorded(changes);
+            return Err(error);
         }
         let mark = {
             let mut window = self.window.lock();
@@ -272,8 +333,8 @@ impl Peer {
             durable.is_dirty = false;
         } else {
             durable.cursor.note(mark)?;
-            durable.is_dirty = true;
         }
+        self.works(Trouble::Record);
         Ok(())
     }
 
@@ -290,12 +351,20 @@ impl Peer {
         window.queue.mark(read_to)
     }
 
-    /// Remembers what went wrong, and says so if it is something else than before.
-    pub fn fail(&self, error: String) {
+    /// Remembers what is wrong, and logs it if it is something else than before.
+    pub fn fail(&self, trouble: Trouble, error: String) {
         let mut last = self.last_error.lock();
-        if last.as_ref() != Some(&error) {
+        if last.as_ref().is_none_or(|(_, last)| *last != error) {
             warn!(peer = self.name, error, "feed");
-            *last = Some(error);
+        }
+        *last = Some((trouble, error));
+    }
+
+    /// What was wrong of this kind is right again.
+    pub fn works(&self, trouble: Trouble) {
+        let mut last = self.last_error.lock();
+        if last.as_ref().is_some_and(|(last, _)| *last == trouble) {
+            *last = None;
         }
     }
 }

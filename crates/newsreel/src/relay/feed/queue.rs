@@ -72,7 +72,7 @@ pub(super) struct Changes {
 
 impl Changes {
     pub fn is_empty(&self) -> bool {
-        self.add.is_empty() && self.remove.is_empty()
+        self.add.is_empty() && self.remove.is_empty() && self.slots.is_empty()
     }
 }
 
@@ -214,6 +214,8 @@ impl Queue {
                     return;
                 }
                 let key = offer.key;
+                // It was among them before: an operator has had it offered again.
+                self.changes.remove.retain(|own| *own != key);
                 let waiting = Waiting { offer, tries, due_ms, is_out: false };
                 self.changes.add.push(entry(&waiting));
                 self.changes.slots.push(number);
@@ -272,6 +274,11 @@ impl Queue {
             self.set(number, State::Settled);
         }
         self.shrink();
+    }
+
+    /// These could not be written, and are kept for the next attempt; the list has its entries in memory.
+    pub fn unrecorded(&mut self, changes: Changes) {
+        self.changes.slots.splice(0..0, changes.slots);
     }
 
     /// Up to where everything is settled; `read_to` is where the window ends.
@@ -396,6 +403,41 @@ mod tests {
             assert_eq!((changes.add.len(), changes.remove), (1, vec![Key(0)]));
             assert_eq!((queue.deferred(), take(&mut queue, 9_000)), (0, None));
         }
+    }
+
+    #[test]
+    fn what_could_not_be_recorded_leaves_the_window_with_the_next_that_is() {
+        let mut queue = queue(3);
+        for _ in 0..2 {
+            let (_, ticket) = take(&mut queue, 0).unwrap();
+            queue.defer(ticket, 0, |_| 50);
+            let changes = queue.changes();
+            assert!(!changes.is_empty());
+            queue.unrecorded(changes);
+            assert_eq!((queue.len(), queue.mark(at(3))), (3, at(0)));
+        }
+        let changes = queue.changes();
+        assert!(!changes.is_empty());
+        queue.recorded(changes);
+        assert_eq!((queue.len(), queue.mark(at(3)), queue.deferred()), (1, at(2), 2));
+        assert!(queue.changes().is_empty());
+    }
+
+    #[test]
+    fn an_article_that_is_offered_again_and_deferred_again_stays_on_the_list() {
+        let mut queue = Queue::with(std::iter::empty());
+        let defer = |queue: &mut Queue, now_ms| {
+            queue.push(offer(1));
+            let (_, ticket) = take(queue, now_ms).unwrap();
+            queue.defer(ticket, now_ms, |_| 50);
+        };
+        defer(&mut queue, 0);
+        let (_, ticket) = take(&mut queue, 50).unwrap();
+        queue.settle(ticket);
+        queue.clear();
+        defer(&mut queue, 60);
+        let changes = queue.changes();
+        assert_eq!((changes.add.len(), changes.remove.len()), (2, 0));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::backlog::{Filled, fill};
 use super::connection::{End, converse};
 use super::pause::now_ms;
-use super::peer::{Doing, Peer, Source};
+use super::peer::{Doing, Peer, Source, Trouble};
 use super::shared::Shared;
 use spool::Batch;
 use std::sync::Arc;
@@ -88,13 +88,17 @@ impl Feed {
             return false;
         }
         let (peer, shared, batch) = (&self.peer, &self.shared, &mut self.batch);
-        let (pause, more) = match block_in_place(|| fill(peer, shared, batch)) {
+        let filled = block_in_place(|| fill(peer, shared, batch));
+        if filled.is_ok() {
+            peer.works(Trouble::Journal);
+        }
+        let (pause, more) = match filled {
             Ok(Filled::More) => (Duration::ZERO, true),
             Ok(Filled::Soon) => (SOON, false),
             Ok(Filled::Full) => (Duration::from_millis(1), false),
             Ok(Filled::Joined) => (Duration::ZERO, false),
             Err(error) => {
-                peer.fail(format!("cannot read the journal: {error}"));
+                peer.fail(Trouble::Journal, format!("cannot read the journal: {error}"));
                 (ERROR_PAUSE, false)
             }
         };
@@ -146,7 +150,7 @@ impl Feed {
         let End { error, progressed } = end;
         let Some(error) = error else { return };
         debug!(peer = self.peer.name, error, "connection ended");
-        self.peer.fail(error);
+        self.peer.fail(Trouble::Peer, error);
         self.failures = if progressed { 1 } else { self.failures.saturating_add(1) };
         let pause = Duration::from_millis(self.peer.pause_ms(self.failures));
         if self.connections.is_empty() {
@@ -178,13 +182,13 @@ impl Feed {
         if !matches!(window.source, Source::Hub(_)) && window.queue.has_room() {
             next = next.min(self.fill_at);
         }
-        if let Some(due) = window.queue.next_due(peer.delay_ms()).filter(|_| !peer.is_halted()) {
+        // Connections that are open know for themselves what is due.
+        if let Some(due) = window.queue.next_due(peer.delay_ms())
+            && self.connections.is_empty()
+            && !peer.is_halted()
+        {
             let due = now + Duration::from_millis(due.saturating_sub(now_ms()));
-            if self.connections.is_empty() {
-                next = next.min(due.max(self.not_before));
-            } else if due > now {
-                next = next.min(due);
-            }
+            next = next.min(due.max(self.not_before));
         }
         next
     }

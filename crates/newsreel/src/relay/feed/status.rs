@@ -48,7 +48,7 @@ pub struct FeedStatus {
     pub sent_bytes: u64,
     /// Whether articles are sent without being offered first.
     pub no_check: bool,
-    /// What went wrong last.
+    /// What went wrong last, and has not gone right since.
     pub last_error: Option<String>,
 }
 
@@ -95,6 +95,6 @@ pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
         articles_per_sec: read(&counts.accepted) as f64 / peer.began.elapsed().as_secs_f64().max(1.0),
         sent_bytes: read(&counts.sent_bytes),
         no_check: peer.no_check.lock().is_on(),
-        last_error: peer.last_error.lock().clone(),
+        last_error: peer.last_error.lock().as_ref().map(|(_, error)| error.clone()),
     }
 }

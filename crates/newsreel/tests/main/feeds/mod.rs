@@ -1,9 +1,13 @@
 //! Outgoing feeds, to a peer that records what it gets and may be difficult, and to another newsreel.
 
 mod chain;
+mod difficult;
 mod inn;
+mod keys;
+mod manners;
 mod recorder;
 mod restarts;
+mod triangle;
 
 use crate::client::{Client, article};
 use crate::operated::PATIENCE;
@@ -33,13 +37,16 @@ fn id(n: usize) -> String {
 /// Hands articles to the server, which takes all of them.
 fn hand_in(client: &mut Client, numbers: std::ops::Range<usize>, groups: &str) {
     for chunk in numbers.collect::<Vec<_>>().chunks(100) {
-        let all: String = chunk
-            .iter()
-            .map(|n| format!("TAKETHIS {}\r\n{}", id(*n), article(&id(*n), groups, "..body")))
-            .collect();
-        client.send(all);
-        chunk.iter().for_each(|n| assert_eq!(client.line(), format!("239 {}", id(*n))));
+        let all: Vec<_> = chunk.iter().map(|n| (id(*n), article(&id(*n), groups, "..body"))).collect();
+        hand_in_all(client, &all);
     }
+}
+
+/// Hands in these articles, each with its Message-ID.
+fn hand_in_all(client: &mut Client, articles: &[(String, String)]) {
+    client
+        .send(articles.iter().map(|(id, article)| format!("TAKETHIS {id}\r\n{article}")).collect::<String>());
+    articles.iter().for_each(|(id, _)| assert_eq!(client.line().trim_end(), format!("239 {id}")));
 }
 
 /// What the status says of the feed to a peer.
@@ -120,45 +127,6 @@ fn nothing_goes_back_to_where_it_came_from_or_has_been() {
 }
 
 #[test]
-fn a_difficult_peer_gets_every_article_it_wants() {
-    for no_streaming in [false, true] {
-        let recorder = Recorder::start(Behaviour {
-            no_streaming,
-            later: 100,
-            closes: 3,
-            dies: 3,
-            stalls: 1,
-            lies: if no_streaming { 0 } else { 2 },
-            rejects: 50,
-            refuses: 50,
-        });
-        let server = feeding(&recorder, "connections = 3\nanswer_timeout = \"500ms\"");
-        let articles = if no_streaming { 200 } else { 600 };
-        hand_in(&mut server.client(), 0..articles, "misc.test");
-        recorder.wait("every article", |seen| {
-            (0..articles).all(|n| {
-                let id = id(n);
-                seen.articles.contains_key(&id)
-                    || seen.rejected.contains_key(&id)
-                    || seen.refused.contains_key(&id)
-            })
-        });
-        wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 0 && feed["waiting"] == 0);
-        let feed = status(&server, "down.example");
-        assert_eq!(feed["missed"], 0, "{feed}");
-        assert!(feed["deferred"].as_u64().unwrap() > 0, "{feed}");
-        recorder.seen(|seen| {
-            assert_eq!(seen.accepted.len(), seen.articles.len());
-            assert!(seen.connections > 1, "it never closed");
-            for (id, sent) in &seen.articles {
-                assert!(sent.contains(&format!("\r\nMessage-ID: {id}\r\n")), "{sent}");
-                assert!(sent.ends_with("\r\n\r\n..body\r\n"), "{sent}");
-            }
-        });
-    }
-}
-
-#[test]
 fn offers_on_one_connection_keep_the_order_of_arrival() {
     let recorder = Recorder::start(Behaviour::default());
     let server = feeding(&recorder, "connections = 1");
@@ -184,7 +152,7 @@ fn a_peer_that_wants_everything_is_no_longer_asked() {
     let checks = recorder.seen(|seen| seen.commands.iter().filter(|c| c.starts_with("CHECK")).count());
     assert_eq!(checks, 1_000);
     // It has them from elsewhere: from 10 percent on it is asked again.
-    recorder.behave(Behaviour { rejects: 1_000, ..Behaviour::default() });
+    recorder.behave(Behaviour { rejects: 100_000, ..Behaviour::default() });
     hand_in(&mut client, 1_100..1_300, "misc.test");
     wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 0 && feed["no_check"] == false);
 }
@@ -244,7 +212,9 @@ fn a_peer_that_is_down_is_tried_again_and_an_operator_may_stop_and_hurry() {
     wait_for_status(&server, "down.example", |feed| feed["state"] == "stopped");
     assert!(order("start".into()).1);
     recorder.wait_for(10);
+    wait_for_status(&server, "down.example", |feed| feed["last_error"].is_null());
     // From the beginning again: it has them all.
+    recorder.may_be_offered_again();
     assert!(order(serde_json::json!({ "from": { "place": "oldest" } })).1);
     wait_for_status(&server, "down.example", |feed| feed["refused"] == 10);
     assert!(order("flush".into()).1);

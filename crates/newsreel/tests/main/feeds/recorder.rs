@@ -1,7 +1,9 @@
 //! A peer that takes articles by CHECK, TAKETHIS and IHAVE, records everything, and is as difficult as a test
 //! wants: it puts off, rejects, closes, dies within an article, falls silent, or answers about another
-//! article. What it does follows from a seed and from the Message-ID.
+//! article. What it does follows from a seed and from the Message-ID. It is strict: whatever a sender must
+//! not do is a fault ([`Manners`]).
 
+use super::manners::{Answer, Manners, Pauses};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,8 +15,10 @@ use crate::operated::PATIENCE;
 
 /// A peer that closes connections closes the first at this offer.
 const FIRST_CLOSES_AFTER: u32 = 20;
+/// What odds are of.
+const CERTAIN: u64 = 100_000;
 
-/// How a peer behaves; odds are of 1,000.
+/// How a peer behaves; odds are of 100,000.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Behaviour {
     /// It knows neither CAPABILITIES nor MODE STREAM.
@@ -35,6 +39,17 @@ pub struct Behaviour {
     pub refuses: u64,
 }
 
+/// How far an exchange about an article is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// CHECK or IHAVE has come, and is not answered.
+    Offered,
+    /// The article has come, and is not answered.
+    Sent,
+    /// The final answer is sent.
+    Answered,
+}
+
 /// What one peer saw.
 #[derive(Debug, Default)]
 pub struct Seen {
@@ -43,12 +58,18 @@ pub struct Seen {
     pub articles: BTreeMap<String, String>,
     /// Commands with a Message-ID, in order.
     pub commands: Vec<String>,
-    /// Articles that came though they were there.
-    pub again: u64,
     pub rejected: BTreeMap<String, u64>,
     pub refused: BTreeMap<String, u64>,
     pub connections: u64,
+    /// When connections were made, also those that were not taken.
+    pub attempts: Vec<Instant>,
+    /// Connections that the peer itself has broken, and when it was about to.
+    pub breaks: Vec<(u64, Instant)>,
+    pub manners: Manners,
 }
+
+/// Called with each step of each exchange.
+type Watch = Box<dyn Fn(Step, &str) + Send + Sync>;
 
 struct Shared {
     seen: Mutex<Seen>,
@@ -56,6 +77,7 @@ struct Shared {
     behaviour: Mutex<Behaviour>,
     random: AtomicU64,
     is_down: AtomicBool,
+    watch: Watch,
 }
 
 /// The peer; gone with the value.
@@ -66,28 +88,41 @@ pub struct Recorder {
 
 impl Recorder {
     pub fn start(behaviour: Behaviour) -> Self {
+        Self::start_with(behaviour, None, Box::new(|_, _| {}))
+    }
+
+    /// One that knows how soon an article may be offered again, and whose exchanges are watched.
+    pub fn start_with(behaviour: Behaviour, pauses: Option<Pauses>, watch: Watch) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
-            seen: Mutex::default(),
+            seen: Mutex::new(Seen { manners: Manners::with(pauses), ..Seen::default() }),
             changed: Condvar::new(),
             behaviour: Mutex::new(behaviour),
             random: AtomicU64::new(88_172_645_463_325_252),
             is_down: AtomicBool::new(false),
+            watch,
         });
         let own = shared.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                own.record(|seen| seen.attempts.push(Instant::now()));
                 if own.is_down.load(Ordering::SeqCst) {
                     continue;
                 }
-                let mut seen = own.seen.lock().unwrap();
-                seen.connections += 1;
-                let is_first = seen.connections == 1;
-                drop(seen);
+                let mut number = 0;
+                own.record(|seen| {
+                    seen.connections += 1;
+                    number = seen.connections;
+                });
                 let own = own.clone();
-                // A connection that ends is what it is for.
-                std::thread::spawn(move || _ = own.converse(stream, is_first));
+                std::thread::spawn(move || {
+                    // An error is the end of a connection like any other.
+                    let has_quit = own.converse(stream, number).unwrap_or(false);
+                    if !has_quit {
+                        own.record(|seen| seen.manners.broke(number));
+                    }
+                });
             }
         });
         Self { address, shared }
@@ -103,16 +138,47 @@ impl Recorder {
         self.shared.is_down.store(is_down, Ordering::SeqCst);
     }
 
+    /// Whoever fed it is gone, with all connections.
+    pub fn sender_is_gone(&self) {
+        self.shared.record(|seen| (1..=seen.connections).for_each(|number| seen.manners.broke(number)));
+    }
+
+    /// An operator has everything offered again: that is no fault.
+    pub fn may_be_offered_again(&self) {
+        self.shared.record(|seen| seen.manners.may_repeat = true);
+    }
+
+    /// Knows these articles, and nothing else has happened.
+    pub fn begin_again(&self, accepted: &[String]) {
+        self.sender_is_gone();
+        self.shared.record(|seen| {
+            seen.accepted = accepted.to_vec();
+            seen.articles = accepted.iter().map(|id| (id.clone(), String::new())).collect();
+            seen.commands.clear();
+            seen.manners = seen.manners.begun_again();
+        });
+    }
+
     /// Looks at what was seen.
     pub fn seen<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
         look(&self.shared.seen.lock().unwrap())
     }
 
+    /// Fails if whoever feeds it has done what it must not.
+    pub fn expects_no_faults(&self) {
+        let faults: Vec<String> =
+            self.seen(|seen| seen.manners.faults().into_iter().take(5).map(str::to_owned).collect());
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+
     /// Waits until `is_so`.
     pub fn wait(&self, what: &str, is_so: impl Fn(&Seen) -> bool) {
-        let begun = Instant::now();
+        let (mut begun, mut progress) = (Instant::now(), 0);
         let mut seen = self.shared.seen.lock().unwrap();
         while !is_so(&seen) {
+            if seen.commands.len() > progress {
+                (begun, progress) = (Instant::now(), seen.commands.len());
+            }
             assert!(
                 begun.elapsed() < PATIENCE,
                 "{what}: {} accepted, {} rejected, {} refused of {} connections; the last: {:?}",
@@ -135,13 +201,16 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.set_down(true);
+        if !std::thread::panicking() {
+            self.expects_no_faults();
+        }
     }
 }
 
 /// Whether an article is among those of these odds, in the manner `salt`.
 fn chosen(id: &str, odds: u64, salt: u64) -> bool {
     let hash = id.bytes().fold(salt, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
-    (hash >> 20) % 1_000 < odds
+    (hash >> 20) % CERTAIN < odds
 }
 
 impl Shared {
@@ -151,7 +220,7 @@ impl Shared {
         x ^= x >> 7;
         x ^= x << 17;
         self.random.store(x, Ordering::Relaxed);
-        (x >> 16) % 1_000 < odds
+        (x >> 16) % CERTAIN < odds
     }
 
     fn record(&self, change: impl FnOnce(&mut Seen)) {
@@ -159,11 +228,20 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// The connection will end, or say what makes the other side end it.
+    fn break_off(&self, number: u64) {
+        self.record(|seen| {
+            seen.breaks.push((number, Instant::now()));
+            seen.manners.broke(number);
+        });
+    }
+
     fn has(&self, id: &str) -> bool {
         self.seen.lock().unwrap().articles.contains_key(id)
     }
 
-    fn converse(&self, stream: TcpStream, is_first: bool) -> std::io::Result<()> {
+    /// Converses to the end; whether the other side has said goodbye.
+    fn converse(&self, stream: TcpStream, number: u64) -> std::io::Result<bool> {
         stream.set_nodelay(true)?;
         let mut out = stream.try_clone()?;
         let mut input = BufReader::new(stream);
@@ -173,22 +251,27 @@ impl Shared {
         loop {
             line.clear();
             if input.read_line(&mut line)? == 0 || self.is_down.load(Ordering::SeqCst) {
-                return Ok(());
+                return Ok(false);
+            }
+            if self.seen.lock().unwrap().manners.is_broken(number) {
+                return Ok(false);
             }
             let command = line.trim_end().to_owned();
             let (verb, id) = command.split_once(' ').unwrap_or((&command, ""));
             let behaviour = *self.behaviour.lock().unwrap();
-            if !id.is_empty() && verb != "MODE" {
-                self.record(|seen| seen.commands.push(command.clone()));
-                offers += 1;
-                let surely = is_first && behaviour.closes > 0 && offers == FIRST_CLOSES_AFTER;
-                if surely || self.happens(behaviour.closes) {
-                    out.write_all(b"400 enough for now\r\n")?;
-                    return Ok(());
+            self.record(|seen| seen.manners.line(&line));
+            if ["CHECK", "IHAVE", "TAKETHIS"].contains(&verb) {
+                let pipelined = !input.buffer().is_empty();
+                self.record(|seen| {
+                    seen.commands.push(command.clone());
+                    seen.manners.offer(number, verb, id, pipelined);
+                });
+                if verb != "TAKETHIS" {
+                    (self.watch)(Step::Offered, id);
                 }
-                if self.happens(behaviour.stalls) {
-                    std::thread::sleep(PATIENCE);
-                    return Ok(());
+                offers += 1;
+                if !self.bears(&mut out, &behaviour, number, offers)? {
+                    return Ok(false);
                 }
             }
             let answer = match verb {
@@ -197,53 +280,102 @@ impl Shared {
                 "MODE" => "500 what?".to_owned(),
                 "QUIT" => {
                     out.write_all(b"205 bye\r\n")?;
-                    return Ok(());
+                    return Ok(true);
                 }
                 "CHECK" => {
-                    let code = self.judge(id, &behaviour, [438, 431, 238]);
-                    let id = if self.happens(behaviour.lies) { "<another@x.example>" } else { id };
-                    format!("{code} {id}")
-                }
-                "IHAVE" => match self.judge(id, &behaviour, [435, 436, 335]) {
-                    335 => {
-                        out.write_all(b"335 send it\r\n")?;
-                        match self.take(&mut input, id, &behaviour)? {
-                            Some(true) => "235 thanks".to_owned(),
-                            Some(false) => "437 no".to_owned(),
-                            None => return Ok(()),
-                        }
+                    let lies = self.happens(behaviour.lies);
+                    if lies {
+                        self.break_off(number);
                     }
-                    code => format!("{code} no"),
+                    let code = self.judge(number, verb, id, &behaviour, [438, 431, 238]);
+                    format!("{code} {}", if lies { "<another@x.example>" } else { id })
+                }
+                "IHAVE" => match self.transfer(&mut input, &mut out, number, id, &behaviour)? {
+                    Some(code) => format!("{code} that is all"),
+                    None => return Ok(false),
                 },
-                "TAKETHIS" => match self.take(&mut input, id, &behaviour)? {
+                "TAKETHIS" => match self.take(&mut input, number, id, &behaviour)? {
                     Some(true) => format!("239 {id}"),
                     Some(false) => format!("439 {id}"),
-                    None => return Ok(()),
+                    None => return Ok(false),
                 },
                 _ => "500 what?".to_owned(),
             };
             out.write_all(format!("{answer}\r\n").as_bytes())?;
+            if ["235", "239", "435", "437", "438", "439"].iter().any(|code| answer.starts_with(code)) {
+                (self.watch)(Step::Answered, id);
+            }
         }
     }
 
+    /// IHAVE up to its last answer; `None`: the connection is to end.
+    fn transfer(
+        &self,
+        input: &mut impl BufRead,
+        out: &mut TcpStream,
+        number: u64,
+        id: &str,
+        behaviour: &Behaviour,
+    ) -> std::io::Result<Option<u16>> {
+        let code = self.judge(number, "IHAVE", id, behaviour, [435, 436, 335]);
+        if code != 335 {
+            return Ok(Some(code));
+        }
+        out.write_all(b"335 send it\r\n")?;
+        let taken = self.take(input, number, id, behaviour)?;
+        Ok(taken.map(|is_good| if is_good { 235 } else { 437 }))
+    }
+
+    /// Whether the connection goes on at this offer.
+    fn bears(
+        &self,
+        out: &mut TcpStream,
+        behaviour: &Behaviour,
+        number: u64,
+        offers: u32,
+    ) -> std::io::Result<bool> {
+        let surely = number == 1 && behaviour.closes > 0 && offers == FIRST_CLOSES_AFTER;
+        let closes = surely || self.happens(behaviour.closes);
+        if !closes && !self.happens(behaviour.stalls) {
+            return Ok(true);
+        }
+        self.break_off(number);
+        if closes {
+            out.write_all(b"400 enough for now\r\n")?;
+        } else {
+            std::thread::sleep(PATIENCE);
+        }
+        Ok(false)
+    }
+
     /// The code to an offer: of these for "no", "later" and "yes".
-    fn judge(&self, id: &str, behaviour: &Behaviour, [no, later, yes]: [u16; 3]) -> u16 {
-        if self.has(id) {
-            no
+    fn judge(
+        &self,
+        number: u64,
+        verb: &str,
+        id: &str,
+        behaviour: &Behaviour,
+        [no, later, yes]: [u16; 3],
+    ) -> u16 {
+        let (code, answer) = if self.has(id) {
+            (no, Answer::Settled)
         } else if chosen(id, behaviour.refuses, 3) {
             self.record(|seen| *seen.refused.entry(id.to_owned()).or_default() += 1);
-            no
+            (no, Answer::Settled)
         } else if self.happens(behaviour.later) {
-            later
+            (later, Answer::Later)
         } else {
-            yes
-        }
+            (yes, Answer::Wanted)
+        };
+        self.record(|seen| seen.manners.answer(number, verb, id, answer));
+        code
     }
 
     /// Takes an article; whether it is good, `None`: the connection is to end.
     fn take(
         &self,
         input: &mut impl BufRead,
+        number: u64,
         id: &str,
         behaviour: &Behaviour,
     ) -> std::io::Result<Option<bool>> {
@@ -255,6 +387,7 @@ impl Shared {
                 return Ok(None);
             }
             if dies {
+                self.break_off(number);
                 return Ok(None);
             }
             if &article[start..] == ".\r\n" {
@@ -262,18 +395,18 @@ impl Shared {
                 break;
             }
         }
-        if self.has(id) {
-            self.record(|seen| seen.again += 1);
-            return Ok(Some(false));
-        }
-        if chosen(id, behaviour.rejects, 7) {
-            self.record(|seen| *seen.rejected.entry(id.to_owned()).or_default() += 1);
-            return Ok(Some(false));
-        }
+        (self.watch)(Step::Sent, id);
+        let is_good = !self.has(id) && !chosen(id, behaviour.rejects, 7);
         self.record(|seen| {
-            seen.accepted.push(id.to_owned());
-            seen.articles.insert(id.to_owned(), article);
+            seen.manners.article(id, &article);
+            seen.manners.answer(number, "TAKETHIS", id, Answer::Settled);
+            if is_good {
+                seen.accepted.push(id.to_owned());
+                seen.articles.insert(id.to_owned(), article);
+            } else if !seen.articles.contains_key(id) {
+                *seen.rejected.entry(id.to_owned()).or_default() += 1;
+            }
         });
-        Ok(Some(true))
+        Ok(Some(is_good))
     }
 }

@@ -8,13 +8,16 @@ use super::play::{Report, Stage, play};
 use super::script::Who;
 use super::scripts;
 use crate::clients::skipped;
+use crate::operated::PATIENCE;
 use crate::test_site::{GROUPS, GROUPS_CREATED, GROUPS_CREATOR, LISTS};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Where Debian has innd.
@@ -107,6 +110,32 @@ impl Inn {
     /// Where readers connect.
     pub(crate) fn reader_address(&self) -> SocketAddr {
         self.address(Who::Reader)
+    }
+
+    /// Changes one of its configuration files.
+    pub(crate) fn change(&self, file: &str, change: impl FnOnce(String) -> String) {
+        let file = self.site().join("etc").join(file);
+        self.write(&file, &change(fs::read_to_string(&file).unwrap()));
+    }
+
+    /// Starts it again after a kill, as it was.
+    pub(crate) fn start(&self) {
+        self.run("start", &[]);
+    }
+
+    /// Kills innd, innfeed and nnrpd with SIGKILL.
+    pub(crate) fn kill(&self) {
+        for name in ["innd.pid", "innfeed.pid", &format!("nnrpd-{}.pid", self.port + 1)] {
+            let Ok(text) = fs::read_to_string(self.site().join("run").join(name)) else { continue };
+            let Some(pid) = text.trim().parse().ok().and_then(Pid::from_raw) else { continue };
+            // It may have ended by itself.
+            let _ended = kill_process(pid, Signal::KILL);
+            let begun = Instant::now();
+            while test_kill_process(pid).is_ok() {
+                assert!(begun.elapsed() < PATIENCE, "{name} outlives SIGKILL");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
     }
 
     fn run(&self, command: &str, options: &[&str]) {
