@@ -3,7 +3,7 @@
 //! A small spool with every kind of file is closed; then, again and again, one bit of one file is flipped in
 //! a copy, which is opened, read whole, verified, repaired and read again.
 
-use crate::meaning::{Meaning, Told};
+use crate::meaning::{Meaning, SHARD_BITS, Told, level, shards};
 use crate::news::*;
 use spool::*;
 use std::collections::BTreeSet;
@@ -47,20 +47,24 @@ fn spool_config() -> SpoolConfig {
     config.checkpoint_rows = 100;
     config.overview = OverviewShape { block_text_bytes: 4096, segment_bytes: 16 << 10 };
     config.overview_cold_secs = 0;
+    config.history = HistoryShape { segment_bits: 8, shard_bits: SHARD_BITS };
     config
 }
 
 /// Fills a spool until the first buffer has wrapped and a dictionary is in use; how many articles were
 /// stored.
-fn fill(spool: &Spool) -> u64 {
+///
+/// At least `least`: what lies where, and which files there are, depends on it, and on how long the training
+/// of a dictionary takes.
+fn fill(spool: &Spool, least: u64) -> u64 {
     add_groups(spool, GROUPS);
     let began = Instant::now();
     let mut n = 0;
-    while n < 260 || spool.dictionaries().is_empty() {
+    while n < least || spool.dictionaries().is_empty() {
         assert!(began.elapsed() < Duration::from_secs(60), "no dictionary");
         commit(spool, &(n..n + 20).map(|n| News::new(n, GROUPS, 900)).collect::<Vec<_>>()).unwrap();
         n += 20;
-        std::thread::sleep(Duration::from_millis(if n > 260 { 20 } else { 0 }));
+        std::thread::sleep(Duration::from_millis(if n > least { 20 } else { 0 }));
     }
     commit(spool, &(n..n + 20).map(|n| News::new(n, GROUPS, 900)).collect::<Vec<_>>()).unwrap();
     spool.cancel(News::new(n + 3, GROUPS, 900).id.as_bytes()).unwrap();
@@ -121,16 +125,13 @@ fn trial(sim: &SimDisk, path: &Path, bit: u64, want: &BTreeSet<u64>, all: u64) -
     let flipped = bytes(&disk, path);
     let (spool, recovery) =
         Spool::open(disk.clone(), spool_config(), &()).unwrap_or_else(|e| panic!("{what}: {e}"));
-    // Some files are written again by the opening, if they are damaged.
-    let is_mended = || bytes(&disk, path).get((bit / 8) as usize) != flipped.get((bit / 8) as usize);
-    if what.contains("checkpoint") {
-        // By a checkpoint of its own, which takes a moment.
-        let began = Instant::now();
-        while !is_mended() && began.elapsed() < Duration::from_secs(60) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+    // Some files are written again if they are damaged, at the latest by a checkpoint of the opening's own.
+    let at = (bit / 8) as usize;
+    let is_waited_for = what.contains("checkpoint") || what.contains("newsreel.");
+    if is_waited_for {
+        wait_until(&what, || bytes(&disk, path) != flipped);
     }
-    let mended = is_mended();
+    let mended = is_waited_for || bytes(&disk, path).get(at) != flipped.get(at);
     let first = readable(&spool, all);
     assert!(first.is_subset(want), "{what}: what was gone is back");
     let report = spool.repair(false, &());
@@ -168,11 +169,11 @@ struct Filled {
     meaning: Meaning,
 }
 
-fn filled() -> Filled {
+fn filled(least: u64) -> Filled {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = open(&disk, &spool_config());
-    let all = fill(&spool);
+    let all = fill(&spool, least);
     // Some of the overview is packed, some plain.
     assert!(spool.pack_overview(&mut |_| false).unwrap().blocks > 1);
     let want = readable(&spool, all);
@@ -192,26 +193,31 @@ fn filled() -> Filled {
     spool.close().unwrap();
     drop(spool);
     let checkpoint = Told::read(&bytes(&disk, Path::new("/s/index/checkpoint")));
-    Filled { sim, disk, all, want, meaning: Meaning { tokens, names, checkpoint } }
+    let indexes = files(&disk).into_iter().filter_map(|path| Some((level(&path.to_string_lossy())?, path)));
+    let shards = indexes.map(|(level, path)| (level, shards(&bytes(&disk, &path)))).collect();
+    Filled { sim, disk, all, want, meaning: Meaning { tokens, names, checkpoint, shards } }
 }
 
 /// Any bit that means something: [`Meaning`] knows which those are, and `what_means_nothing_may_be_anything`
 /// that no other does.
 #[test]
 fn a_flipped_bit_is_noticed_and_costs_at_most_the_article_it_hit() {
-    flip_some(4, FLIPS_PER_FILE);
+    flip_some(4, 260, FLIPS_PER_FILE);
 }
 
 #[test]
 #[ignore = "minutes; make soak runs it"]
 fn many_flipped_bits_are_noticed_one_by_one() {
-    assert!(flip_some(1997, 200) > 1000);
+    assert!(flip_some(1997, 260, 200) > 1000);
+    for least in [300, 700, 1500, 2300, 3300] {
+        assert!(flip_some(least, least, 20) > 300);
+    }
 }
 
 /// Returns how many were flipped.
-fn flip_some(mut seed: u64, flips_per_file: u64) -> u64 {
+fn flip_some(mut seed: u64, least: u64, flips_per_file: u64) -> u64 {
     let mut trials = 0;
-    let Filled { sim, disk, all, want, meaning } = filled();
+    let Filled { sim, disk, all, want, meaning } = filled(least);
     let mut articles_files = 0;
     for path in files(&disk).iter().filter(|p| !p.ends_with("lock")) {
         let name = path.to_string_lossy().into_owned();
@@ -249,7 +255,7 @@ fn flip_some(mut seed: u64, flips_per_file: u64) -> u64 {
 /// lost.
 #[test]
 fn what_means_nothing_may_be_anything() {
-    let Filled { sim, all, want, meaning, .. } = filled();
+    let Filled { sim, all, want, meaning, .. } = filled(260);
     let disk: Arc<dyn Disk> = Arc::new(sim.image_after(CrashKind::Kill, 1).unwrap());
     let (mut seed, mut changed) = (5, 0);
     for path in files(&disk).iter().filter(|p| !p.ends_with("lock")) {
@@ -284,7 +290,7 @@ fn a_flipped_bit_in_rows_still_to_be_replayed_costs_nothing() {
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let config = SpoolConfig { checkpoint_rows: 1 << 30, journal_file_bytes: 1 << 20, ..spool_config() };
     let (spool, _) = open(&disk, &config);
-    let all = fill(&spool);
+    let all = fill(&spool, 260);
     let want = readable(&spool, all);
     drop(spool);
     let last = disk.list(Path::new("/s/journal")).unwrap().pop().unwrap();
@@ -313,7 +319,7 @@ fn a_dry_run_changes_nothing_and_names_each_repair() {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
     let (spool, _) = open(&disk, &spool_config());
-    let all = fill(&spool);
+    let all = fill(&spool, 260);
     let want = readable(&spool, all);
     let segment = Path::new("/s/index/overview/00000000.seg");
     flip(&disk, segment, 8 * 600);

@@ -12,6 +12,8 @@ use std::ops::Range;
 const BLOCK_BYTES: u64 = 64;
 const RECORD_HEADER_BYTES: u64 = 64;
 const PAGE_BYTES: u64 = 16 << 10;
+/// Of the spools looked at here.
+pub const SHARD_BITS: u32 = 3;
 
 /// What a checkpoint tells (`docs/formats/checkpoint.md`), as far as it is asked here.
 #[derive(Default)]
@@ -90,6 +92,18 @@ pub struct Meaning {
     /// Volumes by number.
     pub names: BTreeMap<u16, String>,
     pub checkpoint: Told,
+    /// By level, of each file of the history's index: a bit for each shard that it holds or once held.
+    pub shards: BTreeMap<u32, u64>,
+}
+
+/// The level of a file of the history's index.
+pub fn level(name: &str) -> Option<u32> {
+    name.rsplit_once("/index-")?.1.parse().ok()
+}
+
+/// What such a file says of its first 64 shards.
+pub fn shards(content: &[u8]) -> u64 {
+    number(&mut &content[64..])
 }
 
 impl Meaning {
@@ -121,7 +135,8 @@ impl Meaning {
             return some(at(stream.start)..at(stream.end));
         }
         if name.contains("/overview/") {
-            return some(0..self.checkpoint.segments[&numbered()].min(len));
+            let end = self.checkpoint.segments[&numbered()].min(len);
+            return if name.ends_with(".seg") { self.blocks(&content[..end as usize]) } else { some(0..end) };
         }
         some(0..len)
     }
@@ -147,14 +162,41 @@ impl Meaning {
         ranges
     }
 
+    /// Of a plain segment the blocks with rows of articles that live.
+    fn blocks(&self, content: &[u8]) -> Vec<Range<u64>> {
+        let (mut blocks, mut at) = (Vec::new(), 0);
+        while at < content.len() {
+            let length = |offset: usize| {
+                u32::from_le_bytes(content[at + offset..at + offset + 4].try_into().unwrap()) as usize
+            };
+            let entries = at + 40..at + 40 + 24 * length(12);
+            let end = entries.end + length(24);
+            let token = |e: &[u8]| Token::from_bytes(e[8..20].try_into().unwrap());
+            let lives = |e: &[u8]| token(e).is_some_and(|t| self.tokens.contains(&t));
+            if content[entries].chunks(24).any(lives) {
+                blocks.push(at as u64..end as u64);
+            }
+            at = end;
+        }
+        blocks
+    }
+
     /// Whether a bit within those bytes means something.
     pub fn has(&self, name: &str, content: &[u8], bit: u64) -> bool {
         if let Some(buffer) = name.rsplit('/').next().and_then(|n| n.strip_suffix(".cyc")) {
             let (_, start, _, blocks) = self.buffer(buffer, content);
             return !(8192 * 8 + blocks..start * 8).contains(&bit);
         }
-        if !name.contains("/index-") || bit / 8 < 4096 {
-            return true;
+        let Some(level) = level(name) else { return true };
+        // A shard that has moved to a higher level means nothing here.
+        let has_moved = |shard: u64| self.shards.range(level + 1..).any(|(_, s)| s >> shard & 1 == 1);
+        let of_shards = 64 * 8..64 * 8 + (1 << SHARD_BITS);
+        if bit / 8 < 4096 {
+            return !of_shards.contains(&bit) || !has_moved(bit - of_shards.start);
+        }
+        let shard = (bit / 8 - 4096) / (64 << level);
+        if self.shards[&level] >> shard & 1 == 0 || has_moved(shard) {
+            return false;
         }
         let at = (bit / 64 * 8) as usize;
         let word = u64::from_le_bytes(content[at..at + 8].try_into().unwrap());
