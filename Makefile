@@ -5,7 +5,8 @@
 # make check    format, lints, tidy, stale pages: everything that a commit must pass
 # make soak     the long tests, which `make test` skips
 # make bench    the speed table, INN beside us (QUICK=1: one short run of each row)
-# make transcripts-inn  plays the transcripts to INN, which must differ exactly as they say (INN=: peers/inn)
+# make transcripts-inn  plays the transcripts to INN, which must differ exactly as they say (INN=: peers/inn),
+#               and exchanges articles and batches with INN and C News (CNEWS=: peers/cnews)
 # make triangle  two newsreels and an INN feed each other 20,000 articles, killed 60 times (needs INN and root)
 # make bench-spool    the papers' comparison: every storage method, and INN's, under the CNFS paper's batches
 # make lab-crash    kill -9 during a feed, 50 times, and a check of everything (LAB_ROUNDS=5: a short run)
@@ -27,6 +28,7 @@ LAB_DIR ?= /tmp/newsreel-lab
 CORPUS ?= ../shared/corpus
 NNTPLOAD ?= ../shared/bench/nntpload
 INN ?= ../shared/peers/inn
+CNEWS ?= ../shared/peers/cnews
 FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
@@ -61,7 +63,7 @@ soak:
 	@articles=$(ARTICLES); [ -n "$$(ls $$articles)" ] || articles=$(CORPUS); \
 	if [ -d "$$articles" ]; then skip=; else echo "no articles in CORPUS=$(CORPUS): the_corpus_parses is skipped"; skip='--skip the_corpus_parses'; fi; \
 	NEWSREEL_CORPUS=$$(realpath $$articles) $(CARGO) test --workspace --profile soak --locked --no-fail-fast -- \
-	  --ignored --nocapture --skip transcripts::inn $$skip
+	  --ignored --nocapture --skip transcripts::inn --skip feeds::inn --skip feeds::cnews $$skip
 
 fuzz:
 	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) +nightly build --release --target $(FUZZ_HOST)
@@ -84,8 +86,8 @@ lab-crash lab-scale lab-recover lab-rebuild lab-flat: build
 	$(or $(CARGO_TARGET_DIR),target)/release/lab $(@:lab-%=%) --dir $(LAB_DIR) $(LAB_OPTIONS)
 
 transcripts-inn:
-	INN=$(INN) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture --skip sixty_kills \
-	  transcripts::inn feeds::inn feeds::triangle
+	INN=$(INN) CNEWS=$(CNEWS) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture \
+	  --skip sixty_kills transcripts::inn feeds::inn feeds::cnews feeds::triangle
 
 triangle:
 	INN=$(INN) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture sixty_kills

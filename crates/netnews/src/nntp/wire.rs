@@ -115,6 +115,21 @@ pub fn unstuff(wire: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(wire.get(start..).unwrap_or_default());
 }
 
+/// Appends `wire` as files have it: the reverse of [`dot_stuff`], lines end in LF.
+pub fn to_text(wire: &[u8], out: &mut Vec<u8>) {
+    out.reserve(wire.len());
+    for line in wire.split_inclusive(|b| *b == b'\n') {
+        let line = line.strip_prefix(b".").unwrap_or(line);
+        match line.strip_suffix(b"\r\n") {
+            Some(line) => {
+                out.extend_from_slice(line);
+                out.push(b'\n');
+            }
+            None => out.extend_from_slice(line),
+        }
+    }
+}
+
 #[cfg(test)]
 #[path = "wire_tests.rs"]
 mod tests;

@@ -61,10 +61,14 @@ fn stuffing() {
     assert_eq!(wire, b"..\r\n...a\r\nb.\r\n\r\n..last\r\n");
     let mut text = Vec::new();
     unstuff(&wire, &mut text);
+    let mut lines = Vec::new();
+    to_text(&wire, &mut lines);
+    assert_eq!(lines, b".\n..a\nb.\n\n.last\n");
     assert_eq!(text, b".\r\n..a\r\nb.\r\n\r\n.last\r\n");
     let mut empty = Vec::new();
     dot_stuff(b"", &mut empty);
     unstuff(b"", &mut empty);
+    to_text(b"", &mut empty);
     assert_eq!(empty, b"");
 }
 

@@ -5,8 +5,8 @@
 //! external-auth documentation.
 
 use super::Caller;
+use crate::base::program::Group;
 use crate::config::Authenticator;
-use rustix::process::{Pid, Signal, kill_process_group};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -55,7 +55,7 @@ impl Program {
                 .process_group(0)
                 .kill_on_drop(true)
                 .spawn()?;
-            let mut group = Group(child.id());
+            let group = Group::of(child.id());
             let (mut said, mut complained) = (Vec::new(), Vec::new());
             let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
             let tell = async {
@@ -79,7 +79,7 @@ impl Program {
             let (_, heard, complaints) = tokio::join!(tell, hear, hear_complaints);
             heard.and(complaints)?;
             let status = child.wait().await?;
-            group.0 = None;
+            group.ended();
             Ok::<_, std::io::Error>((status, said, complained))
         };
         match timeout(self.time, run).await {
@@ -97,19 +97,6 @@ impl Program {
                 warn!(program, "the authenticator did not answer in time and was killed");
                 None
             }
-        }
-    }
-}
-
-/// The processes of a program that is not done yet: killed when this is dropped, its children too.
-struct Group(Option<u32>);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let pid = self.0.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        if let Some(pid) = pid {
-            // It may have ended by itself meanwhile.
-            let _ended = kill_process_group(pid, Signal::KILL);
         }
     }
 }

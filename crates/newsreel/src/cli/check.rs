@@ -8,7 +8,7 @@ use super::preflight;
 use super::rights::{self, Asked};
 use super::screen::{Failure, say};
 use crate::base::units;
-use crate::config::{Config, Method, Word, manual};
+use crate::config::{Config, Method, PeerSend, WayOut, Word, manual};
 use clap::Args;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -131,7 +131,7 @@ fn summary(config: &Config, found: &str) -> String {
             text.push(format!("known by {}, sends {}", known.join(", "), peer.accept.as_str()));
         }
         if let Some(send) = &peer.send {
-            text.push(format!("is sent {} at {}", send.groups.as_str(), send.to.join(", ")));
+            text.push(format!("is sent {} {}", send.groups.as_str(), way_text(send)));
         }
         line("peer", format!("{}: {}", peer.name, text.join("; ")));
     }
@@ -144,4 +144,14 @@ fn summary(config: &Config, found: &str) -> String {
         line("peers", "none: nobody may feed articles".into());
     }
     lines.join("\n")
+}
+
+/// How articles leave for a peer.
+fn way_text(send: &PeerSend) -> String {
+    match send.way_out() {
+        WayOut::Connections => format!("at {}", send.to.join(", ")),
+        WayOut::Batches(dir) => format!("as batches in {}", dir.display()),
+        WayOut::File(file) => format!("as lines in {}", file.display()),
+        WayOut::Program(words) => format!("as lines to {}", words.join(" ")),
+    }
 }

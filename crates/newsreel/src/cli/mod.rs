@@ -7,6 +7,7 @@
 
 mod args;
 mod bar;
+mod batch;
 mod buffer;
 mod care;
 mod check;
@@ -86,6 +87,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Ask(Request::Verify { repair, dry_run, json }) => care::verify(at, repair, dry_run, json),
         Command::Ask(Request::Buffer { command: BufferCommand::List { json } }) => buffer::list(at, json),
         Command::Ask(request @ Request::Purge { json, .. }) => purge::purge(at, &request, json),
+        Command::Ask(Request::Batch { peer }) => batch::batch(&peer, at),
         Command::Ask(request) => reach::print(&at.load()?, &request),
         Command::Rebuild { without } => care::rebuild(&without, at),
         Command::Rnews { file } => rnews::rnews(file.as_deref(), at),

@@ -11,7 +11,7 @@ use super::locate::Where;
 use super::reach::Reach;
 use super::screen::{Failure, complain, say, say_json};
 use crate::base::units;
-use crate::config::{Config, Groups, LinkTls, PullBy};
+use crate::config::{Config, Groups, Link, LinkTls, PullBy};
 use crate::ingest::Filer;
 use crate::operations::pull::standing;
 use crate::operations::pull::{Ground, PullSpec};
@@ -51,8 +51,7 @@ impl LinkOptions {
         let whole = |file: &Option<PathBuf>| {
             file.as_ref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()))
         };
-        Dial {
-            to: to.to_owned(),
+        let link = Link {
             bind: self.bind,
             tls: self.tls,
             tls_verify: !self.no_tls_verify,
@@ -60,7 +59,8 @@ impl LinkOptions {
             user: self.user.clone(),
             password_file: whole(&self.password_file),
             compress: self.compress,
-        }
+        };
+        Dial { to: to.to_owned(), link }
     }
 
     /// Whether any of them was given.

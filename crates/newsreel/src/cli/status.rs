@@ -7,8 +7,8 @@ use super::table::{Columns, age};
 use crate::base::clock::unix_secs;
 use crate::base::units::{about_size, about_span, counted, grouped};
 use crate::operations::report::{
-    BatchesStatus, BufferStatus, ClassStatus, FeedStatus, Overhead, PullStatus, Report, ServerStatus,
-    SpoolStatus,
+    BatchesStatus, BufferStatus, ClassStatus, FeedStatus, OutputStatus, Overhead, PullStatus, Report,
+    ServerStatus, SpoolStatus,
 };
 use crate::operations::request::{Reply, Request};
 
@@ -93,7 +93,7 @@ fn pulls_text(pulls: &[PullStatus], now: u64) -> String {
 }
 
 /// What peers are sent.
-fn feeds_text(server: &ServerStatus) -> [String; 2] {
+fn feeds_text(server: &ServerStatus) -> [String; 3] {
     type Fed<'a> = (&'a str, &'a FeedStatus);
     let feeds: Vec<Fed<'_>> =
         server.peers.iter().filter_map(|peer| Some((peer.name.as_str(), peer.feed.as_ref()?))).collect();
@@ -127,7 +127,17 @@ fn feeds_text(server: &ServerStatus) -> [String; 2] {
         .right("sent", |(_, feed)| about_size(feed.sent_bytes))
         .right("articles/s", |(_, feed)| grouped(feed.articles_per_sec as u64))
         .text_if_any();
-    [now, done]
+    let outputs: Vec<(&str, &OutputStatus)> =
+        feeds.iter().filter_map(|(name, feed)| Some((*name, feed.output.as_ref()?))).collect();
+    let waiting = Columns::of(&outputs)
+        .left("taken away for", |(name, _)| (*name).to_owned())
+        .right("files waiting", |(_, output)| grouped(output.waiting_files))
+        .right("bytes", |(_, output)| about_size(output.waiting_bytes))
+        .right("batches made", |(_, output)| grouped(output.batches_made))
+        .right("handed over", |(_, output)| grouped(output.batches_handed_over))
+        .left("at", |(_, output)| output.to.clone())
+        .text_if_any();
+    [now, done, waiting]
 }
 
 fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
@@ -507,6 +517,13 @@ mod tests {
                 missed: 27,
                 articles_per_sec: 28.5,
                 sent_bytes: 2_048,
+                output: Some(OutputStatus {
+                    to: "out/leaf".into(),
+                    waiting_files: 2,
+                    waiting_bytes: 3_072,
+                    batches_made: 5,
+                    batches_handed_over: 3,
+                }),
                 last_error: Some("timed out".into()),
                 ..FeedStatus::default()
             }),
@@ -578,6 +595,9 @@ mod tests {
         let sent = "sent to offered wanted refused accepted rejected deferred missed sent articles/s\n\
                     upstream 20 21 22 23 24 25 27 2.00 KiB 28";
         assert!(squeezed(&shown).contains(sent), "{shown}");
+        let taken = "taken away for files waiting bytes batches made handed over at\n\
+                     upstream 2 3.00 KiB 5 3 out/leaf";
+        assert!(squeezed(&shown).contains(taken), "{shown}");
         assert!(shown.contains("\n  ACCEPTS NOTHING: no space left\n"), "{shown}");
         let late = text(&report, 8_205 + 86_400);
         assert!(late.contains("\n  certificate  expires in 0 s\n"), "{late}");

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Component, PathBuf};
 
 use super::access::AccessDraft;
 use super::faults::{Fault, nearest};
@@ -23,6 +23,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.site();
     checker.tls();
     checker.peers();
+    checker.outputs();
     checker.pulls();
     checker.names();
     draft.classes.iter().for_each(|class| checker.class(class));
@@ -178,12 +179,9 @@ impl Checker<'_> {
 
     fn pulls(&mut self) {
         for pull in &self.draft.pulls {
-            let (user, file) = (given(&pull.user), given(&pull.password_file));
-            if user.is_some() != file.is_some() {
-                let name = name(&pull.name);
-                let message = format!("pull `{name}` has only one of user and password_file");
-                let at = if user.is_some() { &pull.user.span } else { &pull.password_file.span };
-                self.fault(at, "this one", message, "a login needs both");
+            if let Some(at) = pull.half_login() {
+                let message = format!("pull `{}` has only one of user and password_file", name(&pull.name));
+                self.fault(&at, "this one", message, "a login needs both");
             }
         }
     }
@@ -207,10 +205,67 @@ impl Checker<'_> {
             let message = format!("peer `{name}`: retry_first is longer than retry_longest");
             self.fault(&send.retry_first.span, "too long", message, "raise retry_longest too");
         }
-        if is_left_out(&send.user) != is_left_out(&send.password_file) {
-            let message = format!("peer `{name}`: user and password_file go together");
-            let span = if is_left_out(&send.user) { &send.password_file.span } else { &send.user.span };
-            self.fault(span, "alone", message, "add the other one, or leave both out");
+        if let Some(at) = send.half_login() {
+            let message = format!("peer `{name}` has only one of user and password_file");
+            self.fault(&at, "this one", message, "a login needs both");
+        }
+        self.way_out(name, send);
+    }
+
+    /// Articles leave in exactly one way.
+    fn way_out(&mut self, name: &str, send: &SendDraft) {
+        let is_given = [
+            !is_empty(&send.to),
+            !is_left_out(&send.batch),
+            !is_left_out(&send.file),
+            !is_left_out(&send.program),
+        ];
+        let ways = "to, batch, file or program";
+        match is_given.iter().filter(|given| **given).count() {
+            1 => {}
+            0 => {
+                let message = format!("peer `{name}` has no way out: {ways}");
+                let advice = "add one, for example: to = \"news.example.net:119\"";
+                self.fault(&send.head, "in this section", message, advice);
+            }
+            _ => {
+                let message = format!("peer `{name}` has several ways out: {ways}");
+                self.fault(&send.head, "in this section", message, "two ways are two [[peer]] sections");
+            }
+        }
+        if given(&send.after_batch).is_some() && is_left_out(&send.batch) {
+            let message = format!("peer `{name}`: after_batch without batch");
+            self.fault(&send.after_batch.span, "of no use", message, "set batch, or remove after_batch");
+        }
+        if is_empty(&send.lines) {
+            let message = format!("peer `{name}`: lines would be empty");
+            self.fault(&send.lines.span, "empty", message, "for example: lines = [\"message-id\"]");
+        }
+    }
+
+    /// No two peers write to one place, and nobody to where we read.
+    fn outputs(&mut self) {
+        let draft = self.draft;
+        let plain = |path: &PathBuf| path.components().filter(|part| *part != Component::CurDir).collect();
+        let incoming: Option<PathBuf> = draft.batches.incoming.value.as_ref().map(plain);
+        let mut owners: HashMap<PathBuf, &str> = HashMap::new();
+        for peer in &draft.peers {
+            let Some(send) = &peer.send else { continue };
+            let name = name(&peer.name);
+            for at in [&send.batch, &send.file] {
+                let Some(path) = given(at).map(plain) else { continue };
+                if Some(&path) == incoming.as_ref() {
+                    let message = format!("peer `{name}` would write its batches to batches.incoming");
+                    let advice = "they would be filed here; choose another directory";
+                    self.fault(&at.span, "this directory", message, advice);
+                }
+                if let Some(first) = owners.get(&path) {
+                    let message =
+                        format!("peers `{first}` and `{name}` would both write to `{}`", path.display());
+                    self.fault(&at.span, "again here", message, "give each a place of its own");
+                }
+                owners.insert(path, name);
+            }
         }
     }
 

@@ -15,10 +15,17 @@
 //!
 //! A section may have a part of its own, which may be absent: after its keys stands `sub part: Part,
 //! PartDraft, "what it is";`, and the part is declared as `[section.part]`. Its keys are keys of the section
-//! whose names begin with `part.`, as TOML has it.
+//! whose names begin with `part.`, as TOML has it. `Section, SectionDraft with link {` adds the keys of
+//! connections to other servers (see `link`) to a section's own.
 
 /// Declares a section; see the head of this file.
 macro_rules! section {
+    ($(#[doc = $about:literal])+ [[$name:ident]] $Section:ident, $Draft:ident with link $rows:tt) => {
+        link_section!(($(#[doc = $about])+ [[$name]]) $Section, $Draft $rows);
+    };
+    ($(#[doc = $about:literal])+ [$name:ident . $part:ident] $Section:ident, $Draft:ident with link $rows:tt) => {
+        link_section!(($(#[doc = $about])+ [$name . $part]) $Section, $Draft $rows);
+    };
     ($(#[doc = $about:literal])+ [[$name:ident]] $($rest:tt)+) => {
         section!(@ (stringify!($name)) (stringify!($name)) () true [$($about),+] $($rest)+);
     };

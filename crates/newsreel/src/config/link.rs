@@ -1,7 +1,94 @@
-//! How connections to other servers are encrypted.
+//! How connections to other servers are made: the keys that `[peer.send]` and `[[pull]]` have in common.
 
 use super::words::Word;
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Declares a section whose last rows are the keys of connections: `section! { ... with link { ROWS } }`.
+macro_rules! link_section {
+    (($($head:tt)+) $Section:ident, $Draft:ident { $($rows:tt)+ }) => {
+        section! {
+            $($head)+ $Section, $Draft {
+                $($rows)+
+                /// The address of ours to connect from; without it the system chooses.
+                bind: Option<IpAddr> = Maybe(Address), example "192.0.2.1";
+                /// Encryption: "off"; "starttls" after the greeting (RFC 4642); "implicit" from the first octet
+                /// (RFC 8143).
+                tls: LinkTls = word(), default "off", example "implicit";
+                /// Whether the other server must prove its name with a certificate. false protects against
+                /// listeners only.
+                tls_verify: bool = Switch, default true, example false;
+                /// The PEM file of the authorities that may have signed the other server's certificate, or of
+                /// that certificate itself, relative to the directory of this file; without it those that the
+                /// system trusts.
+                tls_ca: Option<PathBuf> = Maybe(FilePath), example "other-ca.crt";
+                /// The user as whom to log in (AUTHINFO).
+                user: Option<String> = Maybe(Text), example "feeder";
+                /// The file whose first line is the password, relative to the directory of this file. Without
+                /// tls the password is sent only to this machine, or by a SASL mechanism that hides it.
+                password_file: Option<PathBuf> = Maybe(FilePath), example "other.password";
+                /// Whether to compress (COMPRESS DEFLATE, RFC 8054) where the other server can.
+                compress: bool = Switch, default false, example true;
+            }
+        }
+
+        impl $Section {
+            /// How to connect.
+            pub fn link(&self) -> $crate::config::Link {
+                $crate::config::Link {
+                    bind: self.bind,
+                    tls: self.tls,
+                    tls_verify: self.tls_verify,
+                    tls_ca: self.tls_ca.clone(),
+                    user: self.user.clone(),
+                    password_file: self.password_file.clone(),
+                    compress: self.compress,
+                }
+            }
+
+            /// The files that are named, each relative to the directory of the configuration.
+            pub(super) fn link_files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+                self.tls_ca.iter_mut().chain(&mut self.password_file)
+            }
+        }
+
+        impl $Draft {
+            /// Where one of user and password_file stands without the other.
+            pub(super) fn half_login(&self) -> Option<std::ops::Range<usize>> {
+                match (&self.user.value, &self.password_file.value) {
+                    (Some(Some(_)), Some(None)) => Some(self.user.span.clone()),
+                    (Some(None), Some(Some(_))) => Some(self.password_file.span.clone()),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+/// How to connect to another server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// The address of ours to connect from.
+    #[serde(default)]
+    pub bind: Option<IpAddr>,
+    /// Encryption.
+    pub tls: LinkTls,
+    /// Whether the server must prove its name.
+    pub tls_verify: bool,
+    /// The PEM file of the authorities that may vouch for it; without one those that the system trusts.
+    #[serde(default)]
+    pub tls_ca: Option<PathBuf>,
+    /// As whom to log in.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// The file whose first line is the password.
+    #[serde(default)]
+    pub password_file: Option<PathBuf>,
+    /// Whether to compress where the server can.
+    pub compress: bool,
+}
 
 /// How a connection to another server is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]

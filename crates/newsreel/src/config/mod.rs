@@ -8,6 +8,8 @@
 
 #[macro_use]
 mod declare;
+#[macro_use]
+mod link;
 
 mod access;
 mod auth;
@@ -20,7 +22,6 @@ pub(crate) mod edit;
 pub(crate) mod faults;
 mod groups;
 mod kinds;
-mod link;
 mod live;
 mod local_address;
 pub mod manual;
@@ -51,14 +52,14 @@ pub use distributions::Distributions;
 pub use faults::{ConfigError, Fault};
 pub use groups::Groups;
 pub use kinds::{check_host_port, host_name, is_path_identity};
-pub use link::LinkTls;
+pub use link::{Link, LinkTls};
 pub use live::Live;
 pub use local_address::LocalAddress;
 pub use place::Place;
 pub use posting::{Cancel, Honor, MailForm, Moderation, Moderator, Posting, Reveal};
 pub use pull::{Pull, PullBy};
 pub use read::{data_in, load, parse};
-pub use send::{FeedStart, HashSplit, Only};
+pub use send::{BatchCompress, FeedStart, HashSplit, LineItem, Only, WayOut};
 pub use site::{Limits, LogFormat, LogLevel, Site, UnknownGroups};
 pub use spool::{Durability, HeaderCondition as HeaderMatch, MethodKind as Method, Order};
 pub use storage::{Buffer, Class, Compression, Expire, GroupMatch, LineEnds, Rule, keeps};
@@ -146,17 +147,16 @@ impl Config {
     fn resolved(mut self) -> Self {
         let Self { file, site, tls, buffers, classes, batches, peers, pulls, .. } = &mut self;
         let own = [&mut site.data, &mut site.lists].into_iter();
-        let sends = peers.iter_mut().filter_map(|peer| peer.send.as_mut());
-        let of_sends = sends.flat_map(|send| send.tls_ca.iter_mut().chain(&mut send.password_file));
         let of_tls = tls.certificate.iter_mut().chain(&mut tls.key).chain(&mut tls.client_ca);
-        for path in own.chain(of_tls).chain(of_sends) {
+        for path in own.chain(of_tls).chain(pulls.iter_mut().flat_map(Pull::link_files)) {
             *path = beside(file, path);
+        }
+        for send in peers.iter_mut().filter_map(|peer| peer.send.as_mut()) {
+            send.batch.iter_mut().chain(&mut send.file).for_each(|path| *path = site.data.join(&path));
+            send.link_files().for_each(|path| *path = beside(file, path));
         }
         buffers.iter_mut().for_each(|buffer| buffer.path = site.data.join(&buffer.path));
         batches.incoming = site.data.join(&batches.incoming);
-        for path in pulls.iter_mut().flat_map(|pull| pull.tls_ca.iter_mut().chain(&mut pull.password_file)) {
-            *path = beside(file, path);
-        }
         for class in classes {
             let path = class.path.take().unwrap_or_else(|| Path::new("kept").join(&class.name));
             class.path = keeps(class.method).then(|| site.data.join(path));

@@ -14,7 +14,7 @@ section! {
     /// for). It does so again and again as long as it runs; newsreel pull does it once. Articles keep their
     /// Message-IDs, and are filed as if the server were a peer that has sent them. Marks of what was fetched
     /// are kept in the directory pull below site.data.
-    [[pull]] Pull, PullDraft {
+    [[pull]] Pull, PullDraft with link {
         /// A name for logs, newsreel status and newsreel pull.
         name: String = Text, example "upstream";
         /// Where to connect.
@@ -38,24 +38,6 @@ section! {
         connections: usize = 1..=32, default 2, example 4;
         /// Bytes of articles per second, over all connections; without it, as fast as they come.
         bytes_per_sec_max: Option<u64> = Maybe(Size { min: 1 << 10, max: u64::MAX }), example "1 MiB";
-        /// The address of ours to connect from; without it the system chooses.
-        bind: Option<IpAddr> = Maybe(Address), example "192.0.2.1";
-        /// Encryption: "off"; "starttls" after the greeting (RFC 4642); "implicit" from the first octet (RFC
-        /// 8143).
-        tls: LinkTls = word(), default "off", example "implicit";
-        /// Whether the server must prove its name with a certificate. false protects against listeners only.
-        tls_verify: bool = Switch, default true, example false;
-        /// The PEM file of the authorities that may have signed the server's certificate, or of that
-        /// certificate itself, relative to the directory of this file; without it those that the system
-        /// trusts.
-        tls_ca: Option<PathBuf> = Maybe(FilePath), example "upstream-ca.crt";
-        /// The user as whom to log in (AUTHINFO).
-        user: Option<String> = Maybe(Text), example "fred";
-        /// The file whose first line is the password, relative to the directory of this file. Without tls the
-        /// password is sent only to this machine, or by a SASL mechanism that hides it.
-        password_file: Option<PathBuf> = Maybe(FilePath), example "upstream.password";
-        /// Whether to compress (COMPRESS DEFLATE, RFC 8054) where the server can.
-        compress: bool = Switch, default false, example true;
     }
 }
 

@@ -1,6 +1,7 @@
 //! What keys of `[peer.send]` can take: words, where a feed begins, a part of all articles.
 
 use std::fmt;
+use std::path::Path;
 
 words! {
     /// A condition on the kind of an article.
@@ -18,6 +19,53 @@ words! {
         /// What has a Distribution header.
         Distribution = "distribution",
     }
+}
+
+words! {
+    /// How batches are compressed.
+    pub enum BatchCompress {
+        /// Not at all.
+        None = "none",
+        /// compress(1): LZW.
+        Compress = "compress",
+        /// gzip.
+        Gzip = "gzip",
+        /// bzip2.
+        Bzip2 = "bzip2",
+        /// Zstandard.
+        Zstd = "zstd",
+    }
+}
+
+words! {
+    /// What a line about an article has.
+    pub enum LineItem {
+        /// Where it is stored, as `newsreel explain` takes it.
+        Token = "token",
+        /// Its Message-ID.
+        MessageId = "message-id",
+        /// The path of its file, or its token if it has none of its own.
+        Path = "path",
+        /// Bytes as they are sent.
+        Size = "size",
+        /// Unix seconds of its arrival.
+        Arrived = "arrived",
+        /// The name of the peer that the line is for.
+        Peer = "peer",
+    }
+}
+
+/// How articles leave for a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WayOut<'a> {
+    /// Over connections to the places in `to`.
+    Connections,
+    /// As batches in a directory.
+    Batches(&'a Path),
+    /// As lines in a file.
+    File(&'a Path),
+    /// As lines that a program reads.
+    Program(&'a [String]),
 }
 
 /// Where a new feed begins.
@@ -127,7 +175,6 @@ impl fmt::Display for HashSplit {
 mod tests {
     use super::*;
     use crate::config::{Config, ConfigError, parse};
-    use std::path::Path;
     use std::time::Duration;
 
     const REST: &str = "[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n";
@@ -161,7 +208,21 @@ mod tests {
         let send = |keys: &str| format!("[[peer]]\nname = \"p\"\n[peer.send]\n{keys}\n");
         let to = "to = \"h:119\"\n";
         for (text, fault) in [
-            (send(""), "[[peer]] lacks `send.to`"),
+            (send(""), "peer `p` has no way out: to, batch, file or program"),
+            (
+                send(&format!("{to}batch = \"out\"")),
+                "peer `p` has several ways out: to, batch, file or program",
+            ),
+            (send(&format!("{to}after_batch = [\"/bin/true\"]")), "peer `p`: after_batch without batch"),
+            (send("file = \"f\"\nlines = []"), "peer `p`: lines would be empty"),
+            (
+                send("batch = \"out/a\"") + "[[peer]]\nname = \"q\"\n[peer.send]\nfile = \"./out/a\"\n",
+                "peers `p` and `q` would both write to `out/a`",
+            ),
+            (
+                "[batches]\nincoming = \"in\"\n".to_owned() + &send("batch = \"in\""),
+                "peer `p` would write its batches to batches.incoming",
+            ),
             (send("to = \"h\""), "peer.send.to: `h` lacks a port; write HOST:PORT"),
             (send(&format!("{to}grups = \"*\"")), "[peer.send] has no key `grups`"),
             (send(&format!("{to}template = \"x\"")), "there is no send_template `x`"),
@@ -181,7 +242,7 @@ mod tests {
                 send(&format!("{to}retry_first = \"2 s\"\nretry_longest = \"1 s\"")),
                 "peer `p`: retry_first is longer than retry_longest",
             ),
-            (send(&format!("{to}user = \"x\"")), "peer `p`: user and password_file go together"),
+            (send(&format!("{to}user = \"x\"")), "peer `p` has only one of user and password_file"),
             (
                 "[[peer]]\nname = \"a b\"\n[peer.send]\nto = \"h:119\"\n".into(),
                 "peer `a b` is sent articles, so its name names a file too",

@@ -109,6 +109,22 @@ user = "us"
 password_file = "peer.password"
 backlog_max_bytes = "1 GiB"
 
+[[peer]]
+name = "leaf.example.net"
+[peer.send]
+batch = "out/leaf"
+after_batch = ["/usr/bin/uux", "-", "-r", "leaf!rnews"]
+
+[[peer]]
+name = "archive"
+[peer.send]
+file = "out/archive"
+
+[[peer]]
+name = "indexer"
+[peer.send]
+program = ["/usr/local/bin/indexer"]
+
 [[send_template]]
 name = "leaf"
 size_max = "100 KiB"
@@ -542,15 +558,15 @@ fn what_stands_in_the_wrong_place_is_told_where_it_belongs() {
         )
     );
     assert_eq!(
-        only_fault(&with("[[peer]]", "[peer]")),
+        only_fault(&with("[[authenticator]]", "[authenticator]")),
         (
-            "the section `peer` is not written so".into(),
-            "[peer]".into(),
-            "write [[peer]] on a line of its own".into()
+            "the section `authenticator` is not written so".into(),
+            "[authenticator]".into(),
+            "write [[authenticator]] on a line of its own".into()
         )
     );
     assert_eq!(
-        only_fault(&with("[[peer]]", "[[peers]]").replace("[peer.send]", "[peers.send]")),
+        only_fault(&GOOD.replace("[[peer]]", "[[peers]]").replace("[peer.send]", "[peers.send]")),
         ("there is no section `peers`".into(), "peers".into(), "did you mean [[peer]]?".into())
     );
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::kinds::*;
 
-use super::send::{FeedStart, HashSplit, Only};
+use super::send::{BatchCompress, FeedStart, HashSplit, LineItem, Only, WayOut};
 use super::{Cidr, Distributions, Groups, LinkTls};
 
 section! {
@@ -82,9 +82,49 @@ section! {
     /// What a peer is sent, and how; without this part nothing. It stands after the [[peer]] it belongs to.
     /// An article is sent if it meets all conditions, the peer did not send it to us, and its Path has
     /// neither the peer's name nor one of path_never. newsreel why MESSAGE-ID PEER shows each step.
-    [peer.send] PeerSend, SendDraft {
-        /// Where to connect. Of several places the first that answers is taken.
-        to: Vec<String> = OneOrMore(HostPort), example "news.example.net:119";
+    [peer.send] PeerSend, SendDraft with link {
+        /// Where to connect. Of several places the first that answers is taken. Of to, batch, file and program
+        /// exactly one says how articles leave.
+        to: Vec<String> = OneOrMore(HostPort), default [], example "news.example.net:119";
+        /// The directory into which batches are written, below site.data unless it is absolute, instead of
+        /// sending articles over a connection: for UUCP, rsync, ssh, or a disk in the post. Each file in it is
+        /// a whole batch; the oldest sorts first.
+        batch: Option<PathBuf> = Maybe(FilePath), example "out/leaf";
+        /// A batch is made when so many bytes of articles are there, before compression...
+        batch_bytes: u64 = Size { min: 1 << 10, max: 256 << 20 }, default "1 MiB", example "64 KiB";
+        /// ... or when the first of them arrived so long ago; newsreel batch PEER makes one at once.
+        batch_age: Duration = Pause, default "10 min", example "1 h";
+        /// How batches are compressed: "none"; "compress" (LZW, which every rnews knows), "gzip", "bzip2",
+        /// which those of INN and C News know too; "zstd", which newsreel knows. A line such as #! cunbatch
+        /// stands before them.
+        batch_compress: BatchCompress = word(), default "none", example "gzip";
+        /// The program that takes batches away, and its arguments. It is run with one batch after the other,
+        /// the oldest first: the batch is its standard input, %f in an argument stands for the path of the
+        /// file, %n for its name, %p for the peer's name, %% for %. If it ends with exit code 0 the file is
+        /// removed; else it is tried again after retry_first, and then after longer, up to retry_longest.
+        /// Without it, batches stay until somebody else takes them away.
+        after_batch: Option<Vec<String>> = Maybe(Program),
+            example ["/usr/bin/uux", "-", "-r", "-z", "leaf!rnews"];
+        /// after_batch is killed after so long, and tried again.
+        after_batch_timeout: Duration = Timeout, default "1 h", example "10 min";
+        /// The file to which a line for each article is appended, below site.data unless it is absolute: for
+        /// programs that come and take it. They rename it, run newsreel ctl feed PEER flush, after which
+        /// lines go into a new file, and read it.
+        file: Option<PathBuf> = Maybe(FilePath), example "out/archive.list";
+        /// The program, with its arguments, that gets a line for each article on its standard input. It runs
+        /// as long as the server, and is started again when it ends. An article counts as sent once the
+        /// program has read its line.
+        program: Option<Vec<String>> = Maybe(Program),
+            example ["/usr/local/bin/archiver", "--stdin"];
+        /// What stands in the lines of file and program, in this order, with blanks between: "token" (as
+        /// newsreel explain takes it); "message-id"; "path", the article's own file in classes that have such,
+        /// else its token; "size", bytes as they are sent; "arrived", Unix seconds; "peer", this peer's name.
+        lines: Vec<LineItem> = List(word()), default ["token"], example ["message-id", "size"];
+        /// Bytes of batches that may wait in the directory of batch, or of lines in file. Beyond it the feed
+        /// waits, and newsreel status says so; nothing is lost as long as the journal has it.
+        waiting_bytes_max: u64 = Size { min: 1 << 10, max: u64::MAX }, default "1 GiB", example "20 GiB";
+        /// Batches that may wait.
+        waiting_files_max: usize = 1..=100_000, default 10000, example 100;
         /// The [[send_template]] whose keys hold where this part has none of its own.
         template: Option<String> = Maybe(Text), example "leaf";
         /// Where the feed of a peer that is new begins: "now"; "oldest", with all articles that the journal
@@ -124,24 +164,6 @@ section! {
         /// Whether to stream (CHECK and TAKETHIS, RFC 4644) where the peer can. Without, or where it cannot,
         /// articles are offered one by one with IHAVE.
         streaming: bool = Switch, default true, example false;
-        /// The address of ours to connect from; without it the system chooses.
-        bind: Option<IpAddr> = Maybe(Address), example "192.0.2.1";
-        /// Encryption: "off"; "starttls" after the greeting (RFC 4642); "implicit" from the first octet (RFC
-        /// 8143).
-        tls: LinkTls = word(), default "off", example "implicit";
-        /// Whether the peer must prove its name with a certificate. false protects against listeners only.
-        tls_verify: bool = Switch, default true, example false;
-        /// The PEM file of the authorities that may have signed the peer's certificate, or of that
-        /// certificate itself, relative to the directory of this file; without it those that the system
-        /// trusts.
-        tls_ca: Option<PathBuf> = Maybe(FilePath), example "peer-ca.crt";
-        /// The user as whom to log in (AUTHINFO).
-        user: Option<String> = Maybe(Text), example "feeder";
-        /// The file whose first line is the password, relative to the directory of this file. Without tls the
-        /// password is sent only to this machine, or by a SASL mechanism that hides it.
-        password_file: Option<PathBuf> = Maybe(FilePath), example "peer.password";
-        /// Whether to compress (COMPRESS DEFLATE, RFC 8054) where the peer can.
-        compress: bool = Switch, default false, example true;
         /// A peer that leaves an answer open for so long is taken for dead: the connection is closed.
         answer_timeout: Duration = Timeout, default "5 min", example "1 min";
         /// How long to wait before a failed connection, or an article that the peer wants later, is tried
@@ -155,6 +177,18 @@ section! {
         backlog_max_bytes: Option<u64> = Maybe(Size { min: 1 << 16, max: u64::MAX }), example "1 GiB";
         /// Articles that arrived longer ago are skipped, and counted as missed.
         backlog_max_days: Option<u32> = Maybe(1..=3_650), example 3;
+    }
+}
+
+impl PeerSend {
+    /// How articles leave.
+    pub fn way_out(&self) -> WayOut<'_> {
+        match self {
+            Self { batch: Some(dir), .. } => WayOut::Batches(dir),
+            Self { file: Some(file), .. } => WayOut::File(file),
+            Self { program: Some(program), .. } => WayOut::Program(program),
+            _ => WayOut::Connections,
+        }
     }
 }
 

@@ -196,6 +196,7 @@ fn answer(
                     operations::why(&site.spool, &site.config.current(), message_id, peer, &mut sink)
                 }
                 Request::Feed { peer, command } => operations::feed(&server.feeds, peer, command, &mut sink),
+                Request::Batch { peer } => operations::batch(server.feeds.batch(peer), peer, &mut sink),
                 other => operations::execute(other, &site.spool, &mut sink),
             };
             failure.map_or(Ok(ok), Err)

@@ -5,9 +5,10 @@
 
 use super::queue::Mail;
 use super::unsent::Unsent;
+use crate::base::program::complaint;
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -39,15 +40,7 @@ pub(super) async fn send(command: &[String], mail: &Mail) -> Result<(), Unsent> 
                 let _gone = stdin.write_all(&with_lf(&mail.text)).await;
             }
         };
-        let complaining = async {
-            let mut complaint = Vec::new();
-            if let Some(stderr) = stderr {
-                let mut begin = stderr.take(COMPLAINT_BYTES_MAX);
-                let _nothing_to_log = begin.read_to_end(&mut complaint).await;
-                let _discarded = tokio::io::copy(&mut begin.into_inner(), &mut tokio::io::sink()).await;
-            }
-            complaint
-        };
+        let complaining = complaint(stderr, COMPLAINT_BYTES_MAX);
         let ((), complaint, status) = tokio::join!(feeding, complaining, child.wait());
         (complaint, status)
     };
@@ -55,7 +48,7 @@ pub(super) async fn send(command: &[String], mail: &Mail) -> Result<(), Unsent> 
         return Err(Unsent::Later(format!("{program} did not end")));
     };
     let status = status.map_err(|error| Unsent::Later(format!("{program}: {error}")))?;
-    let text = format!("{program}: {status}: {}", String::from_utf8_lossy(&complaint).trim());
+    let text = format!("{program}: {status}: {complaint}");
     match status.code() {
         Some(0) => Ok(()),
         Some(code) if NEVER.contains(&code) => Err(Unsent::Never(text)),

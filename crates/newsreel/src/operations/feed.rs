@@ -1,9 +1,10 @@
-//! `newsreel ctl feed`: orders to the feed of a peer.
+//! `newsreel ctl feed` and `newsreel batch`: orders to the feed of a peer.
 
 use super::request::{FeedCommand, Reply};
 use super::sink::Sink;
+use crate::base::units::{about_size, grouped};
 use crate::config::FeedStart;
-use crate::relay::feed::{Feeds, Order, Place};
+use crate::relay::feed::{Feeds, Made, Order, Place};
 
 /// Carries out an order; false if it cannot be done.
 pub(crate) fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut Sink<'_>) -> bool {
@@ -26,6 +27,23 @@ pub(crate) fn feed(feeds: &Feeds, peer: &str, command: &FeedCommand, sink: &mut 
     };
     sink(if done.is_ok() { Reply::Text(text) } else { Reply::Error(text) });
     done.is_ok()
+}
+
+/// Says what was made for a peer; false if nothing could be made.
+pub(crate) fn batch(made: Result<Made, String>, peer: &str, sink: &mut Sink<'_>) -> bool {
+    let is_ok = made.is_ok();
+    sink(match made {
+        Err(error) => Reply::Error(error),
+        Ok(Made { batches: 0, .. }) => Reply::Text(format!("{peer}: nothing waits for a batch")),
+        Ok(Made { batches, articles, bytes }) => {
+            let plural =
+                |n: u64, one: &str, many: &str| format!("{} {}", grouped(n), if n == 1 { one } else { many });
+            let (batches, articles) =
+                (plural(batches, "batch", "batches"), plural(articles, "article", "articles"));
+            Reply::Text(format!("{peer}: {batches} with {articles}, {}", about_size(bytes)))
+        }
+    });
+    is_ok
 }
 
 fn place(text: &str) -> Result<Place, String> {

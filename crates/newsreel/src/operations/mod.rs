@@ -29,7 +29,7 @@ use request::{BufferCommand, Reply, Request};
 
 pub(crate) use certificates::keep_renewed;
 pub(crate) use expire::keep_expiring;
-pub(crate) use feed::feed;
+pub(crate) use feed::{batch, feed};
 pub(crate) use incoming::file_incoming;
 pub(crate) use pull::standing::{Pulls, keep_pulling};
 pub use sink::Sink;
@@ -37,8 +37,8 @@ pub(crate) use why::why;
 
 /// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The
 /// caller sends the final [`Reply::Done`]. [`Request::Status`], [`Request::Rnews`], [`Request::Import`],
-/// [`Request::Pull`], [`Request::Send`], [`Request::Reload`], [`Request::Compare`], [`Request::Why`] and
-/// [`Request::Feed`] are the caller's own.
+/// [`Request::Pull`], [`Request::Send`], [`Request::Reload`], [`Request::Compare`], [`Request::Why`],
+/// [`Request::Feed`] and [`Request::Batch`] are the caller's own.
 pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match request {
         Request::GroupAdd { groups } => groups::add(spool, groups, sink),
@@ -71,6 +71,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         | Request::Reload
         | Request::Why { .. }
         | Request::Feed { .. }
+        | Request::Batch { .. }
         | Request::Compare { .. } => {
             sink(Reply::Error("this request is not carried out on the spool alone".into()));
             false

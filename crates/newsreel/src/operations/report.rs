@@ -13,7 +13,7 @@ use crate::base::units;
 use crate::config::Config;
 use crate::operations::pull::PullCounts;
 use crate::relay::feed::Feeds;
-pub use crate::relay::feed::status::FeedStatus;
+pub use crate::relay::feed::status::{FeedStatus, OutputStatus};
 use crate::session::SessionContext;
 use crate::site::Site;
 use serde::{Deserialize, Serialize};

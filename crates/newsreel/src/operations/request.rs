@@ -157,6 +157,17 @@ pub enum Request {
         peer: String,
     },
 
+    /// Make batches for a peer now
+    #[command(
+        long_about = "Make batches of all articles that are to go to a peer, now and not when there are enough: for peers \
+        whose [peer.send] has the key batch. Works with and without a running server; after_batch is run by the server."
+    )]
+    #[command(after_long_help = "Example:\n  newsreel batch leaf.example.net")]
+    Batch {
+        /// The peer's name, as in [[peer]]
+        peer: String,
+    },
+
     /// Change what the feed of a peer does; answered by nothing but [`Reply::Done`].
     #[command(skip)]
     Feed {
@@ -253,7 +264,9 @@ pub enum FeedCommand {
     Start,
     /// Send nothing until start, or until the server is started again; nothing is lost
     Stop,
-    /// Try at once what waits for another attempt: to connect, and articles that the peer wanted later
+    /// Try at once what waits for another attempt: to connect, articles that the peer wanted later, and
+    /// after_batch; make a batch of what is there; close the file of lines, so that lines go into a new one
+    /// once it was renamed; start the program again
     Flush,
     /// Continue at another place of the journal: what was sent after it is offered again, and what is
     /// between here and a later one is not sent

@@ -1,9 +1,9 @@
 //! Connections to other servers: what is configured of one, and what the client needs for it.
 //!
 //! Reads the files that are named there, at each call, so that renewed ones hold at the next connection.
-//! Called by `pull` and by `newsreel send`. Sources: RFC 4642, RFC 8143 section 3.
+//! Called by `relay::feed`, `pull` and `newsreel send`. Sources: RFC 4642, RFC 8143 section 3.
 
-use crate::config::LinkTls;
+use crate::config::{Link, LinkTls};
 use nntp_io::{Compression, Limits, Login, Role, Security, Target, Tls};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
@@ -32,24 +32,8 @@ const PASSWORD_BYTES_MAX: u64 = 1024;
 pub struct Dial {
     /// Its address, as `HOST:PORT`.
     pub to: String,
-    /// The address of ours to connect from.
-    #[serde(default)]
-    pub bind: Option<IpAddr>,
-    /// Encryption.
-    pub tls: LinkTls,
-    /// Whether the server must prove its name.
-    pub tls_verify: bool,
-    /// The PEM file of the authorities that may vouch for it; without one those that the system trusts.
-    #[serde(default)]
-    pub tls_ca: Option<PathBuf>,
-    /// As whom to log in.
-    #[serde(default)]
-    pub user: Option<String>,
-    /// The file whose first line is the password.
-    #[serde(default)]
-    pub password_file: Option<PathBuf>,
-    /// Whether to compress where the server can.
-    pub compress: bool,
+    /// How.
+    pub link: Link,
 }
 
 impl Dial {
@@ -71,27 +55,27 @@ impl Dial {
                 .map_err(|_| format!("`{}` is no name that a certificate can have", self.host()))?;
             Ok(Tls { config: self.tls_config()?, name })
         };
-        let security = match self.tls {
+        let security = match self.link.tls {
             LinkTls::Off => Security::None,
             LinkTls::Starttls => Security::StartTls(tls()?),
             LinkTls::Implicit => Security::Implicit(tls()?),
         };
         let is_local =
             self.host() == "localhost" || self.host().parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-        let login = match (&self.user, &self.password_file) {
+        let login = match (&self.link.user, &self.link.password_file) {
             (Some(user), Some(file)) => {
                 Some(Login { clear_passwords: is_local, ..Login::password(user, password(file)?) })
             }
             _ => None,
         };
-        let compression = if self.compress { Compression::IfOffered } else { Compression::Never };
+        let compression = if self.link.compress { Compression::IfOffered } else { Compression::Never };
         let target = Target::new(self.host(), port);
-        Ok(Target { bind: self.bind, security, role, login, compression, limits, ..target })
+        Ok(Target { bind: self.link.bind, security, role, login, compression, limits, ..target })
     }
 
     fn tls_config(&self) -> Result<std::sync::Arc<rustls::ClientConfig>, String> {
-        let config = if self.tls_verify {
-            let file = match &self.tls_ca {
+        let config = if self.link.tls_verify {
+            let file = match &self.link.tls_ca {
                 Some(file) => file.clone(),
                 None => system_authorities()?,
             };
@@ -138,17 +122,18 @@ fn password(file: &Path) -> Result<String, String> {
 mod tests {
     use super::*;
 
+    const LINK: Link = Link {
+        bind: None,
+        tls: LinkTls::Off,
+        tls_verify: true,
+        tls_ca: None,
+        user: None,
+        password_file: None,
+        compress: false,
+    };
+
     fn dial(to: &str) -> Dial {
-        Dial {
-            to: to.into(),
-            bind: None,
-            tls: LinkTls::Off,
-            tls_verify: true,
-            tls_ca: None,
-            user: None,
-            password_file: None,
-            compress: false,
-        }
+        Dial { to: to.into(), link: LINK }
     }
 
     #[test]
@@ -170,8 +155,10 @@ mod tests {
         let file = dir.path().join("password");
         fs::write(&file, "secret\nsecond line\n").unwrap();
         let login = |to: &str| {
-            let dial = Dial { user: Some("fred".into()), password_file: Some(file.clone()), ..dial(to) };
-            dial.target(Role::Reader, Limits::default()).map(|target| target.login.unwrap())
+            let link = Link { user: Some("fred".into()), password_file: Some(file.clone()), ..LINK };
+            Dial { link, ..dial(to) }
+                .target(Role::Reader, Limits::default())
+                .map(|target| target.login.unwrap())
         };
         assert!(login("127.0.0.1:119").unwrap().clear_passwords);
         assert_eq!(login("news.example.net:119").unwrap(), Login::password("fred", "secret"));
@@ -184,9 +171,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("ca.crt");
         let tls = || {
-            let dial =
-                Dial { tls: LinkTls::Implicit, tls_ca: Some(file.clone()), ..dial("news.example.net:563") };
-            dial.target(Role::Reader, Limits::default()).map(|_| ())
+            let link = Link { tls: LinkTls::Implicit, tls_ca: Some(file.clone()), ..LINK };
+            Dial { link, ..dial("news.example.net:563") }.target(Role::Reader, Limits::default()).map(|_| ())
         };
         assert!(tls().unwrap_err().contains("ca.crt"));
         fs::write(&file, "no certificate").unwrap();

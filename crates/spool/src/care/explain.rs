@@ -8,6 +8,7 @@ use crate::method::cnfs::record::{self, RecordHeader};
 use crate::read::Lookup;
 use crate::spool::Spool;
 use netnews::date;
+use std::path::PathBuf;
 
 /// What is known of one article.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,11 @@ impl Spool {
             Some(v) => format!("{}:{}", v.name(), v.place_text(token.place)),
             None => token.to_string(),
         }
+    }
+
+    /// The file that holds the article of a token and nothing else, in classes that have such files.
+    pub fn file_of(&self, token: &Token) -> Option<PathBuf> {
+        self.shared.volumes.load().get(token.volume)?.file_of(token.place)
     }
 
     /// Reads a token's text form.

@@ -333,6 +333,10 @@ pub(crate) trait Volume: Send + Sync + Debug {
         self.place_in(hex(cycle)?, hex(offset)?)
     }
 
+    /// The file of the article at a place, if it has one of its own.
+    fn file_of(&self, _place: u64) -> Option<PathBuf> {
+        None
+    }
     /// Where the article at a place is, for people.
     fn explain_place(&self, place: u64) -> String;
 

@@ -162,9 +162,11 @@ impl Spool {
 
     /// Makes everything committed so far durable, if acknowledgements promise that (G1); blocks for a sync.
     pub fn settle(&self) -> Result<(), Trouble> {
-        if self.is_durable(self.ticket()) {
-            return Ok(());
-        }
+        if self.is_durable(self.ticket()) { Ok(()) } else { self.sync() }
+    }
+
+    /// Makes everything committed so far durable, whatever acknowledgements promise; blocks for a sync.
+    pub fn sync(&self) -> Result<(), Trouble> {
         self.sync.sync_now(&self.shared).map_err(|e| self.sync.stop(failed_sync(&e)))
     }
 

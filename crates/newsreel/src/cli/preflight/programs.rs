@@ -1,4 +1,5 @@
-//! Whether the programs are there that the server runs: authenticators, and sendmail for moderated groups.
+//! Whether the programs are there that the server runs: authenticators, what takes articles to peers, and
+//! sendmail for moderated groups.
 
 use std::env;
 use std::path::PathBuf;
@@ -16,6 +17,18 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
                 "the program of [[authenticator]] {} cannot be run: {why}; nobody could log in by it",
                 at + 1
             ));
+        }
+    }
+    for peer in &config.peers {
+        let Some(send) = &peer.send else { continue };
+        for (key, words) in [("after_batch", &send.after_batch), ("program", &send.program)] {
+            if let Some(program) = words.as_ref().and_then(|words| words.first())
+                && let Err(why) = runnable(program)
+            {
+                let name = &peer.name;
+                found
+                    .problem(format!("{key} of peer {name} cannot be run: {why}; nothing could leave by it"));
+            }
         }
     }
     let mut moderated = groups.iter().filter(|(_, flag)| flag == "m").map(|(name, _)| name.as_str());

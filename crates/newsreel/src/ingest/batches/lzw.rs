@@ -11,13 +11,13 @@ use std::io::{self, Read};
 pub(super) const MAGIC: &[u8] = b"\x1f\x9d";
 
 /// The code that empties the table, if the file uses it.
-const CLEAR: u16 = 256;
+pub(super) const CLEAR: u16 = 256;
 /// Bits of the first codes.
-const BITS_FIRST: u8 = 9;
+pub(super) const BITS_FIRST: u8 = 9;
 /// Most bits of a code.
-const BITS_MAX: u8 = 16;
+pub(super) const BITS_MAX: u8 = 16;
 /// The flag of files that use [`CLEAR`].
-const BLOCK_MODE: u8 = 0x80;
+pub(super) const BLOCK_MODE: u8 = 0x80;
 /// The bits of the third octet that are the greatest width of a code.
 const BITS_MASK: u8 = 0x1f;
 
@@ -211,80 +211,22 @@ fn damaged(what: &str) -> io::Error {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use super::super::lzw_encoder::Encoder;
     use super::*;
     use proptest::prelude::*;
-    use std::collections::HashMap;
+    use std::io::Write;
 
-    /// Codes as they are written, with what the reader's table holds meanwhile.
-    struct Writer {
-        out: Vec<u8>,
-        group: Vec<bool>,
-        bits_max: u8,
-        width: u8,
-        free: usize,
-        started: bool,
-    }
-
-    impl Writer {
-        fn put(&mut self, code: u16) {
-            if self.width < self.bits_max && self.free >= 1 << self.width {
-                self.end_group();
-                self.width += 1;
-            }
-            self.group.extend((0..self.width).map(|bit| code >> bit & 1 == 1));
-            if self.group.len() == usize::from(self.width) * 8 {
-                self.end_group();
-            }
-            self.free += usize::from(self.started && self.free < 1 << self.bits_max);
-            self.started = true;
-        }
-
-        fn clear(&mut self) {
-            self.put(CLEAR);
-            self.end_group();
-            (self.width, self.free) = (BITS_FIRST, 256);
-        }
-
-        fn end_group(&mut self) {
-            if !self.group.is_empty() {
-                self.group.resize(usize::from(self.width) * 8, false);
-                self.flush();
-            }
-        }
-
-        fn flush(&mut self) {
-            let octet = |bits: &[bool]| bits.iter().rev().fold(0, |all, bit| all << 1 | u8::from(*bit));
-            self.out.extend(self.group.chunks(8).map(octet));
-            self.group.clear();
-        }
-    }
-
-    /// Compresses as compress(1) does; the table is emptied after so many entries.
-    pub(in crate::ingest::batches) fn compress(text: &[u8], bits_max: u8, clear_every: usize) -> Vec<u8> {
-        let out = [MAGIC, &[bits_max | BLOCK_MODE]].concat();
-        let mut writer =
-            Writer { out, group: Vec::new(), bits_max, width: BITS_FIRST, free: 257, started: false };
-        let mut table: HashMap<(u16, u8), u16> = HashMap::new();
-        let mut current: Option<u16> = None;
+    /// Compresses; the table is emptied after so many entries.
+    fn compress(text: &[u8], bits_max: u8, clear_every: usize) -> Vec<u8> {
+        let mut encoder = Encoder::with_bits(Vec::new(), bits_max).unwrap();
         for octet in text {
-            let Some(prefix) = current.replace(u16::from(*octet)) else { continue };
-            if let Some(code) = table.get(&(prefix, *octet)) {
-                current = Some(*code);
-                continue;
-            }
-            writer.put(prefix);
-            if table.len() + 257 < 1 << bits_max {
-                table.insert((prefix, *octet), table.len() as u16 + 257);
-            }
-            if table.len() >= clear_every {
-                table.clear();
-                writer.clear();
+            encoder.write_all(&[*octet]).unwrap();
+            if encoder.entries() >= clear_every {
+                encoder.clear().unwrap();
             }
         }
-        current.into_iter().for_each(|code| writer.put(code));
-        writer.flush();
-        writer.out
+        encoder.finish().unwrap()
     }
 
     fn decompress(octets: &[u8]) -> io::Result<Vec<u8>> {
@@ -309,6 +251,21 @@ pub(super) mod tests {
             assert!(decompress(bad).is_err(), "{bad:?}");
         }
         assert_eq!(decompress(b"\x1f\x9d\x90").unwrap(), b"");
+    }
+
+    /// The table is full after some 200 KB of such text; what follows is of another kind.
+    #[test]
+    fn a_table_that_no_longer_fits_is_emptied() {
+        let word = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) % 5_000;
+        let of = |range: std::ops::Range<u64>, base: u64| -> String {
+            range.map(|n| format!("{:x} ", word(n) + base)).collect()
+        };
+        let text = of(0..100_000, 0) + &of(0..100_000, 1 << 40);
+        let mut encoder = Encoder::new(Vec::new()).unwrap();
+        text.as_bytes().chunks(777).for_each(|chunk| encoder.write_all(chunk).unwrap());
+        let compressed = encoder.finish().unwrap();
+        assert_eq!(decompress(&compressed).unwrap(), text.as_bytes());
+        assert!(compressed.len() < compress(text.as_bytes(), BITS_MAX, usize::MAX).len() + text.len() / 50);
     }
 
     proptest! {

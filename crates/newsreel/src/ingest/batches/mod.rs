@@ -4,18 +4,22 @@
 //! [`Batch`] reads one, from whatever source, within a bounded window, and hands out [`Parcel`]s that are
 //! committed together. A [`Ledger`] notes what became of each article, in order: what is damaged goes into
 //! quarantine, what cannot be filed now is kept. [`Incoming`] is the directory where batches wait. Called by
-//! `newsreel rnews`, by XBATCH, and by the task that files what waits. Sources: RFC 1036 section 3.3, RFC
+//! `newsreel rnews`, by XBATCH, and by the task that files what waits. [`Packer`] makes batches, for peers that
+//! get such. Sources: RFC 1036 section 3.3, RFC
 //! 5537 section 3.10; forms of compression as C News and INN have them.
 
 mod incoming;
 mod ledger;
 mod lzw;
+mod lzw_encoder;
+mod pack;
 mod quarantine;
 mod reader;
 mod unpack;
 
 pub(crate) use incoming::{Arriving, Found, Incoming, NotKept, Sender};
 pub(crate) use ledger::{Keep, Ledger, Tally};
+pub(crate) use pack::Packer;
 pub(crate) use reader::{Batch, Parcel};
 
 use std::fs::{self, Metadata};

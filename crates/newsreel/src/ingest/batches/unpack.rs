@@ -218,20 +218,19 @@ fn damaged(what: &str) -> io::Error {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::pack;
     use super::*;
+    use crate::config::BatchCompress;
     use std::io::Write;
 
-    /// Compresses in each form; those of the command line first.
+    /// Compresses in each form, with the line that says so apart.
     pub(in crate::ingest::batches) fn packed(text: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
-        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(text).unwrap();
-        let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
-        bzip2.write_all(text).unwrap();
+        let form = |line, form| (line, pack::packed(form, text));
         vec![
-            ("#! cunbatch\n", lzw::tests::compress(text, 16, 30_000)),
-            ("#! gunbatch\n", gzip.finish().unwrap()),
-            ("#! bunbatch\n", bzip2.finish().unwrap()),
-            ("#! zstdunbatch\n", zstd::encode_all(text, 1).unwrap()),
+            form("#! cunbatch\n", BatchCompress::Compress),
+            form("#! gunbatch\n", BatchCompress::Gzip),
+            form("#! bunbatch\n", BatchCompress::Bzip2),
+            form("#! zstdunbatch\n", BatchCompress::Zstd),
         ]
     }
 

@@ -82,16 +82,7 @@ impl From<&Pull> for PullSpec {
     fn from(pull: &Pull) -> Self {
         Self {
             name: pull.name.clone(),
-            dial: Dial {
-                to: pull.from.clone(),
-                bind: pull.bind,
-                tls: pull.tls,
-                tls_verify: pull.tls_verify,
-                tls_ca: pull.tls_ca.clone(),
-                user: pull.user.clone(),
-                password_file: pull.password_file.clone(),
-                compress: pull.compress,
-            },
+            dial: Dial { to: pull.from.clone(), link: pull.link() },
             groups: pull.groups.as_str().to_owned(),
             by: pull.by,
             create_groups: pull.create_groups,

@@ -96,7 +96,8 @@ impl Articles {
         }
     }
 
-    fn is_there(&self, offer: &Offer) -> bool {
+    /// Whether it can be read.
+    pub fn is_there(&self, offer: &Offer) -> bool {
         self.spool.count_living(&[offer.token]) == 1
     }
 

@@ -4,7 +4,6 @@
 //! answered is given back when it ends, however that happens ([`Held`]). An answer about another article than
 //! the one whose turn it is ends the connection: nothing it says can be trusted any more.
 
-use super::articles::Found;
 use super::ihave;
 use super::pause::now_ms;
 use super::peer::{Peer, Trouble};
@@ -153,17 +152,11 @@ impl Line<'_> {
 
     /// The article of an offer; without one the offer is settled.
     pub fn article(&self, taken: &Taken) -> Option<Arc<super::articles::Wire>> {
-        let why = match self.shared.articles.get(&taken.offer) {
-            Found::Whole(wire) => return Some(wire),
-            Found::Withdrawn => None,
-            Found::Overwritten => Some("it was overwritten before it was sent".to_owned()),
-            Found::Failed(error) => Some(error),
-        };
-        if let Some(why) = why {
-            self.peer.miss(&taken.offer.message_id, &why);
+        let article = self.shared.article(self.peer, &taken.offer);
+        if article.is_none() {
+            self.peer.settle(taken.ticket);
         }
-        self.peer.settle(taken.ticket);
-        None
+        article
     }
 
     /// What the peer says of an offer: whether it wants the article.

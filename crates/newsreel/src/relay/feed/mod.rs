@@ -1,7 +1,8 @@
 //! The sending half of relaying (RFC 5537 section 3.5): what `routing` has decided goes to the peers.
 //!
 //! Each peer has a durable cursor in the journal, a bounded window of offers ([`queue`]) and up to
-//! `connections` tasks that send them ([`connection`]); [`run`] looks after one peer. The journal is read
+//! `connections` tasks that send them ([`connection`]), or one that lets them out another way ([`outlet`]: as
+//! batches, or as lines for other programs); [`run`] looks after one peer. The journal is read
 //! once for all peers that keep up ([`hub`]), and articles are read once for all that send them about the
 //! same time ([`articles`]). Nothing is queued per article on disk, except for what a peer wants later. The
 //! states of an offer, and what a crash leaves of each, are in `docs/states.md`. Called by `site`, `reload`
@@ -9,13 +10,22 @@
 
 mod articles;
 mod backlog;
+mod batch_dir;
+mod batches;
+mod bundle;
+mod channel;
 mod connection;
+mod file;
 mod frontier;
+mod hand_over;
 mod hub;
 mod ihave;
+mod line_file;
+mod lines;
 mod no_check;
 mod offer;
 mod order;
+mod outlet;
 mod pause;
 mod peer;
 mod queue;
@@ -27,8 +37,7 @@ mod target;
 use crate::config::{Config, PeerSend};
 use crate::ingest::Filer;
 use crate::ingest::routing::Route;
-use articles::Articles;
-use hub::Hub;
+pub(crate) use batches::Made;
 pub(crate) use order::{Order, Place};
 use parking_lot::Mutex;
 use peer::{CURSOR_PREFIX, Peer};
@@ -59,10 +68,7 @@ pub(crate) struct Prepared(Vec<Route>);
 
 impl Feeds {
     pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
-        let articles = Articles::new(spool.clone());
-        let hub = Arc::new(Hub::new());
-        let shared = Shared { spool, filer, articles, hub };
-        Self { shared: Arc::new(shared), running: Mutex::default(), hub: Mutex::default() }
+        Self { shared: Arc::new(Shared::new(spool, filer)), running: Mutex::default(), hub: Mutex::default() }
     }
 
     /// Gives every peer of a configuration that is sent articles its number. Writes the journal.
@@ -94,7 +100,7 @@ impl Feeds {
             if running.contains_key(&route.name) {
                 continue;
             }
-            match Peer::open(&self.shared.spool, route) {
+            match Peer::open(&self.shared.spool, route, &config.site.path_identity) {
                 Ok(peer) => new.push(Arc::new(peer)),
                 Err(error) => warn!(peer = route.name, %error, "cannot feed this peer"),
             }
@@ -139,6 +145,13 @@ impl Feeds {
         Some(peer.order(&self.shared.spool, order))
     }
 
+    /// Makes batches of all that is to go to a peer; what was made, or why nothing could be. Blocks.
+    pub fn batch(&self, peer: &str) -> Result<Made, String> {
+        let running = self.running.lock().get(peer).map(|running| running.peer.clone());
+        let peer = running.ok_or_else(|| format!("there is no feed to a peer `{peer}`"))?;
+        batches::make_now(&peer, &self.shared)
+    }
+
     /// Ends all feeds in order: what is on its way is answered, within bounds, and the cursors are saved.
     /// Blocks.
     pub fn stop(&self) {
@@ -157,6 +170,26 @@ impl Feeds {
         let peer = self.running.lock().get(peer)?.peer.clone();
         Some(status::of(&peer, self.shared.hub.frontier.mark()))
     }
+}
+
+/// Makes batches for a peer while no server runs: see [`Feeds::batch`].
+pub(crate) fn batch_without_server(
+    spool: &Arc<Spool>,
+    filer: &Arc<Filer>,
+    config: &Config,
+    peer: &str,
+) -> Result<Made, String> {
+    let routes = Route::all(config, |name| spool.site(name)).map_err(|trouble| trouble.text)?;
+    let Some(route) = routes.iter().find(|route| route.name == peer).cloned() else {
+        return Err(format!("there is no peer `{peer}` with [peer.send]"));
+    };
+    let shared = Shared::new(spool.clone(), filer.clone());
+    let cannot = |error: io::Error| format!("cannot read the journal: {error}");
+    let opened = Peer::open(spool, &route, &config.site.path_identity).map_err(cannot)?;
+    filer.router.replace(&config.site, routes, spool.group_table());
+    // Nothing is added meanwhile: who has read up to here has everything.
+    shared.hub.frontier.move_to(spool.journal_mark(spool::Start::Now).map_err(cannot)?);
+    batches::make_now(&Arc::new(opened), &shared)
 }
 
 /// Waits for a feed that was told to end.

@@ -3,6 +3,7 @@
 use super::frontier::Frontier;
 use super::no_check::NoCheck;
 use super::order::{Order, Place, place_of};
+use super::outlet::Outlet;
 use super::pause::{now_ms, pause_ms};
 use super::queue::{Queue, Taken, Ticket};
 use crate::base::clock::unix_secs;
@@ -53,6 +54,10 @@ pub(super) enum Doing {
     Idle,
     Connecting,
     Sending,
+    /// Articles wait until there are enough for a batch.
+    Collecting,
+    /// As much waits to be taken away as may.
+    Full,
     /// Until it tries again.
     Waiting(Instant),
     /// By an operator.
@@ -68,6 +73,10 @@ pub(super) enum Trouble {
     Journal,
     /// Writing what was sent.
     Record,
+    /// Handing batches over.
+    HandOver,
+    /// As much waits to be taken away as may.
+    Room,
 }
 
 /// What a feed has on disk.
@@ -103,6 +112,8 @@ pub(super) struct Peer {
     /// Its number in journal rows.
     pub number: u32,
     pub send: PeerSend,
+    /// How articles leave.
+    pub outlet: Outlet,
     pub window: Mutex<Window>,
     pub durable: Mutex<Durable>,
     pub no_check: Mutex<NoCheck>,
@@ -131,8 +142,9 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// The feed of a peer, with what it has on disk; a new one begins where its configuration says. Blocks.
-    pub fn open(spool: &Arc<Spool>, route: &Route) -> io::Result<Self> {
+    /// The feed of a peer, with what it has on disk; a new one begins where its configuration says. `identity`
+    /// is our path identity. Blocks.
+    pub fn open(spool: &Arc<Spool>, route: &Route, identity: &str) -> io::Result<Self> {
         let name = format!("{CURSOR_PREFIX}{}", route.name);
         let start = if route.send.from == FeedStart::Now { Start::Now } else { Start::Oldest };
         let cursor = spool.cursor(&name, start)?;
@@ -144,6 +156,7 @@ impl Peer {
         Ok(Self {
             name: route.name.clone(),
             number: route.number,
+            outlet: Outlet::of(&route.send, identity),
             send: route.send.clone(),
             window: Mutex::new(window),
             durable: Mutex::new(Durable { cursor, deferrals, is_dirty: false }),
@@ -193,6 +206,7 @@ impl Peer {
             Order::Flush => {
                 self.window.lock().queue.hurry();
                 self.is_hurried.store(true, Ordering::Relaxed);
+                self.outlet.flush()?;
             }
             Order::From(place) => {
                 let mark = place_of(spool, place)?;
@@ -256,6 +270,14 @@ impl Peer {
             Some(wait_ms) => sleep(Duration::from_millis(wait_ms)).await,
             None => std::future::pending().await,
         }
+    }
+
+    /// When there is something to do, Unix milliseconds; `None`: nothing waits.
+    pub fn next_due(&self) -> Option<u64> {
+        let window = self.window.lock();
+        // While the journal is being read, more will be there in a moment.
+        let is_read = matches!(window.source, Source::Hub(_));
+        self.outlet.next_due(&window.queue, is_read, &self.send)
     }
 
     /// How long articles wait before they are offered.
@@ -328,6 +350,7 @@ impl Peer {
             self.mark(&window, frontier)
         };
         if sync {
+            self.outlet.sync()?;
             durable.deferrals.sync()?;
             durable.cursor.save_at(mark)?;
             durable.is_dirty = false;

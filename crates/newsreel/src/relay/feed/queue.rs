@@ -91,6 +91,8 @@ pub(super) struct Queue {
     due: BTreeSet<(u64, Key)>,
     changes: Changes,
     out: usize,
+    /// Of the articles in the window.
+    bytes: u64,
 }
 
 impl Queue {
@@ -116,6 +118,11 @@ impl Queue {
         self.slots.len()
     }
 
+    /// Bytes of the articles in the window, as they are sent.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Articles that the peer wants later.
     pub fn deferred(&self) -> usize {
         self.deferred.len()
@@ -133,6 +140,7 @@ impl Queue {
 
     /// Adds the next article of the journal.
     pub fn push(&mut self, offer: Arc<Offer>) {
+        self.bytes += offer.wire_bytes;
         self.slots.push_back(Slot { offer, state: State::Open, tries: 0, deaths: 0 });
     }
 
@@ -291,6 +299,7 @@ impl Queue {
         self.first += self.slots.len() as u64;
         self.fresh = self.first;
         self.slots.clear();
+        self.bytes = 0;
         self.again.clear();
         self.changes.slots.clear();
     }
@@ -306,8 +315,8 @@ impl Queue {
     }
 
     fn shrink(&mut self) {
-        while self.slots.front().is_some_and(|slot| slot.state == State::Settled) {
-            self.slots.pop_front();
+        while let Some(slot) = self.slots.pop_front_if(|slot| slot.state == State::Settled) {
+            self.bytes = self.bytes.saturating_sub(slot.offer.wire_bytes);
             self.first += 1;
         }
         self.fresh = self.fresh.max(self.first);

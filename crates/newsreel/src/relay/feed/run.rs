@@ -2,19 +2,21 @@
 
 use super::backlog::{Filled, fill};
 use super::connection::{End, converse};
+use super::outlet::Outlet;
 use super::pause::now_ms;
 use super::peer::{Doing, Peer, Source, Trouble};
 use super::shared::Shared;
+use super::{batches, channel, file, hand_over};
 use spool::Batch;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use tokio::task::{JoinSet, block_in_place};
+use tokio::task::{JoinHandle, JoinSet, block_in_place};
 use tokio::time::{sleep_until, timeout};
 use tracing::{debug, info};
 
 /// How long a peer may take to answer what is on its way when its feed ends.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the cursor is saved while articles are sent; in between it is noted.
 const SAVE_INTERVAL: Duration = Duration::from_secs(5);
 /// How often a feed that is about to join the others looks again.
@@ -31,6 +33,8 @@ struct Feed {
     peer: Arc<Peer>,
     shared: Arc<Shared>,
     connections: JoinSet<End>,
+    /// Hands over batches.
+    handing_over: Option<JoinHandle<()>>,
     /// Connections that ended without progress, one after the other.
     failures: u32,
     /// No connection is opened before.
@@ -52,6 +56,7 @@ pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
         peer,
         shared,
         connections: JoinSet::new(),
+        handing_over: None,
         failures: 0,
         not_before: now,
         grow_after: now,
@@ -59,6 +64,7 @@ pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
         batch: Batch::default(),
         fill_at: now,
     };
+    feed.prepare();
     let mut end = feed.peer.end.subscribe();
     while !feed.peer.is_ending() {
         let more = feed.fill();
@@ -82,6 +88,15 @@ pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
 }
 
 impl Feed {
+    /// What belongs to batches.
+    fn prepare(&mut self) {
+        let Outlet::Batches(own) = &self.peer.outlet else { return };
+        if let Err(error) = block_in_place(|| own.clean()) {
+            self.peer.fail(Trouble::Peer, format!("cannot look into {}: {error}", own.dir.display()));
+        }
+        self.handing_over = Some(tokio::spawn(hand_over::run(self.peer.clone())));
+    }
+
     /// Fills the window; true if it is to be called again at once.
     fn fill(&mut self) -> bool {
         if self.fill_at > Instant::now() {
@@ -113,16 +128,13 @@ impl Feed {
             self.not_before = now;
         }
         let open = self.connections.len();
-        let due = {
-            let window = peer.window.lock();
-            window.queue.next_due(peer.delay_ms()).is_some_and(|due| due <= now_ms())
-        };
+        let due = peer.next_due().is_some_and(|due| due <= now_ms());
         let is_crowded = peer.is_crowded.swap(false, Ordering::Relaxed) && self.grow_after <= now;
         let wants_one = due && (open == 0 || is_crowded);
-        let may = !peer.is_halted() && self.not_before <= now && open < peer.send.connections;
+        let may = !peer.is_halted() && self.not_before <= now && open < peer.outlet.tasks_max(&peer.send);
         if wants_one && may {
             self.grow_after = now + GROW_INTERVAL;
-            self.connections.spawn(converse(peer.clone(), self.shared.clone(), open == 0));
+            self.connections.spawn(let_out(peer.clone(), self.shared.clone(), open == 0));
         }
         if due && open > 0 {
             // What has become due, or was given back, is for those that wait.
@@ -136,10 +148,16 @@ impl Feed {
         let (peer, now) = (&self.peer, Instant::now());
         let doing = match () {
             () if peer.is_halted() => Doing::Stopped,
+            () if peer.outlet.is_full() => Doing::Full,
             () if peer.connections.load(Ordering::Relaxed) > 0 => Doing::Sending,
             () if self.not_before > now => Doing::Waiting(self.not_before),
-            () if !self.connections.is_empty() => Doing::Connecting,
-            () if due => Doing::Connecting,
+            () if let Some(at) = peer.outlet.retry_at() => Doing::Waiting(at),
+            () if !matches!(peer.outlet, Outlet::Connections) => match peer.window.lock().queue.len() {
+                0 => Doing::Idle,
+                _ if due => Doing::Sending,
+                _ => Doing::Collecting,
+            },
+            () if due || !self.connections.is_empty() => Doing::Connecting,
             () => Doing::Idle,
         };
         *peer.doing.lock() = doing;
@@ -178,12 +196,15 @@ impl Feed {
         let (peer, now) = (&self.peer, Instant::now());
         let is_dirty = peer.durable.try_lock().is_none_or(|durable| durable.is_dirty);
         let mut next = if is_dirty { self.save_at } else { now + IDLE_INTERVAL };
-        let window = peer.window.lock();
-        if !matches!(window.source, Source::Hub(_)) && window.queue.has_room() {
+        let reads = {
+            let window = peer.window.lock();
+            !matches!(window.source, Source::Hub(_)) && window.queue.has_room()
+        };
+        if reads {
             next = next.min(self.fill_at);
         }
         // Connections that are open know for themselves what is due.
-        if let Some(due) = window.queue.next_due(peer.delay_ms())
+        if let Some(due) = peer.next_due()
             && self.connections.is_empty()
             && !peer.is_halted()
         {
@@ -199,8 +220,22 @@ impl Feed {
         if drained.await.is_err() {
             self.connections.shutdown().await;
         }
+        if let Some(handing_over) = self.handing_over.take() {
+            // Ends by itself, within the same bound.
+            let _failed = handing_over.await;
+        }
         self.shared.hub.leave(&self.peer);
         block_in_place(|| self.peer.save(&self.shared.hub.frontier));
         info!(peer = self.peer.name, "feed ends");
+    }
+}
+
+/// Lets out what is due. `is_only`: no other task is at it.
+async fn let_out(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool) -> End {
+    match &peer.outlet {
+        Outlet::Connections => converse(peer.clone(), shared, is_only).await,
+        Outlet::Batches(own) => batches::make_due(&peer, own, &shared).await,
+        Outlet::File(own) => file::write_due(&peer, own, &shared).await,
+        Outlet::Program(own) => channel::run(&peer, own, &shared).await,
     }
 }

@@ -1,8 +1,11 @@
 //! What all feeds share.
 
-use super::articles::Articles;
+use super::articles::{Articles, Found, Wire};
 use super::hub::Hub;
+use super::offer::Offer;
+use super::peer::Peer;
 use crate::ingest::Filer;
+use parking_lot::Mutex;
 use spool::Spool;
 use std::sync::Arc;
 
@@ -12,4 +15,31 @@ pub(super) struct Shared {
     pub filer: Arc<Filer>,
     pub articles: Articles,
     pub hub: Arc<Hub>,
+    /// Held while a batch is made: one at a time is in memory.
+    pub packing: Mutex<()>,
+}
+
+impl Shared {
+    pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
+        let articles = Articles::new(spool.clone());
+        Self { spool, filer, articles, hub: Arc::new(Hub::new()), packing: Mutex::default() }
+    }
+
+    /// The article of an offer. Without one the offer needs nothing more; whether the peer has missed it is
+    /// noted.
+    pub fn article(&self, peer: &Peer, offer: &Offer) -> Option<Arc<Wire>> {
+        let why = match self.articles.get(offer) {
+            Found::Whole(wire) => return Some(wire),
+            Found::Withdrawn => return None,
+            Found::Overwritten => "it was overwritten before it was sent".to_owned(),
+            Found::Failed(error) => error,
+        };
+        peer.miss(&offer.message_id, &why);
+        None
+    }
+
+    /// As [`Shared::article`], for peers that do not get the article itself: whether it can still be had.
+    pub fn is_there(&self, peer: &Peer, offer: &Offer) -> bool {
+        self.articles.is_there(offer) || self.article(peer, offer).is_some()
+    }
 }

@@ -1,8 +1,10 @@
 //! How a feed is, for reports.
 
+use super::outlet::Outlet;
 use super::peer::{Doing, Peer, Source};
 use crate::base::clock::unix_secs;
 use crate::base::counters::read;
+use crate::config::WayOut;
 use serde::{Deserialize, Serialize};
 use spool::Mark;
 use std::sync::atomic::Ordering;
@@ -14,7 +16,8 @@ use std::time::Instant;
 pub struct FeedStatus {
     /// Open connections to it.
     pub connections: u64,
-    /// `idle`, `connecting`, `sending`, `waiting` (for another attempt) or `stopped` (by an operator).
+    /// `idle`, `connecting`, `sending`, `collecting` (for a batch), `full` (as much waits to be taken away as
+    /// may), `waiting` (for another attempt) or `stopped` (by an operator).
     pub state: String,
     /// Seconds until the next attempt to connect.
     pub retry_secs: Option<u64>,
@@ -48,8 +51,47 @@ pub struct FeedStatus {
     pub sent_bytes: u64,
     /// Whether articles are sent without being offered first.
     pub no_check: bool,
+    /// What waits to be taken away by other programs; absent where articles leave over connections.
+    pub output: Option<OutputStatus>,
     /// What went wrong last, and has not gone right since.
     pub last_error: Option<String>,
+}
+
+/// What other programs are to take away.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OutputStatus {
+    /// The directory of batches, the file of lines, or the program.
+    pub to: String,
+    /// Files that wait.
+    pub waiting_files: u64,
+    /// Bytes that wait.
+    pub waiting_bytes: u64,
+    /// Batches made since the feed began.
+    pub batches_made: u64,
+    /// Batches that the program has taken away.
+    pub batches_handed_over: u64,
+}
+
+/// What waits, as of the last look at it.
+fn output(peer: &Peer) -> Option<OutputStatus> {
+    let mut status = OutputStatus::default();
+    match (&peer.outlet, peer.send.way_out()) {
+        (Outlet::Batches(own), WayOut::Batches(dir)) => {
+            status.to = dir.display().to_string();
+            (status.waiting_files, status.waiting_bytes) = *own.waiting.lock();
+            status.batches_made = read(&own.made);
+            status.batches_handed_over = read(&own.handed_over);
+        }
+        (Outlet::File(own), WayOut::File(file)) => {
+            status.to = file.display().to_string();
+            status.waiting_bytes = read(&own.bytes);
+            status.waiting_files = u64::from(status.waiting_bytes > 0);
+        }
+        (Outlet::Program(_), WayOut::Program(words)) => status.to = words.join(" "),
+        _ => return None,
+    }
+    Some(status)
 }
 
 /// Of a feed, as the hub is at `hub`.
@@ -73,6 +115,8 @@ pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
         Doing::Idle => ("idle", None),
         Doing::Connecting => ("connecting", None),
         Doing::Sending => ("sending", None),
+        Doing::Collecting => ("collecting", None),
+        Doing::Full => ("full", None),
         Doing::Stopped => ("stopped", None),
         Doing::Waiting(until) => ("waiting", Some(until.saturating_duration_since(Instant::now()).as_secs())),
     };
@@ -95,6 +139,7 @@ pub(super) fn of(peer: &Peer, hub: Mark) -> FeedStatus {
         articles_per_sec: read(&counts.accepted) as f64 / peer.began.elapsed().as_secs_f64().max(1.0),
         sent_bytes: read(&counts.sent_bytes),
         no_check: peer.no_check.lock().is_on(),
+        output: output(peer),
         last_error: peer.last_error.lock().as_ref().map(|(_, error)| error.clone()),
     }
 }

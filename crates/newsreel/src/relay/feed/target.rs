@@ -20,18 +20,6 @@ pub(super) fn all(send: &PeerSend) -> Result<Vec<Target>, String> {
         queued_bytes_max: QUEUED_BYTES_MAX,
         ..Limits::default()
     };
-    let target = |to: &String| {
-        let dial = Dial {
-            to: to.clone(),
-            bind: send.bind,
-            tls: send.tls,
-            tls_verify: send.tls_verify,
-            tls_ca: send.tls_ca.clone(),
-            user: send.user.clone(),
-            password_file: send.password_file.clone(),
-            compress: send.compress,
-        };
-        dial.target(role, limits.clone())
-    };
+    let target = |to: &String| Dial { to: to.clone(), link: send.link() }.target(role, limits.clone());
     send.to.iter().map(target).collect()
 }

@@ -1,9 +1,12 @@
 //! Outgoing feeds, to a peer that records what it gets and may be difficult, and to another newsreel.
 
+mod batches;
 mod chain;
+mod cnews;
 mod difficult;
 mod inn;
 mod keys;
+mod lines;
 mod manners;
 mod recorder;
 mod restarts;

@@ -12,10 +12,11 @@ use crate::operated::PATIENCE;
 use crate::test_site::{GROUPS, GROUPS_CREATED, GROUPS_CREATOR, LISTS};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::fs;
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -57,7 +58,8 @@ impl Inn {
         inn
     }
 
-    fn site(&self) -> PathBuf {
+    /// Its directory.
+    pub(crate) fn site(&self) -> PathBuf {
         self.dir.path().join("inn")
     }
 
@@ -95,7 +97,7 @@ impl Inn {
     }
 
     /// Writes a file that belongs to the user of its directory, as INN wants.
-    fn write(&self, path: &Path, text: &str) {
+    pub(crate) fn write(&self, path: &Path, text: &str) {
         use std::os::unix::fs::MetadataExt;
         fs::write(path, text).unwrap();
         let owner = fs::metadata(path.parent().unwrap()).unwrap();
@@ -136,6 +138,18 @@ impl Inn {
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
+    }
+
+    /// Runs one of its programs, with standard input; what that printed.
+    pub(crate) fn tool(&self, words: &[&str], input: &[u8]) -> Vec<u8> {
+        let mut command = Command::new(&self.script);
+        command.arg("news").arg(self.site()).args(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        output.stdout
     }
 
     fn run(&self, command: &str, options: &[&str]) {

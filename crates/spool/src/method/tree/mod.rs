@@ -589,6 +589,10 @@ impl Volume for FileTree {
         u64::from_str_radix(text, 16).ok()
     }
 
+    fn file_of(&self, place: u64) -> Option<PathBuf> {
+        self.path(place)
+    }
+
     fn explain_place(&self, place: u64) -> String {
         let there = |path: &PathBuf| self.is_there(path).unwrap_or(false);
         let own = self.path(place);

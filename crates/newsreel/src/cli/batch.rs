@@ -1,0 +1,35 @@
+//! `batch`: makes batches for a peer now.
+
+use std::sync::Arc;
+
+use super::locate::Where;
+use super::reach::Reach;
+use super::screen::{Failure, complain, say};
+use crate::ingest::Filer;
+use crate::operations;
+use crate::operations::request::{Reply, Request};
+use crate::relay::feed::batch_without_server;
+
+pub(super) fn batch(peer: &str, at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    let mut said = Ok(());
+    let mut hear = |reply| match reply {
+        Reply::Text(text) => said = say(text),
+        Reply::Error(text) => complain(format_args!("newsreel: {text}")),
+        _ => {}
+    };
+    let ok = match Reach::new(&config)? {
+        Reach::Server(mut control) => control.ask(&Request::Batch { peer: peer.to_owned() }, &mut hear)?,
+        Reach::Here(spool) => {
+            let spool = Arc::new(*spool);
+            let filer = Arc::new(Filer::new(Arc::new(config.clone()), spool.clone()));
+            let made = batch_without_server(&spool, &filer, &config, peer);
+            let ok = operations::batch(made, peer, &mut hear);
+            drop(filer);
+            spool.close()?;
+            ok
+        }
+    };
+    said?;
+    if ok { Ok(()) } else { Err(Failure::Told) }
+}

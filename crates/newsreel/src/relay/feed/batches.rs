@@ -1,0 +1,161 @@
+//! Makes batches for a peer (`docs/formats/outgoing.md`).
+//!
+//! A batch is made of what is in the peer's window, all at once, when there is enough of it or its first
+//! article has waited long enough. Its rows are durable before it has its name; the cursor passes them after.
+//! The name is the position at which it begins: one that is made again after a crash takes the place of the
+//! first. Whatever lies in the directory waits to be taken away, by `after_batch` ([`super::hand_over`]) or by
+//! somebody else; when as much waits as may, no more is made, and the cursor waits.
+
+use super::backlog::{Filled, fill};
+use super::batch_dir::Batches;
+use super::bundle::Bundle;
+use super::connection::End;
+use super::outlet::Outlet;
+use super::pause::now_ms;
+use super::peer::{Peer, Trouble};
+use super::shared::Shared;
+use crate::base::counters::add;
+use crate::ingest::batches::Packer;
+use spool::Start;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::task::block_in_place;
+use tokio::time::sleep;
+use tracing::info;
+
+/// How often a directory that is full is looked at.
+const ROOM_INTERVAL: Duration = Duration::from_secs(2);
+/// How long articles that were just filed may take to reach the window.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often that is looked at.
+const CATCH_UP_INTERVAL: Duration = Duration::from_millis(2);
+
+/// What was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Made {
+    pub batches: u64,
+    pub articles: u64,
+    /// Of the files.
+    pub bytes: u64,
+}
+
+/// Makes what is due.
+pub(super) async fn make_due(peer: &Peer, own: &Batches, shared: &Shared) -> End {
+    let mut end = peer.end.subscribe();
+    let mut progressed = false;
+    loop {
+        let due = peer.next_due();
+        if peer.is_halted() || due.is_none_or(|due| due > now_ms()) {
+            return End { error: None, progressed };
+        }
+        let made = block_in_place(|| make_one(peer, own, shared));
+        if made.is_ok() {
+            peer.works(Trouble::Room);
+        }
+        match made {
+            Ok(Some(made)) => progressed |= made.articles > 0,
+            Ok(None) => return End { error: None, progressed },
+            Err(NotMade::Full(why)) => {
+                peer.fail(Trouble::Room, why);
+                peer.attention.notify_one();
+                tokio::select! {
+                    () = own.room.notified() => {}
+                    () = sleep(ROOM_INTERVAL) => {}
+                    _ = end.changed() => {}
+                }
+            }
+            Err(NotMade::Failed(error)) => return End { error: Some(error), progressed },
+        }
+    }
+}
+
+/// Makes batches of everything that is in the journal now. Blocks.
+pub(super) fn make_now(peer: &Arc<Peer>, shared: &Shared) -> Result<Made, String> {
+    let Outlet::Batches(own) = &peer.outlet else {
+        return Err(format!("the feed to {} does not make batches: it has no key `batch`", peer.name));
+    };
+    if peer.is_halted() {
+        return Err(format!("the feed to {} is stopped", peer.name));
+    }
+    let end = shared.spool.journal_mark(Start::Now).map_err(|error| error.to_string())?.position;
+    let mut all = Made::default();
+    let mut rows = spool::Batch::default();
+    let begun = Instant::now();
+    loop {
+        let filled = fill(peer, shared, &mut rows).map_err(|error| error.to_string())?;
+        let is_all = filled == Filled::Joined && shared.hub.frontier.mark().position >= end;
+        if !is_all && filled != Filled::Full {
+            if filled != Filled::More {
+                std::thread::sleep(CATCH_UP_INTERVAL);
+            }
+            if begun.elapsed() < CATCH_UP_TIMEOUT {
+                continue;
+            }
+        }
+        loop {
+            match make_one(peer, own, shared) {
+                Ok(None) => break,
+                Ok(Some(made)) => {
+                    all.batches += made.batches;
+                    all.articles += made.articles;
+                    all.bytes += made.bytes;
+                }
+                Err(NotMade::Full(why) | NotMade::Failed(why)) => return Err(why),
+            }
+        }
+        if is_all || begun.elapsed() >= CATCH_UP_TIMEOUT {
+            return Ok(all);
+        }
+    }
+}
+
+/// Why a batch was not made.
+enum NotMade {
+    /// As much waits as may.
+    Full(String),
+    Failed(String),
+}
+
+/// Makes a batch; `None`: there is nothing to put into it.
+fn make_one(peer: &Peer, own: &Batches, shared: &Shared) -> Result<Option<Made>, NotMade> {
+    let failed = |error: io::Error| NotMade::Failed(format!("cannot make a batch: {error}"));
+    let _one_at_a_time = shared.packing.lock();
+    own.room(&peer.send).map_err(failed)?.map_err(NotMade::Full)?;
+    let mut packer = Packer::new(peer.send.batch_compress).map_err(failed)?;
+    let mut bundle = Bundle::new(peer);
+    let mut path = None;
+    while packer.bytes() < peer.send.batch_bytes
+        && let Some(taken) = peer.take(&shared.hub.frontier)
+    {
+        path.get_or_insert_with(|| own.path_of(&taken));
+        bundle.push(taken.ticket);
+        if let Some(wire) = shared.article(peer, &taken.offer) {
+            packer.add(wire.bytes()).map_err(failed)?;
+        }
+    }
+    let Some(path) = path else {
+        own.is_wanted.store(false, Ordering::Relaxed);
+        return Ok(None);
+    };
+    let (articles, article_bytes) = (packer.articles(), packer.bytes());
+    let mut made = Made { articles, ..Made::default() };
+    if articles > 0 {
+        let batch = packer.finish().map_err(failed)?;
+        // What the journal may still lose must not be in a batch: others would have its place, and its name.
+        shared.spool.sync().map_err(|trouble| NotMade::Failed(trouble.text))?;
+        own.write(&**shared.spool.disk(), &path, &batch).map_err(failed)?;
+        (made.batches, made.bytes) = (1, batch.len() as u64);
+        add(&own.made, 1);
+        add(&peer.counts.offered, articles as usize);
+        add(&peer.counts.accepted, articles as usize);
+        add(&peer.counts.sent_bytes, article_bytes as usize);
+        info!(peer = peer.name, batch = %path.display(), articles, bytes = made.bytes, "batch made");
+    }
+    bundle.settle();
+    // Before it can be taken away.
+    peer.save(&shared.hub.frontier);
+    own.fresh.notify_one();
+    Ok(Some(made))
+}

@@ -1,0 +1,209 @@
+//! Peers that get batches, made here and filed there.
+
+use super::{hand_in, id, status, wait_for_status};
+use crate::operated::{Operated, complaints};
+use crate::running::Server;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The section of a peer that gets batches; none is made but by size or order.
+pub(super) fn section(name: &str, keys: &str) -> String {
+    format!(
+        "\n[[peer]]\nname = \"{name}\"\n[peer.send]\nbatch = \"out/{name}\"\nbatch_age = \"30 days\"\n\
+         retry_first = \"10ms\"\nretry_longest = \"200ms\"\n{keys}\n"
+    )
+}
+
+/// The batches that wait for a peer.
+pub(super) fn waiting(data: &Path, peer: &str) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(data.join("out").join(peer)) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|end| end == "rnews"));
+    paths.sort();
+    paths
+}
+
+/// Has batches made now; what the server says of it.
+pub(super) fn batch(server: &Server, peer: &str) -> (String, bool) {
+    let (replies, ok) = server.control(&json!({ "do": "batch", "peer": peer }));
+    let reply = &replies[0];
+    (reply["text"].as_str().or(reply["error"].as_str()).unwrap().to_owned(), ok)
+}
+
+/// A site that files batches.
+pub(super) fn lower() -> Operated {
+    let site = Operated::unmade();
+    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--path-identity", "lower.example"]);
+    site.done(&["group", "add", "misc.test"]);
+    site
+}
+
+/// Files batches; how many articles were accepted of them, and how many were known.
+pub(super) fn file(site: &Operated, batches: &[PathBuf]) -> (usize, usize) {
+    let mut filed = (0, 0);
+    for batch in batches {
+        let output = site.run(&["rnews", batch.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", complaints(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let before = |what: &str| -> usize {
+            let words = text.split([':', ',']).find(|part| part.contains(what));
+            words.map_or(0, |words| words.trim().split(' ').next().unwrap().parse().unwrap())
+        };
+        assert!(text.contains(" 0 rejected"), "{text}");
+        filed = (filed.0 + before("accepted"), filed.1 + before("duplicate"));
+    }
+    filed
+}
+
+/// The articles in plain batches, by Message-ID: how often each is there.
+fn articles(batches: &[PathBuf]) -> BTreeMap<String, usize> {
+    let mut found = BTreeMap::new();
+    for batch in batches {
+        let text = fs::read_to_string(batch).unwrap();
+        assert!(text.starts_with("#! rnews "), "{text}");
+        for id in text.lines().filter_map(|line| line.strip_prefix("Message-ID: ")) {
+            *found.entry(id.to_owned()).or_default() += 1;
+        }
+    }
+    found
+}
+
+fn each_once(articles: usize) -> BTreeMap<String, usize> {
+    (0..articles).map(|n| (id(n), 1)).collect()
+}
+
+#[test]
+fn batches_of_every_form_are_filed_by_another_server() {
+    let forms = ["none", "compress", "gzip", "bzip2", "zstd"];
+    let sections: String = forms
+        .iter()
+        .map(|form| section(form, &format!("batch_bytes = \"4 KiB\"\nbatch_compress = \"{form}\"")))
+        .collect();
+    let server = Server::start_with(|text| text + &sections);
+    hand_in(&mut server.client(), 0..100, "misc.test");
+    let lower = lower();
+    for (at, form) in forms.iter().enumerate() {
+        let (said, ok) = batch(&server, form);
+        assert!(ok, "{said}");
+        let batches = waiting(&server.data(), form);
+        assert!(batches.len() > 3, "{batches:?}");
+        let name = batches[0].file_name().unwrap().to_str().unwrap();
+        assert!(name.ends_with("-site.example.rnews"), "{name}");
+        let head = fs::read(&batches[0]).unwrap();
+        let line = ["#! rnews ", "#! cunbatch\n", "#! gunbatch\n", "#! bunbatch\n", "#! zstdunbatch\n"][at];
+        assert!(head.starts_with(line.as_bytes()), "{form}");
+        // What one form has brought is there when the next one comes.
+        assert_eq!(file(&lower, &batches), if at == 0 { (100, 0) } else { (0, 100) }, "{form}");
+        let feed = status(&server, form);
+        assert_eq!((&feed["accepted"], &feed["lag_articles"]), (&100.into(), &0.into()), "{feed}");
+        assert_eq!(feed["output"]["waiting_files"], batches.len(), "{feed}");
+        assert_eq!(batch(&server, form), (format!("{form}: nothing waits for a batch"), true));
+    }
+    let stored = fs::read_to_string(&waiting(&server.data(), "none")[0]).unwrap();
+    assert!(stored.contains("\nPath: site.example!!peer.example!"), "{stored}");
+    assert!(
+        stored.contains("\n\n.body\n") && !stored.contains("Xref:") && !stored.contains('\r'),
+        "{stored}"
+    );
+    assert!(!batch(&server, "peer.example").1);
+}
+
+#[test]
+fn a_batch_is_made_when_its_first_article_has_waited() {
+    let section = section("leaf", "").replace("30 days", "1 s");
+    let server = Server::start_with(|text| text + &section);
+    hand_in(&mut server.client(), 0..3, "misc.test");
+    wait_for_status(&server, "leaf", |feed| feed["accepted"] == 3 && feed["state"] == "idle");
+    assert_eq!(articles(&waiting(&server.data(), "leaf")), each_once(3));
+}
+
+#[test]
+fn a_program_takes_batches_away_and_is_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (there, works) = (dir.path().join("there"), dir.path().join("works"));
+    fs::create_dir(&there).unwrap();
+    let script = format!(
+        "test -e {} || {{ echo the line is down >&2; exit 69; }}; cmp - %f && cat %f > {}/%p-%n",
+        works.display(),
+        there.display()
+    );
+    let keys = format!("batch_bytes = \"2 KiB\"\nafter_batch = [\"/bin/sh\", \"-c\", \"{script}\"]");
+    let section = section("leaf", &keys);
+    let server = Server::start_with(|text| text + &section);
+    hand_in(&mut server.client(), 0..50, "misc.test");
+    assert!(batch(&server, "leaf").1);
+    let made = waiting(&server.data(), "leaf");
+    wait_for_status(&server, "leaf", |feed| feed["last_error"].is_string());
+    let feed = status(&server, "leaf");
+    let error = feed["last_error"].as_str().unwrap();
+    assert_eq!(error, "after_batch: /bin/sh: exit status: 69: the line is down");
+    assert_eq!(feed["output"]["batches_handed_over"], 0);
+    assert_eq!(waiting(&server.data(), "leaf"), made, "nothing is removed");
+    fs::write(&works, "").unwrap();
+    let flush = json!({ "do": "feed", "peer": "leaf", "command": "flush" });
+    assert!(server.control(&flush).1);
+    wait_for_status(&server, "leaf", |feed| feed["output"]["batches_handed_over"] == made.len());
+    assert_eq!(waiting(&server.data(), "leaf"), Vec::<PathBuf>::new());
+    let taken: Vec<PathBuf> = fs::read_dir(&there).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(articles(&taken), each_once(50));
+    assert!(taken.iter().all(|path| path.file_name().unwrap().to_str().unwrap().starts_with("leaf-0")));
+}
+
+#[test]
+fn as_many_batches_wait_as_may_and_the_cursor_waits_with_the_rest() {
+    let section = section("leaf", "batch_bytes = \"1 KiB\"\nwaiting_files_max = 2");
+    let server = Server::start_with(|text| text + &section);
+    hand_in(&mut server.client(), 0..100, "misc.test");
+    let mut found: BTreeMap<String, usize> = BTreeMap::new();
+    wait_for_status(&server, "leaf", |feed| feed["state"] == "full");
+    let feed = status(&server, "leaf");
+    assert!(feed["last_error"].as_str().unwrap().contains("2 batches ("), "{feed}");
+    assert!(feed["lag_articles"].as_u64().unwrap() > 50, "{feed}");
+    let (said, ok) = batch(&server, "leaf");
+    assert!(!ok && said.contains("no more is made"), "{said}");
+    while found.len() < 100 {
+        wait_for_status(&server, "leaf", |feed| {
+            feed["state"] == "full" || feed["state"] == "collecting" || feed["state"] == "idle"
+        });
+        if status(&server, "leaf")["state"] != "full" {
+            let (said, ok) = batch(&server, "leaf");
+            assert!(ok || said.contains("no more is made"), "{said}");
+        }
+        let batches = waiting(&server.data(), "leaf");
+        assert!(batches.len() <= 2, "{batches:?}");
+        found.extend(articles(&batches));
+        batches.iter().for_each(|batch| fs::remove_file(batch).unwrap());
+        // Somebody has taken them away: it may look at once.
+        let flush = json!({ "do": "feed", "peer": "leaf", "command": "flush" });
+        assert!(server.control(&flush).1);
+    }
+    assert_eq!(found, each_once(100));
+}
+
+#[test]
+fn after_kills_every_article_is_in_one_batch() {
+    let site = Operated::unmade();
+    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
+    site.done(&["group", "add", "misc.test"]);
+    let section = section("leaf", "batch_bytes = \"3 KiB\"");
+    site.edit(|text| text + &section);
+    let mut handed_in = 0;
+    for _ in 0..5 {
+        let server = site.serve();
+        hand_in(&mut server.client(), handed_in..handed_in + 100, "misc.test");
+        handed_in += 100;
+        // Killed with -9, while batches are made.
+        drop(server);
+    }
+    // The rest is made without a server.
+    let said = site.done(&["batch", "leaf"]);
+    assert!(said.starts_with("leaf: "), "{said}");
+    let data = site.dir();
+    assert_eq!(articles(&waiting(&data, "leaf")), each_once(handed_in));
+    assert_eq!(site.done(&["batch", "leaf"]), "leaf: nothing waits for a batch\n");
+    let names: Vec<_> =
+        fs::read_dir(data.join("out/leaf")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(names.iter().all(|name| name.to_str().unwrap().ends_with(".rnews")), "{names:?}");
+}

@@ -1,0 +1,163 @@
+//! Peers that get lines: a file that is taken away, and a program.
+
+use super::{hand_in, id, status, wait_for_status};
+use crate::operated::Operated;
+use crate::running::Server;
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+
+fn section(keys: &str) -> String {
+    format!(
+        "\n[[peer]]\nname = \"archive\"\n[peer.send]\nretry_first = \"10ms\"\nretry_longest = \"100ms\"\n\
+         {keys}\n"
+    )
+}
+
+fn flush(server: &Server) {
+    assert!(server.control(&json!({ "do": "feed", "peer": "archive", "command": "flush" })).1);
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+fn ids(numbers: std::ops::Range<usize>) -> Vec<String> {
+    numbers.map(id).collect()
+}
+
+#[test]
+fn a_file_gets_a_line_for_each_article_and_is_taken_away_in_inns_way() {
+    let keys =
+        "file = \"out/list\"\nlines = [\"message-id\", \"size\", \"token\", \"path\", \"arrived\", \"peer\"]";
+    let section = section(keys);
+    let server = Server::start_with(|text| text + &section);
+    let mut client = server.client();
+    hand_in(&mut client, 0..10, "misc.test");
+    wait_for_status(&server, "archive", |feed| feed["accepted"] == 10);
+    let (list, taken) = (server.data().join("out/list"), server.data().join("out/list.work"));
+    fs::rename(&list, &taken).unwrap();
+    flush(&server);
+    hand_in(&mut client, 10..15, "misc.test");
+    wait_for_status(&server, "archive", |feed| feed["accepted"] == 15);
+    for (path, range) in [(&taken, 0..10), (&list, 10..15)] {
+        let lines = lines(path);
+        assert_eq!(lines.len(), range.len(), "{lines:?}");
+        for (line, n) in lines.iter().zip(range) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let (replies, _) = server.control(&json!({ "do": "explain", "subject": id(n) }));
+            let token =
+                replies.iter().find_map(|r| r["text"].as_str()?.strip_prefix("token          ")).unwrap();
+            // An article in a buffer has no file.
+            assert_eq!((words[0], words[2], words[3], words[5]), (&*id(n), token, token, "archive"));
+            assert!(words[1].parse::<u64>().unwrap() > 100 && words[4].parse::<u64>().unwrap() > 1 << 30);
+        }
+    }
+}
+
+#[test]
+fn a_path_is_that_of_the_articles_file() {
+    let section = section("file = \"out/list\"\nlines = [\"path\"]");
+    let server = Server::start_with(|text| {
+        text.replace("name = \"text\"\nbuffers = [\"text0\"]", "name = \"text\"\nmethod = \"tradspool\"")
+            + &section
+    });
+    hand_in(&mut server.client(), 0..1, "misc.test");
+    wait_for_status(&server, "archive", |feed| feed["accepted"] == 1);
+    let path = lines(&server.data().join("out/list")).pop().unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(&format!("Message-ID: {}", id(0))), "{path}: {text}");
+}
+
+#[test]
+fn a_file_has_its_bound_and_what_follows_waits() {
+    let section = section("file = \"list\"\nlines = [\"message-id\"]\nwaiting_bytes_max = \"1 KiB\"");
+    let server = Server::start_with(|text| text + &section);
+    let mut client = server.client();
+    let list = server.data().join("list");
+    let mut found = Vec::new();
+    hand_in(&mut client, 0..200, "misc.test");
+    while found.len() < 200 {
+        wait_for_status(&server, "archive", |feed| feed["state"] == "full" || feed["lag_articles"] == 0);
+        let taken = server.data().join("taken");
+        fs::rename(&list, &taken).unwrap();
+        flush(&server);
+        let lines = lines(&taken);
+        assert!(fs::metadata(&taken).unwrap().len() <= 1_024, "{lines:?}");
+        found.extend(lines);
+        if found.len() < 200 {
+            let expected = found.len();
+            wait_for_status(&server, "archive", |feed| {
+                feed["accepted"].as_u64().unwrap() as usize > expected
+            });
+        }
+    }
+    assert_eq!(found, ids(0..200));
+}
+
+#[test]
+fn after_kills_a_file_has_every_line_and_each_is_whole() {
+    let site = Operated::unmade();
+    site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
+    site.done(&["group", "add", "misc.test"]);
+    let list = site.home().join("list");
+    let section = section(&format!("file = \"{}\"\nlines = [\"message-id\"]", list.display()));
+    site.edit(|text| text + &section);
+    for round in 0..4 {
+        let server = site.serve();
+        hand_in(&mut server.client(), round * 200..(round + 1) * 200, "misc.test");
+        drop(server);
+    }
+    let server = site.serve();
+    hand_in(&mut server.client(), 800..801, "misc.test");
+    let begun = std::time::Instant::now();
+    while !lines(&list).contains(&id(800)) {
+        assert!(begun.elapsed() < crate::operated::PATIENCE, "{:?}", server.log());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let mut found = lines(&list);
+    found.sort();
+    found.dedup();
+    let mut all = ids(0..801);
+    all.sort();
+    assert_eq!(found, all);
+}
+
+#[test]
+fn a_program_that_ends_after_each_line_gets_every_line_once_and_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let list = dir.path().join("list");
+    let script = format!("read -r id && echo $id >> {}; echo no more >&2; exit 3", list.display());
+    let keys = format!("program = [\"/bin/sh\", \"-c\", \"{script}\"]\nlines = [\"message-id\"]");
+    let section = section(&keys);
+    let server = Server::start_with(|text| text + &section);
+    hand_in(&mut server.client(), 0..20, "misc.test");
+    wait_for_status(&server, "archive", |feed| feed["accepted"] == 20);
+    assert_eq!(lines(&list), ids(0..20));
+    let error = "/bin/sh: ended: exit status: 3: no more";
+    wait_for_status(&server, "archive", |feed| feed["last_error"] == error);
+}
+
+#[test]
+fn what_a_program_does_not_read_is_for_the_next_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let list = dir.path().join("list");
+    let deaf = "program = [\"/bin/sleep\", \"1000\"]\nlines = [\"message-id\"]";
+    let section = section(deaf);
+    let server = Server::start_with(|text| text + &section);
+    let mut client = server.client();
+    hand_in(&mut client, 0..100, "misc.test");
+    wait_for_status(&server, "archive", |feed| feed["state"] == "sending");
+    hand_in(&mut client, 100..200, "misc.test");
+    let feed = status(&server, "archive");
+    assert_eq!((&feed["accepted"], &feed["lag_articles"]), (&0.into(), &200.into()), "{feed}");
+    let reads = format!("[\"/bin/sh\", \"-c\", \"exec cat >> {}\"]", list.display());
+    server.reload(|text| text.replace("[\"/bin/sleep\", \"1000\"]", &reads)).unwrap();
+    wait_for_status(&server, "archive", |feed| feed["accepted"] == 200 && feed["lag_articles"] == 0);
+    assert_eq!(lines(&list), ids(0..200));
+    // Started again: it reads to the end of its input before.
+    flush(&server);
+    hand_in(&mut client, 200..210, "misc.test");
+    wait_for_status(&server, "archive", |feed| feed["accepted"] == 210);
+    assert_eq!(lines(&list), ids(0..210));
+}
