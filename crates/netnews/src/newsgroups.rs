@@ -23,6 +23,19 @@ pub fn valid_name(name: &[u8]) -> bool {
     previous != b'.' && std::str::from_utf8(name).is_ok()
 }
 
+/// Whether a control message may create or remove a group of this name: one that RFC 5536 section 3.1.4
+/// defines and does not reserve.
+pub fn is_public_name(name: &[u8]) -> bool {
+    let allowed = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'_');
+    let mut components = name.split(|b| *b == b'.');
+    let is_reserved = matches!(name, b"poster" | b"junk")
+        || matches!(components.clone().next(), Some(b"example" | b"to" | b"control"));
+    let is_component = |component: &[u8]| {
+        !component.is_empty() && component.iter().all(allowed) && !matches!(component, b"all" | b"ctl")
+    };
+    name.len() <= GROUP_NAME_BYTES_MAX && !is_reserved && components.all(is_component)
+}
+
 const ALLOWED: [bool; 256] = {
     let mut table = [false; 256];
     let mut b = 0x22;
@@ -42,6 +55,29 @@ pub fn split(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_for_control_messages() {
+        for name in ["comp.lang.c++", "de.comp", "x", "alt.2600", "a.b_c-d"] {
+            assert!(is_public_name(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "",
+            "control",
+            "control.cancel",
+            "to.site",
+            "example.x",
+            "junk",
+            "poster",
+            "a.all",
+            "ctl.x",
+            "a..b",
+            "\u{e9}.x",
+            "a b",
+        ] {
+            assert!(!is_public_name(name.as_bytes()), "{name}");
+        }
+    }
 
     #[test]
     fn valid() {

@@ -9,6 +9,8 @@ mod batch;
 pub(crate) mod batches;
 pub(crate) mod checks;
 mod choose;
+pub(crate) mod control;
+mod controls;
 mod drafts;
 mod early;
 mod import;
@@ -20,6 +22,7 @@ mod withdraw;
 
 pub use batch::{BatchOutcome, Fate};
 pub(crate) use choose::carried;
+pub(crate) use controls::Controls;
 pub(crate) use drafts::kind;
 pub use import::{ImportOutcome, ImportResult, Imported};
 pub(crate) use origin::Origin;
@@ -124,6 +127,8 @@ pub struct Filer {
     withdrawals: Withdrawals,
     /// Which article goes to which peer.
     pub(crate) router: Router,
+    /// Control messages filed since the start.
+    pub(crate) controls: Controls,
     /// Whose commit is next.
     turn: Turn,
     counters: Arc<Counters>,
@@ -140,6 +145,7 @@ impl Filer {
         Self {
             withdrawals: Withdrawals::new(&config, &spool),
             router: Router::new(spool.group_table()),
+            controls: Controls::default(),
             turn: Turn::default(),
             spool,
             rules: ArcSwap::from_pointee(Rules::of(config)),
@@ -329,6 +335,7 @@ impl Filer {
             return Receipt { ticket: Some(self.spool.ticket()), ..Receipt::default() };
         }
         let mut outcomes = Vec::new();
+        let _filing = self.controls.filing(drafts.controls());
         let result =
             drafts.with_entries(now, |entries| match self.spool.try_commit(entries, &mut outcomes) {
                 Some(result) => result,

@@ -31,6 +31,9 @@ use unsent::Unsent;
 /// How often the queue is looked through when nothing is due.
 const LOOK_INTERVAL: Duration = Duration::from_secs(600);
 
+/// The longest subject of a mail to the newsmaster.
+const SUBJECT_BYTES_MAX: usize = 200;
+
 /// Why a post was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotQueued {
@@ -150,6 +153,39 @@ impl Moderation {
         }
     }
 
+    /// Queues a text for the newsmaster, in lines that end in LF. It may take half of the queue, so that posts
+    /// have room. Blocks.
+    pub fn notify(&self, to: &str, subject: &str, text: &[u8], now: i64) -> Result<(), NotQueued> {
+        let config = self.config.current();
+        let from = sender(&config);
+        let mut today = Vec::new();
+        date::format_rfc5322(now, &mut today);
+        let subject: String = subject.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
+        let head = format!(
+            "From: {from}\nTo: {to}\nSubject: {}\nDate: {}\nAuto-Submitted: auto-generated\nMIME-Version: 1.0\n\
+             Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n",
+            subject.get(..SUBJECT_BYTES_MAX).unwrap_or(&subject),
+            String::from_utf8_lossy(&today),
+        );
+        let mut lines = Vec::with_capacity(head.len() + text.len() + text.len() / 32);
+        for line in [head.as_bytes(), text].concat().split_inclusive(|b| *b == b'\n') {
+            lines.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
+            lines.extend_from_slice(b"\r\n");
+        }
+        let mail = Mail { to: to.to_owned(), from, queued: now, text: lines };
+        match self.queue.put(&mail, config.moderation.queue_max / 2) {
+            Ok(true) => {
+                self.fresh.notify_one();
+                Ok(())
+            }
+            Ok(false) => Err(NotQueued::Full),
+            Err(error) => {
+                error!(%error, "cannot queue a mail");
+                Err(NotQueued::Io)
+            }
+        }
+    }
+
     /// Sends what is queued, until `stopping` resolves; what is being sent then is sent again later.
     pub async fn run(self: Arc<Self>, stopping: impl Future<Output = ()>) {
         let work = async {
@@ -191,7 +227,7 @@ impl Moderation {
                 Ok(()) => {
                     *down = None;
                     add(&self.sent, 1);
-                    info!(to = mail.to, mail = %name, "mailed to moderator");
+                    info!(to = mail.to, mail = %name, "mailed");
                     tokio::task::block_in_place(|| self.queue.remove(&name));
                 }
                 Err(Unsent::Down(text)) => {

@@ -10,8 +10,8 @@ use crate::control_socket;
 use crate::inject::Injector;
 use crate::listening::{Admit, Listeners, Listening};
 use crate::moderation::Moderation;
-use crate::operations::keep_expiring;
 use crate::operations::report::{self, Measuring};
+use crate::operations::{ControlMessages, keep_expiring};
 use crate::relay::feed::Feeds;
 use crate::reload::reload;
 use crate::running::Server;
@@ -78,6 +78,7 @@ pub async fn run_with<S: NewsSource>(
     let feeds = Feeds::new(site.spool.clone(), site.filer.clone());
     let server = Arc::new(Server { listening, measuring, pulls, context, feeds, site });
     let site = &server.site;
+    let control_messages = ControlMessages::open(site, &moderation)?;
     let feeds = server.feeds.prepare(&site.config.load()).map_err(io::Error::other)?;
     server.feeds.apply(&site.config.current(), feeds);
     server.listening.apply(listeners);
@@ -85,6 +86,7 @@ pub async fn run_with<S: NewsSource>(
     tasks.spawn(control.serve(server.clone()));
     tasks.spawn(report::measure(site.clone(), server.measuring.clone()));
     tasks.spawn(crate::operations::retention::watch(site.clone()));
+    tasks.spawn(control_messages.carry_out());
     tasks.spawn(moderation.run(site.stopping()));
     tasks.spawn(numbers::watch(site.clone()));
     tasks.spawn(crate::operations::keep_renewed(site.clone()));

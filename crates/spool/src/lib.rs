@@ -55,6 +55,7 @@ pub use open::recovery::presence::{away, exists};
 pub use open::recovery::{GivenUp, Loss, Recovery};
 pub use read::Lookup;
 pub use read::article::ArticleBuf;
+pub use spool::groups::GroupUpdate;
 pub use spool::rebuild::{RebuildReport, rebuild, rebuild_without};
 pub use spool::{Offer, Spool};
 pub use write::estimate::{Candidate, Estimator};

@@ -3,9 +3,10 @@
 //! The Control header names a command and its arguments; `cancel` and the Supersedes header withdraw an
 //! article. Whether an agent acts on it is decided elsewhere: nothing here knows the policy. Called by
 //! ingest, inject and the choice of groups. Sources: RFC 5536 sections 3.2.3 and 3.2.12, RFC 5537 sections
-//! 5.3 to 5.5, RFC 8315 (in `cancel_lock`).
+//! 5.2 (bodies in `group_info`) to 5.5, RFC 8315 (in `cancel_lock`).
 
 pub mod cancel_lock;
+pub mod group_info;
 
 use crate::article::{Article, Known};
 use crate::message_id::MessageId;
@@ -20,7 +21,7 @@ pub enum Control<'a> {
     Newgroup {
         /// Its name, not checked.
         name: &'a [u8],
-        /// Whether the word `moderated` follows.
+        /// Whether the flag `moderated` follows.
         moderated: bool,
     },
     /// Remove a group.
@@ -42,6 +43,8 @@ pub enum BadControl {
     NoTarget,
     /// `newgroup` or `rmgroup` without a group.
     NoGroup,
+    /// `newgroup` with a flag that is not defined (RFC 5537 section 5.2.1).
+    UnknownFlag,
     /// Both Control and Supersedes (RFC 5536 section 3.2.3 forbids it).
     Both,
     /// The header is present more than once.
@@ -55,6 +58,7 @@ impl fmt::Display for BadControl {
             Self::BadVerb => f.write_str("Control header with a malformed command"),
             Self::NoTarget => f.write_str("no Message-ID of the article to withdraw"),
             Self::NoGroup => f.write_str("Control header without a newsgroup"),
+            Self::UnknownFlag => f.write_str("newgroup with a flag other than \"moderated\""),
             Self::Both => f.write_str("both Control and Supersedes headers"),
             Self::Repeated(known) => write!(f, "repeated {} header", known.name()),
         }
@@ -87,7 +91,13 @@ pub fn parse(value: &[u8]) -> Result<Control<'_>, BadControl> {
     }
     if is(b"newgroup") {
         let name = words.next().ok_or(BadControl::NoGroup)?;
-        let moderated = words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"moderated"));
+        let moderated = match words.next() {
+            None => false,
+            // Not in the standard, but common.
+            Some(flag) if flag.eq_ignore_ascii_case(b"unmoderated") => false,
+            Some(flag) if flag.eq_ignore_ascii_case(b"moderated") => true,
+            Some(_) => return Err(BadControl::UnknownFlag),
+        };
         return Ok(Control::Newgroup { name, moderated });
     }
     if is(b"rmgroup") {
@@ -150,6 +160,8 @@ mod tests {
             ("cancel a@b", Err(BadControl::NoTarget)),
             ("newgroup x.y moderated", Ok(Control::Newgroup { name: b"x.y", moderated: true })),
             ("newgroup x.y", Ok(Control::Newgroup { name: b"x.y", moderated: false })),
+            ("newgroup x.y unmoderated", Ok(Control::Newgroup { name: b"x.y", moderated: false })),
+            ("newgroup x.y =z", Err(BadControl::UnknownFlag)),
             ("newgroup", Err(BadControl::NoGroup)),
             ("rmgroup x.y", Ok(Control::Rmgroup(b"x.y"))),
             ("rmgroup ", Err(BadControl::NoGroup)),

@@ -34,6 +34,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.groups_of_rules();
     checker.lockout();
     checker.access();
+    checker.controls();
 }
 
 struct Checker<'a> {
@@ -102,6 +103,12 @@ impl Checker<'_> {
                     self.fault(&at.span, "again here", message, "name each address and port once");
                 }
             }
+        }
+    }
+
+    fn controls(&mut self) {
+        for wrong in self.draft.controls.iter().flat_map(|control| control.wrong()) {
+            self.fault(wrong.at, wrong.label, wrong.message, wrong.advice);
         }
     }
 

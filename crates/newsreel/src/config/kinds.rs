@@ -255,6 +255,15 @@ kind! {
     |text| text.into()
 }
 kind! {
+    /// A mail address.
+    MailAddress: String, "a mail address", |value| text(value, |text| {
+        match netnews::injection::is_address(text.as_bytes()) && !text.starts_with('-') {
+            true => Ok(text.to_owned()),
+            false => Err(format!("`{text}` is not a mail address")),
+        }
+    }), |text| text.into()
+}
+kind! {
     /// One of our own addresses.
     Local: LocalAddress, "addresses of ours, each with or without a port", |value| text(value, str::parse),
     |address| address.to_string().into()
@@ -560,6 +569,14 @@ impl Kind for Size {
 
 /// One of the words of an enumeration.
 pub(super) struct OneWord<W>(PhantomData<W>);
+
+impl<W> Clone for OneWord<W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W> Copy for OneWord<W> {}
 
 /// One of the words of the field's enumeration.
 pub(super) fn word<W: Word>() -> OneWord<W> {

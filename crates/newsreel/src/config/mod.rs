@@ -16,6 +16,7 @@ mod auth;
 mod batches;
 mod checks;
 mod cidr;
+mod control;
 mod diff;
 mod distributions;
 pub(crate) mod edit;
@@ -47,6 +48,7 @@ pub use access::{Access, Numbers};
 pub use auth::{Auth, Authenticator, Mechanism};
 pub use batches::Batches;
 pub use cidr::Cidr;
+pub use control::{Control, ControlAction, ControlType, LockRule};
 pub use diff::{Change, Difference, differences};
 pub use distributions::Distributions;
 pub use faults::{ConfigError, Fault};
@@ -97,7 +99,9 @@ sections! {
     access: [Access],
     /// What is asked of posts.
     posting: Posting,
-    /// Which withdrawals are obeyed.
+    /// What is done about control messages; the first match decides.
+    controls: [Control],
+    /// Which withdrawals are obeyed where no section above decides.
     cancel: Cancel,
     /// How posts reach moderators.
     moderation: Moderation,

@@ -47,9 +47,8 @@ section! {
 }
 
 section! {
-    /// Which cancel messages and Supersedes headers withdraw articles (RFC 5537 sections 5.3 and 5.4), and
-    /// the locks of articles posted here (RFC 8315). Other control messages (newgroup, rmgroup, checkgroups)
-    /// are filed and not obeyed.
+    /// Which cancel messages and Supersedes headers withdraw articles (RFC 5537 sections 5.3 and 5.4) where
+    /// no [[control]] section decides, and the locks of articles posted here (RFC 8315).
     [cancel] Cancel, CancelDraft {
         /// Which cancel messages and Supersedes headers withdraw an article: "verified", those whose
         /// Cancel-Key opens the article's Cancel-Lock (RFC 8315); "all" of them, which lets anybody withdraw

@@ -130,6 +130,13 @@ name = "leaf"
 size_max = "100 KiB"
 backlog_max_days = 3
 
+[[control]]
+type = ["newgroup", "checkgroups"]
+from = "admin@example.org"
+groups = "local.*"
+action = "do"
+mail_to = "newsmaster@example.org"
+
 [auth]
 plain_passwords_from = []
 
@@ -285,6 +292,15 @@ fn faults_of_access_and_auth_are_told_with_advice() {
         ("user_groups = [\"staff\"]", "user_groups = [\"st aff\"]", "`st aff` is not 1 to 15 letters"),
         ("posts_per_hour_max = 30", "posts_per_hour = 30", "has no key `posts_per_hour`"),
         ("password_file = \"upstream.password\"\n", "", "has only one of user and password_file"),
+        ("mail_to = \"newsmaster@example.org\"", "mail_to = \"-x@example.org\"", "is not a mail address"),
+        ("action = \"do\"\nmail_to", "action = \"log\"\nmail_to", "nothing is mailed"),
+        ("action = \"do\"\nmail_to = \"newsmaster@example.org\"", "action = \"mail\"", "has no mail_to"),
+        ("\"checkgroups\"]", "\"sendme\"]", "\"sendme\" cannot be carried out"),
+        (
+            "\"checkgroups\"]\nfrom = \"admin@example.org\"\ngroups = \"local.*\"\naction = \"do\"",
+            "\"cancel\"]\naction = \"mail\"",
+            "cancels and Supersedes are not mailed",
+        ),
         ("bind = \"192.0.2.1\"", "bind = \"here\"", "`here` is not an IP address"),
     ] {
         let (message, _, advice) = only_fault(&with(from, to));

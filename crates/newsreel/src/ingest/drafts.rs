@@ -87,6 +87,13 @@ impl<'a> Drafts<'a> {
         self.articles.push(draft);
     }
 
+    /// How many are control messages that are carried out from the journal.
+    pub fn controls(&self) -> u64 {
+        let is_one =
+            |draft: &&Draft<'_>| draft.kind.has(ArticleKind::CONTROL) && !draft.kind.has(ArticleKind::CANCEL);
+        self.articles.iter().filter(is_one).count() as u64
+    }
+
     pub fn remember(&mut self, key: Key) {
         self.remembered.push(key);
     }

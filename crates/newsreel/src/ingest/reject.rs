@@ -53,6 +53,8 @@ pub(crate) enum Reject {
     },
     /// It was withdrawn before it came.
     Withdrawn,
+    /// It asks for something that a `[[control]]` section refuses.
+    ControlRefused,
     /// No storage rule or buffer takes it.
     NoPlace,
     /// A number it brings may name another article already.
@@ -70,6 +72,7 @@ impl Reject {
             Self::TooOld { .. } | Self::TooLarge { .. } | Self::TooManyGroups { .. } => true,
             Self::UnwantedDistribution => true,
             Self::UnknownGroups | Self::RefusedGroups | Self::Unapproved | Self::Withdrawn => true,
+            Self::ControlRefused => true,
         }
     }
 
@@ -93,6 +96,7 @@ impl Reject {
             Self::Unapproved => "no Approved header for moderated group",
             Self::TooManyGroups { .. } => "too many groups",
             Self::Withdrawn => "cancelled before it came",
+            Self::ControlRefused => "control message refused here",
             Self::NoPlace => "no storage for such an article",
             Self::NumberTaken => "article number given out already",
         }

@@ -330,3 +330,34 @@ fn the_log_says_when_a_cancel_withdraws_nothing() {
         "{line}"
     );
 }
+
+#[test]
+fn a_control_section_decides_before_cancel_does() {
+    let server = Server::start_with(|text| {
+        format!(
+            "{text}\n[[control]]\ntype = \"cancel\"\nfrom = \"tester@site.example\"\ngroups = \"misc.*\"\naction = \"do\"\n\
+             lock = \"key if locked\"\n[[control]]\ntype = \"supersede\"\naction = \"refuse\"\n"
+        )
+    });
+    let mut client = server.client();
+    let plain = |id: &str, groups: &str| article(id, groups, "b");
+    for (id, wire) in [
+        ("<o1@x.example>", plain("<o1@x.example>", "misc.test")),
+        ("<o2@x.example>", plain("<o2@x.example>", "misc.test,local.empty")),
+        ("<o3@x.example>", locked("<o3@x.example>")),
+    ] {
+        assert_eq!(take(&mut client, id, &wire), format!("239 {id}"));
+    }
+    for (n, here) in [(1, false), (2, true), (3, true)] {
+        let (id, target) = (format!("<k{n}@x.example>"), format!("<o{n}@x.example>"));
+        assert_eq!(take(&mut client, &id, &cancel(&id, &target, "")), format!("239 {id}"));
+        assert_eq!(is_here(&mut client, &target), here, "{target}");
+    }
+    let other = cancel("<k4@x.example>", "<o2@x.example>", "").replace("tester@", "other@");
+    assert_eq!(take(&mut client, "<k4@x.example>", &other), "239 <k4@x.example>");
+    assert!(is_here(&mut client, "<o2@x.example>"), "[cancel] asks for a key");
+    let wire = with("<s@x.example>", "misc.test", "Supersedes: <o3@x.example>\r\n");
+    let refused = "439 <s@x.example> control message refused here";
+    assert_eq!(take(&mut client, "<s@x.example>", &wire), refused);
+    assert!(is_here(&mut client, "<o3@x.example>"));
+}

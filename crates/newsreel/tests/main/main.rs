@@ -21,6 +21,7 @@ mod fail2ban;
 mod fairness;
 mod feeding;
 mod feeds;
+mod group_control;
 mod guessing;
 mod hidden;
 mod importing;

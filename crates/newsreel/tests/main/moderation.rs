@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 /// A mail as a server got it.
 #[derive(Debug)]
-struct Mail {
-    from: String,
-    to: String,
-    text: String,
+pub struct Mail {
+    pub from: String,
+    pub to: String,
+    pub text: String,
 }
 
 /// A mail server that answers RCPT with these codes, one after the other, and 250 after that.
-fn mail_server(listener: TcpListener, recipients: &'static [u16]) -> Receiver<Mail> {
+pub fn mail_server(listener: TcpListener, recipients: &'static [u16]) -> Receiver<Mail> {
     let (told, mails) = channel();
     std::thread::spawn(move || {
         let mut codes = recipients.iter();
@@ -65,14 +65,14 @@ fn serve(stream: TcpStream, recipient: u16) -> Option<Mail> {
     None
 }
 
-fn listener() -> (TcpListener, SocketAddr) {
+pub fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
 }
 
 /// The test site with its mails going elsewhere.
-fn configured(text: &str, data: Option<&Path>, moderation: &str) -> String {
+pub fn configured(text: &str, data: Option<&Path>, moderation: &str) -> String {
     let default = "default_address = \"%s@moderators.example\"\n";
     let moderation = moderation.replacen("[moderation]\n", &format!("[moderation]\n{default}"), 1);
     let text = text.replace(&format!("[moderation]\nsendmail = \"/bin/false %s\"\n{default}"), &moderation);
@@ -82,7 +82,7 @@ fn configured(text: &str, data: Option<&Path>, moderation: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn mail_of(mails: &Receiver<Mail>) -> Mail {
+pub fn mail_of(mails: &Receiver<Mail>) -> Mail {
     mails.recv_timeout(ANSWER_TIMEOUT).expect("no mail came")
 }
 

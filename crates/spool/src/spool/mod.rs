@@ -1,5 +1,6 @@
 //! [`Spool`]: the one handle that the server holds.
 
+pub(crate) mod groups;
 mod readers;
 pub(crate) mod rebuild;
 #[cfg(test)]
@@ -18,10 +19,10 @@ use crate::base::status::Status;
 use crate::base::token::Token;
 use crate::disk::{Access, Disk, durable_replace};
 use crate::index::fold::{SITES_MAX, Shared};
-use crate::index::groups::{Group, GroupChange, GroupTable, Marks, NewGroup};
+use crate::index::groups::{Group, GroupTable, Marks};
 use crate::index::history::{Found, Reservation, Reservations};
 use crate::index::promise::MARGIN_MIN;
-use crate::journal::{GroupRow, Readers, Row};
+use crate::journal::{Readers, Row};
 use crate::method::packing::DictionaryStatus;
 use crate::open::recovery::{self, Recovery};
 use crate::read::Lookup;
@@ -43,9 +44,6 @@ const RESERVATIONS_MAX: usize = 1 << 20;
 
 /// Longest name of a site, in bytes.
 const SITE_NAME_BYTES_MAX: usize = 255;
-
-/// Longest description or creator of a group, in bytes.
-const DESCRIPTION_BYTES_MAX: usize = 1024;
 
 /// The answer to an offer (CHECK, IHAVE).
 #[derive(Debug)]
@@ -296,38 +294,6 @@ impl Spool {
         self.shared.list_active()
     }
 
-    /// Makes groups; those that exist are left as they are. Returns how many were made.
-    pub fn add_groups(&self, new: &[NewGroup]) -> Result<usize, Trouble> {
-        let mut writer = self.writer.lock();
-        writer.accepting()?;
-        let mut rows: Vec<GroupRow> = Vec::new();
-        let mut names = std::collections::HashSet::new();
-        for group in new {
-            if self.group_id(group.name.as_bytes()).is_some() || !names.insert(group.name.as_str()) {
-                continue;
-            }
-            if !netnews::newsgroups::valid_name(group.name.as_bytes()) {
-                let text = format!("\"{}\" is not a valid group name", group.name);
-                return Err(Trouble { kind: TroubleKind::Refused, text });
-            }
-            too_long(&group.description).or(too_long(&group.creator)).map_or(Ok(()), Err)?;
-            let high = group.high.max(writer.folds.retired.get(&group.name).copied().unwrap_or(0));
-            rows.push(GroupRow {
-                id: (writer.folds.numbers.len() + rows.len()) as u32,
-                name: group.name.clone(),
-                flag: group.flag.clone(),
-                description: group.description.clone(),
-                creator: group.creator.clone(),
-                created: group.created,
-                high,
-                promised: high.saturating_add(MARGIN_MIN),
-            });
-        }
-        writer.commit_groups(&rows.iter().cloned().map(Row::Group).collect::<Vec<_>>())?;
-        writer.folds.add_groups(&rows);
-        Ok(rows.len())
-    }
-
     /// Raises groups' high water marks, so that numbers continue after those of the server they come from;
     /// marks never fall. Unknown groups are skipped. Returns how many were raised.
     pub fn raise_high(&self, marks: &[(String, u64)]) -> Result<usize, Trouble> {
@@ -380,45 +346,6 @@ impl Spool {
     /// Unix seconds of the last arrival that history holds; 0 if it holds none.
     pub fn last_arrival(&self) -> u32 {
         self.shared.history.last_arrival()
-    }
-
-    /// Changes a group's flag or description; false if there is no such group.
-    pub fn change_group(&self, name: &str, change: &GroupChange) -> Result<bool, Trouble> {
-        let mut writer = self.writer.lock();
-        let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else {
-            return Ok(false);
-        };
-        let mut row = writer.folds.group_row(&group);
-        if let Some(flag) = &change.flag {
-            row.flag = flag.clone();
-        }
-        if let Some(description) = &change.description {
-            too_long(description).map_or(Ok(()), Err)?;
-            row.description.clone_from(description);
-        }
-        writer.accepting()?;
-        writer.commit_groups(&[Row::Group(row.clone())])?;
-        writer.folds.group(&row);
-        if change.flag.is_some() {
-            // Whoever derived something from the table sees that it is another one.
-            self.shared.groups.replace(Vec::new(), &[]);
-        }
-        Ok(true)
-    }
-
-    /// Removes a group; false if there is none. Its articles stay readable by Message-ID, and should it come
-    /// back its numbers continue where they ended.
-    pub fn remove_group(&self, name: &str) -> Result<bool, Trouble> {
-        let mut writer = self.writer.lock();
-        let Some(group) = self.group_id(name.as_bytes()).and_then(|id| self.group(id)) else {
-            return Ok(false);
-        };
-        // Synced with all rows before it, so nothing of what was promised beyond it was ever given out.
-        let high = writer.folds.group_row(&group).high;
-        writer.accepting()?;
-        writer.commit_groups(&[Row::GroupRemoved { name: name.into(), high }])?;
-        writer.folds.group_removed(name, high);
-        Ok(true)
     }
 
     /// Reads an article; false if there is none (any more). With `expect`, only the article of that
@@ -591,14 +518,6 @@ impl Spool {
         self.sync.stop(stopped);
         result
     }
-}
-
-/// Refuses a text that no line of LIST could hold.
-fn too_long(text: &str) -> Option<Trouble> {
-    let text = (text.len() > DESCRIPTION_BYTES_MAX).then(|| {
-        format!("a description of {} bytes; at most {DESCRIPTION_BYTES_MAX} are possible", text.len())
-    })?;
-    Some(Trouble { kind: TroubleKind::Refused, text })
 }
 
 impl Drop for Spool {

@@ -1,0 +1,350 @@
+//! What the body of a group control message says of groups: names, descriptions, moderation.
+//!
+//! A newgroup message has one such line, in an entity of type application/news-groupinfo or, before there was
+//! that type, after the words "For your newsgroups file:". A checkgroups message has nothing else. Bodies
+//! come without dot-stuffing; nothing here fails, what makes no sense is passed over. Called by newsreel's
+//! `group_control`. Sources: RFC 5537 sections 4.2, 4.3 and 5.2, INN's `newgroup.pl` and `docheckgroups`.
+
+use crate::newsgroups::valid_name;
+
+/// The type of a newgroup message's entity.
+pub const GROUP_INFO: &[u8] = b"application/news-groupinfo";
+/// The type of a checkgroups message.
+pub const CHECK_GROUPS: &[u8] = b"application/news-checkgroups";
+
+/// What stands before the line about the group.
+const TAG_LINE: &[u8] = b"For your newsgroups file:";
+/// What stands before the address to which posts to a moderated group go, by convention.
+const SUBMISSION: &[&[u8]] = &[b"group submission address:", b"submission address:"];
+/// How the description of a moderated group ends.
+const MODERATED: &[u8] = b"(moderated)";
+/// The most parts of a message that are looked at.
+const PARTS_MAX: usize = 100;
+/// The longest boundary between parts (RFC 2046 section 5.1.1).
+const BOUNDARY_BYTES_MAX: usize = 70;
+/// The longest description that is taken, in bytes.
+const DESCRIPTION_BYTES_MAX: usize = 400;
+
+/// A group as a control message describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupLine {
+    /// Its name, a valid one.
+    pub name: String,
+    /// Its description in UTF-8, without control characters; empty without one.
+    pub description: String,
+    /// Whether the description ends in `(Moderated)`.
+    pub is_moderated: bool,
+}
+
+/// An entity of a message: its character set, if it names one, and its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entity<'a> {
+    /// Empty: none is named.
+    pub charset: &'a [u8],
+    /// What it holds.
+    pub content: &'a [u8],
+}
+
+/// The entity of type `wanted` in a message with this Content-Type (empty: none) and this body: the body
+/// itself, or one of its parts.
+pub fn entity<'a>(content_type: &'a [u8], body: &'a [u8], wanted: &[u8]) -> Option<Entity<'a>> {
+    if is_type(content_type, wanted) {
+        return Some(Entity { charset: parameter(content_type, b"charset"), content: body });
+    }
+    let boundary = parameter(content_type, b"boundary");
+    let is_multipart = content_type.get(..10).is_some_and(|begin| begin.eq_ignore_ascii_case(b"multipart/"));
+    if !is_multipart || boundary.is_empty() || boundary.len() > BOUNDARY_BYTES_MAX {
+        return None;
+    }
+    parts(body, boundary).take(PARTS_MAX).find_map(|part| {
+        let (head, content) = head_and_content(part);
+        let content_type = field(head, b"Content-Type");
+        is_type(content_type, wanted)
+            .then_some(Entity { charset: parameter(content_type, b"charset"), content })
+    })
+}
+
+/// The line about its group in the body of a newgroup message with this Content-Type.
+pub fn newgroup_line(content_type: &[u8], body: &[u8]) -> Option<GroupLine> {
+    if let Some(entity) = entity(content_type, body, GROUP_INFO) {
+        let mut lines = lines(entity.content).filter(|line| !is_tag_line(line));
+        return lines.find_map(|line| group_line(line, entity.charset));
+    }
+    let mut lines = lines(body).skip_while(|line| !is_tag_line(line)).skip(1);
+    group_line(lines.next()?, parameter(content_type, b"charset"))
+}
+
+/// The address for posts to a moderated group, if the body of its newgroup message names one.
+pub fn submission_address(body: &[u8]) -> Option<&str> {
+    let address = lines(body).find_map(|line| {
+        let begins = |word: &&&[u8]| line.get(..word.len()).is_some_and(|b| b.eq_ignore_ascii_case(word));
+        SUBMISSION.iter().find(begins).and_then(|word| line.get(word.len()..))
+    })?;
+    let address = address.trim_ascii();
+    let address = address.strip_prefix(b"<").and_then(|a| a.strip_suffix(b">")).unwrap_or(address);
+    crate::injection::is_address(address).then_some(std::str::from_utf8(address).ok()?)
+}
+
+/// The groups that a checkgroups message lists.
+pub fn listed_groups<'a>(content_type: &'a [u8], body: &'a [u8]) -> impl Iterator<Item = GroupLine> + 'a {
+    let entity = entity(content_type, body, CHECK_GROUPS)
+        .unwrap_or(Entity { charset: parameter(content_type, b"charset"), content: body });
+    lines(entity.content).filter_map(move |line| group_line(line, entity.charset))
+}
+
+/// What a checkgroups message is about: the arguments of its Control header.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope<'a> {
+    /// The hierarchies that it lists; none: those of the groups in its body.
+    pub hierarchies: Vec<&'a [u8]>,
+    /// Parts of them that it does not speak of.
+    pub except: Vec<&'a [u8]>,
+    /// Digits; empty: it has no serial number.
+    pub serial: &'a [u8],
+}
+
+impl<'a> Scope<'a> {
+    /// Reads the value of a Control header; `None` if an argument makes no sense.
+    pub fn of(control: &'a [u8]) -> Option<Self> {
+        let mut scope = Self::default();
+        for word in super::words(control).skip(1) {
+            match word.split_first()? {
+                (b'#', digits) if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) => {
+                    let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+                    scope.serial = digits.get(zeros.min(digits.len() - 1)..)?;
+                }
+                (b'!', name) if valid_name(name) => scope.except.push(name),
+                (b'#' | b'!', _) => return None,
+                _ if valid_name(word) => scope.hierarchies.push(word),
+                _ => return None,
+            }
+        }
+        Some(scope)
+    }
+
+    /// Whether the message says all there is to say of the group.
+    pub fn covers(&self, group: &[u8]) -> bool {
+        let within = |hierarchy: &&[u8]| is_within(group, hierarchy);
+        self.hierarchies.iter().any(within) && !self.except.iter().any(within)
+    }
+}
+
+/// Whether a serial number, as [`Scope::serial`] has it, is smaller than another.
+pub fn is_older_serial(serial: &[u8], than: &[u8]) -> bool {
+    (serial.len(), serial) < (than.len(), than)
+}
+
+/// Whether a group is the hierarchy itself or below it.
+pub fn is_within(group: &[u8], hierarchy: &[u8]) -> bool {
+    group.strip_prefix(hierarchy).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+}
+
+/// The first component of a group's name.
+pub fn top_level(group: &[u8]) -> &[u8] {
+    group.split(|b| *b == b'.').next().unwrap_or(group)
+}
+
+fn is_tag_line(line: &[u8]) -> bool {
+    line.trim_ascii().eq_ignore_ascii_case(TAG_LINE)
+}
+
+/// `name TAB description`; spaces too, where the name cannot be a word of a sentence.
+fn group_line(line: &[u8], charset: &[u8]) -> Option<GroupLine> {
+    let end = line.iter().position(|b| b.is_ascii_whitespace()).unwrap_or(line.len());
+    let (name, rest) = line.split_at(end);
+    let is_listed = valid_name(name) && (rest.starts_with(b"\t") || name.contains(&b'.'));
+    let description = one_line(&to_utf8(rest, charset));
+    let is_moderated = description
+        .len()
+        .checked_sub(MODERATED.len())
+        .and_then(|at| description.as_bytes().get(at..))
+        .is_some_and(|end| end.eq_ignore_ascii_case(MODERATED));
+    let name = is_listed.then(|| String::from_utf8(name.to_vec()).ok())??;
+    Some(GroupLine { name, description, is_moderated })
+}
+
+/// Without control characters, and not longer than a description may be.
+fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split(|c: char| c.is_control()).map(str::trim).collect();
+    let mut line = words.join(" ").trim().to_owned();
+    let end = (0..=DESCRIPTION_BYTES_MAX.min(line.len())).rev().find(|at| line.is_char_boundary(*at));
+    line.truncate(end.unwrap_or(0));
+    line
+}
+
+/// In UTF-8 what is UTF-8 or, as INN takes what says nothing better of itself, windows-1252, whose printable
+/// characters are those of ISO 8859-1 and some more.
+fn to_utf8(octets: &[u8], charset: &[u8]) -> String {
+    match std::str::from_utf8(octets) {
+        Ok(text) => text.to_owned(),
+        Err(_) if charset.eq_ignore_ascii_case(b"utf-8") => String::from_utf8_lossy(octets).into_owned(),
+        Err(_) => octets.iter().map(|b| windows_1252(*b)).collect(),
+    }
+}
+
+fn windows_1252(octet: u8) -> char {
+    const FROM_80: [char; 32] = [
+        '\u{20ac}', '\u{fffd}', '\u{201a}', '\u{192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}',
+        '\u{2c6}', '\u{2030}', '\u{160}', '\u{2039}', '\u{152}', '\u{fffd}', '\u{17d}', '\u{fffd}',
+        '\u{fffd}', '\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}', '\u{2022}', '\u{2013}', '\u{2014}',
+        '\u{2dc}', '\u{2122}', '\u{161}', '\u{203a}', '\u{153}', '\u{fffd}', '\u{17e}', '\u{178}',
+    ];
+    let at = usize::from(octet).checked_sub(0x80);
+    at.and_then(|at| FROM_80.get(at)).copied().unwrap_or(char::from(octet))
+}
+
+/// Lines without their ends.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|b| *b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+}
+
+/// What lies between the boundaries of a multipart body.
+fn parts<'a>(body: &'a [u8], boundary: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let is_boundary = move |line: &[u8]| {
+        line.strip_prefix(b"--")
+            .and_then(|line| line.strip_prefix(boundary))
+            .is_some_and(|rest| matches!(rest.trim_ascii_end(), b"" | b"--"))
+    };
+    let mut at = 0;
+    let mut begun = None;
+    std::iter::from_fn(move || {
+        while at < body.len() {
+            let rest = body.get(at..)?;
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+            let (line_at, line) = (at, rest.get(..end)?);
+            at += end;
+            if is_boundary(line.trim_ascii_end())
+                && let Some(start) = begun.replace(at)
+            {
+                return body.get(start..line_at);
+            }
+        }
+        body.get(begun.take()?..)
+    })
+}
+
+/// A part's header lines, and what follows its first blank line.
+fn head_and_content(part: &[u8]) -> (&[u8], &[u8]) {
+    let mut at = 0;
+    for line in part.split_inclusive(|b| *b == b'\n') {
+        let next = at + line.len();
+        if line.trim_ascii().is_empty() {
+            return (part.get(..at).unwrap_or_default(), part.get(next..).unwrap_or_default());
+        }
+        at = next;
+    }
+    (part, &[])
+}
+
+/// The value of a header with all its lines; empty if it is absent.
+fn field<'a>(head: &'a [u8], name: &[u8]) -> &'a [u8] {
+    let mut found: Option<usize> = None;
+    let mut at = 0;
+    for line in head.split_inclusive(|b| *b == b'\n') {
+        let is_fold = line.first().is_some_and(|b| matches!(b, b' ' | b'\t'));
+        if let Some(start) = found.filter(|_| !is_fold) {
+            return head.get(start..at).unwrap_or_default();
+        }
+        let is_it = line.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
+        if !is_fold && is_it && line.get(name.len()) == Some(&b':') {
+            found = Some(at + name.len() + 1);
+        }
+        at += line.len();
+    }
+    found.and_then(|start| head.get(start..)).unwrap_or_default()
+}
+
+fn is_type(content_type: &[u8], wanted: &[u8]) -> bool {
+    let own = content_type.split(|b| *b == b';').next().unwrap_or_default();
+    own.trim_ascii().eq_ignore_ascii_case(wanted)
+}
+
+/// A parameter of a Content-Type; empty if it is absent.
+fn parameter<'a>(content_type: &'a [u8], name: &[u8]) -> &'a [u8] {
+    let parameters = content_type.split(|b| *b == b';').skip(1);
+    let value = parameters.map(<[u8]>::trim_ascii).find_map(|parameter| {
+        let equals = memchr::memchr(b'=', parameter)?;
+        let (own, value) = parameter.split_at(equals);
+        own.trim_ascii().eq_ignore_ascii_case(name).then(|| value.get(1..)).flatten()
+    });
+    let value = value.unwrap_or_default().trim_ascii();
+    value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MULTIPART: &str = "This is a MIME control message.\r\n--nxtprt\r\n\
+        Content-Type: application/news-groupinfo;\r\n charset=\"utf-8\"\r\n\r\n\
+        For your newsgroups file:\r\nexample.admin.info\tAbout the \u{e9}xample.* groups (Moderated)\r\n\r\n\
+        --nxtprt\r\nContent-Type: text/plain; charset=us-ascii\r\n\r\nA group.\r\n\r\n--nxtprt--\r\n";
+
+    fn line(name: &str, description: &str, is_moderated: bool) -> Option<GroupLine> {
+        Some(GroupLine { name: name.into(), description: description.into(), is_moderated })
+    }
+
+    #[test]
+    fn the_line_of_a_newgroup_in_each_of_its_forms() {
+        let described = line("example.admin.info", "About the \u{e9}xample.* groups (Moderated)", true);
+        for content_type in ["multipart/mixed; boundary=\"nxtprt\"", "Multipart/Mixed;\r\n boundary=nxtprt"] {
+            assert_eq!(newgroup_line(content_type.as_bytes(), MULTIPART.as_bytes()), described);
+        }
+        let whole = b"application/news-groupinfo; charset=iso-8859-1";
+        assert_eq!(newgroup_line(whole, b"x.y\tGr\xfc\xdfe\r\n"), line("x.y", "Gr\u{fc}\u{df}e", false));
+        let legacy = "x.y is a group.\r\n\r\nFor your newsgroups file:\r\nx.y\t\tOf letters (moderated)\r\n\
+            z.z\tNo\r\n";
+        assert_eq!(newgroup_line(b"", legacy.as_bytes()), line("x.y", "Of letters (moderated)", true));
+        assert_eq!(newgroup_line(b"text/plain", b"x.y\tNot said so\r\n"), None);
+        assert_eq!(
+            newgroup_line(b"multipart/mixed; boundary=other", MULTIPART.as_bytes()).map(|l| l.name),
+            Some("example.admin.info".into()),
+            "the words lead to the line even then"
+        );
+        assert_eq!(newgroup_line(b"", b"For your newsgroups file:"), None);
+        assert_eq!(newgroup_line(b"", b"For your newsgroups file:\n\x80 x"), None);
+    }
+
+    #[test]
+    fn submission_addresses() {
+        let body = b"Text\r\nGroup submission address: <x-y@mod.example>\r\n";
+        assert_eq!(submission_address(body), Some("x-y@mod.example"));
+        for body in ["submission address: -oops", "address: a@b.c", "Submission address: a@b.c; rm"] {
+            assert_eq!(submission_address(body.as_bytes()), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn checkgroups_lists_groups_and_nothing_else() {
+        let body = b"# comment\r\nDear all,\r\nx.a\tOne\r\nx.b  Two (Moderated)\r\n bad.name\tx\r\n\
+            top\tA group of one word\r\nx..c\tno\r\n\r\nx.d\r\n";
+        let names: Vec<String> = listed_groups(b"", body).map(|line| line.name).collect();
+        assert_eq!(names, ["x.a", "x.b", "top", "x.d"]);
+        let typed = b"application/news-checkgroups";
+        assert_eq!(listed_groups(typed, body).count(), 4);
+        let long = format!("x.y\t{}\u{e9}", "a".repeat(DESCRIPTION_BYTES_MAX - 1));
+        assert_eq!(
+            listed_groups(b"", long.as_bytes()).next().unwrap().description.len(),
+            DESCRIPTION_BYTES_MAX - 1
+        );
+    }
+
+    #[test]
+    fn scopes_cover_what_they_name() {
+        let scope = Scope::of(b"checkgroups de !de.alt #002009021301").unwrap();
+        assert_eq!(scope.serial, b"2009021301");
+        for (group, covered) in
+            [("de", true), ("de.comp", true), ("de.alt", false), ("de.alt.x", false), ("deu.x", false)]
+        {
+            assert_eq!(scope.covers(group.as_bytes()), covered, "{group}");
+        }
+        assert_eq!(Scope::of(b"checkgroups"), Some(Scope::default()));
+        assert_eq!(Scope::of(b"checkgroups x #0").unwrap().serial, b"0");
+        for bad in ["checkgroups #", "checkgroups #1a", "checkgroups !", "checkgroups a..b", "checkgroups *"]
+        {
+            assert_eq!(Scope::of(bad.as_bytes()), None, "{bad}");
+        }
+        assert!(is_older_serial(b"99", b"100") && !is_older_serial(b"100", b"99"));
+        assert!(!is_older_serial(b"100", b"100") && is_older_serial(b"", b"1"));
+    }
+}

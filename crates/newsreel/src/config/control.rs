@@ -1,0 +1,143 @@
+//! `[[control]]`: what is done about articles that ask the server to do something.
+
+use std::ops::Range;
+
+use super::kinds::*;
+use super::{Groups, Word};
+
+section! {
+    /// What is done about articles that ask the server to do something: control messages, and articles with a
+    /// Supersedes header. The first section that fits decides. Where none does, a cancel or Supersedes is
+    /// decided by [cancel], and any other control message is only logged. All are filed in control.* in any
+    /// case, unless they are refused; newgroup, rmgroup and checkgroups are carried out from there, so the
+    /// group control, or the one of their kind such as control.newgroup, must exist. newsreel import
+    /// control-ctl writes these sections from INN's control.ctl.
+    [[control]] Control, ControlDraft {
+        /// What it asks for: "newgroup", "rmgroup", "checkgroups", "cancel", "supersede" (a Supersedes
+        /// header), "ihave", "sendme", or "other" for the rest (sendsys, version, ...). Without the key: all.
+        types "type": Vec<ControlType> = OneOrMore(word()), default [], example ["newgroup", "rmgroup"];
+        /// Who sends it: the address in Sender, or without one in From, in any case of letters. Anybody can
+        /// write any address; signed_by is what proves something.
+        from: Groups = Wildmat, default "*", example "group-admin@isc.org";
+        /// The groups that it is about: that of a newgroup or rmgroup; those of a cancel or Supersedes and of
+        /// the article that it withdraws, all of which must match. A checkgroups message is decided group by
+        /// group, so that each hierarchy in it meets its own section.
+        groups: Groups = Wildmat, default "*", example "comp.*,news.*";
+        /// What to do: "do" carries it out (not for ihave, sendme and other); "mail" sends it to mail_to;
+        /// "log" does nothing but say so; "refuse" does not take the article at all, so that it is neither
+        /// filed nor passed on.
+        action: ControlAction = word(), example "do";
+        /// Where it is mailed: with "mail" instead of being carried out, with "do" after it was. Mail goes
+        /// the way of [moderation]. Not for cancel and supersede.
+        mail_to: Option<String> = Maybe(MailAddress), example "newsmaster@example.org";
+        /// For cancel and supersede with "do": what is asked of the Cancel-Lock of the article that is
+        /// withdrawn (RFC 8315). "key": a Cancel-Key must fit; "key if locked": only if there is a lock;
+        /// "ignored".
+        lock: LockRule = word(), default "key", example "ignored";
+        /// Only a message whose Date (or Injection-Date, if that is earlier) is not older is carried out.
+        /// Cancels and Supersedes may have any age.
+        age_max: std::time::Duration = Span, default "10 days", example "3 days";
+        /// If a checkgroups message would remove more groups than this, it removes none, and says so.
+        removals_max: usize = 0..=1_000_000, default 50, example 500;
+    }
+}
+
+/// What is wrong between the keys of a section.
+pub(super) struct Wrong<'a> {
+    pub(super) at: &'a Range<usize>,
+    pub(super) label: &'static str,
+    pub(super) message: String,
+    pub(super) advice: &'static str,
+}
+
+impl ControlDraft {
+    pub(super) fn wrong(&self) -> Vec<Wrong<'_>> {
+        let (Some(types), Some(action), Some(mail_to)) =
+            (&self.types.value, self.action.value, &self.mail_to.value)
+        else {
+            return Vec::new();
+        };
+        let withdraws = |what: &ControlType| matches!(what, ControlType::Cancel | ControlType::Supersede);
+        let undoable = |what: &&ControlType| {
+            matches!(what, ControlType::Ihave | ControlType::Sendme | ControlType::Other)
+        };
+        let at = &self.action.span;
+        let mut wrong = Vec::new();
+        if action == ControlAction::Mail && mail_to.is_none() {
+            let message = "this [[control]] mails, but has no mail_to".into();
+            let advice = "add mail_to = \"newsmaster@example.org\"";
+            wrong.push(Wrong { at, label: "mailed where to?", message, advice });
+        }
+        if action == ControlAction::Mail && types.iter().any(withdraws) {
+            let message = "cancels and Supersedes are not mailed".into();
+            let advice = "name the other types, or let the action be \"log\"";
+            wrong.push(Wrong { at, label: "mailed?", message, advice });
+        }
+        if mail_to.is_some() && !matches!(action, ControlAction::Mail | ControlAction::Do) {
+            let message = format!("nothing is mailed with action = \"{}\"", action.word());
+            let advice = "remove it, or use \"mail\" or \"do\"";
+            wrong.push(Wrong { at: &self.mail_to.span, label: "without effect", message, advice });
+        }
+        if let Some(what) = types.iter().find(undoable).filter(|_| action == ControlAction::Do) {
+            let message = format!("messages of type \"{}\" cannot be carried out", what.word());
+            let advice = "use \"mail\", \"log\" or \"refuse\" for them";
+            wrong.push(Wrong { at, label: "cannot be done", message, advice });
+        }
+        wrong
+    }
+}
+
+impl Control {
+    /// Whether it speaks of messages of this type.
+    pub fn is_about(&self, what: ControlType) -> bool {
+        self.types.is_empty() || self.types.contains(&what)
+    }
+}
+
+words! {
+    /// What an article asks for.
+    pub enum ControlType {
+        /// To make or change a group.
+        Newgroup = "newgroup",
+        /// To remove a group.
+        Rmgroup = "rmgroup",
+        /// To bring the groups of a hierarchy into line with a list.
+        Checkgroups = "checkgroups",
+        /// To withdraw an article.
+        Cancel = "cancel",
+        /// To withdraw an article and take its place.
+        Supersede = "supersede",
+        /// To ask for articles of a list.
+        Ihave = "ihave",
+        /// To send articles.
+        Sendme = "sendme",
+        /// Anything else.
+        Other = "other",
+    }
+}
+
+words! {
+    /// What is done about it.
+    pub enum ControlAction {
+        /// It is carried out.
+        Do = "do",
+        /// It is mailed.
+        Mail = "mail",
+        /// It is logged.
+        Log = "log",
+        /// It is not taken.
+        Refuse = "refuse",
+    }
+}
+
+words! {
+    /// What is asked of a Cancel-Lock.
+    pub enum LockRule {
+        /// A key must fit.
+        Key = "key",
+        /// A key must fit, if there is a lock.
+        KeyIfLocked = "key if locked",
+        /// Nothing.
+        Ignored = "ignored",
+    }
+}

@@ -1,0 +1,187 @@
+//! Carries out newgroup, rmgroup and checkgroups messages, as long as the server runs.
+//!
+//! They are read from the journal with a durable cursor, off the road on which they were filed: what was not
+//! carried out before a crash is carried out after it. So that a flood of them costs the feeds next to
+//! nothing, the work is a hundredth of the time, beyond a first fifth of a second. Sources: RFC 5537 section
+//! 5.2, INN's `controlchan`.
+
+mod done;
+mod message;
+mod pace;
+
+use crate::base::clock::unix_now;
+use crate::moderation::Moderation;
+use crate::site::Site;
+use done::Done;
+use message::Message;
+use netnews::Article;
+use pace::Pace;
+use rustix::time::{ClockId, clock_gettime};
+use spool::{ArticleBuf, ArticleKind, ArticleRow, Batch, Cursor, Event, Mark, Patience, Start};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::block_in_place;
+use tokio::time::sleep;
+use tracing::{error, warn};
+
+/// The cursor's name.
+const CURSOR: &str = "control";
+/// How often the cursor is moved over what holds no control message.
+const SKIP_INTERVAL: Duration = Duration::from_secs(30);
+/// After an error of the disk.
+const ERROR_PAUSE: Duration = Duration::from_secs(10);
+
+/// Carries out control messages.
+pub(crate) struct ControlMessages {
+    site: Arc<Site>,
+    mail: Arc<Moderation>,
+    reader: Reader,
+}
+
+impl ControlMessages {
+    /// Those that come from now on, and those that were not carried out before. Blocks.
+    pub fn open(site: &Arc<Site>, mail: &Arc<Moderation>) -> io::Result<Self> {
+        Ok(Self { reader: Reader::open(site)?, site: site.clone(), mail: mail.clone() })
+    }
+
+    /// Carries out what comes, until the server stops.
+    pub async fn carry_out(mut self) {
+        let stopping = self.site.stopping();
+        let work = async {
+            loop {
+                let Err(error) = self.reader.follow(&self.site, &self.mail).await else { continue };
+                error!(%error, "control messages are not carried out now");
+                sleep(ERROR_PAUSE).await;
+                // From the last place that is done with.
+                if let Err(error) = block_in_place(|| self.reader.rewind()) {
+                    error!(%error, "cannot go back to the control messages that were not carried out");
+                }
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = stopping => {}
+        }
+    }
+}
+
+struct Reader {
+    cursor: Cursor,
+    /// Up to where all is done with.
+    mark: Mark,
+    done: Done,
+    pace: Pace,
+    /// How many that were filed since the start have been read.
+    read: u64,
+    buf: ArticleBuf,
+}
+
+impl Reader {
+    fn open(site: &Site) -> io::Result<Self> {
+        let cursor = site.spool.cursor(CURSOR, Start::Now)?;
+        let done = Done::open(site.spool.disk().clone(), &site.config.load().site.data)?;
+        let (pace, buf) = (Pace::new(Instant::now()), ArticleBuf::default());
+        Ok(Self { mark: cursor.mark(), cursor, done, pace, read: 0, buf })
+    }
+
+    /// Follows the journal; ends with an error only.
+    async fn follow(&mut self, site: &Site, mail: &Moderation) -> io::Result<()> {
+        let mut fresh = true;
+        loop {
+            if fresh {
+                self.catch_up(site, mail).await?;
+            } else {
+                block_in_place(|| self.skip(site))?;
+            }
+            fresh = tokio::select! {
+                () = site.filer.controls.fresh.notified() => true,
+                () = sleep(SKIP_INTERVAL) => false,
+            };
+        }
+    }
+
+    /// Goes back to what is not done.
+    fn rewind(&mut self) -> io::Result<()> {
+        self.cursor.seek(self.mark);
+        self.cursor.save_at(self.mark)
+    }
+
+    /// Moves on over what holds no control message, without reading it.
+    fn skip(&mut self, site: &Site) -> io::Result<()> {
+        let end = site.spool.journal_mark(Start::Now)?;
+        if site.filer.controls.begun() == self.read && self.mark.position < end.position {
+            self.cursor.seek(end);
+            self.cursor.save_at(end)?;
+            self.mark = end;
+        }
+        Ok(())
+    }
+
+    /// Reads up to the end, and carries out what is found.
+    async fn catch_up(&mut self, site: &Site, mail: &Moderation) -> io::Result<()> {
+        let filed = site.filer.controls.done();
+        let mut batch = Batch::default();
+        loop {
+            let (read, work) = timed(|| self.cursor.next(&mut batch));
+            read?;
+            self.pace.worked(work);
+            if batch.is_empty() {
+                break;
+            }
+            for (position, event) in batch.events() {
+                let Event::Article(row) = event else { continue };
+                if is_control(&row) {
+                    sleep(self.pace.rest(Instant::now())).await;
+                    let (carried, work) = timed(|| self.carry_out(site, mail, &row));
+                    self.pace.worked(work);
+                    carried?;
+                    // After a crash this one comes again at most.
+                    self.mark = Mark { position, sequence: Some(row.sequence) };
+                    self.cursor.note(self.mark)?;
+                }
+            }
+            block_in_place(|| self.cursor.save())?;
+            self.mark = self.cursor.mark();
+        }
+        self.read = filed;
+        Ok(())
+    }
+
+    fn carry_out(&mut self, site: &Site, mail: &Moderation, row: &ArticleRow<'_>) -> io::Result<()> {
+        let spool = &site.spool;
+        let id = String::from_utf8_lossy(row.message_id).into_owned();
+        match spool.read(&row.token, Some(&row.key), Patience::Wait, &mut self.buf) {
+            Ok(true) => {}
+            // It was cancelled or overwritten meanwhile.
+            Ok(false) => return Ok(()),
+            Err(error) => {
+                warn!(id, %error, "cannot read a control message");
+                return Ok(());
+            }
+        }
+        let wire = self.buf.article();
+        let Ok(article) = Article::parse(wire.strip_suffix(b".\r\n").unwrap_or(wire)) else { return Ok(()) };
+        let config = site.config.current();
+        let Some(message) = Message::of(&article, &id, &config) else { return Ok(()) };
+        message.carry_out(spool, mail, &mut self.done, unix_now())
+    }
+}
+
+/// Whether a row may be of one; rows that recovery wrote do not say.
+fn is_control(row: &ArticleRow<'_>) -> bool {
+    row.tagged.kind().is_none_or(|kind| kind.has(ArticleKind::CONTROL) && !kind.has(ArticleKind::CANCEL))
+}
+
+/// Does something that may wait for the disk; what it returns, and how much work of this thread it was.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let spent = || {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+    };
+    block_in_place(|| {
+        let begun = spent();
+        let result = work();
+        (result, spent().saturating_sub(begun))
+    })
+}

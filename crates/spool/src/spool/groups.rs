@@ -1,0 +1,122 @@
+//! Groups made, changed and removed.
+
+use super::Spool;
+use crate::base::error::{Trouble, TroubleKind};
+use crate::index::groups::{GroupChange, NewGroup};
+use crate::index::promise::MARGIN_MIN;
+use crate::journal::{GroupRow, Row};
+use std::collections::HashSet;
+
+/// Longest description or creator of a group, in bytes.
+const DESCRIPTION_BYTES_MAX: usize = 1024;
+
+/// One change to the groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GroupUpdate {
+    /// Makes it; if it exists it is left as it is.
+    Add(NewGroup),
+    /// Changes its flag or description, if it exists.
+    Change(String, GroupChange),
+    /// Removes it, if it exists. Its articles stay readable by Message-ID, and should it come back its
+    /// numbers continue where they ended.
+    Remove(String),
+}
+
+impl Spool {
+    /// Makes groups; those that exist are left as they are. Returns how many were made.
+    pub fn add_groups(&self, new: &[NewGroup]) -> Result<usize, Trouble> {
+        self.update_groups(new.iter().cloned().map(GroupUpdate::Add))
+    }
+
+    /// Changes a group's flag or description; false if there is no such group.
+    pub fn change_group(&self, name: &str, change: &GroupChange) -> Result<bool, Trouble> {
+        Ok(self.update_groups([GroupUpdate::Change(name.into(), change.clone())])? > 0)
+    }
+
+    /// Removes a group; false if there is none. See [`GroupUpdate::Remove`].
+    pub fn remove_group(&self, name: &str) -> Result<bool, Trouble> {
+        Ok(self.update_groups([GroupUpdate::Remove(name.into())])? > 0)
+    }
+
+    /// Makes, changes and removes groups in one commit; of several updates of one group the first counts.
+    /// Returns how many took effect. One that cannot be made hinders all.
+    pub fn update_groups(&self, updates: impl IntoIterator<Item = GroupUpdate>) -> Result<usize, Trouble> {
+        let mut writer = self.writer.lock();
+        writer.accepting()?;
+        let table = self.shared.groups.snapshot();
+        let known = |name: &str| table.id(name.as_bytes()).and_then(|id| table.get(id));
+        let mut names = HashSet::new();
+        let (mut new, mut changed, mut removed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut reflagged = false;
+        for update in updates {
+            let (GroupUpdate::Add(NewGroup { name, .. })
+            | GroupUpdate::Change(name, _)
+            | GroupUpdate::Remove(name)) = &update;
+            let present = known(name);
+            if !names.insert(name.clone()) {
+                continue;
+            }
+            match (update, present) {
+                (GroupUpdate::Add(group), None) => {
+                    let retired = writer.folds.retired.get(&group.name).copied().unwrap_or(0);
+                    new.push(new_row(writer.folds.numbers.len() + new.len(), group, retired)?);
+                }
+                (GroupUpdate::Change(_, change), Some(group)) => {
+                    let mut row = writer.folds.group_row(group);
+                    reflagged |= change.flag.is_some();
+                    row.flag = change.flag.unwrap_or(row.flag);
+                    row.description = change.description.unwrap_or(row.description);
+                    too_long(&row.description).map_or(Ok(()), Err)?;
+                    changed.push(row);
+                }
+                // Synced with all rows before it, so nothing of what was promised beyond its high mark was
+                // ever given out.
+                (GroupUpdate::Remove(name), Some(group)) => {
+                    removed.push((name, writer.folds.group_row(group).high));
+                }
+                _ => {}
+            }
+        }
+        let groups = new.iter().chain(&changed).cloned().map(Row::Group);
+        let gone = removed.iter().map(|(name, high)| Row::GroupRemoved { name: name.clone(), high: *high });
+        let rows: Vec<Row<'_>> = groups.chain(gone).collect();
+        writer.commit_groups(&rows)?;
+        if !new.is_empty() {
+            writer.folds.add_groups(&new);
+        }
+        changed.iter().for_each(|row| writer.folds.group(row));
+        if reflagged {
+            // Whoever derived something from the table sees that it is another one.
+            self.shared.groups.replace(Vec::new(), &[]);
+        }
+        removed.iter().for_each(|(name, high)| writer.folds.group_removed(name, *high));
+        Ok(rows.len())
+    }
+}
+
+fn new_row(id: usize, group: NewGroup, retired: u64) -> Result<GroupRow, Trouble> {
+    if !netnews::newsgroups::valid_name(group.name.as_bytes()) {
+        let text = format!("\"{}\" is not a valid group name", group.name);
+        return Err(Trouble { kind: TroubleKind::Refused, text });
+    }
+    too_long(&group.description).or(too_long(&group.creator)).map_or(Ok(()), Err)?;
+    let high = group.high.max(retired);
+    Ok(GroupRow {
+        id: id as u32,
+        name: group.name,
+        flag: group.flag,
+        description: group.description,
+        creator: group.creator,
+        created: group.created,
+        high,
+        promised: high.saturating_add(MARGIN_MIN),
+    })
+}
+
+/// Refuses a text that no line of LIST could hold.
+fn too_long(text: &str) -> Option<Trouble> {
+    let text = (text.len() > DESCRIPTION_BYTES_MAX).then(|| {
+        format!("a description of {} bytes; at most {DESCRIPTION_BYTES_MAX} are possible", text.len())
+    })?;
+    Some(Trouble { kind: TroubleKind::Refused, text })
+}
