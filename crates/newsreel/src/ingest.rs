@@ -37,7 +37,7 @@ use drafts::{Draft, Drafts};
 use netnews::article::Headers;
 use netnews::nntp::wire;
 use netnews::{Article, Known, MessageId};
-use routing::Router;
+use routing::{Route, Router};
 use spool::{Durability, GroupId, GroupTable, Key, Outcome, Spool, Ticket, Token, Trouble, TroubleKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -142,9 +142,16 @@ pub struct Filer {
 impl Filer {
     /// A filer for `spool` by the rules of `config`.
     pub fn new(config: Arc<Config>, spool: Arc<Spool>) -> Self {
+        let router = Router::new(spool.group_table());
+        // What is filed without a server leaves with the next one. Peers that are new begin with that.
+        router.replace(
+            &config.site,
+            Route::known(&config, |name| spool.known_site(name)),
+            spool.group_table(),
+        );
         Self {
             withdrawals: Withdrawals::new(&config, &spool),
-            router: Router::new(spool.group_table()),
+            router,
             controls: Controls::default(),
             turn: Turn::default(),
             spool,

@@ -1,6 +1,7 @@
 //! Peers that get batches, made here and filed there.
 
 use super::{hand_in, id, status, wait_for_status};
+use crate::client::article;
 use crate::operated::{Operated, complaints};
 use crate::running::Server;
 use serde_json::json;
@@ -180,6 +181,21 @@ fn as_many_batches_wait_as_may_and_the_cursor_waits_with_the_rest() {
         assert!(server.control(&flush).1);
     }
     assert_eq!(found, each_once(100));
+}
+
+#[test]
+fn what_is_filed_without_a_server_leaves_as_well() {
+    let site = lower();
+    site.edit(|text| text + &section("leaf", ""));
+    // From its first start on.
+    site.serve().stop();
+    let wire = article(&id(1), "misc.test", "body");
+    let text = wire.replace("\r\n", "\n").strip_suffix(".\n").unwrap().to_owned();
+    let filed = site.run_with(&["rnews"], text.as_bytes());
+    assert!(filed.status.success(), "{}", complaints(&filed));
+    let said = site.done(&["batch", "leaf"]);
+    assert!(said.starts_with("leaf: 1 batch with 1 article, "), "{said}");
+    assert_eq!(articles(&waiting(&site.dir(), "leaf")), [(id(1), 1)].into());
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod lines;
 mod manners;
 mod recorder;
 mod restarts;
+mod sendme;
 mod triangle;
 
 use crate::client::{Client, article};
@@ -140,6 +141,19 @@ fn offers_on_one_connection_keep_the_order_of_arrival() {
         .seen(|seen| seen.commands.iter().filter(|command| command.starts_with("CHECK")).cloned().collect());
     assert_eq!(checks, expected);
     assert_eq!(recorder.seen(|seen| seen.accepted.clone()), (0..500).map(id).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_waits_may_leave_the_newest_first() {
+    let recorder = Recorder::start(Behaviour::default());
+    recorder.set_down(true);
+    let server = feeding(&recorder, "connections = 1\norder = \"newest\"");
+    let mut client = server.client();
+    (0..100).rev().for_each(|n| hand_in(&mut client, n..n + 1, "misc.test"));
+    wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 100);
+    recorder.set_down(false);
+    recorder.wait_for(100);
+    assert_eq!(recorder.seen(|seen| seen.accepted.clone()), (0..100).map(id).collect::<Vec<_>>());
 }
 
 #[test]
