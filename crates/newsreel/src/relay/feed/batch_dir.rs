@@ -101,6 +101,7 @@ impl Batches {
             if entry.file_name().to_string_lossy().ends_with(EXTENSION)
                 // It may have been taken away meanwhile.
                 && let Ok(about) = entry.metadata()
+                && about.is_file()
             {
                 ready.push(Ready { path: entry.path(), bytes: about.len() });
             }
