@@ -5,7 +5,7 @@
 //! Called by `ingest` for the few articles with a Control or Supersedes header. Sources: RFC 5537 sections
 //! 5.3 and 5.4, RFC 8315 section 3.5, INN's `docancels`.
 
-use super::control::{Asked, Permit, Policy};
+use super::control::{Asked, Keyring, Permit, Policy, Proof};
 use super::early::Early;
 use super::{Origin, Reject};
 use crate::base::clock::unix_now;
@@ -74,6 +74,7 @@ pub(super) fn withdrawing<'a>(article: &Article<'a>, at: usize) -> Option<Withdr
 #[derive(Debug)]
 pub(super) struct Withdrawals {
     policy: ArcSwap<Policy>,
+    keyring: Keyring,
     early: Arc<Early>,
 }
 
@@ -83,7 +84,8 @@ impl Withdrawals {
         let early = Arc::new(Early::open(disk, &config.site.data, config.site.remember_days, unix_now()));
         let synced = Arc::downgrade(&early);
         spool.on_durable(Box::new(move || synced.upgrade().iter().for_each(|early| early.sync())));
-        Self { early, policy: ArcSwap::from_pointee(Policy::of(config.clone())) }
+        let keyring = Keyring::of(spool.disk().clone(), &config.site.data);
+        Self { early, keyring, policy: ArcSwap::from_pointee(Policy::of(config.clone())) }
     }
 
     /// Goes by another configuration.
@@ -126,9 +128,11 @@ impl Withdrawals {
         let policy = self.policy.load_full();
         let article = Article::parse(withdrawing.wire).map_err(|_| NotWithdrawn::Trouble)?;
         let asked = Asked::of(&article).ok_or(NotWithdrawn::Trouble)?;
+        let proof = Proof::of(&article, &self.keyring);
+        let signed = |names: &[String]| proof.is_by(names);
         match spool.lookup(&key) {
             Lookup::Present(_) => {}
-            Lookup::Unknown => match policy.withdrawal(&asked) {
+            Lookup::Unknown => match policy.withdrawal(&asked, &signed) {
                 (Permit::NotHonored, _) => {}
                 // Its groups are not known; so who may withdraw in some of them only cannot do so yet.
                 (Permit::Nothing, section) if section.is_none_or(|s| s.groups.as_str() == "*") => {
@@ -143,7 +147,7 @@ impl Withdrawals {
                 }
             },
             Lookup::Remembered | Lookup::Gone => {
-                return Err(match policy.withdrawal(&asked) {
+                return Err(match policy.withdrawal(&asked, &signed) {
                     (Permit::NotHonored, _) => NotWithdrawn::NotHonored,
                     _ => NotWithdrawn::NotHere,
                 });
@@ -155,7 +159,7 @@ impl Withdrawals {
             if !is_open && !origin.sees(head) {
                 return Err(NotWithdrawn::NotHere);
             }
-            let (permit, section) = policy.withdrawal(&asked.clone().and_of(head));
+            let (permit, section) = policy.withdrawal(&asked.clone().and_of(head), &signed);
             if permit == Permit::NotHonored {
                 if let Some(section) = section {
                     let (what, action) = (asked.what.word(), section.action.word());
@@ -170,7 +174,7 @@ impl Withdrawals {
                 (_, Some(_)) => Err(NotWithdrawn::NoKey),
             }
         });
-        match policy.withdrawal(&asked) {
+        match policy.withdrawal(&asked, &signed) {
             (Permit::NotHonored, _) if withdrawn == Err(NotWithdrawn::NotHere) => {
                 Err(NotWithdrawn::NotHonored)
             }
