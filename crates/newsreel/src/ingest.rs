@@ -5,6 +5,7 @@
 //! policy is remembered in the same commit, damage in transit and our own trouble are not. Called by `relay`,
 //! `inject`, the control socket. Sources: DESIGN.md section 3, RFC 5537 section 3.6.
 
+mod again;
 mod batch;
 pub(crate) mod batches;
 pub(crate) mod checks;
@@ -396,7 +397,7 @@ impl Filer {
         let mut not_withdrawn = None;
         for withdrawing in &drafts.withdrawing {
             if let Some(Disposition::Accepted(_)) = dispositions.get(withdrawing.at) {
-                let obeyed = patiently(|| self.withdrawals.obey(&self.spool, origin, withdrawing));
+                let obeyed = patiently(|| self.withdrawals.obey(&self.spool, Some(origin), withdrawing));
                 not_withdrawn = obeyed.err();
             }
         }

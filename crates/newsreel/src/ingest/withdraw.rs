@@ -116,11 +116,12 @@ impl Withdrawals {
         }
     }
 
-    /// Obeys the withdrawal by an article from `origin`, if it is to be obeyed. May wait for the disk.
+    /// Obeys the withdrawal by an article from `origin`, if it is to be obeyed; `None`: it came before the
+    /// server started. May wait for the disk.
     pub fn obey(
         &self,
         spool: &Spool,
-        origin: &Origin,
+        origin: Option<&Origin>,
         withdrawing: &Withdrawing<'_>,
     ) -> Result<(), NotWithdrawn> {
         let id = withdrawing.target;
@@ -156,7 +157,7 @@ impl Withdrawals {
         // Also if it was not here: it may have come meanwhile, by another connection.
         let withdrawn = withdraw(spool, key, id, withdrawing.keys, |head, lock, is_open| {
             // Without its key nobody can withdraw, or even find, what they may not read.
-            if !is_open && !origin.sees(head) {
+            if !is_open && origin.is_some_and(|origin| !origin.sees(head)) {
                 return Err(NotWithdrawn::NotHere);
             }
             let (permit, section) = policy.withdrawal(&asked.clone().and_of(head), &signed);
