@@ -199,6 +199,31 @@ fn what_is_filed_without_a_server_leaves_as_well() {
 }
 
 #[test]
+fn a_batch_whose_cursor_was_not_saved_takes_its_own_place() {
+    let site = lower();
+    site.edit(|text| text + &section("leaf", "") + "\n[[peer]]\nname = \"up\"\naddresses = \"127.0.0.1\"\n");
+    let cursor = site.dir().join("journal/feed.leaf.cursor");
+    let server = site.serve();
+    let before = fs::read(&cursor).unwrap();
+    hand_in(&mut server.client(), 0..10, "misc.test");
+    let said = site.done(&["batch", "leaf"]);
+    assert!(said.starts_with("leaf: 1 batch with 10 articles, "), "{said}");
+    let made = waiting(&site.dir(), "leaf");
+    drop(server);
+    // As if it had been killed before the cursor was saved, and with a batch that is being written.
+    fs::write(&cursor, before).unwrap();
+    fs::write(made[0].with_extension("rnews.new"), "#! rnews 100\n").unwrap();
+    let server = site.serve();
+    hand_in(&mut server.client(), 10..12, "misc.test");
+    let said = site.done(&["batch", "leaf"]);
+    assert!(said.starts_with("leaf: 1 batch with 12 articles, "), "{said}");
+    assert_eq!(waiting(&site.dir(), "leaf"), made);
+    assert_eq!(articles(&made), each_once(12));
+    assert_eq!(fs::read_dir(site.dir().join("out/leaf")).unwrap().count(), 1);
+    drop(server);
+}
+
+#[test]
 fn after_kills_every_article_is_in_one_batch() {
     let site = Operated::unmade();
     site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);

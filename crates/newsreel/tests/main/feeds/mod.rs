@@ -144,6 +144,24 @@ fn offers_on_one_connection_keep_the_order_of_arrival() {
 }
 
 #[test]
+fn a_peer_that_is_only_fed_may_not_feed_and_nobody_may_in_its_place() {
+    let recorder = Recorder::start(Behaviour::default());
+    let section = section("down.example", &recorder, "");
+    let stranger = Server::start_with(|text| {
+        text.replace("[\"127.0.0.1\"]\naccept", "[\"192.0.2.7\"]\naccept") + &section
+    });
+    let mut client = stranger.client();
+    for command in ["CHECK <1@x.example>", "IHAVE <1@x.example>"] {
+        let answer = client.ask(command);
+        assert!(answer.starts_with("480 ") || answer.starts_with("502 "), "{answer}");
+    }
+    // Its section stands first, and the peer that is known is still who it is.
+    let server = Server::start_with(|text| text.replacen("\n[[peer]]", &format!("{section}\n[[peer]]"), 1));
+    hand_in(&mut server.client(), 0..3, "misc.test");
+    recorder.wait_for(3);
+}
+
+#[test]
 fn what_waits_may_leave_the_newest_first() {
     let recorder = Recorder::start(Behaviour::default());
     recorder.set_down(true);
