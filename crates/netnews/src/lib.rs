@@ -17,7 +17,6 @@ pub mod injection;
 pub mod message_id;
 pub mod newsgroups;
 pub mod nntp;
-pub mod openpgp;
 pub mod overview_row;
 pub mod path;
 pub mod wildmat;

@@ -99,9 +99,10 @@ fn run(sim: &SimDisk, config: &SpoolConfig, told: &mut Told) -> Result<(), Strin
             let _ = spool.pack_overview(&mut |_| true);
         }
         if n == 5 {
-            let id = batch(n)[2].id.clone();
-            spool.cancel(id.as_bytes()).map_err(|e| e.to_string())?;
-            told.cancelled.push(id);
+            let ids = [1, 2].map(|at| batch(n)[at].id.clone());
+            let keys = ids.each_ref().map(|id| spool.key(id.as_bytes()));
+            spool.cancel_all(&keys).map_err(|e| e.to_string())?;
+            told.cancelled.extend(ids);
         }
     }
     spool.close().map_err(|e| e.to_string())

@@ -95,6 +95,39 @@ fn a_cancelled_article_is_gone_everywhere_and_stays_known() {
     check(&spool);
 }
 
+#[test]
+fn many_are_cancelled_by_few_syncs() {
+    let (sim, disk) = disk();
+    let config = config("/s", &[("a", 2_000_000)]);
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, 3);
+    let news: Vec<News> = (0..1000).map(|n| News::new(n, 3, 900)).collect();
+    news.chunks(50).for_each(|news| drop(commit(&spool, news).unwrap()));
+    let is_cancelled = |n: usize| n.is_multiple_of(2);
+    let mut keys: Vec<Key> =
+        (0..1000).filter(|n| is_cancelled(*n)).map(|n| spool.key(news[n].id.as_bytes())).collect();
+    let mut want = vec![true; keys.len()];
+    // Not twice, and not what is not here.
+    keys.extend([keys[499], keys[0], spool.key(b"<never@seen>")]);
+    want.extend([false; 3]);
+    let before = sim.steps();
+    assert_eq!(spool.cancel_all(&keys), Ok(want));
+    let steps = sim.steps() - before;
+    // One marks the place of each.
+    assert!(steps < 550, "{steps} writes and syncs for 500 articles");
+    let check = |spool: &Spool| {
+        agree(spool);
+        for (n, news) in news.iter().enumerate() {
+            assert_eq!(fetch(spool, &news.id).is_none(), is_cancelled(n), "{}", news.id);
+        }
+    };
+    check(&spool);
+    drop(spool);
+    let (spool, _) = open(&disk, &config);
+    check(&spool);
+    assert_eq!(spool.cancel_all(&keys[..3]), Ok(vec![false; 3]));
+}
+
 /// Guarantee G8, and G2 through every loss.
 #[test]
 fn every_index_file_may_be_deleted() {

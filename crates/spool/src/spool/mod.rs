@@ -1,5 +1,6 @@
 //! [`Spool`]: the one handle that the server holds.
 
+mod cancel;
 pub(crate) mod groups;
 mod readers;
 pub(crate) mod rebuild;
@@ -67,7 +68,6 @@ pub struct Spool {
     thread: Ordered<Option<JoinHandle<()>>, { rank::THREAD }>,
     pub(crate) reservations: Arc<Reservations>,
     readers: Readers,
-    rows_replayed: u64,
     /// What `measure` found last.
     pub(crate) measured: ArcSwap<Status>,
     /// Held by the pass that compresses cold overview.
@@ -116,17 +116,11 @@ impl Spool {
             thread: Ordered::new(Some(thread)),
             reservations: Reservations::new(RESERVATIONS_MAX),
             readers,
-            rows_replayed: recovery.rows,
             measured: ArcSwap::default(),
             packing_overview: Ordered::default(),
             _lock: lock,
         };
         Ok((spool, recovery))
-    }
-
-    /// Journal rows that were replayed when it was opened: none after an end in order.
-    pub fn rows_replayed(&self) -> u64 {
-        self.rows_replayed
     }
 
     /// Hash of a Message-ID.
@@ -238,32 +232,6 @@ impl Spool {
     /// Adds a function called after every sync, and when accepting stops.
     pub fn on_durable(&self, callback: Box<dyn Fn() + Send + Sync>) {
         self.sync.on_durable(callback);
-    }
-
-    /// Cancels an article (CNFS-12); false if there is none.
-    pub fn cancel(&self, message_id: &[u8]) -> Result<bool, Trouble> {
-        let key = self.key(message_id);
-        let mut writer = self.writer.lock();
-        let Lookup::Present(token) = self.lookup(&key) else { return Ok(false) };
-        let mut buf = ArticleBuf::default();
-        match self.shared.read(&token, Some(&key), Patience::Wait, &mut buf) {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
-            Err(e) => {
-                return Err(Trouble {
-                    kind: TroubleKind::Io,
-                    text: format!("cannot read what is cancelled: {e}"),
-                });
-            }
-        }
-        let numbers = self.shared.groups.table().numbers_in(buf.head());
-        writer.may_free()?;
-        writer.journal.push(&Row::Cancel { key, token, numbers: numbers.clone() });
-        writer.write_now()?;
-        writer.folds.cancel(key, token, &numbers);
-        writer.freed()?;
-        writer.end_freeing();
-        Ok(true)
     }
 
     /// The groups as they are now, for looking up many.

@@ -1,0 +1,114 @@
+//! Withdrawing articles.
+
+use super::Spool;
+use crate::base::error::{ReadError, Trouble, TroubleKind};
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::read_mode::Patience;
+use crate::base::token::Token;
+use crate::index::groups::GroupTable;
+use crate::journal::Row;
+use crate::read::Lookup;
+use crate::read::article::ArticleBuf;
+use crate::write::commit::Writer;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Rows written at once, so that they fit into what a full disk reserves for them.
+const AT_ONCE_MAX: usize = 64;
+
+/// Where a living article is.
+struct Living {
+    token: Token,
+    numbers: Vec<(GroupId, u64)>,
+}
+
+impl Spool {
+    /// Cancels an article (CNFS-12); false if there is none.
+    pub fn cancel(&self, message_id: &[u8]) -> Result<bool, Trouble> {
+        Ok(self.cancel_all(&[self.key(message_id)])? == [true])
+    }
+
+    /// Cancels articles; of each whether there was one. One sync of the journal makes up to 64 of them
+    /// durable, and the writer does not wait while they are looked up. An article that cannot be read is an
+    /// error once the others are cancelled.
+    pub fn cancel_all(&self, keys: &[Key]) -> Result<Vec<bool>, Trouble> {
+        let mut cancelled = Vec::with_capacity(keys.len());
+        let mut unreadable = None;
+        for keys in keys.chunks(AT_ONCE_MAX) {
+            let mut gone = self.cancel_some(keys, &mut unreadable)?;
+            // Of a key that is named twice the first has found the article.
+            cancelled.extend(keys.iter().map(|key| gone.remove(key)));
+        }
+        match unreadable {
+            None => Ok(cancelled),
+            Some(e) => {
+                Err(Trouble { kind: TroubleKind::Io, text: format!("cannot read what is cancelled: {e}") })
+            }
+        }
+    }
+
+    /// Returns those that were there.
+    fn cancel_some(
+        &self,
+        keys: &[Key],
+        unreadable: &mut Option<ReadError>,
+    ) -> Result<BTreeSet<Key>, Trouble> {
+        loop {
+            let table = self.shared.groups.snapshot();
+            let mut living = self.living(&table, keys, unreadable);
+            if living.is_empty() {
+                return Ok(BTreeSet::new());
+            }
+            let mut writer = self.writer.lock();
+            // The numbers are of the groups as they were.
+            if !Arc::ptr_eq(&table, &self.shared.groups.snapshot()) {
+                continue;
+            }
+            living.retain(|key, at| self.lookup(key) == Lookup::Present(at.token));
+            if !living.is_empty() {
+                cancel_now(&mut writer, &living)?;
+            }
+            return Ok(living.into_keys().collect());
+        }
+    }
+
+    /// Those of the articles that live, each once.
+    fn living(
+        &self,
+        table: &GroupTable,
+        keys: &[Key],
+        unreadable: &mut Option<ReadError>,
+    ) -> BTreeMap<Key, Living> {
+        let mut living = BTreeMap::new();
+        let mut buf = ArticleBuf::default();
+        for key in keys {
+            let Lookup::Present(token) = self.lookup(key) else { continue };
+            match self.shared.read(&token, Some(key), Patience::Wait, &mut buf) {
+                Ok(true) => {
+                    living.insert(*key, Living { token, numbers: table.numbers_in(buf.head()) });
+                }
+                Ok(false) => {}
+                Err(e) => *unreadable = Some(e),
+            }
+        }
+        living
+    }
+}
+
+fn cancel_now(writer: &mut Writer, living: &BTreeMap<Key, Living>) -> Result<(), Trouble> {
+    writer.may_free()?;
+    for (key, Living { token, numbers }) in living {
+        writer.journal.push(&Row::Cancel { key: *key, token: *token, numbers: numbers.clone() });
+    }
+    if let Err(trouble) = writer.write_now() {
+        writer.journal.discard();
+        return Err(trouble);
+    }
+    for (key, Living { token, numbers }) in living {
+        writer.folds.cancel(*key, *token, numbers);
+    }
+    writer.freed()?;
+    writer.end_freeing();
+    Ok(())
+}
