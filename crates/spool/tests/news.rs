@@ -280,7 +280,13 @@ pub fn agree(spool: &Spool) -> Vec<(String, u64, String)> {
             assert_eq!(buf.message_id(), fields[4].as_bytes());
             let xref = format!(" {}:{number}", group.name);
             assert!(String::from_utf8_lossy(buf.head()).lines().next().unwrap().contains(&xref));
-            assert_eq!(spool.lookup(&spool.key(fields[4].as_bytes())), Lookup::Present(token));
+            assert_eq!(
+                spool.lookup(&spool.key(fields[4].as_bytes())),
+                Lookup::Present(token),
+                "{}:{number} {}",
+                group.name,
+                fields[4]
+            );
             all.push((group.name.to_string(), *number, fields[4].to_owned()));
         }
     }

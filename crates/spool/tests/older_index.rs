@@ -55,6 +55,9 @@ fn put_back(disk: &SimDisk, old: &Files) {
         file.write_all_at(&[IoSlice::new(bytes)], 0).unwrap();
         file.sync().unwrap();
     }
+    for dir in old.keys().flat_map(|path| path.ancestors().skip(1)).filter(|dir| dir.starts_with("/s")) {
+        disk.sync_dir(dir).unwrap();
+    }
 }
 
 /// A spool of 30 articles, closed, and then 30 more; its indexes are those of the first 30 again. Returns the
@@ -293,6 +296,7 @@ fn crash_everywhere(kind: CrashKind) {
             let left = disk.image().unwrap();
             let shared: Arc<dyn Disk> = Arc::new(left);
             let (spool, recovery) = open(&shared, &config);
+            eprintln!("{what}: {recovery}");
             assert_there(&spool, 0..60, &format!("{what}: {recovery}"));
             commit_at(&spool, &[news(70)], NOW + 70).unwrap();
             assert_there(&spool, 70..71, &what);

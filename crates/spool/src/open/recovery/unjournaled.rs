@@ -122,11 +122,21 @@ struct Rows<'a> {
     journal: &'a mut JournalWriter,
     /// So many groups have rows.
     groups: usize,
+    /// Whether the journal says durably that it is no longer closed.
+    is_open: bool,
 }
 
 impl Rows<'_> {
     /// Puts a row into the journal, after those of groups that only the articles know, and applies it.
     fn put(&mut self, folds: &mut Folds, row: &Row<'_>) -> io::Result<()> {
+        if !self.is_open {
+            // The indexes change from here on. Were the journal's end still that of an orderly end after a
+            // power cut, they would be trusted with the half of it that reached the disk.
+            self.journal.push(&Row::Opened { boot_id: folds.shared.disk.boot_id() });
+            self.journal.write()?;
+            self.journal.sync_set().sync()?;
+            self.is_open = true;
+        }
         let table = folds.shared.groups.snapshot();
         let new = (self.groups..folds.numbers.len()).filter_map(|id| table.get(GroupId(id as u32)));
         new.for_each(|group| self.journal.push(&Row::Group(folds.group_row(group))));
@@ -147,7 +157,7 @@ pub(super) fn take_in(
     (end, crashed): (u64, bool),
     progress: &dyn Progress,
 ) -> io::Result<u64> {
-    let mut rows = Rows { journal, groups: folds.numbers.len() };
+    let mut rows = Rows { journal, groups: folds.numbers.len(), is_open: false };
     let volumes = folds.shared.volumes.load();
     let (mut fronts, mut sequence) = (Vec::new(), 0);
     for (index, volume) in volumes.all().iter().enumerate() {
