@@ -10,8 +10,7 @@ section! {
     /// Supersedes header. The first section that fits decides. Where none does, a cancel or Supersedes is
     /// decided by [cancel], and any other control message is only logged. All are filed in control.* in any
     /// case, unless they are refused; newgroup, rmgroup and checkgroups are carried out from there, so the
-    /// group control, or the one of their kind such as control.newgroup, must exist. newsreel import
-    /// control-ctl writes these sections from INN's control.ctl.
+    /// group control, or the one of their kind such as control.newgroup, must exist.
     [[control]] Control, ControlDraft {
         /// What it asks for: "newgroup", "rmgroup", "checkgroups", "cancel", "supersede" (a Supersedes
         /// header), "ihave", "sendme", or "other" for the rest (sendsys, version, ...). Without the key: all.
