@@ -153,8 +153,8 @@ impl Moderation {
         }
     }
 
-    /// Queues a text for the newsmaster, in lines that end in LF. It may take half of the queue, so that posts
-    /// have room. Blocks.
+    /// Queues a text for the newsmaster, in lines that end in LF. It may take half of the queue, so that
+    /// posts have room. Blocks.
     pub fn notify(&self, to: &str, subject: &str, text: &[u8], now: i64) -> Result<(), NotQueued> {
         let config = self.config.current();
         let from = sender(&config);

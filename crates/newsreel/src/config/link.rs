@@ -13,8 +13,8 @@ macro_rules! link_section {
                 $($rows)+
                 /// The address of ours to connect from; without it the system chooses.
                 bind: Option<IpAddr> = Maybe(Address), example "192.0.2.1";
-                /// Encryption: "off"; "starttls" after the greeting (RFC 4642); "implicit" from the first octet
-                /// (RFC 8143).
+                /// Encryption: "off"; "starttls" after the greeting (RFC 4642); "implicit" from the first
+                /// octet (RFC 8143).
                 tls: LinkTls = word(), default "off", example "implicit";
                 /// Whether the other server must prove its name with a certificate. false protects against
                 /// listeners only.

@@ -83,12 +83,12 @@ section! {
     /// An article is sent if it meets all conditions, the peer did not send it to us, and its Path has
     /// neither the peer's name nor one of path_never. newsreel why MESSAGE-ID PEER shows each step.
     [peer.send] PeerSend, SendDraft with link {
-        /// Where to connect. Of several places the first that answers is taken. Of to, batch, file and program
-        /// exactly one says how articles leave.
+        /// Where to connect. Of several places the first that answers is taken. Of to, batch, file and
+        /// program exactly one says how articles leave.
         to: Vec<String> = OneOrMore(HostPort), default [], example "news.example.net:119";
         /// The directory into which batches are written, below site.data unless it is absolute, instead of
-        /// sending articles over a connection: for UUCP, rsync, ssh, or a disk in the post. Each file in it is
-        /// a whole batch; the oldest sorts first.
+        /// sending articles over a connection: for UUCP, rsync, ssh, or a disk in the post. Each file in it
+        /// is a whole batch; the oldest sorts first.
         batch: Option<PathBuf> = Maybe(FilePath), example "out/leaf";
         /// A batch is made when so many bytes of articles are there, before compression...
         batch_bytes: u64 = Size { min: 1 << 10, max: 256 << 20 }, default "1 MiB", example "64 KiB";
@@ -117,8 +117,9 @@ section! {
         program: Option<Vec<String>> = Maybe(Program),
             example ["/usr/local/bin/archiver", "--stdin"];
         /// What stands in the lines of file and program, in this order, with blanks between: "token" (as
-        /// newsreel explain takes it); "message-id"; "path", the article's own file in classes that have such,
-        /// else its token; "size", bytes as they are sent; "arrived", Unix seconds; "peer", this peer's name.
+        /// newsreel explain takes it); "message-id"; "path", the article's own file in classes that have
+        /// such, else its token; "size", bytes as they are sent; "arrived", Unix seconds; "peer", this peer's
+        /// name.
         lines: Vec<LineItem> = List(word()), default ["token"], example ["message-id", "size"];
         /// Bytes of batches that may wait in the directory of batch, or of lines in file. Beyond it the feed
         /// waits, and newsreel status says so; nothing is lost as long as the journal has it.

@@ -4,8 +4,8 @@
 //! [`Batch`] reads one, from whatever source, within a bounded window, and hands out [`Parcel`]s that are
 //! committed together. A [`Ledger`] notes what became of each article, in order: what is damaged goes into
 //! quarantine, what cannot be filed now is kept. [`Incoming`] is the directory where batches wait. Called by
-//! `newsreel rnews`, by XBATCH, and by the task that files what waits. [`Packer`] makes batches, for peers that
-//! get such. Sources: RFC 1036 section 3.3, RFC
+//! `newsreel rnews`, by XBATCH, and by the task that files what waits. [`Packer`] makes batches, for peers
+//! that get such. Sources: RFC 1036 section 3.3, RFC
 //! 5537 section 3.10; forms of compression as C News and INN have them.
 
 mod incoming;

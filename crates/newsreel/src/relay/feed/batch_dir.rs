@@ -1,5 +1,5 @@
-//! The directory of a peer's batches (`docs/formats/outgoing.md`): what lies there, what may be added, how it is
-//! called and written.
+//! The directory of a peer's batches (`docs/formats/outgoing.md`): what lies there, what may be added, how it
+//! is called and written.
 
 use super::queue::{Queue, Taken, Ticket};
 use crate::base::units::{about_size, grouped};

@@ -3,8 +3,8 @@
 //! A batch is made of what is in the peer's window, all at once, when there is enough of it or its first
 //! article has waited long enough. Its rows are durable before it has its name; the cursor passes them after.
 //! The name is the position at which it begins: one that is made again after a crash takes the place of the
-//! first. Whatever lies in the directory waits to be taken away, by `after_batch` ([`super::hand_over`]) or by
-//! somebody else; when as much waits as may, no more is made, and the cursor waits.
+//! first. Whatever lies in the directory waits to be taken away, by `after_batch` ([`super::hand_over`]) or
+//! by somebody else; when as much waits as may, no more is made, and the cursor waits.
 
 use super::backlog::{Filled, fill};
 use super::batch_dir::Batches;

@@ -28,7 +28,8 @@ use tokio::task::{JoinHandle, block_in_place};
 use tokio::time::{sleep, timeout};
 use tracing::info;
 
-/// Bytes of lines that are written at once: a pipe takes as many whole or not at all, so that no line is torn.
+/// Bytes of lines that are written at once: a pipe takes as many whole or not at all, so that no line is
+/// torn.
 const WRITE_BYTES_MAX: usize = 4096;
 /// How often it is looked at how much the program has read.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);

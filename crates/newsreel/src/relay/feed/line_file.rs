@@ -1,8 +1,8 @@
 //! The file of a peer to which lines are appended (`docs/formats/outgoing.md`).
 //!
-//! As INN's file feeds: whoever wants the lines renames the file, has it flushed, and reads it; later lines are
-//! in a new one. Lines are whole: what a crash has left of one is cut off, and comes again, since the cursor
-//! passes an article after its line is written.
+//! As INN's file feeds: whoever wants the lines renames the file, has it flushed, and reads it; later lines
+//! are in a new one. Lines are whole: what a crash has left of one is cut off, and comes again, since the
+//! cursor passes an article after its line is written.
 
 use parking_lot::Mutex;
 use std::fs::{self, File};

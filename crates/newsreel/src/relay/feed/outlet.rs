@@ -1,8 +1,8 @@
 //! How articles leave for a peer: over connections, or another way.
 //!
-//! What belongs to each way alone. The tasks that let articles out ([`super::run`]) take offers from the peer's
-//! window and settle them, as connections do; so cursor, limits of the backlog and orders of operators are the
-//! same for all.
+//! What belongs to each way alone. The tasks that let articles out ([`super::run`]) take offers from the
+//! peer's window and settle them, as connections do; so cursor, limits of the backlog and orders of operators
+//! are the same for all.
 
 use super::batch_dir::Batches;
 use super::line_file::LineFile;

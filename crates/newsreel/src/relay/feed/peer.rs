@@ -142,8 +142,8 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// The feed of a peer, with what it has on disk; a new one begins where its configuration says. `identity`
-    /// is our path identity. Blocks.
+    /// The feed of a peer, with what it has on disk; a new one begins where its configuration says.
+    /// `identity` is our path identity. Blocks.
     pub fn open(spool: &Arc<Spool>, route: &Route, identity: &str) -> io::Result<Self> {
         let name = format!("{CURSOR_PREFIX}{}", route.name);
         let start = if route.send.from == FeedStart::Now { Start::Now } else { Start::Oldest };
