@@ -7,6 +7,7 @@
 # make bench    the speed table, INN beside us (QUICK=1: one short run of each row)
 # make transcripts-inn  plays the transcripts to INN, which must differ exactly as they say (INN=: peers/inn),
 #               and exchanges articles and batches with INN and C News (CNEWS=: peers/cnews)
+# make batches-inn  batches and parts of feeds exchanged with INN and C News (needs both, and root)
 # make triangle  two newsreels and an INN feed each other 20,000 articles, killed 60 times (needs INN and root)
 # make bench-spool    the papers' comparison: every storage method, and INN's, under the CNFS paper's batches
 # make lab-crash    kill -9 during a feed, 50 times, and a check of everything (LAB_ROUNDS=5: a short run)
@@ -33,7 +34,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build test quick check soak fuzz bench bench-spool docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn triangle
+.PHONY: run build test quick check soak fuzz bench bench-spool docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -86,8 +87,12 @@ lab-crash lab-scale lab-recover lab-rebuild lab-flat: build
 	$(or $(CARGO_TARGET_DIR),target)/release/lab $(@:lab-%=%) --dir $(LAB_DIR) $(LAB_OPTIONS)
 
 transcripts-inn:
+	INN=$(INN) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture --skip sixty_kills \
+	  transcripts::inn feeds::inn::inn_takes feeds::triangle
+
+batches-inn:
 	INN=$(INN) CNEWS=$(CNEWS) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture \
-	  --skip sixty_kills transcripts::inn feeds::inn feeds::cnews feeds::triangle
+	  feeds::inn::batches feeds::inn::a_part feeds::cnews
 
 triangle:
 	INN=$(INN) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture sixty_kills

@@ -60,7 +60,7 @@ impl CNews {
 }
 
 #[test]
-#[ignore = "needs C News and root: make transcripts-inn"]
+#[ignore = "needs C News and root: make batches-inn"]
 fn batches_plain_and_compressed_are_filed_by_c_news_and_those_of_c_news_here() {
     let Some(cnews) = CNews::found() else { return };
     let keys = |part: &str, form: &str| {

@@ -48,7 +48,7 @@ const FORMS: [(&str, &str); 4] = [
 ];
 
 #[test]
-#[ignore = "needs INN and root: make transcripts-inn"]
+#[ignore = "needs INN and root: make batches-inn"]
 fn batches_of_every_form_are_filed_by_inn_and_those_of_inn_here() {
     let Some(inn) = Inn::found() else { return };
     let feeds = inn.site().join("etc/newsfeeds");
@@ -89,7 +89,7 @@ fn batches_of_every_form_are_filed_by_inn_and_those_of_inn_here() {
 }
 
 #[test]
-#[ignore = "needs INN and root: make transcripts-inn"]
+#[ignore = "needs INN and root: make batches-inn"]
 fn a_part_of_all_articles_is_the_part_that_inn_sends() {
     const PARTS: [&str; 5] = ["1/2", "3/10", "2-5/10:4", "1-3/7:8", "11/16:12"];
     let Some(inn) = Inn::found() else { return };
