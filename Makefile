@@ -10,6 +10,7 @@
 # make batches-inn  batches and parts of feeds exchanged with INN and C News (needs both, and root)
 # make triangle  two newsreels and an INN feed each other 20,000 articles, killed 60 times (needs INN and root)
 # make bench-spool    the papers' comparison: every storage method, and INN's, under the CNFS paper's batches
+# make bench-feeds  what feeding peers costs, and how fast it is, INN with innfeed beside us
 # make lab-crash    kill -9 during a feed, 50 times, and a check of everything (LAB_ROUNDS=5: a short run)
 # make lab-scale    memory and processor time of 7,000 connections at once
 # make lab-recover  time to the first answer after kill -9 with 2 million articles (needs 12 GB of disk)
@@ -34,7 +35,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build test quick check soak fuzz bench bench-spool docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
+.PHONY: run build test quick check soak fuzz bench bench-spool bench-feeds docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -80,6 +81,10 @@ bench:
 bench-spool: build
 	$(CARGO) build --release --locked -p lab --bin lab
 	$(or $(CARGO_TARGET_DIR),target)/release/lab spool --dir $(LAB_DIR) --corpus $(CORPUS) --inn $(INN) --docs docs/bench $(LAB_OPTIONS)
+
+bench-feeds: build
+	$(CARGO) build --release --locked -p lab --bin lab
+	$(or $(CARGO_TARGET_DIR),target)/release/lab feeds --dir $(LAB_DIR) --inn $(INN) $(LAB_OPTIONS)
 
 lab-crash: LAB_OPTIONS = --rounds $(LAB_ROUNDS)
 lab-crash lab-scale lab-recover lab-rebuild lab-flat: build

@@ -2,7 +2,8 @@
 //!
 //! `crash` kills the server under a feed and checks what it promised; `scale` opens thousands of connections
 //! and measures their cost; `recover` times the start of a big spool after a crash; `rebuild` times the
-//! rebuild of its indexes; `flat` compares a huge spool with an empty one; `spool` compares storage methods.
+//! rebuild of its indexes; `flat` compares a huge spool with an empty one; `spool` compares storage methods;
+//! `feeds` measures feeds to peers.
 //! Each creates its own site below `--dir`, prints its findings, and exits with 1 if something did not hold.
 //! `tls-load` reads from a server that runs already, over TLS and COMPRESS. The speed table beside INN is
 //! `bench/bench.sh`.
@@ -12,6 +13,7 @@ mod articles;
 mod client;
 mod crash;
 mod feeder;
+mod feeds;
 mod filling;
 mod flat;
 mod memory;
@@ -50,6 +52,8 @@ enum Command {
     Rebuild(rebuild::Options),
     /// The papers' comparison: each storage method, and INN's, under the CNFS paper's batches
     Spool(spool_bench::Options),
+    /// What feeding peers costs, and how fast it is, with INN beside it
+    Feeds(feeds::Options),
     /// The same figures on an empty and on a huge server
     Flat(flat::Options),
     /// Readers over plain, encrypted and compressed connections to a server that runs
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Command::Recover(options) => recover::run(&options),
         Command::Rebuild(options) => rebuild::run(&options),
         Command::Spool(options) => spool_bench::run(&options),
+        Command::Feeds(options) => feeds::run(&options),
         Command::Flat(options) => flat::run(&options),
         Command::TlsLoad(options) => tls_load::run(&options),
     };

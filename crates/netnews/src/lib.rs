@@ -17,6 +17,7 @@ pub mod injection;
 pub mod message_id;
 pub mod newsgroups;
 pub mod nntp;
+pub mod openpgp;
 pub mod overview_row;
 pub mod path;
 pub mod wildmat;

@@ -6,8 +6,11 @@
 use crate::access::sasl;
 use crate::access::users::{ScramKeys, Table};
 use crate::import::{head, source::Found};
+use crate::ingest::control::{Keyring, Proof};
 use crate::tls::names;
+use spool::SimDisk;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The names in a certificate in DER.
 pub fn certificate_names(der: &[u8]) -> Vec<String> {
@@ -79,4 +82,23 @@ pub fn imported(path: &Path, file: &[u8], is_caf: bool) -> std::io::Result<Vec<I
         articles.push((stored.clone(), whole.then(|| wire.clone())));
     }
     Ok(articles)
+}
+
+/// A keyring of trusted keys, in memory.
+pub struct Keys(Keyring);
+
+impl Keys {
+    /// The keys of an exported file.
+    pub fn of(file: &[u8]) -> std::io::Result<Self> {
+        let keyring = Keyring::of(Arc::new(SimDisk::new()), Path::new("/keys"));
+        for key in keyring.import(file)?.into_iter().flatten() {
+            keyring.trust(&key)?;
+        }
+        Ok(Self(keyring))
+    }
+
+    /// Whether one of these has signed an article in wire format.
+    pub fn have_signed(&self, wire: &[u8], names: &[String]) -> bool {
+        netnews::Article::parse(wire).is_ok_and(|article| Proof::of(&article, &self.0).is_by(names))
+    }
 }

@@ -5,6 +5,7 @@
 //! policy is remembered in the same commit, damage in transit and our own trouble are not. Called by `relay`,
 //! `inject`, the control socket. Sources: DESIGN.md section 3, RFC 5537 section 3.6.
 
+mod again;
 mod batch;
 pub(crate) mod batches;
 pub(crate) mod checks;
@@ -37,7 +38,7 @@ use drafts::{Draft, Drafts};
 use netnews::article::Headers;
 use netnews::nntp::wire;
 use netnews::{Article, Known, MessageId};
-use routing::Router;
+use routing::{Route, Router};
 use spool::{Durability, GroupId, GroupTable, Key, Outcome, Spool, Ticket, Token, Trouble, TroubleKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -142,9 +143,16 @@ pub struct Filer {
 impl Filer {
     /// A filer for `spool` by the rules of `config`.
     pub fn new(config: Arc<Config>, spool: Arc<Spool>) -> Self {
+        let router = Router::new(spool.group_table());
+        // What is filed without a server leaves with the next one. Peers that are new begin with that.
+        router.replace(
+            &config.site,
+            Route::known(&config, |name| spool.known_site(name)),
+            spool.group_table(),
+        );
         Self {
             withdrawals: Withdrawals::new(&config, &spool),
-            router: Router::new(spool.group_table()),
+            router,
             controls: Controls::default(),
             turn: Turn::default(),
             spool,
@@ -383,26 +391,15 @@ impl Filer {
         dispositions: &[Disposition],
     ) -> Option<NotWithdrawn> {
         if self.withdrawals.epoch() != epoch {
-            let is_late = |(key, id): &(Key, MessageId<'_>)| self.withdrawals.is_late(&self.spool, *key, *id);
-            let late: Vec<Key> = patiently(|| drafts.ids().filter(is_late).map(|(key, _)| key).collect());
-            let _nobody_asks = patiently(|| withdraw::carry_out(&self.spool, &late));
+            let check_again = |(key, id)| self.withdrawals.check_again(&self.spool, key, id);
+            patiently(|| drafts.ids().for_each(check_again));
         }
         let mut not_withdrawn = None;
-        let mut due = Vec::new();
         for withdrawing in &drafts.withdrawing {
             if let Some(Disposition::Accepted(_)) = dispositions.get(withdrawing.at) {
-                let judged = patiently(|| self.withdrawals.judge(&self.spool, origin, withdrawing));
-                due.extend(judged.is_ok().then(|| self.spool.key(withdrawing.target.as_bytes())));
-                not_withdrawn = judged.err();
+                let obeyed = patiently(|| self.withdrawals.obey(&self.spool, Some(origin), withdrawing));
+                not_withdrawn = obeyed.err();
             }
-        }
-        if !due.is_empty() {
-            let last = patiently(|| withdraw::carry_out(&self.spool, &due)).map(|gone| gone.last().copied());
-            not_withdrawn = not_withdrawn.or(match last {
-                Ok(Some(false)) => Some(NotWithdrawn::NotHere),
-                Ok(_) => None,
-                Err(why) => Some(why),
-            });
         }
         if !drafts.withdrawing.is_empty() && self.spool.config().durability == Durability::Always {
             patiently(|| self.withdrawals.sync());

@@ -79,6 +79,11 @@ pub async fn run_with<S: NewsSource>(
     let server = Arc::new(Server { listening, measuring, pulls, context, feeds, site });
     let site = &server.site;
     let control_messages = ControlMessages::open(site, &moderation)?;
+    match block_in_place(|| site.filer.obey_again()) {
+        Ok(0) => {}
+        Ok(articles) => info!(articles, "cancels and Supersedes from before the crash obeyed again"),
+        Err(error) => warn!(%error, "cannot look for cancels that a crash has left undone"),
+    }
     let feeds = server.feeds.prepare(&site.config.load()).map_err(io::Error::other)?;
     server.feeds.apply(&site.config.current(), feeds);
     server.listening.apply(listeners);

@@ -7,6 +7,7 @@
 
 pub mod cancel_lock;
 pub mod group_info;
+pub mod pgp_sig;
 
 use crate::article::{Article, Known};
 use crate::message_id::MessageId;

@@ -19,6 +19,7 @@ mod group;
 mod groups_file;
 mod import;
 mod init;
+mod keys;
 mod listeners;
 mod locate;
 mod owner;
@@ -88,6 +89,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Ask(Request::Buffer { command: BufferCommand::List { json } }) => buffer::list(at, json),
         Command::Ask(request @ Request::Purge { json, .. }) => purge::purge(at, &request, json),
         Command::Ask(Request::Batch { peer }) => batch::batch(&peer, at),
+        Command::Ask(Request::Keys { command }) => keys::keys(at, command),
         Command::Ask(request) => reach::print(&at.load()?, &request),
         Command::Rebuild { without } => care::rebuild(&without, at),
         Command::Rnews { file } => rnews::rnews(file.as_deref(), at),

@@ -12,7 +12,7 @@ use super::faults::{Fault, nearest};
 use super::storage::{BUFFER_BYTES_MIN, ClassDraft, RuleDraft, compresses};
 use super::table::At;
 use super::tls::{PeerDraft, SendDraft};
-use super::{Cidr, Compression, Draft, KnownCertificate, Method, PeerTls, keeps};
+use super::{Cidr, Compression, Draft, FeedOrder, KnownCertificate, Method, PeerTls, keeps};
 
 /// Longest name of a peer that has a cursor, in bytes: `feed.` and the name are at most 64.
 const CURSOR_NAME_BYTES_MAX: usize = 59;
@@ -243,6 +243,15 @@ impl Checker<'_> {
         if given(&send.after_batch).is_some() && is_left_out(&send.batch) {
             let message = format!("peer `{name}`: after_batch without batch");
             self.fault(&send.after_batch.span, "of no use", message, "set batch, or remove after_batch");
+        }
+        if send.order.value == Some(FeedOrder::Newest) && is_empty(&send.to) {
+            let message = format!("peer `{name}`: order = \"newest\" without to");
+            let advice = "batches and lines are in the order of arrival: remove it";
+            self.fault(&send.order.span, "of no use", message, advice);
+        }
+        if send.ihave.value == Some(true) && is_left_out(&send.batch) {
+            let message = format!("peer `{name}`: ihave without batch");
+            self.fault(&send.ihave.span, "of no use", message, "set batch, or remove ihave");
         }
         if is_empty(&send.lines) {
             let message = format!("peer `{name}`: lines would be empty");

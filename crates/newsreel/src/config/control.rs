@@ -22,6 +22,11 @@ section! {
         /// the article that it withdraws, all of which must match. A checkgroups message is decided group by
         /// group, so that each hierarchy in it meets its own section.
         groups: Groups = Wildmat, default "*", example "comp.*,news.*";
+        /// Only messages that one of these has signed (X-PGP-Sig, in pgpcontrol's form): the user of a key,
+        /// the first word or the address of one, or a fingerprint. The key must be in the site's keyring and
+        /// trusted: newsreel keys import, newsreel keys trust.
+        signed_by: Vec<String> = OneOrMore(Text), default [],
+            example ["news.announce.newgroups", "de.admin.news.announce"];
         /// What to do: "do" carries it out (not for ihave, sendme and other); "mail" sends it to mail_to;
         /// "log" does nothing but say so; "refuse" does not take the article at all, so that it is neither
         /// filed nor passed on.
@@ -76,6 +81,13 @@ impl ControlDraft {
             let message = format!("nothing is mailed with action = \"{}\"", action.word());
             let advice = "remove it, or use \"mail\" or \"do\"";
             wrong.push(Wrong { at: &self.mail_to.span, label: "without effect", message, advice });
+        }
+        if self.signed_by.value.as_ref().is_some_and(|names| !names.is_empty())
+            && action == ControlAction::Refuse
+        {
+            let message = "an article is refused before its signature is verified".into();
+            let advice = "remove signed_by, or use \"log\"";
+            wrong.push(Wrong { at: &self.signed_by.span, label: "too early", message, advice });
         }
         if let Some(what) = types.iter().find(undoable).filter(|_| action == ControlAction::Do) {
             let message = format!("messages of type \"{}\" cannot be carried out", what.word());

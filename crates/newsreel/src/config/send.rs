@@ -22,6 +22,16 @@ words! {
 }
 
 words! {
+    /// In which order articles that wait leave.
+    pub enum FeedOrder {
+        /// As they arrived.
+        Oldest = "oldest",
+        /// The last first.
+        Newest = "newest",
+    }
+}
+
+words! {
     /// How batches are compressed.
     pub enum BatchCompress {
         /// Not at all.
@@ -214,6 +224,8 @@ mod tests {
                 "peer `p` has several ways out: to, batch, file or program",
             ),
             (send(&format!("{to}after_batch = [\"/bin/true\"]")), "peer `p`: after_batch without batch"),
+            (send("file = \"f\"\norder = \"newest\""), "peer `p`: order = \"newest\" without to"),
+            (send(&format!("{to}ihave = true")), "peer `p`: ihave without batch"),
             (send("file = \"f\"\nlines = []"), "peer `p`: lines would be empty"),
             (
                 send("batch = \"out/a\"") + "[[peer]]\nname = \"q\"\n[peer.send]\nfile = \"./out/a\"\n",

@@ -292,6 +292,11 @@ fn faults_of_access_and_auth_are_told_with_advice() {
         ("user_groups = [\"staff\"]", "user_groups = [\"st aff\"]", "`st aff` is not 1 to 15 letters"),
         ("posts_per_hour_max = 30", "posts_per_hour = 30", "has no key `posts_per_hour`"),
         ("password_file = \"upstream.password\"\n", "", "has only one of user and password_file"),
+        (
+            "action = \"do\"\nmail_to = \"newsmaster@example.org\"",
+            "signed_by = \"x\"\naction = \"refuse\"",
+            "before its signature",
+        ),
         ("mail_to = \"newsmaster@example.org\"", "mail_to = \"-x@example.org\"", "is not a mail address"),
         ("action = \"do\"\nmail_to", "action = \"log\"\nmail_to", "nothing is mailed"),
         ("action = \"do\"\nmail_to = \"newsmaster@example.org\"", "action = \"mail\"", "has no mail_to"),

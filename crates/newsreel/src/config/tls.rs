@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::kinds::*;
 
-use super::send::{BatchCompress, FeedStart, HashSplit, LineItem, Only, WayOut};
+use super::send::{BatchCompress, FeedOrder, FeedStart, HashSplit, LineItem, Only, WayOut};
 use super::{Cidr, Distributions, Groups, LinkTls};
 
 section! {
@@ -98,6 +98,12 @@ section! {
         /// which those of INN and C News know too; "zstd", which newsreel knows. A line such as #! cunbatch
         /// stands before them.
         batch_compress: BatchCompress = word(), default "none", example "gzip";
+        /// Whether the peer is told first what there is, by an ihave control message in a batch, and gets the
+        /// articles that it asks for by sendme; and whether its own ihave is answered by a sendme (RFC 1036
+        /// section 3.2). For links on which a Message-ID costs much less than an article. The peer must call
+        /// this server by its path identity and be called here by its own, and the group control or
+        /// control.ihave and control.sendme must be carried.
+        ihave: bool = Switch, default false, example true;
         /// The program that takes batches away, and its arguments. It is run with one batch after the other,
         /// the oldest first: the batch is its standard input, %f in an argument stands for the path of the
         /// file, %n for its name, %p for the peer's name, %% for %. If it ends with exit code 0 the file is
@@ -158,6 +164,10 @@ section! {
         /// them: "1-3/10" is the first three of ten parts, as INN (its flag Q) and Diablo compute them. A
         /// number after a colon, up to 12, takes other bits of the hash, for a split within a split.
         hash: Option<HashSplit> = Maybe(Split), example "1-3/10:4";
+        /// What leaves first while articles wait: "oldest", the one that arrived first; "newest", the last
+        /// one of those in memory (up to 8,192 articles), so that a peer that was away sees what is new at
+        /// once.
+        order: FeedOrder = word(), default "oldest", example "newest";
         /// How long an article waits before it is offered, such as to a peer that others should serve first.
         delay: Duration = Span, default "0ms", example "30 s";
         /// Connections to it at once. There is one as long as it suffices, and more as articles pile up.

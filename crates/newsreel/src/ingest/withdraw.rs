@@ -5,7 +5,7 @@
 //! Called by `ingest` for the few articles with a Control or Supersedes header. Sources: RFC 5537 sections
 //! 5.3 and 5.4, RFC 8315 section 3.5, INN's `docancels`.
 
-use super::control::{Asked, Permit, Policy};
+use super::control::{Asked, Keyring, Permit, Policy, Proof};
 use super::early::Early;
 use super::{Origin, Reject};
 use crate::base::clock::unix_now;
@@ -74,6 +74,7 @@ pub(super) fn withdrawing<'a>(article: &Article<'a>, at: usize) -> Option<Withdr
 #[derive(Debug)]
 pub(super) struct Withdrawals {
     policy: ArcSwap<Policy>,
+    keyring: Keyring,
     early: Arc<Early>,
 }
 
@@ -83,7 +84,8 @@ impl Withdrawals {
         let early = Arc::new(Early::open(disk, &config.site.data, config.site.remember_days, unix_now()));
         let synced = Arc::downgrade(&early);
         spool.on_durable(Box::new(move || synced.upgrade().iter().for_each(|early| early.sync())));
-        Self { early, policy: ArcSwap::from_pointee(Policy::of(config.clone())) }
+        let keyring = Keyring::of(spool.disk().clone(), &config.site.data);
+        Self { early, keyring, policy: ArcSwap::from_pointee(Policy::of(config.clone())) }
     }
 
     /// Goes by another configuration.
@@ -114,12 +116,12 @@ impl Withdrawals {
         }
     }
 
-    /// Whether the withdrawal by an article from `origin` is to be obeyed now ([`carry_out`]). Remembers one
-    /// that comes before its article. May wait for the disk.
-    pub fn judge(
+    /// Obeys the withdrawal by an article from `origin`, if it is to be obeyed; `None`: it came before the
+    /// server started. May wait for the disk.
+    pub fn obey(
         &self,
         spool: &Spool,
-        origin: &Origin,
+        origin: Option<&Origin>,
         withdrawing: &Withdrawing<'_>,
     ) -> Result<(), NotWithdrawn> {
         let id = withdrawing.target;
@@ -127,9 +129,11 @@ impl Withdrawals {
         let policy = self.policy.load_full();
         let article = Article::parse(withdrawing.wire).map_err(|_| NotWithdrawn::Trouble)?;
         let asked = Asked::of(&article).ok_or(NotWithdrawn::Trouble)?;
+        let proof = Proof::of(&article, &self.keyring);
+        let signed = |names: &[String]| proof.is_by(names);
         match spool.lookup(&key) {
             Lookup::Present(_) => {}
-            Lookup::Unknown => match policy.withdrawal(&asked) {
+            Lookup::Unknown => match policy.withdrawal(&asked, &signed) {
                 (Permit::NotHonored, _) => {}
                 // Its groups are not known; so who may withdraw in some of them only cannot do so yet.
                 (Permit::Nothing, section) if section.is_none_or(|s| s.groups.as_str() == "*") => {
@@ -144,19 +148,19 @@ impl Withdrawals {
                 }
             },
             Lookup::Remembered | Lookup::Gone => {
-                return Err(match policy.withdrawal(&asked) {
+                return Err(match policy.withdrawal(&asked, &signed) {
                     (Permit::NotHonored, _) => NotWithdrawn::NotHonored,
                     _ => NotWithdrawn::NotHere,
                 });
             }
         }
         // Also if it was not here: it may have come meanwhile, by another connection.
-        let judged = judge(spool, key, id, withdrawing.keys, |head, lock, is_open| {
+        let withdrawn = withdraw(spool, key, id, withdrawing.keys, |head, lock, is_open| {
             // Without its key nobody can withdraw, or even find, what they may not read.
-            if !is_open && !origin.sees(head) {
+            if !is_open && origin.is_some_and(|origin| !origin.sees(head)) {
                 return Err(NotWithdrawn::NotHere);
             }
-            let (permit, section) = policy.withdrawal(&asked.clone().and_of(head));
+            let (permit, section) = policy.withdrawal(&asked.clone().and_of(head), &signed);
             if permit == Permit::NotHonored {
                 if let Some(section) = section {
                     let (what, action) = (asked.what.word(), section.action.word());
@@ -171,9 +175,11 @@ impl Withdrawals {
                 (_, Some(_)) => Err(NotWithdrawn::NoKey),
             }
         });
-        match policy.withdrawal(&asked) {
-            (Permit::NotHonored, _) if judged == Err(NotWithdrawn::NotHere) => Err(NotWithdrawn::NotHonored),
-            _ => judged,
+        match policy.withdrawal(&asked, &signed) {
+            (Permit::NotHonored, _) if withdrawn == Err(NotWithdrawn::NotHere) => {
+                Err(NotWithdrawn::NotHonored)
+            }
+            _ => withdrawn,
         }
     }
 
@@ -182,15 +188,14 @@ impl Withdrawals {
         self.early.epoch()
     }
 
-    /// Whether the withdrawal of an article just filed came while it was being filed, and is to be obeyed.
-    pub fn is_late(&self, spool: &Spool, key: Key, id: MessageId<'_>) -> bool {
-        let Some(keys) = self.early.keys(key) else { return false };
-        let permit = self.policy.load().late();
-        let permits = |_: &[u8], lock: Option<&[u8]>, _| match opens_late(permit, lock, &keys) {
-            true => Ok(()),
-            false => Err(NotWithdrawn::NoKey),
-        };
-        judge(spool, key, id, &keys, permits).is_ok()
+    /// Withdraws an article just filed, if its withdrawal came while it was being filed.
+    pub fn check_again(&self, spool: &Spool, key: Key, id: MessageId<'_>) {
+        if let Some(keys) = self.early.keys(key) {
+            let permit = self.policy.load().late();
+            let _nobody_asks = withdraw(spool, key, id, &keys, |_, lock, _| {
+                opens_late(permit, lock, &keys).then_some(()).ok_or(NotWithdrawn::NoKey)
+            });
+        }
     }
 }
 
@@ -203,17 +208,8 @@ fn opens_late(permit: Permit, lock: Option<&[u8]>, keys: &[u8]) -> bool {
     }
 }
 
-/// Withdraws articles. May wait for the disk, once for up to 64 of them.
-pub(super) fn carry_out(spool: &Spool, keys: &[Key]) -> Result<Vec<bool>, NotWithdrawn> {
-    spool.cancel_all(keys).map_err(|trouble| {
-        warn!(%trouble, "cannot withdraw");
-        NotWithdrawn::Trouble
-    })
-}
-
-/// Whether an article is here and `permits` its withdrawal, which is shown its header lines, its lock, and
-/// whether a key opens that.
-fn judge(
+/// Withdraws an article if `permits` says so of its header lines, its lock, and whether a key opens that.
+fn withdraw(
     spool: &Spool,
     key: Key,
     id: MessageId<'_>,
@@ -237,5 +233,15 @@ fn judge(
         debug!(%id, %why, "not withdrawn");
         return Err(why);
     }
-    Ok(())
+    match spool.cancel(id.as_bytes()) {
+        Ok(true) => {
+            debug!(%id, "withdrawn");
+            Ok(())
+        }
+        Ok(false) => Err(NotWithdrawn::NotHere),
+        Err(trouble) => {
+            warn!(%id, %trouble, "cannot withdraw");
+            Err(NotWithdrawn::Trouble)
+        }
+    }
 }

@@ -35,12 +35,16 @@ pub(crate) fn batch(made: Result<Made, String>, peer: &str, sink: &mut Sink<'_>)
     sink(match made {
         Err(error) => Reply::Error(error),
         Ok(Made { batches: 0, .. }) => Reply::Text(format!("{peer}: nothing waits for a batch")),
-        Ok(Made { batches, articles, bytes }) => {
+        Ok(Made { batches, articles, announced, bytes }) => {
             let plural =
                 |n: u64, one: &str, many: &str| format!("{} {}", grouped(n), if n == 1 { one } else { many });
             let (batches, articles) =
                 (plural(batches, "batch", "batches"), plural(articles, "article", "articles"));
-            Reply::Text(format!("{peer}: {batches} with {articles}, {}", about_size(bytes)))
+            let announced = match announced {
+                0 => String::new(),
+                announced => format!(" and {} announced", grouped(announced)),
+            };
+            Reply::Text(format!("{peer}: {batches} with {articles}{announced}, {}", about_size(bytes)))
         }
     });
     is_ok

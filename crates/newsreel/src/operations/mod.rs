@@ -11,6 +11,7 @@ mod feed;
 mod group_control;
 mod groups;
 mod incoming;
+mod keys;
 mod name_map;
 pub(crate) mod overview;
 pub(crate) mod pull;
@@ -55,6 +56,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::Verify { dry_run, .. } => care::repair(spool, *dry_run, sink),
         Request::Cancel { message_ids, dry_run } => withdraw::cancel(spool, message_ids, *dry_run, sink),
         Request::Purge { groups, dry_run, .. } => withdraw::purge(spool, groups, *dry_run, sink),
+        Request::Keys { command } => keys::execute(spool, command, sink),
         Request::Expire { dry_run } => expire::expire(spool, *dry_run, sink),
         Request::CountLiving { tokens } => {
             let tokens: Vec<spool::Token> = tokens.iter().filter_map(|t| spool::Token::from_hex(t)).collect();

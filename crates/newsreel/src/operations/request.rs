@@ -208,6 +208,19 @@ pub enum Request {
         dry_run: bool,
     },
 
+    /// List, import, trust or remove the keys of those who may sign control messages
+    #[command(
+        long_about = "List, import, trust or remove the OpenPGP keys of those who may sign control messages, while the \
+        server runs or not. A key counts only once it is trusted; [[control]] says in signed_by who may sign what."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel keys import PGPKEYS.asc\n  newsreel keys list\n  \
+        newsreel keys trust news.announce.newgroups\n  newsreel keys remove 3D2A...")]
+    Keys {
+        #[command(subcommand)]
+        /// What to do with which key.
+        command: KeysCommand,
+    },
+
     /// Take articles away by their Message-IDs
     #[command(
         long_about = "Take articles away by their Message-IDs, whatever their Cancel-Locks say, while a server runs or not. An \
@@ -254,6 +267,33 @@ impl Request {
     pub fn buffers() -> Self {
         Self::Buffer { command: BufferCommand::List { json: false } }
     }
+}
+
+/// What is to be done with the keys of the site; answered by [`Reply::Text`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum KeysCommand {
+    /// Take in the public keys of a file, as gpg --export writes it; a key that is here is replaced
+    Import {
+        /// The file
+        #[serde(skip)]
+        file: PathBuf,
+        /// What it holds, in Base64.
+        #[arg(skip)]
+        content: String,
+    },
+    /// List the keys: fingerprint, whether it is trusted, users
+    List,
+    /// Trust a key, so that it counts for [[control]] sections that name it
+    Trust {
+        /// Its fingerprint, or a user of it
+        key: String,
+    },
+    /// Remove a key
+    Remove {
+        /// Its fingerprint, or a user of it
+        key: String,
+    },
 }
 
 /// What is to be done with the feed of a peer.

@@ -313,6 +313,10 @@ fn contains(cidrs: &[Cidr], address: IpAddr) -> bool {
 }
 
 fn fit(peer: &Peer, address: IpAddr, tls: Option<&TlsFacts>, user: Option<&User>) -> Fit {
+    if peer.addresses.is_empty() && peer.certificate.is_empty() && peer.user.is_none() {
+        // It is only sent articles: nobody is known as it.
+        return Fit::No;
+    }
     if !peer.addresses.is_empty() && !contains(&peer.addresses, address) {
         return Fit::No;
     }

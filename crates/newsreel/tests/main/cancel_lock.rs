@@ -5,7 +5,9 @@ use crate::client::{Client, article};
 use crate::operated::Operated;
 use crate::posting::{head, headers, post, posted_id};
 use crate::running::Server;
+use spool::{CrashKind, SimDisk};
 use std::process::Command;
+use std::sync::Arc;
 
 /// RFC 8315 section 5.1.
 const KEY: &str = "sha256:qv1VXHYiCGjkX/N1nhfYKcAeUn8bCVhrWhoKuBSnpMA=";
@@ -360,4 +362,40 @@ fn a_control_section_decides_before_cancel_does() {
     let refused = "439 <s@x.example> control message refused here";
     assert_eq!(take(&mut client, "<s@x.example>", &wire), refused);
     assert!(is_here(&mut client, "<o3@x.example>"));
+}
+
+/// A server that dies after a cancel was filed and before it was obeyed. What honors none obeys none: so the
+/// disk is then as it was at that moment.
+#[test]
+fn a_cancel_that_a_crash_left_undone_is_obeyed_at_the_start() {
+    let disk = SimDisk::new();
+    let mut server = Server::start_on(Arc::new(disk.clone()), |text| text + "\n[cancel]\nhonor = \"none\"\n");
+    let mut client = server.client();
+    for n in 1..=3 {
+        let id = format!("<l{n}@x.example>");
+        assert_eq!(take(&mut client, &id, &locked(&id)), format!("239 {id}"));
+    }
+    for (n, key) in [(1, KEY), (2, ""), (9, KEY)] {
+        let id = format!("<c{n}@x.example>");
+        assert_eq!(
+            take(&mut client, &id, &cancel(&id, &format!("<l{n}@x.example>"), key)),
+            format!("239 {id}")
+        );
+    }
+    assert!(is_here(&mut client, "<l1@x.example>"));
+    let killed = disk.image_after(CrashKind::Kill, 0).unwrap();
+    let text = std::fs::read_to_string(server.file()).unwrap();
+    std::fs::write(server.file(), text.replace("honor = \"none\"", "honor = \"verified\"")).unwrap();
+    // After an end in order there is nothing to look for.
+    drop(client);
+    server = server.again(Arc::new(disk));
+    assert!(is_here(&mut server.client(), "<l1@x.example>"));
+    server = server.again(Arc::new(killed));
+    let mut client = server.client();
+    assert!(!is_here(&mut client, "<l1@x.example>"));
+    assert!(is_here(&mut client, "<l2@x.example>") && is_here(&mut client, "<l3@x.example>"));
+    assert_eq!(client.ask("GROUP misc.test"), "211 2 2 3 misc.test");
+    // One whose article was not here yet waits for it.
+    let id = "<l9@x.example>";
+    assert!(take(&mut client, id, &locked(id)).starts_with("439 "));
 }

@@ -140,7 +140,7 @@ fn what_is_wrong_does_nothing_and_the_log_says_why() {
             "its body and its Control header disagree",
             Control { body: moderated, ..newgroup("<b7@x>", "newgroup x.b7") },
         ),
-        ("not newer than the last one", newgroup("<b8@x>", "newgroup x.good moderated").at(-5)),
+        ("not newer than the last one", newgroup("<b8@x>", "newgroup x.good moderated").at(-6)),
         ("not newer than the last one", newgroup("<b9@x>", "rmgroup x.good").at(-6)),
         ("Control header without a newsgroup", newgroup("<ba@x>", "newgroup")),
         (
@@ -184,7 +184,7 @@ fn checkgroups_brings_a_hierarchy_into_line_in_one_step() {
     // Old ones and those with smaller serial numbers do nothing; nor does one that removes too much.
     let body = "x.wrong\tWrong\r\n";
     for (id, command, at) in [
-        ("<2@x>", "checkgroups x #2026010101", -9),
+        ("<2@x>", "checkgroups x #2026010101", -10),
         ("<3@x>", "checkgroups x #99", -8),
         ("<4@x>", "checkgroups x", -8),
         ("<5@x>", "newgroup x.early", -10),

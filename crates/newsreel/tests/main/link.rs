@@ -34,16 +34,42 @@ struct Way {
     up: bool,
 }
 
+/// What the connections share.
+struct Line {
+    /// How long one octet takes.
+    octet: Duration,
+    /// When what was sent so far has passed.
+    free: Mutex<Instant>,
+}
+
+impl Line {
+    /// When so many octets have passed, after all before them.
+    fn pass(&self, octets: usize) -> Instant {
+        let mut free = self.free.lock();
+        *free = (*free).max(Instant::now()) + self.octet * u32::try_from(octets).unwrap();
+        *free
+    }
+}
+
 /// Octets, and when they are due.
 type Delayed = (Instant, Vec<u8>);
 
 impl Link {
     /// A link to `target` that takes `one_way` in each direction.
     pub fn to(target: SocketAddr, one_way: Duration) -> Self {
+        Self::with_rate(target, one_way, u32::MAX)
+    }
+
+    /// The same, where all connections together receive so many octets a second.
+    pub fn with_rate(target: SocketAddr, one_way: Duration, octets_per_sec: u32) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let passed: Arc<Mutex<Passed>> = Arc::default();
         let counts = passed.clone();
+        let line = Arc::new(Line {
+            octet: Duration::from_secs(1) / octets_per_sec,
+            free: Mutex::new(Instant::now()),
+        });
         thread::spawn(move || {
             for client in listener.incoming() {
                 let (client, server) = (client.unwrap(), TcpStream::connect(target).unwrap());
@@ -52,7 +78,7 @@ impl Link {
                 for (from, to, up) in [(&client, &server, true), (&server, &client, false)] {
                     from.set_nodelay(true).unwrap();
                     let way = Way { from: from.try_clone().unwrap(), to: to.try_clone().unwrap(), up };
-                    way.carry(one_way, &counts, &answered);
+                    way.carry(one_way, &counts, &answered, &line);
                 }
             }
         });
@@ -80,11 +106,17 @@ impl Link {
 }
 
 impl Way {
-    fn carry(self, one_way: Duration, counts: &Arc<Mutex<Passed>>, answered: &Arc<Mutex<bool>>) {
+    fn carry(
+        self,
+        one_way: Duration,
+        counts: &Arc<Mutex<Passed>>,
+        answered: &Arc<Mutex<bool>>,
+        line: &Arc<Line>,
+    ) {
         let (sender, receiver) = channel();
         let Self { from, to, up } = self;
         let (counts, heard) = (counts.clone(), answered.clone());
-        let delivered = answered.clone();
+        let (delivered, line) = (answered.clone(), line.clone());
         thread::spawn(move || {
             let note = |octets: usize| {
                 let mut counts = counts.lock();
@@ -96,18 +128,19 @@ impl Way {
                     counts.octets_down += octets;
                 }
             };
-            take(from, &sender, one_way, note);
+            let due = |octets: usize| (if up { Instant::now() } else { line.pass(octets) }) + one_way;
+            take(from, &sender, due, note);
         });
         thread::spawn(move || deliver(to, &receiver, || *delivered.lock() |= !up));
     }
 }
 
 /// Reads to the end; an end is delivered by dropping the sender.
-fn take(mut from: TcpStream, sender: &Sender<Delayed>, one_way: Duration, note: impl Fn(usize)) {
+fn take(mut from: TcpStream, sender: &Sender<Delayed>, due: impl Fn(usize) -> Instant, note: impl Fn(usize)) {
     let mut octets = [0; 64 << 10];
     while let Ok(n @ 1..) = from.read(&mut octets) {
         note(n);
-        if sender.send((Instant::now() + one_way, octets[..n].to_vec())).is_err() {
+        if sender.send((due(n), octets[..n].to_vec())).is_err() {
             break;
         }
     }

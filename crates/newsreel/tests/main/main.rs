@@ -49,6 +49,7 @@ mod rnews;
 mod running;
 mod scram;
 mod sending;
+mod signed_control;
 mod sources;
 mod starting;
 mod stopping;

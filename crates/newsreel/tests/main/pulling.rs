@@ -6,7 +6,7 @@ use crate::layers::Authority;
 use crate::link::Link;
 use crate::operated::{Operated, PATIENCE, Serving, complaints};
 use crate::running::Server;
-use std::collections::BTreeSet;
+use spool::SimDisk;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -73,21 +73,43 @@ fn printed(output: &std::process::Output) -> String {
 
 #[test]
 fn a_pull_over_a_slow_link_that_is_killed_again_and_again_misses_nothing_and_has_nothing_twice() {
-    const ARTICLES: usize = 3_000;
-    const KILLS: u64 = 8;
+    let upstream = Server::start();
+    fill(&upstream, "a", "misc.test", 3_000);
+    let link = Link::to(upstream.address, Duration::from_millis(25));
+    // Some 700 articles a second, so that it is killed on its way.
+    killed_while_pulling(&link, 3_000, 8, "bytes_per_sec_max = \"200 KiB\"\n");
+}
+
+#[test]
+#[ignore = "soak: 10,000 articles over a slow link, a minute"]
+fn ten_thousand_articles_take_less_than_twice_the_time_of_their_link_and_ten_kills_cost_none() {
+    const ARTICLES: usize = 10_000;
+    const OCTETS_PER_SEC: u32 = 500 << 10;
     let upstream = Server::start();
     fill(&upstream, "a", "misc.test", ARTICLES);
-    let link = Link::to(upstream.address, Duration::from_millis(25));
+    let link = Link::with_rate(upstream.address, Duration::from_millis(25), OCTETS_PER_SEC);
     let site = site();
-    // Some 700 articles a second, so that it is killed on its way.
-    let keys =
-        "groups = \"misc.*\"\ncreate_groups = true\nconnections = 3\nbytes_per_sec_max = \"200 KiB\"\n";
-    site.edit(|text| text + &section(link.address(), keys));
+    let begun = Instant::now();
+    let from = link.address().to_string();
+    let said = site.done(&["pull", &from, "misc.*", "--create-groups"]);
+    let (took, octets) = (begun.elapsed().as_secs_f64(), link.passed().octets_down);
+    let least = octets as f64 / f64::from(OCTETS_PER_SEC);
+    println!("{ARTICLES} articles in {took:.1} s over a link of {least:.1} s: {:.2} x; {said}", took / least);
+    assert!(said.starts_with("10000 articles") || said.starts_with("10,000 articles"), "{said}");
+    assert!(took < 2.0 * least, "{took} s, {least} s");
+    killed_while_pulling(&link, ARTICLES, 10, "");
+}
+
+/// Kills a server that pulls from `link`, again and again.
+fn killed_while_pulling(link: &Link, articles: usize, kills: u64, keys: &str) {
+    let site = site();
+    let keys = format!("groups = \"misc.*\"\ncreate_groups = true\nconnections = 3\n{keys}");
+    site.edit(|text| text + &section(link.address(), &keys));
     let mut serving = site.serve();
-    for kill in 1..=KILLS {
+    for kill in 1..=kills {
         let begun = Instant::now();
         while count(&serving, "misc.test")
-            .is_none_or(|(articles, _)| articles < kill * ARTICLES as u64 / (KILLS + 1))
+            .is_none_or(|(filed, _)| filed < kill * articles as u64 / (kills + 1))
         {
             assert!(begun.elapsed() < PATIENCE, "{:?}", serving.log());
             thread::sleep(Duration::from_millis(5));
@@ -99,15 +121,65 @@ fn a_pull_over_a_slow_link_that_is_killed_again_and_again_misses_nothing_and_has
     let all = wait(&site, |pulls| pulls[0]["complete"].is_u64());
     assert_eq!(all[0]["last_error"], "", "{all}");
     // An article that was filed twice would have two numbers.
-    assert_eq!(count(&serving, "misc.test"), Some((ARTICLES as u64, ARTICLES as u64)));
+    assert_eq!(count(&serving, "misc.test"), Some((articles as u64, articles as u64)));
     let mut client = serving.client();
     assert!(client.ask("GROUP misc.test").starts_with("211 "));
-    assert!(client.ask(&format!("XHDR Message-ID 1-{ARTICLES}")).starts_with("221 "));
+    assert!(client.ask(&format!("XHDR Message-ID 1-{articles}")).starts_with("221 "));
     let ids: Vec<String> =
         client.block().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
-    let wanted: BTreeSet<String> = (0..ARTICLES).map(|n| format!("<a.{n}@x.example>")).collect();
-    assert_eq!(ids.iter().cloned().collect::<BTreeSet<_>>(), wanted);
     // In the order that they have there.
+    assert_eq!(ids, (0..articles).map(|n| format!("<a.{n}@x.example>")).collect::<Vec<_>>());
+}
+
+#[test]
+fn no_more_comes_in_a_second_than_rate_allows() {
+    let upstream = Server::start();
+    fill(&upstream, "a", "misc.test", 1_000);
+    let link = Link::to(upstream.address, Duration::ZERO);
+    let site = site();
+    let begun = Instant::now();
+    site.done(&["pull", &link.address().to_string(), "misc.*", "--create-groups", "--rate", "64 KiB"]);
+    let octets = link.passed().octets_down as f64;
+    // What may come at once is what a second allows; lists and answers do not count.
+    let least = 0.8 * octets / 65_536.0 - 1.0;
+    assert!(least > 1.0, "{octets}");
+    assert!(begun.elapsed().as_secs_f64() > least, "{octets} octets in {:?}", begun.elapsed());
+}
+
+#[test]
+fn on_a_full_disk_what_was_fetched_waits_and_is_filed_once_there_is_room() {
+    const ARTICLES: usize = 400;
+    let upstream = Server::start_with(|text| text.replace("\"site.example\"", "\"far.example\""));
+    fill(&upstream, "a", "misc.test", ARTICLES);
+    let disk = SimDisk::new();
+    let keys = "groups = \"misc.*\"\nbytes_per_sec_max = \"60 KiB\"\n";
+    let section = section(upstream.address, keys);
+    let server = Server::start_on(Arc::new(disk.clone()), |text| text + &section);
+    let filed = || {
+        let line = server.client().ask("GROUP misc.test");
+        line.split(' ').nth(1).and_then(|count| count.parse::<usize>().ok()).unwrap()
+    };
+    let until = |is_so: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < PATIENCE, "{} filed: {}", filed(), server.status()["pulls"]);
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    until(&|| filed() >= 20);
+    disk.fail_at(disk.steps(), SimDisk::ENOSPC, true);
+    // What comes now cannot be filed.
+    until(&|| server.client().ask("CHECK <other@x.example>").starts_with("431 "));
+    let before = filed();
+    assert!(before < ARTICLES, "all had come already");
+    disk.stop_failing();
+    until(&|| server.status()["pulls"][0]["complete"].is_u64());
+    // Numbers that the failed write had taken are not used again.
+    let mut client = server.client();
+    assert!(client.ask("GROUP misc.test").starts_with(&format!("211 {ARTICLES} 1 ")));
+    assert!(client.ask("XHDR Message-ID 1-").starts_with("221 "));
+    let ids: Vec<String> =
+        client.block().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
     assert_eq!(ids, (0..ARTICLES).map(|n| format!("<a.{n}@x.example>")).collect::<Vec<_>>());
 }
 

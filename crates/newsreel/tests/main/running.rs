@@ -55,11 +55,12 @@ impl Server {
     }
 
     /// Ends, and starts the same site again from another disk.
-    pub fn again(mut self, disk: Arc<dyn Disk>) -> Self {
-        self.join();
-        let text = std::fs::read_to_string(self.file()).unwrap();
+    pub fn again(self, disk: Arc<dyn Disk>) -> Self {
+        let (dir, text) = (self.dir.clone(), std::fs::read_to_string(self.file()).unwrap());
+        // Its lock on the spool ends with it.
+        drop(self);
         let source = |spool: &Arc<Spool>| LocalSpool(spool.clone());
-        Self::start_in(self.dir.clone(), [127, 0, 0, 1], disk, |_| text, source)
+        Self::start_in(dir, [127, 0, 0, 1], disk, |_| text, source)
     }
 
     /// The test site at another address of this machine, which no other test uses: nobody takes the port once

@@ -68,6 +68,7 @@ pub struct Spool {
     thread: Ordered<Option<JoinHandle<()>>, { rank::THREAD }>,
     pub(crate) reservations: Arc<Reservations>,
     readers: Readers,
+    rows_replayed: u64,
     /// What `measure` found last.
     pub(crate) measured: ArcSwap<Status>,
     /// Held by the pass that compresses cold overview.
@@ -116,11 +117,17 @@ impl Spool {
             thread: Ordered::new(Some(thread)),
             reservations: Reservations::new(RESERVATIONS_MAX),
             readers,
+            rows_replayed: recovery.rows,
             measured: ArcSwap::default(),
             packing_overview: Ordered::default(),
             _lock: lock,
         };
         Ok((spool, recovery))
+    }
+
+    /// Journal rows that were replayed when it was opened: none after an end in order.
+    pub fn rows_replayed(&self) -> u64 {
+        self.rows_replayed
     }
 
     /// Hash of a Message-ID.

@@ -1,6 +1,6 @@
 //! What is to be done about what is asked for: the first `[[control]]` section that fits.
 
-use super::Asked;
+use super::{Asked, Proof};
 use crate::config::{Config, Control, ControlAction, ControlType, Honor, LockRule};
 use netnews::{Article, Known};
 use std::sync::Arc;
@@ -18,6 +18,9 @@ pub(crate) enum Permit {
     Nothing,
 }
 
+/// Whether one of the keys of these names has signed what is asked.
+pub(crate) type Signed<'a> = &'a dyn Fn(&[String]) -> bool;
+
 /// Who may ask for what.
 #[derive(Debug)]
 pub(crate) struct Policy {
@@ -34,31 +37,34 @@ impl Policy {
     }
 
     /// The section that decides; `None`: none does.
-    pub fn decide(&self, asked: &Asked<'_>) -> Option<&Control> {
-        self.applying(asked).find(|section| asked.groups.iter().all(|group| section.groups.matches(group)))
+    pub fn decide(&self, asked: &Asked<'_>, signed: Signed<'_>) -> Option<&Control> {
+        self.applying(asked, signed)
+            .find(|section| asked.groups.iter().all(|group| section.groups.matches(group)))
     }
 
     /// The sections that decide about `asked`, each for the groups that no earlier one matches.
-    pub fn applying(&self, asked: &Asked<'_>) -> impl Iterator<Item = &Control> {
-        self.config
-            .controls
-            .iter()
-            .filter(|section| section.is_about(asked.what) && section.from.matches(asked.sender.as_bytes()))
+    pub fn applying(&self, asked: &Asked<'_>, signed: Signed<'_>) -> impl Iterator<Item = &Control> {
+        self.config.controls.iter().filter(move |section| {
+            section.is_about(asked.what)
+                && section.from.matches(asked.sender.as_bytes())
+                && (section.signed_by.is_empty() || signed(&section.signed_by))
+        })
     }
 
-    /// Whether an article is not to be taken at all.
+    /// Whether an article is not to be taken at all. No signature is verified here: what a section with
+    /// `signed_by` may decide is not refused.
     pub fn refuses(&self, article: &Article<'_>) -> bool {
         if !self.refuses || article.count(Known::Control) + article.count(Known::Supersedes) == 0 {
             return false;
         }
         let asked = Asked::of(article);
-        let section = asked.as_ref().and_then(|asked| self.decide(asked));
+        let section = asked.as_ref().and_then(|asked| self.decide(asked, &|_| Proof::may_be(article)));
         section.is_some_and(|section| section.action == ControlAction::Refuse)
     }
 
     /// What a withdrawal needs, and the section that says so; `None`: `[cancel]` does.
-    pub fn withdrawal(&self, asked: &Asked<'_>) -> (Permit, Option<&Control>) {
-        let Some(section) = self.decide(asked) else { return (self.unless_decided(), None) };
+    pub fn withdrawal(&self, asked: &Asked<'_>, signed: Signed<'_>) -> (Permit, Option<&Control>) {
+        let Some(section) = self.decide(asked, signed) else { return (self.unless_decided(), None) };
         let permit = match (section.action, section.lock) {
             (ControlAction::Do, LockRule::Key) => Permit::Key,
             (ControlAction::Do, LockRule::KeyIfLocked) => Permit::KeyIfLocked,
@@ -111,7 +117,7 @@ mod tests {
         let action = |headers: &str| {
             let wire = article(headers);
             let article = Article::parse(&wire).unwrap();
-            policy.decide(&Asked::of(&article)?).map(|section| section.action)
+            policy.decide(&Asked::of(&article)?, &|_| false).map(|section| section.action)
         };
         assert_eq!(action("Control: newgroup x.a\r\n"), Some(ControlAction::Do));
         assert_eq!(action("Sender: other@x\r\nControl: newgroup x.a\r\n"), Some(ControlAction::Log));
@@ -125,8 +131,12 @@ mod tests {
         let article = Article::parse(&wire).unwrap();
         let asked = Asked::of(&article).unwrap();
         assert_eq!(asked.what, ControlType::Supersede);
-        assert_eq!(policy.withdrawal(&asked).0, Permit::Nothing);
+        assert_eq!(policy.withdrawal(&asked, &|_| false).0, Permit::Nothing);
         let asked = asked.and_of(b"Newsgroups: local.other,misc.test\r\n");
-        assert_eq!(policy.withdrawal(&asked), (Permit::Key, None), "the other article is elsewhere too");
+        assert_eq!(
+            policy.withdrawal(&asked, &|_| false),
+            (Permit::Key, None),
+            "the other article is elsewhere too"
+        );
     }
 }

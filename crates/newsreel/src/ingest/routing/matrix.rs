@@ -23,6 +23,10 @@ pub(super) struct Matrix {
     unknown: Mutex<Unknown>,
 }
 
+/// How names begin that are a peer's own: what is in `to.NAME` is for the peer of that name alone (RFC 1036
+/// section 3.2).
+const TO: &[u8] = b"to.";
+
 /// Rows of groups that are not carried here, by their names.
 type Unknown = HashMap<Box<[u8]>, Box<[u64]>>;
 
@@ -91,7 +95,7 @@ impl Matrix {
             takes.iter_mut().zip(own_takes).for_each(|(all, own)| *all |= own);
             never.iter_mut().zip(own_never).for_each(|(all, own)| *all |= own);
         };
-        if let Some(id) = table.id(name) {
+        if let Some(id) = table.id(name).filter(|_| !name.starts_with(TO)) {
             let at = id.0 as usize * 2 * self.words;
             return merge(self.rows.get(at..at + 2 * self.words).unwrap_or_default());
         }
@@ -165,6 +169,9 @@ fn status(route: &Route) -> Option<bool> {
 }
 
 fn matches(route: &Route, name: &[u8], is_moderated: bool) -> bool {
+    if let Some(peer) = name.strip_prefix(TO) {
+        return peer.eq_ignore_ascii_case(route.name.as_bytes());
+    }
     status(route).is_none_or(|only| only == is_moderated) && route.send.groups.matches(name)
 }
 

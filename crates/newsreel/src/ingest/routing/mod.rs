@@ -87,6 +87,15 @@ impl Route {
         };
         config.peers.iter().filter_map(route).collect()
     }
+
+    /// Those of them that `number` has a number for.
+    pub fn known(config: &Config, number: impl Fn(&str) -> Option<u32>) -> Vec<Self> {
+        let route = |peer: &Peer| {
+            let send = peer.send.clone()?;
+            Some(Self { number: number(&peer.name)?, name: peer.name.clone(), send })
+        };
+        config.peers.iter().filter_map(route).collect()
+    }
 }
 
 /// One step of a decision, for people.

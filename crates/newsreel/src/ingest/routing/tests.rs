@@ -106,6 +106,9 @@ fn each_condition_decides() {
         ("", Facts { path: b"a!\r\n down.example!x!not-for-mail", ..FACTS }, false),
         ("", Facts { path: b"x!down.example", ..FACTS }, true),
         ("", Facts { newsgroups: b"", ..FACTS }, false),
+        // What is to one peer is for no other.
+        ("groups = \"none.*\"", Facts { newsgroups: b"to.Down.example", ..FACTS }, true),
+        ("", Facts { newsgroups: b"to.else.example", ..FACTS }, false),
     ] {
         let router = router(&table, &[("down.example", keys), ("other.example", "groups = \"\"")]);
         let routes = router.routes(&table);

@@ -3,7 +3,7 @@
 use super::done::{Done, NOT_NEWER};
 use crate::base::printable;
 use crate::config::{Config, Control, ControlAction, ControlType, Word};
-use crate::ingest::control::{Asked, Policy};
+use crate::ingest::control::{Asked, Policy, Proof};
 use crate::moderation::Moderation;
 use netnews::control::group_info::{self, GroupLine, Scope};
 use netnews::control::{self, Control as Command};
@@ -52,6 +52,7 @@ impl From<Trouble> for Not {
 /// A control message.
 pub(super) struct Message<'a> {
     article: &'a Article<'a>,
+    proof: &'a Proof<'a>,
     id: &'a str,
     policy: Policy,
     asked: Asked<'a>,
@@ -63,12 +64,16 @@ pub(super) struct Message<'a> {
 
 impl<'a> Message<'a> {
     /// `None`: it is none, or a cancel.
-    pub fn of(article: &'a Article<'a>, id: &'a str, config: &Arc<Config>) -> Option<Self> {
+    pub fn of(
+        (article, proof): (&'a Article<'a>, &'a Proof<'a>),
+        id: &'a str,
+        config: &Arc<Config>,
+    ) -> Option<Self> {
         let control = article.header(Known::Control)?;
         let asked = Asked::of(article).filter(|asked| asked.what != ControlType::Cancel)?;
         let mut body = Vec::new();
         wire::unstuff(article.body().get(..BODY_BYTES_MAX).unwrap_or(article.body()), &mut body);
-        Some(Self { article, id, policy: Policy::of(config.clone()), asked, control, body })
+        Some(Self { article, proof, id, policy: Policy::of(config.clone()), asked, control, body })
     }
 
     /// Does what is to be done about it; an error if it must be tried again.
@@ -80,7 +85,10 @@ impl<'a> Message<'a> {
         let (what, from, id) = (self.subject(), &self.asked.sender, self.id);
         match outcome {
             Ok(text) => info!(what, from, id, "control message carried out: {text}"),
-            Err(Not::Carried(reason)) => info!(what, from, id, "control message not carried out: {reason}"),
+            Err(Not::Carried(reason)) => {
+                let remark = self.proof.remark();
+                info!(what, from, id, "control message not carried out: {reason}{remark}");
+            }
             Err(Not::Now(error)) => return Err(error),
         }
         Ok(())
@@ -94,7 +102,7 @@ impl<'a> Message<'a> {
 
     /// A message that one section decides.
     fn decided(&self, spool: &Spool, mail: &Moderation, done: &mut Done, now: i64) -> Result<String, Not> {
-        let section = self.policy.decide(&self.asked).ok_or(UNDECIDED)?;
+        let section = self.policy.decide(&self.asked, &|names| self.proof.is_by(names)).ok_or(UNDECIDED)?;
         match section.action {
             ControlAction::Do => {}
             ControlAction::Mail => {
@@ -203,7 +211,8 @@ impl<'a> Message<'a> {
         done: &mut Done,
         now: i64,
     ) -> Result<String, Not> {
-        let sections: Vec<&Control> = self.policy.applying(&self.asked).collect();
+        let sections: Vec<&Control> =
+            self.policy.applying(&self.asked, &|names| self.proof.is_by(names)).collect();
         if sections.is_empty() {
             return Err(UNDECIDED.into());
         }

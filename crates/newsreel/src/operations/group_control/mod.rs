@@ -10,6 +10,7 @@ mod message;
 mod pace;
 
 use crate::base::clock::unix_now;
+use crate::ingest::control::{Keyring, Proof};
 use crate::moderation::Moderation;
 use crate::site::Site;
 use done::Done;
@@ -71,6 +72,7 @@ struct Reader {
     /// Up to where all is done with.
     mark: Mark,
     done: Done,
+    keyring: Keyring,
     pace: Pace,
     /// How many that were filed since the start have been read.
     read: u64,
@@ -81,8 +83,9 @@ impl Reader {
     fn open(site: &Site) -> io::Result<Self> {
         let cursor = site.spool.cursor(CURSOR, Start::Now)?;
         let done = Done::open(site.spool.disk().clone(), &site.config.load().site.data)?;
+        let keyring = Keyring::of(site.spool.disk().clone(), &site.config.load().site.data);
         let (pace, buf) = (Pace::new(Instant::now()), ArticleBuf::default());
-        Ok(Self { mark: cursor.mark(), cursor, done, pace, read: 0, buf })
+        Ok(Self { mark: cursor.mark(), cursor, done, keyring, pace, read: 0, buf })
     }
 
     /// Follows the journal; ends with an error only.
@@ -163,7 +166,8 @@ impl Reader {
         let wire = self.buf.article();
         let Ok(article) = Article::parse(wire.strip_suffix(b".\r\n").unwrap_or(wire)) else { return Ok(()) };
         let config = site.config.current();
-        let Some(message) = Message::of(&article, &id, &config) else { return Ok(()) };
+        let proof = Proof::of(&article, &self.keyring);
+        let Some(message) = Message::of((&article, &proof), &id, &config) else { return Ok(()) };
         message.carry_out(spool, mail, &mut self.done, unix_now())
     }
 }

@@ -96,6 +96,14 @@ impl Articles {
         }
     }
 
+    /// The article, if it can be read.
+    pub fn whole(&self, offer: &Offer) -> Option<Arc<Wire>> {
+        match self.get(offer) {
+            Found::Whole(wire) => Some(wire),
+            _ => None,
+        }
+    }
+
     /// Whether it can be read.
     pub fn is_there(&self, offer: &Offer) -> bool {
         self.spool.count_living(&[offer.token]) == 1

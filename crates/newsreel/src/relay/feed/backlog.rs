@@ -3,7 +3,6 @@
 //! Articles that were filed before the peer was known to `routing` are decided here, by the same function,
 //! which means reading them.
 
-use super::articles::Found;
 use super::offer::Offer;
 use super::peer::{Peer, Source};
 use super::shared::Shared;
@@ -112,12 +111,22 @@ fn offers(peer: &Peer, shared: &Shared, batch: &Batch, decided_from: Option<u64>
 
 /// Decides on an article that was filed before the peer was known.
 fn wants(peer: &Peer, shared: &Shared, routes: &Routes, row: &ArticleRow<'_>) -> bool {
-    let offer = Offer::of(0, row);
-    let Found::Whole(wire) = shared.articles.get(&offer) else { return false };
-    let Ok(article) = Article::parse(wire.bytes()) else { return false };
+    let Some(wire) = shared.articles.whole(&Offer::of(0, row)) else { return false };
     let origin = row.tagged.origin().and_then(|origin| std::str::from_utf8(origin).ok()).unwrap_or_default();
-    let kind = row.tagged.kind().unwrap_or_else(|| kind(&article));
+    decide(peer, routes, wire.bytes(), origin)
+}
+
+/// The offer of an article that a peer has asked for, if it may have it: the same decision.
+pub(super) fn is_for(peer: &Peer, shared: &Shared, offer: Offer) -> Option<Offer> {
+    let wire = shared.articles.whole(&offer)?;
+    let routes = shared.filer.router.routes(&shared.spool.group_table());
+    let wire_bytes = wire.bytes().len() as u64;
+    decide(peer, &routes, wire.bytes(), "").then_some(Offer { wire_bytes, ..offer })
+}
+
+fn decide(peer: &Peer, routes: &Routes, wire: &[u8], origin: &str) -> bool {
+    let Ok(article) = Article::parse(wire) else { return false };
     let mut decision = Decision::default();
-    routes.decide(&Facts::of(&article, kind, origin, offer.wire_bytes), &mut decision);
+    routes.decide(&Facts::of(&article, kind(&article), origin, wire.len() as u64), &mut decision);
     decision.has(peer.number)
 }

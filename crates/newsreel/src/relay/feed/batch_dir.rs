@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use tokio::sync::Notify;
 
+/// Message-IDs in one ihave or sendme, as INN has it.
+pub(super) const IHAVE_IDS_MAX: usize = 1_000;
 /// How the names of batches end.
 pub(super) const EXTENSION: &str = ".rnews";
 /// How the names of batches end that are being written.
@@ -73,7 +75,10 @@ impl Batches {
     /// When a batch is to be made, Unix milliseconds. `is_read`: the window has all there is.
     pub fn next_due(&self, queue: &Queue, is_read: bool, send: &PeerSend) -> Option<u64> {
         let may = queue.next_due(send.delay.as_millis() as u64)?;
-        let is_enough = queue.bytes() >= send.batch_bytes || !queue.has_room() || queue.deferred() > 0;
+        if queue.deferred() > 0 || send.ihave && queue.len() >= IHAVE_IDS_MAX {
+            return Some(may);
+        }
+        let is_enough = !send.ihave && queue.bytes() >= send.batch_bytes || !queue.has_room();
         if is_enough || self.is_wanted.load(Ordering::Relaxed) {
             return Some(may);
         }
@@ -96,6 +101,7 @@ impl Batches {
             if entry.file_name().to_string_lossy().ends_with(EXTENSION)
                 // It may have been taken away meanwhile.
                 && let Ok(about) = entry.metadata()
+                && about.is_file()
             {
                 ready.push(Ready { path: entry.path(), bytes: about.len() });
             }

@@ -7,12 +7,14 @@
 //! by somebody else; when as much waits as may, no more is made, and the cursor waits.
 
 use super::backlog::{Filled, fill};
-use super::batch_dir::Batches;
+use super::batch_dir::{Batches, IHAVE_IDS_MAX};
 use super::bundle::Bundle;
 use super::connection::End;
 use super::outlet::Outlet;
 use super::pause::now_ms;
 use super::peer::{Peer, Trouble};
+use super::queue::{Taken, Ticket};
+use super::sendme::{self, Verb};
 use super::shared::Shared;
 use crate::base::counters::add;
 use crate::ingest::batches::Packer;
@@ -37,6 +39,8 @@ const CATCH_UP_INTERVAL: Duration = Duration::from_millis(2);
 pub(crate) struct Made {
     pub batches: u64,
     pub articles: u64,
+    /// Articles of which the peer is told, and which it may ask for.
+    pub announced: u64,
     /// Of the files.
     pub bytes: u64,
 }
@@ -55,7 +59,7 @@ pub(super) async fn make_due(peer: &Peer, own: &Batches, shared: &Shared) -> End
             peer.works(Trouble::Room);
         }
         match made {
-            Ok(Some(made)) => progressed |= made.articles > 0,
+            Ok(Some(made)) => progressed |= made.batches > 0,
             Ok(None) => return End { error: None, progressed },
             Err(NotMade::Full(why)) => {
                 peer.fail(Trouble::Room, why);
@@ -100,6 +104,7 @@ pub(super) fn make_now(peer: &Arc<Peer>, shared: &Shared) -> Result<Made, String
                 Ok(Some(made)) => {
                     all.batches += made.batches;
                     all.articles += made.articles;
+                    all.announced += made.announced;
                     all.bytes += made.bytes;
                 }
                 Err(NotMade::Full(why) | NotMade::Failed(why)) => return Err(why),
@@ -125,30 +130,42 @@ fn make_one(peer: &Peer, own: &Batches, shared: &Shared) -> Result<Option<Made>,
     own.room(&peer.send).map_err(failed)?.map_err(NotMade::Full)?;
     let mut packer = Packer::new(peer.send.batch_compress).map_err(failed)?;
     let mut bundle = Bundle::new(peer);
-    let mut path = None;
+    let mut first: Option<Taken> = None;
+    let mut announced = Vec::new();
     while packer.bytes() < peer.send.batch_bytes
+        && announced.len() < IHAVE_IDS_MAX
         && let Some(taken) = peer.take(&shared.hub.frontier)
     {
-        path.get_or_insert_with(|| own.path_of(&taken));
         bundle.push(taken.ticket);
-        if let Some(wire) = shared.article(peer, &taken.offer) {
+        // What was asked for has been put off.
+        if peer.send.ihave && matches!(taken.ticket, Ticket::Slot(_)) {
+            let is_there = shared.is_there(peer, &taken.offer);
+            announced.extend(is_there.then(|| taken.offer.message_id.clone()));
+        } else if let Some(wire) = shared.article(peer, &taken.offer) {
             packer.add(wire.bytes()).map_err(failed)?;
         }
+        first.get_or_insert(taken);
     }
-    let Some(path) = path else {
+    let Some(first) = first else {
         own.is_wanted.store(false, Ordering::Relaxed);
         return Ok(None);
     };
+    let path = own.path_of(&first);
     let (articles, article_bytes) = (packer.articles(), packer.bytes());
-    let mut made = Made { articles, ..Made::default() };
-    if articles > 0 {
+    if !announced.is_empty() {
+        let serial = format!("{}.{}", first.offer.mark.position, first.offer.arrived);
+        let ihave = sendme::message(Verb::Ihave, &own.identity, &peer.name, &serial, &announced);
+        packer.add(&ihave).map_err(failed)?;
+    }
+    let mut made = Made { articles, announced: announced.len() as u64, ..Made::default() };
+    if articles + made.announced > 0 {
         let batch = packer.finish().map_err(failed)?;
         // What the journal may still lose must not be in a batch: others would have its place, and its name.
         shared.spool.sync().map_err(|trouble| NotMade::Failed(trouble.text))?;
         own.write(&**shared.spool.disk(), &path, &batch).map_err(failed)?;
         (made.batches, made.bytes) = (1, batch.len() as u64);
         add(&own.made, 1);
-        add(&peer.counts.offered, articles as usize);
+        add(&peer.counts.offered, articles as usize + announced.len());
         add(&peer.counts.accepted, articles as usize);
         add(&peer.counts.sent_bytes, article_bytes as usize);
         info!(peer = peer.name, batch = %path.display(), articles, bytes = made.bytes, "batch made");

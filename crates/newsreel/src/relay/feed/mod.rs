@@ -30,6 +30,7 @@ mod pause;
 mod peer;
 mod queue;
 mod run;
+mod sendme;
 mod shared;
 pub(crate) mod status;
 mod target;
@@ -47,6 +48,7 @@ use status::FeedStatus;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
@@ -61,6 +63,8 @@ pub(crate) struct Feeds {
     shared: Arc<Shared>,
     running: Mutex<BTreeMap<String, Running>>,
     hub: Mutex<Option<JoinHandle<()>>>,
+    /// Answers ihave and sendme, and is told to end.
+    answering: Mutex<Option<(JoinHandle<()>, watch::Sender<bool>)>>,
 }
 
 /// What a reload prepares: numbers that may have to be written to the journal.
@@ -68,7 +72,12 @@ pub(crate) struct Prepared(Vec<Route>);
 
 impl Feeds {
     pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
-        Self { shared: Arc::new(Shared::new(spool, filer)), running: Mutex::default(), hub: Mutex::default() }
+        Self {
+            shared: Arc::new(Shared::new(spool, filer)),
+            running: Mutex::default(),
+            hub: Mutex::default(),
+            answering: Mutex::default(),
+        }
     }
 
     /// Gives every peer of a configuration that is sent articles its number. Writes the journal.
@@ -121,6 +130,32 @@ impl Feeds {
             let task = runtime.spawn(run::run(peer.clone(), self.shared.clone()));
             running.insert(peer.name.clone(), Running { peer, task });
         }
+        let speakers = running.values().map(|running| &running.peer).filter(|peer| peer.send.ihave);
+        let speakers = speakers.map(|peer| (peer.name.to_ascii_lowercase(), peer.clone())).collect();
+        self.speak(speakers);
+    }
+
+    /// Lets these peers, and no others, speak ihave and sendme.
+    fn speak(&self, speakers: BTreeMap<String, Arc<Peer>>) {
+        let is_needed = !speakers.is_empty();
+        *self.shared.speakers.lock() = speakers;
+        let mut answering = self.answering.lock();
+        if is_needed && answering.is_none() {
+            match self.shared.spool.cursor(sendme::CURSOR, spool::Start::Now) {
+                Ok(cursor) => {
+                    let (end, ended) = watch::channel(false);
+                    let task = tokio::spawn(sendme::run(self.shared.clone(), cursor, ended));
+                    *answering = Some((task, end));
+                }
+                Err(error) => warn!(%error, "cannot answer ihave and sendme"),
+            }
+        }
+        if !is_needed {
+            stop_answering(&mut answering);
+            if let Err(error) = self.shared.spool.remove_cursor(sendme::CURSOR) {
+                warn!(%error, "cannot remove the cursor of ihave and sendme");
+            }
+        }
     }
 
     /// Removes the cursors of peers that are no longer sent anything: they claim the journal.
@@ -155,6 +190,8 @@ impl Feeds {
     /// Ends all feeds in order: what is on its way is answered, within bounds, and the cursors are saved.
     /// Blocks.
     pub fn stop(&self) {
+        stop_answering(&mut self.answering.lock());
+        self.shared.speakers.lock().clear();
         let running = std::mem::take(&mut *self.running.lock());
         running.values().for_each(|running| running.peer.retire());
         for running in running.into_values() {
@@ -169,6 +206,18 @@ impl Feeds {
     pub fn status(&self, peer: &str) -> Option<FeedStatus> {
         let peer = self.running.lock().get(peer)?.peer.clone();
         Some(status::of(&peer, self.shared.hub.frontier.mark()))
+    }
+}
+
+/// Ends what answers ihave and sendme, if it runs.
+fn stop_answering(answering: &mut Option<(JoinHandle<()>, watch::Sender<bool>)>) {
+    if let Some((task, end)) = answering.take() {
+        end.send_replace(true);
+        let waiting = async {
+            // What went wrong is in the log.
+            let _ended = task.await;
+        };
+        tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(waiting));
     }
 }
 

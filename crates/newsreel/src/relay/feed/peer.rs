@@ -8,7 +8,7 @@ use super::pause::{now_ms, pause_ms};
 use super::queue::{Queue, Taken, Ticket};
 use crate::base::clock::unix_secs;
 use crate::base::counters::add;
-use crate::config::{FeedStart, PeerSend};
+use crate::config::{FeedOrder, FeedStart, PeerSend};
 use crate::ingest::routing::Route;
 use parking_lot::Mutex;
 use spool::{Cursor, Deferrals, Mark, Spool, Start};
@@ -150,6 +150,7 @@ impl Peer {
         let cursor = spool.cursor(&name, start)?;
         let deferrals = spool.deferrals(&name)?;
         let queue = Queue::with(deferrals.all().cloned());
+        let queue = if route.send.order == FeedOrder::Newest { queue.newest_first() } else { queue };
         let window = Window { queue, source: Source::Cursor(cursor.mark()) };
         // Only as long as there is something to decide by itself.
         let since = if cursor.decided_from().is_none() { route.send.from.since() } else { 0 };

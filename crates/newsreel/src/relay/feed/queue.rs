@@ -93,6 +93,8 @@ pub(super) struct Queue {
     out: usize,
     /// Of the articles in the window.
     bytes: u64,
+    /// The last article goes first: then `fresh` is of no use, and these slots were never taken.
+    untaken: Option<BTreeSet<u64>>,
 }
 
 impl Queue {
@@ -106,6 +108,12 @@ impl Queue {
             queue.deferred.insert(key, Waiting { offer, tries, due_ms, is_out: false });
         }
         queue
+    }
+
+    /// The same; of what waits the last article is offered first.
+    #[must_use]
+    pub fn newest_first(self) -> Self {
+        Self { untaken: Some(BTreeSet::new()), ..self }
     }
 
     /// Whether the window has room.
@@ -130,7 +138,10 @@ impl Queue {
 
     /// Offers that no connection has had yet.
     pub fn fresh(&self) -> usize {
-        self.slots.len() - (self.fresh - self.first) as usize
+        match &self.untaken {
+            Some(untaken) => untaken.len(),
+            None => self.slots.len() - (self.fresh - self.first) as usize,
+        }
     }
 
     /// When the oldest article arrived that is not settled, Unix seconds.
@@ -141,6 +152,9 @@ impl Queue {
     /// Adds the next article of the journal.
     pub fn push(&mut self, offer: Arc<Offer>) {
         self.bytes += offer.wire_bytes;
+        if let Some(untaken) = &mut self.untaken {
+            untaken.insert(self.first + self.slots.len() as u64);
+        }
         self.slots.push_back(Slot { offer, state: State::Open, tries: 0, deaths: 0 });
     }
 
@@ -158,9 +172,20 @@ impl Queue {
             self.out += 1;
             return Some(Taken { ticket: Ticket::Deferred(key), offer: waiting.offer.clone() });
         }
+        if self.untaken.is_some() {
+            return self.take_newest(now_ms, delay_ms);
+        }
         self.fresh_due(delay_ms).filter(|due| *due <= now_ms)?;
         let number = self.fresh;
         self.fresh += 1;
+        self.take_slot(number)
+    }
+
+    /// The last article that may be offered now and never was.
+    fn take_newest(&mut self, now_ms: u64, delay_ms: u64) -> Option<Taken> {
+        let mut latest = self.untaken.iter().flatten().rev().copied();
+        let number = latest.find(|number| self.due_of(*number, delay_ms).is_some_and(|due| due <= now_ms))?;
+        self.untaken.as_mut()?.remove(&number);
         self.take_slot(number)
     }
 
@@ -173,7 +198,15 @@ impl Queue {
     }
 
     fn fresh_due(&self, delay_ms: u64) -> Option<u64> {
-        let slot = self.slots.get((self.fresh - self.first) as usize)?;
+        let number = match &self.untaken {
+            Some(untaken) => *untaken.first()?,
+            None => self.fresh,
+        };
+        self.due_of(number, delay_ms)
+    }
+
+    fn due_of(&self, number: u64, delay_ms: u64) -> Option<u64> {
+        let slot = self.slots.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
         // Without a delay the clocks of two machines do not matter.
         Some(if delay_ms == 0 { 0 } else { u64::from(slot.offer.arrived) * 1_000 + delay_ms })
     }
@@ -265,6 +298,22 @@ impl Queue {
         }
     }
 
+    /// The peer has asked for an article, which is due at once. False: as many wait as may.
+    pub fn request(&mut self, offer: Arc<Offer>, now_ms: u64) -> bool {
+        let key = offer.key;
+        if self.deferred.contains_key(&key) {
+            return true;
+        }
+        if self.deferred.len() >= DEFERRED_MAX {
+            return false;
+        }
+        let waiting = Waiting { offer, tries: 0, due_ms: now_ms, is_out: false };
+        self.changes.add.push(entry(&waiting));
+        self.due.insert((now_ms, key));
+        self.deferred.insert(key, waiting);
+        true
+    }
+
     /// All that waits for another attempt may be tried now.
     pub fn hurry(&mut self) {
         self.again = self.again.iter().map(|(_, number)| (0, *number)).collect();
@@ -300,6 +349,9 @@ impl Queue {
         self.fresh = self.first;
         self.slots.clear();
         self.bytes = 0;
+        if let Some(untaken) = &mut self.untaken {
+            untaken.clear();
+        }
         self.again.clear();
         self.changes.slots.clear();
     }
@@ -478,6 +530,44 @@ mod tests {
         queue.give_back_suspect(ticket, 0, |_| 1_000);
         assert_eq!(take(&mut queue, 0).map(|(n, _)| n), Some(1));
         assert_eq!(take(&mut queue, 1_000).map(|(n, _)| n), Some(0));
+    }
+
+    #[test]
+    fn the_last_article_may_go_first() {
+        let mut queue = Queue::default().newest_first();
+        (0..3).for_each(|n| queue.push(offer(n)));
+        let (n, last) = take(&mut queue, 0).unwrap();
+        assert_eq!((n, queue.fresh(), queue.mark(at(4))), (2, 2, at(0)));
+        queue.push(offer(3));
+        let (n, newest) = take(&mut queue, 0).unwrap();
+        assert_eq!(n, 3);
+        queue.give_back(last);
+        assert_eq!(take(&mut queue, 0), Some((2, last)), "what was given back goes first");
+        [last, newest].into_iter().for_each(|ticket| queue.settle(ticket));
+        assert_eq!(queue.take(1_000_499, 500).map(|_| ()), None);
+        assert_eq!(queue.next_due(500), Some(1_000_500));
+        for (expected, mark) in [(1, 0), (0, 4)] {
+            let (n, ticket) = take(&mut queue, 0).unwrap();
+            queue.settle(ticket);
+            assert_eq!((n, queue.mark(at(4))), (expected, at(mark)));
+        }
+        queue.push(offer(4));
+        queue.clear();
+        assert_eq!((take(&mut queue, 0), queue.fresh(), queue.len()), (None, 0, 0));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_due_and_on_disk_once() {
+        let mut queue = queue(1);
+        assert!(queue.request(offer(7), 500) && queue.request(offer(7), 600));
+        let changes = queue.changes();
+        assert_eq!((changes.add.len(), changes.add[0].due_ms), (1, 500));
+        queue.recorded(changes);
+        assert_eq!(take(&mut queue, 500).map(|(n, _)| n), Some(7));
+        for n in 100..100 + DEFERRED_MAX as u64 {
+            queue.request(offer(n), 500);
+        }
+        assert_eq!((queue.deferred(), queue.request(offer(8), 500)), (DEFERRED_MAX, false));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::peer::Peer;
 use crate::ingest::Filer;
 use parking_lot::Mutex;
 use spool::Spool;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What all feeds share.
@@ -15,6 +16,8 @@ pub(super) struct Shared {
     pub filer: Arc<Filer>,
     pub articles: Articles,
     pub hub: Arc<Hub>,
+    /// Peers that speak ihave and sendme, by their names in lower case.
+    pub speakers: Mutex<BTreeMap<String, Arc<Peer>>>,
     /// Held while a batch is made: one at a time is in memory.
     pub packing: Mutex<()>,
 }
@@ -22,7 +25,8 @@ pub(super) struct Shared {
 impl Shared {
     pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
         let articles = Articles::new(spool.clone());
-        Self { spool, filer, articles, hub: Arc::new(Hub::new()), packing: Mutex::default() }
+        let hub = Arc::new(Hub::new());
+        Self { spool, filer, articles, hub, speakers: Mutex::default(), packing: Mutex::default() }
     }
 
     /// The article of an offer. Without one the offer needs nothing more; whether the peer has missed it is

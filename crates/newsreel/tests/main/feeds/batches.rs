@@ -1,6 +1,7 @@
 //! Peers that get batches, made here and filed there.
 
 use super::{hand_in, id, status, wait_for_status};
+use crate::client::article;
 use crate::operated::{Operated, complaints};
 use crate::running::Server;
 use serde_json::json;
@@ -180,6 +181,46 @@ fn as_many_batches_wait_as_may_and_the_cursor_waits_with_the_rest() {
         assert!(server.control(&flush).1);
     }
     assert_eq!(found, each_once(100));
+}
+
+#[test]
+fn what_is_filed_without_a_server_leaves_as_well() {
+    let site = lower();
+    site.edit(|text| text + &section("leaf", ""));
+    // From its first start on.
+    site.serve().stop();
+    let wire = article(&id(1), "misc.test", "body");
+    let text = wire.replace("\r\n", "\n").strip_suffix(".\n").unwrap().to_owned();
+    let filed = site.run_with(&["rnews"], text.as_bytes());
+    assert!(filed.status.success(), "{}", complaints(&filed));
+    let said = site.done(&["batch", "leaf"]);
+    assert!(said.starts_with("leaf: 1 batch with 1 article, "), "{said}");
+    assert_eq!(articles(&waiting(&site.dir(), "leaf")), [(id(1), 1)].into());
+}
+
+#[test]
+fn a_batch_whose_cursor_was_not_saved_takes_its_own_place() {
+    let site = lower();
+    site.edit(|text| text + &section("leaf", "") + "\n[[peer]]\nname = \"up\"\naddresses = \"127.0.0.1\"\n");
+    let cursor = site.dir().join("journal/feed.leaf.cursor");
+    let server = site.serve();
+    let before = fs::read(&cursor).unwrap();
+    hand_in(&mut server.client(), 0..10, "misc.test");
+    let said = site.done(&["batch", "leaf"]);
+    assert!(said.starts_with("leaf: 1 batch with 10 articles, "), "{said}");
+    let made = waiting(&site.dir(), "leaf");
+    drop(server);
+    // As if it had been killed before the cursor was saved, and with a batch that is being written.
+    fs::write(&cursor, before).unwrap();
+    fs::write(made[0].with_extension("rnews.new"), "#! rnews 100\n").unwrap();
+    let server = site.serve();
+    hand_in(&mut server.client(), 10..12, "misc.test");
+    let said = site.done(&["batch", "leaf"]);
+    assert!(said.starts_with("leaf: 1 batch with 12 articles, "), "{said}");
+    assert_eq!(waiting(&site.dir(), "leaf"), made);
+    assert_eq!(articles(&made), each_once(12));
+    assert_eq!(fs::read_dir(site.dir().join("out/leaf")).unwrap().count(), 1);
+    drop(server);
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn a_part_of_all_articles_is_the_part_that_inn_sends() {
     let Some(inn) = Inn::found() else { return };
     let name = |part: &str| format!("part.{}", part.replace(['/', ':'], "."));
     let feeds = inn.site().join("etc/newsfeeds");
-    let entries = PARTS.iter().map(|part| format!("{}:*:Tf,Wm,Q{part}:\n", name(part)));
+    let entries = PARTS.iter().map(|part| format!("{}:*:Tf,Wm,Q{}:\n", name(part), part.replace(':', "_")));
     let text = fs::read_to_string(&feeds).unwrap() + &entries.collect::<String>();
     inn.write(&feeds, &text);
     inn.start_empty();

@@ -10,6 +10,7 @@ mod lines;
 mod manners;
 mod recorder;
 mod restarts;
+mod sendme;
 mod triangle;
 
 use crate::client::{Client, article};
@@ -140,6 +141,37 @@ fn offers_on_one_connection_keep_the_order_of_arrival() {
         .seen(|seen| seen.commands.iter().filter(|command| command.starts_with("CHECK")).cloned().collect());
     assert_eq!(checks, expected);
     assert_eq!(recorder.seen(|seen| seen.accepted.clone()), (0..500).map(id).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_peer_that_is_only_fed_may_not_feed_and_nobody_may_in_its_place() {
+    let recorder = Recorder::start(Behaviour::default());
+    let section = section("down.example", &recorder, "");
+    let stranger = Server::start_with(|text| {
+        text.replace("[\"127.0.0.1\"]\naccept", "[\"192.0.2.7\"]\naccept") + &section
+    });
+    let mut client = stranger.client();
+    for command in ["CHECK <1@x.example>", "IHAVE <1@x.example>"] {
+        let answer = client.ask(command);
+        assert!(answer.starts_with("480 ") || answer.starts_with("502 "), "{answer}");
+    }
+    // Its section stands first, and the peer that is known is still who it is.
+    let server = Server::start_with(|text| text.replacen("\n[[peer]]", &format!("{section}\n[[peer]]"), 1));
+    hand_in(&mut server.client(), 0..3, "misc.test");
+    recorder.wait_for(3);
+}
+
+#[test]
+fn what_waits_may_leave_the_newest_first() {
+    let recorder = Recorder::start(Behaviour::default());
+    recorder.set_down(true);
+    let server = feeding(&recorder, "connections = 1\norder = \"newest\"");
+    let mut client = server.client();
+    (0..100).rev().for_each(|n| hand_in(&mut client, n..n + 1, "misc.test"));
+    wait_for_status(&server, "down.example", |feed| feed["lag_articles"] == 100);
+    recorder.set_down(false);
+    recorder.wait_for(100);
+    assert_eq!(recorder.seen(|seen| seen.accepted.clone()), (0..100).map(id).collect::<Vec<_>>());
 }
 
 #[test]

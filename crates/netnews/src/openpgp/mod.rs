@@ -1,0 +1,102 @@
+//! OpenPGP as far as a signature of a control message needs it: public keys, their own signatures, detached
+//! signatures, and the armor of both.
+//!
+//! Only forms are read here; hashing and verifying are the caller's. What is not needed is not read:
+//! encryption, compression, subkeys, keys and signatures of versions other than 4 (and signatures of version
+//! 3, which pgpcontrol's `signcontrol` makes). Lengths are checked before anything is taken. Called by
+//! newsreel's `control`. Source: RFC 4880 sections 4, 5.2, 5.5, 6 and 12.2; RFC 9580 for Ed25519.
+
+mod armor;
+mod key;
+mod signature;
+
+pub use armor::{crc24, dearmored, from_base64};
+pub use key::{Certificate, Material, PublicKey, SelfSignature, certificates};
+pub use signature::{Hash, Kind, Signature, Value};
+
+/// A public key.
+const PUBLIC_KEY: u8 = 6;
+/// A subkey, with which what follows it has to do.
+const SUBKEY: u8 = 14;
+/// A user.
+const USER_ID: u8 = 13;
+/// A picture of a user, or the like.
+const USER_ATTRIBUTE: u8 = 17;
+/// A signature.
+const SIGNATURE: u8 = 2;
+
+/// The longest packet that is read.
+const PACKET_BYTES_MAX: usize = 1 << 16;
+/// The longest number, in bits.
+const NUMBER_BITS_MAX: usize = 16_384;
+
+/// A packet: its kind and content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Packet<'a> {
+    tag: u8,
+    body: &'a [u8],
+}
+
+/// The packets of `bytes`, up to the first that makes no sense.
+fn packets(mut bytes: &[u8]) -> impl Iterator<Item = Packet<'_>> {
+    std::iter::from_fn(move || {
+        let (packet, rest) = packet(bytes)?;
+        bytes = rest;
+        Some(packet)
+    })
+}
+
+fn packet(bytes: &[u8]) -> Option<(Packet<'_>, &[u8])> {
+    let (first, rest) = bytes.split_first().filter(|(first, _)| *first & 0x80 != 0)?;
+    let (tag, len, rest) = if first & 0x40 != 0 {
+        let (len, rest) = new_length(rest)?;
+        (first & 0x3f, len, rest)
+    } else {
+        let len_bytes = 1usize << (first & 3);
+        // A packet without length goes on to the end of what holds it: not used for keys and signatures.
+        let (len, rest) = rest.split_at_checked(len_bytes).filter(|_| len_bytes <= 4)?;
+        (first >> 2 & 0x0f, number_of(len), rest)
+    };
+    let (body, rest) = rest.split_at_checked(len).filter(|_| len <= PACKET_BYTES_MAX)?;
+    Some((Packet { tag, body }, rest))
+}
+
+/// A length as new packets and subpackets have it; `None` also for a part of one.
+fn new_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (first, rest) = bytes.split_first()?;
+    match first {
+        0..=191 => Some((usize::from(*first), rest)),
+        192..=223 => {
+            let (second, rest) = rest.split_first()?;
+            Some((((usize::from(*first) - 192) << 8) + usize::from(*second) + 192, rest))
+        }
+        224..=254 => None,
+        255 => {
+            let (len, rest) = rest.split_at_checked(4)?;
+            Some((number_of(len), rest))
+        }
+    }
+}
+
+/// A big-endian number of up to 4 bytes.
+fn number_of(bytes: &[u8]) -> usize {
+    bytes.iter().fold(0, |n, b| n << 8 | usize::from(*b))
+}
+
+fn u32_of(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (four, rest) = bytes.split_first_chunk::<4>()?;
+    Some((u32::from_be_bytes(*four), rest))
+}
+
+/// A number of any size; its length in bits must be that of the number.
+fn mpi(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (bits, rest) = bytes.split_first_chunk::<2>()?;
+    let bits = usize::from(u16::from_be_bytes(*bits));
+    let (number, rest) = rest.split_at_checked(bits.div_ceil(8)).filter(|_| bits <= NUMBER_BITS_MAX)?;
+    let first = number.first().map_or(0, |first| 8 - first.leading_zeros() as usize);
+    let is_exact = bits == number.len().saturating_sub(1) * 8 + first && (first > 0 || number.is_empty());
+    is_exact.then_some((number, rest))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! ihave and sendme between two servers that exchange batches alone.
+
+use super::batches::{batch, section, waiting};
+use super::{hand_in, id};
+use crate::operated::PATIENCE;
+use crate::running::Server;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A server that speaks ihave and sendme with another one.
+fn server(own: &str, other: &str, keys: &str) -> Server {
+    let section = section(other, &format!("ihave = true\n{keys}"));
+    Server::start_with(|text| text.replace("\"site.example\"", &format!("\"{own}\"")) + &section)
+}
+
+/// Waits for batches to a peer, and takes them away.
+fn taken(server: &Server, peer: &str) -> String {
+    let begun = Instant::now();
+    loop {
+        let batches = waiting(&server.data(), peer);
+        if !batches.is_empty() {
+            let text = batches.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+            batches.iter().for_each(|path| fs::remove_file(path).unwrap());
+            return text;
+        }
+        assert!(begun.elapsed() < PATIENCE, "no batch for {peer}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Has a server file a batch.
+fn file(server: &Server, batch: &str) {
+    let incoming: PathBuf = server.data().join("incoming");
+    fs::create_dir_all(&incoming).unwrap();
+    let filed = server.status()["batches"]["filed"].as_u64().unwrap();
+    fs::write(incoming.join(".unfinished"), batch).unwrap();
+    fs::rename(incoming.join(".unfinished"), incoming.join("1.batch")).unwrap();
+    let begun = Instant::now();
+    while server.status()["batches"]["filed"].as_u64().unwrap() == filed {
+        assert!(begun.elapsed() < PATIENCE, "{}", server.status());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn ids_in(batch: &str, header: &str) -> Vec<String> {
+    batch.lines().filter_map(|line| line.strip_prefix(header)).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_peer_gets_what_it_asks_for_and_asks_for_what_it_lacks() {
+    let upper = server("up.example", "low.example", "groups = \"misc.*\"");
+    let lower = server("low.example", "up.example", "groups = \"none.*\"");
+    hand_in(&mut upper.client(), 0..10, "misc.test");
+    hand_in(&mut upper.client(), 20..21, "local.closed");
+    hand_in(&mut lower.client(), 5..10, "misc.test");
+    let (said, ok) = batch(&upper, "low.example");
+    assert!(ok && said.starts_with("low.example: 1 batch with 0 articles and 10 announced, "), "{said}");
+    let ihave = taken(&upper, "low.example");
+    assert!(
+        ihave.contains("\nControl: ihave up.example\n") && ihave.contains("\nNewsgroups: to.low.example\n")
+    );
+    assert_eq!(ids_in(&ihave, "<").len(), 10, "{ihave}");
+    file(&lower, &ihave);
+    let sendme = taken(&lower, "up.example");
+    assert!(sendme.contains("\nControl: sendme low.example\n"), "{sendme}");
+    let asked: Vec<String> = ids_in(&sendme, "<").into_iter().map(|rest| format!("<{rest}")).collect();
+    assert_eq!(asked, (0..5).map(id).collect::<Vec<_>>());
+    // It asks for one that it may not have as well, and for one that nobody has.
+    let more = format!("<0@x.example>\n{}\n<nothing@x.example>\n", id(20));
+    let length = sendme.split(['\n', ' ']).nth(2).unwrap().parse::<usize>().unwrap();
+    let sendme = sendme.replacen("<0@x.example>\n", &more, 1).replacen(
+        &length.to_string(),
+        &(length + more.len() - "<0@x.example>\n".len()).to_string(),
+        1,
+    );
+    file(&upper, &sendme);
+    let mut batch = String::new();
+    while ids_in(&batch, "Message-ID: ").len() < asked.len() {
+        batch += &taken(&upper, "low.example");
+    }
+    let mut sent = ids_in(&batch, "Message-ID: ");
+    sent.sort_unstable();
+    assert_eq!(sent, asked, "{batch}");
+    file(&lower, &batch);
+    assert!(lower.client().ask("GROUP misc.test").starts_with("211 10 1 10 "));
+    // What it was told of and has is not asked for again.
+    file(&lower, &ihave.replace("<ihave.", "<again."));
+    let (said, ok) = super::batches::batch(&lower, "up.example");
+    assert!(ok && said == "up.example: nothing waits for a batch", "{said}");
+    assert_eq!(waiting(&lower.data(), "up.example"), Vec::<PathBuf>::new());
+}
