@@ -49,7 +49,7 @@ test:
 
 quick:
 	$(CARGO) test --workspace --lib --bins --locked
-	$(CARGO) test --locked -p newsreel --test main transcripts::
+	$(CARGO) test --workspace --locked --test main transcripts::
 
 check:
 	$(CARGO) fmt --all --check
@@ -92,15 +92,15 @@ lab-crash lab-scale lab-recover lab-rebuild lab-flat: build
 	$(or $(CARGO_TARGET_DIR),target)/release/lab $(@:lab-%=%) --dir $(LAB_DIR) $(LAB_OPTIONS)
 
 transcripts-inn:
-	INN=$(INN) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture --skip sixty_kills \
+	INN=$(INN) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture --skip sixty_kills \
 	  transcripts::inn feeds::inn::inn_takes feeds::triangle
 
 batches-inn:
-	INN=$(INN) CNEWS=$(CNEWS) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture \
+	INN=$(INN) CNEWS=$(CNEWS) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture \
 	  feeds::inn::batches feeds::inn::a_part feeds::cnews
 
 triangle:
-	INN=$(INN) $(CARGO) test --locked -p newsreel --test main -- --ignored --nocapture sixty_kills
+	INN=$(INN) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture sixty_kills
 
 docs:
 	$(CARGO) run --quiet -p newsreel -- docs > docs/config.md.new

@@ -2,11 +2,10 @@
 
 use crate::device::{Device, Random};
 use nntp_io::{Target, block_on};
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -75,7 +74,8 @@ impl Machine {
         }
         let disk = Device::new(&dir.join("fuse"), DISK_BYTES)?;
         let port = TcpListener::bind((HOST, 0))?.local_addr()?.port();
-        let mut machine = Self { child: None, disk, loop_device: None, dir, port, binary: built()? };
+        let binary = PathBuf::from(env!("CARGO_BIN_EXE_newsreel"));
+        let mut machine = Self { child: None, disk, loop_device: None, dir, port, binary };
         run(Command::new("mkfs.ext4").args(["-q", "-F", "-J", "size=4"]).arg(machine.disk.path()))?;
         machine.mount()?;
         let groups = machine.dir.join("groups");
@@ -204,18 +204,6 @@ pub fn has_tools() -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let has = |name: &str| std::env::split_paths(&paths).any(|dir| dir.join(name).is_file());
     ["mkfs.ext4", "mount", "umount", "losetup"].into_iter().all(has)
-}
-
-/// The server, as its source is now.
-fn built() -> io::Result<PathBuf> {
-    let binary = Path::new(env!("CARGO_BIN_EXE_lab")).with_file_name("newsreel");
-    // The directory is named after the profile, with one exception.
-    let profile = binary.parent().and_then(Path::file_name).and_then(OsStr::to_str);
-    let profile = profile.filter(|name| *name != "debug").unwrap_or("dev");
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--locked", "-p", "newsreel", "--bin", "newsreel"]);
-    run(build.args(["--profile", profile]))?;
-    Ok(binary)
 }
 
 /// Runs a program to its end; returns its standard output.
