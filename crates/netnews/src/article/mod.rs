@@ -10,11 +10,13 @@ mod headers;
 mod known;
 mod malformed;
 mod scan;
+mod types;
 
 pub use binary::{Encoding, encoding};
 pub use headers::{HeaderFields, Headers, content_of, xref_places};
 pub use known::Known;
 pub use malformed::Malformed;
+pub use types::Types;
 
 use crate::message_id::MessageId;
 use std::ops::Range;

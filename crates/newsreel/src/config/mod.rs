@@ -61,7 +61,7 @@ pub use place::Place;
 pub use posting::{Cancel, Honor, MailForm, Moderation, Moderator, Posting, Reveal};
 pub use pull::{Pull, PullBy};
 pub use read::{data_in, load, parse};
-pub use send::{BatchCompress, FeedOrder, FeedStart, HashSplit, LineItem, Only, WayOut};
+pub use send::{ArticleType, BatchCompress, FeedOrder, FeedStart, HashSplit, LineItem, Only, WayOut};
 pub use site::{Limits, LogFormat, LogLevel, Site, UnknownGroups};
 pub use spool::{Durability, HeaderCondition as HeaderMatch, MethodKind as Method, Order};
 pub use storage::{Buffer, Class, Compression, Expire, GroupMatch, LineEnds, Rule, keeps};

@@ -1,5 +1,6 @@
 //! What keys of `[peer.send]` can take: words, where a feed begins, a part of all articles.
 
+use netnews::article::Types;
 use std::fmt;
 use std::path::Path;
 
@@ -18,6 +19,56 @@ words! {
         Injected = "injected",
         /// What has a Distribution header.
         Distribution = "distribution",
+    }
+}
+
+words! {
+    /// What an article consists of.
+    pub enum ArticleType {
+        /// None of the others.
+        Plain = "plain",
+        /// It is a control message.
+        Control = "control",
+        /// Data of any encoding.
+        Binary = "binary",
+        /// yEnc.
+        Yenc = "yenc",
+        /// uuencode.
+        Uuencode = "uuencode",
+        /// base64.
+        Base64 = "base64",
+        /// BinHex 4.0.
+        Binhex = "binhex",
+        /// One of several parts.
+        Partial = "partial",
+        /// With MIME headers.
+        Mime = "mime",
+        /// With several parts inside.
+        Multipart = "multipart",
+        /// HTML.
+        Html = "html",
+        /// With a PGP message.
+        Pgp = "pgp",
+    }
+}
+
+impl ArticleType {
+    /// The same among the types that articles are found to have.
+    pub fn types(self) -> Types {
+        match self {
+            Self::Plain => Types::PLAIN,
+            Self::Control => Types::CONTROL,
+            Self::Binary => Types::BINARY,
+            Self::Yenc => Types::YENC,
+            Self::Uuencode => Types::UUENCODE,
+            Self::Base64 => Types::BASE64,
+            Self::Binhex => Types::BINHEX,
+            Self::Partial => Types::PARTIAL,
+            Self::Mime => Types::MIME,
+            Self::Multipart => Types::MULTIPART,
+            Self::Html => Types::HTML,
+            Self::Pgp => Types::PGP,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::kinds::*;
 
-use super::send::{BatchCompress, FeedOrder, FeedStart, HashSplit, LineItem, Only, WayOut};
+use super::send::{ArticleType, BatchCompress, FeedOrder, FeedStart, HashSplit, LineItem, Only, WayOut};
 use super::{Cidr, Distributions, Groups, LinkTls};
 
 section! {
@@ -160,6 +160,14 @@ section! {
         /// ones count; "control" and "no-control": it is a control message, or none; "injected": it was
         /// posted here; "distribution": it has a Distribution header.
         only: Vec<Only> = List(word()), default [], example ["no-control", "moderated"];
+        /// The types of articles it wants; without any, all. An article is sent if it is of one of them:
+        /// "control"; "binary", data of any encoding, which "yenc", "uuencode", "base64" and "binhex" are
+        /// each; "partial", one of several parts; "mime", with MIME headers, "multipart", "html"; "pgp", with
+        /// a PGP message; "plain", none of these. Data is recognized by the look of its lines, as by Diablo;
+        /// for that the bodies are read.
+        types: Vec<ArticleType> = List(word()), default [], example ["plain", "mime"];
+        /// An article is not sent if it is of one of these types.
+        types_never: Vec<ArticleType> = List(word()), default [], example ["binary"];
         /// The part of all articles that it gets, by a hash of the Message-ID, so that several feeds share
         /// them: "1-3/10" is the first three of ten parts, as INN (its flag Q) and Diablo compute them. A
         /// number after a colon, up to 12, takes other bits of the hash, for a split within a split.
@@ -170,7 +178,8 @@ section! {
         order: FeedOrder = word(), default "oldest", example "newest";
         /// How long an article waits before it is offered, such as to a peer that others should serve first.
         delay: Duration = Span, default "0ms", example "30 s";
-        /// Connections to it at once. There is one as long as it suffices, and more as articles pile up.
+        /// Connections to it at once. There is one as long as it suffices. As articles pile up others are
+        /// added, one at a time, as long as the peer takes more by them.
         connections: usize = 1..=100, default 4, example 1;
         /// Whether to stream (CHECK and TAKETHIS, RFC 4644) where the peer can. Without, or where it cannot,
         /// articles are offered one by one with IHAVE.

@@ -38,6 +38,10 @@ pub(super) struct Draft<'a> {
     distribution: &'a [u8],
     /// Its Newsgroups header.
     newsgroups: &'a [u8],
+    /// As it came.
+    wire: &'a [u8],
+    /// Where its body begins there.
+    body_offset: usize,
     /// Where its tagged fields are among those of the batch.
     tagged: Range<usize>,
 }
@@ -189,6 +193,8 @@ impl<'a> Draft<'a> {
             kind: kind(article),
             distribution: value(Known::Distribution),
             newsgroups: value(Known::Newsgroups),
+            wire: article.wire(),
+            body_offset: article.body_offset(),
             tagged: 0..0,
         }
     }
@@ -215,6 +221,8 @@ impl<'a> Draft<'a> {
             origin: facts.origin,
             kind: facts.kind,
             wire_bytes: facts.wire_bytes,
+            wire: self.wire,
+            body_offset: self.body_offset,
         }
     }
 

@@ -3,9 +3,11 @@
 use super::hash::part_of;
 use super::{Facts, Step};
 use crate::base::units::size_text;
-use crate::config::{Distributions, HashSplit, Only, PeerSend};
+use crate::config::{ArticleType, Distributions, HashSplit, Only, PeerSend, Word};
+use netnews::article::Types;
 use netnews::{newsgroups, path};
 use spool::ArticleKind;
+use std::cell::OnceCell;
 
 /// A condition on an article.
 #[derive(Debug, Clone)]
@@ -17,6 +19,25 @@ pub(super) enum Guard {
     Distributions(Distributions),
     Only(Only),
     Hash(HashSplit),
+    /// It must be of one of these types.
+    Types(Vec<ArticleType>),
+    /// It must be of none of them.
+    TypesNever(Vec<ArticleType>),
+}
+
+/// The types of an article, which need its body: found when they are first asked for.
+#[derive(Debug, Default)]
+pub(super) struct LazyTypes(OnceCell<Types>);
+
+impl LazyTypes {
+    fn of(&self, facts: &Facts<'_>) -> Types {
+        *self.0.get_or_init(|| Types::of(facts.wire, facts.body_offset))
+    }
+
+    fn is_any(&self, facts: &Facts<'_>, types: &[ArticleType]) -> bool {
+        let own = self.of(facts);
+        types.iter().any(|one| own.has(one.types()))
+    }
 }
 
 impl Guard {
@@ -33,11 +54,17 @@ impl Guard {
             all.push(Self::Distributions(send.distributions.clone()));
         }
         all.extend(send.hash.map(Self::Hash));
+        if !send.types.is_empty() {
+            all.push(Self::Types(send.types.clone()));
+        }
+        if !send.types_never.is_empty() {
+            all.push(Self::TypesNever(send.types_never.clone()));
+        }
         all
     }
 
     /// Whether an article meets it. `own` are our own names, which are no hops.
-    pub fn passes(&self, facts: &Facts<'_>, own: &[Box<[u8]>]) -> bool {
+    pub fn passes(&self, facts: &Facts<'_>, types: &LazyTypes, own: &[Box<[u8]>]) -> bool {
         match self {
             Self::SizeMin(bytes) => facts.wire_bytes >= *bytes,
             Self::SizeMax(bytes) => facts.wire_bytes <= *bytes,
@@ -50,6 +77,8 @@ impl Guard {
             Self::Only(Only::Distribution) => !facts.distribution.is_empty(),
             // Of groups, not of articles.
             Self::Only(Only::Moderated | Only::Unmoderated) => true,
+            Self::Types(wanted) => types.is_any(facts, wanted),
+            Self::TypesNever(never) => !types.is_any(facts, never),
             Self::Hash(split) => (split.first..=split.last).contains(&part_of(facts.message_id, split)),
         }
     }
@@ -75,13 +104,26 @@ impl Guard {
                 let part = part_of(facts.message_id, split);
                 ("hash", format!("it is in part {part} of {}; wanted {split}", split.of))
             }
+            Self::Types(wanted) => ("types", types_text(facts, wanted, "wanted")),
+            Self::TypesNever(never) => ("types_never", types_text(facts, never, "not wanted")),
         };
-        Step { what, passed: self.passes(facts, own), text }
+        Step { what, passed: self.passes(facts, &LazyTypes::default(), own), text }
     }
 }
 
 fn bytes_against(facts: &Facts<'_>, bound: &str, bytes: u64) -> String {
     format!("it has {} bytes; at {bound} {}", facts.wire_bytes, size_text(bytes))
+}
+
+fn types_text(facts: &Facts<'_>, types: &[ArticleType], wanted: &str) -> String {
+    let found = LazyTypes::default();
+    let own: Vec<&str> = ArticleType::WORDS
+        .iter()
+        .filter(|(_, one)| found.is_any(facts, &[*one]))
+        .map(|(word, _)| *word)
+        .collect();
+    let types: Vec<&str> = types.iter().map(|one| one.word()).collect();
+    format!("it is {}; {wanted}: {}", own.join(", "), types.join(", "))
 }
 
 fn kind_text(facts: &Facts<'_>, only: Only) -> &'static str {

@@ -16,7 +16,7 @@ mod tests;
 
 use crate::config::{Config, Peer, PeerSend, Site};
 use arc_swap::ArcSwap;
-use guards::Guard;
+use guards::{Guard, LazyTypes};
 use matrix::Matrix;
 use netnews::{Article, Known, newsgroups};
 use parking_lot::Mutex;
@@ -47,6 +47,10 @@ pub(crate) struct Facts<'a> {
     pub kind: ArticleKind,
     /// Its length as peers get it.
     pub wire_bytes: u64,
+    /// The article in wire format, with or without our own names in its Path.
+    pub wire: &'a [u8],
+    /// Where its body begins there.
+    pub body_offset: usize,
 }
 
 impl<'a> Facts<'a> {
@@ -61,6 +65,8 @@ impl<'a> Facts<'a> {
             origin,
             kind,
             wire_bytes,
+            wire: article.wire(),
+            body_offset: article.body_offset(),
         }
     }
 
@@ -197,6 +203,7 @@ impl Routes {
         if let Some(peer) = facts.origin.strip_prefix(OF_PEER) {
             sites.passed.exclude_one(peer.as_bytes(), &mut decision.never);
         }
+        let types = LazyTypes::default();
         for (at, (takes, never)) in decision.takes.iter().zip(&decision.never).enumerate() {
             let mut left = takes & !never;
             let mut ask = left & sites.guarded.get(at).copied().unwrap_or(0);
@@ -204,7 +211,7 @@ impl Routes {
                 let bit = ask.trailing_zeros();
                 ask &= ask - 1;
                 let guards = sites.guards.get(at * 64 + bit as usize).map(Vec::as_slice).unwrap_or_default();
-                if !guards.iter().all(|guard| guard.passes(facts, &sites.own)) {
+                if !guards.iter().all(|guard| guard.passes(facts, &types, &sites.own)) {
                     left &= !(1 << bit);
                 }
             }

@@ -57,7 +57,12 @@ const FACTS: Facts<'static> = Facts {
     origin: "peer up.example",
     kind: ArticleKind(0),
     wire_bytes: 2_000,
+    wire: WIRE,
+    body_offset: 14,
 };
+
+const WIRE: &[u8] = b"Subject: s\r\n\r\nHello\r\n";
+const YENC: &[u8] = b"Subject: s\r\n\r\n=ybegin line=128 size=9 name=a\r\n";
 
 #[test]
 fn each_condition_decides() {
@@ -100,6 +105,11 @@ fn each_condition_decides() {
         // The tail entry is no identity.
         ("path_never = [\"not-for-mail\"]", FACTS, true),
         ("hash = \"1-10/10\"", FACTS, true),
+        ("types = [\"plain\"]", FACTS, true),
+        ("types = [\"plain\"]", Facts { wire: YENC, ..FACTS }, false),
+        ("types = [\"plain\", \"yenc\"]", Facts { wire: YENC, ..FACTS }, true),
+        ("types = [\"binary\"]\ntypes_never = [\"yenc\"]", Facts { wire: YENC, ..FACTS }, false),
+        ("types_never = [\"binary\"]", FACTS, true),
         ("", Facts { origin: "peer Down.Example", ..FACTS }, false),
         ("", Facts { origin: "import", ..FACTS }, false),
         ("", Facts { path: b"DOWN.example!x!not-for-mail", ..FACTS }, false),
