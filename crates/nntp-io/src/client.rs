@@ -26,6 +26,7 @@ use netnews::nntp::wire::{End, find_end};
 use rustls::CommonState;
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
@@ -112,6 +113,36 @@ impl<'a> Answer<'a> {
             _ => None,
         }
     }
+}
+
+/// An article in wire format: dot-stuffed, every line with its CRLF, without the final `.` line. It is looked
+/// at once, and may be sent many times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WireArticle {
+    bytes: Vec<u8>,
+    range: Range<usize>,
+}
+
+impl WireArticle {
+    /// What lies in `range` of `bytes`; `None`: it is not in wire format.
+    pub fn new(bytes: Vec<u8>, range: Range<usize>) -> Option<Self> {
+        bytes.get(range.clone()).is_some_and(is_sendable).then_some(Self { bytes, range })
+    }
+
+    /// The article.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(self.range.clone()).unwrap_or_default()
+    }
+
+    /// Memory that it takes, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
+/// Whether an article does not end before its end: what follows could pass for commands.
+fn is_sendable(article: &[u8]) -> bool {
+    article.ends_with(b"\r\n") && matches!(find_end(article, 0), End::More { .. })
 }
 
 impl Client {
@@ -214,6 +245,18 @@ impl Client {
         Ok(())
     }
 
+    /// As [`Client::submit_takethis`], of an article that was looked at before.
+    ///
+    /// # Errors
+    /// As those of [`Client::submit`].
+    pub fn submit_takethis_of(&mut self, id: &[u8], article: &WireArticle) -> Result<(), Error> {
+        let command = [b"TAKETHIS ", id].concat();
+        self.admit(&command, None)?;
+        self.put(&command);
+        self.put_article(Cow::Borrowed(article.bytes()));
+        Ok(())
+    }
+
     fn admit(&self, command: &[u8], article: Option<&[u8]>) -> Result<(), Error> {
         if self.over {
             return Err(Error::Ended);
@@ -225,7 +268,7 @@ impl Client {
             return Err(Error::Request("the command contains a line end"));
         }
         if let Some(article) = article
-            && !(article.ends_with(b"\r\n") && matches!(find_end(article, 0), End::More { .. }))
+            && !is_sendable(article)
         {
             return Err(Error::Request("the article is not in wire format"));
         }

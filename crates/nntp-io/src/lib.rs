@@ -33,7 +33,7 @@ mod transport;
 pub use blocking::block_on;
 pub use client::{
     Answer, Capabilities, Client, Compression, Credentials, Login, Mechanism, Role, Security, Target, Tls,
-    Verdict,
+    Verdict, WireArticle,
 };
 pub use connection::Connection;
 pub use error::{Error, Fault, Retry, Step, Wait};

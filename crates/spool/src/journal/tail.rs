@@ -175,6 +175,11 @@ impl Tail {
         self.position
     }
 
+    /// Bytes of rows that it may read now.
+    pub fn unread_bytes(&self) -> u64 {
+        self.follow.revealed().saturating_sub(self.position)
+    }
+
     /// What is claimed for this reader, and what it lost.
     pub fn pin(&self) -> &Pin {
         &self.pin

@@ -1,10 +1,10 @@
 //! Articles on their way to peers: each is read once for all that send it about the same time (CNFS-14).
 
 use super::offer::Offer;
+use nntp_io::WireArticle;
 use parking_lot::Mutex;
 use spool::{ArticleBuf, Key, Lookup, Patience, ReadError, Spool};
 use std::collections::{HashMap, VecDeque};
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of articles that are kept.
@@ -12,24 +12,10 @@ const WINDOW_BYTES_MAX: usize = 32 << 20;
 /// The line that the stored form ends with.
 const END: &[u8] = b".\r\n";
 
-/// An article as peers get it.
-#[derive(Debug)]
-pub(super) struct Wire {
-    bytes: Vec<u8>,
-    range: Range<usize>,
-}
-
-impl Wire {
-    /// Wire format, without Xref and without the final `.` line.
-    pub fn bytes(&self) -> &[u8] {
-        self.bytes.get(self.range.clone()).unwrap_or_default()
-    }
-}
-
 /// What became of reading an article.
 #[derive(Debug)]
 pub(super) enum Found {
-    Whole(Arc<Wire>),
+    Whole(Arc<WireArticle>),
     /// It was cancelled, or is due.
     Withdrawn,
     /// It was overwritten before it was sent.
@@ -46,23 +32,23 @@ pub(super) struct Articles {
 
 #[derive(Default)]
 struct Window {
-    articles: HashMap<Key, Arc<Wire>>,
+    articles: HashMap<Key, Arc<WireArticle>>,
     order: VecDeque<Key>,
     bytes: usize,
 }
 
 impl Window {
-    fn add(&mut self, key: Key, wire: &Arc<Wire>) {
+    fn add(&mut self, key: Key, wire: &Arc<WireArticle>) {
         if self.articles.insert(key, wire.clone()).is_some() {
             return;
         }
         self.order.push_back(key);
-        self.bytes += wire.bytes.capacity();
+        self.bytes += wire.memory_bytes();
         while self.bytes > WINDOW_BYTES_MAX
             && let Some(oldest) = self.order.pop_front()
         {
             let removed = self.articles.remove(&oldest);
-            self.bytes -= removed.map_or(0, |wire| wire.bytes.capacity());
+            self.bytes -= removed.map_or(0, |wire| wire.memory_bytes());
         }
     }
 }
@@ -87,7 +73,10 @@ impl Articles {
         };
         match read {
             Ok(true) => {
-                let wire = Arc::new(wire(buf));
+                let Some(wire) = wire(buf) else {
+                    return Found::Failed("it is not in wire format".to_owned());
+                };
+                let wire = Arc::new(wire);
                 self.window.lock().add(offer.key, &wire);
                 Found::Whole(wire)
             }
@@ -97,7 +86,7 @@ impl Articles {
     }
 
     /// The article, if it can be read.
-    pub fn whole(&self, offer: &Offer) -> Option<Arc<Wire>> {
+    pub fn whole(&self, offer: &Offer) -> Option<Arc<WireArticle>> {
         match self.get(offer) {
             Found::Whole(wire) => Some(wire),
             _ => None,
@@ -117,8 +106,8 @@ impl Articles {
     }
 }
 
-/// Of a stored article what is sent: without the Xref line that it begins with.
-fn wire(buf: ArticleBuf) -> Wire {
+/// Of a stored article what is sent: without Xref, the line that it begins with, and without the final `.`.
+fn wire(buf: ArticleBuf) -> Option<WireArticle> {
     let (start, _, _) = buf.layout();
     let (bytes, _) = buf.into_buffers();
     let stored = bytes.get(start..).unwrap_or_default();
@@ -126,5 +115,5 @@ fn wire(buf: ArticleBuf) -> Wire {
         if stored.starts_with(b"Xref:") { memchr::memchr(b'\n', stored).map_or(0, |at| at + 1) } else { 0 };
     let end = bytes.len() - if stored.ends_with(END) { END.len() } else { 0 };
     let range = start + xref..end;
-    Wire { bytes, range }
+    WireArticle::new(bytes, range)
 }

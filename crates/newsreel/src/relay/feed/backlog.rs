@@ -1,19 +1,22 @@
-//! Fills the window of a peer that does not keep up, or is new, from its own cursor.
+//! Fills the window of a peer that does not keep up, or is new: with what the hub handed out last, or from
+//! the peer's own cursor.
 //!
 //! Articles that were filed before the peer was known to `routing` are decided here, by the same function,
 //! which means reading them.
 
 use super::offer::Offer;
-use super::peer::{Peer, Source};
+use super::peer::{Peer, Source, Window};
+use super::queue::WINDOW_MAX;
 use super::shared::Shared;
 use crate::base::counters::add;
 use crate::ingest::kind;
 use crate::ingest::routing::{Decision, Facts, Routes};
 use netnews::Article;
-use spool::{ArticleRow, Batch, Event, Start};
+use spool::{ArticleRow, Batch, Event, Mark, Start};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tokio::task::block_in_place;
 use tracing::warn;
 
 /// What filling did.
@@ -21,7 +24,7 @@ use tracing::warn;
 pub(super) enum Filled {
     /// There may be more to read.
     More,
-    /// The window is full.
+    /// The window is full; the feed is woken when it has room.
     Full,
     /// From now on the hub fills it.
     Joined,
@@ -29,11 +32,62 @@ pub(super) enum Filled {
     Soon,
 }
 
-/// Fills the window with the next rows. Blocks.
+/// Fills the window with what comes next. May wait for the disk, without holding up other tasks.
 pub(super) fn fill(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io::Result<Filled> {
-    if matches!(peer.window.lock().source, Source::Hub(_)) {
-        return Ok(Filled::Joined);
+    match fill_from_recent(peer, shared) {
+        Some(filled) => Ok(filled),
+        None => block_in_place(|| fill_from_journal(peer, shared, batch)),
     }
+}
+
+/// Fills the window with offers that the hub still has; `None`: they do not reach back so far.
+fn fill_from_recent(peer: &Arc<Peer>, shared: &Shared) -> Option<Filled> {
+    let decided_from = peer.decided_from()?;
+    let since = peer.since.load(Ordering::Relaxed);
+    let mut late = Vec::new();
+    let mut window = peer.window.lock();
+    let mark = match window.source {
+        Source::Hub(_) => return Some(Filled::Joined),
+        Source::Cursor(mark) | Source::Seek(mark) => mark,
+    };
+    let Some(room) = room(&mut window) else { return Some(Filled::Full) };
+    if mark.sequence.is_none_or(|sequence| sequence < decided_from) {
+        return None;
+    }
+    let (offers, end) = shared.hub.since(mark, peer.number, room)?;
+    let is_empty = offers.is_empty() && end == mark;
+    for offer in offers {
+        match peer.is_too_late(offer.arrived, Some(offer.mark.position), &shared.hub.frontier) {
+            _ if u64::from(offer.arrived) < since => {}
+            None => window.queue.push(offer),
+            Some(why) => late.push((offer, why)),
+        }
+    }
+    // The cursor itself stays where it was.
+    window.source = Source::Seek(end);
+    drop(window);
+    late.iter().for_each(|(offer, why)| peer.miss(&offer.message_id, why));
+    Some(filled(peer, shared, end, is_empty))
+}
+
+/// How many offers the window has room for; `None`: it is full, and the feed is woken when it is not.
+fn room(window: &mut Window) -> Option<usize> {
+    window.is_hungry = !window.queue.has_room();
+    WINDOW_MAX.checked_sub(window.queue.len()).filter(|room| *room > 0)
+}
+
+/// What filling up to `end` came to.
+fn filled(peer: &Arc<Peer>, shared: &Shared, end: Mark, is_empty: bool) -> Filled {
+    peer.offers.notify_waiters();
+    match peer.decided_from().is_some() && shared.hub.join(peer, end) {
+        true => Filled::Joined,
+        false if is_empty => Filled::Soon,
+        false => Filled::More,
+    }
+}
+
+/// Fills the window with the next rows of the journal. Blocks.
+fn fill_from_journal(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io::Result<Filled> {
     let mut durable = peer.durable.lock();
     let cursor = &mut durable.cursor;
     let mark = {
@@ -48,12 +102,14 @@ pub(super) fn fill(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io::
             }
         }
     };
-    if !peer.window.lock().queue.has_room() {
+    if room(&mut peer.window.lock()).is_none() {
         return Ok(Filled::Full);
     }
     if cursor.decided_from().is_none() && shared.filer.router.is_settled() {
         let end = shared.spool.journal_mark(Start::Now)?;
-        cursor.set_decided_from(end.sequence.unwrap_or(u64::MAX - 1));
+        let decided_from = end.sequence.unwrap_or(u64::MAX - 1);
+        cursor.set_decided_from(decided_from);
+        peer.decided_from.store(decided_from, Ordering::Relaxed);
     }
     let lost = cursor.tail().pin().lost();
     cursor.next(batch)?;
@@ -75,12 +131,7 @@ pub(super) fn fill(peer: &Arc<Peer>, shared: &Shared, batch: &mut Batch) -> io::
         offers.into_iter().for_each(|offer| window.queue.push(offer));
         window.source = Source::Cursor(end);
     }
-    peer.offers.notify_waiters();
-    match decided_from.is_some() && shared.hub.join(peer, end) {
-        true => Ok(Filled::Joined),
-        false if is_empty => Ok(Filled::Soon),
-        false => Ok(Filled::More),
-    }
+    Ok(filled(peer, shared, end, is_empty))
 }
 
 /// The articles of a batch that go to the peer.

@@ -12,7 +12,7 @@ use super::shared::Shared;
 use super::target::{self, OFFERS_MAX};
 use crate::base::counters::add;
 use netnews::nntp::response::code;
-use nntp_io::{Client, Error, Fault, Verdict};
+use nntp_io::{Client, Error, Fault, Verdict, WireArticle};
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ impl Line<'_> {
     }
 
     /// The article of an offer; without one the offer is settled.
-    pub fn article(&self, taken: &Taken) -> Option<Arc<super::articles::Wire>> {
+    pub fn article(&self, taken: &Taken) -> Option<Arc<WireArticle>> {
         let article = self.shared.article(self.peer, &taken.offer);
         if article.is_none() {
             self.peer.settle(taken.ticket);
@@ -213,7 +213,6 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     let peer = line.peer.clone();
     let mut held = Held { peer: &peer, flying: VecDeque::new(), wanted: VecDeque::new() };
     let mut window = OFFERS_MIN;
-    let mut answers = 0;
     loop {
         let mut woken = pin!(peer.offers.notified());
         woken.as_mut().enable();
@@ -231,14 +230,17 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
             biased;
             answered = client.answer() => {
                 let answer = answered.map_err(Broken::from)?;
-                let (code, line_bytes) = (answer.code, answer.line().to_vec());
-                judge(line, &mut held, code, &line_bytes)?;
-                answers += 1;
-                if answers >= NOTE_ANSWERS || !client.has_answer() {
-                    answers = 0;
-                    peer.works(Trouble::Peer);
-                    peer.note(&line.shared.hub.frontier);
+                judge(line, &mut held, answer.code, answer.line())?;
+                // Those that have come with it.
+                for _ in 1..NOTE_ANSWERS {
+                    if !client.has_answer() {
+                        break;
+                    }
+                    let answer = client.answer().await.map_err(Broken::from)?;
+                    judge(line, &mut held, answer.code, answer.line())?;
                 }
+                peer.works(Trouble::Peer);
+                peer.note(&line.shared.hub.frontier);
             }
             () = woken, if has_room => {}
             () = peer.is_due(), if has_room => {}
@@ -252,7 +254,10 @@ fn grow(peer: &Peer, window: &mut usize, flying: usize) {
     if flying >= *window && *window < OFFERS_MAX {
         *window = (*window * 2).min(OFFERS_MAX);
     }
-    if peer.send.connections > 1 && peer.window.lock().queue.fresh() > 2 * OFFERS_MAX {
+    if peer.send.connections > 1
+        && !peer.is_crowded.load(Ordering::Relaxed)
+        && peer.window.lock().queue.fresh() > 2 * OFFERS_MAX
+    {
         peer.is_crowded.store(true, Ordering::Relaxed);
         peer.attention.notify_one();
     }
@@ -286,7 +291,7 @@ fn send(
     step: Step,
 ) -> Result<(), Stop> {
     let Some(wire) = line.article(&taken) else { return Ok(()) };
-    match client.submit_takethis(&taken.offer.message_id, wire.bytes()) {
+    match client.submit_takethis_of(&taken.offer.message_id, &wire) {
         Ok(()) => {
             add(&line.peer.counts.sent_bytes, wire.bytes().len());
             held.flying.push_back(Flying { taken, step });

@@ -1,18 +1,20 @@
 //! Reads the journal once for all feeds that keep up.
 //!
 //! Each article goes into the windows of the peers that want it, as its row says; idle peers cost nothing. A
-//! peer whose window is full leaves and reads for itself ([`super::backlog`]) until it has caught up. The
-//! hub's mark is set after everything before it is in the windows.
+//! peer whose window is full leaves, takes what it has room for from the offers handed out last ([`Recent`])
+//! or, if they do not reach back so far, from the journal ([`super::backlog`]), and joins again once it has
+//! caught up. The hub's mark is set after everything before it is in the windows.
 
 use super::frontier::Frontier;
 use super::offer::Offer;
 use super::peer::{Peer, Source};
+use super::recent::Recent;
 use parking_lot::Mutex;
 use spool::{Batch, Event, Mark, Spool, Start, Tail};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -22,13 +24,18 @@ use tracing::error;
 const READ_INTERVAL: Duration = Duration::from_millis(2);
 /// After an error of the disk.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
+/// Rows that were written so recently are in memory, so reading them does not wait for the disk.
+const IN_MEMORY_BYTES: u64 = 4 << 20;
 
 /// The feeds that keep up.
 #[derive(Debug, Default)]
 pub(super) struct Hub {
     pub frontier: Frontier,
+    /// It reads the journal; else nobody may wait for it.
+    is_reading: AtomicBool,
     /// By their numbers.
     peers: Mutex<BTreeMap<u32, Arc<Peer>>>,
+    recent: Mutex<Recent>,
 }
 
 impl Hub {
@@ -36,21 +43,23 @@ impl Hub {
         Self::default()
     }
 
-    /// Begins with what arrives from now on.
-    pub fn open(&self, spool: &Spool) -> io::Result<Tail> {
-        let tail = spool.tail("feeds", Start::Now)?;
-        self.frontier.move_to(tail.mark());
-        Ok(tail)
+    /// Everything before `mark` is handed out, and what follows will be.
+    pub fn begin_at(&self, mark: Mark) {
+        let _peers = self.peers.lock();
+        self.recent.lock().begin_at(mark);
+        self.frontier.move_to(mark);
+        self.is_reading.store(true, Ordering::Relaxed);
     }
 
-    /// Hands `peer` what follows `mark`, up to which it has read by itself. False: it is not there yet.
+    /// Hands `peer` what follows `mark`, up to which it has read by itself. False: it is not there yet, or
+    /// the journal is not read here.
     pub fn join(&self, peer: &Arc<Peer>, mark: Mark) -> bool {
         let mut peers = self.peers.lock();
-        if mark.position < self.frontier.mark().position {
+        if !self.is_reading.load(Ordering::Relaxed) || mark.position < self.frontier.mark().position {
             return false;
         }
         let mut window = peer.window.lock();
-        if window.source != Source::Cursor(mark) {
+        if !matches!(window.source, Source::Cursor(own) | Source::Seek(own) if own == mark) {
             return false;
         }
         window.source = Source::Hub(mark);
@@ -64,38 +73,53 @@ impl Hub {
         self.peers.lock().remove(&peer.number);
     }
 
+    /// See [`Recent::since`].
+    pub fn since(&self, mark: Mark, number: u32, most: usize) -> Option<(Vec<Arc<Offer>>, Mark)> {
+        self.recent.lock().since(mark, number, most)
+    }
+
     /// Hands out a batch that ends at `end`.
     fn hand_out(&self, batch: &Batch, end: Mark) {
         let mut peers = self.peers.lock();
         let mut woken = Vec::new();
-        if !peers.is_empty() {
-            for (position, event) in batch.events() {
-                let Event::Article(row) = event else { continue };
-                let mut offer = None;
-                for number in numbers(row.tagged.sites()) {
-                    let Some(peer) = peers.get(&number) else { continue };
-                    let offer = offer.get_or_insert_with(|| Offer::of(position, &row));
-                    if !give(peer, offer) {
-                        peers.remove(&number);
-                    }
-                    woken.push(number);
-                }
+        let mut recent = Vec::new();
+        for (position, event) in batch.events() {
+            let Event::Article(row) = event else { continue };
+            let sites = row.tagged.sites();
+            if sites.is_empty() {
+                continue;
             }
+            let offer = Offer::of(position, &row);
+            for number in numbers(sites) {
+                let Some(peer) = peers.get(&number) else { continue };
+                if !give(peer, &offer) {
+                    peers.remove(&number);
+                }
+                woken.push(number);
+            }
+            recent.push((offer, sites));
+        }
+        {
+            let mut all = self.recent.lock();
+            recent.into_iter().for_each(|(offer, sites)| all.push(offer, sites));
+            all.end_at(end);
         }
         self.frontier.move_to(end);
         woken.sort_unstable();
         woken.dedup();
         for peer in woken.iter().filter_map(|number| peers.get(number)) {
             peer.offers.notify_waiters();
-            if peer.connections.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+            if peer.connections.load(Ordering::Relaxed) == 0 {
                 peer.attention.notify_one();
             }
         }
     }
 
     /// Lets every peer read for itself, from its place on.
-    fn dismiss(&self) {
-        for peer in std::mem::take(&mut *self.peers.lock()).into_values() {
+    pub fn dismiss(&self) {
+        let mut peers = self.peers.lock();
+        self.is_reading.store(false, Ordering::Relaxed);
+        for peer in std::mem::take(&mut *peers).into_values() {
             let mut window = peer.window.lock();
             if let Source::Hub(from) = window.source {
                 let mark = self.frontier.mark();
@@ -134,26 +158,44 @@ fn numbers(sites: &[u8]) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// Reads the journal until the spool is closed.
-pub(super) async fn run(hub: Arc<Hub>, mut tail: Tail) {
+/// Reads the journal until the spool is closed. As long as it cannot, each feed reads for itself.
+pub(super) async fn run(hub: Arc<Hub>, spool: Arc<Spool>) {
+    loop {
+        match block_in_place(|| spool.tail("feeds", Start::Now)) {
+            Ok(tail) => return follow(&hub, tail).await,
+            Err(error) => error!(%error, "cannot follow the journal: each feed reads it for itself"),
+        }
+        sleep(ERROR_PAUSE).await;
+    }
+}
+
+async fn follow(hub: &Hub, mut tail: Tail) {
     let mut batch = Batch::default();
     let mut lost = tail.pin().lost();
+    hub.begin_at(tail.mark());
     loop {
         poll_fn(|context| tail.poll_rows(context)).await;
         if tail.is_ended() {
             return;
         }
         let begun = Instant::now();
-        if let Err(error) = block_in_place(|| tail.next(&mut batch)) {
-            error!(%error, "cannot read the journal for feeds");
+        let read = match tail.unread_bytes() <= IN_MEMORY_BYTES {
+            true => tail.next(&mut batch),
+            false => block_in_place(|| tail.next(&mut batch)),
+        };
+        if let Err(error) = read {
+            error!(%error, "cannot read the journal: each feed reads it for itself");
             hub.dismiss();
             sleep(ERROR_PAUSE).await;
+            hub.begin_at(tail.mark());
             continue;
         }
         if tail.pin().lost() != lost {
             // What is missing is counted by each cursor.
             lost = tail.pin().lost();
             hub.dismiss();
+            hub.begin_at(tail.mark());
+            continue;
         }
         hub.hand_out(&batch, tail.mark());
         if tail.poll_rows(&std::task::Context::from_waker(std::task::Waker::noop())).is_ready() {

@@ -17,6 +17,7 @@ mod channel;
 mod connection;
 mod file;
 mod frontier;
+mod growth;
 mod hand_over;
 mod hub;
 mod ihave;
@@ -29,11 +30,14 @@ mod outlet;
 mod pause;
 mod peer;
 mod queue;
+mod recent;
 mod run;
 mod sendme;
 mod shared;
 pub(crate) mod status;
 mod target;
+#[cfg(test)]
+mod tests;
 
 use crate::config::{Config, PeerSend};
 use crate::ingest::Filer;
@@ -119,12 +123,8 @@ impl Feeds {
         let runtime = tokio::runtime::Handle::current();
         if !new.is_empty() {
             let mut hub = self.hub.lock();
-            if hub.is_none() {
-                match self.shared.hub.open(&self.shared.spool) {
-                    Ok(tail) => *hub = Some(runtime.spawn(hub::run(self.shared.hub.clone(), tail))),
-                    Err(error) => warn!(%error, "cannot follow the journal: each feed reads it by itself"),
-                }
-            }
+            let shared = &self.shared;
+            hub.get_or_insert_with(|| runtime.spawn(hub::run(shared.hub.clone(), shared.spool.clone())));
         }
         for peer in new {
             let task = runtime.spawn(run::run(peer.clone(), self.shared.clone()));
@@ -237,7 +237,7 @@ pub(crate) fn batch_without_server(
     let opened = Peer::open(spool, &route, &config.site.path_identity).map_err(cannot)?;
     filer.router.replace(&config.site, routes, spool.group_table());
     // Nothing is added meanwhile: who has read up to here has everything.
-    shared.hub.frontier.move_to(spool.journal_mark(spool::Start::Now).map_err(cannot)?);
+    shared.hub.begin_at(spool.journal_mark(spool::Start::Now).map_err(cannot)?);
     batches::make_now(&Arc::new(opened), &shared)
 }
 

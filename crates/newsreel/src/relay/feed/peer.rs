@@ -5,7 +5,7 @@ use super::no_check::NoCheck;
 use super::order::{Order, Place, place_of};
 use super::outlet::Outlet;
 use super::pause::{now_ms, pause_ms};
-use super::queue::{Queue, Taken, Ticket};
+use super::queue::{Queue, Taken, Ticket, WINDOW_MAX};
 use crate::base::clock::unix_secs;
 use crate::base::counters::add;
 use crate::config::{FeedOrder, FeedStart, PeerSend};
@@ -26,6 +26,8 @@ pub(super) const CURSOR_PREFIX: &str = "feed.";
 const DAY_SECS: u64 = 86_400;
 /// Message-IDs of missed articles that are remembered.
 const MISSED_MAX: usize = 1_000;
+/// No article was decided with the peer yet.
+const UNDECIDED: u64 = u64::MAX;
 
 /// Counts since the feed began.
 #[derive(Debug, Default)]
@@ -103,6 +105,8 @@ pub(super) enum Source {
 pub(super) struct Window {
     pub queue: Queue,
     pub source: Source,
+    /// It was full when there was more to read: the feed is to be woken when there is room again.
+    pub is_hungry: bool,
 }
 
 /// The feed of one peer.
@@ -125,6 +129,8 @@ pub(super) struct Peer {
     pub began: Instant,
     /// Articles that arrived before are left out, Unix seconds.
     pub since: AtomicU64,
+    /// What its cursor says of it; [`UNDECIDED`]: not known yet.
+    pub decided_from: AtomicU64,
     /// Connections may take offers.
     pub offers: Notify,
     /// The feed has something to look at: an order, an answer, a connection that has ended.
@@ -151,9 +157,10 @@ impl Peer {
         let deferrals = spool.deferrals(&name)?;
         let queue = Queue::with(deferrals.all().cloned());
         let queue = if route.send.order == FeedOrder::Newest { queue.newest_first() } else { queue };
-        let window = Window { queue, source: Source::Cursor(cursor.mark()) };
+        let window = Window { queue, source: Source::Cursor(cursor.mark()), is_hungry: false };
         // Only as long as there is something to decide by itself.
         let since = if cursor.decided_from().is_none() { route.send.from.since() } else { 0 };
+        let decided_from = cursor.decided_from().unwrap_or(UNDECIDED);
         Ok(Self {
             name: route.name.clone(),
             number: route.number,
@@ -169,6 +176,7 @@ impl Peer {
             connections: AtomicUsize::new(0),
             began: Instant::now(),
             since: AtomicU64::new(since),
+            decided_from: AtomicU64::new(decided_from),
             offers: Notify::new(),
             attention: Notify::new(),
             is_crowded: AtomicBool::new(false),
@@ -293,7 +301,22 @@ impl Peer {
 
     /// An offer needs nothing more.
     pub fn settle(&self, ticket: Ticket) {
-        self.window.lock().queue.settle(ticket);
+        let mut window = self.window.lock();
+        window.queue.settle(ticket);
+        self.feed(&mut window);
+    }
+
+    /// Has a window filled again that was full and has room now: for many articles at once.
+    fn feed(&self, window: &mut Window) {
+        if window.is_hungry && window.queue.len() <= WINDOW_MAX / 2 {
+            window.is_hungry = false;
+            self.attention.notify_one();
+        }
+    }
+
+    /// Sequence number of the first article that was decided with this peer, once it is known.
+    pub fn decided_from(&self) -> Option<u64> {
+        Some(self.decided_from.load(Ordering::Relaxed)).filter(|sequence| *sequence != UNDECIDED)
     }
 
     /// The peer wants an article later.
@@ -348,6 +371,7 @@ impl Peer {
         let mark = {
             let mut window = self.window.lock();
             window.queue.recorded(changes);
+            self.feed(&mut window);
             self.mark(&window, frontier)
         };
         if sync {

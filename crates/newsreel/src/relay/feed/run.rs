@@ -2,6 +2,7 @@
 
 use super::backlog::{Filled, fill};
 use super::connection::{End, converse};
+use super::growth::Growth;
 use super::outlet::Outlet;
 use super::pause::now_ms;
 use super::peer::{Doing, Peer, Source, Trouble};
@@ -23,8 +24,6 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(5);
 const SOON: Duration = Duration::from_millis(5);
 /// How often a feed that has nothing to do saves where it is.
 const IDLE_INTERVAL: Duration = Duration::from_secs(30);
-/// Between two connections that are opened since those there are cannot keep up.
-const GROW_INTERVAL: Duration = Duration::from_millis(500);
 /// After an error of the disk.
 const ERROR_PAUSE: Duration = Duration::from_secs(5);
 
@@ -39,8 +38,8 @@ struct Feed {
     failures: u32,
     /// No connection is opened before.
     not_before: Instant,
-    /// No further connection is opened before.
-    grow_after: Instant,
+    /// When a further connection may be opened.
+    growth: Growth,
     /// When the cursor is to be saved.
     save_at: Instant,
     batch: Batch,
@@ -59,7 +58,7 @@ pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
         handing_over: None,
         failures: 0,
         not_before: now,
-        grow_after: now,
+        growth: Growth::new(now),
         save_at: now + SAVE_INTERVAL,
         batch: Batch::default(),
         fill_at: now,
@@ -103,15 +102,14 @@ impl Feed {
             return false;
         }
         let (peer, shared, batch) = (&self.peer, &self.shared, &mut self.batch);
-        let filled = block_in_place(|| fill(peer, shared, batch));
+        let filled = fill(peer, shared, batch);
         if filled.is_ok() {
             peer.works(Trouble::Journal);
         }
         let (pause, more) = match filled {
             Ok(Filled::More) => (Duration::ZERO, true),
             Ok(Filled::Soon) => (SOON, false),
-            Ok(Filled::Full) => (Duration::from_millis(1), false),
-            Ok(Filled::Joined) => (Duration::ZERO, false),
+            Ok(Filled::Full | Filled::Joined) => (Duration::ZERO, false),
             Err(error) => {
                 peer.fail(Trouble::Journal, format!("cannot read the journal: {error}"));
                 (ERROR_PAUSE, false)
@@ -129,11 +127,17 @@ impl Feed {
         }
         let open = self.connections.len();
         let due = peer.next_due().is_some_and(|due| due <= now_ms());
-        let is_crowded = peer.is_crowded.swap(false, Ordering::Relaxed) && self.grow_after <= now;
-        let wants_one = due && (open == 0 || is_crowded);
-        let may = !peer.is_halted() && self.not_before <= now && open < peer.outlet.tasks_max(&peer.send);
-        if wants_one && may {
-            self.grow_after = now + GROW_INTERVAL;
+        let accepted = peer.counts.accepted.load(Ordering::Relaxed);
+        let may = due && !peer.is_halted() && self.not_before <= now;
+        let may_grow = may && open < peer.outlet.tasks_max(&peer.send) && self.growth.after <= now;
+        let adds = open > 0
+            && may_grow
+            && peer.is_crowded.swap(false, Ordering::Relaxed)
+            && self.growth.adds(now, open, accepted);
+        if open == 0 && may {
+            self.growth.begin(now, accepted);
+        }
+        if adds || open == 0 && may {
             self.connections.spawn(let_out(peer.clone(), self.shared.clone(), open == 0));
         }
         if due && open > 0 {
@@ -175,7 +179,7 @@ impl Feed {
             self.not_before = Instant::now() + pause;
         } else {
             // The others suffice for now.
-            self.grow_after = Instant::now() + pause.max(GROW_INTERVAL);
+            self.growth.wait(Instant::now(), pause);
         }
     }
 
@@ -198,10 +202,16 @@ impl Feed {
         let mut next = if is_dirty { self.save_at } else { now + IDLE_INTERVAL };
         let reads = {
             let window = peer.window.lock();
-            !matches!(window.source, Source::Hub(_)) && window.queue.has_room()
+            !matches!(window.source, Source::Hub(_)) && !window.is_hungry
         };
         if reads {
             next = next.min(self.fill_at);
+        }
+        if peer.is_crowded.load(Ordering::Relaxed)
+            && !peer.is_halted()
+            && self.connections.len() < peer.outlet.tasks_max(&peer.send)
+        {
+            next = next.min(self.growth.after.max(self.not_before));
         }
         // Connections that are open know for themselves what is due.
         if let Some(due) = peer.next_due()

@@ -1,10 +1,11 @@
 //! What all feeds share.
 
-use super::articles::{Articles, Found, Wire};
+use super::articles::{Articles, Found};
 use super::hub::Hub;
 use super::offer::Offer;
 use super::peer::Peer;
 use crate::ingest::Filer;
+use nntp_io::WireArticle;
 use parking_lot::Mutex;
 use spool::Spool;
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ impl Shared {
 
     /// The article of an offer. Without one the offer needs nothing more; whether the peer has missed it is
     /// noted.
-    pub fn article(&self, peer: &Peer, offer: &Offer) -> Option<Arc<Wire>> {
+    pub fn article(&self, peer: &Peer, offer: &Offer) -> Option<Arc<WireArticle>> {
         let why = match self.articles.get(offer) {
             Found::Whole(wire) => return Some(wire),
             Found::Withdrawn => return None,

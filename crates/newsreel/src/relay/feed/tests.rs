@@ -1,0 +1,102 @@
+//! A feed and the hub, on a spool in memory.
+
+use super::backlog::{Filled, fill};
+use super::offer::Offer;
+use super::peer::{Peer, Source};
+use super::queue::WINDOW_MAX;
+use super::shared::Shared;
+use crate::base::clock::unix_secs;
+use crate::config;
+use crate::ingest::Filer;
+use crate::ingest::routing::Route;
+use spool::{Batch, Key, Mark, MethodKind, SimDisk, Spool, Start, Token};
+use std::path::Path;
+use std::sync::Arc;
+
+/// All feeds, and that to one peer with these keys.
+fn feed(keys: &str) -> (Shared, Arc<Peer>) {
+    let text = format!(
+        "[site]\npath_identity = \"site.example\"\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n\
+         [[rule]]\nclass = \"c\"\n[[peer]]\nname = \"down.example\"\n[peer.send]\nto = \"h:119\"\n{keys}\n"
+    );
+    let config = config::parse(&text, Path::new("/sim/newsreel.toml")).map_err(|e| e.to_string()).unwrap();
+    let (spool, _) = Spool::open(Arc::new(SimDisk::new()), config.spool_config(), &()).unwrap();
+    let spool = Arc::new(spool);
+    let route = Route::all(&config, |name| spool.site(name)).unwrap().remove(0);
+    let peer = Arc::new(Peer::open(&spool, &route, "site.example").unwrap());
+    let filer = Arc::new(Filer::new(Arc::new(config), spool.clone()));
+    (Shared::new(spool, filer), peer)
+}
+
+fn offer(n: u64, arrived: u64) -> Arc<Offer> {
+    Arc::new(Offer {
+        key: Key(u128::from(n)),
+        token: Token { method: MethodKind::Trash, class: 0, volume: 0, place: n },
+        message_id: format!("<{n}@x>").into_bytes().into(),
+        wire_bytes: 100,
+        arrived: u32::try_from(arrived).unwrap(),
+        mark: Mark { position: n, sequence: Some(n) },
+    })
+}
+
+#[test]
+fn nobody_waits_for_a_hub_that_does_not_read_the_journal() {
+    let (shared, peer) = feed("");
+    let end = shared.spool.journal_mark(Start::Now).unwrap();
+    let mut rows = Batch::default();
+    let mut filled = || fill(&peer, &shared, &mut rows).unwrap();
+    // It reads for itself, up to the end, and looks again.
+    while filled() == Filled::More {}
+    assert_eq!(filled(), Filled::Soon);
+    assert!(matches!(peer.window.lock().source, Source::Cursor(_) | Source::Seek(_)));
+    shared.hub.begin_at(end);
+    assert_eq!(filled(), Filled::Joined);
+    assert!(matches!(peer.window.lock().source, Source::Hub(_)));
+    shared.hub.dismiss();
+    assert!(matches!(peer.window.lock().source, Source::Seek(mark) if mark == end));
+    assert_eq!(filled(), Filled::Soon);
+}
+
+#[test]
+fn what_arrived_too_many_days_ago_is_skipped_and_counted() {
+    const DAY_SECS: u64 = 86_400;
+    let (shared, peer) = feed("backlog_max_days = 3");
+    let now = unix_secs();
+    {
+        let queue = &mut peer.window.lock().queue;
+        queue.push(offer(1, now - 4 * DAY_SECS));
+        queue.push(offer(2, now - 3 * DAY_SECS - 60));
+        queue.push(offer(3, now - 3 * DAY_SECS + 3_600));
+        queue.push(offer(4, now));
+    }
+    let take = || Some(peer.take(&shared.hub.frontier)?.offer.key.0);
+    assert_eq!([take(), take(), take()], [Some(3), Some(4), None]);
+    assert_eq!(crate::base::counters::read(&peer.counts.missed), 2);
+    let missed: Vec<Box<[u8]>> = peer.missed.lock().iter().cloned().collect();
+    assert_eq!(missed, [b"<1@x>"[..].into(), b"<2@x>"[..].into()]);
+    // What was deferred grows old as well.
+    let (shared, peer) = feed("backlog_max_days = 1");
+    assert!(peer.window.lock().queue.request(offer(5, now - 2 * DAY_SECS), 0));
+    assert!(peer.take(&shared.hub.frontier).is_none());
+    assert_eq!(crate::base::counters::read(&peer.counts.missed), 1);
+}
+
+#[test]
+fn a_full_window_is_filled_again_when_half_of_it_is_settled() {
+    let (shared, peer) = feed("");
+    let now = unix_secs();
+    (0..WINDOW_MAX as u64).for_each(|n| peer.window.lock().queue.push(offer(n, now)));
+    let mut rows = Batch::default();
+    assert_eq!(fill(&peer, &shared, &mut rows).unwrap(), Filled::Full);
+    let settle = || peer.settle(peer.take(&shared.hub.frontier).unwrap().ticket);
+    let woken = || {
+        let notified = peer.attention.notified();
+        let mut notified = std::pin::pin!(notified);
+        notified.as_mut().enable()
+    };
+    (1..WINDOW_MAX / 2).for_each(|_| settle());
+    assert!(!woken(), "not for each article");
+    settle();
+    assert!(woken());
+    assert_ne!(fill(&peer, &shared, &mut rows).unwrap(), Filled::Full);
+}
