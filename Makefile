@@ -11,6 +11,8 @@
 # make triangle  two newsreels and an INN feed each other 20,000 articles, killed 60 times (needs INN and root)
 # make bench-spool    the papers' comparison: every storage method, and INN's, under the CNFS paper's batches
 # make bench-feeds  what feeding peers costs, and how fast it is, INN with innfeed beside us
+# make bench-routing  how long it takes to decide which of 100 peers an article goes to, in 50,000 groups
+# make bench-rnews  how fast rnews files a batch, INN's rnews beside it
 # make lab-crash    kill -9 during a feed, 50 times, and a check of everything (LAB_ROUNDS=5: a short run)
 # make lab-scale    memory and processor time of 7,000 connections at once
 # make lab-recover  time to the first answer after kill -9 with 2 million articles (needs 12 GB of disk)
@@ -35,7 +37,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build test quick check soak fuzz bench bench-spool bench-feeds docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
+.PHONY: run build test quick check soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -65,7 +67,7 @@ soak:
 	@articles=$(ARTICLES); [ -n "$$(ls $$articles)" ] || articles=$(CORPUS); \
 	if [ -d "$$articles" ]; then skip=; else echo "no articles in CORPUS=$(CORPUS): the_corpus_parses is skipped"; skip='--skip the_corpus_parses'; fi; \
 	NEWSREEL_CORPUS=$$(realpath $$articles) $(CARGO) test --workspace --profile soak --locked --no-fail-fast -- \
-	  --ignored --nocapture --skip transcripts::inn --skip feeds::inn --skip feeds::cnews $$skip
+	  --ignored --nocapture --skip transcripts::inn --skip feeds::inn --skip feeds::page --skip feeds::cnews $$skip
 
 fuzz:
 	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) +nightly build --release --target $(FUZZ_HOST)
@@ -86,6 +88,13 @@ bench-feeds: build
 	$(CARGO) build --release --locked -p lab --bin lab
 	$(or $(CARGO_TARGET_DIR),target)/release/lab feeds --dir $(LAB_DIR) --inn $(INN) $(LAB_OPTIONS)
 
+bench-rnews: build
+	$(CARGO) build --release --locked -p lab --bin lab
+	$(or $(CARGO_TARGET_DIR),target)/release/lab rnews --dir $(LAB_DIR) --inn $(INN) $(LAB_OPTIONS)
+
+bench-routing:
+	$(CARGO) test --profile soak --locked -p newsreel --lib ingest::routing::tests::speed -- --ignored --nocapture
+
 lab-crash: LAB_OPTIONS = --rounds $(LAB_ROUNDS)
 lab-crash lab-scale lab-recover lab-rebuild lab-flat: build
 	$(CARGO) build --release --locked -p lab --bin lab
@@ -93,7 +102,7 @@ lab-crash lab-scale lab-recover lab-rebuild lab-flat: build
 
 transcripts-inn:
 	INN=$(INN) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture --skip sixty_kills \
-	  transcripts::inn feeds::inn::inn_takes feeds::triangle
+	  transcripts::inn feeds::inn::inn_takes feeds::page feeds::triangle
 
 batches-inn:
 	INN=$(INN) CNEWS=$(CNEWS) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture \

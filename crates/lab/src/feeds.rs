@@ -5,7 +5,7 @@
 //! (`null_peers`) and whoever feeds the server are in this process, on the same machine: ratios mean more
 //! than rates.
 
-mod inn;
+pub mod inn;
 mod null_peers;
 
 use crate::articles::{Generator, Shape, group_name};
@@ -14,7 +14,7 @@ use crate::feeder::Feed;
 use crate::memory::Memory;
 use crate::site::{Plan, Site};
 use crate::{Place, Verdict};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use inn::Inn;
 use null_peers::NullPeers;
 use std::fs;
@@ -59,9 +59,27 @@ pub struct Options {
     /// Articles sent one by one to an idle peer
     #[arg(long, default_value_t = 500)]
     single: u64,
+    /// Only these parts; without any, all
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Part>,
     /// The directory of inn.sh; without it, or without INN and root, INN is left out
     #[arg(long)]
     inn: Option<PathBuf>,
+}
+
+/// A part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// What idle cursors cost
+    Idle,
+    /// Fan-out to four peers
+    Four,
+    /// INN beside it
+    Inn,
+    /// 45 and 70 peers, one of them down
+    Many,
+    /// How soon an article leaves for an idle peer
+    Latency,
 }
 
 /// What a feed took.
@@ -73,72 +91,92 @@ struct Run {
     fan_out: f64,
     /// The most that the server had, in KB.
     memory_kb: u64,
+    /// Microseconds of processor time that the server took for an article.
+    cpu_us: f64,
 }
 
 /// Runs all of it.
 pub fn run(options: &Options) -> Verdict {
     let generator = Generator::new(1, GROUPS, SHAPE);
     let trial = Trial { options, generator };
-    let rates = |runs: &[Run], of: fn(&Run) -> f64| median(runs.iter().map(of).collect());
     let (mut alone, mut idle, mut four, mut inn) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..options.runs {
         alone.push(trial.newsreel(0, "")?);
-        idle.push(trial.newsreel(0, &idle_peers(50))?);
-        four.push(trial.newsreel(4, "")?);
-        inn.extend(trial.inn(4)?);
+        if options.has(Part::Idle) {
+            idle.push(trial.newsreel(0, &idle_peers(50))?);
+        }
+        if options.has(Part::Four) {
+            four.push(trial.newsreel(4, "")?);
+        }
+        if options.has(Part::Inn) {
+            inn.extend(trial.inn(4)?);
+        }
     }
-    let ingest = rates(&alone, |run| run.ingest);
-    println!(
-        "{:34} {:>12} {:>12} {:>10}",
-        format!("feed of {} articles", options.articles),
-        "ingest/s",
-        "fan-out/s",
-        "memory MB"
-    );
-    let row = |name: &str, runs: &[Run]| {
-        let memory = runs.iter().map(|run| run.memory_kb).max().unwrap_or_default() >> 10;
-        println!(
-            "{name:34} {:12.0} {:12.0} {memory:10}",
-            rates(runs, |run| run.ingest),
-            rates(runs, |run| run.fan_out)
-        );
-    };
+    let columns = ("ingest/s", "fan-out/s", "memory MB", "CPU us");
+    let title = format!("feed of {} articles", options.articles);
+    println!("{title:34} {:>12} {:>12} {:>10} {:>8}", columns.0, columns.1, columns.2, columns.3);
     row("no peers", &alone);
     row("50 idle cursors", &idle);
     row("4 null peers", &four);
-    if !inn.is_empty() {
-        row("INN, 4 null peers", &inn);
+    row("INN, 4 null peers", &inn);
+    let ingest = median_of(&alone, |run| run.ingest);
+    let mut bars = Bars { held: true };
+    if !four.is_empty() {
+        let share = median_of(&four, |run| run.ingest) / ingest;
+        bars.judge("ingest with 4 peers, of that without", share, share >= INGEST_SHARE_MIN);
     }
-    let mut many = Vec::new();
-    for peers in [45, 70] {
-        let down = section("down.example", NOWHERE, "");
-        let runs = vec![trial.newsreel(peers - 1, &down)?];
-        row(&format!("{peers} null peers, one of them down"), &runs);
-        many.extend(runs);
+    if !idle.is_empty() {
+        let cost = 1.0 - median_of(&idle, |run| run.ingest) / ingest;
+        bars.judge("cost of 50 idle cursors", cost, cost < IDLE_COST_MAX);
     }
-    let growth = match many.as_slice() {
-        [few, more] => more.memory_kb.saturating_sub(few.memory_kb),
-        _ => 0,
-    };
-    let (median, p99) = trial.latency()?;
-    println!("an idle peer has an article after {median:.2?} (median), {p99:.2?} (p99)");
-    let mut held = true;
-    let mut bar = |what: &str, figure: f64, holds: bool| {
+    if !inn.is_empty() && !four.is_empty() {
+        let times = median_of(&four, |run| run.fan_out) / median_of(&inn, |run| run.fan_out);
+        bars.judge("times INN's fan-out", times, times >= INN_TIMES_MIN);
+    }
+    if options.has(Part::Many) {
+        let growth_kb = trial.many()?;
+        let holds = growth_kb < GROWTH_KB_MAX;
+        bars.judge("growth of memory from 45 to 70 peers, in MB", (growth_kb >> 10) as f64, holds);
+    }
+    if options.has(Part::Latency) {
+        let (median, p99) = trial.latency()?;
+        bars.judge("latency, median, in ms", median.as_secs_f64() * 1e3, median <= LATENCY_MEDIAN_MAX);
+        bars.judge("latency, p99, in ms", p99.as_secs_f64() * 1e3, p99 <= LATENCY_P99_MAX);
+    }
+    Ok(bars.held)
+}
+
+impl Options {
+    fn has(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+}
+
+/// What is held to the limits.
+struct Bars {
+    held: bool,
+}
+
+impl Bars {
+    fn judge(&mut self, what: &str, figure: f64, holds: bool) {
         println!("{} {what}: {figure:.3}", if holds { "ok    " } else { "MISSED" });
-        held &= holds;
-    };
-    let share = rates(&four, |run| run.ingest) / ingest;
-    bar("ingest with 4 peers, of that without", share, share >= INGEST_SHARE_MIN);
-    let cost = 1.0 - rates(&idle, |run| run.ingest) / ingest;
-    bar("cost of 50 idle cursors", cost, cost < IDLE_COST_MAX);
-    if !inn.is_empty() {
-        let times = rates(&four, |run| run.fan_out) / rates(&inn, |run| run.fan_out);
-        bar("times INN's fan-out", times, times >= INN_TIMES_MIN);
+        self.held &= holds;
     }
-    bar("growth of memory from 45 to 70 peers, in MB", (growth >> 10) as f64, growth < GROWTH_KB_MAX);
-    bar("latency, median, in ms", median.as_secs_f64() * 1e3, median <= LATENCY_MEDIAN_MAX);
-    bar("latency, p99, in ms", p99.as_secs_f64() * 1e3, p99 <= LATENCY_P99_MAX);
-    Ok(held)
+}
+
+/// Prints the medians of some runs.
+fn row(name: &str, runs: &[Run]) {
+    if runs.is_empty() {
+        return;
+    }
+    let (ingest, fan_out) = (median_of(runs, |run| run.ingest), median_of(runs, |run| run.fan_out));
+    let memory = runs.iter().map(|run| run.memory_kb).max().unwrap_or_default() >> 10;
+    let cpu = median_of(runs, |run| run.cpu_us);
+    println!("{name:34} {ingest:12.0} {fan_out:12.0} {memory:10} {cpu:8.1}");
+}
+
+fn median_of(runs: &[Run], of: fn(&Run) -> f64) -> f64 {
+    median(runs.iter().map(of).collect())
 }
 
 struct Trial<'a> {
@@ -147,6 +185,17 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
+    /// Feeds 45 and 70 peers, one of them down; by how many KB the server's memory grows between the two.
+    fn many(&self) -> io::Result<u64> {
+        let mut memory_kb = Vec::new();
+        for peers in [45, 70] {
+            let run = self.newsreel(peers - 1, &section("down.example", NOWHERE, ""))?;
+            row(&format!("{peers} null peers, one of them down"), &[run]);
+            memory_kb.push(run.memory_kb);
+        }
+        Ok(memory_kb.iter().max().unwrap_or(&0) - memory_kb.first().unwrap_or(&0))
+    }
+
     /// A new newsreel that feeds so many null peers, and knows those of `sections`.
     fn newsreel(&self, peers: usize, sections: &str) -> io::Result<Run> {
         let peers = NullPeers::start(peers, false)?;
@@ -175,7 +224,13 @@ impl Trial<'_> {
         let groups: Vec<String> = (0..GROUPS).map(group_name).collect();
         let place = &self.options.place;
         let inn = Inn::start(scripts, &place.dir.join("inn"), place.port + 10, &groups, &peers.addresses)?;
-        inn.map(|inn| self.feed(&inn.address(), &peers, None)).transpose()
+        let Some(inn) = inn else { return Ok(None) };
+        // The first innfeed finds buffers that were never used and gives up; INN starts another, and what it
+        // was written before is lost.
+        if !peers.wait_for_connections(PATIENCE) {
+            return Err(io::Error::other("innfeed does not connect to its peers"));
+        }
+        self.feed(&inn.address(), &peers, None).map(Some)
     }
 
     fn feed(&self, address: &str, peers: &NullPeers, pid: Option<u32>) -> io::Result<Run> {
@@ -196,7 +251,8 @@ impl Trial<'_> {
             let anonymous = pid.and_then(|pid| Memory::of(pid).ok()).map_or(0, |memory| memory.anonymous_kb);
             memory_kb = anonymous.max(memory_kb);
         };
-        let begun = Instant::now();
+        let cpu = || pid.and_then(|pid| processor_time(pid).ok()).unwrap_or_default();
+        let (begun, cpu_begun) = (Instant::now(), cpu());
         let accepted = feed.run()?.iter().filter(|article| article.code == 239).count() as u64;
         let ingest = articles as f64 / begun.elapsed().as_secs_f64();
         if accepted != articles {
@@ -208,7 +264,8 @@ impl Trial<'_> {
         }
         let fan_out = articles as f64 / begun.elapsed().as_secs_f64();
         look();
-        Ok(Run { ingest, fan_out, memory_kb })
+        let cpu_us = (cpu() - cpu_begun).as_secs_f64() * 1e6 / articles as f64;
+        Ok(Run { ingest, fan_out, memory_kb, cpu_us })
     }
 
     /// From the answer to an article until an idle peer has it: median and 99th percentile.
@@ -244,6 +301,15 @@ impl Trial<'_> {
         let at = |of: usize| times.get(times.len() * of / 100).copied().unwrap_or_default();
         Ok((at(50), at(99)))
     }
+}
+
+/// What a process has taken of the processors (proc_pid_stat(5)).
+fn processor_time(pid: u32) -> io::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name, in parentheses, may have blanks.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
 }
 
 fn section(name: &str, to: &str, keys: &str) -> String {

@@ -20,6 +20,7 @@ mod memory;
 mod rates;
 mod rebuild;
 mod recover;
+mod rnews;
 mod rng;
 mod scale;
 mod site;
@@ -54,6 +55,8 @@ enum Command {
     Spool(spool_bench::Options),
     /// What feeding peers costs, and how fast it is, with INN beside it
     Feeds(feeds::Options),
+    /// Batches filed by rnews, with INN's beside it
+    Rnews(rnews::Options),
     /// The same figures on an empty and on a huge server
     Flat(flat::Options),
     /// Readers over plain, encrypted and compressed connections to a server that runs
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Command::Rebuild(options) => rebuild::run(&options),
         Command::Spool(options) => spool_bench::run(&options),
         Command::Feeds(options) => feeds::run(&options),
+        Command::Rnews(options) => rnews::run(&options),
         Command::Flat(options) => flat::run(&options),
         Command::TlsLoad(options) => tls_load::run(&options),
     };

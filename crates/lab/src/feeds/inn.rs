@@ -65,7 +65,9 @@ impl Inn {
                 peer.port()
             );
         }
-        newsfeeds += "innfeed!:!*:Tc,Wnm*:/usr/lib/news/bin/innfeed\n";
+        if !peers.is_empty() {
+            newsfeeds += "innfeed!:!*:Tc,Wnm*:/usr/lib/news/bin/innfeed\n";
+        }
         inn.append("newsfeeds", &newsfeeds)?;
         // Nothing goes to its backlog, from which it would send only now and then.
         let global = "initial-sleep: 1\nhost-queue-highwater: 1000000\nmax-queue-size: 200\n";
@@ -77,6 +79,13 @@ impl Inn {
     /// Where it takes articles.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// One of its programs.
+    pub fn tool(&self, program: &str) -> Command {
+        let mut command = Command::new(&self.script);
+        command.arg("news").arg(&self.dir).arg(program);
+        command
     }
 
     fn append(&self, file: &str, more: &str) -> io::Result<()> {

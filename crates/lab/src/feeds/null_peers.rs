@@ -29,6 +29,8 @@ pub struct Sight {
 pub struct NullPeers {
     pub addresses: Vec<SocketAddr>,
     taken: Vec<Arc<AtomicU64>>,
+    /// Connections that each has had.
+    connections: Vec<Arc<AtomicU64>>,
     sights: Option<Receiver<Sight>>,
     is_over: Arc<AtomicBool>,
 }
@@ -39,17 +41,20 @@ impl NullPeers {
         let (sender, receiver) = channel();
         let sender = watched.then_some(sender);
         let is_over = Arc::new(AtomicBool::new(false));
-        let (mut addresses, mut taken) = (Vec::new(), Vec::new());
+        let (mut addresses, mut taken, mut connections) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..count {
             let listener = TcpListener::bind("127.0.0.1:0")?;
             addresses.push(listener.local_addr()?);
             let (counter, sender, is_over) = (Arc::new(AtomicU64::new(0)), sender.clone(), is_over.clone());
             taken.push(counter.clone());
+            let connected = Arc::new(AtomicU64::new(0));
+            connections.push(connected.clone());
             thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
                     if is_over.load(Ordering::Relaxed) {
                         return;
                     }
+                    connected.fetch_add(1, Ordering::Relaxed);
                     let mut connection =
                         Connection { counter: counter.clone(), sights: sender.clone(), article: None };
                     // The end of the connection, whatever it was.
@@ -57,12 +62,25 @@ impl NullPeers {
                 }
             });
         }
-        Ok(Self { addresses, taken, sights: watched.then_some(receiver), is_over })
+        Ok(Self { addresses, taken, connections, sights: watched.then_some(receiver), is_over })
     }
 
     /// Articles that the slowest of them has taken.
     pub fn least(&self) -> u64 {
         self.taken.iter().map(|taken| taken.load(Ordering::Relaxed)).min().unwrap_or_default()
+    }
+
+    /// Waits until each has had a connection; false: not within `patience`.
+    pub fn wait_for_connections(&self, patience: Duration) -> bool {
+        let begun = Instant::now();
+        let is_missing = || self.connections.iter().any(|count| count.load(Ordering::Relaxed) == 0);
+        while is_missing() {
+            if begun.elapsed() > patience {
+                return false;
+            }
+            thread::sleep(POLL);
+        }
+        true
     }
 
     /// Waits until each has so many, and calls `look` meanwhile; false: nothing more has come for `patience`.

@@ -8,6 +8,7 @@ mod inn;
 mod keys;
 mod lines;
 mod manners;
+mod page;
 mod recorder;
 mod restarts;
 mod sendme;

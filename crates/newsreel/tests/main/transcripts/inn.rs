@@ -152,6 +152,11 @@ impl Inn {
         output.stdout
     }
 
+    /// How a shell runs one of its programs.
+    pub(crate) fn command(&self, program: &str) -> String {
+        format!("{} news {} {program}", self.script.display(), self.site().display())
+    }
+
     fn run(&self, command: &str, options: &[&str]) {
         let output = Command::new(&self.script).arg(command).arg(self.site()).args(options).output().unwrap();
         assert!(output.status.success(), "inn.sh {command}: {output:?}");
