@@ -117,6 +117,27 @@ fn a_waiting_tail_is_woken_and_sees_what_readers_see() {
 }
 
 #[test]
+fn a_tail_that_keeps_its_file_open_goes_on_to_the_next_ones() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (spool, _) = open(&disk, &tail_config());
+    add_groups(&spool, GROUPS);
+    let mut open = spool.tail("open", Start::Now).unwrap().kept_open();
+    let mut other = spool.tail("other", Start::Now).unwrap();
+    let mut files = BTreeSet::new();
+    for n in 0..WRAPPED {
+        let batch = batch(n);
+        commit(&spool, &batch).unwrap();
+        assert_eq!(drain(&mut open).unwrap(), ids(&batch), "{n}");
+        assert_eq!(drain(&mut other).unwrap(), ids(&batch), "{n}");
+        assert_eq!(open.mark().sequence, other.mark().sequence);
+        files.extend(disk.list(Path::new("/s/journal")).unwrap());
+    }
+    assert!(files.len() > 10, "it never left its first file: {files:?}");
+    assert_eq!(open.pin().lost(), (0, 0));
+    spool.close().unwrap();
+}
+
+#[test]
 fn a_task_is_woken_and_other_events_are_seen() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll, Wake, Waker};

@@ -45,6 +45,11 @@ impl JournalReader {
         Self::between(disk, dir, position..limit, BATCH_READ_BYTES)
     }
 
+    /// Continues up to `limit`, where a row ends.
+    pub fn extend_to(&mut self, limit: u64) {
+        self.limit = limit;
+    }
+
     fn between(
         disk: &Arc<dyn Disk>,
         dir: &Path,

@@ -3,9 +3,9 @@
 //!
 //! A tail returns rows in order, each once, from a position on; it waits for more without polling, in a
 //! thread ([`Tail::wait`]) or a task ([`Tail::poll_rows`]). No file stays open between two batches, so that
-//! a slow reader holds no disk space beyond its claim. Where rows were removed before it read them, or
-//! cannot be read, it resumes after them and counts what is missing: articles by their sequence numbers,
-//! which have no gaps.
+//! a slow reader holds no disk space beyond its claim, but for one that keeps up ([`Tail::kept_open`]). Where
+//! rows were removed before it read them, or cannot be read, it resumes after them and counts what is
+//! missing: articles by their sequence numbers, which have no gaps.
 
 use super::follow::{Follow, Pin};
 use super::mark::Mark;
@@ -131,6 +131,10 @@ pub struct Tail {
     after_loss: bool,
     /// The claim follows what was read.
     moves_pin: bool,
+    /// What it has read keeps its file open for the next batch.
+    keeps_open: bool,
+    /// At `position`, if a file is open.
+    reader: Option<JournalReader>,
 }
 
 /// Wakes a thread.
@@ -152,7 +156,24 @@ impl Tail {
     ) -> Self {
         let (position, follow) = (pin.position(), follow.clone());
         let (disk, dir) = (disk.clone(), dir.to_owned());
-        Self { disk, dir, follow, pin, position, sequence, after_loss: false, moves_pin: true }
+        Self {
+            disk,
+            dir,
+            follow,
+            pin,
+            position,
+            sequence,
+            after_loss: false,
+            moves_pin: true,
+            keeps_open: false,
+            reader: None,
+        }
+    }
+
+    /// The same for a reader that keeps up: the file that is being written is not looked for each time.
+    #[must_use]
+    pub fn kept_open(self) -> Self {
+        Self { keeps_open: true, ..self }
     }
 
     /// The same for a cursor, which moves the claim itself.
@@ -219,7 +240,40 @@ impl Tail {
 
     /// Reads rows, or skips what cannot be read.
     fn read(&mut self, limit: u64, batch: &mut Batch) -> io::Result<()> {
+        let mut reader = match self.reader.take().filter(|reader| reader.position() == self.position) {
+            Some(mut reader) => {
+                reader.extend_to(limit);
+                reader
+            }
+            None => return self.read_anew(limit, batch),
+        };
+        self.take_rows(&mut reader, batch)?;
+        self.position = self.position.max(reader.position());
+        // Else its file has ended, and the next one is looked for.
+        if !batch.is_empty() {
+            self.reader = Some(reader);
+        }
+        Ok(())
+    }
+
+    /// The same, where no file is open.
+    fn read_anew(&mut self, limit: u64, batch: &mut Batch) -> io::Result<()> {
         let mut reader = JournalReader::open_to(&self.disk, &self.dir, self.position, limit)?;
+        self.take_rows(&mut reader, batch)?;
+        if reader.is_open() {
+            self.position = self.position.max(reader.position());
+        }
+        if batch.is_empty() && self.position < limit {
+            let next = reader.start_after(self.position).filter(|start| *start < limit).unwrap_or(limit);
+            self.pin.count_lost(next - self.position, 0);
+            (self.position, self.after_loss) = (next, true);
+        } else if self.keeps_open {
+            self.reader = Some(reader);
+        }
+        Ok(())
+    }
+
+    fn take_rows(&mut self, reader: &mut JournalReader, batch: &mut Batch) -> io::Result<()> {
         while batch.bytes.len() < BATCH_BYTES_MAX
             && let Some((position, payload)) = reader.next()?
         {
@@ -228,14 +282,6 @@ impl Tail {
                 self.sequence = Some(sequence + 1);
             }
             batch.push(position, payload);
-        }
-        if reader.is_open() {
-            self.position = self.position.max(reader.position());
-        }
-        if batch.is_empty() && self.position < limit {
-            let next = reader.start_after(self.position).filter(|start| *start < limit).unwrap_or(limit);
-            self.pin.count_lost(next - self.position, 0);
-            (self.position, self.after_loss) = (next, true);
         }
         Ok(())
     }

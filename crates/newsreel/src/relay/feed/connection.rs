@@ -29,6 +29,9 @@ const SPARE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest that one round of answers is noted after.
 const NOTE_ANSWERS: usize = 256;
 
+/// What a connection queues before others have their turn, in bytes.
+const TURN_BYTES: usize = 48 << 10;
+
 /// How a connection ended.
 #[derive(Debug, Default)]
 pub(super) struct End {
@@ -216,7 +219,13 @@ async fn stream(line: &mut Line<'_>, client: &mut Client) -> Result<(), Stop> {
     loop {
         let mut woken = pin!(peer.offers.notified());
         woken.as_mut().enable();
-        let has_room = submit(line, client, &mut held, window)?;
+        let mut submitted = submit(line, client, &mut held, window)?;
+        while submitted == Submitted::Enough {
+            // Others go first: sessions that file articles must not wait long for those that send them.
+            tokio::task::yield_now().await;
+            submitted = submit(line, client, &mut held, window)?;
+        }
+        let has_room = submitted == Submitted::All;
         if held.flying.is_empty() {
             if !line.idle(client).await? {
                 return Ok(());
@@ -263,14 +272,34 @@ fn grow(peer: &Peer, window: &mut usize, flying: usize) {
     }
 }
 
-/// Queues what may be sent; returns whether there is room for more.
-fn submit(line: &Line<'_>, client: &mut Client, held: &mut Held<'_>, window: usize) -> Result<bool, Stop> {
+/// What became of queueing what may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Submitted {
+    /// There is nothing more to send now.
+    All,
+    /// As much is on its way as may be.
+    Full,
+    /// There is more, and others should have their turn.
+    Enough,
+}
+
+/// Queues what may be sent.
+fn submit(
+    line: &Line<'_>,
+    client: &mut Client,
+    held: &mut Held<'_>,
+    window: usize,
+) -> Result<Submitted, Stop> {
+    let queued_bytes = client.connection().queued_bytes();
     while client.has_room() && held.flying.len() < window {
+        if client.connection().queued_bytes() > queued_bytes + TURN_BYTES {
+            return Ok(Submitted::Enough);
+        }
         if let Some(taken) = held.wanted.pop_front() {
             send(line, client, held, taken, Step::Asked)?;
             continue;
         }
-        let Some(taken) = line.peer.take(&line.shared.hub.frontier) else { return Ok(true) };
+        let Some(taken) = line.peer.take(&line.shared.hub.frontier) else { return Ok(Submitted::All) };
         if line.peer.no_check.lock().is_on() {
             send(line, client, held, taken, Step::Unasked)?;
             continue;
@@ -279,7 +308,7 @@ fn submit(line: &Line<'_>, client: &mut Client, held: &mut Held<'_>, window: usi
         held.flying.push_back(Flying { taken, step: Step::Check });
         client.submit_check(&id).map_err(Broken::from)?;
     }
-    Ok(false)
+    Ok(Submitted::Full)
 }
 
 /// Queues an article.

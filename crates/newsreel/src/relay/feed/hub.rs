@@ -20,8 +20,9 @@ use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::error;
 
-/// While articles arrive, the journal is read so often at most.
-const READ_INTERVAL: Duration = Duration::from_millis(2);
+/// While articles arrive, the journal is read so often at most; each of them then waits for half of it on
+/// average.
+const READ_INTERVAL: Duration = Duration::from_millis(4);
 /// After an error of the disk.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// Rows that were written so recently are in memory, so reading them does not wait for the disk.
@@ -162,7 +163,7 @@ fn numbers(sites: &[u8]) -> impl Iterator<Item = u32> + '_ {
 pub(super) async fn run(hub: Arc<Hub>, spool: Arc<Spool>) {
     loop {
         match block_in_place(|| spool.tail("feeds", Start::Now)) {
-            Ok(tail) => return follow(&hub, tail).await,
+            Ok(tail) => return follow(&hub, tail.kept_open()).await,
             Err(error) => error!(%error, "cannot follow the journal: each feed reads it for itself"),
         }
         sleep(ERROR_PAUSE).await;
