@@ -13,6 +13,7 @@
 # make bench-feeds  what feeding peers costs, and how fast it is, INN with innfeed beside us
 # make bench-routing  how long it takes to decide which of 100 peers an article goes to, in 50,000 groups
 # make bench-rnews  how fast rnews files a batch, INN's rnews beside it
+# make bench-cancels  what 100,000 cancels cost the feed of 400,000 articles that they arrive with
 # make lab-crash    kill -9 during a feed, 50 times, and a check of everything (LAB_ROUNDS=5: a short run)
 # make lab-scale    memory and processor time of 7,000 connections at once
 # make lab-recover  time to the first answer after kill -9 with 2 million articles (needs 12 GB of disk)
@@ -37,7 +38,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build test quick check soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
+.PHONY: run build test quick check soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cancels docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -94,6 +95,10 @@ bench-rnews: build
 
 bench-routing:
 	$(CARGO) test --profile soak --locked -p newsreel --lib ingest::routing::tests::speed -- --ignored --nocapture
+
+bench-cancels: build
+	$(CARGO) build --release --locked -p lab --bin lab
+	$(or $(CARGO_TARGET_DIR),target)/release/lab cancels --dir $(LAB_DIR) $(LAB_OPTIONS)
 
 lab-crash: LAB_OPTIONS = --rounds $(LAB_ROUNDS)
 lab-crash lab-scale lab-recover lab-rebuild lab-flat: build

@@ -15,6 +15,12 @@ const LINE_BYTES_MAX: u64 = 120;
 /// The Path of every article before the server adds its name.
 const PATH: &str = "feeder.lab.example!not-for-mail";
 
+/// The lock of articles that may be cancelled, and what opens it (RFC 8315 section 5.1).
+const LOCK: &str = "sha256:s/pmK/3grrz++29ce2/mQydzJuc7iqHn1nqcJiQTPMc=";
+const KEY: &str = "sha256:qv1VXHYiCGjkX/N1nhfYKcAeUn8bCVhrWhoKuBSnpMA=";
+/// How far before a cancel its article is; no multiple of how often cancels come.
+const TARGET_BEFORE: u64 = 2_001;
+
 /// How long the bodies are.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
@@ -32,6 +38,8 @@ pub struct Generator {
     seed: u64,
     groups: u64,
     shape: Shape,
+    /// One article of so many is a cancel, 0: none; `None`: articles have no locks either.
+    cancel_every: Option<u64>,
     date: String,
     pool: Vec<u8>,
     /// Where the pool's lines begin.
@@ -58,7 +66,20 @@ impl Generator {
         }
         let mut date = Vec::new();
         netnews::date::format_rfc5322(unix_now(), &mut date);
-        Self { seed, groups, shape, date: String::from_utf8_lossy(&date).into_owned(), pool, lines }
+        let date = String::from_utf8_lossy(&date).into_owned();
+        Self { seed, groups, shape, cancel_every: None, date, pool, lines }
+    }
+
+    /// The same where articles have locks, and one of `cancel_every` (0: none) is a cancel.
+    pub fn locked(self, cancel_every: u64) -> Self {
+        Self { cancel_every: Some(cancel_every), ..self }
+    }
+
+    /// The article that an article cancels, if it is a cancel.
+    pub fn target(&self, index: u64) -> Option<u64> {
+        let is_cancel =
+            |index: u64| self.cancel_every.is_some_and(|every| every > 0 && index.is_multiple_of(every));
+        index.checked_sub(TARGET_BEFORE).filter(|target| is_cancel(index) && !is_cancel(*target))
     }
 
     /// The Message-ID of an article.
@@ -90,6 +111,13 @@ impl Generator {
             );
         }
         let _ = write!(head, "\r\nSubject: article {index} of {:x}\r\nDate: {}\r\n", self.seed, self.date);
+        if self.cancel_every.is_some() {
+            let _ = write!(head, "Cancel-Lock: {LOCK}\r\n");
+        }
+        if let Some(target) = self.target(index) {
+            let target = self.message_id(target);
+            let _ = write!(head, "Control: cancel {target}\r\nCancel-Key: {KEY}\r\n");
+        }
         let _ = write!(head, "Message-ID: {}\r\n\r\n", self.message_id(index));
         out.extend_from_slice(head.as_bytes());
         out.extend_from_slice(self.body(&mut rng));

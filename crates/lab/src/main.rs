@@ -3,13 +3,14 @@
 //! `crash` kills the server under a feed and checks what it promised; `scale` opens thousands of connections
 //! and measures their cost; `recover` times the start of a big spool after a crash; `rebuild` times the
 //! rebuild of its indexes; `flat` compares a huge spool with an empty one; `spool` compares storage methods;
-//! `feeds` measures feeds to peers.
+//! `feeds` measures feeds to peers, `cancels` what cancels cost a feed.
 //! Each creates its own site below `--dir`, prints its findings, and exits with 1 if something did not hold.
 //! `tls-load` reads from a server that runs already, over TLS and COMPRESS. The speed table beside INN is
 //! `bench/bench.sh`.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod articles;
+mod cancels;
 mod client;
 mod crash;
 mod feeder;
@@ -57,6 +58,8 @@ enum Command {
     Feeds(feeds::Options),
     /// Batches filed by rnews, with INN's beside it
     Rnews(rnews::Options),
+    /// What cancels cost the feed that they arrive with
+    Cancels(cancels::Options),
     /// The same figures on an empty and on a huge server
     Flat(flat::Options),
     /// Readers over plain, encrypted and compressed connections to a server that runs
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Command::Spool(options) => spool_bench::run(&options),
         Command::Feeds(options) => feeds::run(&options),
         Command::Rnews(options) => rnews::run(&options),
+        Command::Cancels(options) => cancels::run(&options),
         Command::Flat(options) => flat::run(&options),
         Command::TlsLoad(options) => tls_load::run(&options),
     };

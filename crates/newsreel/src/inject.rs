@@ -207,8 +207,8 @@ async fn file(
         site.durable(ticket).await.map_err(|_| Refusal::Trouble)?;
     }
     match dispositions.first() {
-        Some(Disposition::Accepted(_)) => Ok(receipt.not_withdrawn),
-        Some(Disposition::Rejected(reject)) => Err(Refusal::Rejected(*reject)),
+        Some(Disposition::Accepted(_)) => Ok(receipt.pending.and_then(|pending| site.filer.settle(&pending))),
+        Some(Disposition::Rejected(reject)) => Err(Refusal::Rejected(reject.clone())),
         Some(Disposition::TryLater) | None => Err(Refusal::Trouble),
     }
 }

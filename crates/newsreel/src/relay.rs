@@ -9,7 +9,7 @@ mod offers;
 
 use crate::base::counters::{PeerCounters, add};
 use crate::config::{Config, Peer};
-use crate::ingest::{Disposition, Incoming, Origin, Receipt, Reject};
+use crate::ingest::{Disposition, Incoming, Origin, Pending, Receipt, Reject};
 use crate::site::Site;
 use netnews::MessageId;
 use netnews::nntp::response::{append, append_bytes, append_standard, code};
@@ -49,6 +49,8 @@ pub(crate) struct Feed {
     keys: Vec<Key>,
     /// Rises when others are committing as this one comes, and wears off.
     crowd: u8,
+    /// What is still to be carried out of what was taken.
+    pending: Option<Pending>,
 }
 
 /// What IHAVE has announced and 335 has asked for.
@@ -71,6 +73,7 @@ impl Feed {
             dispositions: Vec::new(),
             keys: Vec::new(),
             crowd: 0,
+            pending: None,
         }
     }
 
@@ -132,7 +135,7 @@ impl Feed {
             .filer
             .ingest(&self.origin, &[Incoming { wire, claimed_id }], &mut self.dispositions)
             .await;
-        let trouble = self.settled(&receipt).await;
+        let trouble = self.settled(receipt).await;
         match self.dispositions.first() {
             Some(Disposition::Accepted(_)) if trouble.is_none() => append_standard(out, code::TRANSFERRED),
             Some(Disposition::Rejected(reject)) if trouble.is_none() || *reject != Reject::Duplicate => {
@@ -179,7 +182,7 @@ impl Feed {
         self.dispositions.clear();
         let receipt = self.site.filer.ingest(&self.origin, batch, &mut self.dispositions).await;
         self.crowd = if receipt.waited { CROWD_ROUNDS } else { self.crowd.saturating_sub(1) };
-        let trouble = self.settled(&receipt).await;
+        let trouble = self.settled(receipt).await;
         for (incoming, disposition) in batch.iter().zip(&self.dispositions) {
             let id = echo(incoming.claimed_id.unwrap_or_default());
             match disposition {
@@ -217,8 +220,16 @@ impl Feed {
         ids.filter(|id| self.offers.settle(&self.site.spool.key(id))).count()
     }
 
-    /// Waits until answers may be given; gives the trouble that keeps us from it.
-    async fn settled(&self, receipt: &Receipt) -> Option<spool::Trouble> {
+    /// Returns once all that was sent here withdraws is withdrawn: what this client sees next agrees with it.
+    pub fn settle_withdrawals(&mut self) {
+        if let Some(pending) = self.pending.take() {
+            self.site.filer.settle(&pending);
+        }
+    }
+
+    /// Waits until answers may be sent; returns the trouble that prevents it.
+    async fn settled(&mut self, receipt: Receipt) -> Option<spool::Trouble> {
+        self.pending = receipt.pending.or(self.pending.take());
         match receipt.ticket {
             Some(ticket) => self.site.durable(ticket).await.err(),
             None => None,

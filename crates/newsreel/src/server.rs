@@ -84,6 +84,7 @@ pub async fn run_with<S: NewsSource>(
         Ok(articles) => info!(articles, "cancels and Supersedes from before the crash obeyed again"),
         Err(error) => warn!(%error, "cannot look for cancels that a crash has left undone"),
     }
+    let follow_ups = site.filer.start_follow_ups()?;
     let feeds = server.feeds.prepare(&site.config.load()).map_err(io::Error::other)?;
     server.feeds.apply(&site.config.current(), feeds);
     server.listening.apply(listeners);
@@ -115,6 +116,7 @@ pub async fn run_with<S: NewsSource>(
         warn!(connections = site.seats.all(), "connections cut off");
         tasks.shutdown().await;
     }
+    block_in_place(|| drop(follow_ups));
     // After the last article came, so that it still leaves.
     block_in_place(|| server.feeds.stop());
     block_in_place(|| site.spool.close()).map_err(io::Error::other)?;

@@ -160,7 +160,7 @@ impl Site {
                 return Err(trouble);
             }
             if timeout(DURABLE_TIMEOUT, synced).await.is_err() {
-                return Err(Trouble { kind: TroubleKind::Io, text: "the disk does not answer".to_owned() });
+                return Err(Trouble::new(TroubleKind::Io, "the disk does not answer"));
             }
         }
         Ok(())

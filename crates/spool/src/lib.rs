@@ -44,8 +44,8 @@ pub use care::reconfigure::{Objection, Prepared, Subject};
 pub use care::repair::{RepairReport, Repaired};
 pub use care::verify;
 pub use disk::{
-    Access, AppendLog, CrashKind, Disk, DiskFile, FileSystem, Line, Mapping, Open, RealDisk, SimDisk,
-    durable_create, durable_replace, read_small,
+    About, Access, AppendLog, CrashKind, Disk, DiskFile, FileSystem, Line, Mapping, NewFile, Open, RealDisk,
+    SimDisk, durable_create, durable_replace, read_small,
 };
 pub use index::groups::{Group, GroupChange, GroupTable, Marks, NewGroup};
 pub use index::history::{Reservation, Reservations};

@@ -6,6 +6,7 @@ mod compress;
 mod crash;
 mod damage;
 mod durability;
+mod explains;
 mod figure4;
 mod fixtures;
 mod floors;

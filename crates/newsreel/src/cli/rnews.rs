@@ -20,6 +20,7 @@ use crate::base::units::grouped;
 use crate::config::Config;
 use crate::ingest::Filer;
 use crate::ingest::batches::{Batch, Incoming, Keep, Ledger, Parcel};
+use spool::{Disk, RealDisk};
 
 /// The longest article that is read while the configuration, which has the limit, cannot be, in bytes.
 const UNKNOWN_ARTICLE_BYTES_MAX: u64 = 64 << 20;
@@ -61,10 +62,14 @@ pub(super) fn rnews(file: Option<&Path>, at: &Where) -> Result<(), Failure> {
     })
 }
 
+fn disk() -> Arc<dyn Disk> {
+    Arc::new(RealDisk::new())
+}
+
 fn file_batch(source: Box<dyn Read + Send>, name: String, at: &Where) -> Result<(), Failure> {
     let Site { way, data, article_bytes_max, keep } = site(at)?;
     let mut line = |line: std::fmt::Arguments<'_>| complain(line);
-    let mut ledger = Ledger::new(name.clone(), &data, keep, &mut line);
+    let mut ledger = Ledger::new(name.clone(), (&data, &disk()), keep, &mut line);
     let mut batch = Batch::new(source, article_bytes_max);
     let mut unread = None;
     let next = || {
@@ -132,7 +137,7 @@ fn site(at: &Where) -> Result<Site, Failure> {
         Err(failure) => return Err(failure),
     };
     let article_bytes_max = config.site.article_bytes_max;
-    let keep = Keep::In(Incoming::of(&config));
+    let keep = Keep::In(Incoming::of(&config, &disk()));
     let data = config.site.data.clone();
     Ok(match Reach::new(&config) {
         Ok(Reach::Server(control)) => {

@@ -40,16 +40,11 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
     if let Some(advice) = config.identity_advice() {
         tracing::warn!("{advice}");
     }
-    let (spool, recovery) = match reach::open_to_serve(config) {
+    let (spool, _logged) = match reach::open_to_serve(config) {
         Ok(opened) => opened,
         Err(error @ SpoolError::Unfit(_)) => return Err(Failure::Usage(error.to_string())),
         Err(error) => return Err(error.into()),
     };
-    if recovery.lost.is_some() || recovery.mended_pages > 0 {
-        tracing::warn!("spool {}: {recovery}", config.site.data.display());
-    } else {
-        tracing::info!("spool {}: {recovery}", config.site.data.display());
-    }
     if config.site.unknown_groups == UnknownGroups::Junk && spool.group_id(b"junk").is_none() {
         tracing::warn!(
             "unknown_groups is \"junk\", but there is no group junk; make it with: newsreel group add junk"

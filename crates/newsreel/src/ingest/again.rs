@@ -1,69 +1,71 @@
 //! Withdrawals that a crash left undone: the process may have died after a cancel was filed and before it was
 //! obeyed, and peers do not send it a second time.
 //!
-//! Called once, by `server`, before anything else is filed. What the rows replayed at this start withdraw is
-//! withdrawn again; doing so twice changes nothing.
+//! Called once, by `server`, before anything else is filed. All rows from the place up to which everything
+//! was carried out (`follow_ups`) are looked at; obeying an article twice changes nothing.
 
 use super::Filer;
-use super::withdraw::withdrawing;
+use super::withdraw::{Obey, Task, target};
 use netnews::Article;
-use spool::{ArticleBuf, ArticleKind, ArticleRow, Batch, Event, Patience, Start};
+use spool::{ArticleBuf, ArticleKind, ArticleRow, Batch, Event, Key, Patience, Start};
 use std::io;
 
-/// Articles before the rows that were replayed that are looked at too: a checkpoint may have been taken
-/// between filing and obeying.
-const ARTICLES_BEFORE: u64 = 4_096;
+/// Name of the cursor.
+const CURSOR: &str = "withdrawals";
 /// Where imported articles come from: their cancels are not obeyed.
 const IMPORT: &[u8] = b"import";
 
 impl Filer {
-    /// Obeys what was filed shortly before a crash. Returns how many articles that withdraw others it has
-    /// looked at. Blocks.
+    /// Obeys what was filed and not obeyed before a crash; from now on the place up to which all is carried
+    /// out is kept. Returns how many articles were looked at that withdraw others, or came while they were
+    /// withdrawn. Blocks.
     pub(crate) fn obey_again(&self) -> io::Result<usize> {
-        let rows = self.spool.rows_replayed();
-        let end = self.spool.journal_mark(Start::Now)?.sequence.unwrap_or_default();
-        let mut obeyed = 0;
-        if rows == 0 {
-            return Ok(obeyed);
-        }
-        let from = end.saturating_sub(rows + ARTICLES_BEFORE);
-        let mut tail = self.spool.tail("withdrawals", Start::Oldest)?;
+        let mut cursor = self.spool.cursor(CURSOR, Start::Now)?;
+        let hold = self.follow_ups.hold_from(cursor.mark());
+        let mut looked_at = 0;
         let mut batch = Batch::default();
         loop {
-            tail.next(&mut batch)?;
+            cursor.next(&mut batch)?;
             if batch.is_empty() {
-                return Ok(obeyed);
+                break;
             }
             for (_, event) in batch.events() {
-                if let Event::Article(row) = event
-                    && row.sequence >= from
-                {
-                    obeyed += usize::from(self.obey_row(&row));
-                }
+                let Event::Article(row) = event else { continue };
+                let task = self.task_of(&row);
+                looked_at += task.iter().count();
+                hold.queue(task.into_iter());
             }
         }
+        while self.follow_ups.carry_out() {}
+        drop(hold);
+        self.follow_ups.keep_position(cursor);
+        Ok(looked_at)
     }
 
-    /// Obeys an article, if it withdraws one and is still here.
-    fn obey_row(&self, row: &ArticleRow<'_>) -> bool {
-        let withdraws = row
-            .tagged
-            .kind()
-            .is_none_or(|kind| kind.has(ArticleKind::CANCEL) || kind.has(ArticleKind::SUPERSEDES));
-        if !withdraws || row.tagged.origin() == Some(IMPORT) {
-            return false;
+    /// What is to be carried out of an article, with what it withdraws, if it is still here.
+    fn task_of(&self, row: &ArticleRow<'_>) -> Option<(Task, Option<Key>)> {
+        if row.tagged.origin() == Some(IMPORT) {
+            return None;
+        }
+        if self.follow_ups.withdrawals.is_awaited(row.key) {
+            return Some((Task::Late(row.key), None));
+        }
+        let withdraws =
+            |kind: ArticleKind| kind.has(ArticleKind::CANCEL) || kind.has(ArticleKind::SUPERSEDES);
+        // Rows that recovery wrote do not say.
+        if !row.tagged.kind().is_none_or(withdraws) {
+            return None;
         }
         let mut buf = ArticleBuf::default();
         // What cannot be read has been overwritten or withdrawn itself.
         let Ok(true) = self.spool.read(&row.token, Some(&row.key), Patience::Wait, &mut buf) else {
-            return false;
+            return None;
         };
         let stored = buf.article();
-        let Ok(article) = Article::parse(stored.strip_suffix(b".\r\n").unwrap_or(stored)) else {
-            return false;
-        };
-        let Some(withdrawing) = withdrawing(&article, 0) else { return false };
-        let _nobody_asks = self.withdrawals.obey(&self.spool, None, &withdrawing);
-        true
+        let wire = stored.strip_suffix(b".\r\n").unwrap_or(stored);
+        let target = target(&Article::parse(wire).ok()?)?;
+        let target = self.spool.key(target.as_bytes());
+        // Who posted it is no longer known.
+        Some((Task::Obey(Obey { wire: wire.into(), reads: None, answer: None }), Some(target)))
     }
 }

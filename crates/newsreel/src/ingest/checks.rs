@@ -45,12 +45,6 @@ pub(crate) fn distributed(article: &Article<'_>, accepted: &Distributions) -> bo
     article.header(Known::Distribution).is_none_or(|value| accepted.accept(value))
 }
 
-/// What there is to say of an accepted article, for storage rules: a filter's word. Dear, so only asked where
-/// a rule does.
-pub(crate) fn verdict(article: &Article<'_>) -> Option<&'static str> {
-    netnews::article::encoding(article.body()).map(|_| "binary")
-}
-
 /// Whether the article may go on its way through here.
 pub(crate) fn relayable(
     article: &Article<'_>,
@@ -129,19 +123,20 @@ mod tests {
             xbatch: false,
             send: None,
         };
-        let (here, peers) = (Err(Reject::UnwantedDistribution), Err(Reject::DistributionNotAccepted));
+        let here = || Err(Reject::UnwantedDistribution);
+        let peers = || Err(Reject::DistributionNotAccepted);
         for (header, site, from_peer, expected, expected_of_batch) in [
             ("", "", "", Ok(()), Ok(())),
             ("Distribution: world\r\n", "", "", Ok(()), Ok(())),
             ("Distribution: usa\r\n", "*", "*", Ok(()), Ok(())),
-            ("Distribution: usa\r\n", "*", "uk,na", peers, Ok(())),
-            ("Distribution: usa\r\n", "!usa", "*", here, here),
-            ("Distribution: usa\r\n", "!usa", "!usa", here, here),
-            ("Distribution: usa\r\n", "!usa", "usa", here, here),
-            ("Distribution: Local\r\n", "*,!local", "*", here, here),
+            ("Distribution: usa\r\n", "*", "uk,na", peers(), Ok(())),
+            ("Distribution: usa\r\n", "!usa", "*", here(), here()),
+            ("Distribution: usa\r\n", "!usa", "!usa", here(), here()),
+            ("Distribution: usa\r\n", "!usa", "usa", here(), here()),
+            ("Distribution: Local\r\n", "*,!local", "*", here(), here()),
             ("Distribution: local,\r\n NA\r\n", "!local", "na", Ok(()), Ok(())),
             ("Distribution: local,na\r\n", "!local", "!na", Ok(()), Ok(())),
-            ("Distribution: na\r\n", "!local", "!na", peers, Ok(())),
+            ("Distribution: na\r\n", "!local", "!na", peers(), Ok(())),
             ("Distribution: \r\n", "usa", "usa", Ok(()), Ok(())),
         ] {
             let head = format!("Path: a!b\r\n{header}Date: {}", date(0));

@@ -4,8 +4,9 @@
 //! Path without copying a byte. Flat vectors for the whole batch, so nothing is allocated per article. Called
 //! by `ingest` only.
 
-use super::Origin;
+use super::filters::{self, Opinion};
 use super::withdraw::Withdrawing;
+use super::{Origin, Reject};
 use crate::ingest::routing::{self, Decision, Routes};
 use netnews::overview_row::Fields;
 use netnews::{Article, Known, MessageId, control, date};
@@ -44,12 +45,16 @@ pub(super) struct Draft<'a> {
     body_offset: usize,
     /// Where its tagged fields are among those of the batch.
     tagged: Range<usize>,
+    /// Which article of the batch it is.
+    at: usize,
 }
 
 /// What a batch will commit.
 #[derive(Debug)]
 pub(super) struct Drafts<'a> {
     articles: Vec<Draft<'a>>,
+    /// The same articles, where filters look at them; else empty.
+    parsed: Vec<Article<'a>>,
     remembered: Vec<Key>,
     /// What the journal will say of the articles besides where they are, encoded, one after the other.
     tagged: Vec<u8>,
@@ -71,6 +76,7 @@ impl<'a> Drafts<'a> {
     pub fn new(articles: usize, routes: Arc<Routes>) -> Self {
         Self {
             articles: Vec::with_capacity(articles),
+            parsed: Vec::new(),
             remembered: Vec::new(),
             tagged: Vec::with_capacity(articles * TAGGED_BYTES_USUAL),
             groups: Vec::with_capacity(articles + articles / 4),
@@ -87,7 +93,7 @@ impl<'a> Drafts<'a> {
         let facts = draft.facts();
         self.routes.decide(&draft.routing_facts(&facts), &mut self.decision);
         Facts { sites: self.decision.sites(), ..facts }.put(&mut self.tagged);
-        draft.tagged = start..self.tagged.len();
+        (draft.tagged, draft.at) = (start..self.tagged.len(), self.at);
         self.articles.push(draft);
     }
 
@@ -102,9 +108,39 @@ impl<'a> Drafts<'a> {
         self.remembered.push(key);
     }
 
-    /// Key and Message-ID of each article.
-    pub fn ids(&self) -> impl Iterator<Item = (Key, MessageId<'a>)> {
-        self.articles.iter().filter_map(|draft| Some((draft.key, MessageId::parse(draft.message_id)?)))
+    /// The article pushed last is kept for the filters; so is each other one of the batch.
+    pub fn keep_parsed(&mut self, article: Article<'a>) {
+        self.parsed.push(article);
+    }
+
+    /// The articles for the filters.
+    pub fn parsed(&self) -> &[Article<'a>] {
+        &self.parsed
+    }
+
+    /// Follows the opinions of a filter on the articles, in order. Those that it refuses are remembered;
+    /// `refuse` gets their places in the batch.
+    pub fn follow(&mut self, opinions: Vec<Opinion>, refuse: &mut dyn FnMut(usize, Reject)) {
+        let mut kept = Vec::with_capacity(self.articles.len());
+        let mut opinions = opinions.into_iter();
+        for (mut draft, article) in self.articles.drain(..).zip(self.parsed.drain(..)) {
+            match opinions.next() {
+                Some(Opinion::Refuse(reason)) => {
+                    refuse(draft.at, filters::reject(&reason));
+                    self.remembered.push(draft.key);
+                    continue;
+                }
+                Some(Opinion::Verdict(verdict)) => draft.criteria.verdict = Some(verdict),
+                Some(Opinion::Pass) | None => {}
+            }
+            kept.push((draft, article));
+        }
+        (self.articles, self.parsed) = kept.into_iter().unzip();
+    }
+
+    /// The key of each article.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        self.articles.iter().map(|draft| draft.key)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -143,12 +179,6 @@ impl<'a> Drafts<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// The same with a filter's verdict.
-    pub fn with_verdict(mut self, verdict: Option<&'static str>) -> Self {
-        self.criteria.verdict = verdict;
-        self
-    }
-
     /// Makes the pieces and notes what the spool wants to know.
     pub fn of(
         article: &Article<'a>,
@@ -196,6 +226,7 @@ impl<'a> Draft<'a> {
             wire: article.wire(),
             body_offset: article.body_offset(),
             tagged: 0..0,
+            at: 0,
         }
     }
 

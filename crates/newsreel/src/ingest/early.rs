@@ -42,6 +42,8 @@ struct Table {
     /// `None` if the file cannot be read.
     log: Option<AppendLog>,
     lines: usize,
+    /// The file lacks something.
+    is_incomplete: bool,
 }
 
 /// The withdrawals that wait.
@@ -78,12 +80,15 @@ impl Early {
         early
     }
 
-    /// Makes durable what was remembered.
-    pub fn sync(&self) {
-        let synced = self.table.lock().log.as_mut().map_or(Ok(()), AppendLog::sync);
-        if let Err(error) = synced {
+    /// Makes durable what was remembered; false if some of it would be forgotten at a restart.
+    pub fn sync(&self) -> bool {
+        let mut table = self.table.lock();
+        let is_whole = !table.is_incomplete;
+        let synced = table.log.as_mut().map_or(Ok(()), AppendLog::sync);
+        if let Err(error) = &synced {
             warn!(file = %self.path.display(), %error, "withdrawals that came before their articles may be forgotten");
         }
+        is_whole && synced.is_ok()
     }
 
     /// What is older than `keep_days` is forgotten from now on.
@@ -127,6 +132,7 @@ impl Early {
             return;
         }
         if let Err(error) = table.append(&text(key.0, now, &shown)) {
+            table.is_incomplete = true;
             warn!(file = %self.path.display(), %error, "a withdrawal that came before its article will be forgotten at a restart");
         }
         table.forget_before(now - self.keep_secs.load(Ordering::Relaxed));
@@ -159,6 +165,7 @@ impl Table {
             waiting.map(|(key, waiting)| text(*key, waiting.since, &waiting.keys)).collect();
         if let Some(log) = &mut self.log {
             log.replace(texts.iter().map(String::as_str))?;
+            self.is_incomplete = false;
         }
         self.lines = texts.len();
         Ok(())

@@ -8,7 +8,8 @@
 
 use super::checks;
 use super::drafts::{Draft, Drafts};
-use super::{Disposition, Filer, Incoming, Origin, Reject, Rules, carried, choose};
+use super::judging::Rules;
+use super::{Disposition, Filer, Incoming, Origin, Reject, carried, choose};
 use crate::base::clock::unix_now;
 use netnews::Article;
 use serde::{Deserialize, Serialize};

@@ -149,9 +149,9 @@ impl Origin {
         }
     }
 
-    /// Whether the sender may know of an article with these header lines, which begin with its Xref.
-    pub fn sees(&self, head: &[u8]) -> bool {
-        self.reads.as_ref().is_none_or(|reads| xref_places(head).any(|(group, _)| reads.matches(group)))
+    /// The groups that the sender may read; `None`: all.
+    pub fn reads(&self) -> Option<&Groups> {
+        self.reads.as_ref()
     }
 
     /// The distributions that the sender may send; `None`: all that the site accepts.
@@ -168,6 +168,11 @@ impl Origin {
     pub fn before_path(&self, path: &[u8]) -> &[u8] {
         self.prefix.as_ref().map_or(&[], |prefix| prefix.before(path))
     }
+}
+
+/// Whether who reads these groups may know of an article with these header lines, which begin with its Xref.
+pub(super) fn may_read(reads: Option<&Groups>, head: &[u8]) -> bool {
+    reads.is_none_or(|reads| xref_places(head).any(|(group, _)| reads.matches(group)))
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@
 
 use netnews::Malformed;
 use std::fmt;
+use std::sync::Arc;
 
 /// Why an article is not wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reject {
     /// It is not an article.
     Malformed(Malformed),
@@ -55,6 +56,8 @@ pub(crate) enum Reject {
     Withdrawn,
     /// It asks for something that a `[[control]]` section refuses.
     ControlRefused,
+    /// A filter refuses it, for this reason: one printable line.
+    Filtered(Arc<str>),
     /// No storage rule or buffer takes it.
     NoPlace,
     /// A number it brings may name another article already.
@@ -63,7 +66,7 @@ pub(crate) enum Reject {
 
 impl Reject {
     /// Whether its Message-ID goes into history, so that no copy of it is asked for again.
-    pub fn remember(self) -> bool {
+    pub fn is_remembered(&self) -> bool {
         match self {
             Self::Malformed(_) | Self::BadMessageId | Self::OtherMessageId => false,
             Self::BadDate | Self::FutureDate => false,
@@ -72,12 +75,12 @@ impl Reject {
             Self::TooOld { .. } | Self::TooLarge { .. } | Self::TooManyGroups { .. } => true,
             Self::UnwantedDistribution => true,
             Self::UnknownGroups | Self::RefusedGroups | Self::Unapproved | Self::Withdrawn => true,
-            Self::ControlRefused => true,
+            Self::ControlRefused | Self::Filtered(_) => true,
         }
     }
 
     /// The reason in words, without details.
-    pub fn text(self) -> &'static str {
+    pub fn text(&self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed article",
             Self::BadMessageId => "bad Message-ID",
@@ -97,6 +100,7 @@ impl Reject {
             Self::TooManyGroups { .. } => "too many groups",
             Self::Withdrawn => "cancelled before it came",
             Self::ControlRefused => "control message refused here",
+            Self::Filtered(_) => "refused by a filter",
             Self::NoPlace => "no storage for such an article",
             Self::NumberTaken => "article number given out already",
         }
@@ -110,6 +114,7 @@ impl fmt::Display for Reject {
             Self::TooOld { days_max } => write!(f, "{} (at most {days_max} days)", self.text()),
             Self::TooLarge { bytes_max } => write!(f, "{} (at most {bytes_max} bytes)", self.text()),
             Self::TooManyGroups { groups_max } => write!(f, "{} (at most {groups_max})", self.text()),
+            Self::Filtered(reason) => f.write_str(reason),
             other => f.write_str(other.text()),
         }
     }

@@ -1,5 +1,8 @@
 //! The road of an article on a spool in memory.
 
+mod filters;
+mod follow_ups;
+
 use super::*;
 use crate::config;
 use spool::{ArticleBuf, Flag, Lookup, NewGroup, Patience, SimDisk};
@@ -28,9 +31,7 @@ class = "text"
 "#;
 
 fn filer(disk: &SimDisk, unknown_groups: &str) -> Filer {
-    let text = CONFIG.replace("UNKNOWN", unknown_groups);
-    let config = config::parse(&text, Path::new("/sim/newsreel.toml")).map_err(|e| e.to_string()).unwrap();
-    let (spool, _) = Spool::open(Arc::new(disk.clone()), config.spool_config(), &()).unwrap();
+    let filer = opened(disk, &CONFIG.replace("UNKNOWN", unknown_groups));
     let group = |name: &str, flag| NewGroup { name: name.into(), flag, ..NewGroup::default() };
     let alias = Flag::Alias("misc.test".into());
     let groups = [
@@ -43,7 +44,14 @@ fn filer(disk: &SimDisk, unknown_groups: &str) -> Filer {
         group("junk", Flag::Closed),
         group("control.cancel", Flag::Closed),
     ];
-    spool.add_groups(&groups).unwrap();
+    filer.spool.add_groups(&groups).unwrap();
+    filer
+}
+
+/// A filer for the site of this configuration.
+fn opened(disk: &SimDisk, text: &str) -> Filer {
+    let config = config::parse(text, Path::new("/sim/newsreel.toml")).map_err(|e| e.to_string()).unwrap();
+    let (spool, _) = Spool::open(Arc::new(disk.clone()), config.spool_config(), &()).unwrap();
     Filer::new(Arc::new(config), Arc::new(spool))
 }
 

@@ -1,23 +1,24 @@
 //! Cancels and Supersedes: which are obeyed, and what becomes of those that come before their article.
 //!
-//! An article that withdraws another one is filed like any other; only when it is filed is it obeyed. What it
-//! names and is here goes at once, from every list. What is not here yet is refused when it comes (`early`).
-//! Called by `ingest` for the few articles with a Control or Supersedes header. Sources: RFC 5537 sections
+//! An article that withdraws another one is filed like any other; only then is it obeyed. What it names and
+//! is here disappears from every list. What is not here yet is refused when it comes (`early`). Called by
+//! `follow_ups`, with many at once. Sources: RFC 5537 sections
 //! 5.3 and 5.4, RFC 8315 section 3.5, INN's `docancels`.
 
 use super::control::{Asked, Keyring, Permit, Policy, Proof};
 use super::early::Early;
-use super::{Origin, Reject};
+use super::{Reject, origin};
 use crate::base::clock::unix_now;
 use crate::cancel_lock;
-use crate::config::{Config, Word};
+use crate::config::{Config, Groups, Word};
 use arc_swap::ArcSwap;
 use netnews::article::Headers;
 use netnews::control;
 use netnews::{Article, Known, MessageId};
 use spool::{ArticleBuf, Entry, Key, Lookup, Patience, Spool};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use tracing::{debug, info, warn};
 
 /// Why an article that is to withdraw another one withdraws nothing.
@@ -54,20 +55,61 @@ pub(super) struct Withdrawing<'a> {
     /// Which article of the batch.
     pub at: usize,
     pub target: MessageId<'a>,
-    /// Its Cancel-Key.
-    pub keys: &'a [u8],
     /// Its bytes.
-    wire: &'a [u8],
+    pub wire: &'a [u8],
+    /// Whether a group takes it, so that it can be found in the spool.
+    pub is_filed: bool,
 }
 
 /// What `article` withdraws, if it does; a header that cannot be read withdraws nothing.
-pub(super) fn withdrawing<'a>(article: &Article<'a>, at: usize) -> Option<Withdrawing<'a>> {
+pub(super) fn target<'a>(article: &Article<'a>) -> Option<MessageId<'a>> {
     if article.count(Known::Control) == 0 && article.count(Known::Supersedes) == 0 {
         return None;
     }
-    let target = control::withdrawal(article).ok()??.target();
-    let keys = article.header(Known::CancelKey).unwrap_or_default();
-    Some(Withdrawing { at, target, keys, wire: article.wire() })
+    Some(control::withdrawal(article).ok()??.target())
+}
+
+/// The same of an article of a batch; `is_filed`: a group takes it.
+pub(super) fn withdrawing<'a>(article: &Article<'a>, at: usize, is_filed: bool) -> Option<Withdrawing<'a>> {
+    Some(Withdrawing { at, target: target(article)?, wire: article.wire(), is_filed })
+}
+
+/// Something to carry out once a batch is committed.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// An article withdraws another one.
+    Obey(Obey),
+    /// The withdrawal of this article came while it was being filed.
+    Late(Key),
+}
+
+/// An article that withdraws another one.
+#[derive(Debug)]
+pub(super) struct Obey {
+    pub wire: Box<[u8]>,
+    /// The groups that its poster may read; `None`: all.
+    pub reads: Option<Groups>,
+    /// Where it is noted that it withdrew nothing, for its sender.
+    pub answer: Option<Arc<OnceLock<NotWithdrawn>>>,
+}
+
+/// What became of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Withdrawn,
+    Nothing(NotWithdrawn),
+    /// The spool is in trouble: it is to be tried again after the next start.
+    Undone,
+}
+
+/// What is to be done about a task.
+#[derive(Debug, Clone, Copy)]
+enum Verdict {
+    /// The article is here, and goes.
+    Withdraw(Key),
+    /// It is not here, and is refused when it comes.
+    Refuse(Key),
+    Nothing(NotWithdrawn),
 }
 
 /// Carries out withdrawals.
@@ -76,6 +118,8 @@ pub(super) struct Withdrawals {
     policy: ArcSwap<Policy>,
     keyring: Keyring,
     early: Arc<Early>,
+    /// Articles entered into history, since they are to be refused.
+    refused: AtomicU64,
 }
 
 impl Withdrawals {
@@ -83,9 +127,13 @@ impl Withdrawals {
         let disk = spool.disk().clone();
         let early = Arc::new(Early::open(disk, &config.site.data, config.site.remember_days, unix_now()));
         let synced = Arc::downgrade(&early);
-        spool.on_durable(Box::new(move || synced.upgrade().iter().for_each(|early| early.sync())));
+        spool.on_durable(Box::new(move || {
+            // It logs what is wrong.
+            let _is_whole = synced.upgrade().map(|early| early.sync());
+        }));
         let keyring = Keyring::of(spool.disk().clone(), &config.site.data);
-        Self { early, keyring, policy: ArcSwap::from_pointee(Policy::of(config.clone())) }
+        let policy = ArcSwap::from_pointee(Policy::of(config.clone()));
+        Self { early, keyring, policy, refused: AtomicU64::new(0) }
     }
 
     /// Goes by another configuration.
@@ -94,9 +142,9 @@ impl Withdrawals {
         self.early.keep_for(config.site.remember_days);
     }
 
-    /// Makes durable what waits for its article.
-    pub fn sync(&self) {
-        self.early.sync();
+    /// Makes durable what waits for its article; false if some of it would be forgotten at a restart.
+    pub fn sync(&self) -> bool {
+        self.early.sync()
     }
 
     /// How many wait for their article.
@@ -116,48 +164,99 @@ impl Withdrawals {
         }
     }
 
-    /// Obeys the withdrawal by an article from `origin`, if it is to be obeyed; `None`: it came before the
-    /// server started. May wait for the disk.
-    pub fn obey(
+    /// Carries out tasks, in order; one sync of the journal serves many. May wait for the disk.
+    pub fn carry_out<'t>(
         &self,
         spool: &Spool,
-        origin: Option<&Origin>,
-        withdrawing: &Withdrawing<'_>,
-    ) -> Result<(), NotWithdrawn> {
-        let id = withdrawing.target;
-        let key = spool.key(id.as_bytes());
+        tasks: impl Iterator<Item = &'t Task> + Clone,
+    ) -> Vec<Outcome> {
+        let mut verdicts: Vec<Verdict> = tasks.clone().map(|task| self.judge(spool, task)).collect();
+        let refused = self.refuse_from_now_on(spool, tasks, &mut verdicts);
+        let keys: Vec<Key> = verdicts.iter().filter_map(Verdict::withdrawn).collect();
+        let cancelled = spool.cancel_all(&keys);
+        if let Err(trouble) = &cancelled {
+            warn!(%trouble, articles = keys.len(), "cannot withdraw");
+        }
+        let mut cancelled = cancelled.map(Vec::into_iter);
+        let mut outcome = |verdict: &Verdict| match verdict {
+            Verdict::Nothing(why) => Outcome::Nothing(*why),
+            Verdict::Refuse(_) if refused => Outcome::Nothing(NotWithdrawn::NotHere),
+            Verdict::Refuse(_) => Outcome::Undone,
+            Verdict::Withdraw(_) => match cancelled.as_mut().map(Iterator::next) {
+                Ok(Some(true)) => Outcome::Withdrawn,
+                Ok(_) => Outcome::Nothing(NotWithdrawn::NotHere),
+                Err(_) => Outcome::Undone,
+            },
+        };
+        verdicts.iter().map(&mut outcome).collect()
+    }
+
+    /// Enters the articles that are to be refused into history; those that have come meanwhile are judged
+    /// again. False if the spool takes nothing now.
+    fn refuse_from_now_on<'t>(
+        &self,
+        spool: &Spool,
+        tasks: impl Iterator<Item = &'t Task>,
+        verdicts: &mut [Verdict],
+    ) -> bool {
+        let arrived = u64::try_from(unix_now()).unwrap_or_default();
+        let mut refused: Vec<_> =
+            tasks.zip(verdicts).filter(|(_, verdict)| matches!(verdict, Verdict::Refuse(_))).collect();
+        let entry = |(_, verdict): &(&Task, &mut Verdict)| match verdict {
+            Verdict::Refuse(key) => Some(Entry::Remember { key: *key, arrived }),
+            _ => None,
+        };
+        let entries: Vec<Entry<'_>> = refused.iter().filter_map(entry).collect();
+        if entries.is_empty() {
+            return true;
+        }
+        let mut outcomes = Vec::new();
+        let committed = spool.commit(&entries, &mut outcomes);
+        for ((task, verdict), outcome) in refused.iter_mut().zip(&outcomes) {
+            if *outcome == spool::Outcome::Duplicate {
+                **verdict = self.judge(spool, task);
+            }
+        }
+        self.refused.fetch_add(outcomes.len() as u64, Ordering::Relaxed);
+        if let Err(trouble) = &committed {
+            warn!(%trouble, "cannot remember articles that were withdrawn before they came");
+        }
+        committed.is_ok()
+    }
+
+    /// What is to be done about a task. Remembers keys shown for an article that is not here. May wait for
+    /// the disk.
+    fn judge(&self, spool: &Spool, task: &Task) -> Verdict {
+        let judged = match task {
+            Task::Obey(asking) => self.judge_withdrawal(spool, asking),
+            Task::Late(key) => self.judge_late(spool, *key),
+        };
+        judged.unwrap_or_else(Verdict::Nothing)
+    }
+
+    fn judge_withdrawal(&self, spool: &Spool, asking: &Obey) -> Result<Verdict, NotWithdrawn> {
         let policy = self.policy.load_full();
-        let article = Article::parse(withdrawing.wire).map_err(|_| NotWithdrawn::Trouble)?;
+        let article = Article::parse(&asking.wire).map_err(|_| NotWithdrawn::Trouble)?;
+        let id = target(&article).ok_or(NotWithdrawn::Trouble)?;
         let asked = Asked::of(&article).ok_or(NotWithdrawn::Trouble)?;
+        let shown = article.header(Known::CancelKey).unwrap_or_default();
         let proof = Proof::of(&article, &self.keyring);
         let signed = |names: &[String]| proof.is_by(names);
-        match spool.lookup(&key) {
-            Lookup::Present(_) => {}
-            Lookup::Unknown => match policy.withdrawal(&asked, &signed) {
+        let key = spool.key(id.as_bytes());
+        if spool.lookup(&key) == Lookup::Unknown {
+            match policy.withdrawal(&asked, &signed) {
                 (Permit::NotHonored, _) => {}
                 // Its groups are not known; so who may withdraw in some of them only cannot do so yet.
                 (Permit::Nothing, section) if section.is_none_or(|s| s.groups.as_str() == "*") => {
-                    let arrived = u64::try_from(unix_now()).unwrap_or_default();
-                    let mut outcomes = Vec::new();
-                    if let Err(trouble) = spool.commit(&[Entry::Remember { key, arrived }], &mut outcomes) {
-                        warn!(%id, %trouble, "cannot remember an article that was withdrawn before it came");
-                    }
+                    return Ok(Verdict::Refuse(key));
                 }
-                (permit, _) => {
-                    self.early.remember(key, withdrawing.keys, permit == Permit::KeyIfLocked, unix_now());
-                }
-            },
-            Lookup::Remembered | Lookup::Gone => {
-                return Err(match policy.withdrawal(&asked, &signed) {
-                    (Permit::NotHonored, _) => NotWithdrawn::NotHonored,
-                    _ => NotWithdrawn::NotHere,
-                });
+                (permit, _) => self.early.remember(key, shown, permit == Permit::KeyIfLocked, unix_now()),
             }
         }
         // Also if it was not here: it may have come meanwhile, by another connection.
-        let withdrawn = withdraw(spool, key, id, withdrawing.keys, |head, lock, is_open| {
+        let judged = judge_article(spool, key, shown, |head, lock, is_open| {
             // Without its key nobody can withdraw, or even find, what they may not read.
-            if !is_open && origin.is_some_and(|origin| !origin.sees(head)) {
+            if !is_open && !origin::may_read(asking.reads.as_ref(), head) {
                 return Err(NotWithdrawn::NotHere);
             }
             let (permit, section) = policy.withdrawal(&asked.clone().and_of(head), &signed);
@@ -175,26 +274,50 @@ impl Withdrawals {
                 (_, Some(_)) => Err(NotWithdrawn::NoKey),
             }
         });
-        match policy.withdrawal(&asked, &signed) {
-            (Permit::NotHonored, _) if withdrawn == Err(NotWithdrawn::NotHere) => {
+        match judged {
+            Ok(verdict) => {
+                debug!(%id, "withdrawn");
+                Ok(verdict)
+            }
+            Err(NotWithdrawn::NotHere) if policy.withdrawal(&asked, &signed).0 == Permit::NotHonored => {
                 Err(NotWithdrawn::NotHonored)
             }
-            _ => withdrawn,
+            Err(why) => {
+                debug!(%id, %why, "not withdrawn");
+                Err(why)
+            }
         }
+    }
+
+    fn judge_late(&self, spool: &Spool, key: Key) -> Result<Verdict, NotWithdrawn> {
+        let keys = self.early.keys(key).ok_or(NotWithdrawn::NotHere)?;
+        let permit = self.policy.load().late();
+        judge_article(spool, key, &keys, |_, lock, _| {
+            opens_late(permit, lock, &keys).then_some(()).ok_or(NotWithdrawn::NoKey)
+        })
+    }
+
+    /// Whether a withdrawal waits for this article.
+    pub fn is_awaited(&self, key: Key) -> bool {
+        self.early.keys(key).is_some()
+    }
+
+    /// Articles entered into history so far, since they are to be refused.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// Changes whenever a withdrawal comes before its article.
     pub fn epoch(&self) -> u64 {
         self.early.epoch()
     }
+}
 
-    /// Withdraws an article just filed, if its withdrawal came while it was being filed.
-    pub fn check_again(&self, spool: &Spool, key: Key, id: MessageId<'_>) {
-        if let Some(keys) = self.early.keys(key) {
-            let permit = self.policy.load().late();
-            let _nobody_asks = withdraw(spool, key, id, &keys, |_, lock, _| {
-                opens_late(permit, lock, &keys).then_some(()).ok_or(NotWithdrawn::NoKey)
-            });
+impl Verdict {
+    fn withdrawn(&self) -> Option<Key> {
+        match self {
+            Self::Withdraw(key) => Some(*key),
+            _ => None,
         }
     }
 }
@@ -208,40 +331,26 @@ fn opens_late(permit: Permit, lock: Option<&[u8]>, keys: &[u8]) -> bool {
     }
 }
 
-/// Withdraws an article if `permits` says so of its header lines, its lock, and whether a key opens that.
-fn withdraw(
+/// Whether an article is here and `permits` its withdrawal, which is shown its header lines, its lock, and
+/// whether a key opens that.
+fn judge_article(
     spool: &Spool,
     key: Key,
-    id: MessageId<'_>,
     keys: &[u8],
     permits: impl FnOnce(&[u8], Option<&[u8]>, bool) -> Result<(), NotWithdrawn>,
-) -> Result<(), NotWithdrawn> {
+) -> Result<Verdict, NotWithdrawn> {
     let mut article = ArticleBuf::default();
     let Lookup::Present(token) = spool.lookup(&key) else { return Err(NotWithdrawn::NotHere) };
     match spool.read(&token, Some(&key), Patience::Wait, &mut article) {
         Ok(true) => {}
         Ok(false) => return Err(NotWithdrawn::NotHere),
         Err(error) => {
-            warn!(%id, %error, "cannot read what is to be withdrawn");
+            warn!(%token, %error, "cannot read what is to be withdrawn");
             return Err(NotWithdrawn::Trouble);
         }
     }
     let mut headers = Headers::of(article.head());
     let lock = headers.find(|(name, _)| name.eq_ignore_ascii_case(b"Cancel-Lock")).map(|(_, value)| value);
     let is_open = lock.is_some_and(|lock| cancel_lock::opens(lock, keys));
-    if let Err(why) = permits(article.head(), lock, is_open) {
-        debug!(%id, %why, "not withdrawn");
-        return Err(why);
-    }
-    match spool.cancel(id.as_bytes()) {
-        Ok(true) => {
-            debug!(%id, "withdrawn");
-            Ok(())
-        }
-        Ok(false) => Err(NotWithdrawn::NotHere),
-        Err(trouble) => {
-            warn!(%id, %trouble, "cannot withdraw");
-            Err(NotWithdrawn::Trouble)
-        }
-    }
+    permits(article.head(), lock, is_open).map(|()| Verdict::Withdraw(key))
 }

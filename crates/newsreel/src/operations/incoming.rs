@@ -67,7 +67,7 @@ pub(crate) async fn file_incoming(site: Arc<Site>) {
 /// Files all that waits, unless it is only to be counted.
 fn pass(site: &Site, only_counts: bool) -> Result<(), Stays> {
     let config = site.config.current();
-    let incoming = Incoming::of(&config);
+    let incoming = Incoming::of(&config, site.spool.disk());
     let waiting = incoming.waiting().map_err(Stays::Broken)?;
     let count = |waiting: &[Found]| {
         site.waiting.batches.store(waiting.len() as u64, Ordering::Relaxed);
@@ -109,7 +109,7 @@ fn file(site: &Site, config: &Config, incoming: &Incoming, found: &Found) -> Res
     let mut batch = Batch::new(Box::new(source), config.site.article_bytes_max);
     let mut line = |line: std::fmt::Arguments<'_>| warn!("{line}");
     let name = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut ledger = Ledger::new(name, &config.site.data, Keep::Not, &mut line);
+    let mut ledger = Ledger::new(name, (&config.site.data, site.spool.disk()), Keep::Not, &mut line);
     while let (Some(origin), Some(parcel)) = (&origin, batch.next_parcel().map_err(Stays::Broken)?) {
         if site.is_stopping() {
             return Err(Stays::Later("the server stops".into()));

@@ -49,6 +49,12 @@ impl<S: NewsSource> Session<S> {
             }
         };
         trace!(client = self.client.address_text(), ?command, "command");
+        // What a peer sees agrees with what it has withdrawn; offers do not wait for that.
+        if !matches!(command, Command::Check(_) | Command::Ihave(_))
+            && let Some(feed) = &mut self.feed
+        {
+            feed.settle_withdrawals();
+        }
         match command {
             Command::Check(_) | Command::Takethis(_) | Command::Ihave(_) | Command::ModeStream => {
                 Ok(self.relay(&command))

@@ -32,7 +32,7 @@ impl<S: NewsSource> Session<S> {
         let address = self.client.address_text();
         let sender =
             self.client.peer().map(|peer| Sender { peer: peer.name.clone(), address: address.into() });
-        let incoming = Incoming::of(self.client.config());
+        let incoming = Incoming::of(self.client.config(), self.site.spool.disk());
         match block_in_place(|| incoming.begin(sender.as_ref(), Some(bytes))) {
             Ok(arriving) => {
                 append_standard(self.out.text(), code::SEND_BATCH);

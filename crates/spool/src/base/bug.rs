@@ -18,7 +18,7 @@ pub(crate) use own_bug;
 #[cold]
 pub(crate) fn found(what: fmt::Arguments<'_>) -> Trouble {
     debug_assert!(is_planted(), "a bug in newsreel: {what}");
-    Trouble { kind: TroubleKind::Bug, text: format!("a bug in newsreel: {what}; please report it") }
+    Trouble::new(TroubleKind::Bug, format!("a bug in newsreel: {what}; please report it"))
 }
 
 /// The bug that an error carries, if it carries one.

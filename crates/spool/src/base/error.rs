@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Why a spool could not be opened or an operation on it could not be done. Says what is wrong, where, and
 /// what to do.
@@ -43,7 +44,14 @@ impl fmt::Display for SpoolError {
     }
 }
 
-impl std::error::Error for SpoolError {}
+impl std::error::Error for SpoolError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Locked(_) | Self::Unfit(_) => None,
+        }
+    }
+}
 
 /// What kind of trouble keeps us from accepting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +73,37 @@ pub struct Trouble {
     pub kind: TroubleKind,
     /// A sentence for log and status.
     pub text: String,
+    cause: Option<Cause>,
+}
+
+/// The error of the machine that caused trouble. The sentence has its text, so it does not make two troubles
+/// different.
+#[derive(Debug, Clone)]
+struct Cause(Arc<io::Error>);
+
+impl PartialEq for Cause {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Cause {}
+
+impl Trouble {
+    /// Trouble that no error of the machine caused.
+    pub fn new(kind: TroubleKind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into(), cause: None }
+    }
+
+    /// Trouble that this error caused.
+    pub(crate) fn caused_by(kind: TroubleKind, text: impl Into<String>, error: &io::Error) -> Self {
+        // An error cannot be cloned; that of a call is its number.
+        let copy = match error.raw_os_error() {
+            Some(number) => io::Error::from_raw_os_error(number),
+            None => io::Error::new(error.kind(), error.to_string()),
+        };
+        Self { kind, text: text.into(), cause: Some(Cause(Arc::new(copy))) }
+    }
 }
 
 impl fmt::Display for Trouble {
@@ -73,7 +112,11 @@ impl fmt::Display for Trouble {
     }
 }
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for Trouble {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| &*cause.0 as _)
+    }
+}
 
 /// Why something could not be read.
 #[derive(Debug)]
@@ -81,12 +124,19 @@ pub enum ReadError {
     /// The bytes are not in memory and the caller did not want to wait for the disk.
     WouldBlock,
     /// The disk failed, or what was read is damaged.
-    Failed(String),
+    Failed(io::Error),
+}
+
+impl ReadError {
+    /// What was read is damaged.
+    pub(crate) fn damaged(text: String) -> Self {
+        Self::Failed(io::Error::new(io::ErrorKind::InvalidData, text))
+    }
 }
 
 impl From<io::Error> for ReadError {
     fn from(e: io::Error) -> Self {
-        if e.kind() == io::ErrorKind::WouldBlock { Self::WouldBlock } else { Self::Failed(e.to_string()) }
+        if e.kind() == io::ErrorKind::WouldBlock { Self::WouldBlock } else { Self::Failed(e) }
     }
 }
 
@@ -94,9 +144,39 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WouldBlock => f.write_str("not in memory"),
-            Self::Failed(text) => f.write_str(text),
+            Self::Failed(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for ReadError {}
+impl std::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::WouldBlock => None,
+            Self::Failed(error) => Some(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error;
+
+    #[test]
+    fn errors_keep_their_source() {
+        let full = || io::Error::from_raw_os_error(28);
+        let trouble = Trouble::caused_by(TroubleKind::Full, "cannot write", &full());
+        let errors: [Box<dyn Error>; 3] = [
+            Box::new(SpoolError::io("write", "/s")(full())),
+            Box::new(trouble.clone()),
+            Box::new(ReadError::from(full())),
+        ];
+        for error in &errors {
+            let source = error.source().and_then(|source| source.downcast_ref::<io::Error>()).unwrap();
+            assert_eq!(source.raw_os_error(), Some(28), "{error}");
+        }
+        assert_eq!(trouble, Trouble::caused_by(TroubleKind::Full, "cannot write", &io::Error::other("x")));
+        assert!(Trouble::new(TroubleKind::Refused, "no").source().is_none());
+    }
+}

@@ -142,5 +142,5 @@ impl Spool {
 }
 
 fn unreadable(error: &ReadError) -> Trouble {
-    Trouble { kind: TroubleKind::Io, text: format!("cannot read overview: {error}") }
+    Trouble::new(TroubleKind::Io, format!("cannot read overview: {error}"))
 }

@@ -16,12 +16,13 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 pub(crate) use ahead::{Ahead, STEP_BYTES_MAX};
 pub use real::RealDisk;
 pub use sim::{CrashKind, SimDisk};
 pub(crate) use small::UNFINISHED;
-pub use small::{Access, AppendLog, Line, durable_create, durable_replace, read_small};
+pub use small::{Access, AppendLog, Line, NewFile, durable_create, durable_replace, read_small};
 
 /// How [`Disk::open`] treats a file that exists or does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,15 @@ pub enum Open {
     CreatePublic,
     /// Read and write; an error if it exists.
     CreateNew,
+}
+
+/// A plain file, as its directory has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct About {
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// When it was last written to.
+    pub modified: SystemTime,
 }
 
 /// A file system, as far as its room is concerned.
@@ -76,6 +86,8 @@ pub trait Disk: Send + Sync + Debug {
     fn sync_tree(&self, dir: &Path) -> io::Result<()>;
     /// Names (not paths) of the plain files in a directory, sorted; empty if the directory does not exist.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// What is known of a plain file without opening it; `None` if there is none.
+    fn about(&self, path: &Path) -> io::Result<Option<About>>;
     /// Makes creations, renames and removals in `dir` durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Whether there is a directory of this name.

@@ -16,7 +16,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, f
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
 use super::map::{self, SharedMap, set_write_hint, write_hint};
-use super::{Disk, DiskFile, FileSystem, Mapping, Open};
+use super::{About, Disk, DiskFile, FileSystem, Mapping, Open};
 
 /// Slices the kernel accepts in one pwritev (UIO_MAXIOV).
 const SLICES_PER_WRITE_MAX: usize = 1024;
@@ -197,6 +197,17 @@ impl Disk for RealDisk {
         match fs::metadata(here(dir)) {
             Ok(found) => Ok(found.is_dir()),
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn about(&self, path: &Path) -> io::Result<Option<About>> {
+        match fs::metadata(path) {
+            Ok(found) if found.is_file() => {
+                Ok(Some(About { bytes: found.len(), modified: found.modified()? }))
+            }
+            Ok(_) => Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }
     }

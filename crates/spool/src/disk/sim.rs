@@ -20,10 +20,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::{Disk, DiskFile, FileSystem, Mapping, Open};
+use super::{About, Disk, DiskFile, FileSystem, Mapping, Open};
 use memory::{Memory, PAGE_BYTES};
 use names::{Names, NodeId};
 use node::Node;
@@ -420,7 +421,9 @@ impl Disk for SimDisk {
     }
 
     fn make_like(&self, new: &Path, _old: &Path, _mode: bool) -> io::Result<()> {
-        self.running()?.names.get(new).map(|_| ()).ok_or_else(|| io::ErrorKind::NotFound.into())
+        let names = &self.running()?.names;
+        let exists = names.get(new).is_some() || names.is_dir(new);
+        if exists { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 
     fn list_dirs(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -456,6 +459,17 @@ impl Disk for SimDisk {
 
     fn has_dir(&self, dir: &Path) -> io::Result<bool> {
         Ok(self.running()?.names.is_dir(dir))
+    }
+
+    /// It has no clock: files are as old as their order says, and all very old.
+    fn about(&self, path: &Path) -> io::Result<Option<About>> {
+        let state = self.running()?;
+        let id = state.names.get(path);
+        let node = id.and_then(|id| Some((id, state.nodes.get(&id)?)));
+        Ok(node.map(|(id, node)| About {
+            bytes: node.len,
+            modified: SystemTime::UNIX_EPOCH + Duration::from_secs(id),
+        }))
     }
 
     fn identity(&self, path: &Path) -> io::Result<Option<(u64, u64)>> {

@@ -66,6 +66,57 @@ pub fn durable_create(disk: &dyn Disk, path: &Path, parts: &[&[u8]], access: Acc
     Ok(created)
 }
 
+/// A file that is written bit by bit, and gets its name once it is whole and durable. Dropped before that it
+/// is removed; a crash leaves it under the name `unfinished`.
+#[derive(Debug)]
+pub struct NewFile {
+    disk: Arc<dyn Disk>,
+    file: Arc<dyn DiskFile>,
+    unfinished: PathBuf,
+    end: u64,
+    is_finished: bool,
+}
+
+impl NewFile {
+    /// Begins it; an error if `unfinished` exists. It gets the owner of `like`, a file or a directory.
+    pub fn begin(disk: Arc<dyn Disk>, unfinished: PathBuf, like: &Path) -> io::Result<Self> {
+        let file = disk.open(&unfinished, Open::CreateNew)?;
+        let new = Self { disk, file, unfinished, end: 0, is_finished: false };
+        new.disk.make_like(&new.unfinished, like, false)?;
+        Ok(new)
+    }
+
+    /// Others see it with this length from now on.
+    pub fn announce(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)
+    }
+
+    /// Appends.
+    pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(&[IoSlice::new(bytes)], self.end)?;
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes it durable under the name `path`, in place of what has that name.
+    pub fn finish(mut self, path: &Path) -> io::Result<()> {
+        self.file.set_len(self.end)?;
+        self.file.sync()?;
+        self.disk.rename(&self.unfinished, path)?;
+        self.is_finished = true;
+        self.disk.sync_dir(parent(path))
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // It may not have been made.
+            let _gone = self.disk.remove(&self.unfinished);
+        }
+    }
+}
+
 /// The bytes of a file, at most so many; `None` if there is none.
 pub fn read_small(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match disk.open(path, Open::ReadOnly) {
@@ -277,6 +328,33 @@ mod tests {
                 assert_eq!(on(sim).is_some_and(|now| now == b"later in parts"), found.is_none(), "{what}");
             },
         );
+    }
+
+    #[test]
+    fn a_crash_leaves_a_file_under_its_name_only_if_it_is_whole() {
+        let begin = |sim: &SimDisk| {
+            NewFile::begin(Arc::new(sim.clone()), "/d/.part".into(), Path::new("/d")).and_then(|mut new| {
+                new.announce(9)?;
+                new.append(b"in ")?;
+                new.append(b"parts")?;
+                Ok(new)
+            })
+        };
+        crashes(
+            |_| Ok(()),
+            |sim| begin(sim)?.finish(Path::new(PATH)),
+            |sim, done, what| {
+                let found = on(sim);
+                assert!(found.as_deref() == Some(b"in parts") || (!done && found.is_none()), "{what}");
+            },
+        );
+        let sim = SimDisk::new();
+        sim.create_dir(Path::new("/d")).unwrap();
+        let new = begin(&sim).unwrap();
+        assert_eq!(sim.about(Path::new("/d/.part")).unwrap().map(|about| about.bytes), Some(9));
+        assert!(begin(&sim).is_err(), "it is being written");
+        drop(new);
+        assert_eq!(sim.list(Path::new("/d")).unwrap(), Vec::<String>::new());
     }
 
     fn log(sim: &SimDisk) -> (AppendLog, Vec<String>) {

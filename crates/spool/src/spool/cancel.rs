@@ -14,8 +14,10 @@ use crate::write::commit::Writer;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Rows written at once, so that they fit into what a full disk reserves for them.
-const AT_ONCE_MAX: usize = 64;
+/// Rows made durable by one sync.
+const AT_ONCE_MAX: usize = 1_024;
+/// The same on a full disk, so that they fit into what it reserves for them.
+const AT_ONCE_FULL_MAX: usize = 64;
 
 /// Where a living article is.
 struct Living {
@@ -29,22 +31,32 @@ impl Spool {
         Ok(self.cancel_all(&[self.key(message_id)])? == [true])
     }
 
-    /// Cancels articles; of each whether there was one. One sync of the journal makes up to 64 of them
+    /// Cancels articles; of each whether there was one. One sync of the journal makes up to 1,024 of them
     /// durable, and the writer does not wait while they are looked up. An article that cannot be read is an
     /// error once the others are cancelled.
     pub fn cancel_all(&self, keys: &[Key]) -> Result<Vec<bool>, Trouble> {
         let mut cancelled = Vec::with_capacity(keys.len());
         let mut unreadable = None;
-        for keys in keys.chunks(AT_ONCE_MAX) {
-            let mut gone = self.cancel_some(keys, &mut unreadable)?;
-            // Of a key that is named twice the first has found the article.
-            cancelled.extend(keys.iter().map(|key| gone.remove(key)));
+        let mut at_once = if self.trouble().is_some() { AT_ONCE_FULL_MAX } else { AT_ONCE_MAX };
+        let mut rest = keys;
+        while !rest.is_empty() {
+            let (keys, later) = rest.split_at(rest.len().min(at_once));
+            match self.cancel_some(keys, &mut unreadable) {
+                // The disk has just become full.
+                Err(trouble) if trouble.kind == TroubleKind::Full && at_once > AT_ONCE_FULL_MAX => {
+                    at_once = AT_ONCE_FULL_MAX;
+                }
+                gone => {
+                    let mut gone = gone?;
+                    // Of a key that is named twice the first has found the article.
+                    cancelled.extend(keys.iter().map(|key| gone.remove(key)));
+                    rest = later;
+                }
+            }
         }
         match unreadable {
             None => Ok(cancelled),
-            Some(e) => {
-                Err(Trouble { kind: TroubleKind::Io, text: format!("cannot read what is cancelled: {e}") })
-            }
+            Some(e) => Err(Trouble::new(TroubleKind::Io, format!("cannot read what is cancelled: {e}"))),
         }
     }
 

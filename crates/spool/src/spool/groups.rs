@@ -97,7 +97,7 @@ impl Spool {
 fn new_row(id: usize, group: NewGroup, retired: u64) -> Result<GroupRow, Trouble> {
     if !netnews::newsgroups::valid_name(group.name.as_bytes()) {
         let text = format!("\"{}\" is not a valid group name", group.name);
-        return Err(Trouble { kind: TroubleKind::Refused, text });
+        return Err(Trouble::new(TroubleKind::Refused, text));
     }
     too_long(&group.description).or(too_long(&group.creator)).map_or(Ok(()), Err)?;
     let high = group.high.max(retired);
@@ -118,5 +118,5 @@ fn too_long(text: &str) -> Option<Trouble> {
     let text = (text.len() > DESCRIPTION_BYTES_MAX).then(|| {
         format!("a description of {} bytes; at most {DESCRIPTION_BYTES_MAX} are possible", text.len())
     })?;
-    Some(Trouble { kind: TroubleKind::Refused, text })
+    Some(Trouble::new(TroubleKind::Refused, text))
 }

@@ -103,6 +103,7 @@ impl Spool {
         let power_lost = recovery.power_lost || recovery.rebuilt.is_some();
         let dir = &writer.folds.shared.config.dir;
         taken.map_err(SpoolError::io("take a checkpoint in", dir))?;
+        recovery.log(dir);
         let shared = writer.folds.shared.clone();
         let (sync, readers) = (writer.sync.clone(), Readers::of(&writer.journal, power_lost));
         let thread = {
@@ -302,8 +303,7 @@ impl Spool {
         let mut writer = self.writer.lock();
         let known = writer.folds.sites.iter().position(|site| site == name);
         let number = known.unwrap_or(writer.folds.sites.len());
-        let refused =
-            |text: &str| Trouble { kind: TroubleKind::Refused, text: format!("site \"{name}\": {text}") };
+        let refused = |text: &str| Trouble::new(TroubleKind::Refused, format!("site \"{name}\": {text}"));
         if number >= SITES_MAX {
             return Err(refused("there are as many sites already as can have a number"));
         }
@@ -489,7 +489,7 @@ impl Spool {
         let mut writer = self.writer.lock();
         let result = writer.close().map_err(SpoolError::io("close", &dir));
         self.sync.end();
-        let stopped = Trouble { kind: TroubleKind::Io, text: "the spool is closed".into() };
+        let stopped = Trouble::new(TroubleKind::Io, "the spool is closed");
         if thread.join().is_err() {
             return Err(SpoolError::Unfit("the syncing thread has failed".into()));
         }

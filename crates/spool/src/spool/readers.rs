@@ -25,6 +25,13 @@ impl Spool {
         self.readers.place_of(start)
     }
 
+    /// Where the journal ended after the last commit: rows of later commits lie after it. Takes no lock of
+    /// the writer, and is kept up to date as long as some reader of the journal is open.
+    pub fn journal_end(&self) -> Mark {
+        let (position, sequence) = self.readers.follow().end();
+        Mark { position, sequence: Some(sequence) }
+    }
+
     /// The articles that the durable reader of this name has put off; at most one handle at a time.
     pub fn deferrals(&self, name: &str) -> io::Result<Deferrals> {
         self.readers.deferrals(name)

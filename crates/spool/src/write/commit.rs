@@ -34,6 +34,7 @@ use place::{Place, planned};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use tracing::{info, warn};
 
 /// Entries of a part at most: they are looked up together.
 const LOOKED_UP_MAX: usize = 1024;
@@ -450,8 +451,7 @@ impl Writer {
     pub fn checkpoint_unless_pending(&mut self) {
         let may = self.folds.failed.is_none() && !self.sync.is_checkpoint_pending();
         if may && let Err(e) = self.checkpoint() {
-            self.checkpoint_late = is_full(&e);
-            self.sync.stop(trouble("take a checkpoint", &e));
+            self.checkpoint_is_late(&e);
         }
     }
 
@@ -461,11 +461,20 @@ impl Writer {
         if let Err(e) = taken.as_ref()
             && is_full(e)
         {
-            self.checkpoint_late = true;
-            self.sync.stop(trouble("take a checkpoint", e));
+            self.checkpoint_is_late(e);
             return Ok(());
         }
         taken
+    }
+
+    /// A checkpoint cannot be taken, so nothing is accepted until one is.
+    fn checkpoint_is_late(&mut self, e: &io::Error) {
+        if !self.checkpoint_late {
+            let dir = self.folds.shared.config.dir.display();
+            warn!("spool {dir}: a checkpoint cannot be taken now, and the one before counts: {e}");
+        }
+        self.checkpoint_late = is_full(e);
+        self.sync.stop(trouble("take a checkpoint", e));
     }
 
     /// Takes a checkpoint and passes it to the syncing thread.
@@ -479,6 +488,10 @@ impl Writer {
         let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), forget_before, unix_now())?;
         let dead_journals = self.dead_journals(taken.position)?;
         self.checkpointed = (taken.position, taken.bytes());
+        if self.checkpoint_late {
+            let dir = self.folds.shared.config.dir.display();
+            info!("spool {dir}: the late checkpoint at {} is taken", taken.position);
+        }
         (self.rows, self.checkpoint_late) = (0, false);
         self.groups.begin();
         let groups = (self.groups.clone(), self.groups_state());
@@ -607,5 +620,5 @@ pub(crate) fn trouble(doing: &str, e: &io::Error) -> Trouble {
         return bug.clone();
     }
     let kind = if is_full(e) { TroubleKind::Full } else { TroubleKind::Io };
-    Trouble { kind, text: format!("cannot {doing}: {e}") }
+    Trouble::caused_by(kind, format!("cannot {doing}: {e}"), e)
 }

@@ -159,5 +159,5 @@ impl Writer {
 }
 
 pub(crate) fn unreadable(e: &io::Error) -> Trouble {
-    Trouble { kind: TroubleKind::Io, text: format!("cannot expire articles: {e}") }
+    Trouble::caused_by(TroubleKind::Io, format!("cannot expire articles: {e}"), e)
 }

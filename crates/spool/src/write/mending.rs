@@ -27,7 +27,7 @@ impl Writer {
         }
         let mended = mend_lost_pages(&self.folds.shared).map_err(|e| {
             let text = format!("pages of mapped files can be neither read nor written: {e}");
-            self.sync.stop(Trouble { kind: TroubleKind::Io, text })
+            self.sync.stop(Trouble::new(TroubleKind::Io, text))
         })?;
         self.lost_pages = lost;
         self.folds.shared.mended_pages.fetch_add(mended, Ordering::Relaxed);

@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tracing::{info, warn};
 
 /// Stored bytes not yet synced at which a sync is begun whatever the durability.
 const UNSYNCED_BYTES_SOFT: u64 = 64 << 20;
@@ -31,6 +32,9 @@ const UNSYNCED_BYTES_SOFT: u64 = 64 << 20;
 pub(crate) const UNSYNCED_BYTES_MAX: u64 = 2 << 30;
 /// With `durability = "process"` a sync happens this often.
 const PROCESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A sync that takes longer is logged.
+const SYNC_TIME_USUAL: Duration = Duration::from_secs(10);
 
 /// A checkpoint on its way to the disk, and what may go once it is there.
 #[derive(Debug)]
@@ -49,7 +53,7 @@ pub(crate) fn failed_sync(e: &io::Error) -> Trouble {
         "a sync failed: {e}; what was written may be lost, so nothing is accepted until a restart has \
          checked it"
     );
-    Trouble { kind: TroubleKind::Io, text }
+    Trouble::caused_by(TroubleKind::Io, text, e)
 }
 
 type Callback = Box<dyn Fn() + Send + Sync>;
@@ -328,9 +332,14 @@ impl SyncState {
         let bytes = self.unsynced.load(Ordering::Acquire);
         let worked = upto > self.durable();
         if worked {
+            let begun = Instant::now();
             shared.volumes.load().all().iter().try_for_each(|v| v.sync())?;
             self.journal.sync()?;
             self.durable.fetch_max(upto, Ordering::AcqRel);
+            if begun.elapsed() > SYNC_TIME_USUAL {
+                let (dir, took) = (shared.config.dir.display(), begun.elapsed());
+                warn!("spool {dir}: the disk is slow: a sync of {bytes} bytes took {took:.1?}");
+            }
         }
         self.ages.end(begun, worked);
         self.durable_records.fetch_max(records, Ordering::AcqRel);
@@ -374,7 +383,7 @@ impl SyncState {
     /// Ends the thread without a sync, as a crash would.
     pub fn abandon(&self) {
         let text = "the spool has been closed".to_owned();
-        self.stop(Trouble { kind: TroubleKind::Io, text });
+        self.stop(Trouble::new(TroubleKind::Io, text));
         self.end();
     }
 
@@ -390,18 +399,31 @@ impl SyncState {
                 Some(checkpoint) if !broken && synced.is_ok() => self.write_checkpoint(shared, checkpoint),
                 _ => Ok(()),
             };
+            let position = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.taken.position);
             if let Err(e) = &result
                 && is_full(e)
             {
+                if !self.checkpoint_late.load(Ordering::Acquire) {
+                    let dir = shared.config.dir.display();
+                    warn!(
+                        "spool {dir}: the checkpoint at {position} is late, and the one before counts: {e}"
+                    );
+                }
                 // Until there is room the previous checkpoint counts, with the journal from there on.
                 late = checkpoint;
                 self.checkpoint_late.store(true, Ordering::Release);
-                self.stop(Trouble {
-                    kind: TroubleKind::Full,
-                    text: format!("cannot write a checkpoint: {e}"),
-                });
+                self.stop(Trouble::caused_by(
+                    TroubleKind::Full,
+                    format!("cannot write a checkpoint: {e}"),
+                    e,
+                ));
             } else {
-                self.checkpoint_late.store(false, Ordering::Release);
+                if self.checkpoint_late.swap(false, Ordering::AcqRel) && result.is_ok() {
+                    info!(
+                        "spool {}: the late checkpoint at {position} is written",
+                        shared.config.dir.display()
+                    );
+                }
                 // First, so that whoever waits for the checkpoint knows that it failed.
                 if let Err(e) = synced.and(result) {
                     self.stop(failed_sync(&e));

@@ -5,13 +5,14 @@
 //! bytes. The running server files them, the oldest first, and removes each when it is filed. Format:
 //! `docs/formats/incoming.md`.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::give;
+use spool::{Disk, NewFile};
+
 use crate::config::Config;
 
 /// How the name of a batch of ours ends, and of one being written.
@@ -27,6 +28,7 @@ const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// The directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Incoming {
+    disk: Arc<dyn Disk>,
     dir: PathBuf,
     data: PathBuf,
     bytes_max: u64,
@@ -77,8 +79,9 @@ impl std::fmt::Display for NotKept {
 
 impl Incoming {
     /// That of a site.
-    pub fn of(config: &Config) -> Self {
+    pub fn of(config: &Config, disk: &Arc<dyn Disk>) -> Self {
         Self {
+            disk: disk.clone(),
             dir: config.batches.incoming.clone(),
             data: config.site.data.clone(),
             bytes_max: config.batches.waiting_bytes_max,
@@ -88,10 +91,9 @@ impl Incoming {
     /// Begins a batch that comes from `sender`, or from this machine; `bytes` long, if that is known.
     pub fn begin(&self, sender: Option<&Sender>, bytes: Option<u64>) -> Result<Arriving, NotKept> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let site = fs::metadata(&self.data)?;
-        if !self.dir.is_dir() {
-            fs::create_dir_all(&self.dir)?;
-            give(&self.dir, &site)?;
+        if !self.disk.has_dir(&self.dir)? {
+            self.disk.create_dir(&self.dir)?;
+            self.disk.make_like(&self.dir, &self.data, false)?;
         }
         let (files, waiting) = self.sizes()?;
         let room = self.bytes_max.saturating_sub(waiting);
@@ -105,46 +107,38 @@ impl Incoming {
         });
         let name = format!("{nanos:020}-{}-{count}{sender}", std::process::id());
         let unfinished = self.dir.join(format!(".{name}{UNFINISHED}"));
-        let file = File::options().write(true).create_new(true).open(&unfinished)?;
-        let arriving =
-            Arriving { file, dir: self.dir.clone(), kept: self.dir.join(name + KEPT), unfinished, room };
-        give(&arriving.unfinished, &site)?;
+        let file = NewFile::begin(self.disk.clone(), unfinished, &self.data)?;
         if let Some(bytes) = bytes {
             // What others see of the room that it will take.
-            arriving.file.set_len(bytes)?;
+            file.announce(bytes)?;
         }
-        Ok(arriving)
+        Ok(Arriving { file, kept: self.dir.join(name + KEPT), room })
     }
 
     /// How many files there are, unfinished ones too, and their bytes.
     fn sizes(&self) -> io::Result<(usize, u64)> {
         let (mut files, mut bytes) = (0, 0);
-        for entry in fs::read_dir(&self.dir)? {
+        for name in self.disk.list(&self.dir)? {
             // One may have been filed meanwhile.
-            let Ok(about) = entry?.metadata() else { continue };
+            let Some(about) = self.disk.about(&self.dir.join(name))? else { continue };
             files += 1;
-            bytes += about.len();
+            bytes += about.bytes;
         }
         Ok((files, bytes))
     }
 
     /// The batches that can be filed, the oldest first. None, if there is no directory.
     pub fn waiting(&self) -> io::Result<Vec<Found>> {
-        let entries = match fs::read_dir(&self.dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries?,
-        };
         let now = SystemTime::now();
         let mut found = Vec::new();
-        for entry in entries {
-            let entry = entry?;
-            let Ok(about) = entry.metadata() else { continue };
-            let (name, since) = (entry.file_name(), about.modified()?);
+        for name in self.disk.list(&self.dir)? {
+            let path = self.dir.join(&name);
+            let Some(about) = self.disk.about(&path)? else { continue };
+            let since = about.modified;
             let age = now.duration_since(since).unwrap_or_default();
-            let name = name.to_string_lossy();
-            if name.starts_with('.') || !about.is_file() {
+            if name.starts_with('.') {
                 if name.ends_with(UNFINISHED) && age > ABANDONED_AFTER {
-                    fs::remove_file(entry.path())?;
+                    self.disk.remove(&path)?;
                 }
                 continue;
             }
@@ -156,7 +150,7 @@ impl Incoming {
                 let (peer, address) = sender.split_once('@').unwrap_or((sender, ""));
                 Sender { peer: unescaped(peer), address: unescaped(address) }
             });
-            found.push(Found { since, path: entry.path(), bytes: about.len(), sender });
+            found.push(Found { since, path, bytes: about.bytes, sender });
         }
         found.sort_unstable();
         Ok(found)
@@ -164,17 +158,15 @@ impl Incoming {
 
     /// Removes a batch that is filed.
     pub fn remove(&self, batch: &Found) -> io::Result<()> {
-        fs::remove_file(&batch.path)?;
-        sync_dir(&self.dir)
+        self.disk.remove(&batch.path)?;
+        self.disk.sync_dir(&self.dir)
     }
 }
 
 /// A batch that is being written; removed if it is dropped unfinished.
 #[derive(Debug)]
 pub(crate) struct Arriving {
-    file: File,
-    dir: PathBuf,
-    unfinished: PathBuf,
+    file: NewFile,
     kept: PathBuf,
     /// Bytes that it may still have.
     room: u64,
@@ -184,27 +176,14 @@ impl Arriving {
     /// Appends.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), NotKept> {
         self.room = self.room.checked_sub(bytes.len() as u64).ok_or(NotKept::NoRoom)?;
-        Ok(self.file.write_all(bytes)?)
+        Ok(self.file.append(bytes)?)
     }
 
     /// Keeps the batch durably.
     pub fn finish(self) -> io::Result<PathBuf> {
-        self.file.sync_all()?;
-        fs::rename(&self.unfinished, &self.kept)?;
-        sync_dir(&self.dir)?;
-        Ok(self.kept.clone())
+        self.file.finish(&self.kept)?;
+        Ok(self.kept)
     }
-}
-
-impl Drop for Arriving {
-    fn drop(&mut self) {
-        // Under its own name it stays.
-        let _kept = fs::remove_file(&self.unfinished);
-    }
-}
-
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
 }
 
 /// A peer's name or address as part of a file's: other octets than letters, digits, `.`, `_` and `-` as `%`
@@ -231,9 +210,63 @@ fn unescaped(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spool::{CrashKind, RealDisk, SimDisk};
+    use std::fs::{self, File};
+    use std::path::Path;
 
     fn incoming(data: &Path, bytes_max: u64) -> Incoming {
-        Incoming { dir: data.join("incoming"), data: data.to_owned(), bytes_max }
+        on(Arc::new(RealDisk::new()), data, bytes_max)
+    }
+
+    fn on(disk: Arc<dyn Disk>, data: &Path, bytes_max: u64) -> Incoming {
+        Incoming { disk, dir: data.join("incoming"), data: data.to_owned(), bytes_max }
+    }
+
+    /// Two batches come and the first one is filed; then the machine crashes at any step.
+    #[test]
+    fn a_crash_at_any_step_leaves_whole_batches_and_all_that_were_acknowledged() {
+        let data = Path::new("/d");
+        let texts = [&b"#! rnews 3\nabc"[..], b"#! rnews 6\nabcdef"];
+        for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
+            for step in 0.. {
+                let sim = SimDisk::new();
+                sim.create_dir(data).unwrap();
+                sim.crash_at(sim.steps() + step, kind, step * 7919);
+                let incoming = on(Arc::new(sim.clone()), data, 100);
+                let mut done = Vec::new();
+                for text in texts {
+                    let kept = incoming.begin(None, Some(text.len() as u64)).and_then(|mut arriving| {
+                        let (begin, end) = text.split_at(5);
+                        arriving.write(begin)?;
+                        arriving.write(end)?;
+                        Ok(arriving.finish()?)
+                    });
+                    done.push(kept.is_ok());
+                }
+                let first = incoming.waiting().ok().and_then(|waiting| waiting.into_iter().next());
+                let removed = first.is_some_and(|first| incoming.remove(&first).is_ok());
+                let crashed = sim.crashed();
+                let left = sim.image().unwrap();
+                let after = on(Arc::new(left.clone()), data, 100);
+                let found = |path: &Path| spool::read_small(&left, path, 1_000).unwrap().unwrap();
+                let waiting = after.waiting().unwrap();
+                let found: Vec<_> = waiting.iter().map(|batch| found(&batch.path)).collect();
+                let context = format!("{kind:?} at step {step}: {found:?}");
+                assert!(found.iter().all(|bytes| texts.contains(&bytes.as_slice())), "{context}");
+                assert!(!removed || found.iter().all(|bytes| bytes == texts[1]), "{context}");
+                assert!(!done[1] || found.iter().any(|bytes| bytes == texts[1]), "{context}");
+                let kept_first = found.iter().any(|bytes| bytes == texts[0]);
+                assert!(!done[0] || done[1] || kept_first, "{context}");
+                // What was being written is gone, and there is room again.
+                let names = left.list(&data.join("incoming")).unwrap();
+                assert_eq!(names.len(), found.len(), "{context}");
+                after.begin(None, Some(60)).map(drop).unwrap();
+                if !crashed {
+                    assert!(step > 10 && done == [true, true] && removed, "nothing was tried");
+                    break;
+                }
+            }
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::incoming::{Arriving, Incoming, NotKept};
 use super::quarantine::Quarantine;
@@ -13,6 +14,7 @@ use super::reader::{Parcel, Piece};
 use crate::base::units::grouped;
 use crate::ingest::{BatchOutcome, Fate};
 use netnews::batch::{BatchFault, append_rnews_line};
+use spool::Disk;
 
 /// Lines about damaged pieces and about articles that are said of one batch; the others are counted.
 const LINES_MAX: u64 = 100;
@@ -50,15 +52,15 @@ pub(crate) struct Ledger<'a> {
 }
 
 impl<'a> Ledger<'a> {
-    /// For the batch called `name`, of the site whose spool is in `data`. `say` gets a line for each article
-    /// that is rejected and each piece that is damaged.
+    /// For the batch called `name`, of the site whose spool is in `data` on `disk`. `say` gets a line for
+    /// each article that is rejected and each piece that is damaged.
     pub fn new(
         name: String,
-        data: &Path,
+        (data, disk): (&Path, &Arc<dyn Disk>),
         keep: Keep,
         say: &'a mut (dyn FnMut(fmt::Arguments<'_>) + Send),
     ) -> Self {
-        let (quarantine, tally) = (Quarantine::of(data), Tally::default());
+        let (quarantine, tally) = (Quarantine::of(data, disk), Tally::default());
         Self { name, quarantine, keep, kept: None, not_kept: None, say, lines: 0, tally }
     }
 

@@ -22,10 +22,6 @@ pub(crate) use ledger::{Keep, Ledger, Tally};
 pub(crate) use pack::Packer;
 pub(crate) use reader::{Batch, Parcel};
 
-use std::fs::{self, Metadata};
-use std::io;
-use std::os::unix::fs::{MetadataExt, chown};
-use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
@@ -48,13 +44,4 @@ pub(crate) struct Waiting {
     pub damaged: AtomicU64,
     /// Why the last one could not be filed; empty: it was.
     pub problem: Mutex<String>,
-}
-
-/// Gives what root has made to the site's owner.
-fn give(path: &Path, site: &Metadata) -> io::Result<()> {
-    let own = fs::metadata(path)?;
-    if (own.uid(), own.gid()) == (site.uid(), site.gid()) || !rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    chown(path, Some(site.uid()), Some(site.gid()))
 }

@@ -138,7 +138,10 @@ impl Site {
         let wire = article(&id, group, body).replacen("\r\n\r\n", &format!("\r\n{headers}\r\n"), 1);
         let mut client = self.greeted(PEER);
         client.send(format!("TAKETHIS {id}\r\n{wire}"));
-        (id, client.line()[..3].to_owned())
+        let code = client.line()[..3].to_owned();
+        // Answered once what the article withdraws is withdrawn.
+        client.ask("QUIT");
+        (id, code)
     }
 
     /// Posts as the guest; the answer.

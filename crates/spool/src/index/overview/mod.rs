@@ -79,7 +79,7 @@ impl BlockRef {
     }
 
     fn damaged(&self, group: GroupId) -> ReadError {
-        ReadError::Failed(format!(
+        ReadError::damaged(format!(
             "overview block of group {} at {} in segment {:08} is damaged; `newsreel verify --repair` makes \
                 it anew from the \
              articles",

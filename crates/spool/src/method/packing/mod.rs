@@ -24,6 +24,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use tracing::{info, warn};
 use training::Samples;
 
 /// A dictionary that articles were compressed with, for people.
@@ -155,7 +156,8 @@ impl Packing {
         let Some(dictionary) = dictionary.map(Arc::new) else { return };
         // What cannot be written is not used, and nothing of it stays. It is trained again from later
         // articles, when there may be room.
-        if dictionary.store(&*self.disk, &self.dir).is_err() {
+        if let Err(error) = dictionary.store(&*self.disk, &self.dir) {
+            warn!(class = class.name, %error, "a trained dictionary cannot be written; another one follows");
             dictionary.remove(&*self.disk, &self.dir);
             *class.samples.lock() = Some(Samples::new(class.samples_wanted));
             return;
@@ -164,6 +166,11 @@ impl Packing {
         all.insert(dictionary.id, dictionary.clone());
         self.dictionaries.store(Arc::new(all));
         class.encoder.store(Encoder::new(&dictionary, class.level).map(Arc::new));
+        info!(
+            class = class.name,
+            dictionary = dictionary.id,
+            "articles are compressed with a new dictionary"
+        );
     }
 
     /// Waits for trainings that are under way.
@@ -181,7 +188,7 @@ impl Packing {
         out: &mut Vec<u8>,
     ) -> Result<RecordHeader, ReadError> {
         let damaged = || {
-            ReadError::Failed(format!("the compressed article at place {:x} makes no sense", header.place))
+            ReadError::damaged(format!("the compressed article at place {:x} makes no sense", header.place))
         };
         let data = raw.get_mut(HEADER_BYTES..).unwrap_or_default();
         let prefix = Prefix::of(data).ok_or_else(damaged)?;
@@ -202,7 +209,7 @@ impl Packing {
     }
 
     fn missing(&self, id: u32) -> ReadError {
-        ReadError::Failed(format!(
+        ReadError::damaged(format!(
             "the zstd dictionary {} is missing or damaged, and so is its copy: put it back from a backup to \
                 read the articles \
              compressed with it; all others can be read",

@@ -45,6 +45,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use suspects::give_up_damaged;
+use tracing::warn;
 
 /// Creates the spool's directory and takes its lock.
 pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn Send + Sync>, SpoolError> {
@@ -180,7 +181,7 @@ fn try_to_open(
     });
     recovery.lost_history = old.lost_records();
     let left_out = presence::tails(disk, config, checkpoint.as_ref(), &left_out);
-    wipe_indexes(&**disk, &paths).map_err(io("clear indexes in"))?;
+    wipe_indexes(&**disk, &paths, recovery.lost.as_deref()).map_err(io("clear indexes in"))?;
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
         let folds = fresh(&source, progress)?;
         let survey = survey(disk, &paths, 0, &folds, loss.is_some()).map_err(io("read journal in"))?;
@@ -239,8 +240,12 @@ fn open_buffers(disk: &dyn Disk, config: &SpoolConfig) -> Result<Vec<Option<Foun
     config.buffers.iter().map(|b| Found::open(disk, &b.path)).collect()
 }
 
-/// Removes all index files, the checkpoint first: nothing may be rebuilt while it might still be found.
-fn wipe_indexes(disk: &dyn Disk, paths: &Paths) -> io::Result<()> {
+/// Removes all index files, the checkpoint first: nothing may be rebuilt while it might still be found. Logs
+/// `why`, if they are not as they should be.
+fn wipe_indexes(disk: &dyn Disk, paths: &Paths, why: Option<&str>) -> io::Result<()> {
+    if let Some(why) = why {
+        warn!("spool {}: the indexes are rebuilt, which may take a while: {why}", paths.dir.display());
+    }
     disk.create_dir(&paths.index)?;
     for name in disk.list(&paths.index)?.iter().filter(|n| checkpoint::NAMES.contains(&n.as_str())) {
         disk.remove(&paths.index.join(name))?;

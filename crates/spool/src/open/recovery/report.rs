@@ -1,7 +1,8 @@
 //! What an opening found and did.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use tracing::{info, warn};
 
 /// Why what was not synced counts as lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +60,18 @@ pub struct Recovery {
     pub(crate) lone_checkpoint: bool,
     /// A copy of a buffer's header is damaged: it is written again.
     pub(crate) lone_header: bool,
+}
+
+impl Recovery {
+    /// Logs it, of the spool in `dir`.
+    pub(crate) fn log(&self, dir: &Path) {
+        let spool = dir.display();
+        if self.lost.is_some() || self.mended_pages > 0 {
+            warn!("spool {spool}: {self}");
+        } else {
+            info!("spool {spool}: {self}");
+        }
+    }
 }
 
 impl fmt::Display for Recovery {

@@ -11,7 +11,7 @@ impl Writer {
     pub fn accepting(&mut self) -> Result<(), Trouble> {
         if let Some(text) = self.folds.failed.clone() {
             let text = format!("{text}; a restart makes the index whole again from the journal");
-            return Err(self.sync.stop(Trouble { kind: TroubleKind::Io, text }));
+            return Err(self.sync.stop(Trouble::new(TroubleKind::Io, text)));
         }
         self.stop_if_late();
         self.mend_lost_pages()?;
@@ -83,7 +83,7 @@ impl Writer {
         if let Some(text) = self.folds.full.clone()
             && self.sync.trouble().is_none()
         {
-            self.sync.stop(Trouble { kind: TroubleKind::Full, text });
+            self.sync.stop(Trouble::new(TroubleKind::Full, text));
         }
     }
 

@@ -1,0 +1,121 @@
+//! Committing a batch that was judged, and what is counted and logged of it.
+//!
+//! All articles go to the spool in one call, whose journal rows are the commit point. Called by `ingest`.
+
+use super::drafts::Drafts;
+use super::{Disposition, Filer, Incoming, Origin, Receipt, Reject, patiently};
+use crate::base::clock::unix_now;
+use crate::base::counters::add;
+use netnews::article::Headers;
+use netnews::nntp::wire;
+use netnews::{Article, Known, MessageId};
+use spool::{Outcome, Trouble, TroubleKind};
+use std::sync::atomic::Ordering;
+use tracing::{debug, error, info, warn};
+
+/// Headers looked at in an article that is too large to be taken.
+const HEADERS_MAX: usize = 200;
+
+impl Filer {
+    /// Commits what was drafted and turns the `TryLater` from `first` on into what became of the articles.
+    pub(super) fn commit(
+        &self,
+        drafts: &Drafts<'_>,
+        now: i64,
+        first: usize,
+        dispositions: &mut [Disposition],
+    ) -> Receipt {
+        if drafts.is_empty() {
+            // "Known already" promises as much as "taken".
+            return Receipt { ticket: Some(self.spool.ticket()), ..Receipt::default() };
+        }
+        let mut outcomes = Vec::new();
+        let _filing = self.controls.filing(drafts.controls());
+        let result =
+            drafts.with_entries(now, |entries| match self.spool.try_commit(entries, &mut outcomes) {
+                Some(result) => result,
+                None => patiently(|| self.spool.commit(entries, &mut outcomes)),
+            });
+        let waiting = dispositions.iter_mut().skip(first).filter(|d| **d == Disposition::TryLater);
+        for (disposition, outcome) in waiting.zip(&outcomes) {
+            *disposition = match outcome {
+                Outcome::Filed(filed) => Disposition::Accepted(Some(filed.token)),
+                Outcome::Remembered => Disposition::Accepted(None),
+                Outcome::Duplicate => Disposition::Rejected(Reject::Duplicate),
+                Outcome::Full => Disposition::TryLater,
+                Outcome::Unfit => Disposition::Rejected(Reject::NoPlace),
+                Outcome::NumberTaken => Disposition::Rejected(Reject::NumberTaken),
+            };
+        }
+        match result {
+            Ok(ticket) => {
+                if self.in_trouble.load(Ordering::Relaxed) && self.in_trouble.swap(false, Ordering::Relaxed) {
+                    info!("spool accepts articles again");
+                }
+                let full = outcomes.contains(&Outcome::Full);
+                if full && !self.class_full.swap(true, Ordering::Relaxed) {
+                    warn!("a storage class is full: its articles are turned away; see `newsreel status`");
+                }
+                Receipt { ticket: Some(ticket), trouble: full.then(class_full), ..Receipt::default() }
+            }
+            Err(trouble) => {
+                if !self.in_trouble.swap(true, Ordering::Relaxed) {
+                    error!(%trouble, "spool stopped accepting articles");
+                }
+                // What was committed before the trouble stands, and is to be durable before it is answered.
+                Receipt { ticket: Some(self.spool.ticket()), trouble: Some(trouble), ..Receipt::default() }
+            }
+        }
+    }
+
+    /// Remembers the Message-ID of an article of which only this much was taken, as it is too large, so that
+    /// it is not asked for again; only if the article has the announced one.
+    pub(crate) fn remember_too_large(&self, announced: &[u8], begun: &[u8]) {
+        let mut headers = Headers::of(begun).take(HEADERS_MAX);
+        let own = headers.find(|(name, _)| name.eq_ignore_ascii_case(b"Message-ID"));
+        let own = own.and_then(|(_, value)| MessageId::from_header(value));
+        if own.is_none_or(|own| own.as_bytes() != announced) {
+            return;
+        }
+        let mut drafts = Drafts::new(1, self.router.routes(&self.spool.group_table()));
+        drafts.remember(self.spool.key(announced));
+        self.commit(&drafts, unix_now(), 0, &mut []);
+    }
+
+    /// Counts and logs what became of a batch.
+    pub(super) fn count(&self, origin: &Origin, batch: &[Incoming<'_>], dispositions: &[Disposition]) {
+        let (mut accepted, mut rejected) = (0, 0);
+        for (incoming, disposition) in batch.iter().zip(dispositions) {
+            match disposition {
+                Disposition::Accepted(_) => accepted += 1,
+                Disposition::TryLater => {}
+                Disposition::Rejected(reject) => {
+                    rejected += 1;
+                    if tracing::enabled!(tracing::Level::DEBUG) {
+                        debug!(from = origin.name(), id = %shown_id(incoming), reason = %reject, "rejected");
+                    }
+                }
+            }
+        }
+        add(&self.counters.accepted, accepted);
+        add(&self.counters.rejected, rejected);
+        add(&self.counters.try_later, dispositions.len() - accepted - rejected);
+        if let Some(peer) = origin.counters() {
+            add(&peer.accepted, accepted);
+            add(&peer.rejected, rejected);
+        }
+    }
+}
+
+/// Why an article must wait though the spool takes others.
+fn class_full() -> Trouble {
+    let text = "its storage class is full until articles there are due or the operator makes room";
+    Trouble::new(TroubleKind::Full, text)
+}
+
+/// The Message-ID to show in the log, as far as there is one.
+fn shown_id(incoming: &Incoming<'_>) -> String {
+    let header = || Article::parse(incoming.wire).ok().and_then(|article| article.header(Known::MessageId));
+    let id = incoming.claimed_id.or_else(header).unwrap_or_default();
+    String::from_utf8_lossy(id.get(..wire::LINE_BYTES_MAX).unwrap_or(id)).into_owned()
+}

@@ -1,0 +1,165 @@
+//! Judging a batch: each article is identified and goes through the guards, all that are left through the
+//! filters. No side effects.
+//!
+//! Called by `ingest`. Sources: RFC 5537 section 3.6, RFC 5536 section 3.1.
+
+use super::checks::{self, Policy};
+use super::drafts::{Draft, Drafts};
+use super::filters::Filters;
+use super::withdraw::withdrawing;
+use super::{Disposition, Filer, Incoming, Origin, Reject, choose, patiently};
+use crate::base::clock::unix_now;
+use crate::config::Config;
+use netnews::{Article, MessageId};
+use spool::{GroupId, GroupTable, Key};
+use std::sync::Arc;
+
+/// A batch that was judged and is to be committed.
+pub(super) struct Judged<'a> {
+    pub drafts: Drafts<'a>,
+    /// Unix seconds.
+    pub now: i64,
+    /// Where its dispositions begin.
+    pub first: usize,
+    /// When it was judged, in the order of withdrawals.
+    pub epoch: u64,
+}
+
+/// What the configuration says of filing; as of one moment.
+pub(super) struct Rules {
+    pub config: Arc<Config>,
+    pub policy: Policy,
+    pub filters: Filters,
+}
+
+impl Rules {
+    pub fn of(config: Arc<Config>) -> Self {
+        Self { policy: Policy::of(&config), filters: Filters::of(&config), config }
+    }
+
+    /// The guards: whether the article is taken, and the groups it is filed in.
+    fn judge(
+        &self,
+        origin: &Origin,
+        article: &Article<'_>,
+        table: &GroupTable,
+        now: i64,
+        groups: &mut Vec<GroupId>,
+    ) -> Result<(), Reject> {
+        checks::relayable(article, &self.policy, origin, now)?;
+        choose::groups(table, self.config.site.unknown_groups, origin, article, groups)
+    }
+}
+
+impl Filer {
+    /// Identifies and judges a batch; appends a disposition for each article, which is `TryLater` until what
+    /// is taken is committed. No side effects.
+    pub(super) fn judge<'a>(
+        &self,
+        origin: &'a Origin,
+        batch: &[Incoming<'a>],
+        dispositions: &mut Vec<Disposition>,
+    ) -> Judged<'a> {
+        let now = unix_now();
+        let first = dispositions.len();
+        let table = self.spool.group_table();
+        let mut drafts = Drafts::new(batch.len(), self.router.routes(&table));
+        let epoch = self.follow_ups.withdrawals.epoch();
+        let keys: Vec<Key> =
+            batch.iter().map(|incoming| self.spool.key(incoming.claimed_id.unwrap_or_default())).collect();
+        let known = self.spool.are_known(&keys);
+        let rules = self.rules.load();
+        for (incoming, claimed) in batch.iter().zip(keys.into_iter().zip(known)) {
+            drafts.at = dispositions.len();
+            let verdict = self.consider(&rules, origin, incoming, claimed, (&table, now), &mut drafts);
+            dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
+        }
+        if !rules.filters.is_empty() {
+            rules.filters.judge(&mut drafts, |at, reject| {
+                if let Some(disposition) = dispositions.get_mut(at) {
+                    *disposition = Disposition::Rejected(reject);
+                }
+            });
+        }
+        Judged { drafts, now, first, epoch }
+    }
+
+    /// Identifies and judges one article; what is to be committed goes into `drafts`.
+    fn consider<'a>(
+        &self,
+        rules: &Rules,
+        origin: &'a Origin,
+        incoming: &Incoming<'a>,
+        claimed: (Key, bool),
+        (table, now): (&GroupTable, i64),
+        drafts: &mut Drafts<'a>,
+    ) -> Result<(), Reject> {
+        let claimed = self.claimed(incoming, claimed)?;
+        let article = Article::parse(incoming.wire)?;
+        article.required()?;
+        checks::framing(&article)?;
+        let (id, key) = self.identify(&article, claimed)?;
+        if !id.is_relayable() {
+            return Err(Reject::BadMessageId);
+        }
+        if let Some(ticket) = self.follow_ups.withdrawing(&key) {
+            patiently(|| self.follow_ups.settle(ticket));
+        }
+        if let Err(reject) = self.follow_ups.withdrawals.check(&article, key) {
+            drafts.remember(key);
+            return Err(reject);
+        }
+        let groups_start = drafts.groups.len();
+        match rules.judge(origin, &article, table, now, &mut drafts.groups) {
+            Ok(()) => {
+                let draft = Draft::of(&article, id, key, origin, groups_start..drafts.groups.len());
+                drafts.withdrawing.extend(withdrawing(
+                    &article,
+                    drafts.at,
+                    drafts.groups.len() > groups_start,
+                ));
+                drafts.push(draft);
+                if !rules.filters.is_empty() {
+                    drafts.keep_parsed(article);
+                }
+                Ok(())
+            }
+            Err(reject) => {
+                drafts.groups.truncate(groups_start);
+                if reject.is_remembered() {
+                    drafts.remember(key);
+                }
+                Err(reject)
+            }
+        }
+    }
+
+    /// The announced Message-ID and its key, if there is one; a known one is rejected before the article is
+    /// looked at.
+    fn claimed<'a>(
+        &self,
+        incoming: &Incoming<'a>,
+        (key, known): (Key, bool),
+    ) -> Result<Option<(MessageId<'a>, Key)>, Reject> {
+        let Some(text) = incoming.claimed_id else { return Ok(None) };
+        let id = MessageId::parse(text).ok_or(Reject::BadMessageId)?;
+        if known { Err(Reject::Duplicate) } else { Ok(Some((id, key))) }
+    }
+
+    /// The article's Message-ID, which must be the announced one, and its key.
+    pub(super) fn identify<'a>(
+        &self,
+        article: &Article<'a>,
+        claimed: Option<(MessageId<'a>, Key)>,
+    ) -> Result<(MessageId<'a>, Key), Reject> {
+        let id = article.message_id().ok_or(Reject::BadMessageId)?;
+        match claimed {
+            Some((claimed, _)) if claimed != id => Err(Reject::OtherMessageId),
+            Some((_, key)) => Ok((id, key)),
+            None => {
+                let key = self.spool.key(id.as_bytes());
+                if self.spool.is_known(&key) { Err(Reject::Duplicate) } else { Ok((id, key)) }
+            }
+        }
+    }
+}

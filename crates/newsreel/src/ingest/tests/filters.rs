@@ -1,0 +1,112 @@
+//! Filters judge whole batches, in time or not at all.
+
+use super::*;
+use crate::ingest::filters::{Filter, Filters, Opinion};
+use netnews::Article;
+use parking_lot::Mutex;
+use std::time::{Duration, Instant};
+
+/// Says of each article what its Subject asks for, and gives up before the first that is called "slow".
+#[derive(Debug, Default)]
+struct BySubject {
+    /// How many articles came at once.
+    batches: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Filter for BySubject {
+    fn name(&self) -> &str {
+        "by subject"
+    }
+
+    fn judge(&self, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>) {
+        self.batches.lock().push(articles.len());
+        for article in articles {
+            let subject = article.header(netnews::Known::Subject).unwrap_or_default();
+            opinions.push(match subject {
+                b"slow" => {
+                    std::thread::sleep(until.saturating_duration_since(Instant::now()));
+                    return;
+                }
+                b"refuse" => Opinion::Refuse(format!("spam\r\n239 {}\x1b", article.body().len())),
+                b"long" => Opinion::Refuse("é".repeat(1_000)),
+                b"verdict" => Opinion::Verdict("binary"),
+                _ => Opinion::Pass,
+            });
+        }
+    }
+}
+
+const CLASSES: &str = "\n[[class]]\nname = \"ram\"\nmethod = \"memory\"\nsize = \"64 KiB\"\n\
+                       [[rule]]\nclass = \"ram\"\nverdict = \"binary\"\n[[rule]]";
+
+fn filtering(disk: &SimDisk, filters: Vec<Box<dyn Filter>>, time_max: Duration) -> Filer {
+    let text = CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES);
+    let filer = opened(disk, &text);
+    filer.spool.add_groups(&[NewGroup { name: "misc.test".into(), ..NewGroup::default() }]).unwrap();
+    let config = filer.rules.load().config.clone();
+    filer.rules.store(Arc::new(Rules { filters: Filters::new(filters, time_max), ..Rules::of(config) }));
+    filer
+}
+
+fn batch(subjects: &[&str]) -> Vec<(String, String)> {
+    let one = |(n, subject): (usize, &&str)| {
+        let id = format!("<{n}@x>");
+        (wire(&id, "misc.test", "").replace("Subject: s", &format!("Subject: {subject}")), id)
+    };
+    subjects.iter().enumerate().map(one).collect()
+}
+
+fn file(filer: &Filer, batch: &[(String, String)]) -> Vec<String> {
+    let batch: Vec<_> = batch.iter().map(|(wire, id)| (wire.clone(), id.as_str())).collect();
+    let said = |disposition: &Disposition| match disposition {
+        Disposition::Accepted(Some(token)) => format!("class {}", token.class),
+        Disposition::Rejected(reject) => reject.to_string(),
+        other => format!("{other:?}"),
+    };
+    ingest(filer, &batch).iter().map(said).collect()
+}
+
+#[test]
+fn a_batch_is_judged_at_once_and_each_article_gets_its_own_opinion() {
+    let (first, second) = (BySubject::default(), BySubject::default());
+    let sizes = [first.batches.clone(), second.batches.clone()];
+    let filer =
+        filtering(&SimDisk::new(), vec![Box::new(first), Box::new(second)], Duration::from_secs(3_600));
+    let mut articles = batch(&["x", "refuse", "verdict", "long", "x"]);
+    articles.push((wire("<6@x>", "no.such", ""), "<6@x>".into()));
+    let long = "é".repeat(100);
+    let body = "body of <1@x>\r\n".len();
+    let refused = format!("spam\\u{{d}}\\u{{a}}239 {body}\\u{{1b}}");
+    let expected = ["class 0", &refused, "class 1", &long, "class 0", "no group carried here"];
+    assert_eq!(file(&filer, &articles), expected);
+    assert_eq!(*sizes[0].lock(), [5], "what a guard rejects is not shown");
+    assert_eq!(*sizes[1].lock(), [3], "nor what another filter refuses");
+    assert_eq!(file(&filer, &articles[1..2]), ["duplicate"], "what is refused is remembered");
+    assert!(stored(&filer, "<1@x>").is_empty() && !stored(&filer, "<4@x>").is_empty());
+}
+
+#[test]
+fn what_is_not_judged_in_time_passes() {
+    let filter = BySubject::default();
+    let sizes = filter.batches.clone();
+    let filer = filtering(&SimDisk::new(), vec![Box::new(filter)], Duration::from_millis(20));
+    let articles = batch(&["refuse", "slow", "refuse", "verdict"]);
+    let said = file(&filer, &articles);
+    assert!(said[0].starts_with("spam"), "{said:?}");
+    assert_eq!(said[1..], ["class 0", "class 0", "class 0"]);
+    assert_eq!(*sizes.lock(), [4]);
+}
+
+#[test]
+fn a_cancel_that_a_filter_refuses_withdraws_nothing() {
+    let filer = filtering(&SimDisk::new(), vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
+    filer.spool.add_groups(&[NewGroup { name: "control".into(), ..NewGroup::default() }]).unwrap();
+    let target = wire("<t@x>", "misc.test", follow_ups::LOCK);
+    assert!(file(&filer, &[(target, "<t@x>".into())])[0].starts_with("class"));
+    let cancel = wire("<c@x>", "misc.test", &follow_ups::cancel("<t@x>"));
+    let refused = cancel.replace("Subject: s", "Subject: refuse").replace("<c@x>", "<r@x>");
+    assert!(file(&filer, &[(refused, "<r@x>".into())])[0].starts_with("spam"));
+    assert!(!stored(&filer, "<t@x>").is_empty());
+    assert!(file(&filer, &[(cancel, "<c@x>".into())])[0].starts_with("class"));
+    assert!(stored(&filer, "<t@x>").is_empty());
+}
