@@ -48,7 +48,8 @@ fn feed(filer: &Filer, batch: &[(String, String)]) -> (Vec<Disposition>, Receipt
 }
 
 fn is_here(filer: &Filer, name: &str) -> bool {
-    !stored(filer, &format!("<{name}@x>")).is_empty()
+    let key = filer.spool.key(format!("<{name}@x>").as_bytes());
+    matches!(filer.spool.lookup(&key), Lookup::Present(_))
 }
 
 fn strict(disk: &SimDisk) -> Filer {
