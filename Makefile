@@ -19,6 +19,7 @@
 # make lab-recover  time to the first answer after kill -9 with 2 million articles (needs 12 GB of disk)
 # make lab-rebuild  time to rebuild all indexes of 2 million articles (needs 8 GB of disk)
 # make lab-flat     compares figures of a small and of a huge spool (needs 15 GB of disk)
+# make size     build the release binary without debug information, and check how large it is
 # make fuzz     every fuzz target for FUZZ_SECONDS each (needs the nightly toolchain)
 # make docs     regenerate docs/config.md from the table of keys
 # make install  install what `make build` built, the manuals and, on Linux, the systemd unit in PREFIX
@@ -26,6 +27,8 @@
 CARGO ?= cargo
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+# A ratchet, on the way to 10,000,000.
+SIZE_BYTES_MAX ?= 12700000
 RUN_DIR ?= run
 BINARY = $(or $(CARGO_TARGET_DIR),target)/release/newsreel
 LAB_ROUNDS ?= 50
@@ -38,7 +41,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build test quick check soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cancels docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
+.PHONY: run build test quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cancels docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -59,6 +62,14 @@ check:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) run --quiet --locked -p lab --bin tidy
 	$(CARGO) run --quiet --locked -p newsreel -- docs | diff docs/config.md - || { echo 'docs/config.md is stale: run make docs'; exit 1; }
+	$(CARGO) metadata --quiet --locked --offline --no-deps --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null
+	@! command -v cargo-deny > /dev/null || $(CARGO) deny --offline check licenses bans sources
+
+size: SIZED = $(or $(CARGO_TARGET_DIR),target)/size/newsreel
+size:
+	$(CARGO) build --profile size --locked -p newsreel
+	@bytes=$$(wc -c < $(SIZED)); echo "the binary has $$bytes bytes, of $(SIZE_BYTES_MAX) at most"; \
+	[ $$bytes -le $(SIZE_BYTES_MAX) ] || { nm -S --size-sort $(SIZED) 2> /dev/null | tail; exit 1; }
 
 # CORPUS is a directory of articles, or one with a .tar.xz of them.
 soak: ARTICLES = $(or $(CARGO_TARGET_DIR),target)/corpus

@@ -15,6 +15,7 @@ mod cancel_lock;
 pub mod cli;
 pub mod config;
 pub mod control_socket;
+#[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod import;

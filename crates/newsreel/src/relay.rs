@@ -30,11 +30,11 @@ const CROWD_ROUNDS: u8 = 16;
 /// Whether the connection goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Outlook {
+pub(crate) enum FeedState {
     /// It does.
-    Good,
+    Continue,
     /// A 400 was sent: the peer should come back later.
-    Trouble,
+    Disconnect,
 }
 
 /// A peer's connection.
@@ -176,7 +176,7 @@ impl Feed {
     }
 
     /// A batch of TAKETHIS articles.
-    pub async fn take(&mut self, batch: &[Incoming<'_>], out: &mut Vec<u8>) -> Outlook {
+    pub async fn take(&mut self, batch: &[Incoming<'_>], out: &mut Vec<u8>) -> FeedState {
         let settled = self.settle_offers(batch);
         add(&self.counters.offered, batch.len() - settled);
         self.dispositions.clear();
@@ -194,11 +194,11 @@ impl Feed {
                 }
                 _ => {
                     append(out, code::UNAVAILABLE, "Cannot store articles now, try again later");
-                    return Outlook::Trouble;
+                    return FeedState::Disconnect;
                 }
             }
         }
-        Outlook::Good
+        FeedState::Continue
     }
 
     /// Whether an article could be stored now: what is not to be stored is not asked for.

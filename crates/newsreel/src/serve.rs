@@ -34,7 +34,7 @@ use tracing::{debug, warn};
 use window::Window;
 
 /// What is said where the source cannot tell now.
-const UNAVAILABLE: &str = "Cannot tell now, try again later";
+const UNAVAILABLE: &str = "Not available now, try again later";
 
 /// The status line that is all of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,7 +217,7 @@ fn missing(which: command::Which<'_>) -> Refusal {
 fn failed(error: SourceError) -> Refusal {
     match error {
         SourceError::Unavailable(reason) => {
-            debug!(reason, "the source of news cannot tell now");
+            debug!(reason, "the source of news is not available now");
             Refusal { code: code::INTERNAL_FAULT, text: UNAVAILABLE }
         }
         SourceError::Fault(error) => {

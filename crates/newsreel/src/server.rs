@@ -113,7 +113,7 @@ pub async fn run_with<S: NewsSource>(
         while tasks.join_next().await.is_some() {}
     });
     if ended.await.is_err() {
-        warn!(connections = site.seats.all(), "connections cut off");
+        warn!(connections = site.permits.all(), "connections cut off");
         tasks.shutdown().await;
     }
     block_in_place(|| drop(follow_ups));
@@ -126,7 +126,7 @@ pub async fn run_with<S: NewsSource>(
 
 fn tell_system(state: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        warn!(%error, "cannot tell the service manager");
+        warn!(%error, "sd_notify failed");
     }
 }
 
@@ -153,7 +153,7 @@ fn admitting<S: NewsSource>(site: &Arc<Site>, context: &Arc<SessionContext>, sou
     })
 }
 
-/// A session for a new connection, if the client is known and there is a seat for it.
+/// A session for a new connection, if the client is known and there is room for it.
 fn admit<S: NewsSource>(
     site: &Arc<Site>,
     context: &Arc<SessionContext>,
@@ -172,13 +172,19 @@ fn admit<S: NewsSource>(
         debug!(%address, "unknown client turned away");
         return None;
     }
-    let place = site.seats.take(&config.limits, client.address(), client.peer());
+    let place = site.permits.take(&config.limits, client.address(), client.peer());
     let place = place.map_err(|full| full.to_string());
-    match place.and_then(|seat| Ok((seat, client.share(&site.limits)?))) {
-        Ok((seat, share)) => {
+    match place.and_then(|permit| Ok((permit, client.access_permit(&site.limits)?))) {
+        Ok((permit, access_permit)) => {
             let shared = (site.clone(), context.clone());
-            let mut session =
-                Session::new(shared, source.clone(), client, socket, (seat, share), begins_with_tls);
+            let mut session = Session::new(
+                shared,
+                source.clone(),
+                client,
+                socket,
+                (permit, access_permit),
+                begins_with_tls,
+            );
             session.greet();
             Some(session)
         }

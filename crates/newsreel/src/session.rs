@@ -9,7 +9,6 @@ mod budget;
 mod capabilities;
 mod client;
 mod dispatch;
-mod hover;
 mod input;
 mod login;
 mod pace;
@@ -21,16 +20,15 @@ mod xbatch;
 
 pub(crate) use budget::Budget;
 pub(crate) use client::Client;
-pub(crate) use hover::Vigil;
 
-use crate::access::limits::Share;
+use crate::access::limits::AccessPermit;
+use crate::base::busy_poll::BusyPoll;
 use crate::base::counters::add;
 use crate::inject::Injector;
 use crate::relay::Feed;
 use crate::serve::Reader;
-use crate::site::{Seat, Signal, Site};
+use crate::site::{ConnectionPermit, Signal, Site};
 use crate::source::NewsSource;
-use hover::Hover;
 use input::{Event, Input, Interrupts};
 use login::Login;
 use netnews::nntp::response::{append, code};
@@ -89,12 +87,12 @@ pub(crate) struct Session<S: NewsSource> {
     /// What XBATCH has announced.
     batch: Option<Box<Xbatch>>,
     pace: Pace,
-    hover: Hover,
+    busy_poll: BusyPoll,
     /// Commands and articles handled in the last round.
     steps: u32,
-    seat: Seat,
+    permit: ConnectionPermit,
     /// Its place under an `[[access]]` section.
-    share: Option<Share>,
+    access_permit: Option<AccessPermit>,
     login: Login,
     /// Whether TLS comes before the greeting.
     begins_with_tls: bool,
@@ -106,13 +104,13 @@ impl<S: NewsSource> Session<S> {
         source: S,
         client: Client,
         socket: Socket,
-        (seat, share): (Seat, Option<Share>),
+        (permit, access_permit): (ConnectionPermit, Option<AccessPermit>),
         begins_with_tls: bool,
     ) -> Self {
         let config = client.config();
         let view = client.view();
         let mut out = Output::new(Transport::plain(socket), config.limits.write_timeout);
-        out.set_bandwidth(share.as_ref().and_then(Share::bandwidth));
+        out.set_bandwidth(access_permit.as_ref().and_then(AccessPermit::bandwidth));
         let mut input = Input::new();
         input.read_ahead(client.may_feed());
         Self {
@@ -123,13 +121,13 @@ impl<S: NewsSource> Session<S> {
             expecting: Expecting::Command,
             batch: None,
             pace: Pace::new(&config.limits, Instant::now()),
-            hover: Hover::new(),
+            busy_poll: BusyPoll::new(site.polling.clone()),
             steps: 0,
             site,
             context,
             client,
-            seat,
-            share,
+            permit,
+            access_permit,
             login: Login::default(),
             begins_with_tls,
         }
@@ -151,7 +149,7 @@ impl<S: NewsSource> Session<S> {
             match self.start_tls().await {
                 Ok(Ok(())) => {}
                 Ok(Err(text)) => {
-                    let _gone = self.part(&text).await;
+                    let _gone = self.close_with_400(&text).await;
                     return;
                 }
                 Err(error) => {
@@ -170,9 +168,9 @@ impl<S: NewsSource> Session<S> {
         let (client, address) = (self.client.name(), self.client.address_text());
         // Peers also read, and look whether we are there: told is who has fed.
         if self.feed.is_some() {
-            info!(client, address, seconds, why, "peer gone");
+            info!(client, address, seconds, why, "peer disconnected");
         } else {
-            debug!(client, address, seconds, why, "gone");
+            debug!(client, address, seconds, why, "disconnected");
         }
     }
 
@@ -181,7 +179,7 @@ impl<S: NewsSource> Session<S> {
             if !self.client.is_known() {
                 append(self.out.text(), code::NOT_PERMITTED, "You are not known here");
                 self.out.flush().await?;
-                return self.linger().await;
+                return self.drain_and_close().await;
             }
             capabilities::greeting(self.client.config(), &self.client, self.out.text());
         }
@@ -190,15 +188,15 @@ impl<S: NewsSource> Session<S> {
         let mut interrupts = Interrupts::new(self.site.signal(), self.pace.deadline(&self.expecting));
         // The signal may have come since the client was admitted.
         if let Err(text) = self.renewed().await {
-            return self.part(text).await;
+            return self.close_with_400(text).await;
         }
         loop {
             if self.input.is_full() {
                 self.make_room().await;
             }
-            self.hover.wait(self.out.transport());
-            let event = self.hear(&mut interrupts).await?;
-            self.hover.heard();
+            self.busy_poll.wait(self.out.transport());
+            let event = self.read_event(&mut interrupts).await?;
+            self.busy_poll.received();
             match event {
                 Event::Bytes => {}
                 Event::End => return Ok(()),
@@ -206,46 +204,49 @@ impl<S: NewsSource> Session<S> {
                     self.give_up_article(why);
                     continue;
                 }
-                Event::Late if self.site.is_stopping() => return self.part(STOPPING).await,
+                Event::Late if self.site.is_stopping() => return self.close_with_400(STOPPING).await,
                 // A silent client is left without a word (RFC 3977 section 3.1).
-                Event::Late if self.pace.begun().is_none() => return self.linger().await,
+                Event::Late if self.pace.begun().is_none() => return self.drain_and_close().await,
                 // A command or an article that does not end gets its answer (section 3.2.1).
-                Event::Late => return self.part("Timed out, try again later").await,
+                Event::Late => return self.close_with_400("Timed out, try again later").await,
                 Event::Signal(Signal::Reloaded) => {
                     interrupts.listen(self.site.signal());
                     match self.renewed().await {
                         Ok(()) => continue,
-                        Err(text) => return self.part(text).await,
+                        Err(text) => return self.close_with_400(text).await,
                     }
                 }
                 Event::Signal(Signal::Stop) if self.expecting.is_article() => {
                     self.pace.hurry(Instant::now() + STOP_GRACE);
                     continue;
                 }
-                Event::Signal(Signal::Stop) => return self.part(STOPPING).await,
+                Event::Signal(Signal::Stop) => return self.close_with_400(STOPPING).await,
             }
             if let Err(text) = self.renewed().await {
-                return self.part(text).await;
+                return self.close_with_400(text).await;
             }
             match self.round().await? {
                 Flow::Continue => {}
                 Flow::StartTls => {
                     if let Err(text) = self.start_tls().await? {
-                        return self.part(&text).await;
+                        return self.close_with_400(&text).await;
                     }
                 }
                 Flow::Compress => self.start_compression().await?,
                 Flow::Quit if self.input.len() == 0 => return self.out.close().await,
-                Flow::Quit | Flow::Close => return self.linger().await,
+                Flow::Quit | Flow::Close => return self.drain_and_close().await,
             }
             if self.site.is_stopping() && !self.expecting.is_article() {
-                return self.part(STOPPING).await;
+                return self.close_with_400(STOPPING).await;
             }
         }
     }
 
     /// Waits for more; what compression keeps is given back if nothing comes for a while.
-    async fn hear(&mut self, interrupts: &mut Interrupts<impl Future<Output = Signal>>) -> io::Result<Event> {
+    async fn read_event(
+        &mut self,
+        interrupts: &mut Interrupts<impl Future<Output = Signal>>,
+    ) -> io::Result<Event> {
         let mut until = self.pace.until(&self.expecting);
         if self.out.transport().has_compressor() {
             let deadline = until.deadline;
@@ -271,20 +272,20 @@ impl<S: NewsSource> Session<S> {
         self.out.flush().await?;
         let round = Round { arrived, consumed, completed: self.steps > 0 };
         self.pace.heard(round, &self.expecting, Instant::now());
-        self.hover.answered(self.steps == 1);
+        self.busy_poll.answered(self.steps == 1);
         Ok(flow)
     }
 
     /// Ends the session with a 400.
-    async fn part(&mut self, text: &str) -> io::Result<()> {
+    async fn close_with_400(&mut self, text: &str) -> io::Result<()> {
         append(self.out.text(), code::UNAVAILABLE, text);
         self.out.flush().await?;
-        self.linger().await
+        self.drain_and_close().await
     }
 
     /// Ends our side and waits a little for the client to end its own: a connection closed with bytes unread
     /// is reset, and the last answer might be lost with it.
-    async fn linger(&mut self) -> io::Result<()> {
+    async fn drain_and_close(&mut self) -> io::Result<()> {
         self.out.shutdown().await?;
         let _late_is_fine = timeout(LINGER_TIMEOUT, self.input.drain(self.out.transport())).await;
         Ok(())

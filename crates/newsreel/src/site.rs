@@ -1,15 +1,16 @@
 //! What all sessions of a server share: configuration, spool, limits, counters, and the signals to them.
 //!
-//! Made once by `server::run` and handed out as `Arc<Site>`. Guards ([`Seat`]) count connections down when
-//! dropped. The configuration is replaced as a whole by `reload`; sessions are woken and go on by the new
-//! one.
+//! Made once by `server::run` and handed out as `Arc<Site>`. Guards ([`ConnectionPermit`]) count connections
+//! down when dropped. The configuration is replaced as a whole by `reload`; sessions are woken and continue
+//! with the new one.
 
-mod seats;
+mod permits;
 
-pub(crate) use seats::{Seat, Seats};
+pub(crate) use permits::{ConnectionPermit, ConnectionPermits};
 
 use crate::access::Gate;
 use crate::access::limits::Limits;
+use crate::base::busy_poll::Polling;
 use crate::base::counters::Counters;
 use crate::config::{Config, Live};
 use crate::ingest::Filer;
@@ -52,7 +53,7 @@ pub(crate) struct Site {
     /// The one road of an article.
     pub filer: Arc<Filer>,
     pub counters: Arc<Counters>,
-    pub seats: Seats,
+    pub permits: ConnectionPermits,
     /// Who may log in.
     pub gate: Arc<Gate>,
     /// What `[[access]]` sections count.
@@ -61,6 +62,8 @@ pub(crate) struct Site {
     pub tls: ArcSwapOption<Offer>,
     /// Batches that wait to be filed.
     pub waiting: Waiting,
+    /// Which session may poll its socket.
+    pub polling: Arc<Polling>,
     /// Room for compressed connections.
     pub compressed: Compressed,
     pub started: Instant,
@@ -80,11 +83,12 @@ impl Site {
         let counters = Arc::new(Counters::default());
         Arc::new(Self {
             filer: Arc::new(Filer::new(config.current(), spool.clone()).counted_by(counters.clone())),
-            seats: Seats::default(),
+            permits: ConnectionPermits::default(),
             gate: Arc::new(Gate::new(&config.load())),
             limits: Arc::default(),
             tls: ArcSwapOption::from(tls.map(Arc::new)),
             waiting: Waiting::default(),
+            polling: Arc::new(Polling::new(config.load().limits.busy_poll)),
             compressed: Compressed::default(),
             counters,
             config,
@@ -108,6 +112,7 @@ impl Site {
         self.filer.apply(&config);
         self.gate.apply(&config);
         crate::log::switch(config.site.log_level, config.site.log_format);
+        self.polling.allow(config.limits.busy_poll);
         self.tls.store(tls.map(Arc::new));
         self.counters.keep_peers(|name| config.peers.iter().any(|peer| *peer.name == *name));
         self.config.replace(config);

@@ -18,6 +18,7 @@ mod blocking;
 mod client;
 mod connection;
 mod error;
+#[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod limits;

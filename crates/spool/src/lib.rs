@@ -10,6 +10,7 @@
 mod base;
 mod care;
 mod disk;
+#[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod index;
@@ -44,9 +45,11 @@ pub use care::reconfigure::{Objection, Prepared, Subject};
 pub use care::repair::{RepairReport, Repaired};
 pub use care::verify;
 pub use disk::{
-    About, Access, AppendLog, CrashKind, Disk, DiskFile, FileSystem, Line, Mapping, NewFile, Open, RealDisk,
-    SimDisk, durable_create, durable_replace, read_small,
+    About, Access, AppendLog, Disk, DiskFile, FileSystem, Line, Mapping, NewFile, Open, RealDisk,
+    durable_create, durable_replace, read_small,
 };
+#[cfg(feature = "testing")]
+pub use disk::{CrashKind, SimDisk};
 pub use index::groups::{Group, GroupChange, GroupTable, Marks, NewGroup};
 pub use index::history::{Reservation, Reservations};
 pub use journal::{ArticleRow, Batch, Cursor, Deferrals, Deferred, Event, Mark, Pin, Start, Tail};

@@ -1,8 +1,8 @@
 //! What the limits of `[[access]]` sections count: connections, bytes per second, posts per hour.
 //!
-//! Counted per section and per user, or address where nobody is logged in. A [`Share`] is a drop guard: its
-//! connection counts until it is dropped. Counts of posts outlive connections, in a table of limited size.
-//! Called by the session.
+//! Counted per section and per user, or per address if nobody is logged in. An [`AccessPermit`] is a drop
+//! guard: its connection counts until it is dropped. Counts of posts outlive connections, in a table of
+//! limited size. Called by the session.
 
 use super::connections::{Connections, too_many};
 use crate::config::Access;
@@ -40,13 +40,13 @@ struct Counts {
 
 /// A client under a section: whom its doings count for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Holder<'a> {
+pub(crate) struct LimitSubject<'a> {
     pub access: &'a Access,
     pub address: IpAddr,
     pub user: Option<&'a str>,
 }
 
-impl Holder<'_> {
+impl LimitSubject<'_> {
     fn by_address(&self) -> Key {
         (self.access.identity(), Subject::Address(self.address))
     }
@@ -62,7 +62,7 @@ impl Holder<'_> {
 
 /// Which limit on connections is reached, and what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Crowded {
+pub(crate) enum LimitReached {
     /// `connections_per_address_max`.
     Address(usize),
     /// `connections_per_user_max`.
@@ -70,7 +70,7 @@ pub(crate) enum Crowded {
 }
 
 /// What the client is told.
-impl fmt::Display for Crowded {
+impl fmt::Display for LimitReached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whose, max) = match self {
             Self::Address(max) => (" from your address", max),
@@ -82,20 +82,20 @@ impl fmt::Display for Crowded {
 
 /// A connection's place under a section.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct AccessPermit {
     limits: Arc<Limits>,
     counted: Vec<Key>,
     bandwidth: Option<Arc<Bandwidth>>,
 }
 
-impl Share {
+impl AccessPermit {
     /// The bytes per second it shares with others.
     pub fn bandwidth(&self) -> Option<Arc<Bandwidth>> {
         self.bandwidth.clone()
     }
 }
 
-impl Drop for Share {
+impl Drop for AccessPermit {
     fn drop(&mut self) {
         let mut counts = self.limits.0.lock();
         self.counted.iter().for_each(|key| counts.connections.close(key));
@@ -109,15 +109,19 @@ impl Drop for Share {
 
 impl Limits {
     /// A place for a connection, if there is one; for one that `stays` there always is.
-    pub fn enter(self: &Arc<Self>, holder: &Holder<'_>, stays: bool) -> Result<Share, Crowded> {
-        let access = holder.access;
+    pub fn enter(
+        self: &Arc<Self>,
+        subject: &LimitSubject<'_>,
+        stays: bool,
+    ) -> Result<AccessPermit, LimitReached> {
+        let access = subject.access;
         let mut counts = self.0.lock();
         let mut counted = Vec::new();
         if let Some(max) = access.connections_per_address_max {
-            counted.push((holder.by_address(), max, Crowded::Address(max)));
+            counted.push((subject.by_address(), max, LimitReached::Address(max)));
         }
-        if let (Some(max), Some(key)) = (access.connections_per_user_max, holder.by_user()) {
-            counted.push((key, max, Crowded::User(max)));
+        if let (Some(max), Some(key)) = (access.connections_per_user_max, subject.by_user()) {
+            counted.push((key, max, LimitReached::User(max)));
         }
         for (key, max, crowded) in counted.iter().filter(|_| !stays) {
             if counts.connections.is_full(key, *max) {
@@ -127,21 +131,21 @@ impl Limits {
         let counted: Vec<Key> = counted.into_iter().map(|(key, ..)| key).collect();
         counted.iter().for_each(|key| counts.connections.open(key.clone()));
         let bandwidth = access.bytes_per_sec_max.map(|bytes| {
-            let known = counts.bandwidths.get(&holder.key()).and_then(Weak::upgrade);
+            let known = counts.bandwidths.get(&subject.key()).and_then(Weak::upgrade);
             known.inspect(|bandwidth| bandwidth.resize(bytes, Instant::now())).unwrap_or_else(|| {
                 let bandwidth = Arc::new(Bandwidth::new(bytes, Instant::now()));
-                counts.bandwidths.insert(holder.key(), Arc::downgrade(&bandwidth));
+                counts.bandwidths.insert(subject.key(), Arc::downgrade(&bandwidth));
                 bandwidth
             })
         });
-        Ok(Share { limits: self.clone(), counted, bandwidth })
+        Ok(AccessPermit { limits: self.clone(), counted, bandwidth })
     }
 
     /// Counts a post; if there were too many, how long until the next one may come.
-    pub fn post(&self, holder: &Holder<'_>, now: Instant) -> Result<(), Duration> {
-        let Some(max) = holder.access.posts_per_hour_max else { return Ok(()) };
+    pub fn post(&self, subject: &LimitSubject<'_>, now: Instant) -> Result<(), Duration> {
+        let Some(max) = subject.access.posts_per_hour_max else { return Ok(()) };
         let mut counts = self.0.lock();
-        let key = holder.key();
+        let key = subject.key();
         if counts.posts.len() >= POSTERS_MAX && !counts.posts.contains_key(&key) {
             counts.posts.retain(|_, bucket| !bucket.is_full(now));
             if counts.posts.len() >= POSTERS_MAX {
@@ -178,22 +182,22 @@ mod tests {
         crate::config::tests::with_trash(text).access.remove(0)
     }
 
-    fn holder<'a>(access: &'a Access, host: u8, user: &'a str) -> Holder<'a> {
-        Holder { access, address: [192, 0, 2, host].into(), user: Some(user) }
+    fn subject<'a>(access: &'a Access, host: u8, user: &'a str) -> LimitSubject<'a> {
+        LimitSubject { access, address: [192, 0, 2, host].into(), user: Some(user) }
     }
 
     #[test]
     fn connections_count_until_they_end() {
         let (access, limits) = (access(), Arc::new(Limits::default()));
-        let first = limits.enter(&holder(&access, 1, "fred"), false).unwrap();
-        let second = limits.enter(&holder(&access, 2, "fred"), false).unwrap();
-        assert_eq!(limits.enter(&holder(&access, 3, "fred"), false).unwrap_err(), Crowded::User(2));
-        let others = ["a", "b"].map(|user| limits.enter(&holder(&access, 1, user), false).unwrap());
-        assert_eq!(limits.enter(&holder(&access, 1, "c"), false).unwrap_err(), Crowded::Address(3));
+        let first = limits.enter(&subject(&access, 1, "fred"), false).unwrap();
+        let second = limits.enter(&subject(&access, 2, "fred"), false).unwrap();
+        assert_eq!(limits.enter(&subject(&access, 3, "fred"), false).unwrap_err(), LimitReached::User(2));
+        let others = ["a", "b"].map(|user| limits.enter(&subject(&access, 1, user), false).unwrap());
+        assert_eq!(limits.enter(&subject(&access, 1, "c"), false).unwrap_err(), LimitReached::Address(3));
         assert!(Arc::ptr_eq(&first.bandwidth().unwrap(), &second.bandwidth().unwrap()));
         assert!(!Arc::ptr_eq(&first.bandwidth().unwrap(), &others[0].bandwidth().unwrap()));
         drop(first);
-        let again = limits.enter(&holder(&access, 3, "fred"), false).unwrap();
+        let again = limits.enter(&subject(&access, 3, "fred"), false).unwrap();
         drop((second, again, others));
         let counts = limits.0.lock();
         assert!(counts.connections.is_empty() && counts.bandwidths.is_empty());
@@ -203,10 +207,10 @@ mod tests {
     fn posts_are_counted_by_user_and_come_back() {
         let (access, limits) = (access(), Limits::default());
         let now = Instant::now();
-        let fred = holder(&access, 1, "fred");
+        let fred = subject(&access, 1, "fred");
         assert_eq!((limits.post(&fred, now), limits.post(&fred, now)), (Ok(()), Ok(())));
-        assert_eq!(limits.post(&holder(&access, 9, "fred"), now), Err(Duration::from_secs(1800)));
-        assert_eq!(limits.post(&holder(&access, 1, "wilma"), now), Ok(()));
+        assert_eq!(limits.post(&subject(&access, 9, "fred"), now), Err(Duration::from_secs(1800)));
+        assert_eq!(limits.post(&subject(&access, 1, "wilma"), now), Ok(()));
         assert_eq!(limits.post(&fred, now + Duration::from_secs(1800)), Ok(()));
     }
 
@@ -215,7 +219,7 @@ mod tests {
         let (access, limits) = (access(), Limits::default());
         let now = Instant::now();
         for n in 0..=POSTERS_MAX {
-            assert_eq!(limits.post(&holder(&access, 1, &n.to_string()), now), Ok(()));
+            assert_eq!(limits.post(&subject(&access, 1, &n.to_string()), now), Ok(()));
         }
         assert_eq!(limits.0.lock().posts.len(), POSTERS_MAX);
     }

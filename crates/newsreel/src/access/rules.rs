@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// What is known of a client.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing<'a> {
+pub(crate) struct AccessContext<'a> {
     pub address: IpAddr,
     /// Where it has connected to; `None`: not known, meets no condition on it.
     pub local: Option<SocketAddr>,
@@ -27,7 +27,7 @@ pub(crate) enum Right {
 
 /// What a client would have to do to be allowed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Remedy {
+pub(crate) enum AuthHint {
     /// Nothing helps.
     None,
     /// Log in as the right user.
@@ -48,7 +48,7 @@ impl Right {
 }
 
 /// Whether the conditions that do not concern the user hold.
-fn reached(access: &Access, who: &Standing<'_>, tls: bool) -> bool {
+fn reached(access: &Access, who: &AccessContext<'_>, tls: bool) -> bool {
     access.from.iter().any(|network| network.contains(who.address))
         && (access.listener.is_empty()
             || who.local.is_some_and(|local| access.listener.iter().any(|at| at.matches(local))))
@@ -63,34 +63,40 @@ fn is_user_of(access: &Access, user: Option<&User>) -> bool {
 }
 
 /// Number of the `[[access]]` section that decides; `None`: the client may do nothing.
-pub(crate) fn decides(config: &Config, who: &Standing<'_>) -> Option<usize> {
+pub(crate) fn decides(config: &Config, who: &AccessContext<'_>) -> Option<usize> {
     config.access.iter().position(|access| reached(access, who, who.tls) && is_user_of(access, who.user))
 }
 
 /// What would give `who`, who has it not, a right. `login`: whether anybody can log in; `tls`: whether TLS
 /// can be begun.
-pub(crate) fn remedy(config: &Config, who: &Standing<'_>, right: Right, login: bool, tls: bool) -> Remedy {
+pub(crate) fn auth_hint(
+    config: &Config,
+    who: &AccessContext<'_>,
+    right: Right,
+    login: bool,
+    tls: bool,
+) -> AuthHint {
     let login = login && who.user.is_none();
     if login && some_user_has(config, who, right, who.tls) {
-        return Remedy::Authenticate;
+        return AuthHint::Authenticate;
     }
     if tls && !who.tls {
-        let under_tls = Standing { tls: true, ..*who };
+        let under_tls = AccessContext { tls: true, ..*who };
         let granted = decides(config, &under_tls).and_then(|at| config.access.get(at));
         if granted.is_some_and(|access| right.granted_by(access))
             || (login && some_user_has(config, who, right, true))
         {
-            return Remedy::Encrypt;
+            return AuthHint::Encrypt;
         }
     }
-    Remedy::None
+    AuthHint::None
 }
 
 /// The sections that `who` could come under by logging in, with their numbers: those that only users meet,
 /// and that none for everyone stands before.
 pub(crate) fn of_users<'a>(
     config: &'a Config,
-    who: &Standing<'_>,
+    who: &AccessContext<'_>,
     tls: bool,
 ) -> impl Iterator<Item = (usize, &'a Access)> {
     let sections = config.access.iter().enumerate();
@@ -100,7 +106,7 @@ pub(crate) fn of_users<'a>(
 }
 
 /// Whether one of those sections grants a right.
-fn some_user_has(config: &Config, who: &Standing<'_>, right: Right, tls: bool) -> bool {
+fn some_user_has(config: &Config, who: &AccessContext<'_>, right: Right, tls: bool) -> bool {
     of_users(config, who, tls).any(|(_, access)| right.granted_by(access))
 }
 
@@ -150,8 +156,8 @@ read = "open.*"
             ("198.51.100.1", port(119), Some(&staff), false, Some(0)),
             ("198.51.100.1", port(119), None, false, None),
         ] {
-            let standing = Standing { address: address.parse().unwrap(), local, user: who, tls };
-            assert_eq!(decides(&config, &standing), section, "{standing:?}");
+            let context = AccessContext { address: address.parse().unwrap(), local, user: who, tls };
+            assert_eq!(decides(&config, &context), section, "{context:?}");
         }
     }
 
@@ -159,23 +165,32 @@ read = "open.*"
     fn what_would_help() {
         let config = with_trash(RULES);
         let guest = user("guest1", &[]);
-        let at = |address: &str, user| Standing {
+        let at = |address: &str, user| AccessContext {
             address: address.parse().unwrap(),
             local: None,
             user,
             tls: false,
         };
         let stranger = at("198.51.100.1", None);
-        assert_eq!(remedy(&config, &stranger, Right::Read, true, true), Remedy::Authenticate);
-        assert_eq!(remedy(&config, &stranger, Right::Read, false, true), Remedy::None);
-        assert_eq!(remedy(&config, &at("203.0.113.5", None), Right::Post, true, true), Remedy::Authenticate);
-        assert_eq!(remedy(&config, &at("203.0.113.5", None), Right::Post, false, true), Remedy::None);
-        assert_eq!(remedy(&config, &at("198.51.100.1", Some(&guest)), Right::Read, true, true), Remedy::None);
+        assert_eq!(auth_hint(&config, &stranger, Right::Read, true, true), AuthHint::Authenticate);
+        assert_eq!(auth_hint(&config, &stranger, Right::Read, false, true), AuthHint::None);
+        assert_eq!(
+            auth_hint(&config, &at("203.0.113.5", None), Right::Post, true, true),
+            AuthHint::Authenticate
+        );
+        assert_eq!(auth_hint(&config, &at("203.0.113.5", None), Right::Post, false, true), AuthHint::None);
+        assert_eq!(
+            auth_hint(&config, &at("198.51.100.1", Some(&guest)), Right::Read, true, true),
+            AuthHint::None
+        );
         let fred = user("fred", &[]);
         assert_eq!(
-            remedy(&config, &at("198.51.100.1", Some(&fred)), Right::Post, true, true),
-            Remedy::Encrypt
+            auth_hint(&config, &at("198.51.100.1", Some(&fred)), Right::Post, true, true),
+            AuthHint::Encrypt
         );
-        assert_eq!(remedy(&config, &at("198.51.100.1", Some(&fred)), Right::Post, true, false), Remedy::None);
+        assert_eq!(
+            auth_hint(&config, &at("198.51.100.1", Some(&fred)), Right::Post, true, false),
+            AuthHint::None
+        );
     }
 }

@@ -1,6 +1,7 @@
-//! What every floor shares: the clock, counters, sizes and times as text, text that is safe to print, and
-//! programs that are run.
+//! What every floor shares: the clock, counters, sizes and times as text, text that is safe to print,
+//! programs that are run, and the right to poll.
 
+pub(crate) mod busy_poll;
 pub(crate) mod clock;
 pub(crate) mod counters;
 pub(crate) mod printable;

@@ -17,8 +17,8 @@ use crate::operations::request::{FeedCommand, Request};
     version,
     arg_required_else_help = true,
     after_help = "Start with: newsreel up\n\n\
-    Commands work on the site that --dir DIR or --config FILE (or NEWSREEL_CONFIG) names, else on the first \
-    of these directories that has a newsreel.toml: ., ./newsreel-data, ./run (where `make run` puts it), \
+    Commands use the site named by --dir DIR, --config FILE or NEWSREEL_CONFIG, or else the first \
+    of these directories that contains a newsreel.toml: ., ./newsreel-data, ./run (where `make run` puts it), \
     /etc/newsreel, /var/lib/newsreel."
 )]
 pub(super) struct Cli {
@@ -30,10 +30,10 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Make a site if there is none, and serve it
-    #[command(long_about = "Make a site if there is none, and serve it.\n\n\
-        In a new DIR this writes a configuration, two cyclic buffers of 512 MiB and a few groups; in an existing one it \
-        serves what is there. Readers and peers connect to 127.0.0.1:1119, or where --listen says, which is \
+    /// Create a site if there is none, and serve it
+    #[command(long_about = "Create a site if there is none, and serve it.\n\n\
+        In a new DIR this creates a configuration, two cyclic buffers of 512 MiB and a few groups; an existing site is \
+        served as it is. Readers and peers connect to 127.0.0.1:1119, or to the address given with --listen, which is \
         written to the configuration. Stop it with Ctrl-C.")]
     #[command(
         after_long_help = "Examples:\n  newsreel up --dir ./news\n  newsreel up --listen 127.0.0.1:2119\n  \
@@ -52,13 +52,13 @@ pub(super) enum Command {
         tls_listen: Vec<String>,
     },
 
-    /// Make a site without serving it
+    /// Create a site without serving it
     #[command(
-        long_about = "Make a site without serving it: a directory with newsreel.toml, two cyclic buffers, \
+        long_about = "Create a site without serving it: a directory with newsreel.toml, two cyclic buffers, \
         groups and the lists that newsreaders ask for.\n\n\
-        The configuration is written with comments, to be edited; see newsreel explain-config and newsreel \
-        check. If anything fails, nothing is left behind. In the directory of a site that is there already, \
-        what is missing is added, and nothing is overwritten."
+        The configuration has comments and is meant to be edited; see newsreel explain-config and newsreel \
+        check. If anything fails, nothing is left behind. In the directory of an existing site, what is missing \
+        is added, and nothing is overwritten."
     )]
     #[command(after_long_help = "Examples:\n  \
         newsreel init --dir /srv/news --listen 0.0.0.0:119 --buffer \"20 GiB\" --reader 192.0.2.0/24\n  \
@@ -66,17 +66,18 @@ pub(super) enum Command {
     Init(InitOptions),
 
     /// Serve a site
-    #[command(long_about = "Serve a site until SIGTERM or SIGINT, then finish what was begun and stop.\n\n\
-        Under systemd this reports when it is ready; packaging/newsreel.service is a unit for it.")]
+    #[command(
+        long_about = "Serve a site until SIGTERM or SIGINT; then finish what is in progress and stop.\n\n\
+        Reports to systemd when it is ready; packaging/newsreel.service is a unit for it."
+    )]
     Serve,
 
-    /// Check a configuration and say what it would serve
+    /// Check a configuration, and everything the server needs
     #[command(
-        long_about = "Check a configuration: all of its errors with line and advice, or a few lines that say \
-        what it would serve, and everything that would keep it from doing so: addresses, certificates, \
-        buffers, room on the disks, programs, limits, groups. Changes nothing, and may be run beside the \
-        server.\n\n\
-        Exit code 2 if the configuration has errors, 1 if there are problems; warnings are no failure."
+        long_about = "Check a configuration: list all of its errors with line and advice, or else a summary of \
+        what it would serve and everything that would prevent that: addresses, certificates, buffers, disk \
+        space, programs, limits, groups. Changes nothing, and may be run while the server runs.\n\n\
+        Exit code 2 if the configuration has errors, 1 if there are problems, 0 if there are only warnings."
     )]
     #[command(after_long_help = "Examples:\n  newsreel check\n  newsreel check --access 192.0.2.7\n  \
         newsreel check --access 192.0.2.7 --user fred --tls\n  newsreel check --diff")]
@@ -101,19 +102,19 @@ pub(super) enum Command {
     /// Print the Cancel-Key header that withdraws an article posted here
     #[command(
         long_about = "Print the Cancel-Key header (RFC 8315) that withdraws an article posted here, on every server that \
-        honors Cancel-Locks.\n\nPut it into an article with the header `Control: cancel <message-id>`, the Newsgroups of \
-        the article to be withdrawn and a body, and post it."
+        honors Cancel-Locks.\n\nAdd it to an article with the header `Control: cancel <message-id>`, the Newsgroups of \
+        the article to be withdrawn and a body, and post that."
     )]
     #[command(after_long_help = "Example:\n  newsreel cancel-key '<1780000000.0.42@news.example.org>'")]
     CancelKey {
-        /// The article's Message-ID, with its brackets
+        /// The article's Message-ID, with its angle brackets
         message_id: String,
         /// The key of the user who posted it, instead of the operator's
         #[arg(long, value_name = "NAME")]
         user: Option<String>,
     },
 
-    /// Print INN's moderators file as sections of the configuration
+    /// Convert INN's moderators file to sections of the configuration
     Moderators {
         /// The file: lines of groups, a colon and an address
         #[arg(value_name = "FILE")]
@@ -128,8 +129,8 @@ pub(super) enum Command {
 
     /// Add, change, remove, list or check users
     #[command(long_about = "Add, change, remove, list or check users: who may log in with AUTHINFO.\n\n\
-        Passwords are asked for at the terminal, without echo, or read from standard input (its first line). A running \
-        server takes notice at once. What users may do stands in the [[access]] sections of the configuration.")]
+        Passwords are prompted for on the terminal, without echo, or read from standard input (its first line). A running \
+        server uses the new list at once. The [[access]] sections of the configuration say what users may do.")]
     #[command(after_long_help = "Examples:\n  newsreel user add fred --group staff\n  \
         newsreel user passwd fred < new-password\n  newsreel user list --json")]
     User {
@@ -137,10 +138,10 @@ pub(super) enum Command {
         command: super::user::UserCommand,
     },
 
-    /// Give a running server an order
+    /// Control a running server
     Ctl {
         #[command(subcommand)]
-        order: Order,
+        command: CtlCommand,
     },
 
     #[command(flatten)]
@@ -149,9 +150,9 @@ pub(super) enum Command {
     /// Rebuild all indexes from the stored articles (the server must be stopped)
     #[command(long_about = "Rebuild all indexes from the stored articles. The server must be stopped.\n\n\
         If the file of a buffer is missing, or an older file is in its place, nothing is rebuilt unless --without names the \
-        buffer: then its articles are given up. A buffer whose file is missing is also taken out of the configuration, and \
-        no file is made for it. Should the file come back, put the buffer back into the configuration and run \
-        newsreel rebuild: its articles are there again.")]
+        buffer; its articles are then given up. A buffer whose file is missing is also removed from the configuration, and \
+        no new file is created. If the file is found again, put the buffer back into the configuration and run \
+        newsreel rebuild: its articles are restored.")]
     #[command(after_long_help = "Examples:\n  newsreel rebuild\n  newsreel rebuild --without text1")]
     Rebuild {
         /// Give up the articles of this buffer (repeatable)
@@ -161,15 +162,15 @@ pub(super) enum Command {
 
     /// File a batch of articles
     #[command(
-        long_about = "File a batch of articles: \"#! rnews N\" lines with an article each, or a single article, plain or \
+        long_about = "File a batch of articles (\"#! rnews N\" lines, each followed by an article) or a single article, plain or \
         compressed with compress, gzip, bzip2 or zstd (with or without a line such as \"#! cunbatch\").\n\n\
         Works with and without a running server. Where the batch is damaged, filing resumes at the next \"#! rnews\" line; the \
-        damaged piece is put into the directory quarantine of the site, once however often it comes. Duplicates are counted, \
-        other rejected articles listed; neither is a failure. What cannot be filed now, as there is no room or the server \
-        has just ended, is kept in the directory in batches.incoming, and the server files it as soon as it can.\n\n\
-        Exit codes: 0 all is dealt with, 1 something is damaged and the rest is dealt with, 2 the command is wrong or the \
-        batch cannot be read, 75 the batch must be given again later, as it is (a fault in the configuration, no spool, more \
-        waits than may): what was filed of it is a duplicate then."
+        damaged part is copied to the site's directory quarantine, once however often it arrives. Duplicates are counted, \
+        other rejected articles are listed; neither is a failure. What cannot be filed now, because there is no room or the \
+        server is stopping, is kept in the directory in batches.incoming, and the server files it as soon as it can.\n\n\
+        Exit codes: 0 everything was handled, 1 part of the batch is damaged and the rest was handled, 2 the command is wrong \
+        or the batch cannot be read, 75 submit the whole batch again later (error in the configuration, no spool, too much \
+        is waiting already); what was filed of it will then be a duplicate."
     )]
     #[command(after_long_help = "Examples:\n  newsreel rnews batch.1\n  newsreel rnews < batch.gz")]
     Rnews {
@@ -179,12 +180,12 @@ pub(super) enum Command {
 
     /// Fetch articles from another server
     #[command(
-        long_about = "Fetch articles from another server, as a newsreader does, and file them: those of groups that match \
-        and are carried here, and are new since the last pull from that server. Works with and without a running server.\n\n\
-        Articles keep their Message-IDs; what is here already is not fetched. A pull that was interrupted, at whatever \
-        moment, is continued by the next: marks for each server and group are kept in the directory pull of the site. A \
-        [[pull]] section of the configuration does the same again and again.\n\n\
-        Exit codes: 0 everything is here, 1 the pull ended early, 2 the command or the configuration is wrong."
+        long_about = "Fetch articles from another server, as a newsreader does, and file them: those in matching groups \
+        that are carried here, as far as they are new since the last pull from that server. Works with and without a running server.\n\n\
+        Articles keep their Message-IDs; those already here are not fetched. The next pull continues one that was \
+        interrupted at any point: the site's directory pull records how far each server and group was fetched. A \
+        [[pull]] section of the configuration does the same at intervals.\n\n\
+        Exit codes: 0 everything was fetched, 1 the pull ended early, 2 the command or the configuration is wrong."
     )]
     #[command(after_long_help = "Examples:\n  newsreel pull news.example.net 'comp.lang.*'\n  \
         newsreel pull news.example.net '*,!alt.*' --create-groups --first 1000\n  \
@@ -194,26 +195,26 @@ pub(super) enum Command {
 
     /// Send articles to a server
     #[command(
-        long_about = "Send articles to a server, by streaming (CHECK and TAKETHIS) or, where the server does not stream, by \
-        IHAVE: those of a file, which is a batch or a single article, compressed or not, or those of a group of this site. \
-        This machine must be a peer of the server.\n\n\
-        What the server has already is not sent. Articles that it wants later are offered again twice, and after a broken \
-        connection what was not answered is offered again.\n\n\
-        Exit codes: 0 every article has its answer, 1 something damaged was not sent, 2 the command is wrong, 75 the server \
-        cannot be reached or wants some later: send them again, what it has is not sent."
+        long_about = "Send articles to a server, by streaming (CHECK and TAKETHIS) or, if the server does not support it, with \
+        IHAVE. They come from a file, which is a batch or a single article, compressed or not, or from a group of this \
+        site. This machine must be a peer of the server.\n\n\
+        Articles that the server has are not sent. Those that it wants later are offered again twice, and those that had \
+        no answer when a connection broke are offered again.\n\n\
+        Exit codes: 0 every article was answered, 1 something damaged was not sent, 2 the command is wrong, 75 the server \
+        cannot be reached or wants some articles later: run the command again."
     )]
     #[command(after_long_help = "Examples:\n  newsreel send batch.gz news.example.net\n  \
         newsreel send local.test news.example.net:1119 --compress\n  \
         newsreel send - news.example.net < article")]
     Send(super::send::SendOptions),
 
-    /// Take over another server's groups, articles and numbers
+    /// Import groups, articles and numbers from another server
     Import {
         #[command(subcommand)]
         command: ImportCommand,
     },
 
-    /// Write what other programs read
+    /// Export data for other programs
     Export {
         #[command(subcommand)]
         command: ExportCommand,
@@ -225,11 +226,11 @@ pub(super) enum Command {
 }
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Order {
-    /// Take the changed configuration as a whole, and the certificates; what cannot be taken leaves all as it
-    /// was
+pub(super) enum CtlCommand {
+    /// Apply the changed configuration, as a whole, and reload certificates; if anything is wrong, nothing
+    /// changes
     Reload,
-    /// Start, stop or flush the feed to a peer, or let it continue elsewhere
+    /// Start, stop or flush the feed to a peer, or move it to another place in the journal
     Feed {
         /// The peer's name, as in [[peer]]
         peer: String,
@@ -241,15 +242,15 @@ pub(super) enum Order {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum GroupCommand {
-    /// Add groups; those that exist stay as they are
+    /// Add groups; existing ones are not changed
     Add {
         /// Their names
         #[arg(required = true)]
         names: Vec<String>,
-        /// y: readers may post; m: moderated; n: no posting; j: into junk; x: refused; =NAME: into that group
+        /// y: posting allowed; m: moderated; n: no posting; j: in junk; x: refused; =NAME: alias of NAME
         #[arg(long, default_value = "y")]
         flag: String,
-        /// One line about them
+        /// One line that describes them
         #[arg(long, default_value = "", hide_default_value = true)]
         description: String,
     },
@@ -281,7 +282,7 @@ pub(super) enum GroupCommand {
     /// Add the groups of a file: lines of "name [flag [description]]", or another server's active file
     #[command(
         long_about = "Add the groups of a file: lines of \"name [flag [description]]\", or the active file of another \
-        server (\"name high low flag\"), whose numbers then go on here. Groups that exist stay as they are."
+        server (\"name high low flag\"), whose numbering then continues here. Existing groups are not changed."
     )]
     #[command(after_long_help = "Examples:\n  newsreel group import active --times active.times\n  \
         newsreel group export --times > active.times")]
@@ -292,12 +293,12 @@ pub(super) enum GroupCommand {
         #[arg(long, value_name = "FILE")]
         times: Option<PathBuf>,
     },
-    /// Print the groups in the form that import reads
+    /// Print the groups in the format that import reads
     Export {
-        /// In the form of an active file, with numbers
+        /// In the format of an active file, with numbers
         #[arg(long)]
         active: bool,
-        /// In the form of an active.times file: when they were created, and by whom
+        /// In the format of an active.times file: when they were created, and by whom
         #[arg(long, conflicts_with = "active")]
         times: bool,
     },
@@ -307,20 +308,20 @@ pub(super) enum GroupCommand {
 pub(super) enum ImportCommand {
     /// From INN: its CNFS buffers, tradspool, timehash or timecaf, with groups and article numbers
     #[command(
-        long_about = "Take over what INN keeps: groups with flags, descriptions and dates of creation, and the articles \
-        of CNFS buffers, tradspool, timehash and timecaf. INN's files are only read; stop innd first, or run the import \
-        twice: the second run brings what arrived since.\n\n\
-        An article's numbers are those of its Xref header, else of its file in tradspool. They are kept, so that readers' \
-        .newsrc files stay right, in each group in which no other article can have had them here: all its numbers there are \
-        above the last one given out here, or the article with the highest number up to that one is the same here and there \
-        (an earlier import). In other groups, and without a number there, articles get new ones. The summary counts both.\n\n\
-        A second import files what has arrived since the first, under its numbers; what is here already counts as a \
-        duplicate, and what was cancelled or displaced here as well for as long as it is remembered (site.remember_days). \
-        So an import that was interrupted is simply run again. Works with and without a running server.\n\n\
-        Before anything is filed, the room that the articles need is compared with the room that their classes have. \
-        If it does not suffice, nothing is imported without --yes. The summary says how many of the imported articles \
-        are still there. Exit code 1 if nothing was imported for lack of room or some articles were displaced, \
-        and with --dry-run if some would be."
+        long_about = "Import what INN stores: groups with flags, descriptions and creation dates, and the articles \
+        of CNFS buffers, tradspool, timehash and timecaf. INN's files are only read. Stop innd first, or run the import \
+        twice: the second run imports what has arrived since.\n\n\
+        An article's numbers are taken from its Xref header, or else from its file in tradspool. A group keeps them, so that \
+        readers' .newsrc files remain valid, if no other article can have had them here: if all of them are above the last \
+        number assigned here, or if the article with the highest number up to that one is the same on both servers (after \
+        an earlier import). In other groups, and if they have no number there, articles get new ones. The summary counts both.\n\n\
+        A second import files what has arrived since the first, under its numbers. Articles that are here count as \
+        duplicates, and so do those cancelled or displaced here, as long as they are remembered (site.remember_days). \
+        An import that was interrupted can simply be run again. Works with and without a running server.\n\n\
+        Before anything is filed, the space that the articles need is compared with the space that their classes have. \
+        If that is not enough, nothing is imported without --yes. The summary reports how many of the imported articles \
+        are still stored. Exit code 1 if nothing was imported for lack of space or some articles were displaced, \
+        or, with --dry-run, would be."
     )]
     #[command(after_long_help = "Examples:\n  newsreel import inn --dry-run /etc/news\n  \
         newsreel import inn /etc/news\n  newsreel import inn /var/lib/news/active /mnt/cycbuffs/*\n  \
@@ -332,9 +333,9 @@ pub(super) enum ImportCommand {
 pub(super) enum ExportCommand {
     /// A group's name.map, as the CNFS paper has it: a line of 34 bytes with the token of each article
     #[command(
-        long_about = "Write a group's name.map, as the CNFS paper has it: three lines that tell where it begins, then a \
-        line of 34 bytes for each article number with the article's token, or - where it is cancelled or overwritten. \
-        newsreel explain FILE reads one."
+        long_about = "Write a group's name.map, as the CNFS paper has it: a header of three lines, then a \
+        line of 34 bytes for each article number with the article's token, or - if it was cancelled or overwritten. \
+        newsreel explain FILE reads such a line."
     )]
     NameMap {
         /// The group
@@ -345,7 +346,7 @@ pub(super) enum ExportCommand {
     },
 }
 
-/// What `import inn` is told.
+/// Arguments of `import inn`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct InnOptions {
     /// The directory with inn.conf, a directory of articles, or buffers, timecaf files and active files
@@ -354,13 +355,13 @@ pub(super) struct InnOptions {
     /// Only these groups, such as comp.*,!comp.os.*
     #[arg(long, value_name = "WILDMAT")]
     pub(super) groups: Option<String>,
-    /// Give all articles new numbers
+    /// Assign new numbers to all articles
     #[arg(long)]
     pub(super) new_numbers: bool,
-    /// Say what would be imported, and import nothing
+    /// Show what would be imported, and import nothing
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// Import also where not everything has room: later articles displace earlier ones
+    /// Import even if there is not room for everything: later articles displace earlier ones
     #[arg(long, conflicts_with = "dry_run")]
     pub(super) yes: bool,
     /// Print the summary as JSON
@@ -368,10 +369,10 @@ pub(super) struct InnOptions {
     pub(super) json: bool,
 }
 
-/// What `init` is told.
+/// Arguments of `init`.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct InitOptions {
-    /// The site's directory; made if missing
+    /// The site's directory; created if missing
     #[arg(long, value_name = "DIR")]
     pub(super) dir: PathBuf,
     /// Where to listen (repeatable) [default: 127.0.0.1:1119]
@@ -380,19 +381,19 @@ pub(super) struct InitOptions {
     /// Where to listen for connections that begin with TLS (repeatable); makes a self-signed certificate
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub(super) tls_listen: Vec<String>,
-    /// Groups to begin with: lines of "name [flag [description]]", or an active file
+    /// Initial groups: lines of "name [flag [description]]", or an active file
     #[arg(long, value_name = "FILE")]
     pub(super) groups: Option<PathBuf>,
     /// Size of each of the two cyclic buffers [default: 512 MiB]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub(super) buffer: Option<u64>,
-    /// An address or network that may feed articles (repeatable)
+    /// An address or network of peers that may feed articles (repeatable)
     #[arg(long, value_name = "ADDR", value_parser = network)]
     pub(super) peer: Vec<Cidr>,
     /// An address or network that may read and post (repeatable) [default: this machine]
     #[arg(long, value_name = "ADDR", value_parser = network)]
     pub(super) reader: Vec<Cidr>,
-    /// Reject articles older than so many days [default: 10]
+    /// Reject articles older than this many days [default: 10]
     #[arg(long, value_name = "DAYS|none", value_parser = age)]
     pub(super) max_age: Option<Age>,
     /// When an article counts as stored: process, interval(TIME) or always [default: interval(100ms)]

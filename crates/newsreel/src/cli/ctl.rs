@@ -1,22 +1,24 @@
-//! `ctl`: orders to a running server.
+//! `ctl`: control of a running server.
 
-use super::args::Order;
+use super::args::CtlCommand;
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say};
 use crate::operations::request::{Reply, Request};
 
-pub(super) fn run(order: &Order, at: &Where) -> Result<(), Failure> {
-    let request = match order {
-        Order::Reload => Request::Reload,
-        Order::Feed { peer, command } => Request::Feed { peer: peer.clone(), command: command.clone() },
+pub(super) fn run(command: &CtlCommand, at: &Where) -> Result<(), Failure> {
+    let request = match command {
+        CtlCommand::Reload => Request::Reload,
+        CtlCommand::Feed { peer, command: feed } => {
+            Request::Feed { peer: peer.clone(), command: feed.clone() }
+        }
     };
     let mut control = reach::server(at)?;
     let mut lines = Vec::new();
     let ok = control.ask(&request, &mut |reply| match reply {
         Reply::Text(text) => lines.push(text),
-        Reply::Error(text) if matches!(order, Order::Reload) => {
-            lines.push(format!("not reloaded, everything stays as it was:\n\n{text}"));
+        Reply::Error(text) if matches!(command, CtlCommand::Reload) => {
+            lines.push(format!("not reloaded, nothing was changed:\n\n{text}"));
         }
         Reply::Error(text) => lines.push(text),
         _ => {}

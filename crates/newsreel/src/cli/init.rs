@@ -68,7 +68,7 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
         group::advise_on_moderators(&config)?;
     }
     if is_new {
-        return say(format_args!("made {file}\nserve it with: newsreel serve --config {file}"));
+        return say(format_args!("created {file}\nserve it with: newsreel serve --config {file}"));
     }
     for difference in differences(options, &config) {
         complain(format_args!("newsreel: not applied: {difference}"));
@@ -170,7 +170,7 @@ fn make_certificate(config: &Config) -> Result<(), Failure> {
         (there, _) => {
             let (there, gone) = if there { (certificate, key) } else { (key, certificate) };
             Err(Failure::Problem(format!(
-                "{} is there, but not {}; put it back, or remove the former to have both made again",
+                "{} is there, but not {}; put it back, or remove the former to have both created again",
                 there.display(),
                 gone.display()
             )))

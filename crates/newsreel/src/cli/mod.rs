@@ -82,7 +82,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::ExplainConfig { key } => check::explain(key.as_deref().unwrap_or_default()),
         Command::Group { command } => group::run(command, at),
         Command::User { command } => user::run(command, at),
-        Command::Ctl { order } => ctl::run(&order, at),
+        Command::Ctl { command } => ctl::run(&command, at),
         Command::Ask(Request::Status { json }) => status::status(at, json),
         Command::Ask(Request::Explain { subject }) => care::explain(&subject, at),
         Command::Ask(Request::Verify { repair, dry_run, json }) => care::verify(at, repair, dry_run, json),

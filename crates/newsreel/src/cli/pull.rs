@@ -139,7 +139,8 @@ fn spec(options: &PullOptions, config: &Config) -> Result<PullSpec, Failure> {
     let section = config.pulls.iter().find(|pull| pull.name == options.server);
     let mut spec = match section {
         Some(_) if options.link.is_given() => {
-            let text = format!("how to connect to `{}` stands in its [[pull]] section", options.server);
+            let text =
+                format!("the connection to `{}` is configured in its [[pull]] section", options.server);
             return Err(Failure::Usage(text));
         }
         Some(section) => PullSpec::from(section),

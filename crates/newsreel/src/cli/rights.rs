@@ -6,7 +6,7 @@
 use super::screen::Failure;
 use super::table::Columns;
 use crate::access::User;
-use crate::access::rules::{self, Standing};
+use crate::access::rules::{self, AccessContext};
 use crate::access::users::{self, Table};
 use crate::base::units;
 use crate::config::{Access, Cidr, Config, Groups, LocalAddress, Numbers, faults};
@@ -141,7 +141,7 @@ pub(super) fn decision(config: &Config, known: Option<&Table>, asked: &Asked) ->
         None => None,
         Some(name) => Some(user(known, name)?),
     };
-    let standing = Standing {
+    let context = AccessContext {
         address: asked.address.to_canonical(),
         local: asked.listener,
         user: user.as_ref(),
@@ -154,7 +154,7 @@ pub(super) fn decision(config: &Config, known: Option<&Table>, asked: &Asked) ->
     let cover = if asked.tls { "under TLS" } else { "without TLS" };
     let mut lines = vec![format!("{}, {as_whom}, {cover}:", asked.address)];
     lines.extend(user.as_ref().and_then(|user| no_such_user(config, known, &user.name)));
-    match rules::decides(config, &standing).and_then(|at| Some((at, config.access.get(at)?))) {
+    match rules::decides(config, &context).and_then(|at| Some((at, config.access.get(at)?))) {
         None => lines.push("  no [[access]] section fits: may do nothing".to_owned()),
         Some((at, access)) => {
             lines.push(format!("  [[access]] {} decides: {}", at + 1, who(access)));

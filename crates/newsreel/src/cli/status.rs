@@ -24,7 +24,7 @@ pub(super) fn status(at: &Where, json: bool) -> Result<(), Failure> {
             report = Some(told);
         }
     })?;
-    let report = report.ok_or_else(|| Failure::Problem("the server told no status".into()))?;
+    let report = report.ok_or_else(|| Failure::Problem("the server sent no status".into()))?;
     if json {
         say_json(&report)?;
     } else {

@@ -115,7 +115,7 @@ fn credentials(password: &[u8]) -> Result<Credentials, Failure> {
 }
 
 fn no_such(name: &str) -> String {
-    format!("there is no user `{name}`; newsreel user list tells who there is")
+    format!("there is no user `{name}`; see newsreel user list")
 }
 
 fn add(config: &Config, name: &str, group_names: &[String], no_password: bool) -> Result<(), Failure> {

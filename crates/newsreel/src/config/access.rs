@@ -9,13 +9,13 @@ use super::{Cidr, Groups, LocalAddress};
 
 section! {
     /// Who may read and post, and how much. The first section whose conditions (from, listener, users,
-    /// user_groups, tls) all hold decides, when a client connects and again when it has logged in or begun
-    /// TLS; who meets none may do nothing. newsreel check --access ADDR tells which section decides for an
-    /// address.
+    /// user_groups, tls) are all met decides, when a client connects and again when it has logged in or begun
+    /// TLS; a client that meets none may do nothing. newsreel check --access ADDR shows which section decides
+    /// for an address.
     [[access]] Access, AccessDraft {
         /// Condition: the client connects from one of these addresses and networks; "all" is everyone.
         from: Vec<Cidr> = Networks, example ["127.0.0.1", "192.0.2.0/24"];
-        /// Condition: the client has connected to one of these addresses of ours, each an address or network
+        /// Condition: the client has connected to one of these local addresses, each an address or network
         /// with or without a port, or "*:PORT". The empty list is no condition.
         listener: Vec<LocalAddress> = List(Local), default [], example ["192.0.2.1", "*:563"];
         /// Condition: the client has logged in as a user whose name matches; "*" is any user. Put such
@@ -24,47 +24,46 @@ section! {
         /// Condition: the client has logged in as a user who is in one of these groups (newsreel user add
         /// --group). The empty list is no condition.
         user_groups: Vec<String> = List(Name), default [], example ["staff", "moderators"];
-        /// Condition: true: the connection is under TLS; false: it is not.
+        /// Condition: whether the connection is encrypted with TLS.
         tls: Option<bool> = Maybe(Switch), example true;
-        /// The groups they may read (INN's access letter R). Others do not exist for them. The empty wildmat
-        /// is none.
+        /// The groups that may be read (INN's access letter R). Others do not exist for these clients. The
+        /// empty wildmat matches none.
         read: Groups = Wildmat, default "*", example "*,!internal.*";
-        /// The groups they may post to, of those they may read (INN's P). A post that also names groups which
-        /// they may not read is treated as if those were not carried here: it is filed only in the others.
-        /// The empty wildmat is none.
+        /// The groups that may be posted to, among those that may be read (INN's P). If a post also names
+        /// groups that the client may not read, they are treated as not carried here: it is filed only in the
+        /// others. The empty wildmat matches none.
         post: Groups = Wildmat, default "", example "*,!announce.*";
-        /// The moderated groups to which they may post articles with an Approved header, as moderators do
-        /// (INN's A). The empty wildmat is none.
+        /// The moderated groups to which articles with an Approved header may be posted, as moderators do
+        /// (INN's A). The empty wildmat matches none.
         approve: Groups = Wildmat, default "", example "local.announce";
-        /// The groups, of those in post, to which they may post although the group's flag is n, no posting
-        /// here (INN's L). The empty wildmat is none.
+        /// The groups, among those in post, to which these clients may post although the group's flag is n,
+        /// no local posting (INN's L). The empty wildmat matches none.
         local: Groups = Wildmat, default "", example "local.log.*";
-        /// Whether they may use NEWNEWS (INN's N), which reads much for every answer.
+        /// Whether NEWNEWS is allowed (INN's N); it reads much for each response.
         newnews: bool = Switch, default true, example false;
-        /// What GROUP and LISTGROUP answer a client that has not logged in about a group that read leaves
-        /// out, and that a section for users shows. false: 411, as if there were no such group. true: 480, so
-        /// that newsreaders ask for name and password; then strangers can find out which groups there are.
+        /// How GROUP and LISTGROUP respond to a client that has not logged in, for a group that read excludes
+        /// and a section for users shows. false: 411, as if the group did not exist. true: 480, so that
+        /// newsreaders ask for name and password; strangers can then find out which groups exist.
         login_for_hidden: bool = Switch, default false, example true;
-        /// Which article numbers their newsreaders can read. "31-bit" is for old ones, which take none above
-        /// 2,147,483,647: a group that has passed it is shown to them with its numbers less a multiple of
-        /// 1,073,741,824, which follows from the group's high mark alone, and with its last 1,073,741,824
-        /// numbers at least. When that multiple grows the group's numbers fall by 1,073,741,824, as if the
-        /// group had been made anew: a newsreader that does not notice must unsubscribe and subscribe again.
-        /// Give a client one setting and keep it, since numbers read under one are other articles under the
-        /// other.
+        /// Which article numbers the newsreaders support. "31-bit" is for old ones that support none above
+        /// 2,147,483,647: a group beyond that is shown with its numbers reduced by a multiple of
+        /// 1,073,741,824, which depends on the group's high mark alone, and with at least its last
+        /// 1,073,741,824 numbers. When the multiple grows, the numbers fall by 1,073,741,824, as if the group
+        /// had been created again: if a newsreader does not notice, unsubscribe and subscribe again. Do not
+        /// change the setting for a client, since the same number is another article under the other setting.
         numbers: Numbers = word(), default "all", example "31-bit";
-        /// Connections from one address that may stand under this section at once. The next one is answered
-        /// 400 and closed.
+        /// Concurrent connections from one address under this section. Further ones are answered 400 and
+        /// closed.
         connections_per_address_max: Option<usize> = Maybe(1..=1_000_000), example 10;
-        /// Connections of one user that may stand under this section at once, from wherever. The next one is
-        /// answered 400 when it logs in, and closed.
+        /// Concurrent connections of one user under this section, from all addresses. Further ones are
+        /// answered 400 when they log in, and closed.
         connections_per_user_max: Option<usize> = Maybe(1..=1_000_000), example 20;
-        /// How fast answers are sent, in bytes per second, to all connections of one user together, or of one
-        /// address where nobody is logged in. A second's worth may go at once. Counted before compression and
-        /// TLS.
+        /// How fast responses are sent, in bytes per second, to all connections of one user together, or of
+        /// one address if nobody is logged in. One second's worth may be sent at once. Counted before
+        /// compression and TLS.
         bytes_per_sec_max: Option<u64> = Maybe(Size::ANY), example "2 MiB";
-        /// Articles that one user, or one address where nobody is logged in, may post within an hour. So many
-        /// may come at once, and then one whenever its share of the hour has passed; before that POST is
+        /// Articles that one user, or one address if nobody is logged in, may post within an hour. That many
+        /// may be posted at once, then one whenever its share of the hour has passed; before that POST is
         /// answered 440.
         posts_per_hour_max: Option<u64> = Maybe(1..=1_000_000), example 60;
     }

@@ -91,7 +91,7 @@ impl Checker<'_> {
                 "articles of {age} days are taken, but Message-IDs are remembered for {remember} days"
             );
             let advice =
-                "make remember_days larger than max_age_days, or an article that is gone is taken again";
+                "make remember_days larger than max_age_days, or an expired article is accepted again";
             self.fault(&site.remember_days.span, "too few", message, advice);
         }
         // Where connections begin in two ways, they would begin in neither. Port 0 is another one each time.
@@ -341,7 +341,7 @@ impl Checker<'_> {
             }
             (method, Some(size)) if method != Method::Memory && size > 0 => {
                 let message = "only a class of method \"memory\" has a size";
-                let advice = "a buffer's size stands in its [[buffer]]";
+                let advice = "a buffer's size is set in its [[buffer]]";
                 self.fault(&class.size.span, "of no use", message, advice);
             }
             _ => {}

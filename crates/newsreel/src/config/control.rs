@@ -6,42 +6,42 @@ use super::kinds::*;
 use super::{Groups, Word};
 
 section! {
-    /// What is done about articles that ask the server to do something: control messages, and articles with a
-    /// Supersedes header. The first section that fits decides. Where none does, a cancel or Supersedes is
-    /// decided by [cancel], and any other control message is only logged. All are filed in control.* in any
-    /// case, unless they are refused; newgroup, rmgroup and checkgroups are carried out from there, so the
-    /// group control, or the one of their kind such as control.newgroup, must exist.
+    /// What to do about articles that ask the server to do something: control messages, and articles with a
+    /// Supersedes header. The first section that matches decides. If none does, [cancel] decides about a
+    /// cancel or Supersedes, and any other control message is only logged. All of them are filed in control.*
+    /// in any case, unless they are refused; newgroup, rmgroup and checkgroups are carried out from there, so
+    /// the group control, or the one for their kind such as control.newgroup, must exist.
     [[control]] Control, ControlDraft {
-        /// What it asks for: "newgroup", "rmgroup", "checkgroups", "cancel", "supersede" (a Supersedes
-        /// header), "ihave", "sendme", or "other" for the rest (sendsys, version, ...). Without the key: all.
+        /// What the article asks for: "newgroup", "rmgroup", "checkgroups", "cancel", "supersede" (a
+        /// Supersedes header), "ihave", "sendme", or "other" for the rest (sendsys, version, ...). By default
+        /// all.
         types "type": Vec<ControlType> = OneOrMore(word()), default [], example ["newgroup", "rmgroup"];
-        /// Who sends it: the address in Sender, or without one in From, in any case of letters. Anybody can
-        /// write any address; signed_by is what proves something.
+        /// Who sent it: the address in Sender or, without that, in From, in any case. Anybody can write any
+        /// address; only signed_by proves anything.
         from: Groups = Wildmat, default "*", example "group-admin@isc.org";
-        /// The groups that it is about: that of a newgroup or rmgroup; those of a cancel or Supersedes and of
-        /// the article that it withdraws, all of which must match. A checkgroups message is decided group by
-        /// group, so that each hierarchy in it meets its own section.
+        /// The groups it concerns: that of a newgroup or rmgroup; those of a cancel or Supersedes and of the
+        /// article that it withdraws, all of which must match. A checkgroups message is decided group by
+        /// group, so that each hierarchy in it has its own section.
         groups: Groups = Wildmat, default "*", example "comp.*,news.*";
-        /// Only messages that one of these has signed (X-PGP-Sig, in pgpcontrol's form): the user of a key,
-        /// the first word or the address of one, or a fingerprint. The key must be in the site's keyring and
-        /// trusted: newsreel keys import, newsreel keys trust.
+        /// Only messages signed by one of these (X-PGP-Sig, as pgpcontrol does): the user of a key, its first
+        /// word or its address, or a fingerprint. The key must be in the site's keyring and trusted: newsreel
+        /// keys import, newsreel keys trust.
         signed_by: Vec<String> = OneOrMore(Text), default [],
             example ["news.announce.newgroups", "de.admin.news.announce"];
         /// What to do: "do" carries it out (not for ihave, sendme and other); "mail" sends it to mail_to;
-        /// "log" does nothing but say so; "refuse" does not take the article at all, so that it is neither
-        /// filed nor passed on.
+        /// "log" only logs it; "refuse" does not accept the article at all, so that it is neither filed nor
+        /// passed on.
         action: ControlAction = word(), example "do";
-        /// Where it is mailed: with "mail" instead of being carried out, with "do" after it was. Mail goes
-        /// the way of [moderation]. Not for cancel and supersede.
+        /// Where to mail it: with "mail" instead of carrying it out, with "do" afterwards. Mail is sent as
+        /// [moderation] says. Not for cancel and supersede.
         mail_to: Option<String> = Maybe(MailAddress), example "newsmaster@example.org";
-        /// For cancel and supersede with "do": what is asked of the Cancel-Lock of the article that is
-        /// withdrawn (RFC 8315). "key": a Cancel-Key must fit; "key if locked": only if there is a lock;
-        /// "ignored".
+        /// For cancel and supersede with "do": how the Cancel-Lock of the withdrawn article is checked (RFC
+        /// 8315). "key": a Cancel-Key must match; "key if locked": only if there is a lock; "ignored".
         lock: LockRule = word(), default "key", example "ignored";
-        /// Only a message whose Date (or Injection-Date, if that is earlier) is not older is carried out.
-        /// Cancels and Supersedes may have any age.
+        /// Only messages whose Date (or Injection-Date, if that is earlier) is not older than this are
+        /// carried out. Cancels and Supersedes may have any age.
         age_max: std::time::Duration = Span, default "10 days", example "3 days";
-        /// If a checkgroups message would remove more groups than this, it removes none, and says so.
+        /// If a checkgroups message would remove more groups than this, it removes none, and the log says so.
         removals_max: usize = 0..=1_000_000, default 50, example 500;
     }
 }

@@ -84,17 +84,11 @@ macro_rules! section {
             fn manual() -> Vec<$crate::config::table::Section> {
                 use $crate::config::table::{Key, Section, paragraph, words_of};
                 let keys = vec![$({
-                    let (takes, absent) = words_of::<$type>($kind);
-                    Key {
-                        section: $of,
-                        name: section!(@name $part $field $($name)?),
-                        takes,
-                        default: section!(@default $($default)?),
-                        absent,
-                        doc: paragraph(&[$($doc),+]),
-                        example: concat!(section!(@word $field $($name)?), " = ", stringify!($example)),
-                        effect: section!(@effect $($effect)?),
-                    }
+                    let words = words_of::<$type>($kind);
+                    let example = concat!(section!(@word $field $($name)?), " = ", stringify!($example));
+                    let (name, default) =
+                        (section!(@name $part $field $($name)?), section!(@default $($default)?));
+                    Key::new(($of, name), words, default, &[$($doc),+], example, section!(@effect $($effect)?))
                 }),+];
                 let own = Section { name: Self::NAME, repeated: $repeated, doc: paragraph(&[$($about),+]), keys };
                 #[allow(unused_mut)]
@@ -125,7 +119,7 @@ macro_rules! section {
                 use $crate::config::kinds::Kind;
                 let mut lines = Vec::new();
                 $(if true $(&& $when(self))? && let Some(value) = ($kind).write(&self.$field) {
-                    lines.push((section!(@name $part $field $($name)?), value.to_string()));
+                    lines.push($crate::config::table::line(section!(@name $part $field $($name)?), &value));
                 })+
                 $( lines.extend(self.$sub.iter().flat_map(|part| part.lines())); )?
                 lines

@@ -91,7 +91,7 @@ fn check(entry: &str) -> Result<(), String> {
         return Err(format!("`{entry}` is not a distribution"));
     }
     if name == ALL {
-        return Err("`all` is not a distribution; `*` stands for all of them".into());
+        return Err("`all` is not a distribution; use `*` for all of them".into());
     }
     if entry.starts_with('!') && name.as_bytes() == WORLD {
         return Err("`world` cannot be excluded: it means no restriction".into());
@@ -165,7 +165,7 @@ mod tests {
             ("!", "`!` is not a distribution"),
             ("!!usa", "`!!usa` is not a distribution"),
             ("a[bc]", "`a[bc]` is not a distribution"),
-            ("All", "`all` is not a distribution; `*` stands for all of them"),
+            ("All", "`all` is not a distribution; use `*` for all of them"),
             ("*,!World", "`world` cannot be excluded: it means no restriction"),
         ] {
             assert_eq!(Distributions::parse(text).unwrap_err(), why, "{text}");

@@ -39,7 +39,7 @@ pub(crate) fn apply(file: &Path, changes: &[Change]) -> Result<(), String> {
     replaced.map_err(|error| {
         cannot(
             "written",
-            &format!("{error}; whoever runs the server must be allowed to write it and its directory"),
+            &format!("{error}; the server's user must be allowed to write it and its directory"),
         )
     })
 }

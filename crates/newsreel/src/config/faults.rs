@@ -5,9 +5,8 @@
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Report};
+use super::report::rendered;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,22 +54,9 @@ impl ConfigError {
     /// The report for people: every fault with the lines around it; `colour` for a terminal.
     pub fn report(&self, colour: bool) -> String {
         let Self::Faulty { file, text, faults } = self else { return format!("{self}\n") };
-        let theme = if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-        let handler = GraphicalReportHandler::new_themed(theme).with_width(110).with_context_lines(1);
-        let source = Arc::new(NamedSource::new(file.display().to_string(), text.clone()));
-        let mut out = String::new();
-        for fault in faults {
-            let label = LabeledSpan::new_with_span(Some(fault.label.clone()), fault.span.clone());
-            let mut shown = MietteDiagnostic::new(&fault.message).with_label(label);
-            shown.help.clone_from(&fault.advice);
-            let shown = Report::new(shown).with_source_code(source.clone());
-            if handler.render_report(&mut out, shown.as_ref()).is_err() {
-                out.push_str(&fault.message);
-            }
-            out.push('\n');
-        }
-        out.push_str(&format!("{self}\n"));
-        out
+        let name = file.display().to_string();
+        let shown = faults.iter().map(|fault| rendered(fault, &name, text, colour) + "\n");
+        shown.chain([format!("{self}\n")]).collect()
     }
 }
 

@@ -96,7 +96,7 @@ pub(super) trait Kind {
 
     /// The same in words.
     fn absent_words(&self) -> &'static str {
-        "an error"
+        "none (required)"
     }
 }
 
@@ -123,7 +123,7 @@ impl<K: Kind> Kind for Maybe<K> {
     }
 
     fn absent_words(&self) -> &'static str {
-        "nothing"
+        "none"
     }
 }
 

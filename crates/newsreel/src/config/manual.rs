@@ -21,13 +21,13 @@ pub fn markdown() -> String {
         for key in &section.keys {
             let _ = write!(
                 out,
-                "\n### {}\n\n{}\n\n- takes: {}\n- without it: {}\n- example: `{}`\n{}",
+                "\n### {}\n\n{}\n\n- type: {}\n- default: {}\n- example: `{}`\n{}",
                 key.path(),
                 key.doc,
                 key.takes,
                 absent_text(key),
                 key.example,
-                effect_text(key).map_or_else(String::new, |text| format!("- a change: {text}\n")),
+                effect_text(key).map_or_else(String::new, |text| format!("- changes: {text}\n")),
             );
         }
     }
@@ -44,16 +44,18 @@ fn effect_of_section(section: &Section) -> String {
     let others: Vec<&str> = others.map(Key::word).collect();
     match others.as_slice() {
         [] => "Changes take effect when the file is reloaded.".into(),
-        others => format!("Changes take effect when the file is reloaded, but for {}.", others.join(", ")),
+        others => {
+            format!("Changes take effect when the file is reloaded, except those of {}.", others.join(", "))
+        }
     }
 }
 
-/// What becomes of a change of a key, if a reload does not just take it.
+/// When changes of a key take effect, if a reload does not simply apply them.
 fn effect_text(key: &Key) -> Option<String> {
     match key.effect {
         Effect::Reload => None,
-        Effect::Restart => Some("takes effect at the next start".into()),
-        Effect::Refused(instead) => Some(format!("refused by a reload; {instead}")),
+        Effect::Restart => Some("take effect at the next start".into()),
+        Effect::Refused(instead) => Some(format!("are refused by a reload; {instead}")),
     }
 }
 
@@ -77,7 +79,7 @@ pub fn explain(word: &str) -> Option<String> {
     (!found.is_empty()).then(|| found.join("\n"))
 }
 
-/// The key or section that `word` is a slip of.
+/// The key or section that `word` is probably a misspelling of.
 pub fn suggestion(word: &str) -> Option<String> {
     let paths: Vec<String> = keys().map(Key::path).collect();
     let names = keys().map(|key| key.word()).chain(SECTIONS.iter().map(|section| section.name));
@@ -91,9 +93,9 @@ fn overview(wanted: impl Fn(&Key) -> bool) -> String {
 }
 
 fn paragraph(key: &Key) -> String {
-    let change = effect_text(key).map_or_else(String::new, |text| format!("  a change    {text}\n"));
+    let change = effect_text(key).map_or_else(String::new, |text| format!("  changes  {text}\n"));
     format!(
-        "{}\n\n{}\n\n  takes       {}\n  without it  {}\n  example     {}\n{change}",
+        "{}\n\n{}\n\n  type     {}\n  default  {}\n  example  {}\n{change}",
         key.path(),
         wrapped(&key.doc),
         key.takes,
@@ -118,9 +120,9 @@ mod tests {
     fn a_key_is_explained_by_its_path_or_its_name() {
         let text = explain("site.durability").unwrap();
         assert!(text.starts_with("site.durability\n\nWhen an article counts as stored"), "{text}");
-        assert!(text.contains("without it  \"interval(100ms)\"\n"), "{text}");
+        assert!(text.contains("  default  \"interval(100ms)\"\n"), "{text}");
         assert_eq!(explain("durability").unwrap(), text);
-        assert_eq!(explain("name").unwrap().matches("takes").count(), 5);
+        assert_eq!(explain("name").unwrap().matches("  type  ").count(), 5);
         assert!(explain("[[buffer]]").unwrap().contains("buffer.block"));
         assert!(explain("").unwrap().lines().count() == keys().count());
         assert_eq!(explain("durabilty"), None);

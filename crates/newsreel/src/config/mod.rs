@@ -30,6 +30,7 @@ mod place;
 mod posting;
 mod pull;
 mod read;
+mod report;
 mod send;
 mod site;
 mod spool_config;

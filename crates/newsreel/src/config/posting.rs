@@ -6,16 +6,16 @@ use super::Groups;
 use super::kinds::*;
 
 section! {
-    /// What is asked of articles posted here, what they tell of their posters, and how fast one may post.
+    /// Requirements for articles posted here, what they reveal about their posters, and how fast one may
+    /// post.
     [posting] Posting, PostingDraft {
-        /// What an article tells of the address it was posted from, in Injection-Info and in Path: the
-        /// address itself; a hash of it, by which articles from one address can be told to belong together;
-        /// or nothing.
+        /// What an article reveals about the address it was posted from, in Injection-Info and Path: the
+        /// address itself; a hash of it, which shows that articles come from the same address; or nothing.
         posting_host: Reveal = word(), default "shown", example "hashed";
-        /// The same for the user as whom the poster has logged in, in Injection-Info.
+        /// The same for the user name of a poster who has logged in, in Injection-Info.
         posting_account: Reveal = word(), default "hidden", example "hashed";
-        /// Whether Injection-Info has logging-data: a word that also stands in the log line of the post, so
-        /// that a complaint leads to the poster even if address and user are hidden.
+        /// Whether Injection-Info has logging-data: a word that also appears in the log line of the post, so
+        /// that a complaint can be traced to the poster even if address and user are hidden.
         logging_data: bool = Switch, default true, example false;
         /// Where to complain about articles posted here: mail-complaints-to in Injection-Info.
         complaints_to: Option<String> = Maybe(Text), example "abuse@example.org";
@@ -25,23 +25,23 @@ section! {
         followup_groups_max: usize = 1..=250, default 50, example 3;
         /// The longest line in the body of a post, in bytes. RFC 5536 section 2.2 asks for 998.
         line_bytes_max: usize = 78..=1_048_576, default 998, example 4096;
-        /// The longest post; without it that of the site, site.article_bytes_max, holds.
+        /// The longest post; by default site.article_bytes_max.
         article_bytes_max: Option<u64> = Maybe(Size::ANY), example "64 KiB";
-        /// Whether a post of more than 40 lines, more than half of which are quoted (begin with ">", "|" or
-        /// ":"), is refused.
+        /// Whether to refuse a post of more than 40 lines of which more than half are quoted (begin with ">",
+        /// "|" or ":").
         check_quoted: bool = Switch, default false, example true;
-        /// How many posts of one user (or, not logged in, one address; of IPv6 one /64 network) may follow
-        /// each other faster than backoff_fast. After that the poster must wait: backoff_first, and twice as
-        /// long after each further post, up to backoff_longest. Who posts too early is answered 441 with the
-        /// seconds left.
+        /// How many posts of one user (or, if nobody is logged in, one address; IPv6: one /64 network) may
+        /// follow each other faster than backoff_fast. After that the poster must wait: backoff_first, and
+        /// twice as long after each further post, up to backoff_longest. A post sent too early is refused
+        /// with 441 and the remaining wait in seconds.
         backoff_trigger: u32 = 1..=1_000_000, default 1000, example 20;
         /// Posts that follow each other within this time count for backoff_trigger.
         backoff_fast: Duration = Span, default "1 s", example "10 s";
-        /// Who has not posted for so long, after what had to be waited, begins to count anew.
+        /// After a pause of this long, beyond any required wait, counting starts again.
         backoff_slow: Duration = Span, default "1 min", example "5 min";
-        /// The first time to wait.
+        /// The first wait.
         backoff_first: Duration = Span, default "1 s", example "5 s";
-        /// The longest time to wait.
+        /// The longest wait.
         backoff_longest: Duration = Span, default "10 min", example "1 h";
     }
 }
@@ -50,14 +50,14 @@ section! {
     /// Which cancel messages and Supersedes headers withdraw articles (RFC 5537 sections 5.3 and 5.4) where
     /// no [[control]] section decides, and the locks of articles posted here (RFC 8315).
     [cancel] Cancel, CancelDraft {
-        /// Which cancel messages and Supersedes headers withdraw an article: "verified", those whose
-        /// Cancel-Key opens the article's Cancel-Lock (RFC 8315); "all" of them, which lets anybody withdraw
-        /// anything; "none". All are filed and stored as articles in any case.
+        /// Which cancel messages and Supersedes headers withdraw an article: "verified": those whose
+        /// Cancel-Key opens the article's Cancel-Lock (RFC 8315); "all", which lets anybody withdraw
+        /// anything; "none". All of them are filed and stored as articles in any case.
         honor: Honor = word(), default "verified", example "none";
-        /// With "verified": whether an article without Cancel-Lock may be withdrawn by anybody.
+        /// With "verified": whether anybody may withdraw an article without Cancel-Lock.
         unlocked: bool = Switch, default false, example true;
         /// Whether articles posted here get a Cancel-Lock: one that newsreel cancel-key opens and, if the
-        /// poster has logged in, one that the same user's cancels and Supersedes open by themselves.
+        /// poster has logged in, one that cancels and Supersedes by the same user open automatically.
         lock: bool = Switch, default true, example false;
     }
 }
@@ -65,39 +65,39 @@ section! {
 section! {
     /// How posts to moderated groups reach their moderators: by mail, from a queue on disk.
     [moderation] Moderation, ModerationDraft {
-        /// The mail server that takes posts for moderators (SMTP without encryption or login, so best on this
+        /// The mail server for posts to moderators (SMTP without encryption or login, so it should be on this
         /// machine or network). Without it the program in sendmail is run.
         smtp: Option<String> = Maybe(HostPort), example "127.0.0.1:25";
-        /// The program that mails posts to moderators, and its arguments, between spaces; %s is the
-        /// recipient. It gets the mail on standard input.
+        /// The program that mails posts to moderators, and its arguments, separated by spaces; %s is the
+        /// recipient. It reads the mail from standard input.
         sendmail: String = Text, default "/usr/sbin/sendmail -oi -oem -- %s", example "/usr/bin/msmtp %s";
-        /// The sender of mails to moderators, to whom what cannot be delivered goes back; without it news@
-        /// and site.path_identity.
+        /// The sender of mails to moderators, to whom undeliverable mail returns; by default news@ and
+        /// site.path_identity.
         sender: Option<String> = Maybe(Text), example "newsmaster@example.org";
-        /// How a post is mailed: "plain", as a mail with the post's headers, which moderators' software
-        /// expects; "encapsulated", whole in a mail of type application/news-transmission (RFC 5537 section
+        /// How a post is mailed: "plain": as a mail with the post's headers, which moderators' software
+        /// expects; "encapsulated": whole, in a mail of type application/news-transmission (RFC 5537 section
         /// 3.5.1).
         form: MailForm = word(), default "plain", example "encapsulated";
-        /// The moderator of groups that no [[moderator]] names; %s is the group's name with dashes for dots.
-        /// Without it, posts to such groups are refused: no post leaves this site for an address that nobody
-        /// chose. INN has "%s@moderators.isc.org" as installed, which forwards for the moderated groups of
-        /// Usenet.
+        /// The moderator of groups that no [[moderator]] section names; %s is the group's name with dashes
+        /// for dots. Without it, posts to such groups are refused: no post leaves this site for an address
+        /// that nobody chose. INN's default is "%s@moderators.isc.org", which forwards to the moderators of
+        /// Usenet groups.
         default_address: Option<String> = Maybe(MailTemplate), example "%s@moderators.isc.org";
-        /// Posts that may wait to be mailed. When there are so many, posts to moderated groups are refused.
+        /// Posts that may wait to be mailed. Beyond that, posts to moderated groups are refused.
         queue_max: usize = 1..=1_000_000, default 1000, example 100;
-        /// When a mail cannot be sent, it is tried again after so long, then after twice as long, and so on.
+        /// A mail that cannot be sent is retried after this time, then after twice as long, and so on.
         retry_first: Duration = Span, default "1 min", example "5 min";
-        /// The longest time between two tries.
+        /// The longest time between two attempts.
         retry_longest: Duration = Span, default "2 h", example "30 min";
-        /// A mail that could not be sent for so long, or that the mail server refuses for good, is put aside
-        /// in moderation/failed below site.data, and the log says so.
+        /// A mail that could not be sent for this long, or that the mail server rejects permanently, is moved
+        /// to moderation/failed below site.data, and the log says so.
         give_up_after: Duration = Span, default "5 days", example "2 days";
     }
 }
 
 section! {
     /// The moderator of some groups; the first section that names the group decides. newsreel moderators FILE
-    /// writes these sections from INN's moderators file.
+    /// converts INN's moderators file to these sections.
     [[moderator]] Moderator, ModeratorDraft {
         /// The groups.
         groups: Groups = Wildmat, example "local.*,!local.announce";

@@ -10,33 +10,31 @@ use super::kinds::*;
 use super::{Groups, LinkTls, Word};
 
 section! {
-    /// A server from which this one fetches articles, as a reader does (what suck, leafnode and pullnews are
-    /// for). It does so again and again as long as it runs; newsreel pull does it once. Articles keep their
-    /// Message-IDs, and are filed as if the server were a peer that has sent them. Marks of what was fetched
-    /// are kept in the directory pull below site.data.
+    /// A server from which articles are fetched, as a newsreader does (like suck, leafnode and pullnews), at
+    /// intervals while this server runs; newsreel pull does it once. Articles keep their Message-IDs, and are
+    /// filed as if that server were a peer. The directory pull below site.data records how far was fetched.
     [[pull]] Pull, PullDraft with link {
         /// A name for logs, newsreel status and newsreel pull.
         name: String = Text, example "upstream";
         /// Where to connect.
         from: String = HostPort, example "news.example.net:119";
-        /// The groups to fetch, of those that are carried here. An article that is also in other groups is
-        /// filed only in these.
+        /// The groups to fetch, among those carried here. An article that is also in other groups is filed
+        /// only in these.
         groups: Groups = Wildmat, example "comp.*,!comp.binaries.*";
-        /// Whether groups that match and are not carried here are made, with the flag and the description
-        /// that they have there.
+        /// Whether to create groups that match and are not carried here, with the flag and description that
+        /// they have there.
         create_groups: bool = Switch, default false, example true;
-        /// The time between the end of one run and the beginning of the next.
+        /// The time between the end of one run and the start of the next.
         interval: Duration = Pause, default "10 min", example "1 h";
-        /// How it is found out what is new: "number": by the article numbers of each group, which misses
-        /// nothing; "newnews": by NEWNEWS, which is one question for all groups, but which many servers
-        /// refuse.
+        /// How new articles are found: "number": by the article numbers of each group, which misses nothing;
+        /// "newnews": with NEWNEWS, one request for all groups, which many servers refuse.
         by: PullBy = word(), default "number", example "newnews";
-        /// Of a group that was never fetched from, at most so many of its newest articles; without it, all
+        /// In a group that was never fetched before, at most this many of its newest articles; by default all
         /// that the server has. 0 is none.
         first_max: Option<u64> = Maybe(0..=u64::MAX), example 1000;
-        /// Connections at once.
+        /// Concurrent connections.
         connections: usize = 1..=32, default 2, example 4;
-        /// Bytes of articles per second, over all connections; without it, as fast as they come.
+        /// Bytes of articles per second, over all connections; by default as fast as they arrive.
         bytes_per_sec_max: Option<u64> = Maybe(Size { min: 1 << 10, max: u64::MAX }), example "1 MiB";
     }
 }

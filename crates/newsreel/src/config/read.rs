@@ -57,7 +57,7 @@ fn grammar_fault(text: &str, error: &toml::de::Error) -> Fault {
     let span = error.span().unwrap_or(text.len()..text.len());
     let message = error.message().lines().collect::<Vec<_>>().join("; ");
     let advice = if message.contains("must be quoted") || message.contains("expected") {
-        Some("texts, sizes and times stand in quotes: size = \"2 GiB\"".into())
+        Some("texts, sizes and times need quotes: size = \"2 GiB\"".into())
     } else if message.contains("duplicate") {
         Some("each key may be set once in a section; sections in [[double brackets]] may be repeated".into())
     } else {
@@ -82,7 +82,7 @@ impl<'a> Document<'a> {
             let is_section = matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_));
             let near = || nearest(word, SECTIONS.iter().map(|section| section.name)).and_then(table::section);
             let (message, label, advice) = if !is_section || table::keys().any(|key| key.word() == word) {
-                (format!("`{word}` stands outside of any section"), "no section", home_of(word))
+                (format!("`{word}` is outside any section"), "no section", home_of(word))
             } else {
                 let advice = near().map(|near| format!("did you mean {}?", near.brackets()));
                 (format!("there is no section `{word}`"), "unknown section", advice)
@@ -293,7 +293,7 @@ impl<'a> Entry<'a> {
 fn fault(key: &Key, wrong: Wrong) -> Fault {
     let path = key.path();
     let message = match wrong.reason {
-        Reason::NotTaken(found) => format!("{path} takes {}, not {found}", key.takes),
+        Reason::NotTaken(found) => format!("{path} must be {}, not {found}", key.takes),
         Reason::Because(reason) => format!("{path}: {reason}"),
         Reason::Must(what) => format!("{path} {what}"),
         Reason::Whole(message) => message,

@@ -312,7 +312,7 @@ mod tests {
             ),
             (
                 "[[send_template]]\nname = \"t\"\nsize_max = true\n".into(),
-                "peer.send.size_max takes a size, not true or false",
+                "peer.send.size_max must be a size, not true or false",
             ),
             (
                 "[[send_template]]\nname = \"t\"\ntemplate = \"u\"\n".into(),

@@ -7,74 +7,73 @@ use super::kinds::*;
 use super::{Distributions, Durability};
 
 section! {
-    /// The server itself: its name, where it listens, what it promises.
+    /// The server itself: its name, where it listens, and how durable an acknowledged article is.
     [site] Site, SiteDraft {
-        /// The name that this server puts in front of Path and by which its peers know it (RFC 5536 section
-        /// 3.1.5). It should be a domain name of yours and never change: an article whose Path already holds
-        /// it is refused as one that has been here.
+        /// The name that this server adds to Path and by which its peers know it (RFC 5536 section 3.1.5).
+        /// Use a domain name of yours and do not change it: an article whose Path already contains it is
+        /// refused, because it has been here before.
         path_identity: String = PathIdentity, example "news.example.org";
-        /// Other names of this server that it puts into Path after path_identity: an earlier one, so that
-        /// peers that know it by that name do not offer it what it has, or the common name of a cluster,
-        /// whose members then have it in their path_never and do not send each other the same. Articles that
-        /// come with one of these names are taken.
+        /// Other names that this server adds to Path after path_identity: a former one, so that peers that
+        /// still know it by that name do not offer articles back, or the common name of a cluster, whose
+        /// members list it in path_never so that they do not send each other the same articles. Articles that
+        /// arrive with one of these names are accepted.
         path_also: Vec<String> = List(PathIdentity), default [], example ["cluster.example.org"];
-        /// Put as Organization into articles that are posted here without one.
+        /// The Organization header of articles posted here without one.
         organization: Option<String> = Maybe(Text), example "Example News";
-        /// Where to listen, for peers and readers alike; what a client may do follows from its address. The
-        /// port of news is 119; a port below 1024 needs a privilege, which the systemd unit in packaging/
-        /// gives.
+        /// Where to listen, for peers and readers alike; what clients may do depends on their addresses. The
+        /// standard port is 119; ports below 1024 need a privilege, which the systemd unit in packaging/
+        /// grants.
         listen: Vec<String> = List(HostPort), default ["127.0.0.1:1119"], example ["0.0.0.0:119", "[::]:119"];
-        /// Where to listen for connections that begin with TLS, for peers and readers alike. The port is 563.
-        /// Needs a certificate in [tls]. RFC 8143 recommends it over STARTTLS.
+        /// Where to listen for connections that begin with TLS, for peers and readers alike. The standard
+        /// port is 563. Requires a certificate in [tls]. RFC 8143 recommends this over STARTTLS.
         tls_listen: Vec<String> = List(HostPort), default [], example ["0.0.0.0:563", "[::]:563"];
         /// The directory of journal, indexes and control socket, relative to the directory of this file.
         data: PathBuf = FilePath, default ".", example "/var/lib/newsreel",
             effect Refused("stop the server, move the directory, and start it again");
-        /// The directory of the texts that readers ask for with LIST, relative to the directory of this file:
-        /// motd (message of the day), distributions (a name and a description on each line), distrib.pats
-        /// (weight:wildmat:distribution) and subscriptions (newsgroups to recommend, the best first), in
-        /// UTF-8 and in the form INN has them. They are read when they are asked for; a list without file is
-        /// answered 503.
+        /// The directory of the texts for LIST, relative to the directory of this file: motd (message of the
+        /// day), distributions (a name and a description per line), distrib.pats
+        /// (weight:wildmat:distribution) and subscriptions (recommended newsgroups, the best first), in UTF-8
+        /// and in INN's format. They are read for each request; a list without a file is answered 503.
         lists: PathBuf = FilePath, default "lists", example "/etc/newsreel/lists";
         /// When an article counts as stored and is acknowledged. "process": once the operating system has it,
-        /// so that it survives the end of the process; "interval(TIME)": the same, and a power cut takes at
-        /// most what arrived within TIME: while a slower disk catches up, nothing more is accepted; "always":
-        /// once the disk has it (all who wait share one sync).
+        /// so that it survives the death of the process. "interval(TIME)": the same, and a power cut loses at
+        /// most what arrived within TIME; while a slow disk catches up, nothing more is accepted. "always":
+        /// once the disk has it (everyone who waits shares one sync).
         durability: Durability = Durable, default "interval(100ms)", example "always";
-        /// An article whose Date is older than so many days is rejected; "none" takes articles of any age, as
-        /// one wants when filling a server from an archive. Must be less than remember_days.
+        /// Articles whose Date is older than this many days are rejected. "none" accepts articles of any age,
+        /// for example to fill a server from an archive. Must be less than remember_days.
         max_age_days: Option<u32> = DaysOrNone, default 10, example "none";
-        /// A longer article is rejected (1 KiB to 1 GiB), as is one that does not fit into its buffer.
+        /// Longer articles are rejected (1 KiB to 1 GiB), and so are those that do not fit into their buffer.
         article_bytes_max: u64 = Size { min: 1 << 10, max: 1 << 30 }, default "4 MiB", example "1 MB";
-        /// How long the Message-ID of an article that was rejected or overwritten is remembered, so that it
-        /// is not taken again. Costs 32 bytes of history for each.
+        /// How long the Message-ID of a rejected or overwritten article is remembered, so that the article is
+        /// not accepted again. Each costs 32 bytes of history.
         remember_days: u32 = 1..=36_500, default 11, example 30;
-        /// What becomes of an article none of whose groups is carried here: "reject" it, or file it in the
-        /// group "junk", which then must exist.
+        /// What to do with an article none of whose groups is carried here: "reject" it, or file it in the
+        /// group "junk", which must then exist.
         unknown_groups: UnknownGroups = word(), default "reject", example "junk";
-        /// The distributions that are accepted here at all, whoever sends the article: names between commas,
-        /// in any case; "!" before a name excludes it, "*" stands for any text; the last entry that fits
-        /// decides, and a list that only excludes accepts every other. An article whose Distribution header
-        /// names only others is rejected; one without the header, or for "world", has no restriction and
-        /// always passes (RFC 5536 section 3.2.4).
+        /// The distributions accepted here, whoever sends the article: names separated by commas, in any
+        /// case. "!" before a name excludes it, "*" matches any text, and the last entry that matches
+        /// decides; a list that only excludes accepts all others. An article whose Distribution header names
+        /// only others is rejected; one without the header, or for "world", is unrestricted and always passes
+        /// (RFC 5536 section 3.2.4).
         distributions: Distributions = DistributionList, default "*", example "!local";
         /// How much of the journal is kept beyond what the indexes need after a crash.
         journal_keep_bytes: u64 = Size::ANY, default "64 MiB", example "1 GiB";
-        /// How much of the journal, up to its end, may be kept for readers that are slow, such as feeds to
-        /// peers that are down. They skip what is older, and count what they skip. On a full disk accepting
-        /// articles comes first: nothing is kept for them then.
+        /// How much of the journal, up to its end, may be kept for slow readers, such as feeds to peers that
+        /// are down. They skip what is older, and the skipped articles are counted. On a full disk accepting
+        /// articles has priority, and nothing is kept for them.
         journal_claim_bytes: u64 = Size::ANY, default "4 GiB", example "20 GiB";
-        /// How many days of the journal may be kept for readers that are slow.
+        /// How many days of the journal may be kept for slow readers.
         journal_claim_days: u32 = 1..=3_650, default 7, example 3;
-        /// Overview (what OVER answers with) is compressed once its articles have been here so long; it then
-        /// takes less than half the room, and reading it more time. It is done at leisure, and not while
-        /// articles come in by thousands a second. A time longer than articles stay leaves all of it as it
-        /// is, for instance on a file system that compresses.
+        /// Overview (what OVER returns) is compressed once its articles have been here this long; it then
+        /// takes less than half the space, and longer to read. This is done in the background, and not while
+        /// thousands of articles arrive each second. A time longer than articles stay disables it, for
+        /// instance on a file system that compresses.
         compress_overview_after: Duration = Span, default "10 min", example "1 h";
         /// The least severe events that are logged, to standard error. "info": starts, stops and peers;
-        /// "debug": every connection and rejected article; "trace": every command.
+        /// "debug": also every connection and rejected article; "trace": also every command.
         log_level: LogLevel = word(), default "info", example "debug";
-        /// "plain": a line of text for each event; "json": a JSON object.
+        /// "plain": a line of text for each event; "json": a JSON object for each.
         log_format: LogFormat = word(), default "plain", example "json";
     }
 }
@@ -89,37 +88,40 @@ impl Site {
 }
 
 section! {
-    /// What one client, and all of them together, may take. Whoever exceeds a limit loses the connection;
-    /// nobody else notices.
+    /// How much one client, and all of them together, may use. A client that exceeds a limit loses its
+    /// connection; nobody else is affected.
     [limits] Limits, LimitsDraft {
-        /// Connections at once. The next one is answered 400 and closed.
+        /// Concurrent connections. Further ones are answered 400 and closed.
         connections_max: usize = 1..=1_000_000, default 20000, example 5000;
-        /// Connections at once from one address. Peers have their own limit, max_connections.
+        /// Concurrent connections from one address. Peers have their own limit, max_connections.
         connections_per_address_max: usize = 1..=1_000_000, default 10000, example 50;
-        /// A connection without a command for so long is closed. RFC 3977 section 3.1 asks for at least 3
+        /// A connection without a command for this long is closed. RFC 3977 section 3.1 requires at least 3
         /// minutes.
         idle_timeout: Duration = Timeout, default "10 min", example "30 min";
-        /// How long a client may take to complete a command line, and pause within an article, from the first
-        /// byte on; a slower one is answered 400 and disconnected. The time before the first byte is
-        /// idle_timeout's.
+        /// How long a client may take to complete a command line, and may pause within an article, from the
+        /// first byte on; a slower one is answered 400 and disconnected. idle_timeout applies until the first
+        /// byte.
         command_timeout: Duration = Timeout, default "1 min", example "20 s";
-        /// A client that takes nothing of its answer for so long is disconnected.
+        /// A client that reads nothing of a response for this long is disconnected.
         write_timeout: Duration = Timeout, default "2 min", example "30 s";
         /// Memory for articles of more than 16 KiB that peers are sending, besides 64 MiB for reading ahead.
-        /// An article takes it as it arrives. When it is used up the others wait; an article that comes more
-        /// slowly than 32 KiB/s is given up for them, the slowest first, and its sender is asked to try again
+        /// An article uses it as it arrives. When it is used up, the others wait; articles that arrive more
+        /// slowly than 32 KiB/s are then dropped, the slowest first, and their senders are asked to try again
         /// later. There is always room for one article of site.article_bytes_max, whatever this and the next
         /// three keys say.
         receive_bytes_from_peers_max: u64 = Size::ANY, default "128 MiB", example "1 GiB";
-        /// The same for articles that are being posted, whoever posts them. What peers send does not count,
-        /// so that posters cannot hold up a feed.
+        /// The same for articles that are being posted, by anyone. What peers send is counted separately, so
+        /// that posters cannot delay a feed.
         receive_bytes_from_posters_max: u64 = Size::ANY, default "64 MiB", example "256 MiB";
-        /// How much of it the posts from one address may take, of IPv6 from one /64 network. Only clients
-        /// that have not logged in count. Clients of a reverse proxy share its address: raise this where one
-        /// stands in front.
+        /// How much of that the posts from one address (IPv6: one /64 network) may use. Only clients that
+        /// have not logged in count. Clients of a reverse proxy share its address: raise this behind one.
         receive_bytes_per_address_max: u64 = Size::ANY, default "16 MiB", example "64 MiB";
-        /// How much of it the posts of one user may take, whatever addresses they come from.
+        /// How much of it the posts of one user may use, from all addresses together.
         receive_bytes_per_user_max: u64 = Size::ANY, default "16 MiB", example "32 MiB";
+        /// Whether a session may poll its socket for up to 60 microseconds after a response, instead of
+        /// sleeping, while its client works in lock-step and no other client is active. Such clients are then
+        /// served two to four times as fast, for some processor time. At most one session polls at a time.
+        busy_poll: bool = Switch, default true, example false;
     }
 }
 

@@ -11,121 +11,123 @@ pub(super) const BUFFER_BYTES_MIN: u64 = 64 << 10;
 
 section! {
     /// A cyclic buffer: a file or block device of fixed size in which the newest article overwrites the
-    /// oldest. Overwriting is expiry. At least one is needed by each class of method cnfs.
+    /// oldest. Overwriting is expiry. Each class of method cnfs needs at least one.
     [[buffer]] Buffer, BufferDraft {
-        /// The buffer's name, by which classes and tokens name it: 1 to 15 letters, digits, "_", "." or "-".
-        /// It is written into the buffer and cannot be changed later.
+        /// The buffer's name in classes and tokens: 1 to 15 letters, digits, "_", "." or "-". It is written
+        /// into the buffer and cannot be changed later.
         name: String = Name, example "text0";
-        /// The file or block device, relative to the directory in data. A file that the site never had is
-        /// made, in a directory that must exist unless the site is new; one that is missing is an error.
+        /// The file or block device, relative to the directory in data. A file that the site has never had is
+        /// created; its directory must exist, unless the site is new. A file that is missing is an error.
         path: PathBuf = FilePath, example "text0.cyc",
             effect Refused("newsreel buffer move copies it while serving, and changes the file");
-        /// Its size, from 64 KiB; left out: the size that the file has, or the device. A larger size than
-        /// before lets the buffer grow, a smaller one is refused. Together the buffers are the spool's size:
-        /// an article lives until so many bytes have arrived after it.
+        /// Its size, at least 64 KiB; by default that of the file or device. If the size is raised, the
+        /// buffer grows; lowering it is refused. Together the buffers are the size of the spool: an article
+        /// stays until this many bytes have arrived after it.
         size: Option<u64> = Maybe(Size { min: BUFFER_BYTES_MIN, max: u64::MAX }), example "20 GiB";
-        /// Articles begin at multiples of this: a power of two from 64 to 16384 bytes. Half of it is lost
-        /// behind each article; large blocks need a smaller usage bitmap (a bit for each block), which pays
-        /// for large articles. It is fixed when the buffer is made.
+        /// Articles begin at multiples of this: a power of two from 64 to 16384 bytes. On average half a
+        /// block is wasted after each article; large blocks need a smaller usage bitmap (one bit for each
+        /// block), which is worthwhile for large articles. Fixed when the buffer is created.
         block: u32 = Block, default "64", example "4 KiB",
             effect Refused("it is fixed when the buffer is made; add another buffer");
-        /// A retired buffer takes no more articles; those it holds stay readable until it is removed.
-        /// newsreel buffer retire sets this, and newsreel buffer use takes it back.
+        /// A retired buffer accepts no more articles; those it holds stay readable until it is removed.
+        /// newsreel buffer retire sets this, and newsreel buffer use reverts it.
         retired: bool = Switch, default false, example true;
     }
 }
 
 section! {
-    /// A storage class: articles that are stored in the same way and so live equally long. A class of method
+    /// A storage class: articles that are stored in the same way and for the same time. A class of method
     /// cnfs uses one or more buffers that no other class uses.
     [[class]] Class, ClassDraft {
-        /// The class's name, by which rules name it.
+        /// The class's name in rules.
         name: String = Name, example "text";
         /// "cnfs": in cyclic buffers on disk; "memory": in a cyclic buffer in memory, empty after a restart;
-        /// "trash": nothing is kept, the Message-ID is remembered. These keep articles until [[expire]] says
-        /// they are due: "appendonly": one behind the other in files that are made as needed; "tradspool": a
-        /// file an article by group and number, crossposts as hard links, as INN and C News have it;
-        /// "bucketed": the same with each directory split in 1,000 (Usenetfs); "hashed": a file an article by
-        /// a digest of its Message-ID; "timehash": by its arrival.
+        /// "trash": not stored, only the Message-ID is remembered. The others keep articles until they expire
+        /// by [[expire]]: "appendonly": consecutively in files that are created as needed; "tradspool": one
+        /// file per article, by group and number, with hard links for crossposts, as INN and C News do;
+        /// "bucketed": the same with each directory split in 1,000 (Usenetfs); "hashed": one file per
+        /// article, by a digest of its Message-ID; "timehash": by its arrival time.
         method: Method = word(), default "cnfs", example "cnfs",
             effect Refused("stop the server, or give a class of another name the new method");
         /// The buffers of a class of method cnfs, by name, in the order of use.
         buffers: Vec<String> = List(Name), default [], example ["text0", "text1"], when Class::is_cyclic;
-        /// "interleave": each buffer in turn gets a stripe of 1 MiB, which spreads the load over disks;
-        /// "sequential": one buffer is filled to its end before the next.
+        /// "interleave": the buffers are filled in turn, 1 MiB at a time, which spreads the load over disks;
+        /// "sequential": each buffer is filled to its end before the next.
         order: Order = word(), default "interleave", example "sequential", when Class::is_cyclic;
-        /// Size of a class of method memory, from 64 KiB; the others have none.
+        /// Size of a class of method memory, at least 64 KiB.
         size: u64 = Size::ANY, default "0", example "64 MiB", effect Restart, when Class::is_in_memory;
-        /// "zstd": each article of a class of method cnfs is stored compressed, with a dictionary trained
-        /// from the first 2,000; text takes about 40 % of its size, so it lives more than twice as long. Each
-        /// costs some 45 microseconds of a processor when it is stored and 5 when it is read. May be changed
-        /// at any time; what is stored stays as it is. Keep the directory dictionaries in data with the
-        /// buffers: without it compressed articles cannot be read.
+        /// "zstd": each article of a class of method cnfs or appendonly is compressed, with a dictionary
+        /// trained from the first 2,000 articles. Text takes about 40 % of its size, so it stays more than
+        /// twice as long. It costs about 45 microseconds of processor time to store an article and 5 to read
+        /// it. May be changed at any time; stored articles are not changed. Keep the directory dictionaries
+        /// in data with the buffers: compressed articles cannot be read without it.
         compress: Compression = word(), default "none", example "zstd", when Class::compresses;
-        /// zstd's level: higher ones compress a little better and take longer to store; reading is equally
+        /// The zstd level: higher ones compress slightly better and take longer to store; reading is equally
         /// fast.
         compress_level: u8 = 1..=19, default 6, example 9, when Class::compresses;
-        /// A promise: no article of the class is overwritten before it has been here so long. What could only
-        /// be stored by breaking it goes to the class that overflow names, so that a flood costs nothing that
-        /// was promised to stay. Without overflow, or where that class cannot take the article either, it is
-        /// rejected, not remembered, counted and logged once a minute. Cancels are carried out all the same.
+        /// A guarantee: no article of the class is overwritten before it has been here this long. Articles
+        /// that could only be stored by breaking it go to the class in overflow, so that a flood cannot
+        /// displace what is guaranteed. Without overflow, or if that class cannot store the article either,
+        /// it is rejected, not remembered, counted and logged once a minute. Cancels are carried out in any
+        /// case.
         keep_at_least: Option<Duration> = Maybe(Span), example "30 days";
-        /// With keep_at_least: the class that takes what would overwrite what is to stay. It may have a
-        /// promise and an overflow of its own.
+        /// With keep_at_least: the class for articles that would overwrite guaranteed ones. It may have a
+        /// guarantee and an overflow of its own.
         overflow: Option<String> = Maybe(Name), example "flood";
-        /// How long articles of the class should stay. newsreel status warns when at the present rate they
-        /// will not, and the log does once a day; nothing else follows from it.
+        /// How long articles of the class should stay. newsreel status, and the log once a day, warn if they
+        /// will not at the present rate; there is no other effect.
         keep_target: Option<Duration> = Maybe(Span), example "90 days";
         /// The directory of a class of method appendonly, tradspool, bucketed, hashed or timehash, relative
-        /// to data; a directory of its own for each. Without it: kept/NAME.
+        /// to data. Each class needs its own. Default: kept/NAME.
         path: Option<PathBuf> = Maybe(FilePath), example "/news/articles",
             effect Refused("stop the server, move the directory, and start it again"), when Class::keeps;
-        /// Method appendonly: a file that has reached this size is followed by another one. What is due goes
-        /// file by file, so smaller files give room back sooner. May be changed at any time.
+        /// Method appendonly: when a file has reached this size, the next one is begun. A file is deleted
+        /// when everything in it has expired, so smaller files free space sooner. May be changed at any time.
         file_size: u64 = Size::ANY, default "256 MiB", example "1 GiB", when Class::is_appendonly;
-        /// Method appendonly: so many files there may be; 0: as many as the disk holds. A full class removes
-        /// nothing: its articles are turned away with "try later" until some in it are due or this is raised.
+        /// Method appendonly: the most files; 0: as many as the disk holds. A full class deletes nothing: its
+        /// articles are refused with "try later" until some in it expire or this is raised.
         files_max: u64 = 0..=1_000_000, default 0, example 400, when Class::is_appendonly;
-        /// Methods with a file an article: "crlf": wire format, as INN has it by default; "lf": lines that
-        /// end in LF without dot-stuffing, as C News and programs that read the tree themselves have it. May
-        /// be changed at any time; each file tells its form.
+        /// Methods with one file per article: "crlf": wire format, INN's default; "lf": lines end in LF and
+        /// are not dot-stuffed, as in C News and for programs that read the tree themselves. May be changed
+        /// at any time; each file shows its format.
         line_ends: LineEnds = word(), default "crlf", example "lf", when Class::has_files;
     }
 }
 
 section! {
-    /// Which article goes to which class. An article must meet every condition of a rule; the first rule it
-    /// meets decides. The last rule has no condition, so that every article has a class.
+    /// Which article goes to which class. An article must meet all conditions of a rule; the first rule that
+    /// it meets decides. The last rule has no condition, so that every article has a class.
     [[rule]] Rule, RuleDraft {
-        /// The class of the articles that meet the rule.
+        /// The class of articles that meet the rule.
         class: String = Name, example "binaries";
-        /// Condition: the first group of the article that is carried here matches, or any with match = "any".
+        /// Condition: the first group of the article that is carried here matches (with match = "any": any of
+        /// them).
         groups: Option<Groups> = Maybe(Wildmat), example "*.binaries.*,*warez*";
-        /// Which group the condition groups looks at: "first": the first group of the article that is carried
-        /// here; "any": any of those it is filed in.
+        /// Which group the condition groups examines: "first": the first group of the article that is carried
+        /// here; "any": any group it is filed in.
         group_match "match": GroupMatch = word(), default "first", example "any";
         /// Condition: the article is longer than this.
         larger_than: Option<u64> = Maybe(Size::ANY), example "64 KiB";
         /// Condition: the article is shorter than this.
         smaller_than: Option<u64> = Maybe(Size::ANY), example "1 KiB";
-        /// Condition: the article is filed in at least so many groups.
+        /// Condition: the article is filed in at least this many groups.
         crossposts_at_least: Option<usize> = Maybe(1..=10_000), example 10;
         /// Condition: the From header matches.
         from: Option<Groups> = Maybe(Wildmat), example "*robot@example.net*";
-        /// Condition: a path identity in the Path header matches, or the whole header as it came.
+        /// Condition: a path identity in the Path header matches, or the whole header as received.
         path: Option<String> = Maybe(Pattern), example "*.spam.example";
-        /// Condition: the article has a header of this name whose value matches; of a list, all. "*" asks
-        /// only that the header is there. A comma separates patterns.
+        /// Condition: the article has a header of this name whose value matches; if it is a list, all of
+        /// them. "*" only requires the header. Patterns are separated by commas.
         header: Option<Vec<HeaderMatch>> = Maybe(OneOrMore(Header)),
             example { name = "X-Trace", matches = "*example.net*" };
-        /// Condition: the verdict on the article matches. The built-in one is "binary", for a body that holds
-        /// yEnc or uuencoded data; an article without a verdict meets no such condition. Costs a look at
-        /// every body, only where a rule asks.
+        /// Condition: the verdict on the article matches. The built-in verdict is "binary", for a body with
+        /// yEnc or uuencoded data; an article without a verdict meets no such condition. This examines every
+        /// body, but only if a rule asks for it.
         verdict: Option<String> = Maybe(Pattern), example "binary";
         /// Condition: where the article comes from matches: "peer NAME", "injected" (posted here), "rnews" (a
-        /// batch handed in on this machine) or "import".
+        /// batch submitted on this machine) or "import".
         origin: Option<String> = Maybe(Pattern), example "peer news.example.net";
-        /// Condition: the article has an Expires date, at most this far away.
+        /// Condition: the article has an Expires date no farther away than this.
         expires_within: Option<Duration> = Maybe(Span), example "3 days";
         /// Condition: the article has an Expires date, farther away than this.
         expires_beyond: Option<Duration> = Maybe(Span), example "90 days";

@@ -27,7 +27,7 @@ pub struct Key {
     pub section: &'static str,
     /// Its own name; in a part of a section it begins with the part's.
     pub name: &'static str,
-    /// What it takes, in words.
+    /// Its type, in words.
     pub takes: String,
     /// What holds without it, as TOML.
     pub default: Option<&'static str>,
@@ -42,6 +42,20 @@ pub struct Key {
 }
 
 impl Key {
+    /// The key of a row of `section!`: section and name, what its kind says, default, the lines of its
+    /// documentation, example, effect. Not inlined, as there are hundreds of them.
+    #[inline(never)]
+    pub(super) fn new(
+        (section, name): (&'static str, &'static str),
+        (takes, absent): (String, &'static str),
+        default: Option<&'static str>,
+        doc: &[&str],
+        example: &'static str,
+        effect: Effect,
+    ) -> Self {
+        Self { section, name, takes, default, absent, doc: paragraph(doc), example, effect }
+    }
+
     /// The last word of its name: what stands before its value.
     pub fn word(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
@@ -54,11 +68,13 @@ impl Key {
 }
 
 /// What a key of a `T` takes and what holds without it, in words.
+#[inline(never)]
 pub(super) fn words_of<T>(kind: impl Kind<Value = T>) -> (String, &'static str) {
     (kind.words(), kind.absent_words())
 }
 
 /// The lines of a documentation comment as one.
+#[inline(never)]
 pub(super) fn paragraph(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
 }
@@ -110,6 +126,12 @@ pub(super) struct At<T> {
 
 /// The keys of one section as they are printed: names and TOML values.
 pub(super) type Lines = Vec<(&'static str, String)>;
+
+/// A key as it is printed. Not inlined, as [`Key::new`].
+#[inline(never)]
+pub(super) fn line(name: &'static str, value: &toml_edit::Value) -> (&'static str, String) {
+    (name, value.to_string())
+}
 
 /// A section that was declared with `section!`.
 pub(super) trait Table: Sized {

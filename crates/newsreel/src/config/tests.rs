@@ -283,7 +283,7 @@ fn faults_of_access_and_auth_are_told_with_advice() {
             "not an absolute path",
         ),
         ("listener = [\"*:563\"", "listener = [\"news:563\"", "`news:563` is not an IP address"),
-        ("plain_passwords_from = []", "mechanisms = [\"cram-md5\"]", "takes a list of \"user\", \"plain\""),
+        ("plain_passwords_from = []", "mechanisms = [\"cram-md5\"]", "must be a list of \"user\", \"plain\""),
         ("plain_passwords_from = []", "lockout_first = \"1 h\"", "lockout_first is longer than"),
         ("class = \"archive\"\ngroups", "class = \"ram\"\ngroups", "no class `ram` that keeps"),
         ("keep = \"30 days\"\n", "", "a bound without keep"),
@@ -496,7 +496,7 @@ fn faults_between_sections_are_found() {
             with("max_age_days = \"none\"", "max_age_days = 20"),
             "articles of 20 days are taken, but Message-IDs are remembered for 11 days",
             "[site]",
-            "make remember_days larger than max_age_days, or an article that is gone is taken again",
+            "make remember_days larger than max_age_days, or an expired article is accepted again",
         ),
         (
             with("block = \"4 KiB\"", "block = 1000"),
@@ -515,13 +515,13 @@ fn faults_of_values_name_the_key_and_what_it_takes() {
         (
             "organization = \"Example\"",
             "organization = 7",
-            "site.organization takes a text, not a whole number",
+            "site.organization must be a text, not a whole number",
             "7",
         ),
         (
             "order = \"sequential\"",
             "order = \"sequentially\"",
-            "class.order takes \"interleave\" or \"sequential\", not \"sequentially\"",
+            "class.order must be \"interleave\" or \"sequential\", not \"sequentially\"",
             "\"sequentially\"",
         ),
         (
@@ -564,11 +564,7 @@ fn faults_of_values_name_the_key_and_what_it_takes() {
 fn what_stands_in_the_wrong_place_is_told_where_it_belongs() {
     assert_eq!(
         only_fault(&format!("listen = [\"127.0.0.1:1119\"]\n{GOOD}")),
-        (
-            "`listen` stands outside of any section".into(),
-            "listen".into(),
-            "`listen` belongs into [site]".into()
-        )
+        ("`listen` is outside any section".into(), "listen".into(), "`listen` belongs into [site]".into())
     );
     assert_eq!(
         only_fault(&with("[[peer]]\n", "[[peer]]\nidle_timeout = \"1 h\"\n")),
@@ -599,7 +595,7 @@ fn header_conditions_and_overflows_are_checked() {
     let rules = read(&with(header, two)).unwrap().rules;
     assert_eq!(rules[0].header.as_ref().unwrap()[1], HeaderMatch { name: "B".into(), matches: "b c".into() });
     for (to, message) in [
-        ("header = \"A\"", "rule.header takes a header condition, or a list of them, not a text"),
+        ("header = \"A\"", "rule.header must be a header condition, or a list of them, not a text"),
         ("header = { name = \"A\" }", "rule.header: it lacks `matches`"),
         ("header = { name = \"A b\", matches = \"*\" }", "rule.header: `A b` is not a header's name"),
         (

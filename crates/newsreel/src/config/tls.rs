@@ -19,16 +19,16 @@ section! {
     /// at once by a reload, which reports what is wrong with them; a bad certificate leaves the old one in
     /// use.
     [tls] Tls, TlsDraft {
-        /// The PEM file of the server's certificate and those between it and its authority, relative to the
-        /// directory of this file. Several may be named: clients are shown the one with the name they ask
-        /// for, or the first.
+        /// The PEM file of the server's certificate and the intermediate ones, relative to the directory of
+        /// this file. There may be several: clients are shown the one for the name they ask for, or else the
+        /// first.
         certificate: Vec<PathBuf> = OneOrMore(FilePath), default [], example "news.crt";
-        /// The PEM file of the certificate's private key (PKCS #8, PKCS #1 or SEC 1, not encrypted); of
-        /// several, in the order of certificate. Only the server's user should be able to read it.
+        /// The PEM file of the certificate's private key (PKCS #8, PKCS #1 or SEC 1, not encrypted); if there
+        /// are several, in the order of certificate. Only the server's user should be able to read it.
         key: Vec<PathBuf> = OneOrMore(FilePath), default [], example "news.key";
         /// The PEM file of the authorities that sign the certificates of peers and of users who log in with
-        /// one (SASL EXTERNAL). With it, or with a peer's fingerprint, clients are asked for a certificate;
-        /// nobody needs one.
+        /// one (SASL EXTERNAL). With it, or with a peer's fingerprint, clients are asked for a certificate,
+        /// but need none.
         client_ca: Option<PathBuf> = Maybe(FilePath), example "peers-ca.crt";
     }
 }
@@ -42,37 +42,37 @@ impl Tls {
 
 section! {
     /// A neighbour that feeds this server, or is fed by it. A client that connects from one of its addresses
-    /// may offer articles with IHAVE, CHECK and TAKETHIS; what is sent to the peer stands in [peer.send]
+    /// may offer articles with IHAVE, CHECK and TAKETHIS; what the peer is sent is configured in [peer.send]
     /// after it.
     [[peer]] Peer, PeerDraft {
-        /// The peer's name in logs and in newsreel status; best its path identity, since an article whose
-        /// Path has that name is not sent to the peer.
+        /// The peer's name in logs and newsreel status; preferably its path identity, since an article whose
+        /// Path contains this name is not sent to the peer.
         name: String = Text, example "news.example.net";
-        /// The addresses and networks it connects from. Addresses, not host names: whoever controls a name
-        /// could otherwise feed you. A peer with a certificate needs none, and may then come from anywhere.
+        /// The addresses and networks it connects from. Addresses, not host names: otherwise whoever controls
+        /// the name could feed you. A peer with a certificate needs none, and may then connect from anywhere.
         addresses: Vec<Cidr> = NetworksOrNone, default [],
             example ["198.51.100.7", "2001:db8:7::/48"];
-        /// What the peer must show to be known, over TLS: a certificate signed by tls.client_ca with one of
-        /// these names (common name, DNS name or mail address), or the one with the fingerprint sha256:HEX,
-        /// which nobody need have signed. With addresses too, both must fit.
+        /// What identifies the peer over TLS: a certificate signed by tls.client_ca with one of these names
+        /// (common name, DNS name or mail address), or the certificate with the fingerprint sha256:HEX,
+        /// signed by anyone. If there are addresses too, both must match.
         certificate: Vec<KnownCertificate> = OneOrMore(Certificate), default [], example ["news.example.net"];
-        /// Whether the peer must encrypt. "require": what it offers unencrypted is answered 483.
+        /// Whether the peer must encrypt. "require": what it offers without TLS is answered 483.
         tls: PeerTls = word(), default "allow", example "require";
-        /// The user as whom it must log in (AUTHINFO) to be known, besides what its addresses and certificate
-        /// ask for; what it offers before is answered 480.
+        /// The user as which it must log in (AUTHINFO), besides matching addresses and certificate; what it
+        /// offers before that is answered 480.
         user: Option<String> = Maybe(Text), example "feeder";
         /// The groups it may send. An article none of whose groups matches is rejected.
         accept: Groups = Wildmat, default "*", example "*,!local.*";
         /// The distributions it may send, of those that site.distributions accepts, and written like them.
         /// What is rejected for this alone may still come from another peer.
         distributions: Distributions = DistributionList, default "*", example "usa,na";
-        /// Connections it may hold at once. The next one is answered 400 and closed.
+        /// Concurrent connections. Further ones are answered 400 and closed.
         max_connections: usize = 1..=1_000_000, default 10000, example 20;
         /// Whether it may stream (RFC 4644: MODE STREAM, CHECK, TAKETHIS). Without, it offers articles one by
         /// one with IHAVE.
         streaming: bool = Switch, default true, example false;
-        /// Whether it may send whole batches (XBATCH), compressed or not. They wait in batches.incoming, and
-        /// what is in them is filed as if the peer had offered it article by article.
+        /// Whether it may send whole batches (XBATCH), compressed or not. They wait in batches.incoming and
+        /// are filed as if the peer had offered each article.
         xbatch: bool = Switch, default false, example true;
         sub send: PeerSend, SendDraft, "What is sent to it; absent: nothing.";
     }

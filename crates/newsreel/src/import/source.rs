@@ -87,8 +87,10 @@ impl Found {
         let mut bitmap = vec![0; usize::try_from(there).unwrap_or(usize::MAX).min(header.bitmap_bytes())];
         read_at_most(&file, HEADER_BYTES as u64, &mut bitmap)?;
         if bitmap.len() < header.bitmap_bytes() {
-            self.notes
-                .push(format!("{} ends within its usage bitmap; what lies behind is lost", path.display()));
+            self.notes.push(format!(
+                "{} ends within its usage bitmap; everything after that is lost",
+                path.display()
+            ));
         }
         let items = buffer_items(&file, &header, &bitmap, &mut self.damaged)?;
         let source = self.add_source(Source::Packed(path.to_owned(), file))?;

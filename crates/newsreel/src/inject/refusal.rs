@@ -52,9 +52,9 @@ impl fmt::Display for Refusal {
             Self::NoSuchGroup(names) => write!(f, "None of these newsgroups is carried here: {names}"),
             Self::NotYourGroup(name) => write!(f, "Posting to {name} is not permitted to you"),
             Self::Closed(name) => {
-                write!(f, "Posting to {name} is not permitted: it takes articles from other servers only")
+                write!(f, "Posting to {name} is not permitted: it accepts articles from other servers only")
             }
-            Self::NoArticles(name) => write!(f, "Posting to {name} is not permitted: it takes no articles"),
+            Self::NoArticles(name) => write!(f, "Posting to {name} is not permitted: it accepts no articles"),
             Self::MayNotApprove(names) => {
                 write!(f, "You may not approve articles for {names}; remove the Approved header")
             }
@@ -69,7 +69,7 @@ impl fmt::Display for Refusal {
             }
             Self::Rejected(reject) => write!(f, "Posting failed: {reject}"),
             Self::NoSecret => f.write_str(
-                "Posting is not possible now: this server's posting secret cannot be read; tell its operator",
+                "Posting is not possible now: this server's posting secret cannot be read; please inform its operator",
             ),
             Self::Trouble => f.write_str("Cannot store articles now, try again later"),
         }

@@ -8,8 +8,10 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 use tracing::{error, warn};
 
-/// Pause after a failed accept, as when there are no file descriptors left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// The first pause after a failed accept, as when there are no file descriptors left. The next one is twice
+/// as long, up to [`PAUSE_MAX`].
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Accepts connections until the server stops or the socket is closed, then waits for their sessions.
 pub(super) async fn accept_all(
@@ -19,6 +21,7 @@ pub(super) async fn accept_all(
     stopping: impl Future<Output = ()> + Send,
 ) {
     let mut sessions = JoinSet::new();
+    let mut pause = PAUSE_MIN;
     let mut stopping = std::pin::pin!(stopping);
     loop {
         let accepted = tokio::select! {
@@ -33,15 +36,22 @@ pub(super) async fn accept_all(
                 break;
             }
             accepted = listener.accept() => match accepted {
-                Ok(accepted) => Some(accepted),
+                Ok(accepted) => {
+                    pause = PAUSE_MIN;
+                    Some(accepted)
+                }
                 Err(error) => {
-                    warn!(%error, "cannot accept a connection");
-                    sleep(ACCEPT_PAUSE).await;
+                    warn!(%error, retry_ms = pause.as_millis(), "cannot accept a connection");
+                    tokio::select! {
+                        () = &mut stopping => break,
+                        () = sleep(pause) => {}
+                    }
+                    pause = longer(pause);
                     None
                 }
             },
             Some(ended) = sessions.join_next() => {
-                tell_failure(ended);
+                log_failure(ended);
                 listener.session_ended()
             }
         };
@@ -53,12 +63,29 @@ pub(super) async fn accept_all(
     }
     drop(listener);
     while let Some(ended) = sessions.join_next().await {
-        tell_failure(ended);
+        log_failure(ended);
     }
 }
 
-fn tell_failure(ended: Result<(), JoinError>) {
+/// The pause after another failure.
+fn longer(pause: Duration) -> Duration {
+    PAUSE_MAX.min(pause * 2)
+}
+
+fn log_failure(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
         error!(%error, "a session failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_between_failures_double_up_to_a_second() {
+        let pauses = std::iter::successors(Some(PAUSE_MIN), |pause| Some(longer(*pause)));
+        let millis: Vec<u128> = pauses.take(9).map(|pause| pause.as_millis()).collect();
+        assert_eq!(millis, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
     }
 }

@@ -1,16 +1,16 @@
 //! A listening socket: watched by the runtime, or for a moment by the accepting task alone.
 //!
 //! A client that makes one connection after the other waits for a wake-up of ours each time. As with commands
-//! (`session`'s hovering), when one connection has followed the other quickly the accepting task looks for
-//! the next itself for a moment. Called by `accept`.
+//! (`base/busy_poll.rs`), when one connection has followed the other quickly the accepting task polls
+//! for the next one for a moment. Called by `accept`.
 
-use crate::session::Vigil;
+use crate::base::busy_poll::{Polling, is_quick};
 use nntp_io::Socket;
 use rustix::net::{Shutdown, shutdown};
 use std::io;
 use std::net::{SocketAddr, TcpListener as OwnListener};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 use tokio::net::TcpListener;
 
@@ -24,6 +24,7 @@ pub(super) struct Listener {
     left: Option<Instant>,
     /// How many connections in a row came quickly after the end of the one before.
     quick: u8,
+    polling: Arc<Polling>,
     /// Dropped after the socket: whoever closes it waits for that.
     _closing: mpsc::Sender<()>,
 }
@@ -38,21 +39,21 @@ enum State {
 
 impl Listener {
     /// Of a socket that does not block; `closing` is dropped once it is closed.
-    pub fn new(listener: OwnListener, closing: mpsc::Sender<()>) -> io::Result<Self> {
+    pub fn new(listener: OwnListener, closing: mpsc::Sender<()>, polling: Arc<Polling>) -> io::Result<Self> {
         let state = State::Watched(TcpListener::from_std(listener)?);
-        Ok(Self { state, left: None, quick: 0, _closing: closing })
+        Ok(Self { state, left: None, quick: 0, polling, _closing: closing })
     }
 
     /// The next connection; waits for it.
     pub async fn accept(&mut self) -> io::Result<Accepted> {
         let (stream, address) = self.watched()?.accept().await?;
-        self.heard();
+        self.accepted();
         Ok((Socket::new(stream), address))
     }
 
     /// The next connection, if one waits.
     pub fn waiting(&mut self) -> Option<Accepted> {
-        let (stream, address) = self.take_over()?.accept().ok()?;
+        let (stream, address) = self.deregister()?.accept().ok()?;
         stream.set_nonblocking(true).ok()?;
         Some((Socket::own(stream), address))
     }
@@ -60,16 +61,18 @@ impl Listener {
     /// A session has ended. Stays awake for the next connection for a moment, if that is promising.
     pub fn session_ended(&mut self) -> Option<Accepted> {
         self.left = Some(Instant::now());
-        let vigil = Vigil::begin(self.quick)?;
-        let own = self.take_over()?;
-        let accepted = vigil.look(|| match own.accept() {
+        let polling = self.polling.clone();
+        let guard = polling.begin(self.quick)?;
+        let own = self.deregister()?;
+        let accepted = guard.poll(|| match own.accept() {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => None,
             accepted => Some(accepted),
         });
+        drop(guard);
         match accepted {
             // What went wrong shows again at the next accept.
             Some(accepted) => {
-                self.heard();
+                self.accepted();
                 let (stream, address) = accepted.ok()?;
                 stream.set_nonblocking(true).ok()?;
                 Some((Socket::own(stream), address))
@@ -90,12 +93,12 @@ impl Listener {
         }
     }
 
-    fn heard(&mut self) {
-        let quick = self.left.take().is_some_and(Vigil::was_quick);
+    fn accepted(&mut self) {
+        let quick = self.left.take().is_some_and(is_quick);
         self.quick = if quick { self.quick.saturating_add(1) } else { 0 };
     }
 
-    fn take_over(&mut self) -> Option<&OwnListener> {
+    fn deregister(&mut self) -> Option<&OwnListener> {
         if let State::Watched(_) = &self.state
             && let State::Watched(listener) = std::mem::replace(&mut self.state, State::Lost)
         {

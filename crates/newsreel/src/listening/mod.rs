@@ -232,7 +232,7 @@ impl Listening {
             let (closing, accepting) = mpsc::channel();
             let open =
                 Open { name, address: socket.local_addr()?, socket: socket.try_clone()?, way, accepting };
-            let listener = listener::Listener::new(socket, closing)?;
+            let listener = listener::Listener::new(socket, closing, self.site.polling.clone())?;
             let task = accept_all(listener, open.way.clone(), self.admit.clone(), self.site.stopping());
             self.accepting.lock().spawn(task);
             Ok::<_, io::Error>(open)

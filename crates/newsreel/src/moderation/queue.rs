@@ -147,7 +147,7 @@ impl Queue {
                 self.waiting.fetch_sub(1, Ordering::Relaxed);
             }
             Err(error) => {
-                error!(mail = %name, %error, "cannot take a mail out of the queue; it may be sent again")
+                error!(mail = %name, %error, "cannot remove a mail from the queue; it may be sent again")
             }
         }
     }

@@ -92,7 +92,7 @@ pub fn run(spool: &Spool, config: &Config, command: &BufferCommand, sink: &mut S
         BufferCommand::Retire { name } | BufferCommand::Use { name } => {
             let retired = matches!(command, BufferCommand::Retire { .. });
             let done = spool.retire_buffer(name, retired, &mut file(set(name, "retired", retired.into())));
-            let text = if retired { "takes no more articles" } else { "takes articles again" };
+            let text = if retired { "accepts no more articles" } else { "accepts articles again" };
             (name, done.map(|()| text.to_owned()))
         }
         BufferCommand::Move { name, path: to } => {

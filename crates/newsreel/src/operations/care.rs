@@ -53,7 +53,7 @@ fn summary(report: &VerifyReport) -> String {
             0 => "all is well".to_owned(),
             1 => "1 problem".to_owned(),
             n if report.more > 0 =>
-                format!("{n} problems, of which the first {} are told", report.findings.len()),
+                format!("{n} problems, of which the first {} are listed", report.findings.len()),
             n => format!("{n} problems"),
         }
     )

@@ -113,7 +113,7 @@ fn rest(stop: &AtomicBool, time: Duration) -> bool {
 fn tell(report: &PackReport) {
     if report.damaged > 0 {
         let blocks = report.damaged;
-        warn!(blocks, "overview is damaged and was not compressed; `newsreel verify --repair` makes it anew");
+        warn!(blocks, "overview is damaged and was not compressed; `newsreel verify --repair` rebuilds it");
     }
     if report.blocks > 0 {
         let (from, to) = (about_size(report.plain_bytes), about_size(report.packed_bytes));

@@ -472,7 +472,7 @@ fn server(
         let counters = counters.of_peer(&peer.name);
         PeerStatus {
             name: peer.name.clone(),
-            connections: site.seats.of_peer(&peer.name) as u64,
+            connections: site.permits.of_peer(&peer.name) as u64,
             offered: read(&counters.offered),
             accepted: read(&counters.accepted),
             rejected: read(&counters.rejected),
@@ -483,7 +483,7 @@ fn server(
         pid: std::process::id(),
         uptime_secs: site.started.elapsed().as_secs(),
         listen: listen.iter().map(ToString::to_string).collect(),
-        connections: site.seats.all() as u64,
+        connections: site.permits.all() as u64,
         compressed: site.compressed.connections() as u64,
         refused: read(&counters.refused),
         readers_served: read(&counters.readers_served),

@@ -1,4 +1,4 @@
-//! What operators ask of a site, and what they are answered: [`Request`] and [`Reply`].
+//! Operators' requests and their replies: [`Request`] and [`Reply`].
 //!
 //! The same whether a running server answers over its control socket (as lines of JSON) or a command that
 //! opened the spool itself.
@@ -13,12 +13,12 @@ use clap::Subcommand;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// One request: what an operator types, with its help, and what the socket carries. Options that only say how
-/// the answer is printed are not sent; requests that no one types are skipped.
+/// One request: what an operator types, with its help, and what the socket carries. Options that only concern
+/// printing are not sent; requests that nobody types are skipped on the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// Whether the server lives, and by which configuration; answered by [`Reply::Serving`].
+    /// Whether the server is running, and with which configuration; answered by [`Reply::Serving`].
     #[command(skip)]
     Ping,
     /// Add groups; those that exist already are counted as unchanged. Answered by [`Reply::Changed`] each.
@@ -55,12 +55,12 @@ pub enum Request {
         /// Its name.
         group: String,
     },
-    /// Read the configuration file again and take what it says; answered by [`Reply::Text`], or by
-    /// [`Reply::Error`] if everything stays as it was.
+    /// Read the configuration file again and apply it; answered by [`Reply::Text`], or by [`Reply::Error`] if
+    /// nothing was changed.
     #[command(skip)]
     Reload,
-    /// Say what a configuration file would change if it were reloaded; answered by [`Reply::Text`], or by
-    /// [`Reply::Error`] with what stands against it.
+    /// What a reload of a configuration file would change; answered by [`Reply::Text`], or by
+    /// [`Reply::Error`] with what prevents it.
     #[command(skip)]
     Compare {
         /// Its name, absolute: what relative paths start from.
@@ -101,17 +101,17 @@ pub enum Request {
         /// The tokens of [`ImportResult`].
         tokens: Vec<String>,
     },
-    /// Let groups go on behind another server's numbers; answered by nothing but [`Reply::Done`].
+    /// Continue groups after another server's numbers; answered by [`Reply::Done`] alone.
     #[command(skip)]
     RaiseHigh {
         /// Names and high water marks.
         marks: Vec<(String, u64)>,
     },
-    /// List, add, grow, retire, use again, move or remove buffers, while the server runs or not
+    /// List, add, grow, retire, reuse, move or remove buffers, whether the server runs or not
     #[command(
-        long_about = "List, add, grow, retire, use again, move or remove buffers, while the server runs or not.\n\n\
-        The configuration is changed with them, and no more of its text than must be: whoever runs the server needs the \
-        right to write it. PATH is relative to the directory in data, as in the configuration."
+        long_about = "List, add, grow, retire, reuse, move or remove buffers, whether the server runs or not.\n\n\
+        This also edits the configuration, as little of its text as possible, so the server's user needs the right to \
+        write it. PATH is relative to the directory in data, as in the configuration."
     )]
     #[command(after_long_help = "Examples:\n  newsreel buffer add text2 --class text --size \"20 GiB\"\n  \
         newsreel buffer grow text2 \"40 GiB\"\n  newsreel buffer move text0 /disk2/text0.cyc\n  \
@@ -122,7 +122,7 @@ pub enum Request {
         command: BufferCommand,
     },
 
-    /// Say how the server and its spool are
+    /// Show the state of the server and its spool
     Status {
         /// Print JSON
         #[arg(long)]
@@ -130,9 +130,9 @@ pub enum Request {
         json: bool,
     },
 
-    /// Say everything known of an article
+    /// Show everything known about an article
     #[command(
-        long_about = "Say everything known of an article: where it lies, whether it can be read, its history.\n\n\
+        long_about = "Show everything known about an article: where it is stored, whether it can be read, its history.\n\n\
         Exit code 1 if it cannot be read."
     )]
     #[command(after_long_help = "Examples:\n  newsreel explain '<1993Apr5.012345@example.org>'\n  \
@@ -143,11 +143,11 @@ pub enum Request {
         subject: String,
     },
 
-    /// Say why an article goes to a peer, or does not
+    /// Explain why an article is sent to a peer, or is not
     #[command(
-        long_about = "Say why an article goes to a peer, or does not: each step of the decision, as the configuration is \
-        now, and what was decided when the article came. For articles that are stored here, also those that came before \
-        the peer was known."
+        long_about = "Explain why an article is sent to a peer, or is not: each step of the decision with the present \
+        configuration, and what was decided when the article arrived. For articles stored here, including those that \
+        arrived before the peer was configured."
     )]
     #[command(after_long_help = "Example:\n  newsreel why '<1993Apr5.012345@example.org>' news.example.net")]
     Why {
@@ -157,9 +157,9 @@ pub enum Request {
         peer: String,
     },
 
-    /// Make batches for a peer now
+    /// Create batches for a peer now
     #[command(
-        long_about = "Make batches of all articles that are to go to a peer, now and not when there are enough: for peers \
+        long_about = "Create batches of all articles queued for a peer, now and not when there are enough, for peers \
         whose [peer.send] has the key batch. Works with and without a running server; after_batch is run by the server."
     )]
     #[command(after_long_help = "Example:\n  newsreel batch leaf.example.net")]
@@ -168,7 +168,7 @@ pub enum Request {
         peer: String,
     },
 
-    /// Change what the feed of a peer does; answered by nothing but [`Reply::Done`].
+    /// Control the feed to a peer; answered by [`Reply::Done`] alone.
     #[command(skip)]
     Feed {
         /// The peer's name.
@@ -180,15 +180,15 @@ pub enum Request {
     /// Check every article, index and file, and repair what can be repaired
     #[command(
         long_about = "Check every article, index and file against its checksum and against the others: buffers and their \
-        bitmaps, journal, checkpoint, history, overview, active, residents, dictionaries. A running server goes on serving \
-        meanwhile. Each problem is named with what it means. With --repair each is mended where that is possible, and everything \
-        is checked again; no repair takes away anything that can be read. Exit code 1 if anything is (still) wrong."
+        bitmaps, journal, checkpoint, history, overview, active, residents, dictionaries. A running server continues to \
+        serve. Each problem is reported with what it means. With --repair each is repaired if possible, and everything is \
+        checked again; no repair removes anything that can be read. Exit code 1 if anything is (still) wrong."
     )]
     Verify {
-        /// Repair what is wrong, one thing after the other, while a server runs or not
+        /// Repair what is wrong, one problem after the other, whether the server runs or not
         #[arg(long)]
         repair: bool,
-        /// With --repair: only say what would be done
+        /// With --repair: only show what would be done
         #[arg(long, requires = "repair")]
         dry_run: bool,
         /// Print JSON
@@ -197,21 +197,21 @@ pub enum Request {
         json: bool,
     },
 
-    /// Let go of the articles that are due
+    /// Delete expired articles
     #[command(
-        long_about = "Let go of the articles that are due by the [[expire]] rules, in classes that keep their articles. \
-        A running server does so by itself at least once an hour."
+        long_about = "Delete the articles that have expired by the [[expire]] rules, in classes with files (not cyclic \
+        buffers). A running server does so by itself at least once an hour."
     )]
     Expire {
-        /// Only say what would go
+        /// Only show what would be deleted
         #[arg(long)]
         dry_run: bool,
     },
 
-    /// List, import, trust or remove the keys of those who may sign control messages
+    /// List, import, trust or remove keys that may sign control messages
     #[command(
-        long_about = "List, import, trust or remove the OpenPGP keys of those who may sign control messages, while the \
-        server runs or not. A key counts only once it is trusted; [[control]] says in signed_by who may sign what."
+        long_about = "List, import, trust or remove the OpenPGP keys that may sign control messages, whether the \
+        server runs or not. A key counts only once it is trusted; signed_by in [[control]] says who may sign what."
     )]
     #[command(after_long_help = "Examples:\n  newsreel keys import PGPKEYS.asc\n  newsreel keys list\n  \
         newsreel keys trust news.announce.newgroups\n  newsreel keys remove 3D2A...")]
@@ -221,38 +221,38 @@ pub enum Request {
         command: KeysCommand,
     },
 
-    /// Take articles away by their Message-IDs
+    /// Cancel articles by Message-ID
     #[command(
-        long_about = "Take articles away by their Message-IDs, whatever their Cancel-Locks say, while a server runs or not. An \
-        article that is not here yet is refused when it comes. Nothing brings a cancelled article back."
+        long_about = "Cancel articles by Message-ID, whatever their Cancel-Locks, whether the server runs or not. An article \
+        that is not here yet is refused when it arrives. A cancelled article cannot be restored."
     )]
     Cancel {
         /// Message-IDs, with their angle brackets
         #[arg(required = true, value_name = "MESSAGE-ID")]
         message_ids: Vec<String>,
-        /// Only say what would be done
+        /// Only show what would be done
         #[arg(long)]
         dry_run: bool,
     },
 
-    /// Take all articles out of groups
+    /// Delete all articles of groups
     #[command(
-        long_about = "Take all articles out of the groups that match, while a server runs or not. An article that is also in \
-        groups that do not match stays there. The groups stay, and go on counting where they are. Nothing brings a purged \
-        article back; a rebuild brings crossposted articles back into purged groups where they are stored in cyclic buffers."
+        long_about = "Delete all articles of the matching groups, whether the server runs or not. An article that is also in \
+        other groups stays there. The groups remain, and their numbering continues. A purged article cannot be restored, \
+        but a rebuild brings crossposted articles back into purged groups if they are stored in cyclic buffers."
     )]
     Purge {
         /// The groups, a wildmat such as \"alt.test.*,!alt.test.keep\"
         #[arg(long, value_name = "WILDMAT")]
         groups: String,
-        /// Only say what would go
+        /// Only show what would be deleted
         #[arg(long)]
         dry_run: bool,
-        /// Do it; without this nothing is taken away
+        /// Really delete; without this nothing is deleted
         #[arg(long, conflicts_with = "dry_run", required_unless_present = "dry_run")]
         #[serde(skip)]
         yes: bool,
-        /// Print as JSON
+        /// Print JSON
         #[arg(long)]
         #[serde(skip)]
         json: bool,
@@ -260,7 +260,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// How the server is.
+    /// The state of the server.
     pub const STATUS: Self = Self::Status { json: false };
 
     /// The buffers.
@@ -269,11 +269,11 @@ impl Request {
     }
 }
 
-/// What is to be done with the keys of the site; answered by [`Reply::Text`].
+/// What to do with the site's keys; answered by [`Reply::Text`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum KeysCommand {
-    /// Take in the public keys of a file, as gpg --export writes it; a key that is here is replaced
+    /// Import the public keys in a file, as gpg --export writes it; a known key is replaced
     Import {
         /// The file
         #[serde(skip)]
@@ -296,20 +296,20 @@ pub enum KeysCommand {
     },
 }
 
-/// What is to be done with the feed of a peer.
+/// What to do with the feed to a peer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FeedCommand {
-    /// Send again after stop, at once
+    /// Resume after stop, at once
     Start,
-    /// Send nothing until start, or until the server is started again; nothing is lost
+    /// Send nothing until start, or until the server is restarted; nothing is lost
     Stop,
-    /// Try at once what waits for another attempt: to connect, articles that the peer wanted later, and
-    /// after_batch; make a batch of what is there; close the file of lines, so that lines go into a new one
-    /// once it was renamed; start the program again
+    /// Retry at once what is waiting: to connect, articles that the peer wanted later, and after_batch;
+    /// create a batch of what is queued; reopen the file of lines, so that it can be rotated; restart the
+    /// program
     Flush,
-    /// Continue at another place of the journal: what was sent after it is offered again, and what is
-    /// between here and a later one is not sent
+    /// Continue at another place in the journal: what was sent after an earlier place is offered again, and
+    /// what lies before a later one is not sent
     From {
         /// now, oldest, a date such as 2026-01-31, or a position as status shows it
         #[arg(value_name = "now|oldest|DATE|POSITION")]
@@ -317,7 +317,7 @@ pub enum FeedCommand {
     },
 }
 
-/// What is to be done with a buffer; answered by [`Reply::Buffer`] each, or by [`Reply::Progress`] and
+/// What to do with a buffer; answered by [`Reply::Buffer`] each, or by [`Reply::Progress`] and
 /// [`Reply::Text`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -329,11 +329,11 @@ pub enum BufferCommand {
         #[serde(skip)]
         json: bool,
     },
-    /// Make a buffer and let a class use it
+    /// Create a buffer and assign it to a class
     Add {
         /// Its name
         name: String,
-        /// The class that is to use it
+        /// The class that will use it
         #[arg(long)]
         class: String,
         /// Its file or block device [default: NAME.cyc]
@@ -342,11 +342,11 @@ pub enum BufferCommand {
         /// Its size [default: that of the file or device]
         #[arg(long, value_parser = units::parse_size)]
         size: Option<u64>,
-        /// Articles begin at multiples of so many bytes: a power of two from 64 to 16384 [default: 64]
+        /// Articles begin at multiples of this many bytes: a power of two from 64 to 16384 [default: 64]
         #[arg(long, value_name = "BYTES")]
         block: Option<u32>,
     },
-    /// Give a buffer more room; everything in it stays where it is
+    /// Enlarge a buffer; everything in it stays where it is
     Grow {
         /// Its name
         name: String,
@@ -354,12 +354,12 @@ pub enum BufferCommand {
         #[arg(value_parser = units::parse_size)]
         size: u64,
     },
-    /// Let a buffer take no more articles; those it holds stay readable
+    /// Make a buffer accept no more articles; those it holds stay readable
     Retire {
         /// Its name
         name: String,
     },
-    /// Let a retired buffer take articles again
+    /// Make a retired buffer accept articles again
     Use {
         /// Its name
         name: String,
@@ -371,11 +371,11 @@ pub enum BufferCommand {
         /// Where to
         path: String,
     },
-    /// Take a retired buffer out of the spool; its file is left behind
+    /// Remove a retired buffer from the spool; its file is not deleted
     Remove {
         /// Its name
         name: String,
-        /// Even if it still holds articles, which then are gone
+        /// Even if it still holds articles, which are then lost
         #[arg(long)]
         articles: bool,
     },
@@ -457,7 +457,7 @@ pub enum Reply {
     Buffer(BufferRow),
     /// A line of explanation.
     Text(String),
-    /// How far long work is.
+    /// The progress of a long operation.
     Progress {
         /// What is being done.
         what: String,
@@ -468,7 +468,7 @@ pub enum Reply {
     },
     /// Something wrong that `verify` found.
     Problem(String),
-    /// What was done about the problem told before, or would be.
+    /// What was done about the problem reported before, or would be.
     Repair {
         /// What; empty: nothing can be done.
         what: String,

@@ -26,11 +26,11 @@ impl ReloadReport {
             let peer = difference.section.strip_prefix("[[peer]] ");
             let connections = peer
                 .filter(|_| difference.change == Change::Removed)
-                .map_or(0, |peer| site.seats.of_peer(peer));
+                .map_or(0, |peer| site.permits.of_peer(peer));
             let fate = if done { "are" } else { "would be" };
             match connections {
                 0 => difference.to_string(),
-                n => format!("{difference}; its {n} connections {fate} told and closed"),
+                n => format!("{difference}; its {n} connections {fate} notified and closed"),
             }
         };
         Self {

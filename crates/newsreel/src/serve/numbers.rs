@@ -13,7 +13,7 @@ use tracing::warn;
 /// The greatest number that RFC 3977 asks clients to read.
 pub(crate) const CLIENTS_READ_MAX: u64 = i32::MAX as u64;
 /// How far from it an operator is told.
-const TOLD_BEFORE: u64 = 100_000_000;
+const WARN_MARGIN: u64 = 100_000_000;
 /// How often.
 const LOOK_INTERVAL: Duration = Duration::from_secs(86_400);
 
@@ -42,7 +42,7 @@ pub(crate) async fn watch(site: Arc<Site>) {
 fn nearing(spool: &Spool) -> Vec<(String, u64)> {
     let groups = spool.groups();
     let high = groups.iter().map(|group| (group.name.to_string(), group.marks().high));
-    high.filter(|(_, high)| *high > CLIENTS_READ_MAX - TOLD_BEFORE).collect()
+    high.filter(|(_, high)| *high > CLIENTS_READ_MAX - WARN_MARGIN).collect()
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
         let config = config::parse(text, Path::new("/sim/newsreel.toml")).map_err(|e| e.to_string()).unwrap();
         let (spool, _) = Spool::open(Arc::new(SimDisk::new()), config.spool_config(), &()).unwrap();
         let group = |name: &str, high| NewGroup { name: name.into(), high, ..NewGroup::default() };
-        let edge = CLIENTS_READ_MAX - TOLD_BEFORE;
+        let edge = CLIENTS_READ_MAX - WARN_MARGIN;
         spool
             .add_groups(&[group("a", 5), group("b", edge), group("c", edge + 1), group("d", 1 << 40)])
             .unwrap();

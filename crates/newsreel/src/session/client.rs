@@ -5,8 +5,8 @@
 //! connected, so nothing said before it counts (RFC 4642 section 2.2.2); logging in makes another one. Called
 //! by `server` and by the session's commands.
 
-use crate::access::limits::{Holder, Limits, Share};
-use crate::access::rules::{self, Remedy, Right, Standing};
+use crate::access::limits::{AccessPermit, LimitSubject, Limits};
+use crate::access::rules::{self, AccessContext, AuthHint, Right};
 use crate::access::users::prepared;
 use crate::access::{Caller, Gate, User};
 use crate::config::{Access, Cidr, Config, KnownCertificate, Mechanism, Peer, PeerTls};
@@ -27,15 +27,15 @@ pub(crate) struct Client {
     user: Option<Arc<User>>,
     tls: Option<Box<TlsFacts>>,
     peer: Option<usize>,
-    /// What it lacks to be a peer, if it is none.
-    peer_lacks: Option<Fit>,
+    /// What it must do to be a peer, if it is none.
+    peer_needs: Option<PeerMatch>,
     access: Option<usize>,
     compressed: bool,
 }
 
 /// Whether somebody is a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fit {
+enum PeerMatch {
     No,
     /// Perhaps, once it has logged in.
     LoggedIn,
@@ -90,10 +90,11 @@ impl Client {
         tls: Option<Box<TlsFacts>>,
         user: Option<Arc<User>>,
     ) -> Self {
-        let fits = config.peers.iter().map(|peer| fit(peer, caller.address, tls.as_deref(), user.as_deref()));
-        let fits: Vec<Fit> = fits.collect();
-        let peer = fits.iter().position(|fit| *fit == Fit::Yes);
-        let lacks = [Fit::LoggedIn, Fit::OverTls].into_iter().find(|lack| fits.contains(lack));
+        let fits =
+            config.peers.iter().map(|peer| peer_match(peer, caller.address, tls.as_deref(), user.as_deref()));
+        let fits: Vec<PeerMatch> = fits.collect();
+        let peer = fits.iter().position(|fit| *fit == PeerMatch::Yes);
+        let lacks = [PeerMatch::LoggedIn, PeerMatch::OverTls].into_iter().find(|lack| fits.contains(lack));
         let mut client = Self {
             config: config.clone(),
             gate: gate.clone(),
@@ -102,16 +103,16 @@ impl Client {
             user,
             tls,
             peer,
-            peer_lacks: if peer.is_none() { lacks } else { None },
+            peer_needs: if peer.is_none() { lacks } else { None },
             access: None,
             compressed: false,
         };
-        client.access = rules::decides(config, &client.standing());
+        client.access = rules::decides(config, &client.access_context());
         client
     }
 
-    fn standing(&self) -> Standing<'_> {
-        Standing {
+    fn access_context(&self) -> AccessContext<'_> {
+        AccessContext {
             address: self.caller.address,
             local: self.caller.local,
             user: self.user.as_deref(),
@@ -154,8 +155,8 @@ impl Client {
     pub fn view(&self) -> View {
         let asks = self.user.is_none() && self.access().is_some_and(|access| access.login_for_hidden);
         let asks = asks && self.offers_login();
-        let standing = self.standing();
-        let sections = rules::of_users(&self.config, &standing, standing.tls).filter(|_| asks);
+        let access_context = self.access_context();
+        let sections = rules::of_users(&self.config, &access_context, access_context.tls).filter(|_| asks);
         let login = sections.map(|(number, _)| number).collect();
         View::new(self.config.clone(), self.access, login)
     }
@@ -190,9 +191,9 @@ impl Client {
 
     /// Whether it is anybody we know, or may turn out to be.
     pub fn is_known(&self) -> bool {
-        let may_become = |right| self.remedy(right) != Remedy::None;
+        let may_become = |right| self.auth_hint(right) != AuthHint::None;
         self.peer.is_some()
-            || self.peer_lacks.is_some()
+            || self.peer_needs.is_some()
             || self.may_read()
             || may_become(Right::Read)
             || may_become(Right::Post)
@@ -225,31 +226,37 @@ impl Client {
         self.peer().is_some_and(|peer| peer.xbatch)
     }
 
-    fn remedy(&self, right: Right) -> Remedy {
-        rules::remedy(&self.config, &self.standing(), right, self.offers_login(), self.may_start_tls())
+    fn auth_hint(&self, right: Right) -> AuthHint {
+        rules::auth_hint(
+            &self.config,
+            &self.access_context(),
+            right,
+            self.offers_login(),
+            self.may_start_tls(),
+        )
     }
 
     /// Whether it may come to a right by what it does next.
     pub fn may_become(&self, right: Right) -> bool {
-        self.remedy(right) != Remedy::None
+        self.auth_hint(right) != AuthHint::None
     }
 
     /// What it is told that lacks a right: `refused` where nothing helps.
-    pub fn lacks(&self, right: Right, refused: (u16, &'static str)) -> (u16, &'static str) {
-        match self.remedy(right) {
-            Remedy::Authenticate => (code::AUTHENTICATION_REQUIRED, "Log in first (AUTHINFO)"),
-            Remedy::Encrypt => (code::PRIVACY_REQUIRED, "Encrypt first (STARTTLS)"),
-            Remedy::None => refused,
+    pub fn missing_right(&self, right: Right, refused: (u16, &'static str)) -> (u16, &'static str) {
+        match self.auth_hint(right) {
+            AuthHint::Authenticate => (code::AUTHENTICATION_REQUIRED, "Log in first (AUTHINFO)"),
+            AuthHint::Encrypt => (code::PRIVACY_REQUIRED, "Encrypt first (STARTTLS)"),
+            AuthHint::None => refused,
         }
     }
 
     /// What it is told that may not send articles.
     pub fn no_feed(&self) -> (u16, &'static str) {
-        match self.peer_lacks {
-            Some(Fit::LoggedIn) if self.offers_login() => {
+        match self.peer_needs {
+            Some(PeerMatch::LoggedIn) if self.offers_login() => {
                 (code::AUTHENTICATION_REQUIRED, "Log in first (AUTHINFO)")
             }
-            Some(Fit::OverTls) => {
+            Some(PeerMatch::OverTls) => {
                 (code::PRIVACY_REQUIRED, "Encrypt first (STARTTLS) and show your certificate if you have one")
             }
             _ => (code::NOT_PERMITTED, "You may not send articles here"),
@@ -290,21 +297,21 @@ impl Client {
     }
 
     /// For whom what it does as a reader counts; nobody, if it is a peer.
-    pub fn holder(&self) -> Option<Holder<'_>> {
+    pub fn limit_subject(&self) -> Option<LimitSubject<'_>> {
         let access = self.access().filter(|_| self.peer.is_none())?;
         let user = self.user.as_ref().map(|user| &*user.name);
-        Some(Holder { access, address: self.caller.address, user })
+        Some(LimitSubject { access, address: self.caller.address, user })
     }
 
     /// A place under its `[[access]]` section, or what it is told if there is none.
-    pub fn share(&self, limits: &Arc<Limits>) -> Result<Option<Share>, String> {
-        let share = self.holder().map(|holder| limits.enter(&holder, false)).transpose();
-        share.map_err(|crowded| crowded.to_string())
+    pub fn access_permit(&self, limits: &Arc<Limits>) -> Result<Option<AccessPermit>, String> {
+        let permit = self.limit_subject().map(|subject| limits.enter(&subject, false)).transpose();
+        permit.map_err(|reached| reached.to_string())
     }
 
     /// Its place under its `[[access]]` section as one that was let in before.
-    pub fn kept_share(&self, limits: &Arc<Limits>) -> Option<Share> {
-        self.holder().and_then(|holder| limits.enter(&holder, true).ok())
+    pub fn kept_access_permit(&self, limits: &Arc<Limits>) -> Option<AccessPermit> {
+        self.limit_subject().and_then(|holder| limits.enter(&holder, true).ok())
     }
 }
 
@@ -312,28 +319,28 @@ fn contains(cidrs: &[Cidr], address: IpAddr) -> bool {
     cidrs.iter().any(|cidr| cidr.contains(address))
 }
 
-fn fit(peer: &Peer, address: IpAddr, tls: Option<&TlsFacts>, user: Option<&User>) -> Fit {
+fn peer_match(peer: &Peer, address: IpAddr, tls: Option<&TlsFacts>, user: Option<&User>) -> PeerMatch {
     if peer.addresses.is_empty() && peer.certificate.is_empty() && peer.user.is_none() {
         // It is only sent articles: nobody is known as it.
-        return Fit::No;
+        return PeerMatch::No;
     }
     if !peer.addresses.is_empty() && !contains(&peer.addresses, address) {
-        return Fit::No;
+        return PeerMatch::No;
     }
     match tls {
-        None if peer.tls == PeerTls::Require || !peer.certificate.is_empty() => return Fit::OverTls,
+        None if peer.tls == PeerTls::Require || !peer.certificate.is_empty() => return PeerMatch::OverTls,
         Some(facts)
             if !peer.certificate.is_empty() && !peer.certificate.iter().any(|known| shows(facts, known)) =>
         {
-            return Fit::No;
+            return PeerMatch::No;
         }
         _ => {}
     }
     match (&peer.user, user) {
-        (None, _) => Fit::Yes,
-        (Some(_), None) => Fit::LoggedIn,
-        (Some(wanted), Some(user)) if **wanted == *user.name => Fit::Yes,
-        (Some(_), Some(_)) => Fit::No,
+        (None, _) => PeerMatch::Yes,
+        (Some(_), None) => PeerMatch::LoggedIn,
+        (Some(wanted), Some(user)) if **wanted == *user.name => PeerMatch::Yes,
+        (Some(_), Some(_)) => PeerMatch::No,
     }
 }
 

@@ -122,7 +122,7 @@ impl<S: NewsSource> Session<S> {
 
     /// Says what would help, or `refused`.
     fn refuse(&mut self, right: Right, refused: (u16, &'static str)) -> Verdict {
-        let (code, text) = self.client.lacks(right, refused);
+        let (code, text) = self.client.missing_right(right, refused);
         append(self.out.text(), code, text);
         Verdict::Done
     }
@@ -132,7 +132,8 @@ impl<S: NewsSource> Session<S> {
             let refused = (code::POSTING_NOT_PERMITTED, text(code::POSTING_NOT_PERMITTED));
             return self.refuse(Right::Post, refused);
         }
-        let counted = self.client.holder().map(|holder| self.site.limits.post(&holder, Instant::now()));
+        let counted =
+            self.client.limit_subject().map(|subject| self.site.limits.post(&subject, Instant::now()));
         if let Some(Err(wait)) = counted {
             let max = self.client.access().and_then(|access| access.posts_per_hour_max).unwrap_or_default();
             let text =

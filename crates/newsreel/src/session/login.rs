@@ -213,14 +213,16 @@ impl<S: NewsSource> Session<S> {
     /// Goes on as `client`: takes the places that it has a right to and gives back those it had. If there are
     /// none, what it is told before the connection ends.
     pub(super) fn settle(&mut self, client: Client) -> Result<(), String> {
-        if !self.seat.is_of(client.peer()) {
-            let seat = self.site.seats.take(&client.config().limits, client.address(), client.peer());
-            self.seat = seat.map_err(|full| full.to_string())?;
+        if !self.permit.is_of(client.peer()) {
+            let permit = self.site.permits.take(&client.config().limits, client.address(), client.peer());
+            self.permit = permit.map_err(|full| full.to_string())?;
             self.feed = None;
         }
-        self.share = None;
-        self.share = client.share(&self.site.limits)?;
-        self.out.set_bandwidth(self.share.as_ref().and_then(crate::access::limits::Share::bandwidth));
+        self.access_permit = None;
+        self.access_permit = client.access_permit(&self.site.limits)?;
+        self.out.set_bandwidth(
+            self.access_permit.as_ref().and_then(crate::access::limits::AccessPermit::bandwidth),
+        );
         self.client = client;
         self.input.read_ahead(self.client.may_feed());
         Ok(())

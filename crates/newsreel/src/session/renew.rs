@@ -5,7 +5,7 @@
 //! Called by the session's loop.
 
 use super::Session;
-use crate::access::limits::Share;
+use crate::access::limits::AccessPermit;
 use crate::source::NewsSource;
 use tracing::info;
 
@@ -31,11 +31,11 @@ impl<S: NewsSource> Session<S> {
         if let Some(text) = lost.or_else(|| (!client.is_known()).then_some("You are no longer known here")) {
             return Err(self.disallowed(text));
         }
-        if !self.seat.is_of(client.peer()) {
-            self.seat = self.site.seats.keep(client.address(), client.peer());
+        if !self.permit.is_of(client.peer()) {
+            self.permit = self.site.permits.keep(client.address(), client.peer());
         }
-        self.share = client.kept_share(&self.site.limits);
-        self.out.set_bandwidth(self.share.as_ref().and_then(Share::bandwidth));
+        self.access_permit = client.kept_access_permit(&self.site.limits);
+        self.out.set_bandwidth(self.access_permit.as_ref().and_then(AccessPermit::bandwidth));
         self.out.set_write_timeout(config.limits.write_timeout);
         self.pace.set_limits(&config.limits);
         self.reader.look_with(client.view()).await;

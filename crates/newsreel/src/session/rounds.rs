@@ -12,7 +12,7 @@ use super::{Flow, Session};
 use crate::base::counters::add;
 use crate::ingest::Incoming;
 use crate::inject;
-use crate::relay::Outlook;
+use crate::relay::FeedState;
 use crate::source::NewsSource;
 use memchr::memchr;
 use netnews::nntp::command::{self, Command};
@@ -379,7 +379,7 @@ impl<S: NewsSource> Session<S> {
                 self.out.flush().await?;
             }
             let Some((feed, out)) = self.feed() else { break };
-            if feed.take(part, out.text()).await == Outlook::Trouble {
+            if feed.take(part, out.text()).await == FeedState::Disconnect {
                 return Ok(Flow::Close);
             }
             filed += part.len();

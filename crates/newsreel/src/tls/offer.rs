@@ -76,7 +76,7 @@ impl Offer {
         match made {
             Ok(current) => {
                 self.current.store(Arc::new(current));
-                info!("certificates read anew");
+                info!("certificates reloaded");
                 Ok(())
             }
             Err(reason) => {

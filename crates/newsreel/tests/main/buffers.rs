@@ -96,9 +96,9 @@ fn buffers_change_under_a_server_and_the_configuration_with_them() {
     std::fs::create_dir(temp.path().join("disk2")).unwrap();
     let moved = done(dir, &["buffer", "move", "text1", elsewhere.to_str().unwrap()]);
     assert!(moved.starts_with("text1 is in "), "{moved}");
-    let retire = || assert_eq!(done(dir, &["buffer", "retire", "text1"]), "text1 takes no more articles\n");
+    let retire = || assert_eq!(done(dir, &["buffer", "retire", "text1"]), "text1 accepts no more articles\n");
     retire();
-    assert_eq!(done(dir, &["buffer", "use", "text1"]), "text1 takes articles again\n");
+    assert_eq!(done(dir, &["buffer", "use", "text1"]), "text1 accepts articles again\n");
     assert_eq!(rows(dir)[1]["retired"], false);
     retire();
     feed(&mut client, 200..300);

@@ -93,7 +93,7 @@ fn too_small_buffers_are_noticed_before_and_counted_after() {
     let after = said.find("imported 400 articles").unwrap_or_else(|| panic!("{said}"));
     assert!(before < after && said.contains("but it has room for "), "{said}");
     let counted =
-        format!("of these {there} are still there; {} were displaced by later ones", ARTICLES - there);
+        format!("{there} of them are still stored; {} were displaced by later ones", ARTICLES - there);
     assert!(said.contains(&counted), "{counted}: {said}");
     assert!(warned.contains("not everything has room; make room first (newsreel buffer grow"), "{warned}");
 

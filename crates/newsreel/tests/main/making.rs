@@ -70,7 +70,7 @@ fn a_small_disk_is_neither_filled_nor_littered() {
     let text = succeeds(output);
     assert!(text.contains("the disk is too small: 304.00 MiB needed"), "{text}");
     assert!(text.contains("but 160.00 MiB free"), "{text}");
-    assert!(text.starts_with("made site/newsreel.toml"), "something was left behind: {text}");
+    assert!(text.starts_with("created site/newsreel.toml"), "something was left behind: {text}");
 }
 
 #[test]

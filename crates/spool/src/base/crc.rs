@@ -1,18 +1,14 @@
 //! CRC-32C, the checksum of every format of the spool (RFC 3720 section 12.1 has the polynomial).
 
-use crc_fast::{CrcAlgorithm, Digest};
-
-/// The checksum of `bytes`.
+/// The checksum of `bytes`. Nothing else of the crate is used: its functions that take any polynomial would
+/// bring the tables of all of them into the binary, 650 KiB.
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// The checksum of `first` followed by `rest`.
+/// The checksum of `first` followed by `rest`, which are copied: neither is long.
 pub(crate) fn crc32c_of_two(first: &[u8], rest: &[u8]) -> u32 {
-    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-    digest.update(first);
-    digest.update(rest);
-    digest.finalize() as u32
+    crc32c(&[first, rest].concat())
 }
 
 /// Whether one flipped bit, in `bytes` or in their checksum `told`, explains that the two do not fit. By

@@ -14,7 +14,7 @@ use crate::base::token::MethodKind;
 use crate::index::residents::{Residents, ResidentsState};
 use crate::journal::{Row, VolumeRow};
 use crate::method::cnfs::{Cycbuff, Found};
-use crate::method::{Volume, VolumeTable};
+use crate::method::{Cyclic, Volume, VolumeTable};
 use crate::open::paths::Paths;
 use crate::open::recovery::{cannot_resize, marks, presence, secret_of};
 use crate::open::space;
@@ -59,8 +59,8 @@ impl Spool {
         let mut all = Vec::new();
         for config in &writer.buffers {
             let Some(index) = volumes.all().iter().position(|v| v.name() == config.name) else { continue };
-            let Some((v, residents)) = volumes.all().get(index).zip(writer.folds.residents.get_mut(index))
-            else {
+            let v = volumes.all().get(index).and_then(|v| v.cycbuff());
+            let Some((v, residents)) = v.zip(writer.folds.residents.get_mut(index)) else {
                 continue;
             };
             let oldest = residents.front()?;
@@ -143,7 +143,8 @@ impl Spool {
 
     /// Grows a buffer. Everything in it stays where it is, and the new room is used at once.
     pub fn grow_buffer(&self, name: &str, size_bytes: u64, commit: Commit<'_>) -> Result<(), SpoolError> {
-        let (config, volume) = self.buffer(name)?;
+        let (config, volumes) = self.buffer(name)?;
+        let volume = buffer_in(&volumes, name)?;
         let wanted = BufferConfig { size_bytes, ..config };
         if !volume.can_grow(size_bytes) {
             return Err(cannot_resize(&wanted, volume.file_bytes()));
@@ -155,13 +156,14 @@ impl Spool {
         volume.reserve(size_bytes).map_err(SpoolError::io("reserve space for buffer", &wanted.path))?;
         let mut writer = self.accepting()?;
         commit().map_err(SpoolError::Unfit)?;
-        let grown = volume.grown(size_bytes, unix_now()).map_err(|e| {
+        let grown = volume.grow(size_bytes, unix_now()).map_err(|e| {
             unfit(format!(
                 "the configuration has the new size of buffer \"{name}\", but it could not be made: {e}; it \
                     will be at the next start"
             ))
         })?;
-        self.shared.volumes.put(grown.ok_or_else(|| cannot_resize(&wanted, volume.file_bytes()))?);
+        let grown = grown.ok_or_else(|| cannot_resize(&wanted, volume.file_bytes()))?;
+        self.shared.volumes.put(Arc::new(grown));
         if let Some(known) = writer.buffers.iter_mut().find(|b| b.name == name) {
             known.size_bytes = size_bytes;
         }
@@ -196,11 +198,11 @@ impl Spool {
         progress: &dyn Progress,
         commit: Commit<'_>,
     ) -> Result<(), SpoolError> {
-        let (config, volume) = self.buffer(name)?;
-        let from = volume.as_cycbuff().ok_or_else(|| unfit(format!("\"{name}\" is not a cyclic buffer")))?;
+        let (config, volumes) = self.buffer(name)?;
+        let from = buffer_in(&volumes, name)?;
         let disk = &*self.shared.disk;
         let blank = must_be_blank(disk, path)?;
-        let new = BufferConfig { path: path.into(), size_bytes: volume.file_bytes(), ..config.clone() };
+        let new = BufferConfig { path: path.into(), size_bytes: from.file_bytes(), ..config.clone() };
         presence::check_dir(disk, &new)?;
         space::check(disk, &[space::of_buffer(disk, &new, None)])?;
         let moved = self.copy_and_switch(from, path, progress, commit);
@@ -247,7 +249,8 @@ impl Spool {
     /// Removes a retired buffer from the spool. If it still holds articles, only with `articles`: they are
     /// removed with it.
     pub fn remove_buffer(&self, name: &str, articles: bool, commit: Commit<'_>) -> Result<(), SpoolError> {
-        let (config, volume) = self.buffer(name)?;
+        let (config, volumes) = self.buffer(name)?;
+        let volume = buffer_in(&volumes, name)?;
         if !config.retired {
             return Err(unfit(format!("buffer \"{name}\" takes articles; retire it first")));
         }
@@ -284,8 +287,7 @@ impl Spool {
         }
         drop((writer, known));
         self.remove_residents(volume.id()).map_err(io("remove residents of"))?;
-        let Some(buffer) = volume.as_cycbuff() else { return Ok(()) };
-        buffer.retract("removed").map_err(io("mark as removed"))
+        volume.retract("removed").map_err(io("mark as removed"))
     }
 
     /// Removes index files that no checkpoint names any more.
@@ -302,12 +304,11 @@ impl Spool {
         Ok(writer)
     }
 
-    fn buffer(&self, name: &str) -> Result<(BufferConfig, Arc<dyn Volume>), SpoolError> {
+    /// The configuration of a buffer, and the volumes, of which it is one.
+    fn buffer(&self, name: &str) -> Result<(BufferConfig, Arc<VolumeTable>), SpoolError> {
         let writer = self.writer.lock();
         let config = writer.buffers.iter().find(|b| b.name == name).cloned();
-        let volumes = self.shared.volumes.load();
-        let volume = volumes.all().iter().find(|v| v.name() == name).cloned();
-        config.zip(volume).ok_or_else(|| {
+        config.map(|config| (config, self.shared.volumes.load_full())).ok_or_else(|| {
             let names: Vec<&str> = writer.buffers.iter().map(|b| b.name.as_str()).collect();
             unfit(format!("there is no buffer \"{name}\"; there are: {}", names.join(", ")))
         })
@@ -341,6 +342,10 @@ impl Spool {
         }
         Ok(())
     }
+}
+
+fn buffer_in<'v>(volumes: &'v VolumeTable, name: &str) -> Result<&'v Cycbuff, SpoolError> {
+    volumes.cycbuff(name).ok_or_else(|| unfit(format!("\"{name}\" is not a cyclic buffer")))
 }
 
 /// Refuses a path at which there is anything; `Some` if there is a blank file or device to be used.

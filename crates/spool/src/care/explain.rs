@@ -34,7 +34,7 @@ impl Spool {
 
     /// The file that holds the article of a token and nothing else, in classes that have such files.
     pub fn file_of(&self, token: &Token) -> Option<PathBuf> {
-        self.shared.volumes.load().get(token.volume)?.file_of(token.place)
+        self.shared.volumes.load().get(token.volume)?.retained()?.file_of(token.place)
     }
 
     /// Reads a token's text form.

@@ -17,7 +17,7 @@ use crate::index::residents::{Residents, ResidentsState};
 use crate::index::rules::{CLASSES_MAX, Rules};
 use crate::journal::{Row, VolumeRow};
 use crate::method::cnfs::Cycbuff;
-use crate::method::{MemoryVolume, Volume, VolumeTable, tree_header};
+use crate::method::{Cyclic, MemoryVolume, Volume, VolumeTable, tree_header};
 use crate::open::paths::Paths;
 use crate::open::recovery::{cannot_resize, indexes, marks, secret_of, trees};
 use crate::spool::Spool;
@@ -145,7 +145,7 @@ impl Spool {
                     ),
                 ));
             }
-            let Some(volume) = volumes.all().iter().find(|v| is_buffer(&***v, &old.name)) else { continue };
+            let Some(volume) = volumes.cycbuff(&old.name) else { continue };
             let has = volume.file_bytes();
             if u64::from(buffer.block_bytes) != volume.block() {
                 let text = format!(
@@ -265,7 +265,7 @@ impl Prepared<'_> {
         let spool = self.spool;
         let volumes = spool.shared.volumes.load();
         for buffer in self.config.buffers.clone() {
-            let made = match volumes.all().iter().find(|v| is_buffer(&***v, &buffer.name)) {
+            let made = match volumes.cycbuff(&buffer.name) {
                 Some(volume) if buffer.size_bytes > volume.file_bytes() => volume
                     .reserve(buffer.size_bytes)
                     .map_err(SpoolError::io("reserve space for buffer", &buffer.path)),
@@ -336,7 +336,7 @@ impl Prepared<'_> {
         let dir = |parent: &Path| parent.join(format!("{:05}", volume.id()));
         let residents = Residents::open(&shared.disk, dir(&paths.residents), ResidentsState::default())
             .map_err(SpoolError::io("open residents in", &paths.residents))?;
-        let kept = volume.keeps().then(|| KeptList::open(&shared.disk, dir(&paths.kept), &Vec::new()));
+        let kept = volume.retained().map(|_| KeptList::open(&shared.disk, dir(&paths.kept), &Vec::new()));
         let kept = kept.transpose().map_err(SpoolError::io("open residents in", &paths.kept))?;
         self.made.push(Made { volume, residents, kept, files });
         Ok(())
@@ -371,7 +371,7 @@ impl Prepared<'_> {
         for volume in removed {
             // A file that still says it is the buffer is only left alone by the next one that wants its path.
             let _stays = spool.wait_for_checkpoint(&writer).map(|()| spool.remove_residents(volume.id()));
-            let _stays = volume.as_cycbuff().map(|buffer| buffer.retract("removed"));
+            let _stays = volume.cycbuff().map(|buffer| buffer.retract("removed"));
         }
         Ok(())
     }
@@ -397,7 +397,7 @@ impl Prepared<'_> {
         let config = std::mem::replace(&mut self.config, SpoolConfig::new(PathBuf::new()));
         let volumes = shared.volumes.load();
         for class in config.classes.iter().filter(|class| class.method.keeps()) {
-            let own = volumes.all().iter().filter(|v| v.name() == class.name && v.method() == class.method);
+            let own = volumes.retained().filter(|v| v.name() == class.name && v.method() == class.method);
             own.for_each(|volume| volume.configure(&class.tree));
         }
         let gone = old.classes.iter().filter(|old| !config.classes.iter().any(|new| new.name == old.name));
@@ -444,13 +444,14 @@ fn grow(spool: &Spool, writer: &mut Writer, config: &SpoolConfig) -> Result<bool
     let mut any = false;
     for buffer in &config.buffers {
         let volumes = spool.shared.volumes.load();
-        let Some(volume) = volumes.all().iter().find(|v| is_buffer(&***v, &buffer.name)) else { continue };
+        let Some(volume) = volumes.cycbuff(&buffer.name) else { continue };
         if buffer.size_bytes <= volume.file_bytes() {
             continue;
         }
-        let grown = volume.grown(buffer.size_bytes, unix_now());
+        let grown = volume.grow(buffer.size_bytes, unix_now());
         let grown = grown.map_err(SpoolError::io("enlarge buffer", &buffer.path))?;
-        spool.shared.volumes.put(grown.ok_or_else(|| cannot_resize(buffer, volume.file_bytes()))?);
+        let grown = grown.ok_or_else(|| cannot_resize(buffer, volume.file_bytes()))?;
+        spool.shared.volumes.put(Arc::new(grown));
         if let Some(known) = writer.buffers.iter_mut().find(|b| b.name == buffer.name) {
             known.size_bytes = buffer.size_bytes;
         }

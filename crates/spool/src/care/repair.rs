@@ -206,7 +206,7 @@ impl Spool {
             }
             Damage::UsageBit { token } => {
                 let _writer = self.writer().lock();
-                if let Some(volume) = self.shared.volumes.load().get(token.volume)
+                if let Some(volume) = self.shared.volumes.load().get(token.volume).and_then(|v| v.cyclic())
                     && (volume.tail()..volume.head()).contains(&token.place)
                 {
                     volume.mark_alive(token.place);
@@ -216,7 +216,10 @@ impl Spool {
             Damage::StrayBit { token } => {
                 let _writer = self.writer().lock();
                 let volumes = self.shared.volumes.load();
-                volumes.get(token.volume).map_or(Ok(()), |v| v.mark_dead(token.place)).map_err(text)
+                if let Some(volume) = volumes.get(token.volume).and_then(|v| v.cyclic()) {
+                    volume.mark_dead(token.place);
+                }
+                Ok(())
             }
             Damage::Misplaced { .. }
             | Damage::Name { .. }
@@ -264,7 +267,7 @@ impl Spool {
         let table = self.group_table();
         let named = |(id, n): &(GroupId, u64)| table.get(*id).is_some_and(|g| g.state().live.contains(*n));
         let volumes = self.shared.volumes.load();
-        let keeps = volumes.get(token.volume).is_some_and(|v| v.keeps());
+        let keeps = volumes.get(token.volume).is_some_and(|v| v.retained().is_some());
         // What is kept may be known by its Message-ID alone.
         let known = || keeps && matches!(self.shared.history.lookup(&key), Found::At(t, _) if t == token);
         let mut buf = Vec::new();

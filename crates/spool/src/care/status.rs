@@ -5,7 +5,8 @@ use crate::base::config::SpoolConfig;
 use crate::base::status::{BufferStatus, ClassStatus, KeptStatus, Status};
 use crate::index::checkpoint;
 use crate::journal;
-use crate::method::{Volume, rates};
+use crate::method::cnfs::Cycbuff;
+use crate::method::{Cyclic, Retained, rates};
 use crate::open::paths::Paths;
 use crate::spool::Spool;
 use std::io;
@@ -44,10 +45,10 @@ impl Spool {
         let (current, now) = (self.shared.current.load(), unix_now());
         let (mut status, journal_end) = self.counted(&current, now);
         let volumes = self.shared.volumes.load();
-        status.buffers = volumes.all().iter().filter(|v| !v.keeps()).map(|v| measured(&**v, now)).collect();
+        status.buffers = volumes.all().iter().filter_map(|v| v.cyclic()).map(|v| measured(v, now)).collect();
         for kept in &mut status.kept {
-            if let Some(volume) = volumes.all().iter().find(|volume| volume.name() == kept.name) {
-                kept.room_bytes = self.room_bytes(&current, &**volume, kept.bytes);
+            if let Some(volume) = volumes.retained().find(|volume| volume.name() == kept.name) {
+                kept.room_bytes = self.room_bytes(&current, volume, kept.bytes);
             }
         }
         status.history_bytes = self.shared.history.log_bytes() + self.shared.history.index_bytes();
@@ -70,7 +71,7 @@ impl Spool {
                 method: volume.method().name(),
                 articles: list.entries,
                 bytes: list.bytes,
-                full: volume.is_full(volume.head()),
+                full: volume.retained().is_some_and(|v| v.is_full(v.head())),
                 oldest_arrival: list.ages.oldest(),
                 written_hour_bytes: list.ages.bytes_since(now.saturating_sub(3_600)),
                 written_day_bytes: list.ages.bytes_since(now.saturating_sub(86_400)),
@@ -100,8 +101,8 @@ impl Spool {
         (status, writer.journal.end())
     }
 
-    /// Bytes that a volume which keeps has room for.
-    fn room_bytes(&self, current: &SpoolConfig, volume: &dyn Volume, used: u64) -> u64 {
+    /// Bytes that a volume has room for whose articles are retained.
+    fn room_bytes(&self, current: &SpoolConfig, volume: &dyn Retained, used: u64) -> u64 {
         let class = current.classes.iter().find(|c| c.name == volume.name());
         let free = || Some(self.shared.disk.file_system(&class?.tree.path).ok()?.free_bytes);
         volume.bytes_max().unwrap_or_else(|| used.saturating_add(free().unwrap_or(0)))
@@ -109,12 +110,12 @@ impl Spool {
 }
 
 /// A volume that displaces its oldest articles, from its newest and oldest records.
-fn measured(volume: &dyn Volume, now: u64) -> BufferStatus {
+fn measured(volume: &dyn Cyclic, now: u64) -> BufferStatus {
     let oldest = rates::oldest(volume);
     BufferStatus {
         name: volume.name().to_owned(),
         method: volume.method().name(),
-        size_bytes: volume.file_bytes().max(volume.area()),
+        size_bytes: volume.as_cycbuff().map_or(volume.area(), Cycbuff::file_bytes),
         area_bytes: volume.area(),
         used_bytes: oldest.map_or(0, |(place, _)| volume.head().saturating_sub(place)),
         cycle: volume.cycle(volume.head()),

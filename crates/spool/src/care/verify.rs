@@ -218,8 +218,9 @@ impl Spool {
         if !numbers.contains(&(group.id, entry.number)) {
             numbers = vec![(group.id, entry.number)];
         }
+        let retained = volume.and_then(|v| v.retained());
         let elsewhere =
-            volume.is_some_and(|v| matches!(v.restore(token.place, key, &numbers, true), Ok(true)));
+            retained.is_some_and(|v| matches!(v.restore(token.place, key, &numbers, true), Ok(true)));
         if elsewhere {
             return Damage::Misplaced { key, token, numbers };
         }
@@ -259,7 +260,7 @@ impl Spool {
             let still = matches!(history.lookup(&key), Found::At(t, _) if t == token);
             if !whole && still && volumes.is_alive(&token) {
                 // One that a number names is mended under that.
-                let damage = volume.keeps().then(|| Damage::Article { key, token, numbers: Vec::new() });
+                let damage = volume.retained().map(|_| Damage::Article { key, token, numbers: Vec::new() });
                 report.found(self.token_text(&token), "the article is damaged or missing", damage);
             }
         });

@@ -6,6 +6,7 @@
 //! after them, writes zeros up to the next page, and a busy one up to the next step; what follows then finds
 //! its pages there. Called by the buffers, the journal and the overview.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Whole pages need not be read before they are written.
@@ -15,7 +16,8 @@ pub(crate) const STEP_BYTES_MAX: u64 = 64 << 10;
 /// A write of this part of a step, or more, is a busy writer's.
 const BUSY_PART: u64 = 8;
 
-static ZEROS: [u8; STEP_BYTES_MAX as usize] = [0; STEP_BYTES_MAX as usize];
+/// Not a constant, which would be part of the binary.
+static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; STEP_BYTES_MAX as usize]);
 
 /// How far one writer's file has been written.
 #[derive(Debug, Default)]

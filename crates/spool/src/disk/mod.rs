@@ -7,6 +7,7 @@
 mod ahead;
 mod map;
 mod real;
+#[cfg(any(test, feature = "testing"))]
 mod sim;
 mod small;
 
@@ -20,6 +21,7 @@ use std::time::SystemTime;
 
 pub(crate) use ahead::{Ahead, STEP_BYTES_MAX};
 pub use real::RealDisk;
+#[cfg(any(test, feature = "testing"))]
 pub use sim::{CrashKind, SimDisk};
 pub(crate) use small::UNFINISHED;
 pub use small::{Access, AppendLog, Line, NewFile, durable_create, durable_replace, read_small};

@@ -131,7 +131,7 @@ pub(crate) fn take(
 fn write_out(folds: &mut Folds, now: u64) -> io::Result<()> {
     close_big_blocks(folds)?;
     let volumes = folds.shared.volumes.load();
-    volumes.all().iter().try_for_each(|volume| volume.write_header(now))?;
+    volumes.cycbuffs().try_for_each(|volume| volume.write_header(now))?;
     folds.residents.iter_mut().try_for_each(|residents| residents.write_out())?;
     folds.kept.iter_mut().flatten().try_for_each(|list| list.write_all())
 }

@@ -23,7 +23,7 @@ use crate::index::residents::{Residents, residents_between};
 use crate::index::rules::Rules;
 use crate::journal::{ArticleRow, GroupRow, GroupsFile, Row, VolumeRow};
 use crate::method::packing::Packing;
-use crate::method::{Living, Volume, VolumeTable, Volumes};
+use crate::method::{Kind, Living, Volume, VolumeTable, Volumes};
 use arc_swap::ArcSwap;
 use netnews::decimal::append_decimal;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -205,8 +205,12 @@ impl Folds {
             return Err(io::Error::other(own_bug!("volume {volume} has no list of residents")));
         };
         let table = shared.groups.table();
-        let recover = |from: Option<u64>, to: Option<u64>| residents_between(&table, &**v, from, to);
-        let tail = v.tail_at(head.max(v.head()));
+        let Some(cyclic) = v.cyclic() else {
+            v.advance(head);
+            return Ok(());
+        };
+        let recover = |from: Option<u64>, to: Option<u64>| residents_between(&table, cyclic, from, to);
+        let tail = cyclic.tail_at(head.max(v.head()));
         let (mut gone, now) = (0, unix_now());
         loop {
             let resident = match residents.pop_before(tail) {
@@ -261,7 +265,7 @@ impl Folds {
             note_bug(failed, &own_bug!("volume {} has no lists", a.token.volume));
             return false;
         };
-        if volume.keeps() && list.is_none() {
+        if volume.retained().is_some() && list.is_none() {
             note_bug(failed, &own_bug!("volume {} has no list of what it keeps", a.token.volume));
             return false;
         }
@@ -351,19 +355,23 @@ impl Folds {
     /// Removes numbers of a kept article, with `gone` the article too. Its row must be durable.
     pub fn expire(&mut self, key: Key, token: Token, gone: bool, numbers: &[(GroupId, u64)]) {
         if gone {
-            self.take_out(key, token, numbers, |v| v.expire(token.place, key, numbers));
+            self.take_out(key, token, numbers, |volume| match volume.kind() {
+                Kind::Retained(volume) => volume.expire(token.place, key, numbers),
+                Kind::Cyclic(volume) => volume.cancel(token.place, key, numbers),
+            });
             return;
         }
         self.end_numbers(numbers);
         let volumes = self.shared.volumes.load();
-        let ended = volumes.get(token.volume).map_or(Ok(()), |v| v.end_names(token.place, numbers));
+        let retained = volumes.get(token.volume).and_then(|v| v.retained());
+        let ended = retained.map_or(Ok(()), |v| v.end_names(token.place, numbers));
         self.note("the names of an article", ended);
     }
 
     /// After a rebuild has published an article: numbers under which it is not found were due.
     pub fn end_lost_names(&mut self, token: Token, numbers: &[(GroupId, u64)]) {
         let volumes = self.shared.volumes.load();
-        let Some(volume) = volumes.get(token.volume).filter(|v| v.keeps()) else { return };
+        let Some(volume) = volumes.get(token.volume).and_then(|v| v.retained()) else { return };
         let is_lost =
             |(id, n): &&(GroupId, u64)| matches!(volume.is_found_as(token.place, *id, *n), Ok(false));
         let lost: Vec<_> = numbers.iter().filter(is_lost).copied().collect();
@@ -379,8 +387,9 @@ impl Folds {
         let Some(volume) = volumes.get(volume) else { return };
         let lived = self.end_numbers(numbers) || volume.is_alive(place);
         shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
-        let marked = volume.mark_dead(place);
-        self.note("buffer", marked);
+        if let Some(volume) = volume.cyclic() {
+            volume.mark_dead(place);
+        }
     }
 
     /// Whether any of them lived.
@@ -412,7 +421,7 @@ impl Folds {
         let was_named = self.end_numbers(numbers);
         // What is kept lives for as long as a number or history leads to it. History may be ahead of what is
         // replayed.
-        let keeps = volumes.get(token.volume).is_some_and(|v| v.keeps());
+        let keeps = volumes.get(token.volume).is_some_and(|v| v.retained().is_some());
         let is_here = || matches!(shared.history.lookup(&key), Found::At(t, _) if t == token);
         let lived = was_named || if keeps { is_here() } else { volumes.is_alive(&token) };
         shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
@@ -609,7 +618,7 @@ impl Folds {
         }
         let volumes = self.shared.volumes.load();
         let index = volumes.index(a.token.volume);
-        let head = volumes.get(a.token.volume).map(|v| v.behind(a.token.place, a.stored_bytes));
+        let head = volumes.get(a.token.volume).map(|v| v.end_of(a.token.place, a.stored_bytes));
         drop(volumes);
         if let (Some(index), Some(head)) = (index, head) {
             self.displace_to(index, head, true)?;

@@ -6,7 +6,7 @@
 //! say so of every article in it are durable.
 
 use super::cnfs::record::{self, RecordHeader};
-use super::{ENDLESS, Inventory, Living, Stray, StrayKind, Volume, fetch_record};
+use super::volume::{Inventory, Kind, Living, Retained, Stray, StrayKind, Volume, fetch_record};
 use crate::base::codec::{Reader, put_varint};
 use crate::base::config::Tree;
 use crate::base::error::ReadError;
@@ -103,6 +103,19 @@ impl AppendOnly {
         Ok(file)
     }
 
+    /// Reads up to `buf.len()` bytes from a place on, not past the end of its file.
+    fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
+        let (number, offset) = (place >> OFFSET_BITS, place & OFFSET_MASK);
+        let file = match self.file(number, Open::Existing) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
+            file => file?,
+        };
+        match patience {
+            Patience::CacheOnly => file.read_at_cached(buf, offset),
+            Patience::Wait => file.read_at(buf, offset),
+        }
+    }
+
     fn one_less(&self, place: u64) {
         if let Some(state) = self.files.lock().get_mut(&(place >> OFFSET_BITS)) {
             state.living = state.living.saturating_sub(1);
@@ -128,25 +141,8 @@ impl Volume for AppendOnly {
         MethodKind::AppendOnly
     }
 
-    fn area(&self) -> u64 {
-        ENDLESS
-    }
-
-    fn block(&self) -> u64 {
-        BLOCK_BYTES
-    }
-
-    fn keeps(&self) -> bool {
-        true
-    }
-
-    fn configure(&self, tree: &Tree) {
-        self.file_bytes.store(within(tree.file_bytes), Ordering::Relaxed);
-        self.files_max.store(tree.files_max, Ordering::Relaxed);
-    }
-
-    fn tail_at(&self, _head: u64) -> u64 {
-        0
+    fn kind(&self) -> Kind<'_> {
+        Kind::Retained(self)
     }
 
     fn head(&self) -> u64 {
@@ -161,8 +157,8 @@ impl Volume for AppendOnly {
         self.head.store(head, Ordering::Release);
     }
 
-    fn room(&self, place: u64) -> u64 {
-        OFFSET_MASK + 1 - (place & OFFSET_MASK)
+    fn padded(&self, len: usize) -> u64 {
+        (len as u64).next_multiple_of(BLOCK_BYTES)
     }
 
     fn joins(&self, place: u64) -> bool {
@@ -175,21 +171,7 @@ impl Volume for AppendOnly {
             // The very first record: there may be no room even for that.
             return (offset > 0 || !self.is_full(head)).then_some(head);
         }
-        (!self.is_full(head)).then_some(((head >> OFFSET_BITS) + 1) << OFFSET_BITS)
-    }
-
-    fn bytes_max(&self) -> Option<u64> {
-        let (files, bytes) =
-            (self.files_max.load(Ordering::Relaxed), self.file_bytes.load(Ordering::Relaxed));
-        (files > 0).then(|| files.saturating_mul(bytes))
-    }
-
-    fn is_full(&self, head: u64) -> bool {
-        let files = self.files.lock();
-        // Files planned in this part are not there yet.
-        let planned = (head >> OFFSET_BITS).saturating_sub(files.keys().next_back().copied().unwrap_or(0));
-        let files_max = self.files_max.load(Ordering::Relaxed);
-        files_max > 0 && files.len() as u64 + planned >= files_max
+        self.next_file(head).filter(|_| !self.is_full(head))
     }
 
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
@@ -229,77 +211,14 @@ impl Volume for AppendOnly {
         written
     }
 
-    fn expire(&self, place: u64, _key: Key, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
-        self.one_less(place);
-        Ok(())
-    }
-
-    fn sweep(&self) -> io::Result<()> {
-        let current = self.head() >> OFFSET_BITS;
-        let dead: Vec<u64> = {
-            let files = self.files.lock();
-            files.iter().filter(|(n, s)| **n < current && s.living == 0).map(|(n, _)| *n).collect()
-        };
-        for number in dead {
-            match self.disk.remove(&self.path(number)) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => self.files.lock().remove(&number),
-            };
-            self.names_changed.store(true, Ordering::Release);
-        }
-        Ok(())
-    }
-
-    fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
-        let (number, offset) = (place >> OFFSET_BITS, place & OFFSET_MASK);
-        let file = match self.file(number, Open::Existing) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
-            file => file?,
-        };
-        match patience {
-            Patience::CacheOnly => file.read_at_cached(buf, offset),
-            Patience::Wait => file.read_at(buf, offset),
-        }
-    }
-
     fn fetch(
         &self,
         place: u64,
         patience: Patience,
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
-        fetch_record(self, place, patience, buf)
-    }
-
-    fn inventory(&self, found: &mut Inventory<'_>) -> io::Result<()> {
-        let numbers: Vec<u64> = self.files.lock().keys().copied().collect();
-        let mut buf = Vec::new();
-        for number in numbers {
-            let len = self.file(number, Open::Existing)?.len()?;
-            let mut place = number << OFFSET_BITS;
-            while place & OFFSET_MASK < len {
-                let whole = self.fetch(place, Patience::Wait, &mut buf);
-                let Ok(Some((header, _))) = whole.as_ref().map(|r| r.filter(|_| record::is_whole(&buf)))
-                else {
-                    place += BLOCK_BYTES;
-                    continue;
-                };
-                (found.visit)(header.sequence, place);
-                place += self.padded(header.record_bytes());
-                self.advance(place);
-            }
-        }
-        Ok(())
-    }
-
-    fn strays(&self, _living: &Living<'_>, found: &mut dyn FnMut(Stray)) -> io::Result<()> {
-        let names = self.disk.list(&self.dir)?.into_iter();
-        let strays = names.filter(|name| {
-            let named = number_of(name).is_some_and(|number| self.path(number) == self.dir.join(name));
-            !named && !tree_header::is_ours(name)
-        });
-        strays.for_each(|name| found(Stray { path: self.dir.join(name), kind: StrayKind::Foreign }));
-        Ok(())
+        let room = OFFSET_MASK + 1 - (place & OFFSET_MASK);
+        fetch_record((place, room), buf, |place, buf| self.read_at(place, patience, buf))
     }
 
     fn place_text(&self, place: u64) -> String {
@@ -339,8 +258,81 @@ impl Volume for AppendOnly {
         }
         Ok(())
     }
+}
 
-    fn write_header(&self, _now: u64) -> io::Result<()> {
+impl Retained for AppendOnly {
+    fn configure(&self, tree: &Tree) {
+        self.file_bytes.store(within(tree.file_bytes), Ordering::Relaxed);
+        self.files_max.store(tree.files_max, Ordering::Relaxed);
+    }
+
+    fn next_file(&self, head: u64) -> Option<u64> {
+        Some(((head >> OFFSET_BITS) + 1) << OFFSET_BITS)
+    }
+
+    fn bytes_max(&self) -> Option<u64> {
+        let (files, bytes) =
+            (self.files_max.load(Ordering::Relaxed), self.file_bytes.load(Ordering::Relaxed));
+        (files > 0).then(|| files.saturating_mul(bytes))
+    }
+
+    fn is_full(&self, head: u64) -> bool {
+        let files = self.files.lock();
+        // Files planned in this part are not there yet.
+        let planned = (head >> OFFSET_BITS).saturating_sub(files.keys().next_back().copied().unwrap_or(0));
+        let files_max = self.files_max.load(Ordering::Relaxed);
+        files_max > 0 && files.len() as u64 + planned >= files_max
+    }
+
+    fn expire(&self, place: u64, _key: Key, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
+        self.one_less(place);
+        Ok(())
+    }
+
+    fn sweep(&self) -> io::Result<()> {
+        let current = self.head() >> OFFSET_BITS;
+        let dead: Vec<u64> = {
+            let files = self.files.lock();
+            files.iter().filter(|(n, s)| **n < current && s.living == 0).map(|(n, _)| *n).collect()
+        };
+        for number in dead {
+            match self.disk.remove(&self.path(number)) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => self.files.lock().remove(&number),
+            };
+            self.names_changed.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn inventory(&self, found: &mut Inventory<'_>) -> io::Result<()> {
+        let numbers: Vec<u64> = self.files.lock().keys().copied().collect();
+        let mut buf = Vec::new();
+        for number in numbers {
+            let len = self.file(number, Open::Existing)?.len()?;
+            let mut place = number << OFFSET_BITS;
+            while place & OFFSET_MASK < len {
+                let whole = self.fetch(place, Patience::Wait, &mut buf);
+                let Ok(Some((header, _))) = whole.as_ref().map(|r| r.filter(|_| record::is_whole(&buf)))
+                else {
+                    place += BLOCK_BYTES;
+                    continue;
+                };
+                (found.visit)(header.sequence, place);
+                place += self.padded(header.record_bytes());
+                self.advance(place);
+            }
+        }
+        Ok(())
+    }
+
+    fn strays(&self, _living: &Living<'_>, found: &mut dyn FnMut(Stray)) -> io::Result<()> {
+        let names = self.disk.list(&self.dir)?.into_iter();
+        let strays = names.filter(|name| {
+            let named = number_of(name).is_some_and(|number| self.path(number) == self.dir.join(name));
+            !named && !tree_header::is_ours(name)
+        });
+        strays.for_each(|name| found(Stray { path: self.dir.join(name), kind: StrayKind::Foreign }));
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! not survive, and as the model the other methods are compared with.
 
 use super::cnfs::record::RecordHeader;
-use super::{Volume, explain_cycle, fetch_record};
+use super::volume::{Cyclic, Kind, Volume, fetch_record};
 use crate::base::error::ReadError;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
@@ -51,12 +51,8 @@ impl Volume for MemoryVolume {
         MethodKind::Memory
     }
 
-    fn area(&self) -> u64 {
-        self.bytes.read().len() as u64
-    }
-
-    fn block(&self) -> u64 {
-        BLOCK_BYTES
+    fn kind(&self) -> Kind<'_> {
+        Kind::Cyclic(self)
     }
 
     fn head(&self) -> u64 {
@@ -76,6 +72,18 @@ impl Volume for MemoryVolume {
         self.head.store(head, Ordering::Release);
     }
 
+    fn padded(&self, len: usize) -> u64 {
+        (len as u64).next_multiple_of(BLOCK_BYTES)
+    }
+
+    fn plan(&self, head: u64, len: usize) -> Option<u64> {
+        self.plan_in_cycle(head, len)
+    }
+
+    fn joins(&self, place: u64) -> bool {
+        self.offset(place) != Some(0)
+    }
+
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         let mut all = self.bytes.write();
         let at = (place % all.len() as u64) as usize;
@@ -88,24 +96,13 @@ impl Volume for MemoryVolume {
         place >= self.tail() && self.live.read().contains(&place)
     }
 
-    fn next_living(&self, place: u64) -> Option<u64> {
-        self.live.read().range(place.max(self.tail())..).next().copied()
-    }
-
     fn mark_alive(&self, place: u64) {
         self.live.write().insert(place);
     }
 
     fn cancel(&self, place: u64, _key: Key, _numbers: &[(GroupId, u64)]) -> io::Result<()> {
-        self.live.write().remove(&place);
+        self.mark_dead(place);
         Ok(())
-    }
-
-    fn read_at(&self, place: u64, _patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
-        let all = self.bytes.read();
-        let rest = all.get((place % all.len() as u64) as usize..).unwrap_or_default();
-        let mut rest = rest;
-        io::Read::read(&mut rest, buf)
     }
 
     fn fetch(
@@ -114,18 +111,47 @@ impl Volume for MemoryVolume {
         patience: Patience,
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
-        fetch_record(self, place, patience, buf)
+        fetch_record((place, self.room(place)), buf, |place, buf| self.read_at(place, patience, buf))
+    }
+
+    fn place_text(&self, place: u64) -> String {
+        self.cycle_text(place)
+    }
+
+    fn parse_place(&self, text: &str) -> Option<u64> {
+        self.parse_cycle(text)
     }
 
     fn explain_place(&self, place: u64) -> String {
-        explain_cycle(self, place)
+        self.explain_cycle(place)
     }
 
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
+}
 
-    fn write_header(&self, _now: u64) -> io::Result<()> {
-        Ok(())
+impl Cyclic for MemoryVolume {
+    fn area(&self) -> u64 {
+        self.bytes.read().len() as u64
+    }
+
+    fn block(&self) -> u64 {
+        BLOCK_BYTES
+    }
+
+    fn mark_dead(&self, place: u64) {
+        self.live.write().remove(&place);
+    }
+
+    fn next_living(&self, place: u64) -> Option<u64> {
+        self.live.read().range(place.max(self.tail())..).next().copied()
+    }
+
+    fn read_at(&self, place: u64, _patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
+        let all = self.bytes.read();
+        let rest = all.get((place % all.len() as u64) as usize..).unwrap_or_default();
+        let mut rest = rest;
+        io::Read::read(&mut rest, buf)
     }
 }

@@ -6,15 +6,15 @@
 //! not counted. Called by `Spool::measure`.
 
 use crate::base::read_mode::Patience;
-use crate::method::Volume;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
+use crate::method::volume::Cyclic;
 
 /// Records read to determine what one takes beyond its article.
 const SAMPLES_MAX: u64 = 200;
 /// How far before the write position the samples begin, in bytes.
 const SAMPLE_BYTES: u64 = 512 << 10;
 
-fn header_at(volume: &dyn Volume, place: u64) -> Option<RecordHeader> {
+fn header_at(volume: &dyn Cyclic, place: u64) -> Option<RecordHeader> {
     let mut raw = [0; HEADER_BYTES];
     let n = volume.read_at(place, Patience::Wait, &mut raw).ok()?;
     let (header, _) = RecordHeader::parse(raw.get(..n)?)?;
@@ -23,7 +23,7 @@ fn header_at(volume: &dyn Volume, place: u64) -> Option<RecordHeader> {
 
 /// Place and arrival (Unix seconds) of the oldest living article; those whose headers cannot be read are
 /// skipped, but not more than [`SAMPLES_MAX`].
-pub(crate) fn oldest(volume: &dyn Volume) -> Option<(u64, u32)> {
+pub(crate) fn oldest(volume: &dyn Cyclic) -> Option<(u64, u32)> {
     let mut place = volume.tail().max(volume.first());
     for _ in 0..SAMPLES_MAX {
         let living = volume.next_living(place)?;
@@ -36,7 +36,7 @@ pub(crate) fn oldest(volume: &dyn Volume) -> Option<(u64, u32)> {
 }
 
 /// Bytes written since a moment (Unix seconds), as far as they are still there.
-pub(crate) fn written_since(volume: &dyn Volume, since: u64) -> u64 {
+pub(crate) fn written_since(volume: &dyn Cyclic, since: u64) -> u64 {
     let head = volume.head();
     let (mut low, mut high) = (volume.tail().max(volume.first()).min(head), head);
     let block = volume.block().max(1);
@@ -53,7 +53,7 @@ pub(crate) fn written_since(volume: &dyn Volume, since: u64) -> u64 {
 
 /// Bytes that records take beyond their data, on average over the last ones: header, padding, and the usage
 /// bits of their blocks; `None` if there are none.
-pub(crate) fn record_overhead(volume: &dyn Volume) -> Option<u64> {
+pub(crate) fn record_overhead(volume: &dyn Cyclic) -> Option<u64> {
     let (mut bytes, mut bits, mut records) = (0, 0, 0);
     let mut place = volume.head().saturating_sub(SAMPLE_BYTES).max(volume.tail());
     while let Some(header) = volume.next_living(place).and_then(|at| header_at(volume, at)) {
@@ -76,6 +76,7 @@ mod tests {
     use crate::base::key::Key;
     use crate::disk::SimDisk;
     use crate::method::cnfs::{Cycbuff, record};
+    use crate::method::volume::Volume;
 
     #[test]
     fn what_was_written_since_is_found_by_halving() {

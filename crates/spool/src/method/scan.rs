@@ -5,8 +5,8 @@
 //! damaged.
 
 use crate::base::read_mode::Patience;
-use crate::method::Volume;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader, is_whole};
+use crate::method::volume::Cyclic;
 use std::io;
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 
 /// Reads a volume's records in place order. What the disk cannot read is skipped.
 pub(crate) struct Scan<'a> {
-    volume: &'a dyn Volume,
+    volume: &'a dyn Cyclic,
     /// The current position.
     pub at: u64,
     /// Records that begin before are found.
@@ -33,7 +33,7 @@ pub(crate) struct Scan<'a> {
 
 impl<'a> Scan<'a> {
     /// Over everything that may live.
-    pub fn new(volume: &'a dyn Volume) -> Self {
+    pub fn new(volume: &'a dyn Cyclic) -> Self {
         Self {
             volume,
             at: volume.tail().max(volume.first()),
@@ -48,7 +48,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Over a range of places, whichever cycle its records are of.
-    pub fn of_any_cycle(volume: &'a dyn Volume, places: Range<u64>) -> Self {
+    pub fn of_any_cycle(volume: &'a dyn Cyclic, places: Range<u64>) -> Self {
         Self { at: places.start, end: places.end, any_cycle: true, ..Self::new(volume) }
     }
 
@@ -109,7 +109,7 @@ impl<'a> Scan<'a> {
 }
 
 /// The header that can be read at a place, whichever cycle it is of.
-pub(crate) fn header_at(volume: &dyn Volume, place: u64) -> Option<RecordHeader> {
+pub(crate) fn header_at(volume: &dyn Cyclic, place: u64) -> Option<RecordHeader> {
     let mut raw = [0; HEADER_BYTES];
     let n = volume.read_at(place, Patience::Wait, &mut raw).ok()?;
     RecordHeader::parse(raw.get(..n)?).map(|(header, _)| header)

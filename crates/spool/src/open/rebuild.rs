@@ -19,8 +19,8 @@ use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::{Folds, Shared};
 use crate::index::history::OldLog;
 use crate::journal::GroupsFound;
-use crate::method::Volume;
 use crate::method::scan::{Scan, header_at};
+use crate::method::{Cyclic, Volume};
 use crate::open::recovery::GivenUp;
 pub(crate) use front::group_named;
 use front::{Front, cyclic_fronts, kept_fronts, numbers_of, oldest};
@@ -65,21 +65,21 @@ pub(crate) fn from_buffers(
     let mut leftovers = Leftovers::collect(folds, journal, old.checkpoint, old.groups, old.without)
         .map_err(io("read journal in"))?;
     let loaded = shared.volumes.load();
-    let cnfs = || loaded.all().iter().filter(|v| v.method() == MethodKind::Cnfs);
-    let known = |volume: &dyn Volume| leftovers.heads.get(&volume.id()).copied();
-    leftovers.whole &= !cnfs().any(|v| known(&**v).is_some_and(|head| is_overwritten(&shared, &**v, head)));
+    let known = |volume: &dyn Cyclic| leftovers.heads.get(&volume.id()).copied();
+    leftovers.whole &=
+        !loaded.cycbuffs().any(|v| known(v).is_some_and(|head| is_overwritten(&shared, v, head)));
     let end = leftovers.end(&shared.disk, journal).map_err(io("read journal in"))?;
-    let mut volumes: Vec<&dyn Volume> = Vec::new();
-    for volume in cnfs() {
+    let mut volumes: Vec<&dyn Cyclic> = Vec::new();
+    for volume in loaded.cycbuffs() {
         let known = leftovers.heads.get(&volume.id()).copied();
         let head = match known.filter(|head| leftovers.whole && *head >= volume.head()) {
-            Some(head) => walk_newer(folds, &**volume, head),
-            None => walk_to_head(&**volume, known.unwrap_or(0)),
+            Some(head) => walk_newer(folds, volume, head),
+            None => walk_to_head(volume, known.unwrap_or(0)),
         };
         // Clears the usage bitmap; publishing sets it again.
         volume.advance(volume.head() + 2 * volume.area());
         volume.reset_head(head);
-        volumes.push(&**volume);
+        volumes.push(volume);
     }
     let kept = kept_fronts(folds).map_err(io("go through the articles for"))?;
     let regions = Regions::new(&shared, volumes);
@@ -125,7 +125,7 @@ fn remember_old(folds: &mut Folds, leftovers: &Leftovers, old: &Old<'_>, mut new
         // An article that should be in its volume and was not found is lost: peers may send it again.
         let lost = |token: Token| {
             let volume = loaded.get(token.volume).filter(|v| v.method() != MethodKind::Memory);
-            volume.is_some_and(|v| token.place >= v.tail())
+            volume.is_some_and(|v| v.cyclic().is_none_or(|v| token.place >= v.tail()))
         };
         let is_left_out =
             |token: Token| old.without.tails.get(&token.volume).is_some_and(|tail| token.place >= *tail);
@@ -162,7 +162,7 @@ fn publish_all(
 
 /// The write position without a journal: after the consecutive records that begin where journal or header
 /// last knew it; if there are none, after the latest of all.
-fn walk_to_head(volume: &dyn Volume, known: u64) -> u64 {
+fn walk_to_head(volume: &dyn Cyclic, known: u64) -> u64 {
     let from = volume.head().max(known);
     let head = walk(volume, from);
     if head > from || is_older(volume, from) {
@@ -179,8 +179,8 @@ fn walk_to_head(volume: &dyn Volume, known: u64) -> u64 {
 }
 
 /// Follows records that are newer than all the journal knows.
-fn walk_newer(folds: &mut Folds, volume: &dyn Volume, mut head: u64) -> u64 {
-    while let Some((region, record)) = record_at_head(&folds.shared, volume, head) {
+fn walk_newer(folds: &mut Folds, volume: &dyn Cyclic, mut head: u64) -> u64 {
+    while let Some((region, record)) = record_at(&folds.shared, volume, [head, volume.next_cycle(head)]) {
         if newer_numbers(folds, &region, &record).is_none() {
             break;
         }
@@ -189,9 +189,13 @@ fn walk_newer(folds: &mut Folds, volume: &dyn Volume, mut head: u64) -> u64 {
     head
 }
 
-/// The whole record at a write position: there, or where the next cycle or file begins.
-pub(crate) fn record_at_head(shared: &Shared, volume: &dyn Volume, head: u64) -> Option<(Region, Record)> {
-    [head, volume.next_cycle(head)].into_iter().find_map(|place| {
+/// The whole record at the first of these places that has one.
+pub(crate) fn record_at(
+    shared: &Shared,
+    volume: &dyn Volume,
+    places: impl IntoIterator<Item = u64>,
+) -> Option<(Region, Record)> {
+    places.into_iter().find_map(|place| {
         let region = Region::of_places(shared, volume, &[place]);
         let record = region.records.first().cloned()?;
         Some((region, record))
@@ -216,7 +220,7 @@ pub(crate) fn newer_numbers(
 }
 
 /// Follows consecutive records.
-fn walk(volume: &dyn Volume, mut head: u64) -> u64 {
+fn walk(volume: &dyn Cyclic, mut head: u64) -> u64 {
     let at = |place: u64| header_at(volume, place).filter(|h| h.place == place);
     while let Some(h) = at(head).or_else(|| at(volume.next_cycle(head))) {
         head = h.place + volume.padded(h.record_bytes());
@@ -225,7 +229,7 @@ fn walk(volume: &dyn Volume, mut head: u64) -> u64 {
 }
 
 /// Whether a place has a record of the previous cycle: nothing has overwritten it.
-fn is_older(volume: &dyn Volume, place: u64) -> bool {
+fn is_older(volume: &dyn Cyclic, place: u64) -> bool {
     header_at(volume, place).is_some_and(|h| {
         volume.cycle(h.place) + 1 == volume.cycle(place) && volume.offset(h.place) == volume.offset(place)
     })
@@ -234,7 +238,7 @@ fn is_older(volume: &dyn Volume, place: u64) -> bool {
 /// Whether a volume has been written over from a write position on for more than a whole cycle: then the
 /// journal that ends there lacks rows. Bytes without a row that a crash leaves never reach as far
 /// (`fence.rs`).
-pub(crate) fn is_overwritten(shared: &Shared, volume: &dyn Volume, head: u64) -> bool {
+pub(crate) fn is_overwritten(shared: &Shared, volume: &dyn Cyclic, head: u64) -> bool {
     if is_older(volume, head) {
         return false;
     }

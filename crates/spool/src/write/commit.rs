@@ -501,7 +501,7 @@ impl Writer {
 
     /// Writes one of the two copies of each volume's state header.
     pub fn write_headers(&self) -> io::Result<()> {
-        self.folds.shared.volumes.load().all().iter().try_for_each(|v| v.write_header(unix_now()))
+        self.folds.shared.volumes.load().cycbuffs().try_for_each(|v| v.write_header(unix_now()))
     }
 
     /// Commits one row and makes it durable before it is applied: for rows whose application changes bytes in

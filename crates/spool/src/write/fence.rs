@@ -12,7 +12,7 @@
 //! one sync of the journal for each time a buffer wraps. Called by the writer only.
 
 use crate::base::token::MethodKind;
-use crate::method::{Volume, VolumeTable};
+use crate::method::{Cyclic, VolumeTable};
 
 /// Write positions by volume number.
 type Heads = Vec<(u16, u64)>;
@@ -47,7 +47,7 @@ impl Fence {
     }
 
     /// Whether the cycle of a place is known to have been entered.
-    pub fn is_entered(&self, volume: &dyn Volume, place: u64) -> bool {
+    pub fn is_entered(&self, volume: &dyn Cyclic, place: u64) -> bool {
         if volume.method() != MethodKind::Cnfs {
             return true;
         }
@@ -62,7 +62,7 @@ impl Fence {
     }
 
     /// Whether the volume may be written up to `head`.
-    pub fn allows(&self, volume: &dyn Volume, head: u64) -> bool {
+    pub fn allows(&self, volume: &dyn Cyclic, head: u64) -> bool {
         if volume.method() != MethodKind::Cnfs {
             return true;
         }

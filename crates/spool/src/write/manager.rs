@@ -3,7 +3,7 @@
 
 use crate::base::config::{ClassConfig, Order};
 use crate::base::token::MethodKind;
-use crate::method::{Volume, VolumeTable};
+use crate::method::{Cyclic, Volume, VolumeTable};
 use std::sync::Arc;
 
 /// In interleaved order this much goes to one volume before the next one's turn: enough for the articles of a
@@ -71,9 +71,10 @@ impl Class {
         class: impl Fn(&str) -> Option<usize>,
     ) -> Self {
         let volume = |i: &usize| volumes.all().get(*i);
-        let is_within = |v: &Arc<dyn Volume>| v.offset(v.head()) != Some(0);
-        let middle = indexes.iter().position(|i| volume(i).is_some_and(is_within));
-        let cycle = |i: &usize| volume(i).map(|v| v.cycle(v.head()));
+        let cyclic = |i: &usize| volume(i).and_then(|v| v.cyclic());
+        let is_within = |v: &dyn Cyclic| v.offset(v.head()) != Some(0);
+        let middle = indexes.iter().position(|i| cyclic(i).is_some_and(is_within));
+        let cycle = |i: &usize| cyclic(i).map(|v| v.cycle(v.head()));
         let lowest = || (0..indexes.len()).min_by_key(|at| indexes.get(*at).map(cycle));
         let turn = match config.order {
             Order::Interleave => 0,
@@ -141,7 +142,8 @@ impl Class {
     pub fn is_full(&self, volumes: &VolumeTable, heads: &[Option<u64>]) -> bool {
         let full = |volume: &usize| {
             let planned = heads.get(*volume).copied().flatten();
-            volumes.all().get(*volume).is_some_and(|v| v.is_full(planned.unwrap_or_else(|| v.head())))
+            let retained = volumes.all().get(*volume).and_then(|v| v.retained());
+            retained.is_some_and(|v| v.is_full(planned.unwrap_or_else(|| v.head())))
         };
         self.volumes.iter().any(full)
     }
@@ -151,8 +153,11 @@ impl Class {
     pub fn stored(&mut self, volume: &dyn Volume, head: u64, bytes: u64) {
         self.stripe += bytes;
         let is_done = match self.order {
-            Order::Sequential => volume.offset(head) == Some(0),
-            Order::Interleave => self.stripe >= STRIPE_BYTES_MAX.min(volume.area() / STRIPE_PART),
+            Order::Sequential => volume.cyclic().is_some_and(|v| v.offset(head) == Some(0)),
+            Order::Interleave => {
+                let part = volume.cyclic().map_or(u64::MAX, |v| v.area() / STRIPE_PART);
+                self.stripe >= STRIPE_BYTES_MAX.min(part)
+            }
         };
         if is_done {
             self.turn += 1;

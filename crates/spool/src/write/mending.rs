@@ -9,9 +9,9 @@ use crate::base::error::{Trouble, TroubleKind};
 use crate::base::token::MethodKind;
 use crate::index::fold::Shared;
 use crate::index::history::Found;
-use crate::method::Volume;
 use crate::method::cnfs::Cycbuff;
 use crate::method::scan::Scan;
+use crate::method::{Cyclic, Volume};
 use crate::write::commit::Writer;
 use std::io;
 use std::ops::Range;
@@ -38,8 +38,7 @@ impl Writer {
 /// Makes all lost pages good and writes them to their files; returns how many there were.
 fn mend_lost_pages(shared: &Shared) -> io::Result<u64> {
     let mut pages = shared.history.mend_lost_pages()?;
-    for volume in shared.volumes.load().all().iter() {
-        let Some(buffer) = volume.as_cycbuff() else { continue };
+    for buffer in shared.volumes.load().cycbuffs() {
         let lost = buffer.lost_bits();
         lost.iter().for_each(|offsets| mark_articles(shared, buffer, offsets));
         if !lost.is_empty() {
@@ -53,7 +52,7 @@ fn mend_lost_pages(shared: &Shared) -> io::Result<u64> {
 /// Reads all mapped pages, so that those that cannot be read are lost now.
 pub(crate) fn touch_maps(shared: &Shared) {
     shared.history.touch_maps();
-    shared.volumes.load().all().iter().filter_map(|v| v.as_cycbuff()).for_each(Cycbuff::touch_bitmap);
+    shared.volumes.load().cycbuffs().for_each(Cycbuff::touch_bitmap);
 }
 
 /// Sets the usage bits of the articles that live in a part of a buffer: whole records that history leads to.

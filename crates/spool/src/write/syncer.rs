@@ -356,12 +356,9 @@ impl SyncState {
     fn write_checkpoint(&self, shared: &Shared, checkpoint: &Handover) -> io::Result<()> {
         // Headers and bitmaps were changed by taking it, even if no article came since the last sync.
         let position = checkpoint.taken.position;
-        shared
-            .volumes
-            .load()
-            .all()
-            .iter()
-            .try_for_each(|v| v.record_position(position).and_then(|()| v.sync()))?;
+        shared.volumes.load().all().iter().try_for_each(|v| {
+            v.retained().map_or(Ok(()), |v| v.record_position(position)).and_then(|()| v.sync())
+        })?;
         shared.history.sync()?;
         let (file, state) = &checkpoint.groups;
         file.write(state)?;

@@ -1,5 +1,6 @@
 //! The licences of everything that the binary is built of are ones that a program under Apache-2.0 OR MIT may
 //! contain, by their SPDX expressions. Called by `main`: the list of crates comes from `cargo metadata`.
+//! Where cargo-deny is installed it checks the same by `deny.toml`, whose list is this one.
 
 use std::process::Command;
 
@@ -28,7 +29,17 @@ pub fn findings() -> Result<Vec<String>, String> {
     let host = host.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc -vV names no host")?;
     let metadata =
         output("cargo", &["metadata", "--locked", "--format-version=1", "--filter-platform", host])?;
-    judge(&metadata)
+    let mut found = judge(&metadata)?;
+    let deny = std::fs::read_to_string("deny.toml").map_err(|e| format!("deny.toml: {e}"))?;
+    found.extend(differs(&deny).then(|| "deny.toml: it allows other licences than tidy".to_owned()));
+    Ok(found)
+}
+
+/// Whether cargo-deny would allow other licences.
+fn differs(deny: &str) -> bool {
+    let list = deny.split_once("allow = [").and_then(|(_, rest)| rest.split_once(']')).map(|(list, _)| list);
+    let names = list.unwrap_or_default().split(',').map(|name| name.trim().trim_matches('"'));
+    names.filter(|name| !name.is_empty()).ne(ALLOWED.iter().copied())
 }
 
 fn output(program: &str, arguments: &[&str]) -> Result<String, String> {
@@ -82,6 +93,14 @@ mod tests {
         for licence in ["", "GPL-3.0-only", "MIT AND MPL-2.0", "LGPL-2.1-or-later", "see the file"] {
             assert!(fault(licence).is_some(), "{licence}");
         }
+    }
+
+    #[test]
+    fn cargo_deny_has_the_same_list() {
+        let list = |names: &[&str]| format!("[licenses]\nallow = [\n  \"{}\",\n]\n", names.join("\",\n  \""));
+        assert!(!differs(&list(ALLOWED)));
+        assert!(differs(&list(&ALLOWED[1..])));
+        assert!(differs(""));
     }
 
     #[test]

@@ -7,10 +7,8 @@ use crate::source::{File, Tree, functions};
 
 /// Lines that a Rust file may have.
 const FILE_LINES_MAX: usize = 800;
-/// Lines that a function should have at most.
+/// Lines that a function may have, tests apart.
 const FUNCTION_LINES_MAX: usize = 70;
-/// Functions longer than that which the tree may hold, tests apart: a ratchet, to be lowered.
-const LONG_FUNCTIONS_MAX: usize = 3;
 
 /// Crates and the crates of ours that each may depend on.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
@@ -19,6 +17,12 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("spool", &["netnews"]),
     ("newsreel", &["netnews", "nntp-io", "spool"]),
 ];
+
+/// Lines of code that a key of the configuration may cost, over all of `config` and without tests.
+const CODE_LINES_PER_KEY_MAX: usize = 20;
+
+/// Functions of what ships whose errors are bare text, which lose what caused them: a ratchet, to be lowered.
+const TEXT_ERRORS_MAX: usize = 90;
 
 /// Words for which the field has another one; each with that one.
 const OTHER_WORDS: &[(&str, &str)] = &[
@@ -74,6 +78,9 @@ pub fn all(tree: &Tree) -> Vec<Finding> {
         machine_paths(tree),
         line_lengths(tree),
         files_named_exist(tree),
+        lines_per_key(tree),
+        errors_are_typed(tree),
+        doors_for_tests(tree),
         crate::floors::rule(tree),
         crate::specs::rule(tree),
         crate::figures::rule(tree),
@@ -107,16 +114,16 @@ fn file_lengths(tree: &Tree) -> Vec<Finding> {
 
 fn function_lengths(tree: &Tree) -> Vec<Finding> {
     let mut long = Vec::new();
-    for file in tree.rust() {
+    for file in tree.rust().filter(|file| file.path.contains("/src/")) {
         for function in functions(&file.code) {
             if function.lines > FUNCTION_LINES_MAX && !function.is_test {
                 let what =
-                    format!("{} has {} lines; the tree has too many so long", function.name, function.lines);
+                    format!("{} has {} lines, more than {FUNCTION_LINES_MAX}", function.name, function.lines);
                 long.push(finding(file, function.line, what));
             }
         }
     }
-    if long.len() > LONG_FUNCTIONS_MAX { long } else { Vec::new() }
+    long
 }
 
 fn file_heads(tree: &Tree) -> Vec<Finding> {
@@ -235,6 +242,61 @@ fn files_named_exist(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// The configuration stays declarative: what a key costs in code, with reading, checking, printing and the
+/// manual. The keys are those that the manual has.
+fn lines_per_key(tree: &Tree) -> Vec<Finding> {
+    let is_config = |file: &&File| {
+        let path = file.path.strip_prefix("crates/newsreel/src/config").unwrap_or_default();
+        path.starts_with(['.', '/']) && !path.ends_with("/tests.rs")
+    };
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+    let code = |file: &File| {
+        let lines = file.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().lines();
+        lines.filter(is_code).count()
+    };
+    let lines: usize = tree.rust().filter(is_config).map(code).sum();
+    let Some(manual) = tree.files.iter().find(|file| file.path == "docs/config.md") else {
+        return Vec::new();
+    };
+    let keys = manual.text.lines().filter(|line| line.starts_with("### ")).count();
+    if lines <= CODE_LINES_PER_KEY_MAX * keys {
+        return Vec::new();
+    }
+    let what = format!("{keys} keys cost {lines} lines of code, more than {CODE_LINES_PER_KEY_MAX} each");
+    vec![finding(manual, 1, what)]
+}
+
+/// Errors that are values of a type keep their source; text does not.
+fn errors_are_typed(tree: &Tree) -> Vec<Finding> {
+    let ships = |file: &&File| !file.path.starts_with("crates/lab/") && file.path.contains("/src/");
+    let mut found = Vec::new();
+    for file in tree.rust().filter(ships) {
+        for (at, line) in file.code.lines().enumerate() {
+            if line.contains("-> Result<") && line.contains(", String>") {
+                found.push(finding(file, at + 1, "an error that is only a text; the tree has too many"));
+            }
+        }
+    }
+    if found.len() > TEXT_ERRORS_MAX { found } else { Vec::new() }
+}
+
+/// What only tests and fuzz targets need is no part of what ships.
+fn doors_for_tests(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in tree.rust().filter(|file| file.path.ends_with("/src/lib.rs")) {
+        let lines: Vec<&str> = file.text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let before = lines.get(at.saturating_sub(2)..at).unwrap_or_default();
+            let is_door =
+                *line == "pub mod fuzzing;" || line.starts_with("pub use") && line.contains("SimDisk");
+            if is_door && !before.contains(&"#[cfg(feature = \"testing\")]") {
+                found.push(finding(file, at + 1, "only tests need this: put it behind the feature testing"));
+            }
+        }
+    }
+    found
+}
+
 /// Lines of pages and sources that are too long. Rows of tables and single long words are exempt.
 fn line_lengths(tree: &Tree) -> Vec<Finding> {
     let is_narrow = |file: &File| {
@@ -326,6 +388,39 @@ mod tests {
                 "docs/a.md:2: there is no file crates/lab/src/b.rs"
             ]
         );
+    }
+
+    #[test]
+    fn a_configuration_that_costs_too_much_code_for_each_key_is_reported() {
+        let code =
+            |lines| format!("//! Head.\n\n{}#[cfg(test)]\nmod tests {{\n}}\n", "code();\n".repeat(lines));
+        let manual = "# Configuration\n### site.a\n### site.b\n";
+        let found = |lines: usize| {
+            let files = [
+                ("docs/config.md", manual),
+                ("crates/newsreel/src/config/site.rs", &code(lines)),
+                ("crates/newsreel/src/config/tests.rs", &code(100)),
+                ("crates/newsreel/src/cli/config.rs", &code(100)),
+            ];
+            told(&files)
+        };
+        assert_eq!(found(40), Vec::<String>::new());
+        assert_eq!(found(41), ["docs/config.md:1: 2 keys cost 41 lines of code, more than 20 each"]);
+    }
+
+    #[test]
+    fn doors_for_tests_are_behind_a_feature_and_text_errors_do_not_multiply() {
+        let door = "#[cfg(feature = \"testing\")]\n#[doc(hidden)]\npub mod fuzzing;\n";
+        let lib = format!("//! Head.\n{door}pub use disk::SimDisk;\npub mod fuzzing;\n");
+        let expected = [5, 6].map(|line| {
+            let place = format!("crates/spool/src/lib.rs:{line}");
+            format!("{place}: only tests need this: put it behind the feature testing")
+        });
+        assert_eq!(told(&[("crates/spool/src/lib.rs", &lib)]), expected);
+        let of = |count| format!("//! Head.\n{}", "fn f() -> Result<u8, String> {}\n".repeat(count));
+        let path = "crates/netnews/src/a.rs";
+        assert_eq!(told(&[(path, &of(TEXT_ERRORS_MAX))]), Vec::<String>::new());
+        assert_eq!(told(&[(path, &of(TEXT_ERRORS_MAX + 1))]).len(), TEXT_ERRORS_MAX + 1);
     }
 
     #[test]

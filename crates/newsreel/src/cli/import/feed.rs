@@ -89,7 +89,7 @@ impl Feed<'_> {
         for (packed, result) in load.parcel.articles.iter().zip(&results) {
             if result.outcome == ImportOutcome::TryLater {
                 return Err(Failure::Problem(format!(
-                    "the spool takes no articles: {}; when that is mended run the import again, which goes on where this one ended",
+                    "the spool stopped accepting: {}; once that is repaired, run the import again to continue where this one ended",
                     result.reason
                 )));
             }

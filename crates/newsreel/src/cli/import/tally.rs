@@ -91,7 +91,7 @@ impl Tally {
                     "of these about {there} would still be there at the end, and {gone} \
                     displaced by later ones"
                 ),
-                false => format!("of these {there} are still there; {gone} were displaced by later ones"),
+                false => format!("{there} of them are still stored; {gone} were displaced by later ones"),
             });
         }
         if self.groups_kept + self.groups_renumbered + self.imported > 0 {

@@ -56,7 +56,7 @@ fn directory(data: &Path, found: &mut Findings) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let above = data.ancestors().find(exists).filter(|dir| !dir.as_os_str().is_empty());
             if let Err(error) = writable(above.unwrap_or(Path::new("."))) {
-                found.problem(format!("{} cannot be made: {error}", data.display()));
+                found.problem(format!("{} cannot be created: {error}", data.display()));
             }
         }
         Err(error) => found.problem(format!("cannot look at {}: {error}", data.display())),

@@ -153,9 +153,9 @@ impl<'a> Message<'a> {
                 let text = match &update {
                     GroupUpdate::Add(_) => "group created",
                     GroupUpdate::Change(_, GroupChange { flag: Some(Flag::Moderated), .. }) => {
-                        "group made moderated"
+                        "group is now moderated"
                     }
-                    GroupUpdate::Change(_, GroupChange { flag: Some(_), .. }) => "group made unmoderated",
+                    GroupUpdate::Change(_, GroupChange { flag: Some(_), .. }) => "group is now unmoderated",
                     _ => "description changed",
                 };
                 spool.update_groups([update])?;

@@ -126,7 +126,7 @@ impl fmt::Display for PullError {
         match self {
             Self::Config(text) => f.write_str(text),
             Self::Server(error) => error.fmt(f),
-            Self::Spool(text) => write!(f, "the spool takes no articles: {text}"),
+            Self::Spool(text) => write!(f, "the spool stopped accepting: {text}"),
             Self::Stopped => f.write_str("the pull was stopped"),
             Self::Marks(error) => write!(f, "marks of what was fetched: {error}"),
         }
@@ -272,7 +272,7 @@ async fn carried(
             .collect();
         let made = block_in_place(|| ground.spool.add_groups(&new));
         let made = made.map_err(|trouble| PullError::Spool(trouble.text))?;
-        info!(pull = spec.name, groups = made, "groups made");
+        info!(pull = spec.name, groups = made, "groups created");
         add(&counts.groups_made, made);
     }
     let before = there.len();

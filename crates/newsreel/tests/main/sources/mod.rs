@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 
 /// Octets of the body of a large article.
 const LARGE_BYTES: usize = 750_000;
-const UNAVAILABLE: &str = "403 Cannot tell now, try again later";
+const UNAVAILABLE: &str = "403 Not available now, try again later";
 
 fn is_local(group: &[u8]) -> bool {
     group.starts_with(b"local.")

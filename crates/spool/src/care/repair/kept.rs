@@ -9,7 +9,7 @@ use crate::index::history::Found;
 use crate::index::kept::KeptEntry;
 use crate::journal::Row;
 use crate::method::cnfs::record::{HEADER_BYTES, is_whole};
-use crate::method::{Volume, tree_header};
+use crate::method::{Retained, tree_header};
 use crate::open::rebuild::Region;
 use crate::open::recovery::unjournaled::take_record;
 use crate::spool::Spool;
@@ -25,7 +25,7 @@ impl Spool {
         let mut writer = self.writer().lock();
         match damage {
             Damage::Misplaced { key, token, numbers } => {
-                let volume = volumes.get(token.volume);
+                let volume = volumes.get(token.volume).and_then(|v| v.retained());
                 let restored = volume.map(|v| v.restore(token.place, *key, numbers, false));
                 match restored.unwrap_or(Ok(false)).map_err(text)? {
                     true => Ok(()),
@@ -34,8 +34,8 @@ impl Spool {
             }
             Damage::Name { token, group, number } => {
                 let lives = self.group(*group).is_some_and(|g| g.state().live.contains(*number));
-                let volume = volumes.get(token.volume).filter(|_| lives);
-                volume.map_or(Ok(()), |v| v.give_name(token.place, *group, *number)).map_err(text)
+                let volume = volumes.get(token.volume).and_then(|v| v.retained()).filter(|_| lives);
+                volume.map_or(Ok(()), |v| v.restore_name(token.place, *group, *number)).map_err(text)
             }
             Damage::KeptPages { index } => {
                 let list = writer.folds.kept.get_mut(*index).and_then(Option::as_mut);
@@ -48,18 +48,20 @@ impl Spool {
             }
             Damage::Stray { volume, path } => {
                 let mut listed = HashMap::new();
-                let volume = volumes.index(*volume).and_then(|i| Some((i, volumes.all().get(i)?)));
+                let volume =
+                    volumes.index(*volume).and_then(|i| Some((i, volumes.all().get(i)?.retained()?)));
                 let Some((index, volume)) = volume else { return Ok(()) };
                 if let Some(list) = writer.folds.kept.get_mut(index).and_then(Option::as_mut) {
                     let mut enter = |e: &KeptEntry| _ = listed.insert(e.place, e.key);
                     list.verify(&mut enter).map_err(text)?;
                 }
                 let is_stray =
-                    self.shared.with_living(&**volume, &listed, |living| volume.is_stray(path, living));
+                    self.shared.with_living(volume, &listed, |living| volume.is_stray(path, living));
                 if is_stray.map_err(text)? { self.remove_stray(path).map_err(text) } else { Ok(()) }
             }
             Damage::NotIndexed { volume, path } => {
-                let Some(volume) = volumes.get(*volume) else { return Ok(()) };
+                let volume = volumes.get(*volume).and_then(|v| v.retained());
+                let Some(volume) = volume else { return Ok(()) };
                 self.take_in(&mut writer, volume, path)
             }
             Damage::TreeFile { dir } => tree_header::mend(&*self.shared.disk, dir).map_err(text),
@@ -68,7 +70,7 @@ impl Spool {
     }
 
     /// Gives a whole article that no index knows its row, if its numbers are later than all given out.
-    fn take_in(&self, writer: &mut Writer, volume: &dyn Volume, path: &Path) -> Result<(), String> {
+    fn take_in(&self, writer: &mut Writer, volume: &dyn Retained, path: &Path) -> Result<(), String> {
         let table = self.shared.groups.snapshot();
         let place = volume.place_of_file(path, &mut |name| table.id(name)).map_err(text)?;
         let region = place.map(|place| Region::of_places(&self.shared, volume, &[place]));

@@ -9,9 +9,9 @@ impl Spool {
         let mut writer = self.writer().lock();
         let volumes = self.shared.volumes.load_full();
         let Some(index) = volumes.index(volume) else { return Ok(()) };
-        let Some(volume) = volumes.all().get(index) else { return Ok(()) };
+        let Some(volume) = volumes.all().get(index).and_then(|v| v.cyclic()) else { return Ok(()) };
         let table = self.shared.groups.snapshot();
-        let read = |from, to| residents_between(&table, &**volume, from, to);
+        let read = |from, to| residents_between(&table, volume, from, to);
         let Some(residents) = writer.folds.residents.get_mut(index) else { return Ok(()) };
         if residents.skip_damaged_front(page, read).map_err(text)? {
             self.wait_for_checkpoint(&writer).map_err(|e| e.to_string())?;

@@ -4,6 +4,7 @@ use crate::base::ids::GroupId;
 use crate::base::progress::Progress;
 use crate::base::token::{MethodKind, Token};
 use crate::index::overview::{RowEntry, Rows};
+use crate::method::Volume;
 use crate::method::scan::Scan;
 use crate::open::rebuild::Region;
 use crate::spool::Spool;
@@ -39,8 +40,8 @@ impl Spool {
         }
         let volumes = self.shared.volumes.load();
         let mut region = Region::default();
-        for volume in volumes.all().iter().filter(|v| v.method() == MethodKind::Cnfs) {
-            let mut scan = Scan::new(&**volume);
+        for volume in volumes.cycbuffs() {
+            let mut scan = Scan::new(volume);
             let (start, end) = (scan.at, scan.end);
             progress.start(&format!("reading buffer {}", volume.name()), end - start);
             let mut at = start;

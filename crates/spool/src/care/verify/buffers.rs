@@ -3,12 +3,12 @@
 use super::VerifyReport;
 use crate::base::progress::Progress;
 use crate::base::read_mode::Patience;
-use crate::base::token::{MethodKind, Token};
+use crate::base::token::Token;
 use crate::care::repair::Damage;
 use crate::index::history::Found;
-use crate::method::Volume;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
 use crate::method::scan::Scan;
+use crate::method::{Cyclic, Volume};
 use crate::spool::Spool;
 
 /// Progress is reported after this many records.
@@ -17,30 +17,30 @@ const RECORDS_PER_STEP: u64 = 16_384;
 impl Spool {
     pub(super) fn verify_buffers(&self, progress: &dyn Progress, report: &mut VerifyReport) {
         let volumes = self.shared.volumes.load();
-        for volume in volumes.all().iter().filter(|v| v.method() == MethodKind::Cnfs) {
-            let mut scan = Scan::new(&**volume);
+        for volume in volumes.cycbuffs() {
+            let mut scan = Scan::new(volume);
             let (start, end) = (scan.at, scan.end);
             progress.start(&format!("checking buffer {}", volume.name()), end - start);
             let mut expected = start;
             while let Some(header) = scan.next() {
-                self.verify_gap(&**volume, expected, header.place, report);
+                self.verify_gap(volume, expected, header.place, report);
                 expected = scan.at;
                 report.records += 1;
                 if report.records.is_multiple_of(RECORDS_PER_STEP) {
                     progress.step(header.place - start);
                 }
                 if scan.live {
-                    self.verify_record(&**volume, &header, report);
+                    self.verify_record(volume, &header, report);
                 }
-                self.verify_gap(&**volume, header.place + volume.block(), scan.at, report);
+                self.verify_gap(volume, header.place + volume.block(), scan.at, report);
             }
-            self.verify_gap(&**volume, expected, end, report);
+            self.verify_gap(volume, expected, end, report);
             progress.finish();
         }
     }
 
     /// Between two records, and within one, none may live.
-    fn verify_gap(&self, volume: &dyn Volume, from: u64, to: u64, report: &mut VerifyReport) {
+    fn verify_gap(&self, volume: &dyn Cyclic, from: u64, to: u64, report: &mut VerifyReport) {
         let mut place = from;
         while place < to {
             // The volume may have moved on since. In one that has grown two places may share a bit for a
@@ -55,7 +55,7 @@ impl Spool {
         }
     }
 
-    fn verify_record(&self, volume: &dyn Volume, header: &RecordHeader, report: &mut VerifyReport) {
+    fn verify_record(&self, volume: &dyn Cyclic, header: &RecordHeader, report: &mut VerifyReport) {
         let token = self.token_at(volume, header.place, header.class);
         let known = match self.shared.history.lookup(&header.key) {
             Found::At(at, _) => at.volume == token.volume && at.place == token.place,
@@ -78,13 +78,13 @@ impl Spool {
         }
     }
 
-    fn token_at(&self, volume: &dyn Volume, place: u64, class: u8) -> Token {
+    fn token_at(&self, volume: &dyn Cyclic, place: u64, class: u8) -> Token {
         Token { method: volume.method(), class, volume: volume.id(), place }
     }
 }
 
 /// Whether a place has the living record of another article.
-fn is_anothers(volume: &dyn Volume, place: u64) -> bool {
+fn is_anothers(volume: &dyn Cyclic, place: u64) -> bool {
     let mut raw = [0; HEADER_BYTES];
     let read = volume.read_at(place, Patience::Wait, &mut raw).unwrap_or(0);
     let header = RecordHeader::parse(raw.get(..read).unwrap_or_default());

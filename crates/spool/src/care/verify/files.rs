@@ -6,6 +6,7 @@ use crate::care::repair::Damage;
 use crate::disk::Open;
 use crate::index::checkpoint::{Checkpoint, NAMES};
 use crate::journal::JournalReader;
+use crate::method::Volume;
 use crate::open::paths::Paths;
 use crate::open::recovery::read_secret;
 use crate::spool::Spool;
@@ -22,7 +23,7 @@ impl Spool {
         self.verify_checkpoint(&paths, report);
         self.verify_groups(report);
         self.verify_journal(&paths, report);
-        for volume in self.shared.volumes.load().all().iter() {
+        for volume in self.shared.volumes.load().cycbuffs() {
             volume.verify(&mut |what| {
                 report.found(format!("buffer {}", volume.name()), what, Some(Damage::Checkpointed));
             });

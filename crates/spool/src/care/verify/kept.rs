@@ -10,7 +10,7 @@ use crate::base::progress::Progress;
 use crate::base::token::Token;
 use crate::care::repair::Damage;
 use crate::index::history::{Found, Record};
-use crate::method::{Stray, StrayKind, Volume, tree_header};
+use crate::method::{Retained, Stray, StrayKind, tree_header};
 use crate::spool::Spool;
 use crate::write::commit::Writer;
 use std::collections::HashMap;
@@ -19,7 +19,8 @@ use std::io;
 impl Spool {
     pub(super) fn verify_kept(&self, progress: &dyn Progress, report: &mut VerifyReport) {
         let volumes = self.shared.volumes.load();
-        for (index, volume) in volumes.all().iter().enumerate().filter(|(_, v)| v.keeps()) {
+        for (index, volume) in volumes.all().iter().enumerate() {
+            let Some(volume) = volume.retained() else { continue };
             let place = || format!("class {}", volume.name());
             let listed = match self.listed(index, report) {
                 Ok(listed) => listed,
@@ -28,9 +29,9 @@ impl Spool {
                     continue;
                 }
             };
-            self.verify_listed(index, &**volume, &listed, report);
+            self.verify_listed(index, volume, &listed, report);
             progress.start(&format!("checking the files of class {}", volume.name()), 0);
-            if let Err(e) = self.verify_strays(&**volume, &listed, report) {
+            if let Err(e) = self.verify_strays(volume, &listed, report) {
                 report.found(place(), format!("its files cannot be looked through: {e}"), None);
             }
             progress.finish();
@@ -63,7 +64,7 @@ impl Spool {
     fn verify_listed(
         &self,
         index: usize,
-        volume: &dyn Volume,
+        volume: &dyn Retained,
         listed: &HashMap<u64, Key>,
         report: &mut VerifyReport,
     ) {
@@ -94,7 +95,7 @@ impl Spool {
     /// Files that no living article has.
     fn verify_strays(
         &self,
-        volume: &dyn Volume,
+        volume: &dyn Retained,
         listed: &HashMap<u64, Key>,
         report: &mut VerifyReport,
     ) -> io::Result<()> {
@@ -130,7 +131,7 @@ impl Spool {
         Ok(())
     }
 
-    fn strays(&self, volume: &dyn Volume, listed: &HashMap<u64, Key>) -> io::Result<Vec<Stray>> {
+    fn strays(&self, volume: &dyn Retained, listed: &HashMap<u64, Key>) -> io::Result<Vec<Stray>> {
         let mut strays = Vec::new();
         self.shared
             .with_living(volume, listed, |living| volume.strays(living, &mut |stray| strays.push(stray)))?;
@@ -151,7 +152,7 @@ impl Spool {
         report: &mut VerifyReport,
     ) {
         let volumes = self.shared.volumes.load();
-        let Some(volume) = volumes.get(token.volume).filter(|v| v.keeps()) else { return };
+        let Some(volume) = volumes.get(token.volume).and_then(|v| v.retained()) else { return };
         match volume.has_name(token.place, at.0, at.1) {
             Ok(true) => {}
             Ok(false) => {

@@ -52,6 +52,7 @@ impl SharedMap {
     }
 
     /// Zeroed memory; pages take room only once they are written.
+    #[cfg(any(test, feature = "testing"))]
     pub(super) fn anonymous(words: usize) -> io::Result<Self> {
         let bytes = words.checked_mul(WORD_BYTES).ok_or_else(|| invalid("too much memory"))?;
         let map = MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?.into();

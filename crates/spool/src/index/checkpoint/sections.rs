@@ -179,7 +179,9 @@ fn put_kept(folds: &mut Folds, taken: &mut Taken, out: &mut Vec<u8>) -> io::Resu
                 put_varint(*len, out);
             });
             let mut own = Vec::new();
-            volume.save(&mut own);
+            if let Some(volume) = volume.retained() {
+                volume.save(&mut own);
+            }
             put_bytes(&own, out);
         });
     }

@@ -2,7 +2,7 @@
 
 use super::Resident;
 use crate::index::groups::GroupTable;
-use crate::method::Volume;
+use crate::method::Cyclic;
 use crate::method::cnfs::record::HEADER_BYTES;
 use crate::method::scan::Scan;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// volume's end on that side.
 pub(crate) fn residents_between(
     groups: &GroupTable,
-    volume: &dyn Volume,
+    volume: &dyn Cyclic,
     from: Option<u64>,
     to: Option<u64>,
 ) -> VecDeque<Resident> {

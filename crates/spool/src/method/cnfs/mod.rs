@@ -10,7 +10,7 @@ pub(crate) mod header;
 mod moving;
 pub(crate) mod record;
 
-use super::{Volume, explain_cycle, fetch_record};
+use super::volume::{Cyclic, Kind, Volume, fetch_record};
 use crate::base::config::BufferConfig;
 use crate::base::error::{ReadError, SpoolError};
 use crate::base::ids::GroupId;
@@ -443,36 +443,8 @@ impl Volume for Cycbuff {
         MethodKind::Cnfs
     }
 
-    fn area(&self) -> u64 {
-        self.geometry.area
-    }
-
-    fn block(&self) -> u64 {
-        self.geometry.block
-    }
-
-    fn tail_at(&self, head: u64) -> u64 {
-        self.geometry.tail_at(head)
-    }
-
-    fn offset(&self, place: u64) -> Option<u64> {
-        self.geometry.offset(place)
-    }
-
-    fn room(&self, place: u64) -> u64 {
-        self.geometry.room(place)
-    }
-
-    fn cycle(&self, place: u64) -> u64 {
-        self.geometry.cycle(place)
-    }
-
-    fn place_in(&self, cycle: u64, offset: u64) -> Option<u64> {
-        self.geometry.place_in(cycle, offset)
-    }
-
-    fn first(&self) -> u64 {
-        self.geometry.first()
+    fn kind(&self) -> Kind<'_> {
+        Kind::Cyclic(self)
     }
 
     fn head(&self) -> u64 {
@@ -505,6 +477,18 @@ impl Volume for Cycbuff {
         self.state.head.store(head, Ordering::Release);
     }
 
+    fn padded(&self, len: usize) -> u64 {
+        (len as u64).next_multiple_of(self.geometry.block)
+    }
+
+    fn plan(&self, head: u64, len: usize) -> Option<u64> {
+        self.plan_in_cycle(head, len)
+    }
+
+    fn joins(&self, place: u64) -> bool {
+        self.offset(place) != Some(0)
+    }
+
     fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
         self.state.longest.fetch_max(bytes.len() as u64, Ordering::AcqRel);
         let (offset, end) = (self.file_offset(place)?, place + bytes.len() as u64);
@@ -530,28 +514,6 @@ impl Volume for Cycbuff {
     fn mark_alive(&self, place: u64) {
         if let Some((word, mask)) = self.bit(place) {
             word.fetch_or(mask.to_le(), Ordering::AcqRel);
-        }
-    }
-
-    fn mark_dead(&self, place: u64) -> io::Result<()> {
-        if let Some((word, mask)) = self.bit(place).filter(|_| self.is_alive(place)) {
-            word.fetch_and(!mask.to_le(), Ordering::AcqRel);
-        }
-        Ok(())
-    }
-
-    fn verify(&self, found: &mut dyn FnMut(String)) {
-        let last = Geometry::last_slot(self.len).filter(|_| self.geometry.has_grown());
-        for (slot, at) in [0, SLOT_BYTES].into_iter().chain(last).enumerate() {
-            let mut bytes = vec![0; SLOT_BYTES as usize];
-            let whole = |bytes: &mut [u8]| {
-                self.file.read_exact_at(bytes, at).is_ok()
-                    && BufferHeader::decode(bytes).is_some_and(|h| h.encode() == bytes)
-            };
-            // It may just be written.
-            if !whole(&mut bytes) && !whole(&mut bytes) {
-                found(format!("copy {slot} of its header is damaged; another one serves as well"));
-            }
         }
     }
 
@@ -582,28 +544,25 @@ impl Volume for Cycbuff {
         written
     }
 
-    fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
-        // A place whose offset is no longer known holds nothing any more.
-        let Ok(offset) = self.file_offset(place) else { return Ok(0) };
-        let n = buf.len().min(usize::try_from(self.room(place)).unwrap_or(usize::MAX));
-        let buf = buf.get_mut(..n).unwrap_or_default();
-        match patience {
-            Patience::CacheOnly => self.file.read_at_cached(buf, offset),
-            Patience::Wait => self.file.read_at(buf, offset),
-        }
-    }
-
     fn fetch(
         &self,
         place: u64,
         patience: Patience,
         buf: &mut Vec<u8>,
     ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
-        fetch_record(self, place, patience, buf)
+        fetch_record((place, self.room(place)), buf, |place, buf| self.read_at(place, patience, buf))
+    }
+
+    fn place_text(&self, place: u64) -> String {
+        self.cycle_text(place)
+    }
+
+    fn parse_place(&self, text: &str) -> Option<u64> {
+        self.parse_cycle(text)
     }
 
     fn explain_place(&self, place: u64) -> String {
-        explain_cycle(self, place)
+        self.explain_cycle(place)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -613,9 +572,56 @@ impl Volume for Cycbuff {
         }
         Ok(())
     }
+}
 
-    fn grown(&self, len: u64, now: u64) -> io::Result<Option<Arc<dyn Volume>>> {
-        Ok(self.grow(len, now)?.map(|grown| Arc::new(grown) as Arc<dyn Volume>))
+impl Cyclic for Cycbuff {
+    fn area(&self) -> u64 {
+        self.geometry.area
+    }
+
+    fn block(&self) -> u64 {
+        self.geometry.block
+    }
+
+    fn tail_at(&self, head: u64) -> u64 {
+        self.geometry.tail_at(head)
+    }
+
+    fn offset(&self, place: u64) -> Option<u64> {
+        self.geometry.offset(place)
+    }
+
+    fn room(&self, place: u64) -> u64 {
+        self.geometry.room(place)
+    }
+
+    fn cycle(&self, place: u64) -> u64 {
+        self.geometry.cycle(place)
+    }
+
+    fn place_in(&self, cycle: u64, offset: u64) -> Option<u64> {
+        self.geometry.place_in(cycle, offset)
+    }
+
+    fn first(&self) -> u64 {
+        self.geometry.first()
+    }
+
+    fn mark_dead(&self, place: u64) {
+        if let Some((word, mask)) = self.bit(place).filter(|_| self.is_alive(place)) {
+            word.fetch_and(!mask.to_le(), Ordering::AcqRel);
+        }
+    }
+
+    fn read_at(&self, place: u64, patience: Patience, buf: &mut [u8]) -> io::Result<usize> {
+        // A place whose offset is no longer known holds nothing any more.
+        let Ok(offset) = self.file_offset(place) else { return Ok(0) };
+        let n = buf.len().min(usize::try_from(self.room(place)).unwrap_or(usize::MAX));
+        let buf = buf.get_mut(..n).unwrap_or_default();
+        match patience {
+            Patience::CacheOnly => self.file.read_at_cached(buf, offset),
+            Patience::Wait => self.file.read_at(buf, offset),
+        }
     }
 
     fn next_living(&self, place: u64) -> Option<u64> {
@@ -637,23 +643,45 @@ impl Volume for Cycbuff {
         None
     }
 
-    fn can_grow(&self, len: u64) -> bool {
-        self.geometry.grown(self.head(), len).is_some()
-    }
-
-    fn reserve(&self, len: u64) -> io::Result<()> {
-        self.file.allocate(len)
-    }
-
-    fn file_bytes(&self) -> u64 {
-        self.len
-    }
-
     fn as_cycbuff(&self) -> Option<&Cycbuff> {
         Some(self)
     }
+}
 
-    fn write_header(&self, now: u64) -> io::Result<()> {
+impl Cycbuff {
+    /// Calls `found` with what is wrong with its own state on disk.
+    pub fn verify(&self, found: &mut dyn FnMut(String)) {
+        let last = Geometry::last_slot(self.len).filter(|_| self.geometry.has_grown());
+        for (slot, at) in [0, SLOT_BYTES].into_iter().chain(last).enumerate() {
+            let mut bytes = vec![0; SLOT_BYTES as usize];
+            let whole = |bytes: &mut [u8]| {
+                self.file.read_exact_at(bytes, at).is_ok()
+                    && BufferHeader::decode(bytes).is_some_and(|h| h.encode() == bytes)
+            };
+            // It may just be written.
+            if !whole(&mut bytes) && !whole(&mut bytes) {
+                found(format!("copy {slot} of its header is damaged; another one serves as well"));
+            }
+        }
+    }
+
+    /// Whether [`Cycbuff::grow`] to so many bytes is possible.
+    pub fn can_grow(&self, len: u64) -> bool {
+        self.geometry.grown(self.head(), len).is_some()
+    }
+
+    /// Reserves space in its file, of which nothing is used yet.
+    pub fn reserve(&self, len: u64) -> io::Result<()> {
+        self.file.allocate(len)
+    }
+
+    /// Length of its file, in bytes.
+    pub fn file_bytes(&self) -> u64 {
+        self.len
+    }
+
+    /// Writes the state header.
+    pub fn write_header(&self, now: u64) -> io::Result<()> {
         let written = self.state.headers_written.fetch_add(1, Ordering::AcqRel) + 1;
         let header = self.header(written, now);
         let done = self.file.write_all_at(&[IoSlice::new(&header.encode())], (written % 2) * SLOT_BYTES);
@@ -661,13 +689,11 @@ impl Volume for Cycbuff {
         self.state.dirty.store(true, Ordering::Release);
         done
     }
-}
 
-impl Cycbuff {
-    /// This buffer in a file of `len` bytes, whose last part becomes the usage bitmap; `None` if that is no
-    /// growth. Until the first new header is written, which is the last step, the file is still the old
-    /// buffer.
-    fn grow(&self, len: u64, now: u64) -> io::Result<Option<Self>> {
+    /// This buffer in a file of `len` bytes, whose last part becomes the usage bitmap; every record keeps its
+    /// place. `None` if that is no growth. Until the first new header is written, which is the last step, the
+    /// file is still the old buffer.
+    pub fn grow(&self, len: u64, now: u64) -> io::Result<Option<Self>> {
         let Some(geometry) = self.geometry.grown(self.head(), len) else { return Ok(None) };
         self.file.allocate(len)?;
         let bitmap = self.file.map_words(geometry.bitmap_at, geometry.bitmap_words)?;

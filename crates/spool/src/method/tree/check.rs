@@ -8,7 +8,8 @@ use crate::base::key::Key;
 use crate::base::token::MethodKind;
 use crate::disk::{DiskFile, Open};
 use crate::method::cnfs::record;
-use crate::method::{Living, Stray, StrayKind, tree_header};
+use crate::method::tree_header;
+use crate::method::volume::{Living, Stray, StrayKind};
 use std::io;
 use std::path::Path;
 

@@ -12,7 +12,8 @@ mod form;
 mod paths;
 
 use super::cnfs::record::{self, RecordHeader};
-use super::{ENDLESS, Inventory, Living, Placing, Stray, Volume, tree_header};
+use super::tree_header;
+use super::volume::{Inventory, Kind, Living, Placing, Retained, Stray, Volume};
 use crate::base::config::Tree;
 use crate::base::error::ReadError;
 use crate::base::ids::{GroupId, GroupNames};
@@ -37,6 +38,7 @@ const GLANCE_BYTES: usize = 64 << 10;
 
 /// A file read, and its article written again, with CRLF and with LF; `None` where it is damaged or none of
 /// ours.
+#[cfg(feature = "testing")]
 pub(crate) fn file_again(file: &[u8]) -> Option<[Vec<u8>; 2]> {
     let mut buf = Vec::new();
     form::glance(file)?;
@@ -45,6 +47,7 @@ pub(crate) fn file_again(file: &[u8]) -> Option<[Vec<u8>; 2]> {
 }
 
 /// The files of a record, with CRLF and with LF.
+#[cfg(feature = "testing")]
 pub(crate) fn files_of(record: &[u8]) -> Option<[Vec<u8>; 2]> {
     Some([form::to_file(record, false)?, form::to_file(record, true)?])
 }
@@ -361,24 +364,8 @@ impl Volume for FileTree {
         self.method
     }
 
-    fn area(&self) -> u64 {
-        ENDLESS
-    }
-
-    fn block(&self) -> u64 {
-        1
-    }
-
-    fn keeps(&self) -> bool {
-        true
-    }
-
-    fn configure(&self, tree: &Tree) {
-        self.lines_end_in_lf.store(tree.lines_end_in_lf, Ordering::Relaxed);
-    }
-
-    fn tail_at(&self, _head: u64) -> u64 {
-        0
+    fn kind(&self) -> Kind<'_> {
+        Kind::Retained(self)
     }
 
     fn head(&self) -> u64 {
@@ -393,6 +380,10 @@ impl Volume for FileTree {
         self.head.store(head, Ordering::Release);
     }
 
+    fn padded(&self, len: usize) -> u64 {
+        len as u64
+    }
+
     fn plan(&self, head: u64, _len: usize) -> Option<u64> {
         Some(head)
     }
@@ -401,8 +392,113 @@ impl Volume for FileTree {
         false
     }
 
-    fn behind(&self, place: u64, _stored_bytes: u64) -> u64 {
+    fn end_of(&self, place: u64, _stored_bytes: u64) -> u64 {
         if self.method == MethodKind::Timehash { place + 1 } else { 0 }
+    }
+
+    fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
+        let unfit = || io::Error::new(io::ErrorKind::InvalidInput, "an article has no place in the tree");
+        let path = self.path(place).ok_or_else(unfit)?;
+        let file = form::to_file(bytes, self.lines_end_in_lf.load(Ordering::Relaxed)).ok_or_else(unfit)?;
+        let key = RecordHeader::parse(bytes).ok_or_else(unfit)?.0.key;
+        let made = match self.made.lock().remove(&place) {
+            Some(made) => made?,
+            None => self.make(&path, key)?,
+        };
+        let written = made.write_all_at(&[IoSlice::new(&file)], 0);
+        self.dirty.store(true, Ordering::Release);
+        if let Err(e) = written {
+            // Half an article would be taken for a damaged one.
+            let _ = self.remove(&path);
+            return Err(e);
+        }
+        if self.has_links() {
+            let data = bytes.get(record::HEADER_BYTES..).unwrap_or_default();
+            for (group, number) in pairs_of_line(data).skip(1) {
+                let group = std::str::from_utf8(group).map_err(|_| unfit())?;
+                let name = paths::number_path(&self.root, group, number, self.is_bucketed());
+                self.link_new(&path, &name, key)?;
+            }
+            self.dirty.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn is_alive(&self, _place: u64) -> bool {
+        true
+    }
+
+    fn mark_alive(&self, place: u64) {
+        self.advance(self.end_of(place, 0));
+    }
+
+    fn cancel(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) -> io::Result<()> {
+        let Some(path) = self.path(place) else { return Ok(()) };
+        if self.method == MethodKind::Hashed
+            && self.glance(&path).ok().flatten().is_none_or(|(header, _)| header.key != key)
+        {
+            // Happens in a replay when another article has the name already.
+            return Ok(());
+        }
+        self.remove(&path)?;
+        if let Some(held) = self.held_path(place) {
+            self.remove(&held)?;
+            let mut links = numbers.iter().filter_map(|(group, number)| self.number_path(*group, *number));
+            links.try_for_each(|path| self.remove(&path))?;
+        }
+        Ok(())
+    }
+
+    fn fetch(
+        &self,
+        place: u64,
+        patience: Patience,
+        buf: &mut Vec<u8>,
+    ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
+        if patience == Patience::CacheOnly {
+            // Whether a name is in memory cannot be known.
+            return Err(ReadError::WouldBlock);
+        }
+        let Some(file) = self.open_own(place)? else { return Ok(None) };
+        let len = file.len()?;
+        if len > FILE_BYTES_MAX {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; len as usize];
+        let n = file.read_at(&mut bytes, 0)?;
+        bytes.truncate(n);
+        let header = form::from_file(&bytes, buf).filter(|h| self.belongs(place, h, buf));
+        Ok(header.map(|h| (RecordHeader { place, ..h }, true)))
+    }
+
+    fn place_text(&self, place: u64) -> String {
+        format!("{place:x}")
+    }
+
+    fn parse_place(&self, text: &str) -> Option<u64> {
+        u64::from_str_radix(text, 16).ok()
+    }
+
+    fn explain_place(&self, place: u64) -> String {
+        let there = |path: &PathBuf| self.is_there(path).unwrap_or(false);
+        let own = self.path(place);
+        let own = self.held_path(place).filter(there).or(own);
+        own.map_or_else(|| "no path: its group is not known".into(), |p| p.display().to_string())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let _one_at_a_time = self.syncing.lock();
+        if self.dirty.swap(false, Ordering::AcqRel) {
+            let synced = self.disk.sync_tree(&self.root);
+            synced.inspect_err(|_| self.dirty.store(true, Ordering::Release))?;
+        }
+        Ok(())
+    }
+}
+
+impl Retained for FileTree {
+    fn configure(&self, tree: &Tree) {
+        self.lines_end_in_lf.store(tree.lines_end_in_lf, Ordering::Relaxed);
     }
 
     fn settle(&self, p: &Placing<'_>) -> u64 {
@@ -441,34 +537,6 @@ impl Volume for FileTree {
         Ok(self.own_place(path, group)?.map(|(_, place)| place))
     }
 
-    fn write(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
-        let unfit = || io::Error::new(io::ErrorKind::InvalidInput, "an article has no place in the tree");
-        let path = self.path(place).ok_or_else(unfit)?;
-        let file = form::to_file(bytes, self.lines_end_in_lf.load(Ordering::Relaxed)).ok_or_else(unfit)?;
-        let key = RecordHeader::parse(bytes).ok_or_else(unfit)?.0.key;
-        let made = match self.made.lock().remove(&place) {
-            Some(made) => made?,
-            None => self.make(&path, key)?,
-        };
-        let written = made.write_all_at(&[IoSlice::new(&file)], 0);
-        self.dirty.store(true, Ordering::Release);
-        if let Err(e) = written {
-            // Half an article would be taken for a damaged one.
-            let _ = self.remove(&path);
-            return Err(e);
-        }
-        if self.has_links() {
-            let data = bytes.get(record::HEADER_BYTES..).unwrap_or_default();
-            for (group, number) in pairs_of_line(data).skip(1) {
-                let group = std::str::from_utf8(group).map_err(|_| unfit())?;
-                let name = paths::number_path(&self.root, group, number, self.is_bucketed());
-                self.link_new(&path, &name, key)?;
-            }
-            self.dirty.store(true, Ordering::Release);
-        }
-        Ok(())
-    }
-
     fn take_back(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) {
         if let Some(Ok(_)) = self.made.lock().remove(&place)
             && let Some(path) = self.path(place)
@@ -483,57 +551,6 @@ impl Volume for FileTree {
         for path in self.path(place).into_iter().chain(links).filter(|path| self.is_free(path, key)) {
             let _ = self.remove(&path);
         }
-    }
-
-    fn is_alive(&self, _place: u64) -> bool {
-        true
-    }
-
-    fn mark_alive(&self, place: u64) {
-        self.advance(self.behind(place, 0));
-    }
-
-    fn cancel(&self, place: u64, key: Key, numbers: &[(GroupId, u64)]) -> io::Result<()> {
-        let Some(path) = self.path(place) else { return Ok(()) };
-        if self.method == MethodKind::Hashed
-            && self.glance(&path).ok().flatten().is_none_or(|(header, _)| header.key != key)
-        {
-            // Happens in a replay when another article has the name already.
-            return Ok(());
-        }
-        self.remove(&path)?;
-        if let Some(held) = self.held_path(place) {
-            self.remove(&held)?;
-            let mut links = numbers.iter().filter_map(|(group, number)| self.number_path(*group, *number));
-            links.try_for_each(|path| self.remove(&path))?;
-        }
-        Ok(())
-    }
-
-    fn read_at(&self, _place: u64, _patience: Patience, _buf: &mut [u8]) -> io::Result<usize> {
-        Ok(0)
-    }
-
-    fn fetch(
-        &self,
-        place: u64,
-        patience: Patience,
-        buf: &mut Vec<u8>,
-    ) -> Result<Option<(RecordHeader, bool)>, ReadError> {
-        if patience == Patience::CacheOnly {
-            // Whether a name is in memory cannot be known.
-            return Err(ReadError::WouldBlock);
-        }
-        let Some(file) = self.open_own(place)? else { return Ok(None) };
-        let len = file.len()?;
-        if len > FILE_BYTES_MAX {
-            return Ok(None);
-        }
-        let mut bytes = vec![0; len as usize];
-        let n = file.read_at(&mut bytes, 0)?;
-        bytes.truncate(n);
-        let header = form::from_file(&bytes, buf).filter(|h| self.belongs(place, h, buf));
-        Ok(header.map(|h| (RecordHeader { place, ..h }, true)))
     }
 
     fn end_names(&self, place: u64, numbers: &[(GroupId, u64)]) -> io::Result<()> {
@@ -565,7 +582,7 @@ impl Volume for FileTree {
         self.is_named(place, group, number)
     }
 
-    fn give_name(&self, place: u64, group: GroupId, number: u64) -> io::Result<()> {
+    fn restore_name(&self, place: u64, group: GroupId, number: u64) -> io::Result<()> {
         self.name_again(place, group, number)
     }
 
@@ -581,35 +598,7 @@ impl Volume for FileTree {
         self.is_left_over(path, living)
     }
 
-    fn place_text(&self, place: u64) -> String {
-        format!("{place:x}")
-    }
-
-    fn parse_place(&self, text: &str) -> Option<u64> {
-        u64::from_str_radix(text, 16).ok()
-    }
-
     fn file_of(&self, place: u64) -> Option<PathBuf> {
         self.path(place)
-    }
-
-    fn explain_place(&self, place: u64) -> String {
-        let there = |path: &PathBuf| self.is_there(path).unwrap_or(false);
-        let own = self.path(place);
-        let own = self.held_path(place).filter(there).or(own);
-        own.map_or_else(|| "no path: its group is not known".into(), |p| p.display().to_string())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        let _one_at_a_time = self.syncing.lock();
-        if self.dirty.swap(false, Ordering::AcqRel) {
-            let synced = self.disk.sync_tree(&self.root);
-            synced.inspect_err(|_| self.dirty.store(true, Ordering::Release))?;
-        }
-        Ok(())
-    }
-
-    fn write_header(&self, _now: u64) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::base::token::{MethodKind, Token};
 use crate::base::xref::pairs_of;
 use crate::index::fold::{Folds, PublishContext, Published};
 use crate::journal::GroupRow;
-use crate::method::{Inventory, Volume};
+use crate::method::{Cyclic, Inventory, Volume};
 use std::io;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl KeptPlaces {
 
 /// The cyclic volumes, each with its first region that has a record.
 pub(super) fn cyclic_fronts(regions: &Regions<'_>) -> Vec<Front> {
-    let front = |(index, volume): (usize, &dyn Volume)| {
+    let front = |(index, volume): (usize, &dyn Cyclic)| {
         let mut front = Front::new(volume, index, None);
         front.next_region(regions);
         front
@@ -56,9 +56,10 @@ pub(super) fn kept_fronts(folds: &mut Folds) -> io::Result<Vec<Front>> {
     let shared = folds.shared.clone();
     let volumes = shared.volumes.load();
     let mut fronts = Vec::new();
-    for volume in volumes.all().iter().filter(|v| v.keeps()) {
+    for volume in volumes.all() {
+        let Some(retained) = volume.retained() else { continue };
         let mut found = Vec::new();
-        volume.inventory(&mut Inventory {
+        retained.inventory(&mut Inventory {
             group: &mut |name| group_named(folds, name),
             visit: &mut |sequence, place| found.push((sequence, place)),
         })?;

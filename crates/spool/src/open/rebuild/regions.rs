@@ -11,9 +11,9 @@ use crate::base::ids::GroupId;
 use crate::base::read_mode::Patience;
 use crate::base::xref::pairs_of;
 use crate::index::fold::Shared;
-use crate::method::Volume;
 use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::scan::Scan;
+use crate::method::{Cyclic, Volume};
 use netnews::Article;
 use netnews::overview_row::{Fields, append_fields};
 use parking_lot::{Condvar, Mutex};
@@ -192,7 +192,7 @@ struct State {
 #[derive(Debug)]
 pub(super) struct Regions<'a> {
     shared: &'a Shared,
-    volumes: Vec<&'a dyn Volume>,
+    volumes: Vec<&'a dyn Cyclic>,
     state: Mutex<State>,
     /// A region is read.
     done: Condvar,
@@ -202,8 +202,8 @@ pub(super) struct Regions<'a> {
 
 impl<'a> Regions<'a> {
     /// Everything that may live in `volumes`.
-    pub fn new(shared: &'a Shared, volumes: Vec<&'a dyn Volume>) -> Self {
-        let start = |volume: &&dyn Volume| {
+    pub fn new(shared: &'a Shared, volumes: Vec<&'a dyn Cyclic>) -> Self {
+        let start = |volume: &&dyn Cyclic| {
             let Scan { at, end, .. } = Scan::new(*volume);
             let range = at..end.max(at);
             let region_bytes = ((range.end - range.start) / REGIONS_MIN).next_multiple_of(REGION_BYTES_MIN);
@@ -216,7 +216,7 @@ impl<'a> Regions<'a> {
     }
 
     /// The volumes read, in the order of their numbers here.
-    pub fn volumes(&self) -> impl Iterator<Item = &'a dyn Volume> {
+    pub fn volumes(&self) -> impl Iterator<Item = &'a dyn Cyclic> {
         self.volumes.iter().copied()
     }
 

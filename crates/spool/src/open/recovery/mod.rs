@@ -166,7 +166,7 @@ fn try_to_open(
                     .map_err(io("read journal in"))?;
                 if survey.is_whole(&folds, &groups) {
                     let at = Start { position: c.position, checkpoint_bytes: c.bytes, survey, loss };
-                    return go_on(folds, config, &paths, at, recovery, progress);
+                    return finish_recovery(folds, config, &paths, at, recovery, progress);
                 }
                 recovery.lost = Some("the journal lacks rows".to_owned());
             }
@@ -187,7 +187,7 @@ fn try_to_open(
         let survey = survey(disk, &paths, 0, &folds, loss.is_some()).map_err(io("read journal in"))?;
         if recovery.new || survey.is_whole(&folds, &groups) && tells_all(&survey, &found) {
             let at = Start { position: 0, checkpoint_bytes: 0, survey, loss };
-            return go_on(folds, config, &paths, at, recovery, progress);
+            return finish_recovery(folds, config, &paths, at, recovery, progress);
         }
     }
     let old = Old { checkpoint: checkpoint.as_ref(), groups: &groups, history: &old, without: &left_out };
@@ -212,7 +212,14 @@ fn open_rebuilt(
     let position = rebuilt.position;
     (recovery.rebuilt, recovery.left_out) = (Some(rebuilt.articles), rebuilt.left_out);
     let survey = survey(disk, &paths, position, &folds, loss.is_some()).map_err(io())?;
-    go_on(folds, config, &paths, Start { position, checkpoint_bytes: 0, survey, loss }, recovery, progress)
+    finish_recovery(
+        folds,
+        config,
+        &paths,
+        Start { position, checkpoint_bytes: 0, survey, loss },
+        recovery,
+        progress,
+    )
 }
 
 /// Folds of which nothing is known yet.
@@ -274,7 +281,7 @@ struct Start<'a> {
 }
 
 /// Replays the journal and makes the writer; `None` as [`try_to_open`].
-fn go_on(
+fn finish_recovery(
     mut folds: Folds,
     config: &SpoolConfig,
     paths: &Paths,
@@ -284,8 +291,6 @@ fn go_on(
 ) -> Result<Option<(Writer, Recovery)>, SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, paths.journal.clone());
     let shared = folds.shared.clone();
-    let disk = shared.disk.clone();
-    let boot_id = disk.boot_id();
     let Start { position: from, checkpoint_bytes, survey, loss } = at;
     recovery.crashed = !recovery.new && !survey.closed;
     recovery.power_lost = recovery.crashed && survey.power_lost;
@@ -298,7 +303,7 @@ fn go_on(
         return Ok(None);
     }
 
-    let mut journal = JournalWriter::open(&disk, &paths.journal, end, config.journal_file_bytes)
+    let mut journal = JournalWriter::open(&shared.disk, &paths.journal, end, config.journal_file_bytes)
         .map_err(io("open journal in"))?;
     let rows_end = folds.next_sequence;
     recovery.taken_in = unjournaled::take_in(&mut folds, &mut journal, (end, recovery.crashed), progress)
@@ -311,36 +316,10 @@ fn go_on(
     if recovery.crashed {
         recovery.given_up = give_up_damaged(&mut folds, &mut journal, rows_end, recovery.power_lost)?;
     }
-    let volumes = shared.volumes.load();
-    for (index, volume) in volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Memory)
-    {
-        let head = volume.next_cycle(volume.next_cycle(volume.head()));
-        journal.push(&Row::Skip { volume: volume.id(), head });
-        folds.displace(index, head).map_err(io("replay journal in"))?;
-    }
-    if recovery.crashed || recovery.lone_header || recovery.rebuilt.is_some() || survey.power_lost {
-        // Over the copy of each header that is damaged or may have been cut off, perhaps behind a last row
-        // that reached the disk before it; a rebuild may have none at all.
-        let now = crate::base::clock::unix_now();
-        volumes.all().iter().try_for_each(|v| v.write_header(now)).map_err(io("write a header of"))?;
-    }
-    if recovery.crashed || recovery.rebuilt.is_some() {
-        // What was found is durable before anybody is shown it, and a journal with a gap is known as such.
-        volumes.all().iter().try_for_each(|v| v.sync()).map_err(io("sync the buffers of"))?;
-        journal.push(&Row::Synced { upto: journal.end() });
-    }
+    settle_volumes(&mut folds, &mut journal, &recovery, survey.power_lost)
+        .map_err(io("bring the volumes up to date with"))?;
     grow(&shared, config)?;
-    let volumes = shared.volumes.load();
-    folds.boot_id = boot_id;
-    folds.closed = false;
-    folds.identity.clone_from(&config.path_identity);
-    let classes = classes_of(config, &volumes);
-    let class = |name: &str| config.classes.iter().position(|c| c.name == name);
-    let policy = Policy::new(&config.expire, class)?;
-    let sync =
-        Arc::new(SyncState::new(journal.sync_set().clone(), config.durability, config.full_disk_retry));
-    let mut writer = Writer::new(folds, journal, classes, sync);
-    writer.policy = policy;
+    let mut writer = writer_of(folds, journal, config)?;
     recovery.mended_pages = writer.mend_lost_pages().map_err(|t| SpoolError::Unfit(t.to_string()))?;
     writer.push_state();
     writer.journal.write().and_then(|()| writer.journal.sync_set().sync()).map_err(io("write journal in"))?;
@@ -349,8 +328,8 @@ fn go_on(
         .try_for_each(|_| writer.write_groups())
         .map_err(SpoolError::io("write groups file in", &paths.dir))?;
     writer.sync.all_durable(&shared);
-    record_positions(&volumes, writer.journal.end());
-    marks::set(&*disk, config, &config.buffers);
+    record_positions(&shared.volumes.load(), writer.journal.end());
+    marks::set(&*shared.disk, config, &config.buffers);
     writer.rows = recovery.rows;
     writer.checkpointed = (from, checkpoint_bytes);
     writer.sync.set_checkpointed(if checkpoint_bytes > 0 { from } else { 0 });
@@ -358,10 +337,56 @@ fn go_on(
     Ok(Some((writer, recovery)))
 }
 
+/// Brings the volumes to the state that the replayed rows describe: memory is empty, and after a crash the
+/// headers of buffers are whole and everything found is durable.
+fn settle_volumes(
+    folds: &mut Folds,
+    journal: &mut JournalWriter,
+    recovery: &Recovery,
+    power_lost: bool,
+) -> io::Result<()> {
+    let shared = folds.shared.clone();
+    let volumes = shared.volumes.load();
+    for (index, volume) in volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Memory)
+    {
+        let Some(volume) = volume.cyclic() else { continue };
+        let head = volume.next_cycle(volume.next_cycle(volume.head()));
+        journal.push(&Row::Skip { volume: volume.id(), head });
+        folds.displace(index, head)?;
+    }
+    if recovery.crashed || recovery.lone_header || recovery.rebuilt.is_some() || power_lost {
+        // Over the copy of each header that is damaged or may have been cut off, perhaps after a last row
+        // that reached the disk before it; a rebuild may have none at all.
+        let now = crate::base::clock::unix_now();
+        volumes.cycbuffs().try_for_each(|v| v.write_header(now))?;
+    }
+    if recovery.crashed || recovery.rebuilt.is_some() {
+        // What was found is durable before anybody is shown it, and a journal with a gap is known as such.
+        volumes.all().iter().try_for_each(|v| v.sync())?;
+        journal.push(&Row::Synced { upto: journal.end() });
+    }
+    Ok(())
+}
+
+/// The writer of an open spool.
+fn writer_of(mut folds: Folds, journal: JournalWriter, config: &SpoolConfig) -> Result<Writer, SpoolError> {
+    folds.boot_id = folds.shared.disk.boot_id();
+    folds.closed = false;
+    folds.identity.clone_from(&config.path_identity);
+    let classes = classes_of(config, &folds.shared.volumes.load());
+    let class = |name: &str| config.classes.iter().position(|c| c.name == name);
+    let policy = Policy::new(&config.expire, class)?;
+    let sync =
+        Arc::new(SyncState::new(journal.sync_set().clone(), config.durability, config.full_disk_retry));
+    let mut writer = Writer::new(folds, journal, classes, sync);
+    writer.policy = policy;
+    Ok(writer)
+}
+
 /// Records how far the journal is in trees where nothing readable says so. What fails, as on a full disk, is
 /// done by the next checkpoint.
 fn record_positions(volumes: &VolumeTable, position: u64) {
-    let trees = volumes.all().iter().filter(|v| v.method().is_file_per_article());
+    let trees = volumes.retained().filter(|v| v.method().is_file_per_article());
     trees.filter(|v| v.recorded_position().is_none()).for_each(|v| drop(v.record_position(position)));
 }
 
@@ -381,13 +406,13 @@ fn classes_of(config: &SpoolConfig, volumes: &VolumeTable) -> Vec<Class> {
 fn grow(shared: &Shared, config: &SpoolConfig) -> Result<(), SpoolError> {
     for buffer in &config.buffers {
         let volumes = shared.volumes.load();
-        let Some(volume) = volumes.named(&buffer.name) else { continue };
+        let Some(volume) = volumes.cycbuff(&buffer.name) else { continue };
         if buffer.size_bytes <= volume.file_bytes() {
             continue;
         }
-        let grown = volume.grown(buffer.size_bytes, unix_now());
+        let grown = volume.grow(buffer.size_bytes, unix_now());
         match grown.map_err(SpoolError::io("enlarge buffer", &buffer.path))? {
-            Some(grown) => shared.volumes.put(grown),
+            Some(grown) => shared.volumes.put(Arc::new(grown)),
             None => return Err(cannot_resize(buffer, volume.file_bytes())),
         }
     }

@@ -21,7 +21,7 @@ use crate::journal::{GroupsFile, VolumeRow};
 use crate::method::cnfs::header::BufferHeader;
 use crate::method::cnfs::{Cycbuff, Found};
 use crate::method::packing::Packing;
-use crate::method::{MemoryVolume, Volume, Volumes};
+use crate::method::{MemoryVolume, Retained, Volume, Volumes};
 use crate::open::paths::Paths;
 use arc_swap::ArcSwap;
 use std::io::{self, ErrorKind};
@@ -125,7 +125,7 @@ fn open_lists(
             return Ok(Err(damaged_list(volume.name())));
         }
         residents.push(stream);
-        let list = match volume.keeps().then(|| open_kept(&**volume, source, paths)) {
+        let list = match volume.retained().map(|volume| open_kept(volume, source, paths)) {
             Some(Err(e)) if checkpoint.is_some() && is_unfit(&e) => {
                 return Ok(Err(damaged_list(volume.name())));
             }
@@ -355,7 +355,7 @@ fn open_memories(
 }
 
 /// Opens the list of articles kept in a volume, and passes the volume its part of the checkpoint.
-fn open_kept(volume: &dyn Volume, source: &Source<'_>, paths: &Paths) -> io::Result<KeptList> {
+fn open_kept(volume: &dyn Retained, source: &Source<'_>, paths: &Paths) -> io::Result<KeptList> {
     let saved = source.checkpoint.and_then(|c| c.kept.iter().find(|k| k.volume == volume.id()));
     let dir = paths.kept.join(format!("{:05}", volume.id()));
     let list = KeptList::open(source.disk, dir, saved.map_or(&Vec::new(), |k| &k.files))?;

@@ -11,6 +11,7 @@ use crate::disk::Disk;
 use crate::index::fold::{Folds, Shared};
 use crate::journal::{ArticleRow, GroupsFound, JournalReader, JournalWriter, Row};
 use crate::method::Volume;
+use crate::method::cnfs::Cycbuff;
 use crate::method::cnfs::record;
 use crate::open::paths::Paths;
 use crate::open::rebuild::is_overwritten;
@@ -88,20 +89,19 @@ impl Survey {
     /// groups file and the buffers show.
     pub fn is_whole(&self, folds: &Folds, groups: &GroupsFound) -> bool {
         let shared = &folds.shared;
-        let head = |v: &dyn Volume| self.heads.get(&v.id()).copied().unwrap_or_else(|| v.head());
+        let head = |v: &Cycbuff| self.heads.get(&v.id()).copied().unwrap_or_else(|| v.head());
         let volumes = shared.volumes.load();
-        let mut buffers = volumes.all().iter().filter(|v| v.method() == MethodKind::Cnfs);
         self.reached
             && !self.broken
             && self.end >= groups.synced
-            && !buffers.any(|v| is_overwritten(shared, &**v, head(&**v)))
+            && !volumes.cycbuffs().any(|v| is_overwritten(shared, v, head(v)))
     }
 
     /// Whether a later row withdrew an article, so that its missing bytes prove nothing and its Message-ID is
     /// to be remembered. After a power cut that is known only where a withdrawal removes files, since in a
     /// buffer others may have the bytes.
     fn is_withdrawn(&self, folds: &Folds, token: &Token) -> bool {
-        let keeps = || folds.shared.volumes.load().get(token.volume).is_some_and(|v| v.keeps());
+        let keeps = || folds.shared.volumes.load().get(token.volume).is_some_and(|v| v.retained().is_some());
         self.withdrawn.contains(token) && (!self.power_lost || keeps())
     }
 

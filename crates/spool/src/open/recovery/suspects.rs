@@ -11,13 +11,12 @@ use crate::base::error::SpoolError;
 use crate::base::ids::GroupId;
 use crate::base::limits::PART_BYTES_MAX;
 use crate::base::read_mode::Patience;
-use crate::base::token::MethodKind;
 use crate::index::fold::Folds;
 use crate::index::residents::Resident;
 use crate::journal::{JournalWriter, Row};
-use crate::method::Volume;
 use crate::method::cnfs::record::{self, HEADER_BYTES, RecordHeader};
 use crate::method::scan::header_at;
+use crate::method::{Cyclic, Volume};
 use crate::write::syncer::UNSYNCED_BYTES_MAX;
 use std::collections::HashSet;
 use std::io;
@@ -59,21 +58,22 @@ pub(super) fn give_up_damaged(
     let reach = slack + if power_lost { UNSYNCED_BYTES_MAX } else { 0 };
     let mut given_up = 0;
     let volumes = shared.volumes.load();
-    for (index, volume) in volumes.all().iter().enumerate().filter(|(_, v)| v.method() == MethodKind::Cnfs) {
+    for (index, volume) in volumes.all().iter().enumerate() {
+        let Some(volume) = volume.cycbuff() else { continue };
         let head = volume.head();
         let end = head + reach.min(volume.room(head));
         let written = Unjournaled { head, end, first_sequence };
-        let suspects = damaged(folds, index, &**volume, &written)?;
+        let suspects = damaged(folds, index, volume, &written)?;
         if suspects.is_empty() {
             continue;
         }
         let lost: Vec<Resident> = if power_lost {
-            let upto = last_record_end(&**volume, &written);
-            let near = |s: &Suspect| s.over < upto + slack && !is_rotten(&**volume, s.resident.place);
+            let upto = last_record_end(volume, &written);
+            let near = |s: &Suspect| s.over < upto + slack && !is_rotten(volume, s.resident.place);
             let reached = suspects.into_iter().filter(|s| s.over < upto || near(s));
             reached.map(|s| s.resident).collect()
         } else {
-            let upto = records_end(&**volume, &written);
+            let upto = records_end(volume, &written);
             // The zeros after them, or a header that was begun.
             let reaches =
                 |s: &Suspect| s.resident.place < volume.tail_at(upto) || s.over < upto + HEADER_BYTES as u64;
@@ -93,7 +93,7 @@ pub(super) fn give_up_damaged(
 fn damaged(
     folds: &mut Folds,
     index: usize,
-    volume: &dyn Volume,
+    volume: &dyn Cyclic,
     written: &Unjournaled,
 ) -> Result<Vec<Suspect>, SpoolError> {
     let Some(residents) = folds.residents.get_mut(index) else { return Ok(Vec::new()) };
@@ -120,14 +120,13 @@ fn damaged(
     };
     let end = volume.tail_at(written.end.saturating_sub(1));
     residents.peek_before(end, &mut look_at).map_err(SpoolError::io("look at buffer", volume.name()))?;
-    clear_strays(volume, end, |place| seen.contains(&place))
-        .map_err(SpoolError::io("look at buffer", volume.name()))?;
+    clear_strays(volume, end, |place| seen.contains(&place));
     Ok(suspects)
 }
 
 /// Clears the usage bits, up to a place, that articles left whose rows a power cut took: where they are set,
 /// no old article begins.
-fn clear_strays(volume: &dyn Volume, end: u64, is_old: impl Fn(u64) -> bool) -> io::Result<()> {
+fn clear_strays(volume: &dyn Cyclic, end: u64, is_old: impl Fn(u64) -> bool) {
     let mut buf = Vec::new();
     let mut at = 0;
     while let Some(place) = volume.next_living(at).filter(|place| *place < end) {
@@ -136,14 +135,13 @@ fn clear_strays(volume: &dyn Volume, end: u64, is_old: impl Fn(u64) -> bool) -> 
         let mut is_whole =
             || matches!(volume.fetch(place, Patience::Wait, &mut buf), Ok(Some(_))) && record::is_whole(&buf);
         if !is_old(place) && !is_whole() {
-            volume.mark_dead(place)?;
+            volume.mark_dead(place);
         }
     }
-    Ok(())
 }
 
 /// Where the records end that follow each other from the write position on.
-fn records_end(volume: &dyn Volume, written: &Unjournaled) -> u64 {
+fn records_end(volume: &dyn Cyclic, written: &Unjournaled) -> u64 {
     let mut at = written.head;
     while at < written.end
         && let Some(header) = header_at(volume, at).filter(|h| written.is_record(h, at))
@@ -154,13 +152,13 @@ fn records_end(volume: &dyn Volume, written: &Unjournaled) -> u64 {
 }
 
 /// Whether one flipped bit explains why the article at a place is not whole.
-fn is_rotten(volume: &dyn Volume, place: u64) -> bool {
+fn is_rotten(volume: &dyn Cyclic, place: u64) -> bool {
     let mut buf = Vec::new();
     matches!(volume.fetch(place, Patience::Wait, &mut buf), Ok(Some(_))) && record::is_rotten(&buf)
 }
 
 /// Where the last record ends whose header reached the disk.
-fn last_record_end(volume: &dyn Volume, written: &Unjournaled) -> u64 {
+fn last_record_end(volume: &dyn Cyclic, written: &Unjournaled) -> u64 {
     let mut last = written.head;
     let mut bytes = Vec::new();
     let mut at = written.head;
@@ -183,7 +181,7 @@ fn last_record_end(volume: &dyn Volume, written: &Unjournaled) -> u64 {
 }
 
 fn last_end_between(
-    volume: &dyn Volume,
+    volume: &dyn Cyclic,
     written: &Unjournaled,
     places: Range<u64>,
     bytes: &mut Vec<u8>,

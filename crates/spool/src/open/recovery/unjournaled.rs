@@ -13,8 +13,8 @@ use crate::base::token::{MethodKind, Token};
 use crate::index::fold::Folds;
 use crate::index::history::Found;
 use crate::journal::{ArticleRow, JournalWriter, Row, put_numbers};
-use crate::method::{StrayKind, Volume};
-use crate::open::rebuild::{Record, Region, group_named, newer_numbers, record_at_head};
+use crate::method::{Kind, Retained, StrayKind, Volume};
+use crate::open::rebuild::{Record, Region, group_named, newer_numbers, record_at};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -34,7 +34,12 @@ impl Front {
     /// Looks for the record at the write position.
     fn look(&mut self, folds: &Folds) {
         let Some(places) = &mut self.places else {
-            self.found = record_at_head(&folds.shared, &*self.volume, self.volume.head());
+            let head = self.volume.head();
+            let next = match self.volume.kind() {
+                Kind::Cyclic(volume) => Some(volume.next_cycle(head)),
+                Kind::Retained(volume) => volume.next_file(head),
+            };
+            self.found = record_at(&folds.shared, &*self.volume, [head].into_iter().chain(next));
             return;
         };
         self.found = places.find_map(|place| {
@@ -57,7 +62,7 @@ type Places = Vec<(u64, u64)>;
 /// the numbers given out, or all where names have no order.
 fn newer_places(
     folds: &mut Folds,
-    (index, volume): (usize, &dyn Volume),
+    (index, volume): (usize, &dyn Retained),
     (end, crashed): (u64, bool),
     progress: &dyn Progress,
 ) -> io::Result<Places> {
@@ -74,7 +79,7 @@ fn newer_places(
 }
 
 /// The articles in a tree whose numbers follow those given out.
-fn next_places(folds: &Folds, volume: &dyn Volume) -> io::Result<Places> {
+fn next_places(folds: &Folds, volume: &dyn Retained) -> io::Result<Places> {
     let shared = &folds.shared;
     let mut found = Places::new();
     for group in shared.groups.snapshot().sorted().iter() {
@@ -92,7 +97,7 @@ fn next_places(folds: &Folds, volume: &dyn Volume) -> io::Result<Places> {
 fn unknown_places(
     folds: &mut Folds,
     index: usize,
-    volume: &dyn Volume,
+    volume: &dyn Retained,
     progress: &dyn Progress,
 ) -> io::Result<Places> {
     progress.start(&format!("looking through the files of class {}", volume.name()), 0);
@@ -164,7 +169,8 @@ pub(super) fn take_in(
         let places = match volume.method() {
             MethodKind::Cnfs | MethodKind::AppendOnly => None,
             method if method.is_file_per_article() => {
-                let mut places = newer_places(folds, (index, &**volume), (end, crashed), progress)?;
+                let Some(tree) = volume.retained() else { continue };
+                let mut places = newer_places(folds, (index, tree), (end, crashed), progress)?;
                 places.sort_unstable();
                 sequence = places.last().map_or(sequence, |(last, _)| sequence.max(last + 1));
                 let places: Vec<u64> = places.into_iter().map(|(_, place)| place).collect();

@@ -49,7 +49,7 @@ impl Writer {
     /// begins the next journal file if it is time for one.
     pub fn freed(&mut self) -> Result<(), Trouble> {
         let volumes = self.folds.shared.volumes.load();
-        let swept = volumes.all().iter().try_for_each(|volume| volume.sweep());
+        let swept = volumes.retained().try_for_each(|volume| volume.sweep());
         swept.map_err(|e| self.sync.stop(trouble("remove a file of articles", &e)))?;
         if self.sync.trouble().is_none() {
             self.continue_or_stop();

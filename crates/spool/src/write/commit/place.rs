@@ -127,6 +127,7 @@ impl Writer {
             let (Some(v), Some(residents)) = (volumes.all().get(volume), residents.get_mut(volume)) else {
                 return false;
             };
+            let Some(v) = v.cyclic() else { return true };
             let moves = (v.tail_at(head), v.head());
             let arrived_max = arrived.saturating_sub(floor.keep_secs);
             // Unreadable residents will be reported by the displacing itself.
@@ -137,16 +138,19 @@ impl Writer {
             return Ok(class.floor.map_or(without, |floor| Place::Full(floor.overflow)));
         };
         let v = planned(volumes, choice.volume)?;
-        if !s.prepared.is_empty() && s.bytes + len as u64 > PART_BYTES_MAX.min(v.area() / 4) {
+        let part_bytes_max = v.cyclic().map_or(PART_BYTES_MAX, |v| PART_BYTES_MAX.min(v.area() / 4));
+        if !s.prepared.is_empty() && s.bytes + len as u64 > part_bytes_max {
             return Ok(Place::Later);
         }
-        if !self.fence.is_entered(&**v, choice.place) {
-            let offset = v.offset(choice.place).unwrap_or_default();
-            self.entering = Some((choice.volume, choice.place - offset));
-            return Ok(Place::Later);
-        }
-        if !self.fence.allows(&**v, v.behind(choice.place, v.padded(len))) {
-            return Ok(Place::Later);
+        if let Some(v) = v.cyclic() {
+            if !self.fence.is_entered(v, choice.place) {
+                let offset = v.offset(choice.place).unwrap_or_default();
+                self.entering = Some((choice.volume, choice.place - offset));
+                return Ok(Place::Later);
+            }
+            if !self.fence.allows(v, v.end_of(choice.place, v.padded(len))) {
+                return Ok(Place::Later);
+            }
         }
         class.turn = choice.turn;
         if let Some((left, head)) = choice.leaves {
@@ -162,7 +166,7 @@ impl Writer {
     pub(super) fn take_back(&self, context: &PublishContext<'_>, s: &Scratch) {
         for p in &s.prepared {
             if let Some(token) = p.token
-                && let Some(volume) = context.volumes.get(token.volume)
+                && let Some(volume) = context.volumes.get(token.volume).and_then(|v| v.retained())
             {
                 volume.take_back(token.place, p.key, s.numbers.get(p.numbers.clone()).unwrap_or_default());
             }
@@ -179,9 +183,7 @@ impl Writer {
         numbers: &Range<usize>,
         s: &Scratch,
     ) -> Result<Token, Trouble> {
-        if !volume.keeps() {
-            return Ok(token);
-        }
+        let Some(volume) = volume.retained() else { return Ok(token) };
         let history = &self.folds.shared.history;
         let is_here = |t: Token, place| t.volume == token.volume && t.place == place;
         let pending = |p: &Prepared, place| p.token.is_some_and(|t| is_here(t, place));

@@ -127,7 +127,7 @@ impl Writer {
         s: &mut Scratch,
     ) -> Result<(), Trouble> {
         let padded = volume.padded(bytes.len());
-        let head = volume.behind(token.place, padded);
+        let head = volume.end_of(token.place, padded);
         let stage = s.stage.get_mut(index).ok_or_else(|| own_bug!("volume {index} has no stage"))?;
         let bytes = bytes.start..bytes.start + padded as usize;
         stage.resize(bytes.end, 0);
@@ -197,9 +197,10 @@ impl Writer {
                 numbers.assigned = number - 1;
             }
             let mut given = numbers.next(journal);
-            let free = volume
-                .free_number(*group, given.number, f.key)
-                .map_err(|e| trouble("look at a name in", &e))?;
+            let free = volume.retained().map_or(Ok(given.number), |volume| {
+                let free = volume.free_number(*group, given.number, f.key);
+                free.map_err(|e| trouble("look at a name in", &e))
+            })?;
             if free > given.number {
                 self.folds.shared.passed_over.fetch_add(free - given.number, Ordering::Relaxed);
                 s.promises.extend(given.promise.map(|upto| (*group, upto)));

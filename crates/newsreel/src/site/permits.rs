@@ -1,8 +1,8 @@
 //! Who may connect now: limits on connections in all, per address and per peer.
 //!
-//! A [`Seat`] is a drop guard: the connection that holds it counts until it is dropped. The limits are the
-//! caller's, as of the configuration it goes by; a connection that was let in keeps its seat when they
-//! change.
+//! A [`ConnectionPermit`] is a drop guard: the connection that holds it counts until it is dropped. The
+//! limits are those of the configuration that the caller uses; a connection that was admitted keeps its
+//! permit when they change.
 
 use crate::access::{Connections, too_many};
 use crate::config::{Limits, Peer};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Counts of open connections.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seats {
+pub(crate) struct ConnectionPermits {
     taken: Arc<Mutex<Taken>>,
 }
 
@@ -61,9 +61,14 @@ impl fmt::Display for Full {
     }
 }
 
-impl Seats {
-    /// A seat for a connection from `address`, of a peer or not, if the limits allow one more.
-    pub fn take(&self, limits: &Limits, address: IpAddr, peer: Option<&Peer>) -> Result<Seat, Full> {
+impl ConnectionPermits {
+    /// A permit for a connection from `address`, of a peer or not, if the limits allow one more.
+    pub fn take(
+        &self,
+        limits: &Limits,
+        address: IpAddr,
+        peer: Option<&Peer>,
+    ) -> Result<ConnectionPermit, Full> {
         let mut taken = self.taken.lock();
         if taken.all >= limits.connections_max {
             return Err(Full::Server(limits.connections_max));
@@ -77,18 +82,18 @@ impl Seats {
         if taken.by.is_full(&subject, max) {
             return Err(full);
         }
-        Ok(self.seat(&mut taken, subject))
+        Ok(self.permit(&mut taken, subject))
     }
 
-    /// A seat for a connection that was let in before, whatever the limits are now.
-    pub fn keep(&self, address: IpAddr, peer: Option<&Peer>) -> Seat {
-        self.seat(&mut self.taken.lock(), Subject::of(address, peer))
+    /// A permit for a connection that was let in before, whatever the limits are now.
+    pub fn keep(&self, address: IpAddr, peer: Option<&Peer>) -> ConnectionPermit {
+        self.permit(&mut self.taken.lock(), Subject::of(address, peer))
     }
 
-    fn seat(&self, taken: &mut Taken, subject: Subject) -> Seat {
+    fn permit(&self, taken: &mut Taken, subject: Subject) -> ConnectionPermit {
         taken.by.open(subject.clone());
         taken.all += 1;
-        Seat { seats: self.clone(), subject }
+        ConnectionPermit { permits: self.clone(), subject }
     }
 
     /// Connections open now.
@@ -104,12 +109,12 @@ impl Seats {
 
 /// One counted connection.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    seats: Seats,
+pub(crate) struct ConnectionPermit {
+    permits: ConnectionPermits,
     subject: Subject,
 }
 
-impl Seat {
+impl ConnectionPermit {
     /// Whether it is one of this peer, or of an address where there is none.
     pub fn is_of(&self, peer: Option<&Peer>) -> bool {
         match (&self.subject, peer) {
@@ -120,9 +125,9 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut taken = self.seats.taken.lock();
+        let mut taken = self.permits.taken.lock();
         taken.all = taken.all.saturating_sub(1);
         taken.by.close(&self.subject);
     }
@@ -137,10 +142,10 @@ mod tests {
         let text = "[limits]\nconnections_max = 3\nconnections_per_address_max = 2\n\
                     [[peer]]\nname = \"p\"\naddresses = [\"192.0.2.9\"]\nmax_connections = 1\n";
         let mut config = crate::config::tests::with_trash(text);
-        let seats = Seats::default();
+        let permits = ConnectionPermits::default();
         let here: IpAddr = [192, 0, 2, 1].into();
         let take = |config: &crate::config::Config, peer: bool| {
-            seats.take(&config.limits, here, config.peers.first().filter(|_| peer))
+            permits.take(&config.limits, here, config.peers.first().filter(|_| peer))
         };
         let first = take(&config, false).unwrap();
         let second = take(&config, false).unwrap();
@@ -148,13 +153,13 @@ mod tests {
         let of_peer = take(&config, true).unwrap();
         assert_eq!(take(&config, true).unwrap_err(), Full::Server(3));
         config.limits.connections_max = 1;
-        assert_eq!((seats.all(), seats.of_peer("p")), (3, 1));
-        let moved = seats.keep(here, config.peers.first());
+        assert_eq!((permits.all(), permits.of_peer("p")), (3, 1));
+        let moved = permits.keep(here, config.peers.first());
         drop((first, second));
-        assert_eq!((seats.all(), seats.of_peer("p")), (2, 2));
+        assert_eq!((permits.all(), permits.of_peer("p")), (2, 2));
         assert_eq!(take(&config, false).unwrap_err(), Full::Server(1));
         assert!(moved.is_of(config.peers.first()) && !moved.is_of(None));
         drop((of_peer, moved));
-        assert!(seats.taken.lock().by.is_empty() && take(&config, false).is_ok());
+        assert!(permits.taken.lock().by.is_empty() && take(&config, false).is_ok());
     }
 }

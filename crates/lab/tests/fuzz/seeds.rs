@@ -1,0 +1,147 @@
+//! The inputs that the smoke run begins with: for each kind, some that are as they should be.
+
+use nntp_io::fuzzing::deflate_in_pieces;
+use std::fs;
+use std::path::Path;
+
+const ARTICLE: &str = "Path: a.example!b.example!not-for-mail\r\nFrom: Joe Q. Public <joe@example.org>\r\n\
+    Newsgroups: misc.test,local.moderated\r\nSubject: Re: a folded\r\n subject\r\n\
+    Date: Thu, 01 Jan 2026 12:00:00 +0100\r\nMessage-ID: <one$1@example.org>\r\n\
+    References: <zero@example.org>\r\n\t<half@example.org>\r\nApproved: mod@example.org\r\n\
+    Distribution: world,local\r\nXref: news.example.org misc.test:1 local.moderated:2\r\n\r\n\
+    > quoted\r\n..a line with a dot\r\n\r\nBye\r\n";
+const CONTROL: &str = "Path: not-for-mail\r\nFrom: usenet@example.org\r\nNewsgroups: misc.test\r\n\
+    Subject: cmsg cancel <one$1@example.org>\r\nControl: cancel <one$1@example.org>\r\n\
+    Cancel-Key: sha256:s/wmmnUHpHtB+Dtl7UtYjF5gAZv1mKh6u9rX2YJyQ5E= sha1:qv1Vwj\r\n\
+    Cancel-Lock: sha256:k8xX+gBuQUaYkWqF0s7Bf3C1bJ8Wm1LwH1yQf3a4d5g=\r\nSupersedes: <zero@example.org>\r\n\
+    Date: 1 Jan 2026 00:00 GMT\r\nMessage-ID: <two@example.org>\r\n\r\nbody\r\n";
+const SHORT: &str = "Newsgroups: a\r\nFrom: b@c.d\r\nSubject: e\r\nDate: 1 Jan 26 0:0 UT\r\n\
+    Message-ID: <f@g>\r\nPath: h\r\n\r\n";
+
+fn all(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+/// Articles in wire format, some with a first octet or two for targets that begin with numbers.
+pub fn articles() -> Vec<Vec<u8>> {
+    let plain = all(&[ARTICLE, CONTROL, SHORT]);
+    let marked = plain.iter().map(|article| [b"\x01\x07", article.as_slice(), b".\r\n"].concat());
+    marked.chain(plain.clone()).collect()
+}
+
+/// Batches for rnews.
+pub fn batches() -> Vec<Vec<u8>> {
+    let piece = |text: &str| {
+        let text = text.replace("\r\n", "\n");
+        format!("#! rnews {}\n{text}", text.len())
+    };
+    let batch = [ARTICLE, CONTROL, SHORT].map(piece).concat();
+    all(&[&batch, &piece(SHORT), "#! cunbatch\n", SHORT])
+}
+
+/// The beginning of a certificate, with names.
+pub fn certificates() -> Vec<Vec<u8>> {
+    let name = b"\x82\x10news.example.org\x82\x0b*.example.o\x87\x04\xc0\x00\x02\x01";
+    let names = [&b"\x30\x2c\x06\x03\x55\x1d\x11\x04\x25\x30\x23"[..], name].concat();
+    vec![[&b"\x30\x82\x01\x00\x30\x81\xf0\xa0\x03\x02\x01\x02"[..], &names].concat(), names]
+}
+
+/// What the clients of the transcripts say, section by section.
+pub fn sessions() -> Vec<Vec<u8>> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../newsreel/tests/transcripts");
+    let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let mut sessions = Vec::new();
+    for path in paths.iter().filter(|path| path.extension().is_some_and(|end| end == "txt")) {
+        for section in fs::read_to_string(path).unwrap().split("\n## ") {
+            let lines = section.lines().filter_map(|line| line.strip_prefix("C:"));
+            let said: String = lines.map(|line| line.trim_start_matches(' ').to_owned() + "\r\n").collect();
+            sessions.push(said.into_bytes());
+        }
+    }
+    assert!(sessions.len() > 50, "the transcripts are read");
+    sessions
+}
+
+/// The lines of those sessions.
+pub fn commands() -> Vec<Vec<u8>> {
+    let sessions = sessions();
+    let lines = sessions.iter().flat_map(|session| session.split(|octet| *octet == b'\n'));
+    lines.map(|line| line.trim_ascii_end().to_vec()).filter(|line| line.len() < 600).collect()
+}
+
+/// Compressed streams after the two octets that say how they arrive.
+pub fn streams() -> Vec<Vec<u8>> {
+    let text = ARTICLE.repeat(20);
+    let streams = [(text.as_str(), 700, true), (ARTICLE, 10, false), ("", 1, false)];
+    let compressed = streams.map(|(text, piece, pause)| deflate_in_pieces(text.as_bytes(), piece, pause));
+    compressed.into_iter().map(|stream| [b"\x40\x07", stream.as_slice()].concat()).collect()
+}
+
+/// Values of Date.
+pub fn dates() -> Vec<Vec<u8>> {
+    all(&[
+        "Thu, 01 Jan 2026 12:00:00 +0100",
+        "1 Jan 98 23:59 EST",
+        "29 Feb 2024 23:59:60 GMT (comment)",
+        "Sun, 6 Nov 1994 08:49:37 -0000",
+    ])
+}
+
+/// Values of Message-ID, Newsgroups, Path, and of overview fields with bars between.
+pub fn values() -> Vec<Vec<u8>> {
+    all(&[
+        "<one$1@example.org>",
+        "<\"a b\"@[192.0.2.1]>",
+        "misc.test,comp.lang.c++, local.x-y_z",
+        "a.example!.MATCH!b.example!!c!.POSTED.192.0.2.1!not-for-mail",
+        "Re: subject|joe@example.org|1 Jan 2026 00:00 GMT|<a@b>|<c@d> <e@f>|news.example.org a.b:1",
+    ])
+}
+
+/// What servers answer.
+pub fn replies() -> Vec<Vec<u8>> {
+    all(&[
+        "200 welcome\r\n211 2 1 2 misc.test\r\n223 1 <a@b>\r\n205 bye\r\n",
+        "101 capabilities\r\nVERSION 2\r\nREADER\r\n.\r\n220 1 <a@b>\r\nA: b\r\n\r\n..x\r\n.\r\n",
+        "224 rows\r\n1\ta\tb\tc\td\te\t1\t1\r\n.\r\n430 no\r\n",
+    ])
+}
+
+/// A mechanism and responses.
+pub fn sasl() -> Vec<Vec<u8>> {
+    all(&[
+        "PLAIN\nAGZyZWQAc2VjcmV0",
+        "SCRAM-SHA-256\nbiwsbj1mcmVkLHI9Zm9v\nYz1iaXdzLHI9Zm9vLHA9YmFy",
+        "EXTERNAL\n=",
+        "PLAIN\n\nAGZyZWQAYQ==",
+    ])
+}
+
+/// An article with a signature, and keys, after the octet that says where they part.
+pub fn signed() -> Vec<Vec<u8>> {
+    let signed = format!(
+        "X-PGP-Sig: 2.6.3a Subject,Control,Message-ID,Date,From\r\n\tiQCVAwUBO6hzrsGdwVjYxQ8VAQFdDwP/\r\n\
+         \t=abcd\r\n{CONTROL}"
+    );
+    let keys = b"\x99\x00\x0d\x04\x60\x00\x00\x00\x01\x00\x08\xff\x00\x02\x03\xb4\x07x-admin";
+    vec![[b"\xe0", signed.as_bytes(), keys].concat(), [b"\xf0", CONTROL.as_bytes(), keys].concat()]
+}
+
+/// Files of users.
+pub fn users() -> Vec<Vec<u8>> {
+    all(&[
+        "# users\nfred:$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA::staff,poster\n",
+        "ann:::\n\nbob:x:SCRAM-SHA-256$4096:c2FsdA==$a2V5$c2Vy:\n",
+    ])
+}
+
+/// Wildmats and texts.
+pub fn wildmats() -> Vec<Vec<u8>> {
+    all(&[
+        "comp.*,!comp.os.*,comp.os.linux\ncomp.os.linux",
+        "*a?c*\nxxabcyy",
+        "!*\nx",
+        "\u{e9}*,?\n\u{e9}t\u{e9}",
+    ])
+}
