@@ -3,8 +3,8 @@
 //! A batch is judged (`judging`: guards, then filters; no side effects), committed in one call of the
 //! spool, whose journal rows are the commit point (`committing`), and followed up (`follow_ups`: what it
 //! withdraws). Only then is anyone told. What was rejected by policy is remembered in the same commit;
-//! damage in transit and our own trouble are not. Called by `relay`, `inject`, the control socket. Sources:
-//! DESIGN.md section 3, RFC 5537 section 3.6.
+//! damage in transit and our own trouble are not. Called by `relay`, `inject`, the control socket. Source:
+//! RFC 5537 section 3.6.
 
 mod again;
 mod batch;

@@ -2,7 +2,7 @@
 //!
 //! Each reason knows its text and whether the Message-ID is remembered: policy that any copy of the article
 //! would meet is; damage in transit, and what only this sender or this copy did wrong, is not, since another
-//! peer may bring a good copy. Called by `ingest` and `checks`. Source: DESIGN.md section 3.
+//! peer may bring a good copy. Called by `ingest` and `checks`.
 
 use netnews::Malformed;
 use std::fmt;
