@@ -163,7 +163,8 @@ impl Injector {
 
     /// Queues a proto-article for the moderator of `group`; it is on disk when this returns.
     fn submit(&self, site: &Site, group: &str, id: &str, complete: &[u8], now: i64) -> Result<(), Refusal> {
-        if site.spool.is_known(&site.spool.key(id.as_bytes())) {
+        let spool = &site.spool;
+        if spool.is_known(&spool.key(id.as_bytes())) || spool.is_hash_known(id.as_bytes()) {
             tokio::task::block_in_place(|| site.spool.settle()).map_err(|_| Refusal::Trouble)?;
             return Err(Refusal::Rejected(crate::ingest::Reject::Duplicate));
         }

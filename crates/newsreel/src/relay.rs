@@ -91,7 +91,9 @@ impl Feed {
         let mut keys = std::mem::take(&mut self.keys);
         keys.clear();
         keys.extend(arguments.iter().map(|argument| self.site.spool.key(argument)));
-        for ((argument, key), offer) in arguments.iter().zip(&keys).zip(self.site.spool.reserve(&keys)) {
+        for ((argument, key), offer) in
+            arguments.iter().zip(&keys).zip(self.site.spool.reserve(&keys, arguments))
+        {
             let code = match MessageId::parse(argument).filter(MessageId::is_relayable) {
                 None => code::CHECK_NOT_WANTED,
                 Some(_) if is_accepting => self.offers.answer(*key, offer),
@@ -112,7 +114,7 @@ impl Feed {
         let key = self.site.spool.key(id.as_bytes());
         self.offers.settle(&key);
         let is_accepting = self.is_accepting();
-        match self.site.spool.reserve(&[key]).next() {
+        match self.site.spool.reserve(&[key], &[id.as_bytes()]).next() {
             Some(Offer::Have) => append_standard(out, code::NOT_WANTED),
             Some(Offer::InFlight | Offer::Pending) | None => append_standard(out, code::TRANSFER_LATER),
             Some(Offer::Wanted(_)) if !is_accepting => append_standard(out, code::TRANSFER_LATER),

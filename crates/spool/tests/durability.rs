@@ -98,7 +98,8 @@ fn with_always_what_has_come_is_not_had_before_the_sync() {
     let (spool, _) = open(&disk, &config("/s", &[("a", 1 << 20)]));
     add_groups(&spool, 1);
     let news = [News::new(1, 1, 300), News::new(2, 1, 300)];
-    let keys: Vec<Key> = news.iter().map(|n| spool.key(n.id.as_bytes())).collect();
+    let ids: Vec<&[u8]> = news.iter().map(|n| n.id.as_bytes()).collect();
+    let keys: Vec<Key> = ids.iter().map(|id| spool.key(id)).collect();
     let offers = || -> Vec<&str> {
         let name = |offer| match offer {
             Offer::Wanted(_) => "wanted",
@@ -106,7 +107,7 @@ fn with_always_what_has_come_is_not_had_before_the_sync() {
             Offer::InFlight => "in flight",
             Offer::Pending => "pending",
         };
-        spool.reserve(&keys).map(name).collect()
+        spool.reserve(&keys, &ids).map(name).collect()
     };
     commit(&spool, &news[..1]).unwrap();
     wait_until("no sync", || offers() == ["have", "wanted"]);

@@ -17,6 +17,7 @@ mod kept;
 mod lifecycle;
 mod meaning;
 mod methods;
+mod moved;
 mod news;
 mod numbers;
 mod older_index;

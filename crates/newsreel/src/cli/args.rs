@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use super::locate::Where;
 use crate::base::units;
 use crate::config::{Cidr, Durability, check_host_port, is_path_identity};
-use crate::operations::request::{FeedCommand, Request};
+use crate::operations::request::{FeedCommand, HistoryForm, Request};
 
 /// A Usenet server: relays, injects, stores and serves news
 #[derive(Debug, Parser)]
@@ -125,6 +125,12 @@ pub(super) enum Command {
     Group {
         #[command(subcommand)]
         command: GroupCommand,
+    },
+
+    /// Write the Message-IDs that were seen as text, or remember those of another server
+    History {
+        #[command(subcommand)]
+        command: HistoryCommand,
     },
 
     /// Add, change, remove, list or check users
@@ -301,6 +307,45 @@ pub(super) enum GroupCommand {
         /// In the format of an active.times file: when they were created, and by whom
         #[arg(long, conflicts_with = "active")]
         times: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum HistoryCommand {
+    /// Write the Message-IDs that were seen here, in the form of INN's or C News' history
+    #[command(
+        long_about = "Write the Message-IDs that were seen here, in the form of INN's history (hashes of them) or C \
+        News' (the ids, with groups and numbers of stored articles). Works with and without a running server.\n\n\
+        Written are the ids of all stored articles, and those of removed ones that the journal still names. Of others \
+        that are remembered (site.remember_days) only a hash is known, which means nothing to another server; they are \
+        counted. INN's form has no tokens, since those of newsreel mean nothing to INN, so INN takes all of these ids \
+        as seen and without an article; makedbz must be run there afterwards."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel history export --out history\n  \
+        newsreel history export --form cnews")]
+    Export {
+        /// Whose form
+        #[arg(long, value_name = "FORM", default_value = "inn")]
+        form: HistoryForm,
+        /// Write to this file [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Remember the Message-IDs in another server's history file, or in a list
+    #[command(
+        long_about = "Remember the Message-IDs in another server's history file, so that their articles are refused as \
+        duplicates until site.remember_days after they arrived there. Works with and without a running server; ids that \
+        are known here are not changed.\n\n\
+        The file may be the history of INN ([HASH] TAB arrived~expires~posted TAB token), of C News or of an INN before \
+        2.0 (<message-id> TAB arrived~expires TAB groups/numbers), or a list of Message-IDs, which count as if they had \
+        arrived now. Import the articles first: newsreel import inn files an article whose hash was imported, but rnews \
+        and peers cannot bring it any more."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel import inn /etc/news\n  \
+        newsreel history import /var/lib/news/history")]
+    Import {
+        /// The file; - is standard input
+        file: PathBuf,
     },
 }
 

@@ -17,6 +17,7 @@ mod ctl;
 mod export;
 mod group;
 mod groups_file;
+mod history;
 mod import;
 mod init;
 mod keys;
@@ -81,6 +82,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Show => check::show(at),
         Command::ExplainConfig { key } => check::explain(key.as_deref().unwrap_or_default()),
         Command::Group { command } => group::run(command, at),
+        Command::History { command } => history::run(command, at),
         Command::User { command } => user::run(command, at),
         Command::Ctl { command } => ctl::run(&command, at),
         Command::Ask(Request::Status { json }) => status::status(at, json),

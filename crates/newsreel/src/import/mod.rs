@@ -11,6 +11,7 @@ pub mod caf;
 pub mod cnfs;
 pub mod conf;
 pub(crate) mod head;
+pub mod history;
 pub mod names;
 pub(crate) mod order;
 pub(crate) mod plan;

@@ -5,9 +5,8 @@
 use std::collections::HashMap;
 use std::io;
 
-use md5::{Digest, Md5};
 use netnews::date;
-use spool::{Candidate, Criteria, Estimator, Progress};
+use spool::{Candidate, Criteria, Estimator, Progress, inn_hash};
 
 use super::head;
 use super::order::Numbered;
@@ -195,26 +194,4 @@ fn arrival(inn: &Inn, item: &Item, message_id: &[u8]) -> u32 {
         return item.arrived;
     }
     inn.arrivals.by_hash.get(&inn_hash(message_id)).copied().unwrap_or(item.arrived)
-}
-
-/// INN's hash of a Message-ID: MD5 of it with the right-hand side in lower case.
-fn inn_hash(message_id: &[u8]) -> [u8; 16] {
-    let mut id = message_id.to_vec();
-    let right = memchr::memrchr(b'@', &id).unwrap_or(id.len());
-    id.get_mut(right..).unwrap_or_default().make_ascii_lowercase();
-    Md5::digest(&id).into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hashes_are_those_of_inns_history() {
-        // From a line that INN 2.7 wrote.
-        let hash = inn_hash(b"<ff9f5ff97237f5b3.5.0@load.example.invalid>");
-        assert_eq!(hash, 0xC906_AEE6_4C14_17F1_BBD1_FC07_9EDA_7985_u128.to_be_bytes());
-        assert_eq!(inn_hash(b"<A@B.C>"), inn_hash(b"<A@b.c>"));
-        assert_ne!(inn_hash(b"<A@B.C>"), inn_hash(b"<a@B.C>"));
-    }
 }

@@ -65,9 +65,9 @@ impl Filer {
         let table = self.spool.group_table();
         let mut drafts = Drafts::new(batch.len(), self.router.routes(&table));
         let epoch = self.follow_ups.withdrawals.epoch();
-        let keys: Vec<Key> =
-            batch.iter().map(|incoming| self.spool.key(incoming.claimed_id.unwrap_or_default())).collect();
-        let known = self.spool.are_known(&keys);
+        let ids: Vec<&[u8]> = batch.iter().map(|incoming| incoming.claimed_id.unwrap_or_default()).collect();
+        let keys: Vec<Key> = ids.iter().map(|id| self.spool.key(id)).collect();
+        let known = self.spool.are_known(&keys, &ids);
         let rules = self.rules.load();
         for (incoming, claimed) in batch.iter().zip(keys.into_iter().zip(known)) {
             drafts.at = dispositions.len();
@@ -98,7 +98,11 @@ impl Filer {
         let article = Article::parse(incoming.wire)?;
         article.required()?;
         checks::framing(&article)?;
+        let is_claimed = claimed.is_some();
         let (id, key) = self.identify(&article, claimed)?;
+        if !is_claimed && self.spool.is_hash_known(id.as_bytes()) {
+            return Err(Reject::Duplicate);
+        }
         if !id.is_relayable() {
             return Err(Reject::BadMessageId);
         }

@@ -10,6 +10,7 @@ mod expire;
 mod feed;
 mod group_control;
 mod groups;
+mod history;
 mod incoming;
 mod keys;
 mod name_map;
@@ -63,6 +64,8 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
             sink(Reply::Count(spool.count_living(&tokens)));
             true
         }
+        Request::HistoryImport { lines } => history::import(spool, lines, sink),
+        Request::HistoryExport { form } => history::export(spool, *form, sink),
         Request::RaiseHigh { marks } => groups::raise_high(spool, marks, sink),
         Request::Buffer { command: BufferCommand::List { .. } } => buffers::list(spool, sink),
         Request::Ping
@@ -91,6 +94,9 @@ fn explain(spool: &Spool, subject: &str, sink: &mut Sink<'_>) -> bool {
         say(
             "history",
             match found {
+                Lookup::Unknown if spool.is_hash_known(subject.as_bytes()) => {
+                    "remembered: another server's history, which was imported, has its hash"
+                }
                 Lookup::Unknown => "unknown: it would be taken if it were offered",
                 Lookup::Remembered => "remembered without an article: it was rejected or cancelled",
                 Lookup::Gone => "remembered; its article has been overwritten",

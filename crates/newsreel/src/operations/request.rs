@@ -9,7 +9,7 @@ use crate::ingest::{Fate, ImportResult};
 use crate::operations::pull::{PullCounts, PullSpec};
 use crate::operations::transmit::SendCounts;
 use crate::tls::Dial;
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -100,6 +100,19 @@ pub enum Request {
     CountLiving {
         /// The tokens of [`ImportResult`].
         tokens: Vec<String>,
+    },
+    /// Remember the Message-IDs of another server's history; answered by [`Reply::HistoryImported`].
+    #[command(skip)]
+    HistoryImport {
+        /// Lines of its history file.
+        lines: String,
+    },
+    /// What history knows, as text; answered by [`Reply::Text`] with many lines each, and
+    /// [`Reply::HistoryExported`].
+    #[command(skip)]
+    HistoryExport {
+        /// Whose form.
+        form: HistoryForm,
     },
     /// Continue groups after another server's numbers; answered by [`Reply::Done`] alone.
     #[command(skip)]
@@ -381,6 +394,31 @@ pub enum BufferCommand {
     },
 }
 
+/// Whose history files are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum HistoryForm {
+    /// INN 2: hashes of Message-IDs.
+    Inn,
+    /// C News: Message-IDs, with groups and numbers of stored articles.
+    Cnews,
+}
+
+/// What became of the lines of [`Request::HistoryImport`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryCounts {
+    /// Ids that are remembered now.
+    pub remembered: u64,
+    /// Ids that were known already.
+    pub known: u64,
+    /// Ids that are older than what is remembered here.
+    pub old: u64,
+    /// Lines that make no sense.
+    pub damaged: u64,
+    /// The first of them.
+    pub quoted: Vec<String>,
+}
+
 /// A buffer, as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferRow {
@@ -495,6 +533,15 @@ pub enum Reply {
     Imported(Vec<ImportResult>),
     /// The answer to [`Request::CountLiving`].
     Count(u64),
+    /// The answer to [`Request::HistoryImport`].
+    HistoryImported(HistoryCounts),
+    /// The end of the answer to [`Request::HistoryExport`].
+    HistoryExported {
+        /// Ids that were written.
+        named: u64,
+        /// Ids of which only this site's own hash is known.
+        unnamed: u64,
+    },
     /// The request was not understood or could not be carried out.
     Error(String),
     /// The last line of an answer.

@@ -24,6 +24,7 @@ mod feeds;
 mod group_control;
 mod guessing;
 mod hidden;
+mod history;
 mod importing;
 mod layers;
 mod link;

@@ -6,6 +6,7 @@
 
 use std::hash::Hasher;
 
+use md5::{Digest, Md5};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// The hash of a Message-ID.
@@ -44,9 +45,25 @@ impl std::fmt::Debug for KeyHasher {
     }
 }
 
+/// INN's hash of a Message-ID, as in its history file: MD5 of it with the right-hand side in lower case.
+pub fn inn_hash(message_id: &[u8]) -> [u8; 16] {
+    let right = memchr::memrchr(b'@', message_id).unwrap_or(message_id.len());
+    let (local, domain) = message_id.split_at_checked(right).unwrap_or((message_id, b""));
+    Md5::new().chain_update(local).chain_update(domain.to_ascii_lowercase()).finalize().into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hashes_are_those_of_inns_history() {
+        // From a line that INN 2.7 wrote.
+        let hash = inn_hash(b"<ff9f5ff97237f5b3.5.0@load.example.invalid>");
+        assert_eq!(hash, 0xC906_AEE6_4C14_17F1_BBD1_FC07_9EDA_7985_u128.to_be_bytes());
+        assert_eq!(inn_hash(b"<A@B.C>"), inn_hash(b"<A@b.c>"));
+        assert_ne!(inn_hash(b"<A@B.C>"), inn_hash(b"<a@B.C>"));
+    }
 
     #[test]
     fn keys_depend_on_id_and_secret_only() {

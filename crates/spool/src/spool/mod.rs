@@ -2,6 +2,7 @@
 
 mod cancel;
 pub(crate) mod groups;
+pub(crate) mod moved;
 mod readers;
 pub(crate) mod rebuild;
 #[cfg(test)]
@@ -34,6 +35,7 @@ use arc_swap::ArcSwap;
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -69,6 +71,8 @@ pub struct Spool {
     pub(crate) reservations: Arc<Reservations>,
     readers: Readers,
     rows_replayed: u64,
+    /// Unix seconds after the newest remembered hash of another server; 0: there is none.
+    newest_hash: AtomicU64,
     /// What `measure` found last.
     pub(crate) measured: ArcSwap<Status>,
     /// Held by the pass that compresses cold overview.
@@ -111,6 +115,7 @@ impl Spool {
             std::thread::Builder::new().name("spool-sync".into()).spawn(move || sync.run(&shared))
         };
         let thread = thread.map_err(SpoolError::io("start the syncing thread for", &shared.config.dir))?;
+        let newest_hash = AtomicU64::new(moved::newest_hash(&shared));
         let spool = Self {
             shared,
             writer: Ordered::new(writer),
@@ -119,6 +124,7 @@ impl Spool {
             reservations: Reservations::new(RESERVATIONS_MAX),
             readers,
             rows_replayed: recovery.rows,
+            newest_hash,
             measured: ArcSwap::default(),
             packing_overview: Ordered::default(),
             _lock: lock,
@@ -141,11 +147,13 @@ impl Spool {
         self.shared.lookup(key)
     }
 
-    /// Whether history knows them, one by one; much quicker than to ask for each.
-    pub fn are_known(&self, keys: &[Key]) -> Vec<bool> {
+    /// Whether history knows these Message-IDs, whose keys are given too, one by one; much quicker than to
+    /// ask for each.
+    pub fn are_known(&self, keys: &[Key], message_ids: &[&[u8]]) -> Vec<bool> {
         let mut found = Vec::with_capacity(keys.len());
         self.shared.history.lookup_all(keys, &mut found);
-        found.iter().map(|found| *found != Found::None).collect()
+        let known = |(found, id): (&Found, &&[u8])| *found != Found::None || self.is_hash_known(id);
+        found.iter().zip(message_ids).map(known).collect()
     }
 
     /// Whether history knows a Message-ID, with or without an article.
@@ -153,14 +161,18 @@ impl Spool {
         self.shared.history.lookup(key) != Found::None
     }
 
-    /// Answers offers, one by one.
-    pub fn reserve<'s>(&'s self, keys: &'s [Key]) -> impl Iterator<Item = Offer> + use<'s> {
+    /// Answers offers of these Message-IDs, whose keys are given too, one by one.
+    pub fn reserve<'s>(
+        &'s self,
+        keys: &'s [Key],
+        message_ids: &[&[u8]],
+    ) -> impl Iterator<Item = Offer> + use<'s> {
         let answer = |(key, known): (&Key, bool)| match known {
             true if self.is_pending(key) => Offer::Pending,
             true => Offer::Have,
             false => self.reservations.reserve(*key, RESERVATION_TTL).map_or(Offer::InFlight, Offer::Wanted),
         };
-        keys.iter().zip(self.are_known(keys)).map(answer)
+        keys.iter().zip(self.are_known(keys, message_ids)).map(answer)
     }
 
     fn is_pending(&self, key: &Key) -> bool {

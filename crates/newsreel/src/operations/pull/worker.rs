@@ -396,8 +396,9 @@ impl Pipeline {
 impl Fetching {
     /// Of these articles those that are not here and not on their way.
     fn unknown(&self, ids: Vec<(Box<str>, Option<u64>)>, counts: &Counts) -> Vec<Wish> {
-        let keys: Vec<Key> = ids.iter().map(|(id, _)| self.spool.key(id.as_bytes())).collect();
-        let known = self.spool.are_known(&keys);
+        let texts: Vec<&[u8]> = ids.iter().map(|(id, _)| id.as_bytes()).collect();
+        let keys: Vec<Key> = texts.iter().map(|id| self.spool.key(id)).collect();
+        let known = self.spool.are_known(&keys, &texts);
         let mut on_the_way = self.on_the_way.lock();
         let mut wishes = Vec::new();
         for ((id, number), (key, known)) in ids.into_iter().zip(keys.into_iter().zip(known)) {

@@ -171,7 +171,8 @@ fn answer(shared: &Shared, position: u64, row: &ArticleRow<'_>) -> io::Result<()
 
 /// Asks a peer for those of its articles that are not known here.
 fn ask(shared: &Shared, peer: &Peer, own: &Batches, offer: &Offer, ids: &[&[u8]]) -> io::Result<()> {
-    let is_new = |id: &&&[u8]| shared.spool.lookup(&shared.spool.key(id)) == Lookup::Unknown;
+    let spool = &shared.spool;
+    let is_new = |id: &&&[u8]| !spool.is_known(&spool.key(id)) && !spool.is_hash_known(id);
     let mut wanted: Vec<Box<[u8]>> = ids.iter().filter(is_new).map(|id| (*id).into()).collect();
     wanted.sort_unstable();
     wanted.dedup();

@@ -1,0 +1,140 @@
+//! `history export|import`: Message-IDs that were seen, as text for or from another server.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+use spool::Progress;
+
+use super::args::HistoryCommand;
+use super::bar::Bar;
+use super::locate::Where;
+use super::reach::{self, Reach};
+use super::screen::{Failure, complain, say};
+use crate::base::units::grouped;
+use crate::operations::request::{HistoryCounts, HistoryForm, Reply, Request};
+
+/// Bytes of lines that are sent at once.
+const PART_BYTES: usize = 1 << 20;
+/// Longest line, in bytes; the rest of a longer one is a line of its own, and makes no sense.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+
+pub(super) fn run(command: HistoryCommand, at: &Where) -> Result<(), Failure> {
+    match command {
+        HistoryCommand::Export { form, out } => export(form, out.as_deref(), at),
+        HistoryCommand::Import { file } => import(&file, at),
+    }
+}
+
+fn export(form: HistoryForm, out: Option<&Path>, at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    let cannot = |error: std::io::Error| match out {
+        Some(path) => Failure::Problem(format!("cannot write {}: {error}", path.display())),
+        // Who closes our output has seen enough.
+        None => Failure::Told,
+    };
+    let to: Box<dyn Write + Send> = match out {
+        Some(path) => Box::new(File::create(path).map_err(cannot)?),
+        None => Box::new(std::io::stdout()),
+    };
+    let mut to = BufWriter::new(to);
+    let mut written = Ok(());
+    let mut ends = None;
+    let ok = reach::ask(&config, &Request::HistoryExport { form }, &mut |reply| match reply {
+        Reply::Text(lines) if written.is_ok() => written = writeln!(to, "{lines}"),
+        Reply::HistoryExported { named, unnamed } => ends = Some((named, unnamed)),
+        _ => {}
+    })?;
+    written.and_then(|()| to.flush()).map_err(cannot)?;
+    let Some((named, unnamed)) = ends.filter(|_| ok) else { return Err(Failure::Told) };
+    complain(format_args!("{} Message-IDs written", grouped(named)));
+    if unnamed > 0 {
+        complain(format_args!(
+            "{} more are remembered here and cannot be written: of ids without an article that the journal no \
+             longer names, history has only a hash that means nothing elsewhere",
+            grouped(unnamed)
+        ));
+    }
+    Ok(())
+}
+
+fn import(file: &Path, at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    let cannot = |error| Failure::Usage(format!("cannot read {}: {error}", file.display()));
+    let is_stdin = file == Path::new("-");
+    let (source, bytes): (Box<dyn Read>, u64) = if is_stdin {
+        (Box::new(std::io::stdin()), 0)
+    } else {
+        let file = File::open(file).map_err(cannot)?;
+        let bytes = file.metadata().map_err(cannot)?.len();
+        (Box::new(file), bytes)
+    };
+    let mut source = BufReader::with_capacity(PART_BYTES, source);
+    let mut reach = Reach::new(&config)?;
+    let bar = Bar::new();
+    bar.start("reading history", bytes);
+    let (mut sum, mut done) = (HistoryCounts::default(), 0);
+    loop {
+        let (lines, read) = part(&mut source).map_err(cannot)?;
+        if read == 0 {
+            break;
+        }
+        let ok = reach.ask(&config, &Request::HistoryImport { lines }, &mut |reply| {
+            if let Reply::HistoryImported(counts) = reply {
+                add(&mut sum, counts);
+            }
+        })?;
+        if !ok {
+            bar.finish();
+            return Err(Failure::Problem(format!(
+                "the import ended after {} ids; once that is repaired, run it again",
+                grouped(sum.remembered)
+            )));
+        }
+        done += read;
+        bar.step(done);
+    }
+    bar.finish();
+    reach.close()?;
+    tell(&sum)
+}
+
+/// Whole lines, about [`PART_BYTES`] of them, and how many bytes they were read from.
+fn part(source: &mut impl BufRead) -> std::io::Result<(String, u64)> {
+    let mut bytes = Vec::with_capacity(PART_BYTES + (64 << 10));
+    while bytes.len() < PART_BYTES {
+        if source.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)? == 0 {
+            break;
+        }
+    }
+    let read = bytes.len() as u64;
+    Ok((
+        String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()),
+        read,
+    ))
+}
+
+fn add(sum: &mut HistoryCounts, counts: HistoryCounts) {
+    sum.remembered += counts.remembered;
+    sum.known += counts.known;
+    sum.old += counts.old;
+    sum.damaged += counts.damaged;
+    if sum.quoted.is_empty() {
+        sum.quoted = counts.quoted;
+    }
+}
+
+fn tell(sum: &HistoryCounts) -> Result<(), Failure> {
+    say(format_args!("{} ids are remembered now", grouped(sum.remembered)))?;
+    for (count, what) in [
+        (sum.known, "were known already"),
+        (sum.old, "are older than site.remember_days and were passed over"),
+        (sum.damaged, "lines make no sense"),
+    ] {
+        if count > 0 {
+            say(format_args!("{} {what}", grouped(count)))?;
+        }
+    }
+    sum.quoted.iter().for_each(|line| complain(format_args!("newsreel: not a line of history: {line}")));
+    Ok(())
+}

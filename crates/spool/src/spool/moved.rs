@@ -1,0 +1,125 @@
+//! Message-IDs that another server has seen, from its history file: remembered here without an article.
+//!
+//! INN's history has only hashes of Message-IDs, from which no id can be derived. A hash is remembered under
+//! the key of the text `[HASH]`, which no Message-ID has, so that journal, history and rebuild treat it like
+//! any other. Whether any hash is remembered is known from marks, remembered in the same way, one for each
+//! hour of arrival: only while there are some is an unknown Message-ID looked up by its hash as well. Called
+//! by `newsreel history import`; see docs/formats/history.md.
+
+use super::Spool;
+use crate::base::clock::unix_now;
+use crate::base::entry::{Entry, Outcome};
+use crate::base::error::Trouble;
+use crate::base::key::{Key, inn_hash};
+use crate::index::fold::Shared;
+use crate::index::history::Found;
+use std::sync::atomic::Ordering;
+
+/// Seconds for which one mark stands.
+const MARK_SECS: u64 = 3600;
+
+/// A Message-ID as another server's history names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MovedId<'a> {
+    /// The id itself, with its angle brackets.
+    Id(&'a [u8]),
+    /// INN's hash of it: see [`crate::inn_hash`].
+    Hash([u8; 16]),
+}
+
+/// What became of a moved id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MovedFate {
+    /// It is remembered now.
+    Remembered,
+    /// It was known already.
+    Known,
+    /// It would be forgotten already.
+    Old,
+}
+
+/// The key under which a hash is remembered.
+fn hash_key(shared: &Shared, hash: [u8; 16]) -> Key {
+    shared.hasher.key(format!("[{:032X}]", u128::from_be_bytes(hash)).as_bytes())
+}
+
+/// The key of the mark for hashes that arrived in an hour since 1970.
+fn mark_key(shared: &Shared, hour: u64) -> Key {
+    shared.hasher.key(format!("[hashes {hour}]").as_bytes())
+}
+
+/// When the newest of the remembered hashes arrived, at the latest, in Unix seconds; 0: there is none.
+pub(super) fn newest_hash(shared: &Shared) -> u64 {
+    let now = unix_now();
+    let oldest = now.saturating_sub(shared.current.load().remember_secs) / MARK_SECS;
+    let is_marked = |hour: &u64| shared.history.lookup(&mark_key(shared, *hour)) != Found::None;
+    let hour = (oldest..=now / MARK_SECS + 1).rev().find(is_marked);
+    hour.map_or(0, |hour| (hour + 1) * MARK_SECS)
+}
+
+impl Spool {
+    /// Whether INN's hash of this Message-ID was imported, and is still remembered.
+    pub fn is_hash_known(&self, message_id: &[u8]) -> bool {
+        let newest = self.newest_hash.load(Ordering::Relaxed);
+        newest != 0
+            && newest.saturating_add(self.shared.current.load().remember_secs) > unix_now()
+            && self.shared.history.lookup(&hash_key(&self.shared, inn_hash(message_id))) != Found::None
+    }
+
+    /// Remembers ids of another server, with the Unix seconds of their arrival there; those that would be
+    /// forgotten already are passed over. Each is remembered at least as long as if it had arrived here.
+    pub fn remember_moved(&self, ids: &[(MovedId<'_>, u64)]) -> Result<Vec<MovedFate>, Trouble> {
+        let (shared, now) = (&self.shared, unix_now());
+        let oldest = now.saturating_sub(shared.current.load().remember_secs);
+        // Arrivals ascend in history, which is forgotten from its front.
+        let mut last = u64::from(shared.history.last_arrival());
+        let mut entries = Vec::with_capacity(ids.len());
+        let mut places = Vec::with_capacity(ids.len());
+        let mut newest = 0;
+        for (id, arrived) in ids {
+            if *arrived < oldest {
+                places.push(None);
+                continue;
+            }
+            last = (*arrived).min(now).max(last);
+            let key = match id {
+                MovedId::Id(id) => self.key(id),
+                MovedId::Hash(hash) => {
+                    if newest / MARK_SECS != last / MARK_SECS {
+                        let key = mark_key(shared, last / MARK_SECS);
+                        entries.push(Entry::Remember { key, arrived: last });
+                    }
+                    newest = last;
+                    hash_key(shared, *hash)
+                }
+            };
+            places.push(Some(entries.len()));
+            entries.push(Entry::Remember { key, arrived: last });
+        }
+        let mut outcomes = Vec::with_capacity(entries.len());
+        self.commit(&entries, &mut outcomes)?;
+        if newest > 0 {
+            self.newest_hash.fetch_max((newest / MARK_SECS + 1) * MARK_SECS, Ordering::Relaxed);
+        }
+        let fate = |at: usize| match outcomes.get(at) {
+            Some(Outcome::Remembered) => MovedFate::Remembered,
+            _ => MovedFate::Known,
+        };
+        Ok(places.into_iter().map(|place| place.map_or(MovedFate::Old, fate)).collect())
+    }
+
+    /// When an article arrived (Unix seconds), and whether it is still stored; `None` if its Message-ID is
+    /// unknown.
+    pub fn seen(&self, key: &Key) -> Option<(u32, bool)> {
+        match self.shared.history.lookup(key) {
+            Found::None => None,
+            Found::Remembered { arrived } => Some((arrived, false)),
+            Found::At(token, arrived) => Some((arrived, self.shared.volumes.load().is_alive(&token))),
+        }
+    }
+
+    /// Message-IDs that history knows, with and without articles, imported hashes and their marks included.
+    pub fn history_entries(&self) -> u64 {
+        self.shared.history.entries()
+    }
+}
