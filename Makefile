@@ -135,6 +135,7 @@ docs:
 install:
 	@[ -x $(BINARY) ] || { echo 'there is no $(BINARY); run "make build" first, as a user who has cargo' >&2; exit 1; }
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/newsreel
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/libexec/newsreel packaging/filters/newsreel-filter-perl packaging/filters/newsreel-filter-python
 	install -d $(DESTDIR)$(PREFIX)/share/doc/newsreel
 	cp -R README.md CHANGELOG.md docs/config.md packaging $(DESTDIR)$(PREFIX)/share/doc/newsreel
 	[ "$$(uname)" != Linux ] || \

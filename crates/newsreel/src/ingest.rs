@@ -21,6 +21,7 @@ mod follow_ups;
 mod import;
 mod judging;
 mod origin;
+pub(crate) mod programs;
 mod reject;
 pub(crate) mod routing;
 mod turn;
@@ -30,6 +31,7 @@ pub use batch::{BatchOutcome, Fate};
 pub(crate) use choose::carried;
 pub(crate) use controls::Controls;
 pub(crate) use drafts::kind;
+pub(crate) use filters::{Opinion, reject as filtered};
 pub(crate) use follow_ups::{Pending, Worker};
 pub use import::{ImportOutcome, ImportResult, Imported};
 pub(crate) use origin::Origin;
@@ -37,10 +39,12 @@ pub(crate) use reject::Reject;
 pub(crate) use withdraw::NotWithdrawn;
 
 use crate::base::counters::Counters;
+use crate::base::patiently::patiently;
 use crate::config::Config;
 use arc_swap::ArcSwap;
 use follow_ups::{FollowUps, Hold};
 use judging::{Judged, Rules};
+use programs::Programs;
 use routing::{Route, Router};
 use spool::{Key, MethodKind, Spool, Ticket, Token, Trouble};
 use std::io;
@@ -66,6 +70,8 @@ pub(crate) enum Disposition {
     Rejected(Reject),
     /// We are in trouble; see [`Receipt::trouble`].
     TryLater,
+    /// A filter cannot judge it now: it is to come later.
+    Deferred,
 }
 
 /// What became of a batch as a whole.
@@ -115,8 +121,8 @@ impl Filer {
             router,
             controls: Controls::default(),
             turn: Turn::default(),
+            rules: ArcSwap::from_pointee(Rules::of(config, &Programs::default(), &spool)),
             spool,
-            rules: ArcSwap::from_pointee(Rules::of(config)),
             counters: Arc::new(Counters::default()),
             in_trouble: AtomicBool::new(false),
             class_full: AtomicBool::new(false),
@@ -126,7 +132,30 @@ impl Filer {
     /// Goes by another configuration from the next batch on.
     pub(crate) fn apply(&self, config: &Arc<Config>) {
         self.follow_ups.withdrawals.apply(config);
-        self.rules.store(Arc::new(Rules::of(config.clone())));
+        let rules = Rules::of(config.clone(), &self.rules.load().programs, &self.spool);
+        rules.programs.begin();
+        self.rules.store(Arc::new(rules));
+    }
+
+    /// Starts the programs that judge articles, posts and logins, and waits until they are ready. Without
+    /// this each is started when it is first asked.
+    pub fn start_filters(&self) {
+        self.rules.load().programs.start();
+    }
+
+    /// Ends them.
+    pub(crate) fn end_filters(&self) {
+        self.rules.load().programs.end();
+    }
+
+    /// Whether articles are to come later, since a filter cannot judge them now.
+    pub(crate) fn is_deferring(&self) -> bool {
+        self.rules.load().programs.is_deferring()
+    }
+
+    /// What does `work` with the programs that judge articles, posts and logins.
+    pub(crate) fn with_filters<T>(&self, work: impl FnOnce(&Programs) -> T) -> T {
+        work(&self.rules.load_full().programs)
     }
 
     /// The same, counting into `counters`.
@@ -240,14 +269,6 @@ impl Filer {
     /// Starts the thread that carries out what follows commits.
     pub(crate) fn start_follow_ups(&self) -> io::Result<Worker> {
         Worker::start(&self.follow_ups)
-    }
-}
-
-/// Runs what may wait for the spool's writer without holding up other sessions of this thread.
-fn patiently<T>(work: impl FnOnce() -> T) -> T {
-    match tokio::runtime::Handle::try_current() {
-        Ok(_) => tokio::task::block_in_place(work),
-        Err(_) => work(),
     }
 }
 

@@ -6,6 +6,7 @@
 //! `relay` or `serve`.
 
 mod backoff;
+mod filtering;
 mod groups;
 mod poster;
 mod refusal;
@@ -22,6 +23,7 @@ use crate::ingest::{Disposition, Incoming, NotWithdrawn, Origin};
 use crate::moderation::{Moderation, NotQueued};
 use crate::site::Site;
 use backoff::{Backoff, Paces, Who};
+use filtering::Judged;
 use groups::Way;
 use netnews::Article;
 use netnews::injection::{self, Objection, Rules};
@@ -139,10 +141,16 @@ impl Injector {
         self.paces.post(&Backoff::of(&config.posting), who, Instant::now()).map_err(Refusal::TooFast)?;
         let to_moderator = matches!(way, Way::Moderator(_));
         let complete = injection::complete(&article, &marks.stamp(&config, now, to_moderator));
+        let judged = site.filer.with_filters(|filters| filtering::judge(filters, poster, complete))?;
+        if judged.is_dropped {
+            let user = poster.user.unwrap_or_default();
+            info!(address = poster.address_text, user, id = marks.message_id, "post thrown away by a filter");
+            return Ok(Taken { message_id: marks.message_id, moderated: None, not_withdrawn: None });
+        }
         let (moderated, not_withdrawn) = match way {
-            Way::File(groups) => (None, file(site, poster, groups, &complete).await?),
+            Way::File(groups) => (None, file(site, poster, groups, judged).await?),
             Way::Moderator(group) => {
-                self.submit(site, &group, &marks.message_id, &complete, now)?;
+                self.submit(site, &group, &marks.message_id, &judged.wire, now)?;
                 (Some(group), None)
             }
         };
@@ -198,11 +206,11 @@ async fn file(
     site: &Site,
     poster: &Poster<'_>,
     groups: Vec<Box<[u8]>>,
-    complete: &[u8],
+    judged: Judged,
 ) -> Result<Option<NotWithdrawn>, Refusal> {
-    let incoming = Incoming { wire: complete, claimed_id: None };
+    let incoming = Incoming { wire: &judged.wire, claimed_id: None };
     let mut dispositions = Vec::new();
-    let origin = Origin::injected(poster.address_text, &poster.access.read, groups);
+    let origin = Origin::injected(poster.address_text, &poster.access.read, groups).judged(judged.opinion);
     let receipt = site.filer.ingest(&origin, &[incoming], &mut dispositions).await;
     if let Some(ticket) = receipt.ticket {
         site.durable(ticket).await.map_err(|_| Refusal::Trouble)?;
@@ -210,6 +218,7 @@ async fn file(
     match dispositions.first() {
         Some(Disposition::Accepted(_)) => Ok(receipt.pending.and_then(|pending| site.filer.settle(&pending))),
         Some(Disposition::Rejected(reject)) => Err(Refusal::Rejected(reject.clone())),
+        Some(Disposition::Deferred) => Err(Refusal::Unjudged),
         Some(Disposition::TryLater) | None => Err(Refusal::Trouble),
     }
 }

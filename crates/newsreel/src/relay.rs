@@ -206,7 +206,8 @@ impl Feed {
     /// Whether an article could be stored now: what is not to be stored is not asked for.
     fn is_accepting(&self) -> bool {
         let spool = &self.site.spool;
-        spool.trouble().is_none() || block_in_place(|| spool.is_accepting())
+        (spool.trouble().is_none() || block_in_place(|| spool.is_accepting()))
+            && !self.site.filer.is_deferring()
     }
 
     fn reject_too_large(&self) -> Reject {

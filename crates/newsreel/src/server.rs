@@ -85,6 +85,7 @@ pub async fn run_with<S: NewsSource>(
         Err(error) => warn!(%error, "cannot look for cancels that a crash has left undone"),
     }
     let follow_ups = site.filer.start_follow_ups()?;
+    block_in_place(|| site.filer.start_filters());
     let feeds = server.feeds.prepare(&site.config.load()).map_err(io::Error::other)?;
     server.feeds.apply(&site.config.current(), feeds);
     server.listening.apply(listeners);
@@ -117,6 +118,7 @@ pub async fn run_with<S: NewsSource>(
         tasks.shutdown().await;
     }
     block_in_place(|| drop(follow_ups));
+    block_in_place(|| site.filer.end_filters());
     // After the last article came, so that it still leaves.
     block_in_place(|| server.feeds.stop());
     block_in_place(|| site.spool.close()).map_err(io::Error::other)?;

@@ -195,8 +195,10 @@ fn here(
         identity: config.site.path_identity.clone(),
         article_bytes_max: config.site.article_bytes_max,
     };
+    ground.filer.start_filters();
     let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
     let ok = super::send::inside(&runtime, || standing::once(spec, &ground, hear, &|| false))?;
+    ground.filer.end_filters();
     drop((ground, runtime));
     spool.close()?;
     Ok(ok)

@@ -164,6 +164,7 @@ fn file_here(
 ) -> Result<(), Failure> {
     let spool = Arc::new(spool);
     let filer = Filer::new(Arc::new(config), Arc::clone(&spool));
+    filer.start_filters();
     std::thread::scope(|scope| {
         let (parcels, ready) = sync_channel(PARCELS_AHEAD);
         scope.spawn(move || while next().is_some_and(|parcel| parcels.send(parcel).is_ok()) {});
@@ -172,6 +173,7 @@ fn file_here(
         }
         Ok::<(), Failure>(())
     })?;
+    filer.end_filters();
     drop(filer);
     spool.close()?;
     Ok(())

@@ -7,8 +7,8 @@ use super::table::{Columns, age};
 use crate::base::clock::unix_secs;
 use crate::base::units::{about_size, about_span, counted, grouped};
 use crate::operations::report::{
-    BatchesStatus, BufferStatus, ClassStatus, FeedStatus, OutputStatus, Overhead, PullStatus, Report,
-    ServerStatus, SpoolStatus,
+    BatchesStatus, BufferStatus, ClassStatus, FeedStatus, FilterStatus, OutputStatus, Overhead, PullStatus,
+    Report, ServerStatus, SpoolStatus,
 };
 use crate::operations::request::{Reply, Request};
 
@@ -54,6 +54,7 @@ fn server_parts(report: &Report, server: &ServerStatus, now: u64) -> Vec<String>
     if !server.pulls.is_empty() {
         texts.push(pulls_text(&server.pulls, now));
     }
+    texts.push(filters_text(&server.filters));
     if server.peers.is_empty() {
         return texts;
     }
@@ -67,6 +68,16 @@ fn server_parts(report: &Report, server: &ServerStatus, now: u64) -> Vec<String>
     texts.push(peers);
     texts.extend(feeds_text(server));
     texts
+}
+
+fn filters_text(filters: &[FilterStatus]) -> String {
+    Columns::of(filters)
+        .left("filter", |filter| filter.name.clone())
+        .left("state", |filter| if filter.down { "cannot judge" } else { "judges" }.into())
+        .right("judged", |filter| grouped(filter.judged))
+        .right("not judged", |filter| grouped(filter.unjudged))
+        .right("started", |filter| grouped(filter.starts))
+        .text_if_any()
 }
 
 fn pulls_text(pulls: &[PullStatus], now: u64) -> String {
@@ -564,6 +575,13 @@ mod tests {
                 last_error: "the server closed the connection".into(),
                 ..PullStatus::default()
             }],
+            filters: vec![FilterStatus {
+                name: "perl".into(),
+                down: true,
+                judged: 1_001,
+                unjudged: 31,
+                starts: 32,
+            }],
         };
         let mut report = report(Some(server));
         report.spool.stopped = Some("no space left".into());
@@ -588,6 +606,9 @@ mod tests {
                     far   far.example:119  5 s ago   1 min ago      0    2,500     2,400\n  \
                     far: the server closed the connection\n";
         assert!(shown.contains(pull), "{shown}");
+        let filter = "filter  state         judged  not judged  started\n\
+                      perl    cannot judge   1,001          31       32\n";
+        assert!(shown.contains(filter), "{shown}");
         let feed = "feed to   state                      connections  articles behind    journal        time  \
                     later  last error\nupstream  waiting, again in 1 min 30 s            2            1,500  2.00 KiB  \
                     1 min 5 s     26  timed out";

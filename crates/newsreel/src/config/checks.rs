@@ -35,6 +35,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.lockout();
     checker.access();
     checker.controls();
+    checker.filters();
 }
 
 struct Checker<'a> {
@@ -108,6 +109,12 @@ impl Checker<'_> {
 
     fn controls(&mut self) {
         for wrong in self.draft.controls.iter().flat_map(|control| control.wrong()) {
+            self.fault(wrong.at, wrong.label, wrong.message, wrong.advice);
+        }
+    }
+
+    fn filters(&mut self) {
+        for wrong in self.draft.filters.iter().flat_map(|filter| filter.wrong()) {
             self.fault(wrong.at, wrong.label, wrong.message, wrong.advice);
         }
     }
@@ -298,6 +305,7 @@ impl Checker<'_> {
         let templates = draft.send_templates.iter().map(|template| of(&template.name));
         self.unique("send_template", "name", templates);
         self.unique("peer", "name", draft.peers.iter().map(|peer| of(&peer.name)));
+        self.unique("filter", "name", draft.filters.iter().map(|filter| of(&filter.name)));
         self.unique("pull", "name", draft.pulls.iter().map(|pull| of(&pull.name)));
     }
 

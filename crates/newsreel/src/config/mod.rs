@@ -21,6 +21,7 @@ mod diff;
 mod distributions;
 pub(crate) mod edit;
 pub(crate) mod faults;
+mod filter;
 mod groups;
 mod kinds;
 mod live;
@@ -53,6 +54,7 @@ pub use control::{Control, ControlAction, ControlType, LockRule};
 pub use diff::{Change, Difference, differences};
 pub use distributions::Distributions;
 pub use faults::{ConfigError, Fault};
+pub use filter::{FilterProgram, Judges, OnFailure};
 pub use groups::Groups;
 pub use kinds::{check_host_port, host_name, is_path_identity};
 pub use link::{Link, LinkTls};
@@ -102,6 +104,8 @@ sections! {
     posting: Posting,
     /// What is done about control messages; the first match decides.
     controls: [Control],
+    /// Programs that judge articles, posts and logins, in their order.
+    filters: [FilterProgram],
     /// Which withdrawals are obeyed where no section above decides.
     cancel: Cancel,
     /// How posts reach moderators.

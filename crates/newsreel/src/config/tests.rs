@@ -137,6 +137,11 @@ groups = "local.*"
 action = "do"
 mail_to = "newsmaster@example.org"
 
+[[filter]]
+name = "clean"
+program = ["/bin/cat"]
+timeout = "1 s"
+
 [auth]
 plain_passwords_from = []
 
@@ -301,6 +306,8 @@ fn faults_of_access_and_auth_are_told_with_advice() {
         ("action = \"do\"\nmail_to", "action = \"log\"\nmail_to", "nothing is mailed"),
         ("action = \"do\"\nmail_to = \"newsmaster@example.org\"", "action = \"mail\"", "has no mail_to"),
         ("\"checkgroups\"]", "\"sendme\"]", "\"sendme\" cannot be carried out"),
+        ("timeout = \"1 s\"", "timeout = \"2 s\"", "filter.timeout must lie between 10 ms and 1 s"),
+        ("timeout = \"1 s\"", "judges = []", "this [[filter]] judges nothing"),
         (
             "\"checkgroups\"]\nfrom = \"admin@example.org\"\ngroups = \"local.*\"\naction = \"do\"",
             "\"cancel\"]\naction = \"mail\"",

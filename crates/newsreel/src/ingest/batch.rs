@@ -65,6 +65,7 @@ fn fate(wire: &[u8], disposition: &Disposition, trouble: &str) -> Fate {
         }
         Disposition::Rejected(reject) => (BatchOutcome::Rejected, reject.to_string()),
         Disposition::TryLater => (BatchOutcome::TryLater, trouble.to_owned()),
+        Disposition::Deferred => (BatchOutcome::TryLater, "a filter cannot judge it now".to_owned()),
     };
     let is_shown = matches!(outcome, BatchOutcome::Rejected | BatchOutcome::TryLater);
     let message_id = if is_shown { message_id(wire) } else { String::new() };

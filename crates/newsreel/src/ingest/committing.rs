@@ -88,7 +88,7 @@ impl Filer {
         for (incoming, disposition) in batch.iter().zip(dispositions) {
             match disposition {
                 Disposition::Accepted(_) => accepted += 1,
-                Disposition::TryLater => {}
+                Disposition::TryLater | Disposition::Deferred => {}
                 Disposition::Rejected(reject) => {
                     rejected += 1;
                     if tracing::enabled!(tracing::Level::DEBUG) {

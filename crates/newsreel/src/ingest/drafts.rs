@@ -10,7 +10,7 @@ use super::{Origin, Reject};
 use crate::ingest::routing::{self, Decision, Routes};
 use netnews::overview_row::Fields;
 use netnews::{Article, Known, MessageId, control, date};
-use spool::{ArticleKind, Criteria, Entry, Facts, Filing, GroupId, Key, Tagged};
+use spool::{ArticleKind, Criteria, Entry, Facts, Filing, GroupId, GroupTable, Key, Tagged};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -45,6 +45,8 @@ pub(super) struct Draft<'a> {
     body_offset: usize,
     /// Where its tagged fields are among those of the batch.
     tagged: Range<usize>,
+    /// What a filter calls it, for storage rules.
+    verdict: Option<Arc<str>>,
     /// Which article of the batch it is.
     at: usize,
 }
@@ -119,23 +121,67 @@ impl<'a> Drafts<'a> {
     }
 
     /// Follows the opinions of a filter on the articles, in order. Those that it refuses are remembered;
-    /// `refuse` gets their places in the batch.
-    pub fn follow(&mut self, opinions: Vec<Opinion>, refuse: &mut dyn FnMut(usize, Reject)) {
+    /// `refuse` gets their places in the batch, and those of articles that are to come later.
+    pub fn follow(
+        &mut self,
+        opinions: Vec<Opinion>,
+        table: &GroupTable,
+        refuse: &mut dyn FnMut(usize, Option<Reject>),
+    ) {
         let mut kept = Vec::with_capacity(self.articles.len());
         let mut opinions = opinions.into_iter();
-        for (mut draft, article) in self.articles.drain(..).zip(self.parsed.drain(..)) {
-            match opinions.next() {
-                Some(Opinion::Refuse(reason)) => {
-                    refuse(draft.at, filters::reject(&reason));
-                    self.remembered.push(draft.key);
-                    continue;
+        let articles = std::mem::take(&mut self.articles).into_iter();
+        for (mut draft, article) in articles.zip(std::mem::take(&mut self.parsed)) {
+            let refused = match opinions.next() {
+                Some(Opinion::Pass) | None => None,
+                Some(Opinion::Verdict(verdict)) => {
+                    draft.verdict = Some(verdict);
+                    None
                 }
-                Some(Opinion::Verdict(verdict)) => draft.criteria.verdict = Some(verdict),
-                Some(Opinion::Pass) | None => {}
+                Some(Opinion::Keep) => {
+                    let kind = draft.kind;
+                    self.keep_here(&mut draft, kind);
+                    None
+                }
+                Some(Opinion::Aside(group)) => match table.id(group.as_bytes()) {
+                    Some(id) => {
+                        self.set_aside(&mut draft, id);
+                        None
+                    }
+                    None => Some(Some(filters::reject(&format!("no group {group} to set it aside in")))),
+                },
+                Some(Opinion::Refuse(reason)) => Some(Some(filters::reject(&reason))),
+                Some(Opinion::Defer) => Some(None),
+            };
+            match refused {
+                None => kept.push((draft, article)),
+                Some(reject) => {
+                    if reject.is_some() {
+                        self.remembered.push(draft.key);
+                    }
+                    refuse(draft.at, reject);
+                }
             }
-            kept.push((draft, article));
         }
         (self.articles, self.parsed) = kept.into_iter().unzip();
+    }
+
+    /// The article goes to no peer.
+    fn keep_here(&mut self, draft: &mut Draft<'a>, kind: ArticleKind) {
+        draft.kind = kind.with(ArticleKind::LOCAL, true);
+        let start = self.tagged.len();
+        draft.facts().put(&mut self.tagged);
+        draft.tagged = start..self.tagged.len();
+    }
+
+    /// The article is filed in this group alone, and asks for nothing.
+    fn set_aside(&mut self, draft: &mut Draft<'a>, group: GroupId) {
+        self.keep_here(draft, ArticleKind::default());
+        self.withdrawing.retain(|withdrawing| withdrawing.at != draft.at);
+        let start = self.groups.len();
+        self.groups.push(group);
+        draft.groups = start..self.groups.len();
+        draft.verdict = Some("aside".into());
     }
 
     /// The key of each article.
@@ -172,7 +218,7 @@ impl<'a> Drafts<'a> {
             fields: draft.fields,
             arrived: draft.arrived.unwrap_or(arrived),
             expires: draft.expires,
-            criteria: draft.criteria,
+            criteria: Criteria { verdict: draft.verdict.as_deref(), ..draft.criteria },
             tagged: self.tagged.get(draft.tagged.clone()).and_then(Tagged::new).unwrap_or_default(),
         }
     }
@@ -226,6 +272,7 @@ impl<'a> Draft<'a> {
             wire: article.wire(),
             body_offset: article.body_offset(),
             tagged: 0..0,
+            verdict: None,
             at: 0,
         }
     }

@@ -1,24 +1,26 @@
 //! Filters: what looks at the articles of a batch together, once the guards have let them through.
 //!
-//! Filters come one after the other, and share a time limit for each batch. What is not judged when it has
-//! passed goes on as if there were no filter: accepting does not wait for opinions. That is logged when it
-//! begins and when it ends. A filter returns when the limit passes, with the opinions that it has; one that
-//! asks somebody else waits no longer for the answer. Called by `ingest`.
+//! Filters come one after the other: first those built in, which share a time limit for each batch, then the
+//! programs of `[[filter]]`, each with its own. What is not judged when it has passed goes on as if there
+//! were no filter, unless the program's section says that it is to come later: accepting does not wait for
+//! opinions. That is logged when it begins and when it ends. Called by `ingest`.
 
-use super::Reject;
 use super::drafts::Drafts;
-use crate::base::printable;
-use crate::config::Config;
-use netnews::Article;
+use super::programs::{self, Program, Programs, Request, Verdict};
+use super::{Origin, Reject};
+use crate::config::{Config, Judges};
+use netnews::{Article, Known, newsgroups};
+use spool::GroupTable;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 /// How long the filters may take for a batch.
 const BATCH_TIME_MAX: Duration = Duration::from_millis(500);
-/// Length of a reason at most.
-const REASON_BYTES_MAX: usize = 200;
+/// Articles that are shown to a program at once, in bytes; a longer one is shown alone.
+const REQUEST_BYTES_MAX: usize = 256 << 10;
 
 /// What a filter says of an article.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,10 +28,15 @@ pub(crate) enum Opinion {
     /// There is nothing to say of it.
     Pass,
     /// It is what storage rules call so (`verdict`).
-    Verdict(&'static str),
+    Verdict(Arc<str>),
     /// It is refused, for this reason.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the filter that ships refuses nothing"))]
     Refuse(String),
+    /// It is filed, but not passed on.
+    Keep,
+    /// It is filed in this group instead of its own, and not passed on; what it asks for is not done.
+    Aside(Arc<str>),
+    /// It cannot be judged now, and is to come later.
+    Defer,
 }
 
 /// Something that judges articles.
@@ -37,9 +44,9 @@ pub(crate) trait Filter: fmt::Debug + Send + Sync {
     /// For the log.
     fn name(&self) -> &str;
 
-    /// Appends an opinion for each of the articles, in order, and returns at `until` at the latest; the
-    /// articles without one are not judged. May wait.
-    fn judge(&self, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>);
+    /// Appends an opinion for each of the articles, in order, and returns at `until` at the latest, unless it
+    /// has a limit of its own; the articles without one are not judged. May wait.
+    fn judge(&self, origin: &Origin, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>);
 }
 
 /// The filters of a site.
@@ -52,11 +59,18 @@ pub(super) struct Filters {
 }
 
 impl Filters {
-    /// Those that the configuration asks for: looking into bodies is expensive, so nobody does unless a
-    /// storage rule asks for a verdict.
-    pub fn of(config: &Config) -> Self {
+    /// Those that the configuration asks for, with its programs: looking into bodies is expensive, so nobody
+    /// does unless a storage rule asks for a verdict.
+    pub fn of(config: &Config, programs: &Programs) -> Self {
         let asks_verdict = config.rules.iter().any(|rule| rule.verdict.is_some());
-        let filters: Vec<Box<dyn Filter>> = if asks_verdict { vec![Box::new(Encodings)] } else { Vec::new() };
+        let mut filters: Vec<Box<dyn Filter>> = Vec::new();
+        if asks_verdict {
+            filters.push(Box::new(Encodings));
+        }
+        for program in programs.judging(Judges::Feed) {
+            let aside = program.section.aside.as_str().into();
+            filters.push(Box::new(External { program: program.clone(), aside }));
+        }
         Self::new(filters, BATCH_TIME_MAX)
     }
 
@@ -70,18 +84,29 @@ impl Filters {
     }
 
     /// Lets all filters judge the articles of `drafts`; `refuse` gets each that is refused, by its place in
-    /// the batch, with the reason. What one filter refuses the next does not see.
-    pub fn judge(&self, drafts: &mut Drafts<'_>, mut refuse: impl FnMut(usize, Reject)) {
+    /// the batch, with the reason, or without one if it is to come later. What one filter refuses the next
+    /// does not see.
+    pub fn judge(
+        &self,
+        origin: &Origin,
+        table: &GroupTable,
+        drafts: &mut Drafts<'_>,
+        mut refuse: impl FnMut(usize, Option<Reject>),
+    ) {
         let until = Instant::now() + self.time_max;
         let mut late = None;
+        if *origin.opinion() != Opinion::Pass {
+            let said = vec![origin.opinion().clone(); drafts.parsed().len()];
+            drafts.follow(said, table, &mut refuse);
+        }
         for filter in &self.filters {
             let mut opinions = Vec::new();
             let articles = drafts.parsed();
-            filter.judge(articles, until, &mut opinions);
+            filter.judge(origin, articles, until, &mut opinions);
             if opinions.len() < articles.len() {
                 late = late.or(Some((filter.name(), articles.len() - opinions.len())));
             }
-            drafts.follow(opinions, &mut refuse);
+            drafts.follow(opinions, table, &mut refuse);
         }
         match late {
             Some((filter, articles)) if !self.is_late.swap(true, Ordering::Relaxed) => {
@@ -100,10 +125,8 @@ impl Filters {
 }
 
 /// A filter's reason as it is passed on: one printable line.
-pub(super) fn reject(reason: &str) -> Reject {
-    let shown = printable::line(reason);
-    let end = shown.floor_char_boundary(REASON_BYTES_MAX);
-    Reject::Filtered(shown.get(..end).unwrap_or_default().into())
+pub(crate) fn reject(reason: &str) -> Reject {
+    Reject::Filtered(programs::shortened(reason).into())
 }
 
 /// Says which articles carry binaries.
@@ -115,11 +138,69 @@ impl Filter for Encodings {
         "encodings"
     }
 
-    fn judge(&self, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>) {
+    fn judge(&self, _: &Origin, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>) {
         let in_time = articles.iter().take_while(|_| Instant::now() < until);
         opinions.extend(in_time.map(|article| match netnews::article::encoding(article.body()) {
-            Some(_) => Opinion::Verdict("binary"),
+            Some(_) => Opinion::Verdict("binary".into()),
             None => Opinion::Pass,
         }));
+    }
+}
+
+/// Asks a program.
+#[derive(Debug)]
+struct External {
+    program: Arc<Program>,
+    /// Where it sets articles aside.
+    aside: Arc<str>,
+}
+
+impl Filter for External {
+    fn name(&self) -> &str {
+        &self.program.section.name
+    }
+
+    fn judge(&self, origin: &Origin, articles: &[Article<'_>], _: Instant, opinions: &mut Vec<Opinion>) {
+        let begun = opinions.len();
+        opinions.resize(begun + articles.len(), Opinion::Pass);
+        let own = opinions.get_mut(begun..).unwrap_or_default();
+        let mut shown = Vec::new();
+        let mut request = Request::new("feed");
+        for (article, opinion) in articles.iter().zip(own).filter(|(article, _)| self.is_shown(article)) {
+            if !shown.is_empty() && request.bytes() + article.wire().len() > REQUEST_BYTES_MAX {
+                self.ask(std::mem::replace(&mut request, Request::new("feed")), shown.drain(..));
+            }
+            request.push(format_args!("{}", origin.for_rules()), article.wire());
+            shown.push(opinion);
+        }
+        if !shown.is_empty() {
+            self.ask(request, shown.drain(..));
+        }
+    }
+}
+
+impl External {
+    /// Whether the article is in a group whose articles are judged.
+    fn is_shown(&self, article: &Article<'_>) -> bool {
+        let groups = &self.program.section.groups;
+        let names = article.header(Known::Newsgroups).unwrap_or_default();
+        groups.as_str() == "*" || newsgroups::split(names).any(|name| groups.matches(name))
+    }
+
+    /// Writes down the opinion on each article of a request.
+    fn ask<'o>(&self, request: Request, opinions: impl Iterator<Item = &'o mut Opinion>) {
+        let unjudged = || if self.program.defers() { Opinion::Defer } else { Opinion::Pass };
+        let mut answers = self.program.ask(request).into_iter();
+        for opinion in opinions {
+            *opinion = match answers.next().map(|answer| answer.verdict) {
+                Some(Verdict::Pass) => Opinion::Pass,
+                Some(Verdict::Reject(reason)) => Opinion::Refuse(reason),
+                Some(Verdict::Drop) => Opinion::Refuse("dropped by a filter".into()),
+                Some(Verdict::Class(class)) => Opinion::Verdict(class.into()),
+                Some(Verdict::Keep) => Opinion::Keep,
+                Some(Verdict::Aside) => Opinion::Aside(self.aside.clone()),
+                Some(Verdict::Fail(_)) | None => unjudged(),
+            };
+        }
     }
 }

@@ -142,7 +142,7 @@ fn result(disposition: &Disposition, trouble: &str) -> ImportResult {
         Disposition::Rejected(Reject::Duplicate) => (ImportOutcome::Duplicate, String::new()),
         Disposition::Rejected(Reject::NumberTaken) => (ImportOutcome::NumberTaken, String::new()),
         Disposition::Rejected(reject) => (ImportOutcome::Rejected, reject.to_string()),
-        Disposition::TryLater => (ImportOutcome::TryLater, trouble.to_owned()),
+        Disposition::TryLater | Disposition::Deferred => (ImportOutcome::TryLater, trouble.to_owned()),
     };
     ImportResult { outcome, token, reason }
 }

@@ -5,13 +5,14 @@
 
 use super::checks::{self, Policy};
 use super::drafts::{Draft, Drafts};
-use super::filters::Filters;
+use super::filters::{Filters, Opinion};
+use super::programs::Programs;
 use super::withdraw::withdrawing;
 use super::{Disposition, Filer, Incoming, Origin, Reject, choose, patiently};
 use crate::base::clock::unix_now;
 use crate::config::Config;
 use netnews::{Article, MessageId};
-use spool::{GroupId, GroupTable, Key};
+use spool::{GroupId, GroupTable, Key, Spool};
 use std::sync::Arc;
 
 /// A batch that was judged and is to be committed.
@@ -30,11 +31,15 @@ pub(super) struct Rules {
     pub config: Arc<Config>,
     pub policy: Policy,
     pub filters: Filters,
+    pub programs: Programs,
 }
 
 impl Rules {
-    pub fn of(config: Arc<Config>) -> Self {
-        Self { policy: Policy::of(&config), filters: Filters::of(&config), config }
+    /// Those of a configuration; the programs of `before` that are still in it keep running.
+    pub fn of(config: Arc<Config>, before: &Programs, spool: &Arc<Spool>) -> Self {
+        let programs = Programs::after(before, &config.filters, spool);
+        let filters = Filters::of(&config, &programs);
+        Self { policy: Policy::of(&config), filters, programs, config }
     }
 
     /// The guards: whether the article is taken, and the groups it is filed in.
@@ -74,10 +79,11 @@ impl Filer {
             let verdict = self.consider(&rules, origin, incoming, claimed, (&table, now), &mut drafts);
             dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
         }
-        if !rules.filters.is_empty() {
-            rules.filters.judge(&mut drafts, |at, reject| {
+        let said = *origin.opinion() != Opinion::Pass;
+        if said || !rules.filters.is_empty() {
+            rules.filters.judge(origin, &table, &mut drafts, |at, reject| {
                 if let Some(disposition) = dispositions.get_mut(at) {
-                    *disposition = Disposition::Rejected(reject);
+                    *disposition = reject.map_or(Disposition::Deferred, Disposition::Rejected);
                 }
             });
         }
@@ -123,7 +129,7 @@ impl Filer {
                     drafts.groups.len() > groups_start,
                 ));
                 drafts.push(draft);
-                if !rules.filters.is_empty() {
+                if !rules.filters.is_empty() || *origin.opinion() != Opinion::Pass {
                     drafts.keep_parsed(article);
                 }
                 Ok(())

@@ -3,6 +3,7 @@
 //! Made once per connection. Called by `relay`, `inject`, the control socket; read by `ingest`. Source: RFC
 //! 5537 section 3.2.1.
 
+use super::filters::Opinion;
 use crate::base::counters::PeerCounters;
 use crate::config::{Distributions, Groups, Peer};
 use netnews::article::xref_places;
@@ -24,6 +25,8 @@ pub(crate) struct Origin {
     prefix: Option<PathPrefix>,
     /// As storage rules know it.
     for_rules: Box<str>,
+    /// What has been said of all its articles already.
+    opinion: Opinion,
 }
 
 /// The groups that articles may be filed in.
@@ -85,6 +88,7 @@ impl Origin {
             distributions: Some(peer.distributions.clone()),
             prefix: Some(PathPrefix::of_peer(identity, &peer.name, address)),
             for_rules: format!("peer {}", peer.name).into(),
+            opinion: Opinion::Pass,
         }
     }
 
@@ -121,8 +125,19 @@ impl Origin {
 
     fn unlimited(name: &str) -> Self {
         let (accepts, for_rules) = (Accepts::All, name.into());
-        let name = name.into();
-        Self { name, counters: None, accepts, reads: None, distributions: None, prefix: None, for_rules }
+        let (name, opinion) = (name.into(), Opinion::Pass);
+        let (counters, reads, distributions, prefix) = (None, None, None, None);
+        Self { name, counters, accepts, reads, distributions, prefix, for_rules, opinion }
+    }
+
+    /// The same, of whose articles this is known already.
+    pub fn judged(self, opinion: Opinion) -> Self {
+        Self { opinion, ..self }
+    }
+
+    /// What has been said of all its articles already.
+    pub(super) fn opinion(&self) -> &Opinion {
+        &self.opinion
     }
 
     /// For the log.

@@ -32,6 +32,8 @@ pub(super) enum Refusal {
     Rejected(Reject),
     /// What is needed to sign articles cannot be read.
     NoSecret,
+    /// A filter cannot judge it now.
+    Unjudged,
     Trouble,
 }
 
@@ -71,6 +73,7 @@ impl fmt::Display for Refusal {
             Self::NoSecret => f.write_str(
                 "Posting is not possible now: this server's posting secret cannot be read; please inform its operator",
             ),
+            Self::Unjudged => f.write_str("Posts cannot be judged now, try again later"),
             Self::Trouble => f.write_str("Cannot store articles now, try again later"),
         }
     }

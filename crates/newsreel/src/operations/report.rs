@@ -11,6 +11,8 @@ use crate::base::clock::{unix_now, unix_secs};
 use crate::base::counters::read;
 use crate::base::units;
 use crate::config::Config;
+pub use crate::ingest::programs::FilterStatus;
+use crate::ingest::programs::Programs;
 use crate::operations::pull::PullCounts;
 use crate::relay::feed::Feeds;
 pub use crate::relay::feed::status::{FeedStatus, OutputStatus};
@@ -90,6 +92,8 @@ pub struct ServerStatus {
     pub batches: BatchesStatus,
     /// The pulls of the configuration, in its order.
     pub pulls: Vec<PullStatus>,
+    /// The filter programs of the configuration, in its order.
+    pub filters: Vec<FilterStatus>,
 }
 
 /// Logins since the start.
@@ -500,6 +504,7 @@ fn server(
         rejected: read(&counters.rejected),
         try_later: read(&counters.try_later),
         receive_bytes: context.budget.bytes() as u64,
+        filters: site.filer.with_filters(Programs::status),
         early_cancels: site.filer.early_cancels() as u64,
         moderation: ModerationStatus {
             waiting: moderation.waiting() as u64,

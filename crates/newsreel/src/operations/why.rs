@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::ingest::kind;
 use crate::ingest::routing::{Decision, Facts, Route, Router};
 use netnews::Article;
-use spool::{ArticleBuf, Batch, Event, Key, Lookup, Patience, Spool, Start};
+use spool::{ArticleBuf, ArticleKind, Batch, Event, Key, Lookup, Patience, Spool, Start};
 use std::convert::Infallible;
 use std::io;
 
@@ -16,6 +16,8 @@ struct Recorded {
     /// The peer was to get it.
     wanted: bool,
     wire_bytes: Option<u64>,
+    /// A filter lets it go to no peer.
+    kept_here: bool,
 }
 
 /// Explains why an article goes to a peer, or does not; false if it cannot be explained.
@@ -74,7 +76,11 @@ fn explain(
     }
     let mut decision = Decision::default();
     routes.decide(&facts, &mut decision);
-    let is_wanted = routes.number_of(peer).is_some_and(|number| decision.has(number));
+    let kept_here = recorded.as_ref().is_some_and(|recorded| recorded.kept_here);
+    if kept_here {
+        say("filter", "NO   a filter lets it go to no peer");
+    }
+    let is_wanted = !kept_here && routes.number_of(peer).is_some_and(|number| decision.has(number));
     say("now", if is_wanted { "it would be sent" } else { "it would not be sent" });
     say(
         "when it came",
@@ -111,6 +117,7 @@ fn recorded(spool: &Spool, key: Key, number: Option<u32>) -> io::Result<Option<R
                     origin: String::from_utf8_lossy(origin).into_owned(),
                     wanted: number.is_some_and(|number| row.tagged.is_wanted_by(number)),
                     wire_bytes: row.tagged.wire_bytes(),
+                    kept_here: row.tagged.kind().is_some_and(|kind| kind.has(ArticleKind::LOCAL)),
                 }));
             }
         }

@@ -11,12 +11,14 @@ use crate::access::sasl::{self, Exchange, Turn};
 use crate::access::users::random;
 use crate::access::{Denial, User};
 use crate::config::Mechanism;
+use crate::ingest::programs;
 use crate::source::NewsSource;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use netnews::nntp::command::Command;
 use netnews::nntp::response::{append, append_standard, code};
 use std::sync::Arc;
+use tracing::info;
 
 /// Longest line of AUTHINFO SASL and of a response, in bytes, line end included: base64 of more than the
 /// longest names and password that are taken.
@@ -173,7 +175,10 @@ impl<S: NewsSource> Session<S> {
 
     async fn answer_login(&mut self, judged: Result<Arc<User>, Denial>, data: SuccessData) -> Verdict {
         let user = match judged {
-            Ok(user) => user,
+            Ok(user) => match self.judge_login(&user) {
+                Ok(()) => user,
+                Err(verdict) => return verdict,
+            },
             Err(denial) => {
                 match denial {
                     Denial::Wrong => append_standard(self.out.text(), code::AUTHENTICATION_FAILED),
@@ -198,6 +203,24 @@ impl<S: NewsSource> Session<S> {
             None => append_standard(self.out.text(), code::AUTHENTICATED),
         }
         Verdict::Done
+    }
+
+    /// Asks the filters about a client that has shown who it is; what it is answered if they refuse it.
+    fn judge_login(&mut self, user: &User) -> Result<(), Verdict> {
+        let address = self.client.address().to_string();
+        let judged = self.site.filer.with_filters(|filters| filters.login(&address, &user.name));
+        match judged {
+            Ok(()) => Ok(()),
+            Err(programs::Verdict::Reject(reason)) => {
+                info!(address, user = &*user.name, reason, "login refused by a filter");
+                append(self.out.text(), code::AUTHENTICATION_FAILED, &reason);
+                Err(self.failed_login())
+            }
+            Err(_) => {
+                append(self.out.text(), code::INTERNAL_FAULT, "Logins cannot be judged now, try again later");
+                Err(self.failed_login())
+            }
+        }
     }
 
     /// Counts a failure; too many end the session.

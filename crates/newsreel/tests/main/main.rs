@@ -21,6 +21,7 @@ mod fail2ban;
 mod fairness;
 mod feeding;
 mod feeds;
+mod filtering;
 mod group_control;
 mod guessing;
 mod hidden;

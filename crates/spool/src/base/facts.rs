@@ -33,6 +33,8 @@ impl ArticleKind {
     pub const CANCEL: Self = Self(2);
     /// It supersedes another article.
     pub const SUPERSEDES: Self = Self(4);
+    /// A filter lets it go to no peer.
+    pub const LOCAL: Self = Self(8);
 
     /// Whether it is of all the kinds of `other`.
     pub fn has(self, other: Self) -> bool {

@@ -1,5 +1,5 @@
-//! Whether the programs are there that the server runs: authenticators, what takes articles to peers, and
-//! sendmail for moderated groups.
+//! Whether the programs are there that the server runs: authenticators, filters, what takes articles to
+//! peers, and sendmail for moderated groups.
 
 use std::env;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rustix::fs::{Access, access};
 
 use super::Findings;
-use crate::config::Config;
+use crate::config::{Config, Judges};
 
 pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
     for (at, authenticator) in config.authenticators.iter().enumerate() {
@@ -29,6 +29,20 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
                 found
                     .problem(format!("{key} of peer {name} cannot be run: {why}; nothing could leave by it"));
             }
+        }
+    }
+    for filter in &config.filters {
+        let name = &filter.name;
+        if let Some(Err(why)) = filter.program.first().map(|program| runnable(program)) {
+            found.problem(format!(
+                "the program of filter {name} cannot be run: {why}; it would judge nothing"
+            ));
+        }
+        let aside = &filter.aside;
+        if filter.judges(Judges::Feed) && !groups.iter().any(|(name, _)| name == aside) {
+            found.warning(format!(
+                "there is no group {aside}: filter {name} cannot set articles aside; newsreel group add {aside}"
+            ));
         }
     }
     let mut moderated = groups.iter().filter(|(_, flag)| flag == "m").map(|(name, _)| name.as_str());

@@ -18,7 +18,7 @@ impl Filter for BySubject {
         "by subject"
     }
 
-    fn judge(&self, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>) {
+    fn judge(&self, _: &Origin, articles: &[Article<'_>], until: Instant, opinions: &mut Vec<Opinion>) {
         self.batches.lock().push(articles.len());
         for article in articles {
             let subject = article.header(netnews::Known::Subject).unwrap_or_default();
@@ -29,7 +29,7 @@ impl Filter for BySubject {
                 }
                 b"refuse" => Opinion::Refuse(format!("spam\r\n239 {}\x1b", article.body().len())),
                 b"long" => Opinion::Refuse("é".repeat(1_000)),
-                b"verdict" => Opinion::Verdict("binary"),
+                b"verdict" => Opinion::Verdict("binary".into()),
                 _ => Opinion::Pass,
             });
         }
@@ -44,7 +44,8 @@ fn filtering(disk: &SimDisk, filters: Vec<Box<dyn Filter>>, time_max: Duration) 
     let filer = opened(disk, &text);
     filer.spool.add_groups(&[NewGroup { name: "misc.test".into(), ..NewGroup::default() }]).unwrap();
     let config = filer.rules.load().config.clone();
-    filer.rules.store(Arc::new(Rules { filters: Filters::new(filters, time_max), ..Rules::of(config) }));
+    let rules = Rules::of(config, &Programs::default(), &filer.spool);
+    filer.rules.store(Arc::new(Rules { filters: Filters::new(filters, time_max), ..rules }));
     filer
 }
 

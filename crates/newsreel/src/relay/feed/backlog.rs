@@ -12,7 +12,7 @@ use crate::base::counters::add;
 use crate::ingest::kind;
 use crate::ingest::routing::{Decision, Facts, Routes};
 use netnews::Article;
-use spool::{ArticleRow, Batch, Event, Mark, Start};
+use spool::{ArticleKind, ArticleRow, Batch, Event, Mark, Start};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -146,8 +146,9 @@ fn offers(peer: &Peer, shared: &Shared, batch: &Batch, decided_from: Option<u64>
             continue;
         }
         let was_decided = decided_from.is_some_and(|sequence| row.sequence >= sequence);
-        let wanted =
-            row.tagged.is_wanted_by(peer.number) || !was_decided && wants(peer, shared, &routes, &row);
+        let is_kept_here = row.tagged.kind().is_some_and(|kind| kind.has(ArticleKind::LOCAL));
+        let wanted = row.tagged.is_wanted_by(peer.number)
+            || !was_decided && !is_kept_here && wants(peer, shared, &routes, &row);
         if !wanted {
             continue;
         }

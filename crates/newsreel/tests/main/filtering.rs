@@ -1,0 +1,381 @@
+//! Filter programs: INN's hooks in Perl and Python through the adapters in packaging/filters, for articles,
+//! posts and logins, and programs that are killed while articles come in.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use tempfile::TempDir;
+
+use crate::client::{Client, article};
+use crate::clients::installed;
+use crate::operated::PATIENCE;
+use crate::posting::{head, headers, post};
+use crate::running::Server;
+
+/// A filter as INN's are written: it looks at %hdr and returns reasons.
+const INND: &str = r#"
+use strict;
+use vars qw(%hdr %mode);
+sub filter_art {
+    return 'EMP (body)' if $hdr{__BODY__} =~ /make money fast\r\n/i;
+    return "bad subject, $hdr{__LINES__} lines" if ($hdr{Subject} || '') =~ /^\$\$\$/;
+    return 'known: ' . INN::havehist('<known@x.example>') if $hdr{__BODY__} =~ /^history/;
+    return 'flag ' . INN::newsgroup('local.moderated') if $hdr{__BODY__} =~ /^group/;
+    return 'head ' . (INN::head('<known@x.example>') =~ /^Subject: (.*)$/m)[0] if $hdr{__BODY__} =~ /^head/;
+    return 'cancelled ' . INN::cancel('<known@x.example>') if $hdr{__BODY__} =~ /^cancel/;
+    if ($hdr{__BODY__} =~ /^verdict (.*)\r$/m) { return Newsreel::verdict($1) }
+    die "no idea\n" if $hdr{__BODY__} =~ /^die/;
+    print "a line that must not be taken for a verdict\n";
+    INN::syslog('warning', 'folded') if ($hdr{'X-Trace'} || '') =~ /^a\r\n b$/;
+    return '';
+}
+sub filter_messageid { return $_[0] =~ /^<bad/ ? 'bad id' : '' }
+sub filter_mode { open my $file, '>', "$ENV_DIR::dir/mode" or die; print $file $mode{NewMode} }
+open my $pid, '>', "$ENV_DIR::dir/pid.new" or die; print $pid $$; close $pid;
+rename "$ENV_DIR::dir/pid.new", "$ENV_DIR::dir/pid";
+1;
+"#;
+
+const NNRPD: &str = r#"
+sub filter_post {
+    return "no $attributes{ipaddress} $user" if $hdr{Subject} =~ /refuse/;
+    return 'DROP it' if $hdr{Subject} =~ /drop/;
+    return 'SPOOL it' if $hdr{Subject} =~ /spool/;
+    if ($hdr{Subject} =~ /change/) {
+        $hdr{Organization} = "Changed\n by a filter: " . ($body =~ /^\.dot$/m ? 'dot' : 'no dot');
+        $hdr{'X-New'} = 'new';
+        $hdr{'User-Agent'} = '';
+        $modify_headers = 1;
+    }
+    return '';
+}
+sub filter_login { return $user eq 'mallory' ? "not you, $user" : '' }
+1;
+"#;
+
+const PYTHON: &str = r#"
+import INN
+class Filter:
+    def filter_art(self, art):
+        body = art["__BODY__"]
+        if b"money" in body:
+            return "money in %d lines, sender %s" % (art["__LINES__"], art["Sender"])
+        if body.startswith(b"history"):
+            return "known" if INN.havehist("<known@x.example>") else "unknown"
+        if body.startswith(b"aside"):
+            return INN.newsreel_verdict("aside")
+        if body.startswith(b"raise"):
+            raise ValueError("no idea")
+        print("a line that must not be taken for a verdict")
+        return ""
+    def filter_messageid(self, message_id):
+        return "bad id" if message_id.startswith(b"<bad") else ""
+    def filter_login(self, attributes):
+        return "not you" if attributes["username"] == "mallory" else ""
+INN.set_filter_hook(Filter())
+"#;
+
+fn adapter(name: &str) -> String {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/filters");
+    dir.join(name).canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+/// A section with the Perl adapter and files in `dir`.
+fn perl(dir: &TempDir, keys: &str) -> String {
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let startup = format!("$ENV_DIR::dir = '{}';\n1;\n", dir.path().display());
+    let (startup, innd, nnrpd) =
+        (file("startup.pl", &startup), file("filter_innd.pl", INND), file("filter_nnrpd.pl", NNRPD));
+    format!(
+        "\n[[filter]]\nname = \"perl\"\nprogram = [{:?}, \"--startup\", {startup:?}, \"--innd\", {innd:?}, \
+         \"--nnrpd\", {nnrpd:?}]\ntimeout = \"1 s\"\n{keys}\n",
+        adapter("newsreel-filter-perl")
+    )
+}
+
+/// Repeats what a slow machine may have deferred, on a new connection.
+fn judged(server: &Server, mut attempt: impl FnMut(&mut Client) -> Option<String>) -> String {
+    let begun = Instant::now();
+    loop {
+        let mut client = server.client();
+        match attempt(&mut client) {
+            Some(answer) if !answer.contains("cannot be judged") && !answer.starts_with("400") => {
+                return answer;
+            }
+            _ => assert!(begun.elapsed() < PATIENCE, "{}", server.status()),
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// The answer to an article: `239`, or `439` and the reason.
+fn feed(server: &Server, id: &str, body: &str) -> String {
+    feed_with(server, id, "", body)
+}
+
+fn feed_with(server: &Server, id: &str, more: &str, body: &str) -> String {
+    let wire = article(id, "misc.test", body).replace("Subject:", &format!("{more}Subject:"));
+    let answer = judged(server, |client| {
+        client.send(format!("TAKETHIS {id}\r\n{wire}"));
+        client.line_or_end()
+    });
+    answer.replace(&format!(" {id}"), "")
+}
+
+fn login_as(client: &mut Client, name: &str, password: &str) -> String {
+    assert!(client.ask(&format!("AUTHINFO USER {name}")).starts_with("381 "));
+    client.ask(&format!("AUTHINFO PASS {password}"))
+}
+
+fn groups_of(server: &Server, id: &str) -> String {
+    let lines = head(&mut server.client(), id);
+    lines.iter().find_map(|line| line.strip_prefix("Xref: site.example ")).unwrap().to_owned()
+}
+
+const DEFER: &str = "on_failure = \"defer\"\njudges = [\"feed\", \"post\", \"login\"]";
+
+#[test]
+fn inns_perl_filter_judges_articles_unchanged() {
+    if !installed(&[("perl", "perl")]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let section = perl(&dir, DEFER);
+    let server = Server::start_with(|text| text + &section);
+    assert_eq!(feed(&server, "<known@x.example>", "fine"), "239");
+    assert_eq!(feed(&server, "<1@x.example>", "Make Money Fast"), "439 EMP (body)");
+    assert_eq!(feed(&server, "<1@x.example>", "fine now"), "439 duplicate");
+    assert_eq!(feed(&server, "<2@x.example>", "a\r\nb\r\nverdict keep"), "239");
+    assert_eq!(feed(&server, "<bad@x.example>", "fine"), "439 bad id");
+    assert_eq!(feed(&server, "<3@x.example>", "history"), "439 known: 1");
+    assert_eq!(feed(&server, "<4@x.example>", "group"), "439 flag m");
+    let subject = head(&mut server.client(), "<known@x.example>");
+    let subject = subject.iter().find_map(|line| line.strip_prefix("Subject: ")).unwrap();
+    assert_eq!(feed(&server, "<5@x.example>", "head"), format!("439 head {subject}"));
+    assert_eq!(feed(&server, "<6@x.example>", "verdict aside"), "239");
+    assert!(groups_of(&server, "<6@x.example>").starts_with("junk:"));
+    assert!(groups_of(&server, "<2@x.example>").starts_with("misc.test:"));
+    assert_eq!(feed_with(&server, "<7@x.example>", "X-TRACE: a\r\n b\r\n", "x"), "239");
+    assert_eq!(feed_with(&server, "<8@x.example>", "X-Y: 1\r\n", "a\r\nb\r\ncancel"), "239");
+    assert_eq!(feed(&server, "<9@x.example>", "cancel"), "439 cancelled 1");
+    assert!(server.client().ask("STAT <known@x.example>").starts_with("430"));
+    assert_eq!(std::fs::read_to_string(dir.path().join("mode")).unwrap(), "running");
+    // A filter that has died of an article judges the next: nothing is lost.
+    let wire = article("<10@x.example>", "misc.test", "die");
+    let mut client = server.client();
+    client.send(format!("TAKETHIS <10@x.example>\r\n{wire}"));
+    assert!(client.line().starts_with("400 "));
+    assert_eq!(feed(&server, "<11@x.example>", "fine"), "239");
+    let status = server.status()["filters"][0].clone();
+    assert_eq!((&status["name"], status["starts"].as_u64()), (&"perl".into(), Some(1)), "{status}");
+    drop(server);
+    assert_eq!(std::fs::read_to_string(dir.path().join("mode")).unwrap(), "shutdown");
+}
+
+#[test]
+fn a_reload_reads_the_filter_again_and_a_new_section_starts_another() {
+    if !installed(&[("perl", "perl")]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let section = perl(&dir, DEFER);
+    let server = Server::start_with(|text| text + &section);
+    assert_eq!(feed(&server, "<1@x.example>", "other text"), "239");
+    let file = dir.path().join("filter_innd.pl");
+    std::fs::write(&file, INND.replace("make money fast", "other text")).unwrap();
+    server.reload(|text| text).unwrap();
+    assert_eq!(feed(&server, "<2@x.example>", "other text"), "439 EMP (body)");
+    assert_eq!(server.status()["filters"][0]["starts"], 1);
+    server.reload(|text| text.replace("timeout = \"1 s\"", "timeout = \"900 ms\"")).unwrap();
+    assert_eq!(feed(&server, "<3@x.example>", "other text"), "439 EMP (body)");
+    server.reload(|text| text.split("[[filter]]").next().unwrap().to_owned()).unwrap();
+    assert_eq!(feed(&server, "<4@x.example>", "other text"), "239");
+    assert_eq!(server.status()["filters"], serde_json::json!([]));
+}
+
+#[test]
+fn inns_perl_filter_judges_posts_and_logins() {
+    if !installed(&[("perl", "perl")]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let section = perl(&dir, DEFER);
+    let server = Server::start_with(|text| text + &section);
+    let posted = |subject: &str, body: &str| {
+        let headers = headers("misc.test", "User-Agent: old\r\n").replace("a post", subject);
+        judged(&server, |client| Some(post(client, &headers, body)))
+    };
+    assert_eq!(posted("refuse", "b"), "441 Posting failed: no 127.0.0.1");
+    let dropped = posted("drop", "b");
+    assert!(dropped.starts_with("240 "), "{dropped}");
+    let id = dropped.rsplit(' ').next().unwrap();
+    assert!(server.client().ask(&format!("STAT {id}")).starts_with("430"));
+    let spooled = posted("spool", "b");
+    let id = spooled.rsplit(' ').next().unwrap();
+    assert!(groups_of(&server, id).starts_with("junk:"), "{spooled}");
+    let changed = posted("change", "..dot\r\nb");
+    let id = changed.rsplit(' ').next().unwrap();
+    let shown = head(&mut server.client(), id).join("\n");
+    assert!(
+        shown.contains("Organization: Changed by a filter: dot") && shown.contains("X-New: new"),
+        "{shown}"
+    );
+    assert!(!shown.contains("User-Agent"), "{shown}");
+    let plain = posted("plain", "b");
+    let shown = head(&mut server.client(), plain.rsplit(' ').next().unwrap()).join("\n");
+    assert!(shown.contains("User-Agent: old") && shown.contains("Organization: Example Site"), "{shown}");
+
+    for name in ["mallory", "fred"] {
+        server.user(&["add", name], "secret word\n").unwrap();
+    }
+    let login = |name: &str| {
+        judged(&server, |client| {
+            let answer = login_as(client, name, "secret word");
+            (!answer.starts_with("403")).then_some(answer)
+        })
+    };
+    assert_eq!(login("mallory"), "481 not you, mallory");
+    assert!(login("fred").starts_with("281 "));
+}
+
+#[test]
+fn inns_python_filter_judges_articles_unchanged() {
+    if !installed(&[("python3", "python3")]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("filter_innd.py");
+    std::fs::write(&file, PYTHON).unwrap();
+    let section = format!(
+        "\n[[filter]]\nname = \"python\"\nprogram = [{:?}, {:?}]\ntimeout = \"1 s\"\n{DEFER}\n",
+        adapter("newsreel-filter-python"),
+        file.to_str().unwrap()
+    );
+    let server = Server::start_with(|text| text + &section);
+    assert_eq!(feed(&server, "<known@x.example>", "fine"), "239");
+    assert_eq!(feed(&server, "<1@x.example>", "much\r\nmoney"), "439 money in 2 lines, sender None");
+    assert_eq!(feed(&server, "<2@x.example>", "history"), "439 known");
+    assert_eq!(feed(&server, "<bad@x.example>", "fine"), "439 bad id");
+    assert_eq!(feed(&server, "<3@x.example>", "aside"), "239");
+    assert!(groups_of(&server, "<3@x.example>").starts_with("junk:"));
+    let mut client = server.client();
+    client.send(format!("TAKETHIS <4@x.example>\r\n{}", article("<4@x.example>", "misc.test", "raise")));
+    assert!(client.line().starts_with("400 "));
+    std::fs::write(&file, PYTHON.replace("money", "wealth")).unwrap();
+    server.reload(|text| text).unwrap();
+    assert_eq!(feed(&server, "<5@x.example>", "money"), "239");
+    server.user(&["add", "mallory"], "secret word\n").unwrap();
+    let refused = judged(&server, |client| {
+        let answer = login_as(client, "mallory", "secret word");
+        (!answer.starts_with("403")).then_some(answer)
+    });
+    assert_eq!(refused, "481 not you");
+}
+
+/// Feeds articles, of which each second one is spam, in batches, and sends again what is deferred.
+fn feed_all(server: &Server, articles: usize, mut between: impl FnMut(usize)) {
+    let id = |n: usize| format!("<{n}@feed.example>");
+    let body = |n: usize| if n % 2 == 1 { "make money fast" } else { "a fine article" };
+    let (mut next, begun) = (0, Instant::now());
+    let mut client = server.client();
+    while next < articles {
+        let batch = next..(next + 20).min(articles);
+        let wires =
+            batch.clone().map(|n| format!("TAKETHIS {}\r\n{}", id(n), article(&id(n), "misc.test", body(n))));
+        client.try_send(wires.collect::<String>());
+        for n in batch {
+            match client.line_or_end() {
+                Some(answer) if answer.starts_with("239") || answer.starts_with("439") => {
+                    let known = answer.ends_with("duplicate");
+                    assert!(known || answer.starts_with("439") == (n % 2 == 1), "{n}: {answer}");
+                    next = n + 1;
+                }
+                // Deferred: the connection has ended.
+                _ => {
+                    client = server.client();
+                    break;
+                }
+            }
+        }
+        assert!(begun.elapsed() < PATIENCE * 3, "{next}: {}", server.status());
+        between(next);
+    }
+    for n in 0..articles {
+        let expected = if n % 2 == 1 { "430" } else { "223" };
+        let answer = client.ask(&format!("STAT {}", id(n)));
+        assert!(answer.starts_with(expected), "{n}: {answer}");
+    }
+}
+
+#[test]
+fn a_filter_that_is_killed_again_and_again_costs_no_article_and_leaves_none_unjudged() {
+    if !installed(&[("perl", "perl")]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let section = perl(&dir, "on_failure = \"defer\"");
+    let server = Server::start_with(|text| text + &section);
+    let mut killed = 0_u64;
+    let mut last = String::new();
+    feed_all(&server, 2_000, |_| {
+        let pid = std::fs::read_to_string(dir.path().join("pid")).unwrap();
+        // One that has just been started is killed, too.
+        if pid != last && killed < 30 {
+            // On a slow machine the server may have killed it first.
+            killed += u64::from(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+            last = pid;
+        }
+    });
+    let status = server.status();
+    let starts = status["filters"][0]["starts"].as_u64().unwrap();
+    assert!(killed > 1 && starts >= killed, "{killed} {status}");
+    assert_eq!(status["accepted"], 1_000);
+    assert!(status["rejected"].as_u64().unwrap() >= 1_000, "{status}");
+}
+
+#[test]
+fn a_filter_that_hangs_costs_no_article_and_none_passes_it_unless_the_key_says_so() {
+    let dir = TempDir::new().unwrap();
+    let script = dir.path().join("hangs.sh");
+    std::fs::write(&script, "echo newsreel-filter 1\nexec sleep 600\n").unwrap();
+    let section = |on_failure: &str| {
+        format!(
+            "\n[[filter]]\nname = \"hangs\"\nprogram = [\"/bin/sh\", {:?}]\ntimeout = \"50 ms\"\n\
+             on_failure = \"{on_failure}\"\n",
+            script.to_str().unwrap()
+        )
+    };
+    let server = Server::start_with(|text| text + &section("pass"));
+    let mut client = server.client();
+    for n in 0..10 {
+        let id = format!("<{n}@x.example>");
+        client.send(format!("TAKETHIS {id}\r\n{}", article(&id, "misc.test", "fine")));
+        assert_eq!(client.line(), format!("239 {id}"));
+    }
+    assert_eq!(server.status()["filters"][0]["unjudged"], 10);
+
+    let text = section("defer");
+    server.reload(|before| before.split("\n[[filter]]").next().unwrap().to_owned() + &text).unwrap();
+    let begun = Instant::now();
+    let mut answers = Vec::new();
+    while begun.elapsed() < PATIENCE {
+        let mut client = server.client();
+        answers.push(client.ask("CHECK <d@x.example>"));
+        client.send(format!("TAKETHIS <d@x.example>\r\n{}", article("<d@x.example>", "misc.test", "fine")));
+        let answer = client.line();
+        assert!(answer.starts_with("400 "), "{answer}");
+        if answers.contains(&"431 <d@x.example>".to_owned()) {
+            break;
+        }
+    }
+    assert!(answers.contains(&"431 <d@x.example>".to_owned()), "{answers:?}");
+    assert!(server.client().ask("STAT <d@x.example>").starts_with("430"));
+    // It comes once nothing defers it.
+    server.reload(|before| before.split("\n[[filter]]").next().unwrap().to_owned()).unwrap();
+    assert_eq!(feed(&server, "<d@x.example>", "fine"), "239");
+}
