@@ -29,6 +29,7 @@ pub use base::config::{
 pub use base::entry::{Criteria, Entry, Filed, Filing, Outcome, Ticket};
 pub use base::error::{ReadError, SpoolError, Trouble, TroubleKind};
 pub use base::facts::{ArticleKind, DISTRIBUTION_BYTES_MAX, Facts, PATH_BYTES_MAX, Tagged};
+pub use base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
 pub use base::ids::{Flag, GroupId};
 pub use base::key::{Key, KeyHasher, inn_hash};
 pub use base::progress::Progress;
@@ -59,6 +60,7 @@ pub use open::recovery::{GivenUp, Loss, Recovery};
 pub use read::Lookup;
 pub use read::article::ArticleBuf;
 pub use spool::groups::GroupUpdate;
+pub use spool::hide::Hiding;
 pub use spool::moved::{MovedFate, MovedId};
 pub use spool::rebuild::{RebuildReport, rebuild, rebuild_without};
 pub use spool::{Offer, Spool};

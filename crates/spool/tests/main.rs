@@ -12,6 +12,7 @@ mod fixtures;
 mod floors;
 mod full_disk;
 mod groups_file;
+mod hiding;
 mod journal_loss;
 mod kept;
 mod lifecycle;

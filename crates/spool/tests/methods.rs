@@ -5,7 +5,7 @@
 
 use crate::news::*;
 use spool::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -60,14 +60,29 @@ impl Dice {
 #[derive(Default)]
 struct Model {
     living: BTreeMap<u64, News>,
+    /// Of those, the hidden ones.
+    hidden: BTreeSet<u64>,
     ended: Vec<u64>,
     next: u64,
     named: HashMap<(String, u64), String>,
 }
 
 impl Model {
+    /// What is shown.
+    fn shown(&self) -> impl Iterator<Item = &News> {
+        self.living.iter().filter(|(n, _)| !self.hidden.contains(n)).map(|(_, news)| news)
+    }
+
     fn check(&mut self, spool: &Spool, what: &str) {
-        for news in self.living.values() {
+        self.hidden.retain(|n| self.living.contains_key(n));
+        let hidden: BTreeSet<String> = spool.hidden().iter().map(|h| h.message_id.clone()).collect();
+        let expected: BTreeSet<String> = self.hidden.iter().map(|n| self.living[n].id.clone()).collect();
+        assert_eq!(hidden, expected, "{what}");
+        for id in &expected {
+            assert_eq!(fetch(spool, id), None, "{what}: {id} is hidden");
+            assert!(matches!(spool.lookup(&spool.key(id.as_bytes())), Lookup::Hidden(_)), "{what}: {id}");
+        }
+        for news in self.shown() {
             let found = fetch(spool, &news.id);
             assert!(found.as_ref() == Some(&news.wire), "{what}: {} is lost or changed", news.id);
         }
@@ -82,6 +97,23 @@ impl Model {
         }
         let living = spool.status().unwrap().articles;
         assert_eq!(living, self.living.len() as u64, "{what}: articles");
+    }
+}
+
+fn hide_or_unhide(spool: &Spool, model: &mut Model, dice: &mut Dice, what: &str) {
+    if dice.next(5) < 3 {
+        let ids: Vec<String> = model.shown().take(dice.next(4) as usize).map(|x| x.id.clone()).collect();
+        let keys: Vec<&[u8]> = ids.iter().map(String::as_bytes).collect();
+        let outcomes = spool.hide_all(&keys, "operator", "spam").unwrap();
+        assert!(outcomes.iter().all(|o| *o == Hiding::Hidden), "{what}: {outcomes:?}");
+        let hidden = model.living.iter().filter(|(_, x)| ids.contains(&x.id)).map(|(n, _)| *n);
+        model.hidden.extend(hidden);
+    } else if let Some(n) = model.hidden.range(dice.next(model.next.max(1))..).next().copied() {
+        model.hidden.remove(&n);
+        if let Some(news) = model.living.get(&n) {
+            let key = spool.key(news.id.as_bytes());
+            assert_eq!(spool.unhide_all(&[key, key]).unwrap(), [true, false], "{what}");
+        }
     }
 }
 
@@ -105,7 +137,11 @@ fn random_operations(method: MethodKind, seed: u64, operations: u64) -> u64 {
                 model.next += n;
                 done += n;
             }
-            80..92 => {
+            80..85 => {
+                hide_or_unhide(&spool, &mut model, &mut dice, &what);
+                done += 1;
+            }
+            85..92 => {
                 let at = dice.next(model.next.max(1));
                 if let Some((n, news)) = model.living.range(at..).next().map(|(n, x)| (*n, x.clone())) {
                     assert!(spool.cancel(news.id.as_bytes()).unwrap(), "{what}");
@@ -148,7 +184,8 @@ fn random_operations(method: MethodKind, seed: u64, operations: u64) -> u64 {
                 // Reads by id of some, by number of all now and then.
                 for _ in 0..20 {
                     let at = dice.next(model.next.max(1));
-                    if let Some((_, news)) = model.living.range(at..).next() {
+                    let next = model.living.range(at..).next();
+                    if let Some((_, news)) = next.filter(|(n, _)| !model.hidden.contains(n)) {
                         assert!(fetch(&spool, &news.id).as_ref() == Some(&news.wire), "{what}");
                     }
                 }

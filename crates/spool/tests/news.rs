@@ -259,7 +259,9 @@ pub fn agree(spool: &Spool) -> Vec<(String, u64, String)> {
         let mut numbers = Vec::new();
         spool.numbers(group.id, 0..=u64::MAX, usize::MAX, &mut numbers);
         assert_eq!(numbers.len() as u64, marks.count, "{}: LISTGROUP and GROUP", group.name);
-        assert_eq!(marks.low, numbers.first().copied().unwrap_or(marks.high + 1));
+        let first = numbers.first().copied().unwrap_or(marks.high + 1);
+        // A hidden article may come back: its number keeps the low mark from rising.
+        assert!(marks.low == first || marks.low < first && !spool.hidden().is_empty(), "{marks:?} {first}");
         assert!(numbers.last().is_none_or(|n| *n <= marks.high));
         let mut rows = Vec::new();
         let rest = spool.over(group.id, 0..=u64::MAX, usize::MAX, Patience::Wait, &mut rows).unwrap();

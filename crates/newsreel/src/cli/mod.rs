@@ -17,6 +17,7 @@ mod ctl;
 mod export;
 mod group;
 mod groups_file;
+mod hide;
 mod history;
 mod import;
 mod init;
@@ -89,6 +90,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Ask(Request::Explain { subject }) => care::explain(&subject, at),
         Command::Ask(Request::Verify { repair, dry_run, json }) => care::verify(at, repair, dry_run, json),
         Command::Ask(Request::Buffer { command: BufferCommand::List { json } }) => buffer::list(at, json),
+        Command::Ask(request @ Request::Hide { list: true, json, .. }) => hide::list(at, &request, json),
         Command::Ask(request @ Request::Purge { json, .. }) => purge::purge(at, &request, json),
         Command::Ask(Request::Batch { peer }) => batch::batch(&peer, at),
         Command::Ask(Request::Keys { command }) => keys::keys(at, command),

@@ -239,8 +239,9 @@ fn spool_text(spool: &SpoolStatus, now: u64) -> String {
         return text;
     }
     text.push_str(&format!(
-        "\n  {} in {}; history {}, {} requested from peers",
+        "\n  {}{} in {}; history {}, {} requested from peers",
         counted(spool.articles, "article"),
+        if spool.hidden > 0 { format!(" ({} hidden)", grouped(spool.hidden)) } else { String::new() },
         counted(spool.groups, "group"),
         counted(spool.history_entries, "Message-ID"),
         grouped(spool.offers),

@@ -340,8 +340,11 @@ fn judge_article(
     permits: impl FnOnce(&[u8], Option<&[u8]>, bool) -> Result<(), NotWithdrawn>,
 ) -> Result<Verdict, NotWithdrawn> {
     let mut article = ArticleBuf::default();
-    let Lookup::Present(token) = spool.lookup(&key) else { return Err(NotWithdrawn::NotHere) };
-    match spool.read(&token, Some(&key), Patience::Wait, &mut article) {
+    // A hidden article can be withdrawn as well.
+    let (Lookup::Present(token) | Lookup::Hidden(token)) = spool.lookup(&key) else {
+        return Err(NotWithdrawn::NotHere);
+    };
+    match spool.read_stored(&token, Some(&key), Patience::Wait, &mut article) {
         Ok(true) => {}
         Ok(false) => return Err(NotWithdrawn::NotHere),
         Err(error) => {

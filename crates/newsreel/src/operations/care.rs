@@ -44,11 +44,12 @@ fn problem(finding: &Finding) -> Reply {
 
 fn summary(report: &VerifyReport) -> String {
     format!(
-        "checked {} groups, {} article numbers, {} history entries and {} records: {}",
+        "checked {} groups, {} article numbers, {} history entries and {} records{}: {}",
         report.groups,
         report.numbers,
         report.history,
         report.records,
+        if report.hidden > 0 { format!(", {} hidden articles", report.hidden) } else { String::new() },
         match report.problems() {
             0 => "all is well".to_owned(),
             1 => "1 problem".to_owned(),

@@ -10,6 +10,7 @@ mod expire;
 mod feed;
 mod group_control;
 mod groups;
+pub(crate) mod hide;
 mod history;
 mod incoming;
 mod keys;
@@ -56,6 +57,11 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::Verify { repair: false, .. } => care::verify(spool, sink),
         Request::Verify { dry_run, .. } => care::repair(spool, *dry_run, sink),
         Request::Cancel { message_ids, dry_run } => withdraw::cancel(spool, message_ids, *dry_run, sink),
+        Request::Hide { list: true, by, .. } => hide::list(spool, by, sink),
+        Request::Hide { message_ids, reason, dry_run, .. } => {
+            hide::hide(spool, message_ids, reason.as_deref().unwrap_or_default(), *dry_run, sink)
+        }
+        Request::Unhide { message_ids, by, dry_run } => hide::unhide(spool, message_ids, by, *dry_run, sink),
         Request::Purge { groups, dry_run, .. } => withdraw::purge(spool, groups, *dry_run, sink),
         Request::Keys { command } => keys::execute(spool, command, sink),
         Request::Expire { dry_run } => expire::expire(spool, *dry_run, sink),
@@ -101,6 +107,7 @@ fn explain(spool: &Spool, subject: &str, sink: &mut Sink<'_>) -> bool {
                 Lookup::Remembered => "remembered without an article: it was rejected or cancelled",
                 Lookup::Gone => "remembered; its article has been overwritten",
                 Lookup::Present(_) => "present",
+                Lookup::Hidden(_) => "present, and hidden",
             },
         );
         explanation

@@ -196,8 +196,10 @@ pub struct SpoolStatus {
     /// buffers. Absent: it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unopened: Option<String>,
-    /// Articles that can be read now.
+    /// Articles that are stored.
     pub articles: u64,
+    /// Of these, articles that are hidden.
+    pub hidden: u64,
     /// Groups.
     pub groups: u64,
     /// Message-IDs in history.
@@ -565,6 +567,7 @@ fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
         stopped: status.trouble.as_ref().map(|trouble| trouble.text.clone()),
         unopened: None,
         articles: status.articles,
+        hidden: status.hidden,
         groups: status.groups,
         history_entries: status.history_entries,
         offers: status.offers,

@@ -4,12 +4,14 @@
 //! opened the spool itself.
 
 use super::report::Report;
+use crate::base::clock::unix_now;
 use crate::base::units;
+use crate::config::FeedStart;
 use crate::ingest::{Fate, ImportResult};
 use crate::operations::pull::{PullCounts, PullSpec};
 use crate::operations::transmit::SendCounts;
 use crate::tls::Dial;
-use clap::{Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -248,6 +250,63 @@ pub enum Request {
         dry_run: bool,
     },
 
+    /// Hide articles from everyone, or list what is hidden
+    #[command(
+        long_about = "Hide articles by Message-ID, whether the server runs or not: they stay stored, and nobody is shown \
+        them or sent them. `newsreel unhide` shows them again under the same numbers, until they are overwritten or \
+        expire. With --list: list what is hidden, by the operator or by NoCeM notices.\n\n\
+        Exit code 1 if an article is not here."
+    )]
+    #[command(
+        after_long_help = "Examples:\n  newsreel hide --reason \"complaint 4711\" '<1993Apr5.012345@example.org>'\n  \
+        newsreel hide --list --since 2d"
+    )]
+    Hide {
+        /// Message-IDs, with their angle brackets
+        #[arg(required_unless_present = "list", value_name = "MESSAGE-ID")]
+        message_ids: Vec<String>,
+        /// Why, for `newsreel hide --list`
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// Only show what would be done
+        #[arg(long)]
+        dry_run: bool,
+        /// List what is hidden
+        #[arg(long, conflicts_with_all = ["message_ids", "reason", "dry_run"])]
+        list: bool,
+        /// Which to list.
+        #[command(flatten)]
+        by: HiddenBy,
+        /// Print JSON
+        #[arg(long, requires = "list")]
+        #[serde(skip)]
+        json: bool,
+    },
+
+    /// Show hidden articles again
+    #[command(
+        long_about = "Show hidden articles again, under the numbers that they had: those named, or all that an issuer has \
+        hidden or that were hidden since a time. An article that was overwritten, cancelled or has expired meanwhile does \
+        not come back.\n\nExit code 1 if an article that is named is not hidden."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel unhide '<1993Apr5.012345@example.org>'\n  \
+        newsreel unhide --issuer nocem:spambot --since 2026-01-31")]
+    Unhide {
+        /// Message-IDs, with their angle brackets
+        #[arg(
+            value_name = "MESSAGE-ID",
+            required_unless_present_any = ["issuer", "since"],
+            conflicts_with_all = ["issuer", "since"]
+        )]
+        message_ids: Vec<String>,
+        /// Which, without Message-IDs.
+        #[command(flatten)]
+        by: HiddenBy,
+        /// Only show what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+
     /// Delete all articles of groups
     #[command(
         long_about = "Delete all articles of the matching groups, whether the server runs or not. An article that is also in \
@@ -280,6 +339,42 @@ impl Request {
     pub fn buffers() -> Self {
         Self::Buffer { command: BufferCommand::List { json: false } }
     }
+}
+
+/// Which hidden articles.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[serde(deny_unknown_fields)]
+pub struct HiddenBy {
+    /// Only those hidden by this one: operator, or nocem:NAME
+    #[arg(long, value_name = "NAME")]
+    pub issuer: Option<String>,
+    /// Only those hidden since a date such as 2026-01-31, or in a time span such as 2h
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    pub since: Option<u64>,
+}
+
+/// Reads a date, or for how long.
+fn since(text: &str) -> Result<u64, String> {
+    if let Ok(start @ FeedStart::Day(_)) = FeedStart::parse(text) {
+        return Ok(start.since());
+    }
+    let now = u64::try_from(unix_now()).unwrap_or_default();
+    let span = units::parse_span(text);
+    span.map(|span| now.saturating_sub(span.as_secs()))
+        .map_err(|_| format!("`{text}` is neither a date such as 2026-01-31 nor a time span such as 2h"))
+}
+
+/// A hidden article, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HiddenRow {
+    /// Its Message-ID.
+    pub message_id: String,
+    /// Who hid it.
+    pub by: String,
+    /// Unix seconds.
+    pub since: u64,
+    /// Why; may be empty.
+    pub reason: String,
 }
 
 /// What to do with the site's keys; answered by [`Reply::Text`].
@@ -513,6 +608,8 @@ pub enum Reply {
         /// Why it could not be done; absent: it was done, or the run is dry.
         error: Option<String>,
     },
+    /// A hidden article.
+    Hidden(HiddenRow),
     /// What [`Request::Purge`] did.
     Purged(Purged),
     /// What became of the articles of a parcel of [`Request::Rnews`], in order.

@@ -46,6 +46,7 @@ fn explain(
         Lookup::Present(token) => token,
         Lookup::Unknown => return Err(format!("{message_id} is unknown here")),
         Lookup::Remembered => return Err(format!("{message_id} was rejected or cancelled")),
+        Lookup::Hidden(_) => return Err(format!("{message_id} is hidden, and sent to nobody")),
         Lookup::Gone => return Err(format!("{message_id} has been overwritten")),
     };
     let mut buf = ArticleBuf::default();

@@ -14,7 +14,7 @@ pub(super) fn cancel(spool: &Spool, message_ids: &[String], dry_run: bool, sink:
     for text in message_ids {
         let Some(id) = MessageId::parse(text.as_bytes()) else {
             ok = false;
-            sink(Reply::Error(format!("`{text}` is not a Message-ID; write it like <left@right>")));
+            sink(Reply::Error(not_an_id(text)));
             continue;
         };
         match one(spool, id, dry_run) {
@@ -28,12 +28,17 @@ pub(super) fn cancel(spool: &Spool, message_ids: &[String], dry_run: bool, sink:
     ok
 }
 
+/// What is wrong with a text that should be a Message-ID.
+pub(super) fn not_an_id(text: &str) -> String {
+    format!("`{text}` is not a Message-ID; write it like <left@right>")
+}
+
 fn one(spool: &Spool, id: MessageId<'_>, dry_run: bool) -> Result<&'static str, Trouble> {
     let key = spool.key(id.as_bytes());
     Ok(match spool.lookup(&key) {
-        Lookup::Present(_) if dry_run => "would be cancelled",
-        Lookup::Present(_) if spool.cancel(id.as_bytes())? => "cancelled",
-        Lookup::Present(_) => "is not here any more",
+        Lookup::Present(_) | Lookup::Hidden(_) if dry_run => "would be cancelled",
+        Lookup::Present(_) | Lookup::Hidden(_) if spool.cancel(id.as_bytes())? => "cancelled",
+        Lookup::Present(_) | Lookup::Hidden(_) => "is not here any more",
         Lookup::Unknown if dry_run => "is not here; it would be refused when it comes",
         Lookup::Unknown => {
             let arrived = u64::try_from(unix_now()).unwrap_or_default();

@@ -25,6 +25,7 @@ mod filtering;
 mod group_control;
 mod guessing;
 mod hidden;
+mod hiding;
 mod history;
 mod importing;
 mod layers;

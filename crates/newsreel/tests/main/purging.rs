@@ -3,7 +3,7 @@
 use crate::client::{Client, article};
 use crate::operated::{Operated, complaints};
 
-fn feed(site: &Operated, articles: &[(&str, &str)]) {
+pub fn feed(site: &Operated, articles: &[(&str, &str)]) {
     let batch: String = articles
         .iter()
         .map(|(id, groups)| {

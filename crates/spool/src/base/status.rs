@@ -100,6 +100,8 @@ pub struct Status {
     pub groups: u64,
     /// Living articles.
     pub articles: u64,
+    /// Of these, hidden articles.
+    pub hidden: u64,
     /// Message-IDs known.
     pub history_entries: u64,
     /// Bytes of history files.

@@ -51,7 +51,7 @@ impl Spool {
         let key = self.key(message_id);
         let found = self.lookup(&key);
         let explanation = match found {
-            Lookup::Present(token) => Some(self.explain_token(&token, Some(&key))),
+            Lookup::Present(token) | Lookup::Hidden(token) => Some(self.explain_token(&token, Some(&key))),
             Lookup::Unknown | Lookup::Remembered | Lookup::Gone => None,
         };
         (found, explanation)
@@ -84,6 +84,13 @@ impl Spool {
                     .push(("checksum", if whole { "right" } else { "WRONG: the record is damaged" }.into()));
                 e.lines.push(("cancelled", if live { "no" } else { "yes" }.into()));
                 e.lines.push(("arrived", time_text(header.arrived)));
+                if let Some(hidden) =
+                    self.hidden_article(&header.key).filter(|h| h.token.place == token.place)
+                {
+                    let why = if hidden.reason.is_empty() { "" } else { ": " };
+                    let since = time_text(hidden.since);
+                    e.lines.push(("hidden", format!("by {}, {since}{why}{}", hidden.by, hidden.reason)));
+                }
                 if expect.is_some_and(|key| *key != header.key) {
                     e.lines.push(("belongs to", "another Message-ID: history and buffer disagree".into()));
                 }

@@ -12,7 +12,7 @@ use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::index::groups::Group;
 use crate::journal::Row;
-use crate::read::Lookup;
+use crate::read::{Lookup, Which};
 use crate::spool::Spool;
 use netnews::overview_row::{field, index};
 use netnews::wildmat::Wildmat;
@@ -66,8 +66,10 @@ impl Spool {
             let mut rows = Vec::new();
             while let Some(from) = next.filter(|from| *from <= high) {
                 rows.clear();
+                let which = (Which::Stored, ROWS_BYTES_PER_BATCH);
                 next = self
-                    .over(group.id, from..=high, ROWS_BYTES_PER_BATCH, Patience::Wait, &mut rows)
+                    .shared
+                    .over(group.id, from..=high, which, Patience::Wait, &mut rows)
                     .map_err(|error| unreadable(&error))?;
                 let rows: Vec<&[u8]> = rows.split_inclusive(|b| *b == b'\n').collect();
                 seen += rows.len() as u64;
@@ -126,7 +128,7 @@ impl Spool {
     /// in another purged group.
     fn target(&self, group: GroupId, row: &[u8], purged: &HashSet<GroupId>) -> Option<Target> {
         let key = self.key(field(row, index::MESSAGE_ID)?);
-        let Lookup::Present(token) = self.lookup(&key) else { return None };
+        let Lookup::Present(token) = self.shared.lookup(&key) else { return None };
         let all = self.shared.groups.table().numbers_in(field(row, index::XREF)?);
         let table = self.group_table();
         let lives = |(id, number): &(GroupId, u64)| {

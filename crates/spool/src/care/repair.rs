@@ -288,8 +288,7 @@ impl Spool {
     fn end_number(&self, group: GroupId, number: u64) {
         if let Some(group) = self.group(group) {
             let mut state = group.state();
-            if state.live.remove(number) {
-                state.overview.died(number);
+            if state.end(number) {
                 self.shared.generation.fetch_add(1, std::sync::atomic::Ordering::Release);
             }
         }

@@ -27,6 +27,7 @@ impl Spool {
         Status {
             groups: self.shared.groups.table().sorted().len() as u64,
             articles: self.shared.articles.load(Ordering::Relaxed),
+            hidden: self.shared.hidden.count() as u64,
             history_entries: self.shared.history.entries(),
             mended_pages: self.shared.mended_pages.load(Ordering::Relaxed),
             passed_over: self.shared.passed_over.load(Ordering::Relaxed),

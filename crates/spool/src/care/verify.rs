@@ -49,6 +49,8 @@ pub struct VerifyReport {
     pub numbers: u64,
     /// History entries checked.
     pub history: u64,
+    /// Hidden articles checked.
+    pub hidden: u64,
     /// Records of the buffers checked.
     pub records: u64,
     /// Everything that is wrong, at most [`FINDINGS_MAX`] of it.
@@ -96,6 +98,7 @@ impl Spool {
             progress.step(report.numbers);
         }
         progress.finish();
+        self.verify_hidden(&mut report);
         self.verify_history(progress, &mut report);
         self.verify_buffers(progress, &mut report);
         self.verify_kept(progress, &mut report);
@@ -140,6 +143,35 @@ impl Spool {
         self.verify_living(group, report);
     }
 
+    /// Each hidden article is stored, and its living numbers are hidden; no other number is.
+    fn verify_hidden(&self, report: &mut VerifyReport) {
+        // Nothing is hidden or displaced meanwhile.
+        let _writer = self.writer().lock();
+        let table = self.shared.groups.snapshot();
+        let mut numbers = 0;
+        for hidden in self.shared.hidden.all() {
+            report.hidden += 1;
+            if self.shared.lookup(&hidden.key) != Lookup::Present(hidden.token) {
+                let what = "it is listed as hidden, and not stored";
+                report.found(hidden.message_id.clone(), what, None);
+            }
+            for (id, number) in &hidden.numbers {
+                let Some(group) = table.get(*id) else { continue };
+                let state = group.state();
+                numbers += u64::from(state.hidden.contains(*number));
+                if state.shows(*number) {
+                    let what = format!("{} is hidden, and shown here", hidden.message_id);
+                    report.found(format!("{}:{number}", group.name), what, None);
+                }
+            }
+        }
+        let all: u64 = table.sorted().iter().map(|group| group.state().hidden.count()).sum();
+        if all != numbers {
+            let what = format!("{all} numbers are hidden, {numbers} of them belong to hidden articles");
+            report.found("hidden articles", what, None);
+        }
+    }
+
     /// Every living number must have a row.
     fn verify_living(&self, group: &Group, report: &mut VerifyReport) {
         let state = group.state();
@@ -173,7 +205,7 @@ impl Spool {
             let place = || format!("{}:{}", group.name, entry.number);
             let row = rows.row(i).unwrap_or_default();
             let key = self.key(netnews::overview_row::field(row, 4).unwrap_or_default());
-            match self.read(&entry.token, Some(&key), Patience::Wait, buf) {
+            match self.shared.read(&entry.token, Some(&key), Patience::Wait, buf) {
                 Ok(true) => {
                     let numbers = self.shared.groups.table().numbers_in(buf.head());
                     if !numbers.contains(&(group.id, entry.number)) {
@@ -190,7 +222,7 @@ impl Spool {
                     report.found(place(), format!("its article cannot be read: {why}"), Some(damage));
                 }
             }
-            if self.lookup(&key) != Lookup::Present(entry.token) && lives() {
+            if self.shared.lookup(&key) != Lookup::Present(entry.token) && lives() {
                 let what = "history does not lead to its article: it cannot be had by Message-ID, and may \
                     be taken again";
                 let (token, arrived) = (entry.token, entry.arrived);

@@ -8,6 +8,7 @@ mod old;
 mod sections;
 
 use crate::base::error::SpoolError;
+use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
 use crate::disk::{Access, Disk, DiskFile, Open, durable_replace};
 use crate::index::fold::Folds;
@@ -79,6 +80,7 @@ pub(crate) struct Checkpoint {
     pub retired: Vec<(String, u64)>,
     /// Sites by their number.
     pub sites: Vec<String>,
+    pub hidden: Vec<HiddenArticle>,
     /// The id that the next new group gets.
     pub next_group: u32,
     pub groups: Vec<GroupCheckpoint>,

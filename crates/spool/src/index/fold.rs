@@ -9,12 +9,14 @@ use crate::base::bug::{self, own_bug};
 use crate::base::clock::unix_now;
 use crate::base::config::SpoolConfig;
 use crate::base::error::Trouble;
+use crate::base::hidden::HiddenArticle;
 use crate::base::ids::{GroupId, GroupNames};
 use crate::base::key::{Key, KeyHasher};
 use crate::base::ordered::{Ordered, rank};
 use crate::base::token::{MethodKind, Token};
 use crate::disk::Disk;
-use crate::index::groups::{Group, GroupTable, Groups, NewGroup};
+use crate::index::groups::{Group, GroupState, GroupTable, Groups, NewGroup};
+use crate::index::hidden::Hidden;
 use crate::index::history::{Found, History};
 use crate::index::kept::{KeptEntry, KeptList};
 use crate::index::overview::{RowEntry, Segments};
@@ -52,6 +54,7 @@ pub(crate) struct Shared {
     pub volumes: Volumes,
     pub history: History,
     pub packing: Arc<Packing>,
+    pub hidden: Hidden,
     /// Rises with every change that LIST ACTIVE would show.
     pub generation: AtomicU64,
     /// LIST ACTIVE's text and the generation it is of.
@@ -228,13 +231,13 @@ impl Folds {
             for (group, number) in &resident.numbers {
                 if let Some(group) = table.get(*group) {
                     let mut state = group.state();
-                    if state.live.remove(*number) {
-                        state.overview.died(*number);
+                    if state.end(*number) {
                         state.changed = now;
                         lived = true;
                     }
                 }
             }
+            shared.hidden.remove_at(v.id(), resident.place);
             gone += u64::from(lived);
             residents.recycle(resident);
         }
@@ -385,6 +388,7 @@ impl Folds {
         let shared = self.shared.clone();
         let volumes = shared.volumes.load();
         let Some(volume) = volumes.get(volume) else { return };
+        shared.hidden.remove_at(volume.id(), place);
         let lived = self.end_numbers(numbers) || volume.is_alive(place);
         shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
         if let Some(volume) = volume.cyclic() {
@@ -394,19 +398,7 @@ impl Folds {
 
     /// Whether any of them lived.
     fn end_numbers(&mut self, numbers: &[(GroupId, u64)]) -> bool {
-        let mut lived = false;
-        let (table, now) = (self.shared.groups.snapshot(), unix_now());
-        for (id, number) in numbers {
-            let Some(group) = table.get(*id) else { continue };
-            let mut state = group.state();
-            if state.live.remove(*number) {
-                state.overview.died(*number);
-                state.changed = now;
-                lived = true;
-            }
-        }
-        self.shared.generation.fetch_add(1, Ordering::Release);
-        lived
+        self.with_numbers(numbers, |state, number| state.end(number))
     }
 
     fn take_out(
@@ -426,11 +418,59 @@ impl Folds {
         let lived = was_named || if keeps { is_here() } else { volumes.is_alive(&token) };
         shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
         shared.history.replace(&key, None);
+        shared.hidden.remove(&key);
         // What is not here was declared void; its place may be another's.
         if let Some(volume) = volumes.get(token.volume).filter(|_| lived || !keeps) {
             let marked = mark(volume);
             self.note("buffer", marked);
         }
+    }
+
+    /// Hides an article, unless it is gone. Its row must be durable.
+    pub fn hide(&mut self, hidden: HiddenArticle) {
+        let shared = self.shared.clone();
+        let place = |token: &Token| (token.volume, token.place);
+        let found = shared.history.lookup(&hidden.key);
+        let is_here = matches!(found, Found::At(token, _) if place(&token) == place(&hidden.token));
+        // In a replay it may have been displaced already, or history may know that it was.
+        let is_named = || {
+            let table = shared.groups.table();
+            let lives =
+                |(id, n): &(GroupId, u64)| table.get(*id).is_some_and(|g| g.state().live.contains(*n));
+            hidden.numbers.iter().any(lives)
+        };
+        if is_here && (is_named() || shared.volumes.load().is_alive(&hidden.token)) {
+            let numbers = hidden.numbers.clone();
+            shared.hidden.put(hidden);
+            self.with_numbers(&numbers, |state, number| state.hide(number));
+        }
+    }
+
+    /// Shows a hidden article again. Its row must be durable.
+    pub fn unhide(&mut self, key: Key) {
+        if let Some(hidden) = self.shared.hidden.remove(&key) {
+            self.with_numbers(&hidden.numbers, |state, number| state.unhide(number));
+        }
+    }
+
+    /// Changes numbers of an article; returns whether any changed.
+    fn with_numbers(
+        &mut self,
+        numbers: &[(GroupId, u64)],
+        mut change: impl FnMut(&mut GroupState, u64) -> bool,
+    ) -> bool {
+        let mut changed = false;
+        let (table, now) = (self.shared.groups.snapshot(), unix_now());
+        for (id, number) in numbers {
+            let Some(group) = table.get(*id) else { continue };
+            let mut state = group.state();
+            if change(&mut state, *number) {
+                state.changed = now;
+                changed = true;
+            }
+        }
+        self.shared.generation.fetch_add(1, Ordering::Release);
+        changed
     }
 
     /// A group as its row says; made if it is new.
@@ -493,7 +533,7 @@ impl Folds {
         if let Some(group) = table.get(id) {
             let mut state = group.state();
             state.overview.clear();
-            state.live = crate::index::groups::LiveSet::default();
+            (state.live, state.hidden) = Default::default();
         }
         self.shared.groups.replace(Vec::new(), &[id]);
         self.shared.generation.fetch_add(1, Ordering::Release);
@@ -583,6 +623,8 @@ impl Folds {
                 }
             }
             Row::Lost { volume, place, numbers } => self.lost(*volume, *place, numbers),
+            Row::Hide(hidden) => self.hide(hidden.clone()),
+            Row::Unhide { key, .. } => self.unhide(*key),
             Row::PowerLost => self.power_lost(),
             Row::Opened { boot_id } => self.boot_id = *boot_id,
             Row::Identity(name) => self.identity.clone_from(name),

@@ -7,6 +7,7 @@ pub(crate) mod ages;
 pub(crate) mod checkpoint;
 pub(crate) mod fold;
 pub(crate) mod groups;
+pub(crate) mod hidden;
 pub(crate) mod history;
 pub(crate) mod kept;
 pub(crate) mod overview;

@@ -28,7 +28,8 @@ pub(crate) use groups_file::{GroupsFile, GroupsFound, GroupsState};
 pub(crate) use reader::JournalReader;
 pub(crate) use readers::Readers;
 pub(crate) use row::{
-    GroupRow, Row, VolumeRow, put_group, put_numbers, put_volume, read_group, read_numbers, read_volume,
+    GroupRow, Row, VolumeRow, put_group, put_hidden, put_numbers, put_volume, read_group, read_hidden,
+    read_numbers, read_volume,
 };
 pub(crate) use writer::{Bounds, JournalWriter, SyncSet, reserved_bytes};
 

@@ -2,6 +2,7 @@
 
 use crate::base::codec::{Reader, put_bytes, put_u64, put_varint};
 use crate::base::facts::Tagged;
+use crate::base::hidden::HiddenArticle;
 use crate::base::ids::{Flag, GroupId};
 use crate::base::key::Key;
 use crate::base::token::Token;
@@ -131,6 +132,10 @@ pub(crate) enum Row<'a> {
     Lost { volume: u16, place: u64, numbers: Vec<(GroupId, u64)> },
     /// The number that stands for a site in article rows.
     Site { number: u32, name: String },
+    /// An article is stored and shown to nobody from here on.
+    Hide(HiddenArticle),
+    /// A hidden article is shown again.
+    Unhide { key: Key, token: Token },
     /// When the journal file was begun that has this row among its first; Unix seconds.
     Begun { at: u32 },
     /// A row of a kind that is not known here and may be ignored; its payload.
@@ -160,6 +165,10 @@ mod kind {
     pub const LOST: u8 = 17;
     pub const ARTICLE: u8 = 18;
     pub const SITE: u8 = 19;
+    pub const HIDE: u8 = 20;
+    pub const UNHIDE: u8 = 21;
+    /// The greatest of those that must be known.
+    pub const LAST: u8 = UNHIDE;
     pub const BEGUN: u8 = MAY_BE_IGNORED | 1;
 }
 
@@ -180,10 +189,7 @@ impl<'a> Row<'a> {
             Self::Expire { key, token, gone, numbers } => {
                 put_ended(kind::EXPIRE, *key, token, &[u8::from(*gone)], numbers, out);
             }
-            Self::Group(g) => {
-                out.push(kind::GROUP);
-                put_group(g, out);
-            }
+            Self::Group(g) => put_group(g, begin(kind::GROUP, out)),
             Self::GroupRemoved { name, high } => {
                 put_name(kind::GROUP_REMOVED, name, out);
                 put_varint(*high, out);
@@ -192,10 +198,7 @@ impl<'a> Row<'a> {
                 out.push(kind::PROMISE);
                 put_numbers(numbers, out);
             }
-            Self::Volume(v) => {
-                out.push(kind::VOLUME);
-                put_volume(v, out);
-            }
+            Self::Volume(v) => put_volume(v, begin(kind::VOLUME, out)),
             Self::Skip { volume, head } => {
                 out.push(kind::SKIP);
                 out.extend_from_slice(&volume.to_le_bytes());
@@ -228,6 +231,8 @@ impl<'a> Row<'a> {
                 put_varint(u64::from(*number), out);
                 put_bytes(name.as_bytes(), out);
             }
+            Self::Hide(hidden) => put_hidden(hidden, begin(kind::HIDE, out)),
+            Self::Unhide { key, token } => put_ended(kind::UNHIDE, *key, token, &[], &[], out),
             Self::Begun { at } => {
                 out.push(kind::BEGUN);
                 out.extend_from_slice(&at.to_le_bytes());
@@ -290,6 +295,8 @@ impl<'a> Row<'a> {
                 read_numbers(r.0, &mut numbers).then_some(Self::Lost { volume, place, numbers })?
             }
             kind::SITE => Self::Site { number: u32::try_from(r.varint()?).ok()?, name: r.text()? },
+            kind::HIDE => Self::Hide(read_hidden(r)?),
+            kind::UNHIDE => Self::Unhide { key: Key(r.u128()?), token: Token::from_bytes(&r.array()?)? },
             kind::BEGUN => Self::Begun { at: r.u32()? },
             unknown if unknown & kind::MAY_BE_IGNORED != 0 => Self::Ignored(payload),
             _ => return None,
@@ -303,7 +310,7 @@ fn not_understood(position: u64, payload: &[u8]) -> io::Error {
     let version = payload.get(1).copied().unwrap_or_default();
     let what = match kind {
         kind::ARTICLE if version > ARTICLE_VERSION => format!("an article row of version {version}"),
-        1..=kind::SITE => {
+        1..=kind::LAST => {
             let text = format!("the row at position {position}, of kind {kind}, makes no sense");
             return io::Error::new(io::ErrorKind::InvalidData, text);
         }
@@ -328,6 +335,12 @@ fn put_article(a: &ArticleRow<'_>, out: &mut Vec<u8>) {
     put_bytes(a.fields, out);
     put_bytes(a.numbers, out);
     out.extend_from_slice(a.tagged.as_bytes());
+}
+
+/// Appends a kind.
+fn begin(kind: u8, out: &mut Vec<u8>) -> &mut Vec<u8> {
+    out.push(kind);
+    out
 }
 
 /// Appends a kind and a name.
@@ -385,6 +398,33 @@ pub(crate) fn read_group(r: &mut Reader<'_>) -> Option<GroupRow> {
         high: r.varint()?,
         promised: r.varint()?,
     })
+}
+
+/// Appends a hidden article's fields; also used by the checkpoint.
+pub(crate) fn put_hidden(hidden: &HiddenArticle, out: &mut Vec<u8>) {
+    out.extend_from_slice(&hidden.key.0.to_le_bytes());
+    out.extend_from_slice(&hidden.token.to_bytes());
+    out.extend_from_slice(&hidden.since.to_le_bytes());
+    for text in [&hidden.message_id, &hidden.by, &hidden.reason] {
+        put_bytes(text.as_bytes(), out);
+    }
+    let mut numbers = Vec::new();
+    put_numbers(&hidden.numbers, &mut numbers);
+    put_bytes(&numbers, out);
+}
+
+/// Reads what [`put_hidden`] wrote.
+pub(crate) fn read_hidden(r: &mut Reader<'_>) -> Option<HiddenArticle> {
+    let mut hidden = HiddenArticle {
+        key: Key(r.u128()?),
+        token: Token::from_bytes(&r.array()?)?,
+        since: r.u32()?,
+        message_id: r.text()?,
+        by: r.text()?,
+        reason: r.text()?,
+        numbers: Vec::new(),
+    };
+    read_numbers(r.bytes()?, &mut hidden.numbers).then_some(hidden)
 }
 
 /// Appends a volume's fields; also used by the checkpoint.
@@ -445,6 +485,16 @@ mod tests {
             Row::Void(vec![16, 1 << 40]),
             Row::Lost { volume: 2, place: 99 << 32, numbers: vec![(GroupId(1), 2)] },
             Row::Site { number: 3, name: "peer.example".into() },
+            Row::Hide(HiddenArticle {
+                key: Key(4),
+                token,
+                since: 1_795_000_000,
+                message_id: "<a@b>".into(),
+                by: "operator".into(),
+                reason: "spam".into(),
+                numbers: vec![(GroupId(7), 2)],
+            }),
+            Row::Unhide { key: Key(4), token },
             Row::Begun { at: 1_795_000_000 },
             Row::Ignored(&[200, 1, 2, 3]),
         ];

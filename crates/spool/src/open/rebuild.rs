@@ -6,10 +6,12 @@
 //! several buffers are taken in the order of their sequence, so that the folds see the articles as they came.
 
 mod front;
+pub(crate) mod hidden;
 mod leftovers;
 mod regions;
 
 use crate::base::error::SpoolError;
+use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::limits::PART_BYTES_MAX;
@@ -37,6 +39,8 @@ const THREADS_MAX: usize = 16;
 pub(crate) struct Old<'a> {
     /// One that is of no other use.
     pub checkpoint: Option<&'a Checkpoint>,
+    /// What was hidden according to a checkpoint.
+    pub hidden: &'a [HiddenArticle],
     pub groups: &'a GroupsFound,
     pub history: &'a OldLog,
     pub without: &'a LeftOut,
@@ -62,8 +66,7 @@ pub(crate) fn from_buffers(
 ) -> Result<Rebuilt, SpoolError> {
     let io = |doing: &'static str| SpoolError::io(doing, journal);
     let shared = folds.shared.clone();
-    let mut leftovers = Leftovers::collect(folds, journal, old.checkpoint, old.groups, old.without)
-        .map_err(io("read journal in"))?;
+    let mut leftovers = Leftovers::collect(folds, journal, old).map_err(io("read journal in"))?;
     let loaded = shared.volumes.load();
     let known = |volume: &dyn Cyclic| leftovers.heads.get(&volume.id()).copied();
     leftovers.whole &=
@@ -92,6 +95,7 @@ pub(crate) fn from_buffers(
         published
     });
     let left_out = remember_old(folds, &leftovers, old, newest);
+    hidden::hide_again(folds, std::mem::take(&mut leftovers.hidden));
     if !leftovers.whole {
         // Only the promises show which numbers were given out since the last row that is left.
         folds.power_lost();

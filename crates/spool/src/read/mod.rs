@@ -29,6 +29,8 @@ pub enum Lookup {
     Gone,
     /// Here it is.
     Present(Token),
+    /// It is stored here, and hidden: to be treated as if it had been cancelled.
+    Hidden(Token),
 }
 
 /// A block's decoded rows, and what they were decoded from.
@@ -70,7 +72,17 @@ fn with_block<T>(
     })
 }
 
+/// Which overview rows are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Those of articles that are shown.
+    Shown,
+    /// Those of hidden articles as well.
+    Stored,
+}
+
 impl Shared {
+    /// What history knows; hidden articles are present.
     pub fn lookup(&self, key: &Key) -> Lookup {
         match self.history.lookup(key) {
             Found::None => Lookup::Unknown,
@@ -103,6 +115,22 @@ impl Shared {
         Ok(out.header.is_some())
     }
 
+    /// As [`Shared::read`]; a hidden article is as good as cancelled.
+    pub fn read_shown(
+        &self,
+        token: &Token,
+        expect: Option<&Key>,
+        patience: Patience,
+        out: &mut ArticleBuf,
+    ) -> Result<bool, ReadError> {
+        let found = self.read(token, expect, patience, out)?;
+        if out.header.is_some_and(|header| self.hidden.covers(&header.key, token)) {
+            out.header = None;
+            return Ok(false);
+        }
+        Ok(found)
+    }
+
     fn with_group<T>(&self, id: GroupId, f: impl FnOnce(&Arc<Group>) -> T) -> Option<T> {
         self.groups.table().get(id).map(f)
     }
@@ -119,13 +147,13 @@ impl Shared {
         }
     }
 
-    /// Appends the rows of living articles in a range, until `limit_bytes` are exceeded; returns where to
-    /// continue.
+    /// Appends the asked-for rows of living articles in a range, until `limit_bytes` are exceeded; returns
+    /// where to continue.
     pub fn over(
         &self,
         id: GroupId,
         range: RangeInclusive<u64>,
-        limit_bytes: usize,
+        (which, limit_bytes): (Which, usize),
         patience: Patience,
         out: &mut Vec<u8>,
     ) -> Result<Option<u64>, ReadError> {
@@ -136,7 +164,9 @@ impl Shared {
             if out.len() - start >= limit_bytes {
                 return Ok(Some(from));
             }
-            let Some(step) = self.with_group(id, |group| group.step(from, end, out)).flatten() else { break };
+            let Some(step) = self.with_group(id, |group| group.step(from, end, which, out)).flatten() else {
+                break;
+            };
             match step {
                 Step::Done(next) => from = next,
                 Step::Block(block, living) => {
@@ -164,19 +194,21 @@ impl Shared {
     ) -> Result<(), ReadError> {
         let since = u32::try_from(since).unwrap_or(u32::MAX);
         let Some(group) = self.groups.table().get(id).cloned() else { return Ok(()) };
-        let (blocks, open, live) = {
+        let (blocks, open, live, hidden) = {
             let state = group.state();
             let recent = |b: &&BlockRef| b.live > 0 && b.arrived_max >= since;
             let blocks: Vec<_> = state.overview.blocks.iter().filter(recent).cloned().collect();
             let fresh = state.overview.open.entries.iter().any(|e| e.arrived >= since);
             let open = if fresh { state.overview.open.clone() } else { Rows::default() };
             let any = fresh || !blocks.is_empty();
-            (blocks, open, if any { state.live.clone() } else { Default::default() })
+            let live = if any { state.live.clone() } else { Default::default() };
+            (blocks, open, live, state.hidden.clone())
         };
         let mut tell = |rows: &Rows| {
             for (i, e) in rows.entries.iter().enumerate() {
                 if e.arrived >= since
                     && live.contains(e.number)
+                    && !hidden.contains(e.number)
                     && let Some(id) = rows.row(i).and_then(|row| netnews::overview_row::field(row, 4))
                 {
                     visit(id);
@@ -236,7 +268,7 @@ enum Step {
 impl Group {
     fn locate(&self, number: u64) -> Option<Located> {
         let state = self.state();
-        if !state.live.contains(number) {
+        if !state.shows(number) {
             return None;
         }
         let open = &state.overview.open;
@@ -247,12 +279,19 @@ impl Group {
     }
 
     /// The next thing to do for OVER from `from` on; `None` when no number up to `end` lives.
-    fn step(&self, from: u64, end: u64, out: &mut Vec<u8>) -> Option<Step> {
+    fn step(&self, from: u64, end: u64, which: Which, out: &mut Vec<u8>) -> Option<Step> {
         let state = self.state();
-        let number = state.live.at_or_after(from).filter(|n| *n <= end)?;
+        let all = which == Which::Stored;
+        let first = if all { state.live.at_or_after(from) } else { state.shown_from(from) };
+        let number = first.filter(|n| *n <= end)?;
         if let Some(block) = state.overview.block_of(number) {
             let span = block.first.max(from)..=block.last.min(end);
-            let living = (block.live < block.count).then(|| state.live.range(span).collect());
+            let whole = block.live == block.count && (all || state.shows_all(&span));
+            let wanted = || match which {
+                Which::Shown => state.shown(span).collect(),
+                Which::Stored => state.live.range(span).collect(),
+            };
+            let living = (!whole).then(wanted);
             return Some(Step::Block(block.clone(), living));
         }
         let open = &state.overview.open;
@@ -261,7 +300,7 @@ impl Group {
             if entry.number > end {
                 break;
             }
-            if state.live.contains(entry.number) {
+            if state.live.contains(entry.number) && (all || state.shows(entry.number)) {
                 out.extend_from_slice(open.row(i).unwrap_or_default());
             }
         }

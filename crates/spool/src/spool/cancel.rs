@@ -20,9 +20,9 @@ const AT_ONCE_MAX: usize = 1_024;
 const AT_ONCE_FULL_MAX: usize = 64;
 
 /// Where a living article is.
-struct Living {
-    token: Token,
-    numbers: Vec<(GroupId, u64)>,
+pub(super) struct Living {
+    pub token: Token,
+    pub numbers: Vec<(GroupId, u64)>,
 }
 
 impl Spool {
@@ -77,7 +77,7 @@ impl Spool {
             if !Arc::ptr_eq(&table, &self.shared.groups.snapshot()) {
                 continue;
             }
-            living.retain(|key, at| self.lookup(key) == Lookup::Present(at.token));
+            living.retain(|key, at| self.shared.lookup(key) == Lookup::Present(at.token));
             if !living.is_empty() {
                 cancel_now(&mut writer, &living)?;
             }
@@ -86,7 +86,7 @@ impl Spool {
     }
 
     /// Those of the articles that live, each once.
-    fn living(
+    pub(super) fn living(
         &self,
         table: &GroupTable,
         keys: &[Key],
@@ -95,7 +95,7 @@ impl Spool {
         let mut living = BTreeMap::new();
         let mut buf = ArticleBuf::default();
         for key in keys {
-            let Lookup::Present(token) = self.lookup(key) else { continue };
+            let Lookup::Present(token) = self.shared.lookup(key) else { continue };
             match self.shared.read(&token, Some(key), Patience::Wait, &mut buf) {
                 Ok(true) => {
                     living.insert(*key, Living { token, numbers: table.numbers_in(buf.head()) });

@@ -2,6 +2,7 @@
 
 mod cancel;
 pub(crate) mod groups;
+pub(crate) mod hide;
 pub(crate) mod moved;
 mod readers;
 pub(crate) mod rebuild;
@@ -27,8 +28,8 @@ use crate::index::promise::MARGIN_MIN;
 use crate::journal::{Readers, Row};
 use crate::method::packing::DictionaryStatus;
 use crate::open::recovery::{self, Recovery};
-use crate::read::Lookup;
 use crate::read::article::ArticleBuf;
+use crate::read::{Lookup, Which};
 use crate::write::commit::Writer;
 use crate::write::syncer::{SyncState, failed_sync};
 use arc_swap::ArcSwap;
@@ -144,7 +145,10 @@ impl Spool {
 
     /// What history knows about a Message-ID.
     pub fn lookup(&self, key: &Key) -> Lookup {
-        self.shared.lookup(key)
+        match self.shared.lookup(key) {
+            Lookup::Present(token) if self.shared.hidden.covers(key, &token) => Lookup::Hidden(token),
+            found => found,
+        }
     }
 
     /// Whether history knows these Message-IDs, whose keys are given too, one by one; much quicker than to
@@ -342,9 +346,20 @@ impl Spool {
         self.shared.history.last_arrival()
     }
 
-    /// Reads an article; false if there is none (any more). With `expect`, only the article of that
-    /// Message-ID.
+    /// Reads an article; false if there is none (any more), or it is hidden. With `expect`, only the article
+    /// of that Message-ID.
     pub fn read(
+        &self,
+        token: &Token,
+        expect: Option<&Key>,
+        patience: Patience,
+        out: &mut ArticleBuf,
+    ) -> Result<bool, ReadError> {
+        self.shared.read_shown(token, expect, patience, out)
+    }
+
+    /// As [`Spool::read`], also a hidden article: for those who decide about it, not for readers.
+    pub fn read_stored(
         &self,
         token: &Token,
         expect: Option<&Key>,
@@ -364,26 +379,26 @@ impl Spool {
         self.shared.token_of(group, number, patience)
     }
 
-    /// Appends living numbers of a range, at most `max` of them.
+    /// Appends shown numbers of a range, at most `max` of them.
     pub fn numbers(&self, group: GroupId, range: RangeInclusive<u64>, max: usize, out: &mut Vec<u64>) {
         if let Some(group) = self.shared.groups.table().get(group) {
-            out.extend(group.state().live.range(range).take(max));
+            out.extend(group.state().shown(range).take(max));
         }
     }
 
-    /// Whether an article with this number lives.
+    /// Whether an article with this number is shown.
     pub fn exists(&self, group: GroupId, number: u64) -> bool {
-        self.shared.groups.table().get(group).is_some_and(|g| g.state().live.contains(number))
+        self.shared.groups.table().get(group).is_some_and(|g| g.state().shows(number))
     }
 
-    /// The first living number after this one.
+    /// The first shown number after this one.
     pub fn next_number(&self, group: GroupId, after: u64) -> Option<u64> {
-        self.shared.groups.table().get(group)?.state().live.at_or_after(after.checked_add(1)?)
+        self.shared.groups.table().get(group)?.state().shown_from(after.checked_add(1)?)
     }
 
-    /// The last living number before this one.
+    /// The last shown number before this one.
     pub fn previous_number(&self, group: GroupId, before: u64) -> Option<u64> {
-        self.shared.groups.table().get(group)?.state().live.at_or_before(before.checked_sub(1)?)
+        self.shared.groups.table().get(group)?.state().shown_to(before.checked_sub(1)?)
     }
 
     /// Appends overview rows in wire form until `limit_bytes` are exceeded; `Some(n)`: continue at `n`.
@@ -395,7 +410,7 @@ impl Spool {
         patience: Patience,
         out: &mut Vec<u8>,
     ) -> Result<Option<u64>, ReadError> {
-        self.shared.over(group, range, limit_bytes, patience, out)
+        self.shared.over(group, range, (Which::Shown, limit_bytes), patience, out)
     }
 
     /// Appends one overview row; false if there is no such article.
@@ -407,7 +422,7 @@ impl Spool {
         out: &mut Vec<u8>,
     ) -> Result<bool, ReadError> {
         let start = out.len();
-        self.shared.over(group, number..=number, usize::MAX, patience, out)?;
+        self.shared.over(group, number..=number, (Which::Shown, usize::MAX), patience, out)?;
         Ok(out.len() > start)
     }
 

@@ -95,7 +95,7 @@ impl Articles {
 
     /// Whether it can be read.
     pub fn is_there(&self, offer: &Offer) -> bool {
-        self.spool.count_living(&[offer.token]) == 1
+        self.spool.count_living(&[offer.token]) == 1 && self.spool.hidden_article(&offer.key).is_none()
     }
 
     fn why_gone(&self, offer: &Offer) -> Found {

@@ -89,8 +89,7 @@ impl Spool {
         }
         let lost: Vec<u64> = state.live.range(first..=last).filter(|n| rows.find(*n).is_none()).collect();
         for number in lost {
-            state.live.remove(number);
-            state.overview.died(number);
+            state.end(number);
         }
         self.shared.generation.fetch_add(1, std::sync::atomic::Ordering::Release);
         if rows.entries.is_empty() {

@@ -12,7 +12,7 @@ use crate::index::groups::{Group, LiveSet};
 use crate::index::history;
 use crate::index::overview::SegmentState;
 use crate::index::residents::ResidentsState;
-use crate::journal::{VolumeRow, put_group, put_volume, read_group, read_volume};
+use crate::journal::{VolumeRow, put_group, put_hidden, put_volume, read_group, read_hidden, read_volume};
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -30,6 +30,9 @@ mod tag {
     pub const KEPT: u8 = 6;
     pub const GONE_NAMES: u8 = 7;
     pub const SITES: u8 = 8;
+    pub const HIDDEN: u8 = 9;
+    /// The greatest of those that must be known.
+    pub const LAST: u8 = HIDDEN;
     /// Those that every checkpoint has.
     pub const ALWAYS: [u8; 5] = [STATE, HISTORY, VOLUMES, SEGMENTS, GROUPS];
 }
@@ -94,6 +97,13 @@ pub(super) fn put_all(folds: &mut Folds, taken: &mut Taken, kept_from: u64) -> i
         put_section(tag::SITES, &mut out, |out| {
             put_varint(folds.sites.len() as u64, out);
             folds.sites.iter().for_each(|name| put_bytes(name.as_bytes(), out));
+        });
+    }
+    let hidden = shared.hidden.all();
+    if !hidden.is_empty() {
+        put_section(tag::HIDDEN, &mut out, |out| {
+            put_varint(hidden.len() as u64, out);
+            hidden.iter().for_each(|hidden| put_sized(out, |out| put_hidden(hidden, out)));
         });
     }
     taken.bytes = out;
@@ -203,7 +213,7 @@ pub(super) fn read_all(body: &[u8]) -> Result<Checkpoint, Unreadable> {
     let (mut c, mut seen) = (Checkpoint::default(), Vec::new());
     while !r.is_empty() {
         let (tag, version, content) = read_section(&mut r).ok_or(Unreadable::Damaged)?;
-        if !(tag::STATE..=tag::SITES).contains(&tag) {
+        if !(tag::STATE..=tag::LAST).contains(&tag) {
             if tag & MAY_BE_IGNORED != 0 {
                 continue;
             }
@@ -252,6 +262,11 @@ impl Checkpoint {
                 }
             }
             tag::GONE_NAMES => self.read_gone_names(r)?,
+            tag::HIDDEN => {
+                for _ in 0..r.count(4)? {
+                    self.hidden.push(read_hidden(&mut r.sized()?)?);
+                }
+            }
             _ => {
                 for _ in 0..r.count(1)? {
                     self.sites.push(r.text()?);

@@ -4,10 +4,12 @@
 //! own [`GroupState`] with a short lock, so that a reader of one group never waits for a feed into another.
 
 mod live;
+mod shown;
 
 use crate::base::ids::{Flag, GroupId};
 use crate::base::ordered::{Ordered, OrderedGuard, rank};
 pub(crate) use live::LiveSet;
+pub(crate) use shown::HiddenNumbers;
 
 use crate::base::clock::unix_now;
 use crate::base::xref::pairs_of_line;
@@ -47,11 +49,12 @@ pub struct GroupChange {
 /// Water marks and the exact number of living articles, all of one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Marks {
-    /// Lowest living number; `high + 1` in an empty group.
+    /// Lowest living number, also of a hidden article, which may be shown again; `high + 1` in an empty
+    /// group.
     pub low: u64,
     /// Highest number ever shown.
     pub high: u64,
-    /// Number of living articles.
+    /// Number of living articles that are shown.
     pub count: u64,
 }
 
@@ -68,6 +71,7 @@ pub(crate) struct GroupState {
     pub overview: GroupOverview,
     pub flag: Flag,
     pub description: String,
+    pub hidden: HiddenNumbers,
 }
 
 impl GroupState {
@@ -78,7 +82,9 @@ impl GroupState {
     }
 
     pub fn marks(&self) -> Marks {
-        Marks { low: self.live.low().unwrap_or(self.high + 1), high: self.high, count: self.live.count() }
+        // A hidden article may come back, so its number keeps the low mark from rising (RFC 3977 6.1.1.2).
+        let low = self.live.low().unwrap_or(self.high + 1);
+        Marks { low, high: self.high, count: self.live.count() - self.hidden.count() }
     }
 }
 
@@ -159,7 +165,8 @@ impl Group {
             return all;
         }
         let low = state.live.at_or_after(base + 1).unwrap_or(state.high + 1);
-        Marks { low, high: state.high, count: state.live.count_behind(base) }
+        let count = state.live.count_behind(base) - state.hidden.count_above(base);
+        Marks { low, high: state.high, count }
     }
 }
 

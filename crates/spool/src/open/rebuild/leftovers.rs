@@ -1,11 +1,13 @@
 //! What is left of journal, checkpoint and groups file when the indexes are rebuilt: groups, write positions,
 //! remembered ids.
 
+use super::Old;
+use crate::base::hidden::HiddenArticle;
 use crate::base::key::Key;
 use crate::disk::Disk;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
-use crate::journal::{GroupRow, GroupsFound, JournalReader, Row, VolumeRow};
+use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
@@ -59,6 +61,8 @@ pub(crate) struct LeftOut {
 pub(super) struct Leftovers {
     pub heads: BTreeMap<u16, u64>,
     pub remembered: Vec<(Key, u32)>,
+    /// Articles that are hidden, by key.
+    pub hidden: BTreeMap<Key, HiddenArticle>,
     /// Articles of later rows than the checkpoint's, in volumes that are left out, and their arrival.
     pub left_out: Vec<(Key, u32)>,
     /// Arrival of the last article row.
@@ -102,15 +106,11 @@ impl Leftovers {
     }
 
     /// Loads what journal and checkpoint know about groups and volumes.
-    pub fn collect(
-        folds: &mut Folds,
-        journal: &Path,
-        checkpoint: Option<&Checkpoint>,
-        groups: &GroupsFound,
-        without: &LeftOut,
-    ) -> io::Result<Self> {
+    pub fn collect(folds: &mut Folds, journal: &Path, old: &Old<'_>) -> io::Result<Self> {
+        let Old { checkpoint, groups, without, .. } = *old;
         let disk = folds.shared.disk.clone();
-        let (mut old, mut noted) = (checkpoint, Self::default());
+        let hidden = old.hidden.iter().map(|hidden| (hidden.key, hidden.clone())).collect();
+        let (mut old, mut noted) = (checkpoint, Self { hidden, ..Self::default() });
         let mut rows = Self::default();
         rows.each_row(&disk, journal, &mut |position, row| {
             if let Some(c) = old.take_if(|c| c.position <= position) {
@@ -158,8 +158,11 @@ impl Leftovers {
             Row::Volume(v) => self.head(v.id, v.head),
             Row::Remember { key, arrived } => self.remembered.push((*key, *arrived)),
             Row::Cancel { key, .. } | Row::Expire { key, gone: true, .. } => {
+                self.hidden.remove(key);
                 self.remembered.push((*key, self.arrived));
             }
+            Row::Hide(hidden) => drop(self.hidden.insert(hidden.key, hidden.clone())),
+            Row::Unhide { key, .. } => drop(self.hidden.remove(key)),
             Row::Group(g) => take_group(folds, g),
             Row::GroupRemoved { .. }
             | Row::Promise(_)

@@ -165,6 +165,7 @@ fn try_to_open(
                 let survey = survey(disk, &paths, c.position, &folds, loss.is_some())
                     .map_err(io("read journal in"))?;
                 if survey.is_whole(&folds, &groups) {
+                    rebuild::hidden::forget(&**disk, &paths.dir);
                     let at = Start { position: c.position, checkpoint_bytes: c.bytes, survey, loss };
                     return finish_recovery(folds, config, &paths, at, recovery, progress);
                 }
@@ -181,6 +182,8 @@ fn try_to_open(
     });
     recovery.lost_history = old.lost_records();
     let left_out = presence::tails(disk, config, checkpoint.as_ref(), &left_out);
+    let hidden = rebuild::hidden::before(&**disk, &paths.dir, checkpoint.as_ref());
+    let hidden = hidden.map_err(io("keep the list of what is hidden in"))?;
     wipe_indexes(&**disk, &paths, recovery.lost.as_deref()).map_err(io("clear indexes in"))?;
     if recovery.new || journal_oldest == Some(0) && !from_buffers {
         let folds = fresh(&source, progress)?;
@@ -190,7 +193,8 @@ fn try_to_open(
             return finish_recovery(folds, config, &paths, at, recovery, progress);
         }
     }
-    let old = Old { checkpoint: checkpoint.as_ref(), groups: &groups, history: &old, without: &left_out };
+    let (checkpoint, hidden, groups, history) = (checkpoint.as_ref(), &hidden[..], &groups, &old);
+    let old = Old { checkpoint, hidden, groups, history, without: &left_out };
     open_rebuilt(&source, &old, loss, recovery, progress)
 }
 

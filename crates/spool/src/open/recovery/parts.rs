@@ -87,6 +87,7 @@ pub(super) fn start(
         volumes: Volumes::new(volumes),
         history,
         packing: Arc::new(packing),
+        hidden: crate::index::hidden::Hidden::default(),
         generation: AtomicU64::new(1),
         list: Ordered::default(),
         articles: AtomicU64::new(0),
@@ -166,6 +167,7 @@ fn load(folds: &mut Folds, c: &Checkpoint) -> bool {
         }
     }
     folds.shared.articles.store(c.articles, Ordering::Relaxed);
+    c.hidden.iter().cloned().for_each(|hidden| folds.hide(hidden));
     true
 }
 

@@ -1,0 +1,98 @@
+//! Which living numbers of a group are shown: all but those of hidden articles (`docs/hiding.md`).
+//!
+//! Invariant: each hidden number lives.
+
+use super::{GroupState, LiveSet};
+use std::ops::RangeInclusive;
+
+/// Numbers of hidden articles. Most groups never have one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HiddenNumbers(Option<Box<LiveSet>>);
+
+impl HiddenNumbers {
+    pub fn contains(&self, number: u64) -> bool {
+        self.0.as_ref().is_some_and(|numbers| numbers.contains(number))
+    }
+
+    pub fn count(&self) -> u64 {
+        self.0.as_ref().map_or(0, |numbers| numbers.count())
+    }
+
+    /// How many are greater than `number`.
+    pub fn count_above(&self, number: u64) -> u64 {
+        self.0.as_ref().map_or(0, |numbers| numbers.count_behind(number))
+    }
+
+    fn any_in(&self, range: &RangeInclusive<u64>) -> bool {
+        let first = self.0.as_ref().and_then(|numbers| numbers.at_or_after(*range.start()));
+        first.is_some_and(|first| first <= *range.end())
+    }
+
+    fn insert(&mut self, number: u64) -> bool {
+        self.0.get_or_insert_default().insert(number)
+    }
+
+    fn remove(&mut self, number: u64) -> bool {
+        let Some(numbers) = &mut self.0 else { return false };
+        let removed = numbers.remove(number);
+        if numbers.count() == 0 {
+            self.0 = None;
+        }
+        removed
+    }
+}
+
+impl GroupState {
+    /// A number ends with its article; false if it did not live.
+    pub fn end(&mut self, number: u64) -> bool {
+        if !self.live.remove(number) {
+            return false;
+        }
+        self.hidden.remove(number);
+        self.overview.died(number);
+        true
+    }
+
+    /// Hides a number; false if it does not live or is hidden already.
+    pub fn hide(&mut self, number: u64) -> bool {
+        self.live.contains(number) && self.hidden.insert(number)
+    }
+
+    /// Shows a hidden number again.
+    pub fn unhide(&mut self, number: u64) -> bool {
+        self.hidden.remove(number)
+    }
+
+    /// Whether a number names an article that is shown.
+    pub fn shows(&self, number: u64) -> bool {
+        self.live.contains(number) && !self.hidden.contains(number)
+    }
+
+    /// Whether all living numbers of a range are shown.
+    pub fn shows_all(&self, range: &RangeInclusive<u64>) -> bool {
+        !self.hidden.any_in(range)
+    }
+
+    /// The first number shown at or after `from`.
+    pub fn shown_from(&self, from: u64) -> Option<u64> {
+        let mut number = self.live.at_or_after(from)?;
+        while self.hidden.contains(number) {
+            number = self.live.at_or_after(number.checked_add(1)?)?;
+        }
+        Some(number)
+    }
+
+    /// The last number shown at or before `to`.
+    pub fn shown_to(&self, to: u64) -> Option<u64> {
+        let mut number = self.live.at_or_before(to)?;
+        while self.hidden.contains(number) {
+            number = self.live.at_or_before(number.checked_sub(1)?)?;
+        }
+        Some(number)
+    }
+
+    /// The numbers shown of a range, ascending.
+    pub fn shown(&self, range: RangeInclusive<u64>) -> impl Iterator<Item = u64> + '_ {
+        self.live.range(range).filter(|number| !self.hidden.contains(*number))
+    }
+}

@@ -1,0 +1,101 @@
+//! Which articles are hidden: stored, and shown to nobody (`docs/hiding.md`).
+//!
+//! A fold of the rows `Hide` and `Unhide`. An entry ends with its article, so that there is one for each
+//! hidden article and no other. Which numbers are hidden is in the groups ([`super::groups`]); a number lives
+//! on while it is hidden, so overwriting, expiry and repair go on as for any article. Where nothing is
+//! hidden, readers pay for one load of a counter.
+
+use crate::base::hidden::HiddenArticle;
+use crate::base::key::Key;
+use crate::base::token::Token;
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The hidden articles.
+#[derive(Debug, Default)]
+pub(crate) struct Hidden {
+    count: AtomicUsize,
+    table: RwLock<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    by_key: HashMap<Key, Arc<HiddenArticle>>,
+    /// By volume and place: what is overwritten is known by its place.
+    by_place: HashMap<(u16, u64), Key>,
+}
+
+impl Hidden {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// The entry of an article, if it is hidden.
+    pub fn get(&self, key: &Key) -> Option<Arc<HiddenArticle>> {
+        if self.count() == 0 {
+            return None;
+        }
+        self.table.read().by_key.get(key).cloned()
+    }
+
+    /// Whether the article of this Message-ID, at this place, is hidden.
+    pub fn covers(&self, key: &Key, token: &Token) -> bool {
+        self.count() > 0
+            && self.table.read().by_key.get(key).is_some_and(|hidden| same_place(&hidden.token, token))
+    }
+
+    /// All of them, oldest first.
+    pub fn all(&self) -> Vec<Arc<HiddenArticle>> {
+        let mut all: Vec<_> = self.table.read().by_key.values().cloned().collect();
+        all.sort_unstable_by_key(|hidden| (hidden.since, hidden.key));
+        all
+    }
+
+    /// Adds or replaces an entry.
+    pub fn put(&self, hidden: HiddenArticle) {
+        let mut table = self.table.write();
+        table.remove(&hidden.key);
+        table.by_place.insert((hidden.token.volume, hidden.token.place), hidden.key);
+        table.by_key.insert(hidden.key, Arc::new(hidden));
+        self.count.store(table.by_key.len(), Ordering::Release);
+    }
+
+    /// Removes the entry of an article.
+    pub fn remove(&self, key: &Key) -> Option<Arc<HiddenArticle>> {
+        if self.count() == 0 {
+            return None;
+        }
+        let mut table = self.table.write();
+        let removed = table.remove(key);
+        self.count.store(table.by_key.len(), Ordering::Release);
+        removed
+    }
+
+    /// Removes the entry of what was at a place of a volume.
+    pub fn remove_at(&self, volume: u16, place: u64) {
+        if self.count() == 0 {
+            return;
+        }
+        let mut table = self.table.write();
+        if let Some(key) = table.by_place.get(&(volume, place)).copied() {
+            table.remove(&key);
+            self.count.store(table.by_key.len(), Ordering::Release);
+        }
+    }
+}
+
+impl Table {
+    fn remove(&mut self, key: &Key) -> Option<Arc<HiddenArticle>> {
+        let removed = self.by_key.remove(key)?;
+        self.by_place.remove(&(removed.token.volume, removed.token.place));
+        Some(removed)
+    }
+}
+
+/// The class in a token is that of the configuration when the article came.
+fn same_place(a: &Token, b: &Token) -> bool {
+    (a.volume, a.place) == (b.volume, b.place)
+}

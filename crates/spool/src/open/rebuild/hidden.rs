@@ -1,0 +1,91 @@
+//! What is hidden stays hidden through a rebuild, though no record says so: it is taken from the checkpoint
+//! and from the rows that the journal still has.
+//!
+//! The checkpoint is removed before a rebuild begins, so its list is kept in the file `hidden` until another
+//! checkpoint is there (`docs/formats/hidden.md`).
+
+use crate::base::codec::{Reader, put_sized, put_varint};
+use crate::base::crc::crc32c;
+use crate::base::hidden::HiddenArticle;
+use crate::base::key::Key;
+use crate::base::read_mode::Patience;
+use crate::disk::{Access, Disk, Open, durable_replace, read_small};
+use crate::index::checkpoint::Checkpoint;
+use crate::index::fold::Folds;
+use crate::index::history::Found;
+use crate::journal::{put_hidden, read_hidden};
+use crate::read::article::ArticleBuf;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use tracing::warn;
+
+const MAGIC: &[u8; 8] = b"NHidden1";
+const NAME: &str = "hidden";
+/// A million entries of a kilobyte and more.
+const FILE_BYTES_MAX: u64 = 2 << 30;
+
+fn path(dir: &Path) -> PathBuf {
+    dir.join(NAME)
+}
+
+/// What was hidden before a rebuild. What the checkpoint has of it is written down, since that will go.
+pub(crate) fn before(
+    disk: &dyn Disk,
+    dir: &Path,
+    checkpoint: Option<&Checkpoint>,
+) -> io::Result<Vec<HiddenArticle>> {
+    match checkpoint {
+        Some(c) => keep(disk, dir, &c.hidden).map(|()| c.hidden.clone()),
+        None => kept(disk, dir),
+    }
+}
+
+fn keep(disk: &dyn Disk, dir: &Path, hidden: &[HiddenArticle]) -> io::Result<()> {
+    if hidden.is_empty() {
+        forget(disk, dir);
+        return Ok(());
+    }
+    let mut list = Vec::new();
+    put_varint(hidden.len() as u64, &mut list);
+    hidden.iter().for_each(|hidden| put_sized(&mut list, |out| put_hidden(hidden, out)));
+    let crc = crc32c(&list).to_le_bytes();
+    durable_replace(disk, &path(dir), &[MAGIC, &crc, &list], Access::Group)
+}
+
+/// What was written down when an earlier rebuild began that did not end.
+fn kept(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<HiddenArticle>> {
+    let Some(bytes) = read_small(disk, &path(dir), FILE_BYTES_MAX)? else { return Ok(Vec::new()) };
+    let hidden = read(&bytes);
+    if hidden.is_none() {
+        warn!("spool {}: the file \"{NAME}\" is damaged: what was hidden may be shown again", dir.display());
+    }
+    Ok(hidden.unwrap_or_default())
+}
+
+fn read(bytes: &[u8]) -> Option<Vec<HiddenArticle>> {
+    let mut r = Reader(bytes.strip_prefix(MAGIC)?);
+    let crc: [u8; 4] = r.array()?;
+    (crc == crc32c(r.0).to_le_bytes()).then_some(())?;
+    (0..r.count(4)?).map(|_| read_hidden(&mut r.sized()?)).collect()
+}
+
+/// Removes what was written down: a checkpoint has it. If the file stays it does no harm.
+pub(crate) fn forget(disk: &dyn Disk, dir: &Path) {
+    if disk.open(&path(dir), Open::ReadOnly).is_ok() {
+        let _stays = disk.remove(&path(dir));
+    }
+}
+
+/// Hides what was found again. Groups may have other numbers than before; the articles have their names.
+pub(super) fn hide_again(folds: &mut Folds, hidden: BTreeMap<Key, HiddenArticle>) {
+    let shared = folds.shared.clone();
+    let mut buf = ArticleBuf::default();
+    for (key, hidden) in hidden {
+        let Found::At(token, _) = shared.history.lookup(&key) else { continue };
+        if let Ok(true) = shared.read(&token, Some(&key), Patience::Wait, &mut buf) {
+            let numbers = shared.groups.table().numbers_in(buf.head());
+            folds.hide(HiddenArticle { token, numbers, ..hidden });
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Hiding articles, and showing them again (`docs/hiding.md`).
+//!
+//! As with cancels, articles are looked up without the writer's lock and one sync makes many rows durable
+//! before anything is hidden. Unlike cancels this frees no room, so on a full disk it is refused.
+
+use super::Spool;
+use super::cancel::Living;
+use crate::base::clock::unix_now;
+use crate::base::error::{ReadError, Trouble, TroubleKind};
+use crate::base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
+use crate::base::key::Key;
+use crate::journal::Row;
+use crate::read::Lookup;
+use crate::write::commit::Writer;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Rows made durable by one sync.
+const AT_ONCE_MAX: usize = 1_024;
+
+/// What became of an article that was to be hidden.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hiding {
+    /// It is hidden now.
+    Hidden,
+    /// It was hidden already.
+    Already,
+    /// It is not stored here.
+    NotHere,
+}
+
+impl Spool {
+    /// Hides articles by Message-ID; `by` is who does so. Returns of each what became of it. It is durable
+    /// then.
+    pub fn hide_all(&self, ids: &[&[u8]], by: &str, reason: &str) -> Result<Vec<Hiding>, Trouble> {
+        if by.is_empty() || by.len() > HIDER_BYTES_MAX || reason.len() > REASON_BYTES_MAX {
+            let text = format!(
+                "who hides must have 1 to {HIDER_BYTES_MAX} bytes, and the reason at most {REASON_BYTES_MAX}"
+            );
+            return Err(Trouble::new(TroubleKind::Refused, text));
+        }
+        let mut all = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(AT_ONCE_MAX) {
+            all.extend(self.hide_some(ids, by, reason)?);
+        }
+        Ok(all)
+    }
+
+    fn hide_some(&self, ids: &[&[u8]], by: &str, reason: &str) -> Result<Vec<Hiding>, Trouble> {
+        let keys: Vec<Key> = ids.iter().map(|id| self.key(id)).collect();
+        loop {
+            let table = self.shared.groups.snapshot();
+            let mut unreadable = None;
+            let living = self.living(&table, &keys, &mut unreadable);
+            if let Some(e) = unreadable {
+                return Err(cannot_read(&e));
+            }
+            let mut writer = self.writer.lock();
+            // The numbers are of the groups as they were.
+            if Arc::ptr_eq(&table, &self.shared.groups.snapshot()) {
+                return self.hide_now(&mut writer, (ids, &keys), living, (by, reason));
+            }
+        }
+    }
+
+    fn hide_now(
+        &self,
+        writer: &mut Writer,
+        (ids, keys): (&[&[u8]], &[Key]),
+        mut living: BTreeMap<Key, Living>,
+        (by, reason): (&str, &str),
+    ) -> Result<Vec<Hiding>, Trouble> {
+        let shared = &self.shared;
+        let (mut outcomes, mut new) = (Vec::with_capacity(ids.len()), Vec::new());
+        let since = u32::try_from(unix_now()).unwrap_or(u32::MAX);
+        for (id, key) in ids.iter().zip(keys) {
+            let here = match shared.lookup(key) {
+                Lookup::Present(token) => shared.hidden.covers(key, &token).then_some(Hiding::Already),
+                _ => Some(Hiding::NotHere),
+            };
+            let found = living.remove(key).filter(|at| shared.lookup(key) == Lookup::Present(at.token));
+            outcomes.push(match (here, found) {
+                (Some(outcome), _) => outcome,
+                (None, Some(Living { token, numbers })) => {
+                    new.push(HiddenArticle {
+                        key: *key,
+                        token,
+                        since,
+                        message_id: String::from_utf8_lossy(id).into_owned(),
+                        by: by.to_owned(),
+                        reason: reason.to_owned(),
+                        numbers,
+                    });
+                    Hiding::Hidden
+                }
+                // Named twice, or it has just been replaced.
+                (None, None) => Hiding::Already,
+            });
+        }
+        if shared.hidden.count() + new.len() > HIDDEN_MAX {
+            let text = format!("{HIDDEN_MAX} articles are hidden already, which is as many as can be");
+            return Err(Trouble::new(TroubleKind::Refused, text));
+        }
+        let rows: Vec<Row<'_>> = new.iter().cloned().map(Row::Hide).collect();
+        commit_rows(writer, &rows)?;
+        new.into_iter().for_each(|hidden| writer.folds.hide(hidden));
+        Ok(outcomes)
+    }
+
+    /// Shows hidden articles again, under the numbers that they had. Returns of each whether it was hidden.
+    pub fn unhide_all(&self, keys: &[Key]) -> Result<Vec<bool>, Trouble> {
+        let mut all = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(AT_ONCE_MAX) {
+            let mut writer = self.writer.lock();
+            let mut seen = BTreeSet::new();
+            let hidden: Vec<_> = keys
+                .iter()
+                .map(|key| self.shared.hidden.get(key).filter(|hidden| seen.insert(hidden.key)))
+                .collect();
+            let rows: Vec<Row<'_>> = hidden
+                .iter()
+                .flatten()
+                .map(|hidden| Row::Unhide { key: hidden.key, token: hidden.token })
+                .collect();
+            commit_rows(&mut writer, &rows)?;
+            hidden.iter().flatten().for_each(|hidden| writer.folds.unhide(hidden.key));
+            all.extend(hidden.iter().map(Option::is_some));
+        }
+        Ok(all)
+    }
+
+    /// All hidden articles, those hidden first before the others.
+    pub fn hidden(&self) -> Vec<Arc<HiddenArticle>> {
+        self.shared.hidden.all()
+    }
+
+    /// Who hid an article, and why; `None`: it is not hidden, or no longer stored.
+    pub fn hidden_article(&self, key: &Key) -> Option<Arc<HiddenArticle>> {
+        self.shared.hidden.get(key)
+    }
+}
+
+/// Makes rows durable, if there are any.
+fn commit_rows(writer: &mut Writer, rows: &[Row<'_>]) -> Result<(), Trouble> {
+    writer.accepting()?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    rows.iter().for_each(|row| writer.journal.push(row));
+    writer.write_now().inspect_err(|_| writer.journal.discard())
+}
+
+fn cannot_read(e: &ReadError) -> Trouble {
+    Trouble::new(TroubleKind::Io, format!("cannot read what is to be hidden: {e}"))
+}
