@@ -30,8 +30,11 @@ fn unhide(spool: &Spool, ids: &[String]) -> Result<Vec<bool>, Trouble> {
     spool.unhide_all(&ids.iter().map(|id| spool.key(id.as_bytes())).collect::<Vec<_>>())
 }
 
+/// Groups, numbers and Message-IDs; overview rows; what NEWNEWS lists; what NEXT and LAST find.
+type Everything = (Vec<(String, u64, String)>, Vec<u8>, Vec<Vec<u8>>, Vec<Option<u64>>);
+
 /// All that readers can ask for of a group.
-fn everything(spool: &Spool) -> (Vec<(String, u64, String)>, Vec<u8>, Vec<Vec<u8>>, Vec<Option<u64>>) {
+fn everything(spool: &Spool) -> Everything {
     let (mut rows, mut arrived, mut steps) = (Vec::new(), Vec::new(), Vec::new());
     for group in spool.groups().iter() {
         let most = [1, usize::MAX][group.id.0 as usize % 2];
@@ -106,7 +109,8 @@ fn what_is_hidden_is_shown_nowhere_and_comes_back_as_it_was() {
             assert_eq!(buf.message_id(), id.as_bytes());
             // Nobody brings it again.
             assert!(spool.is_known(&key));
-            assert!(matches!(spool.reserve(&[key]).next(), Some(Offer::Have | Offer::Pending)));
+            let offer = spool.reserve(&[key], &[id.as_bytes()]).next();
+            assert!(matches!(offer, Some(Offer::Have | Offer::Pending)));
             let hidden = spool.hidden_article(&key).unwrap();
             assert_eq!((hidden.by.as_str(), hidden.reason.as_str()), ("operator", "spam"));
         }

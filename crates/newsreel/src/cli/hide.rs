@@ -51,7 +51,7 @@ mod tests {
         let rows = [row("<1@x.example>", "operator", ""), row("<22@x.example>", "nocem:bot", "spam")];
         assert_eq!(
             text(&rows, 8_200),
-            "Message-ID      hidden by   for  reason\n\
+            "Message-ID      hidden by  for  reason\n\
              <1@x.example>   operator   2 h\n\
              <22@x.example>  nocem:bot  2 h  spam"
         );
