@@ -51,7 +51,7 @@ build:
 
 # Most tests wait for a server, a disk or a clock more than they compute.
 test:
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((2 * $$(nproc)))} $(CARGO) test --workspace --locked
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))} $(CARGO) test --workspace --locked
 
 quick:
 	$(CARGO) test --workspace --lib --bins --locked

@@ -106,6 +106,7 @@ fn killed_while_pulling(link: &Link, articles: usize, kills: u64, keys: &str) {
     let keys = format!("groups = \"misc.*\"\ncreate_groups = true\nconnections = 3\n{keys}");
     site.edit(|text| text + &section(link.address(), &keys));
     let mut serving = site.serve();
+    let mut logged = Vec::new();
     for kill in 1..=kills {
         let begun = Instant::now();
         while count(&serving, "misc.test")
@@ -117,14 +118,19 @@ fn killed_while_pulling(link: &Link, articles: usize, kills: u64, keys: &str) {
         // By SIGKILL.
         drop(serving);
         serving = site.serve();
+        logged.extend(serving.log());
     }
     let all = wait(&site, |pulls| pulls[0]["complete"].is_u64());
     assert_eq!(all[0]["last_error"], "", "{all}");
-    // An article that was filed twice would have two numbers.
-    assert_eq!(count(&serving, "misc.test"), Some((articles as u64, articles as u64)));
+    let (filed, high) = count(&serving, "misc.test").unwrap();
+    assert_eq!(filed, articles as u64);
+    // The machine may drop what it knows of a directory while no process has it open: then the next start
+    // must assume that bytes are lost, and skips numbers.
+    let skipped = logged.iter().find(|line| line.contains("the last run was cut off, and "));
+    assert!(high == filed || skipped.is_some(), "{high}: {logged:?}");
     let mut client = serving.client();
     assert!(client.ask("GROUP misc.test").starts_with("211 "));
-    assert!(client.ask(&format!("XHDR Message-ID 1-{articles}")).starts_with("221 "));
+    assert!(client.ask(&format!("XHDR Message-ID 1-{high}")).starts_with("221 "));
     let ids: Vec<String> =
         client.block().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
     // In the order that they have there.

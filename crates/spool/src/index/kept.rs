@@ -59,16 +59,14 @@ pub(crate) struct KeptList {
     taken: VecDeque<KeptEntry>,
     /// Those, and what was handed out of the same file, stay in it.
     in_place: bool,
-    /// Files at the front that the pass has left as they are.
-    passed: usize,
     memory_bytes_max: usize,
     /// Entries that were in no file when the pass began, encoded: it takes them last.
     waiting: Vec<u8>,
     /// The disk was full for the last write; the next is at [`KeptList::write_late`] or a checkpoint.
     is_late: bool,
     dead: Vec<PathBuf>,
-    /// A pass is over when this file was taken.
-    pass_end: Option<u64>,
+    /// Files that the pass has not come to.
+    pass: VecDeque<u64>,
     /// Pages that were damaged: their articles stay until a rebuild.
     pub damaged: u64,
     /// Bytes of articles in the queue.
@@ -98,12 +96,11 @@ impl KeptList {
             dirty: Vec::new(),
             taken: VecDeque::new(),
             in_place: false,
-            passed: 0,
             memory_bytes_max: MEMORY_BYTES_MAX,
             waiting: Vec::new(),
             is_late: false,
             dead: Vec::new(),
-            pass_end: None,
+            pass: VecDeque::new(),
             damaged: 0,
             bytes: 0,
             entries: 0,
@@ -142,9 +139,24 @@ impl KeptList {
         if self.unwritten.len() >= PAGE_BYTES { self.write_out() } else { Ok(()) }
     }
 
-    /// Writes out all entries, also those that a pass has taken and not yet handed out.
+    /// Writes out all entries, also those that a pass has taken and not yet handed out: they get a file of
+    /// their own, to which the pass comes next.
     pub fn write_all(&mut self) -> io::Result<()> {
-        self.put_back_taken();
+        let mut of_pass = Vec::new();
+        if !self.in_place {
+            self.taken.drain(..).for_each(|entry| encode(&entry, &mut of_pass));
+        }
+        of_pass.append(&mut self.waiting);
+        if !of_pass.is_empty() {
+            let others = std::mem::replace(&mut self.unwritten, of_pass);
+            self.open = None;
+            let written = self.write_out();
+            self.waiting = std::mem::replace(&mut self.unwritten, others);
+            written?;
+            self.pass.extend(self.files.back().map(|(number, _)| *number));
+            self.pass.rotate_right(1);
+            self.open = None;
+        }
         self.write_out()
     }
 
@@ -202,8 +214,7 @@ impl KeptList {
         self.put_back_taken();
         self.waiting = std::mem::take(&mut self.unwritten);
         self.open = None;
-        self.passed = 0;
-        self.pass_end = self.files.back().map(|(number, _)| *number);
+        self.pass = self.files.iter().map(|(number, _)| *number).collect();
     }
 
     /// Takes the next entry of the pass, or hands it out in place.
@@ -217,10 +228,9 @@ impl KeptList {
                 }
                 return Ok(Some(entry));
             }
-            let pass_end = self.pass_end;
-            let is_of_pass = |(number, _): &(u64, u64)| pass_end.is_some_and(|end| *number <= end);
-            let Some((number, len)) = self.files.get(self.passed).copied().filter(is_of_pass) else {
-                (self.pass_end, self.in_place) = (None, false);
+            let next = self.pass.front().and_then(|n| self.files.iter().position(|(number, _)| number == n));
+            let Some((at, (number, len))) = next.and_then(|at| Some((at, *self.files.get(at)?))) else {
+                self.in_place = false;
                 self.taken = decode_all(&std::mem::take(&mut self.waiting)).into();
                 if self.taken.is_empty() {
                     return Ok(None);
@@ -228,13 +238,12 @@ impl KeptList {
                 continue;
             };
             self.taken = self.read_file(number, len)?.into();
+            self.pass.pop_front();
             self.in_place = self.memory_bytes() >= self.memory_bytes_max;
-            if self.in_place {
-                self.passed += 1;
-                continue;
+            if !self.in_place {
+                self.files.remove(at);
+                self.dead.push(self.dir.join(file_name(number)));
             }
-            self.files.remove(self.passed);
-            self.dead.push(self.dir.join(file_name(number)));
         }
     }
 
@@ -386,6 +395,38 @@ mod tests {
         }
         assert_eq!(taken, 7000);
         assert!(list.take_dead().len() >= 2);
+    }
+
+    #[test]
+    fn a_pass_comes_to_every_entry_once_whatever_is_written_meanwhile() {
+        for in_place in [false, true] {
+            for memory_only in [false, true] {
+                let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+                let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
+                let count = if memory_only { 200 } else { 20_000 };
+                (0..count).for_each(|n| list.push(&entry(n)).unwrap());
+                if in_place {
+                    list.memory_bytes_max = 0;
+                }
+                list.begin_pass();
+                let mut seen = Vec::new();
+                let mut state = list.checkpoint().unwrap();
+                while let Some(e) = list.take().unwrap() {
+                    if e.arrived % 2 == 0 {
+                        list.put_back(&e).unwrap();
+                    }
+                    seen.push(e.arrived);
+                    if seen.len() % (count as usize / 20) == 7 {
+                        state = list.checkpoint().unwrap();
+                        let again = KeptList::open(&disk, "/k".into(), &state).unwrap();
+                        assert_eq!((again.entries, again.bytes), (list.entries, list.bytes));
+                    }
+                }
+                seen.sort_unstable();
+                assert!((0..count as u32).eq(seen), "{in_place} {memory_only}");
+                assert!(!state.is_empty());
+            }
+        }
     }
 
     #[test]

@@ -112,12 +112,15 @@ impl Memory {
 
     /// Makes page `n` equal to another's.
     pub fn copy_page(&self, other: &Self, n: u64) {
-        for (to, from) in self.page(n).iter().zip(other.page(n)) {
-            let from = from.load(Ordering::Acquire);
+        let (here, there) = (self.page(n), other.page(n));
+        if is_zero(there) {
             // Only a store makes an untouched page take room.
-            if to.load(Ordering::Relaxed) != from {
-                to.store(from, Ordering::Release);
-            }
+            let stained = here.iter().filter(|word| word.load(Ordering::Relaxed) != 0);
+            stained.for_each(|word| word.store(0, Ordering::Release));
+            return;
+        }
+        for (to, from) in here.iter().zip(there) {
+            to.store(from.load(Ordering::Acquire), Ordering::Release);
         }
     }
 
