@@ -24,6 +24,7 @@ mod origin;
 pub(crate) mod programs;
 mod reject;
 pub(crate) mod routing;
+mod spam;
 mod turn;
 mod withdraw;
 
@@ -121,7 +122,7 @@ impl Filer {
             router,
             controls: Controls::default(),
             turn: Turn::default(),
-            rules: ArcSwap::from_pointee(Rules::of(config, &Programs::default(), &spool)),
+            rules: ArcSwap::from_pointee(Rules::of(config, None, &spool)),
             spool,
             counters: Arc::new(Counters::default()),
             in_trouble: AtomicBool::new(false),
@@ -132,7 +133,7 @@ impl Filer {
     /// Goes by another configuration from the next batch on.
     pub(crate) fn apply(&self, config: &Arc<Config>) {
         self.follow_ups.withdrawals.apply(config);
-        let rules = Rules::of(config.clone(), &self.rules.load().programs, &self.spool);
+        let rules = Rules::of(config.clone(), Some(&self.rules.load()), &self.spool);
         rules.programs.begin();
         self.rules.store(Arc::new(rules));
     }

@@ -34,6 +34,7 @@ mod read;
 mod report;
 mod send;
 mod site;
+mod spam;
 mod spool_config;
 mod storage;
 pub mod table;
@@ -66,6 +67,7 @@ pub use pull::{Pull, PullBy};
 pub use read::{data_in, load, parse};
 pub use send::{ArticleType, BatchCompress, FeedOrder, FeedStart, HashSplit, LineItem, Only, WayOut};
 pub use site::{Limits, LogFormat, LogLevel, Site, UnknownGroups};
+pub use spam::{Spam, SpamMode};
 pub use spool::{Durability, HeaderCondition as HeaderMatch, MethodKind as Method, Order};
 pub use storage::{Buffer, Class, Compression, Expire, GroupMatch, LineEnds, Rule, keeps};
 pub use tls::{KnownCertificate, Peer, PeerSend, PeerTls, SendTemplate, Tls};
@@ -104,6 +106,8 @@ sections! {
     posting: Posting,
     /// What is done about control messages; the first match decides.
     controls: [Control],
+    /// The filters that are built in.
+    spam: Spam,
     /// Programs that judge articles, posts and logins, in their order.
     filters: [FilterProgram],
     /// Which withdrawals are obeyed where no section above decides.

@@ -120,9 +120,9 @@ section! {
         /// them. "*" only requires the header. Patterns are separated by commas.
         header: Option<Vec<HeaderMatch>> = Maybe(OneOrMore(Header)),
             example { name = "X-Trace", matches = "*example.net*" };
-        /// Condition: the verdict on the article matches. The built-in verdict is "binary", for a body with
-        /// yEnc or uuencoded data; an article without a verdict meets no such condition. This examines every
-        /// body, but only if a rule asks for it.
+        /// Condition: the verdict on the article matches: "binary", for a body with yEnc or uuencoded data,
+        /// or what [spam] and [[filter]] say; an article without a verdict meets no such condition. This
+        /// examines every body, but only if a rule asks for it.
         verdict: Option<String> = Maybe(Pattern), example "binary";
         /// Condition: where the article comes from matches: "peer NAME", "injected" (posted here), "rnews" (a
         /// batch submitted on this machine) or "import".

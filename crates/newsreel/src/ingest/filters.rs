@@ -7,6 +7,7 @@
 
 use super::drafts::Drafts;
 use super::programs::{self, Program, Programs, Request, Verdict};
+use super::spam::{Spam, SpamCounts};
 use super::{Origin, Reject};
 use crate::config::{Config, Judges};
 use netnews::{Article, Known, newsgroups};
@@ -61,11 +62,14 @@ pub(super) struct Filters {
 impl Filters {
     /// Those that the configuration asks for, with its programs: looking into bodies is expensive, so nobody
     /// does unless a storage rule asks for a verdict.
-    pub fn of(config: &Config, programs: &Programs) -> Self {
+    pub fn of(config: &Config, programs: &Programs, spam_counts: Option<&Arc<SpamCounts>>) -> Self {
         let asks_verdict = config.rules.iter().any(|rule| rule.verdict.is_some());
         let mut filters: Vec<Box<dyn Filter>> = Vec::new();
         if asks_verdict {
             filters.push(Box::new(Encodings));
+        }
+        if let Some(counts) = spam_counts {
+            filters.push(Box::new(Spam::new(config.spam.clone(), counts.clone())));
         }
         for program in programs.judging(Judges::Feed) {
             let aside = program.section.aside.as_str().into();

@@ -7,6 +7,7 @@ use super::checks::{self, Policy};
 use super::drafts::{Draft, Drafts};
 use super::filters::{Filters, Opinion};
 use super::programs::Programs;
+use super::spam::{Spam, SpamCounts};
 use super::withdraw::withdrawing;
 use super::{Disposition, Filer, Incoming, Origin, Reject, choose, patiently};
 use crate::base::clock::unix_now;
@@ -32,14 +33,20 @@ pub(super) struct Rules {
     pub policy: Policy,
     pub filters: Filters,
     pub programs: Programs,
+    /// What the built-in filters have counted, if one of them is on.
+    pub spam_counts: Option<Arc<SpamCounts>>,
 }
 
 impl Rules {
-    /// Those of a configuration; the programs of `before` that are still in it keep running.
-    pub fn of(config: Arc<Config>, before: &Programs, spool: &Arc<Spool>) -> Self {
-        let programs = Programs::after(before, &config.filters, spool);
-        let filters = Filters::of(&config, &programs);
-        Self { policy: Policy::of(&config), filters, programs, config }
+    /// Those of a configuration; the programs of `before` that are still in it keep running, and what was
+    /// counted is not forgotten.
+    pub fn of(config: Arc<Config>, before: Option<&Self>, spool: &Arc<Spool>) -> Self {
+        let none = Programs::default();
+        let programs = Programs::after(before.map_or(&none, |rules| &rules.programs), &config.filters, spool);
+        let counts = before.and_then(|rules| rules.spam_counts.clone());
+        let spam_counts = Spam::is_on(&config.spam).then(|| counts.unwrap_or_default());
+        let filters = Filters::of(&config, &programs, spam_counts.as_ref());
+        Self { policy: Policy::of(&config), filters, programs, spam_counts, config }
     }
 
     /// The guards: whether the article is taken, and the groups it is filed in.

@@ -44,7 +44,7 @@ fn filtering(disk: &SimDisk, filters: Vec<Box<dyn Filter>>, time_max: Duration) 
     let filer = opened(disk, &text);
     filer.spool.add_groups(&[NewGroup { name: "misc.test".into(), ..NewGroup::default() }]).unwrap();
     let config = filer.rules.load().config.clone();
-    let rules = Rules::of(config, &Programs::default(), &filer.spool);
+    let rules = Rules::of(config, None, &filer.spool);
     filer.rules.store(Arc::new(Rules { filters: Filters::new(filters, time_max), ..rules }));
     filer
 }
