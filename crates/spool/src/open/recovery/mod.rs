@@ -152,7 +152,6 @@ fn try_to_open(
         false => presence::check_all(disk, config, &found, checkpoint.as_ref(), without)?,
     };
     space::check(&**disk, &space::of_opening(&**disk, config, &found, recovery.new))?;
-
     let groups_file = Arc::new(groups_file);
     let source =
         Source { disk, config, found: &found, groups_file: &groups_file, checkpoint: None, rebuild: None };
@@ -177,9 +176,7 @@ fn try_to_open(
         let what = if checkpoint.is_none() { "the checkpoint is lost" } else { "the journal is lost" };
         recovery.lost = Some(what.to_owned());
     }
-    let old = checkpoint.as_ref().map_or_else(OldLog::default, |c| {
-        OldLog::open(&**disk, &paths.history, config.history.segment_bits, c.history)
-    });
+    let old = old_log(&**disk, &paths, config, checkpoint.as_ref());
     recovery.lost_history = old.lost_records();
     let left_out = presence::tails(disk, config, checkpoint.as_ref(), &left_out);
     let hidden = rebuild::hidden::before(&**disk, &paths.dir, checkpoint.as_ref());
@@ -196,6 +193,13 @@ fn try_to_open(
     let (checkpoint, hidden, groups, history) = (checkpoint.as_ref(), &hidden[..], &groups, &old);
     let old = Old { checkpoint, hidden, groups, history, without: &left_out };
     open_rebuilt(&source, &old, loss, recovery, progress)
+}
+
+/// The log of history as the checkpoint knew it.
+fn old_log(disk: &dyn Disk, paths: &Paths, config: &SpoolConfig, checkpoint: Option<&Checkpoint>) -> OldLog {
+    checkpoint.map_or_else(OldLog::default, |c| {
+        OldLog::open(disk, &paths.history, config.history.segment_bits, c.history)
+    })
 }
 
 /// Opens everything with indexes rebuilt from the buffers; `None` as [`try_to_open`].
