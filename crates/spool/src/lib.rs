@@ -34,7 +34,7 @@ pub use base::ids::{Flag, GroupId};
 pub use base::key::{Key, KeyHasher, inn_hash};
 pub use base::progress::Progress;
 pub use base::read_mode::Patience;
-pub use base::status::{BufferStatus, ClassStatus, KeptStatus, ReaderStatus, Status};
+pub use base::status::{BufferStatus, ClassStatus, KeptStatus, ReaderStatus, Saved, Status};
 pub use base::token::{MethodKind, Token};
 pub use care::buffers::{BufferState, Commit};
 pub use care::explain;

@@ -35,5 +35,6 @@ mod rot;
 mod same_entries;
 mod tails;
 mod unfit;
+mod unnumbered;
 mod unpack;
 mod unreadable;

@@ -56,6 +56,11 @@ impl News {
         Self { id, groups: names, wire }
     }
 
+    /// The same article, to be filed without numbers.
+    pub fn unnumbered(self) -> Self {
+        Self { groups: Vec::new(), ..self }
+    }
+
     /// What its journal row says of it besides where it is.
     pub fn tagged(&self) -> Vec<u8> {
         let mut tagged = Vec::new();
@@ -225,7 +230,12 @@ fn commit_as(
                 },
                 arrived,
                 expires: None,
-                criteria: Criteria { from: value(Known::From), head: article.head(), ..Criteria::default() },
+                criteria: Criteria {
+                    from: value(Known::From),
+                    head: article.head(),
+                    newsgroups: value(Known::Newsgroups),
+                    ..Criteria::default()
+                },
                 tagged: Tagged::new(tagged).unwrap(),
             })
         })

@@ -8,7 +8,7 @@ use crate::base::clock::unix_secs;
 use crate::base::units::{about_size, about_span, counted, grouped};
 use crate::operations::report::{
     BatchesStatus, BufferStatus, ClassStatus, FeedStatus, FilterStatus, OutputStatus, Overhead, PullStatus,
-    Report, ServerStatus, SpoolStatus,
+    Report, ServerStatus, SpoolStatus, Unnumbered,
 };
 use crate::operations::request::{Reply, Request};
 
@@ -267,6 +267,7 @@ fn spool_text(spool: &SpoolStatus, now: u64) -> String {
         let names = counted(spool.passed_over, "name");
         text.push_str(&format!("\n  {names} passed over: files that no index knows have them"));
     }
+    text.push_str(&spool.unnumbered.as_ref().map_or_else(String::new, unnumbered_text));
     let age = now.saturating_sub(spool.measured);
     if age > MEASURED_SECS_MAX {
         text.push_str(&format!("\n  MEASURED {} AGO: the disk does not answer", about_span(age)));
@@ -275,6 +276,15 @@ fn spool_text(spool: &SpoolStatus, now: u64) -> String {
         text.push_str(&format!("\n  ACCEPTS NOTHING: {reason}"));
     }
     text
+}
+
+fn unnumbered_text(saved: &Unnumbered) -> String {
+    format!(
+        "\n  {} without numbers since the start, which saved {} of overview and at least {:.1} us an article",
+        counted(saved.articles, "article"),
+        about_size(saved.overview_bytes),
+        saved.nanos as f64 / 1_000.0 / saved.articles.max(1) as f64,
+    )
 }
 
 fn overhead_unknown() -> String {

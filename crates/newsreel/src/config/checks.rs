@@ -28,6 +28,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.names();
     draft.classes.iter().for_each(|class| checker.class(class));
     checker.buffers_of_classes();
+    checker.without_numbers();
     checker.overflows();
     checker.rules(end);
     checker.expire();
@@ -103,6 +104,24 @@ impl Checker<'_> {
                     let message = format!("`{address}` is listened on already");
                     self.fault(&at.span, "again here", message, "name each address and port once");
                 }
+            }
+        }
+    }
+
+    /// What stays until it is due is due by its groups.
+    fn without_numbers(&mut self) {
+        if self.draft.site.numbers.value != Some(false) {
+            return;
+        }
+        for class in &self.draft.classes {
+            if let Some(method) = class.method.value.filter(|method| keeps(*method)) {
+                let name = name(&class.name);
+                let message = format!(
+                    "class `{name}` keeps articles until they are due in their groups, and numbers = false \
+                     files them in none"
+                );
+                let advice = "use method = \"cnfs\", or leave out numbers = false";
+                self.fault(&class.method.span, method.name(), message, advice);
             }
         }
     }

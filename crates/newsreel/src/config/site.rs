@@ -48,8 +48,16 @@ section! {
         /// How long the Message-ID of a rejected or overwritten article is remembered, so that the article is
         /// not accepted again. Each costs 32 bytes of history.
         remember_days: u32 = 1..=36_500, default 11, example 30;
+        /// Whether articles get numbers in groups and overview, which readers need. With false this is a
+        /// transit site: it needs no groups, stores what peers send for any group, relays it, and has
+        /// articles by their Message-IDs only; commands on groups are answered 502. All classes must store
+        /// in buffers. What is filed meanwhile stays without numbers when the key is true again, and is not
+        /// seen in groups; numbers continue where they ended.
+        numbers: bool = Switch, default true, example false,
+            effect Refused("stop the server, and start it again");
         /// What to do with an article none of whose groups is carried here: "reject" it, or file it in the
-        /// group "junk", which must then exist.
+        /// group "junk", which must then exist. With numbers = false an article is carried if a
+        /// [peer.send] takes one of its groups; "junk" stores all others as well.
         unknown_groups: UnknownGroups = word(), default "reject", example "junk";
         /// The distributions accepted here, whoever sends the article: names separated by commas, in any
         /// case. "!" before a name excludes it, "*" matches any text, and the last entry that matches

@@ -622,6 +622,13 @@ fn header_conditions_and_overflows_are_checked() {
 }
 
 #[test]
+fn without_numbers_no_class_keeps_articles_by_group() {
+    let (message, _, advice) = only_fault(&GOOD.replacen("[site]\n", "[site]\nnumbers = false\n", 1));
+    assert!(message.contains("keeps articles until they are due in their groups"), "{message}");
+    assert!(advice.contains("cnfs"), "{advice}");
+}
+
+#[test]
 fn broken_toml_is_told_with_its_line() {
     let all = faults(&with("size = \"1 TB\"", "size = 1 TB"));
     assert_eq!(all[0].1, 21, "{all:?}");

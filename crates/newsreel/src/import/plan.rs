@@ -181,6 +181,7 @@ fn weigh(
             head: head.lines,
             verdict: None,
             origin: "import",
+            newsgroups: head.newsgroups,
         },
         expires_in_secs: expires.map(|secs| u64::try_from(secs).unwrap_or(0)),
     };

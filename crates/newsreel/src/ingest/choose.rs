@@ -102,6 +102,24 @@ fn one(
     Ok(())
 }
 
+/// On a site without numbers, whether an article is taken for one of its groups. `is_carried`: a peer is sent
+/// one of them.
+pub(super) fn unnumbered(
+    unknown: UnknownGroups,
+    origin: &Origin,
+    article: &Article<'_>,
+    is_carried: impl FnOnce() -> bool,
+) -> Result<(), Reject> {
+    let newsgroups = article.header(Known::Newsgroups).unwrap_or_default();
+    if !newsgroups::split(newsgroups).any(|name| origin.accepts(name)) {
+        return Err(Reject::NotAccepted);
+    }
+    if unknown == UnknownGroups::Reject && !is_carried() {
+        return Err(Reject::UnknownGroups);
+    }
+    Ok(())
+}
+
 /// The group that articles for `name` are filed in, one alias followed, and its flag.
 pub(crate) fn carried(table: &GroupTable, name: &[u8]) -> Option<(GroupId, Flag)> {
     let id = table.id(name)?;

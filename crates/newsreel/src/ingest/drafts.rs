@@ -20,7 +20,7 @@ const PIECES_MAX: usize = 4;
 /// Memory for an article's tagged fields; most need less.
 const TAGGED_BYTES_USUAL: usize = 80;
 
-/// An article to be filed; without groups its Message-ID is remembered.
+/// An article to be filed, or only its Message-ID to be remembered.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
     key: Key,
@@ -29,6 +29,8 @@ pub(super) struct Draft<'a> {
     header_bytes: usize,
     message_id_at: usize,
     groups: Range<usize>,
+    /// Else its Message-ID is remembered.
+    is_filed: bool,
     fields: Fields<'a>,
     expires: Option<u64>,
     /// When it arrived, if not now (Unix seconds).
@@ -37,8 +39,6 @@ pub(super) struct Draft<'a> {
     kind: ArticleKind,
     /// Its Distribution header; empty without one.
     distribution: &'a [u8],
-    /// Its Newsgroups header.
-    newsgroups: &'a [u8],
     /// As it came.
     wire: &'a [u8],
     /// Where its body begins there.
@@ -97,6 +97,11 @@ impl<'a> Drafts<'a> {
         Facts { sites: self.decision.sites(), ..facts }.put(&mut self.tagged);
         (draft.tagged, draft.at) = (start..self.tagged.len(), self.at);
         self.articles.push(draft);
+    }
+
+    /// Whether a peer is sent articles of one of an article's groups.
+    pub fn is_carried(&self, article: &Article<'_>) -> bool {
+        self.routes.takes_any(article.header(Known::Newsgroups).unwrap_or_default())
     }
 
     /// How many are control messages that are carried out from the journal.
@@ -198,9 +203,9 @@ impl<'a> Drafts<'a> {
     pub fn with_entries<T>(&self, now: i64, commit: impl FnOnce(&[Entry<'_>]) -> T) -> T {
         let arrived = u64::try_from(now).unwrap_or_default();
         let mut entries = Vec::with_capacity(self.articles.len() + self.remembered.len());
-        entries.extend(self.articles.iter().map(|draft| match draft.groups.is_empty() {
-            true => Entry::Remember { key: draft.key, arrived },
-            false => Entry::Article(self.filing(draft, arrived)),
+        entries.extend(self.articles.iter().map(|draft| match draft.is_filed {
+            true => Entry::Article(self.filing(draft, arrived)),
+            false => Entry::Remember { key: draft.key, arrived },
         }));
         entries.extend(self.remembered.iter().map(|key| Entry::Remember { key: *key, arrived }));
         commit(&entries)
@@ -250,6 +255,7 @@ impl<'a> Draft<'a> {
             header_bytes: moved(article.body_offset()),
             message_id_at: moved(id_at),
             groups,
+            is_filed: true,
             fields: Fields {
                 bytes: article.bytes() + prefix.len() as u64 - xref.len() as u64,
                 ..Fields::of(article, id.as_bytes())
@@ -265,10 +271,10 @@ impl<'a> Draft<'a> {
                 head: article.head(),
                 verdict: None,
                 origin: origin.for_rules(),
+                newsgroups: value(Known::Newsgroups),
             },
             kind: kind(article),
             distribution: value(Known::Distribution),
-            newsgroups: value(Known::Newsgroups),
             wire: article.wire(),
             body_offset: article.body_offset(),
             tagged: 0..0,
@@ -293,7 +299,7 @@ impl<'a> Draft<'a> {
     fn routing_facts(&self, facts: &Facts<'a>) -> routing::Facts<'a> {
         routing::Facts {
             message_id: self.message_id,
-            newsgroups: self.newsgroups,
+            newsgroups: self.criteria.newsgroups,
             path: facts.path,
             distribution: facts.distribution,
             origin: facts.origin,
@@ -302,6 +308,11 @@ impl<'a> Draft<'a> {
             wire: self.wire,
             body_offset: self.body_offset,
         }
+    }
+
+    /// The same; only to be remembered if it is not filed.
+    pub fn filed(self, is_filed: bool) -> Self {
+        Self { is_filed, ..self }
     }
 
     /// The same, with another arrival than now.

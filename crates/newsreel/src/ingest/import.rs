@@ -96,10 +96,14 @@ impl Filer {
             return Err(Reject::TooLarge { bytes_max: rules.policy.article_bytes_max });
         }
         let start = drafts.groups.len();
-        places(table, imported.places, start, drafts);
-        if drafts.groups.len() == start {
-            let unknown = rules.config.site.unknown_groups;
-            let chosen = choose::groups(table, unknown, origin, &article, &mut drafts.groups);
+        let site = &rules.config.site;
+        if site.numbers {
+            places(table, imported.places, start, drafts);
+        } else {
+            choose::unnumbered(site.unknown_groups, origin, &article, || drafts.is_carried(&article))?;
+        }
+        if site.numbers && drafts.groups.len() == start {
+            let chosen = choose::groups(table, site.unknown_groups, origin, &article, &mut drafts.groups);
             if chosen.is_err() || drafts.groups.len() == start {
                 drafts.groups.truncate(start);
                 return Err(chosen.err().unwrap_or(Reject::UnknownGroups));

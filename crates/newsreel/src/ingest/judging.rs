@@ -13,7 +13,7 @@ use super::{Disposition, Filer, Incoming, Origin, Reject, choose, patiently};
 use crate::base::clock::unix_now;
 use crate::config::Config;
 use netnews::{Article, MessageId};
-use spool::{GroupId, GroupTable, Key, Spool};
+use spool::{GroupTable, Key, Spool};
 use std::sync::Arc;
 
 /// A batch that was judged and is to be committed.
@@ -49,17 +49,25 @@ impl Rules {
         Self { policy: Policy::of(&config), filters, programs, spam_counts, config }
     }
 
-    /// The guards: whether the article is taken, and the groups it is filed in.
+    /// The guards: whether the article is taken, and the groups it is filed in, which are added to those of
+    /// `drafts`. False if it is only to be remembered.
     fn judge(
         &self,
         origin: &Origin,
         article: &Article<'_>,
         table: &GroupTable,
         now: i64,
-        groups: &mut Vec<GroupId>,
-    ) -> Result<(), Reject> {
+        drafts: &mut Drafts<'_>,
+    ) -> Result<bool, Reject> {
         checks::relayable(article, &self.policy, origin, now)?;
-        choose::groups(table, self.config.site.unknown_groups, origin, article, groups)
+        let site = &self.config.site;
+        if !site.numbers {
+            let is_carried = || drafts.is_carried(article);
+            return choose::unnumbered(site.unknown_groups, origin, article, is_carried).map(|()| true);
+        }
+        let start = drafts.groups.len();
+        choose::groups(table, site.unknown_groups, origin, article, &mut drafts.groups)?;
+        Ok(drafts.groups.len() > start)
     }
 }
 
@@ -127,14 +135,11 @@ impl Filer {
             return Err(reject);
         }
         let groups_start = drafts.groups.len();
-        match rules.judge(origin, &article, table, now, &mut drafts.groups) {
-            Ok(()) => {
-                let draft = Draft::of(&article, id, key, origin, groups_start..drafts.groups.len());
-                drafts.withdrawing.extend(withdrawing(
-                    &article,
-                    drafts.at,
-                    drafts.groups.len() > groups_start,
-                ));
+        match rules.judge(origin, &article, table, now, drafts) {
+            Ok(is_filed) => {
+                let groups = groups_start..drafts.groups.len();
+                let draft = Draft::of(&article, id, key, origin, groups).filed(is_filed);
+                drafts.withdrawing.extend(withdrawing(&article, drafts.at, is_filed));
                 drafts.push(draft);
                 if !rules.filters.is_empty() || *origin.opinion() != Opinion::Pass {
                     drafts.keep_parsed(article);

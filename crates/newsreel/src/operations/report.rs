@@ -231,6 +231,9 @@ pub struct SpoolStatus {
     pub mended_pages: u64,
     /// Names of articles' files that were passed over, as files that no index knows have them.
     pub passed_over: u64,
+    /// Articles filed without numbers since the start (site.numbers), and what that saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unnumbered: Option<Unnumbered>,
     /// Bytes on disk for each article beyond its own; absent: there are too few articles to tell.
     pub overhead: Option<Overhead>,
     /// The classes.
@@ -256,6 +259,17 @@ pub struct ReaderStatus {
     pub lost_bytes: u64,
     /// Articles that it lost with them.
     pub lost_articles: u64,
+}
+
+/// What articles without numbers have saved.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Unnumbered {
+    /// How many there were.
+    pub articles: u64,
+    /// Bytes of overview that they would have, uncompressed.
+    pub overview_bytes: u64,
+    /// The least time that numbers and overview would have taken, in nanoseconds.
+    pub nanos: u64,
 }
 
 /// Bytes on disk for each article beyond its own, on average.
@@ -583,6 +597,11 @@ fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
         checkpoint_bytes: status.checkpoint_bytes,
         mended_pages: status.mended_pages,
         passed_over: status.passed_over,
+        unnumbered: status.unnumbered.map(|saved| Unnumbered {
+            articles: saved.articles,
+            overview_bytes: saved.overview_bytes,
+            nanos: saved.nanos,
+        }),
         overhead: retention::overhead(status),
         classes: retention::classes(status, config, unix_now()),
         buffers: status.buffers.iter().map(buffer).collect(),

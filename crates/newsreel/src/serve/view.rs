@@ -5,7 +5,8 @@
 use super::window::Window;
 use crate::config::{Config, Groups, Numbers};
 use crate::source::Base;
-use netnews::article::xref_places;
+use netnews::article::{Headers, xref_places};
+use netnews::newsgroups;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -62,9 +63,18 @@ impl View {
         sections.into_iter().any(|access| access.read.matches(group))
     }
 
-    /// Whether the reader may see an article with these header lines: one of the groups in its Xref.
+    /// Whether the reader may see an article with these header lines: one of the groups in its Xref, or, on a
+    /// site without numbers, in its Newsgroups; peers see all articles there.
     pub fn shows_article(&self, head: &[u8]) -> bool {
-        self.everything || xref_places(head).any(|(group, _)| self.shows(group))
+        if self.everything || xref_places(head).any(|(group, _)| self.shows(group)) {
+            return true;
+        }
+        !self.config.site.numbers && names_of(head).any(|group| self.shows(group))
+    }
+
+    /// The same view, of all articles if `everything`.
+    pub fn widened(self, everything: bool) -> Self {
+        Self { everything: self.everything || everything, ..self }
     }
 
     /// Where the texts for LIST are.
@@ -83,4 +93,10 @@ impl View {
     fn groups(&self) -> Option<&Groups> {
         self.config.access.get(self.access?).map(|access| &access.read)
     }
+}
+
+/// The groups that header lines name in Newsgroups.
+fn names_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let value = Headers::of(head).find(|(name, _)| name.eq_ignore_ascii_case(b"Newsgroups"));
+    newsgroups::split(value.map_or(&[], |(_, value)| value))
 }

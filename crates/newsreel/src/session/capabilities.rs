@@ -122,7 +122,8 @@ pub(super) fn help(client: &Client, out: &mut Vec<u8>) {
         "IHAVE" => client.may_feed(),
         "XBATCH" => client.may_xbatch(),
         "POST" => client.may_post(),
-        "HEAD" | "STAT" => client.may_read() || client.may_feed(),
+        "HEAD" | "STAT" => client.may_read_by_id() || client.may_feed(),
+        "ARTICLE" | "BODY" => client.may_read_by_id(),
         "CAPABILITIES" | "DATE" | "HELP" | "MODE" | "QUIT" | "SLAVE" => true,
         _ => client.may_read(),
     };

@@ -158,7 +158,8 @@ impl Client {
         let access_context = self.access_context();
         let sections = rules::of_users(&self.config, &access_context, access_context.tls).filter(|_| asks);
         let login = sections.map(|(number, _)| number).collect();
-        View::new(self.config.clone(), self.access, login)
+        let everything = !self.config.site.numbers && self.may_feed();
+        View::new(self.config.clone(), self.access, login).widened(everything)
     }
 
     /// Who posts, if that is allowed at all.
@@ -194,17 +195,24 @@ impl Client {
         let may_become = |right| self.auth_hint(right) != AuthHint::None;
         self.peer.is_some()
             || self.peer_needs.is_some()
-            || self.may_read()
+            || self.may_read_by_id()
             || may_become(Right::Read)
             || may_become(Right::Post)
     }
 
+    /// Commands on groups, and all that a reader does.
     pub fn may_read(&self) -> bool {
+        self.config.site.numbers && self.may_read_by_id()
+    }
+
+    /// Articles by their Message-IDs; on a site without numbers peers may as well.
+    pub fn may_read_by_id(&self) -> bool {
         self.access().is_some_and(|access| !access.read.is_empty())
+            || !self.config.site.numbers && self.may_feed()
     }
 
     pub fn may_post(&self) -> bool {
-        self.access().is_some_and(|access| !access.post.is_empty())
+        self.config.site.numbers && self.access().is_some_and(|access| !access.post.is_empty())
     }
 
     pub fn may_newnews(&self) -> bool {

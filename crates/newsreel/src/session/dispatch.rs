@@ -19,6 +19,9 @@ use tracing::{info, trace};
 /// What a client is told that may not read, and for which nothing helps.
 const MAY_NOT_READ: (u16, &str) = (code::NOT_PERMITTED, "You may not read here");
 
+/// What is said to readers on a site without numbers.
+const NO_GROUPS: (u16, &str) = (code::NOT_PERMITTED, "This server only relays: it has no groups to read");
+
 /// What comes after a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -78,7 +81,10 @@ impl<S: NewsSource> Session<S> {
                 self.reader.answer(&command, &mut self.out).await.map(|()| Verdict::Done)
             }
             command if is_reading(&command) => {
-                if self.client.may_read() {
+                let is_by_id = is_by_id(&command);
+                if !is_by_id && !self.client.config().site.numbers {
+                    append(self.out.text(), NO_GROUPS.0, NO_GROUPS.1);
+                } else if is_by_id && self.client.may_read_by_id() || self.client.may_read() {
                     self.reader.answer(&command, &mut self.out).await?;
                 } else {
                     self.refuse(Right::Read, MAY_NOT_READ);
@@ -156,6 +162,10 @@ impl<S: NewsSource> Session<S> {
                 append_standard(out, code::CLOSING);
                 return Verdict::Quit;
             }
+            Command::ModeReader if !self.client.config().site.numbers => {
+                append(out, NO_GROUPS.0, NO_GROUPS.1);
+                return Verdict::Close;
+            }
             Command::ModeReader if self.client.may_read() || self.client.may_become(Right::Read) => {
                 capabilities::posting(self.client.config(), &self.client, out);
             }
@@ -197,6 +207,17 @@ impl<S: NewsSource> Session<S> {
         }
         Verdict::Done
     }
+}
+
+/// Whether a command asks for an article by its Message-ID.
+fn is_by_id(command: &Command<'_>) -> bool {
+    matches!(
+        command,
+        Command::Article(Which::MessageId(_))
+            | Command::Head(Which::MessageId(_))
+            | Command::Body(Which::MessageId(_))
+            | Command::Stat(Which::MessageId(_))
+    )
 }
 
 /// Whether a command is the serving agent's.

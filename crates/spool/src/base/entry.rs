@@ -20,7 +20,8 @@ pub struct Filing<'a> {
     pub header_bytes: usize,
     /// Where its Message-ID is in the pieces.
     pub message_id_at: usize,
-    /// The groups to file it in; at least one, none twice.
+    /// The groups to file it in, none twice. Without any it has no numbers, no overview and no place in Xref,
+    /// and is found by its Message-ID alone; only cyclic buffers take such articles.
     pub groups: &'a [GroupId],
     /// Its numbers in `groups`, 0 for a new one; empty: all new. Each must be above all its group has given
     /// out, since a number once shown names nothing else: see [`Outcome::NumberTaken`].
@@ -51,6 +52,8 @@ pub struct Criteria<'a> {
     pub verdict: Option<&'a str>,
     /// Where it comes from: `peer NAME`, `injected`, `rnews`.
     pub origin: &'a str,
+    /// Its Newsgroups header: the groups that rules go by if it is filed in none.
+    pub newsgroups: &'a [u8],
 }
 
 /// One thing to be committed.

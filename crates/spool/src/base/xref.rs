@@ -1,8 +1,11 @@
 //! The Xref header (RFC 5536 3.2.14), which every stored article begins with: group names and numbers.
 
+/// What the line begins with.
+pub(crate) const XREF_NAME: &[u8] = b"Xref: ";
+
 /// The pairs of the Xref line that a stored article begins with.
 pub(crate) fn pairs_of_line(head: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
-    let line = head.split(|b| *b == b'\r').next().and_then(|l| l.strip_prefix(b"Xref: ")).unwrap_or_default();
+    let line = head.split(|b| *b == b'\r').next().and_then(|l| l.strip_prefix(XREF_NAME)).unwrap_or_default();
     pairs_of(line)
 }
 

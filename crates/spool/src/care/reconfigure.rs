@@ -243,7 +243,7 @@ impl Spool {
                 bits.resize(at + 1, 0);
             }
             if let Some(place) = bits.get_mut(at) {
-                *place = rules.group_bits(&group.name);
+                *place = rules.group_bits(group.name.as_bytes());
             }
         }
         bits
@@ -509,7 +509,7 @@ fn set_rule_bits(writer: &mut Writer, group: &Group, bits: &[u64]) {
     let at = group.id.0 as usize;
     // A group that was added after the others were read.
     let bits = bits.get(at).copied().filter(|bits| *bits > 0);
-    let bits = bits.unwrap_or_else(|| writer.folds.rules.group_bits(&group.name));
+    let bits = bits.unwrap_or_else(|| writer.folds.rules.group_bits(group.name.as_bytes()));
     if let Some(numbers) = writer.folds.numbers.get_mut(at) {
         numbers.rule_bits = bits;
     }

@@ -2,16 +2,25 @@
 
 use crate::base::clock::unix_now;
 use crate::base::config::SpoolConfig;
-use crate::base::status::{BufferStatus, ClassStatus, KeptStatus, Status};
+use crate::base::status::{BufferStatus, ClassStatus, KeptStatus, Saved, Status};
+use crate::base::token::{MethodKind, Token};
 use crate::index::checkpoint;
+use crate::index::groups::LiveSet;
+use crate::index::overview::{GroupOverview, RowEntry};
 use crate::journal;
 use crate::method::cnfs::Cycbuff;
 use crate::method::{Cyclic, Retained, rates};
 use crate::open::paths::Paths;
 use crate::spool::Spool;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Overview rows that are made to measure what one costs.
+const ROWS_TRIED: u64 = 256;
+/// An overview row of the usual length.
+const ROW_USUAL: &[u8] = &[b'x'; 300];
 
 impl Spool {
     /// The state in numbers, measured now: reads the disk, without keeping anyone from committing.
@@ -31,6 +40,7 @@ impl Spool {
             history_entries: self.shared.history.entries(),
             mended_pages: self.shared.mended_pages.load(Ordering::Relaxed),
             passed_over: self.shared.passed_over.load(Ordering::Relaxed),
+            unnumbered: self.saved(),
             journal_position: self.sync.written(),
             undurable_bytes: self.sync.written().saturating_sub(self.sync.durable()),
             readers: self.journal_readers(),
@@ -38,6 +48,16 @@ impl Spool {
             trouble: self.trouble(),
             ..Status::clone(&measured)
         }
+    }
+
+    /// What articles without numbers have saved.
+    fn saved(&self) -> Option<Saved> {
+        let saved = &self.shared.unnumbered;
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let (articles, rows, overview_bytes) =
+            (load(&saved.articles), load(&saved.rows), load(&saved.row_bytes));
+        let cost = || u128::from(rows) * row_cost().as_nanos() / u128::from(ROWS_TRIED);
+        (articles > 0).then(|| Saved { articles, overview_bytes, nanos: cost() as u64 })
     }
 
     /// Measures what [`Spool::report`] shows of volumes, classes and files. To be called every few seconds;
@@ -108,6 +128,22 @@ impl Spool {
         let free = || Some(self.shared.disk.file_system(&class?.tree.path).ok()?.free_bytes);
         volume.bytes_max().unwrap_or_else(|| used.saturating_add(free().unwrap_or(0)))
     }
+}
+
+/// What [`ROWS_TRIED`] numbers and their overview rows take, measured once, in memory.
+fn row_cost() -> Duration {
+    static COST: OnceLock<Duration> = OnceLock::new();
+    *COST.get_or_init(|| {
+        let (mut overview, mut live) = (GroupOverview::default(), LiveSet::default());
+        let token = Token { method: MethodKind::Memory, class: 0, volume: 0, place: 0 };
+        let began = Instant::now();
+        for number in 1..=ROWS_TRIED {
+            let entry = RowEntry { number, end: 0, token, arrived: 0 };
+            overview.push(entry, ROW_USUAL.len(), |text| text.extend_from_slice(ROW_USUAL));
+            live.insert(number);
+        }
+        began.elapsed()
+    })
 }
 
 /// A volume that displaces its oldest articles, from its newest and oldest records.

@@ -65,6 +65,18 @@ pub(crate) struct Shared {
     pub mended_pages: AtomicU64,
     /// Names that were passed over since the spool was opened, as files that no index knows have them.
     pub passed_over: AtomicU64,
+    /// What articles without numbers have saved since the spool was opened.
+    pub unnumbered: Unnumbered,
+}
+
+/// What was saved by filing articles without numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Unnumbered {
+    pub articles: AtomicU64,
+    /// Overview rows that they would have.
+    pub rows: AtomicU64,
+    /// Bytes of those rows.
+    pub row_bytes: AtomicU64,
 }
 
 impl Shared {
@@ -150,6 +162,9 @@ pub(crate) struct Folds {
     pub full: Option<String>,
     /// Groups whose open block should be closed.
     unclosed: BTreeSet<GroupId>,
+    /// Articles have ended that no number names: only their usage bits say whether they lived, which a
+    /// recovery cannot trust.
+    pub is_count_vague: bool,
     scratch: Vec<(GroupId, u64)>,
     xref: Vec<u8>,
 }
@@ -174,6 +189,7 @@ impl Folds {
             failed: None,
             full: None,
             unclosed: BTreeSet::new(),
+            is_count_vague: false,
             scratch: Vec::new(),
             xref: Vec::new(),
         }
@@ -226,8 +242,9 @@ impl Folds {
             let Some(resident) = resident else { break };
             // Not so if it was cancelled. In a replay the bit may be that of the article which was written
             // over it before the crash; numbers are as of the row.
-            let named = replay && resident.numbers.iter().any(|(group, _)| table.get(*group).is_some());
-            let mut lived = !named && v.is_alive(resident.place);
+            let has_group = resident.numbers.iter().any(|(group, _)| table.get(*group).is_some());
+            let mut lived = !(replay && has_group) && v.is_alive(resident.place);
+            self.is_count_vague |= !has_group;
             for (group, number) in &resident.numbers {
                 if let Some(group) = table.get(*group) {
                     let mut state = group.state();
@@ -338,6 +355,25 @@ impl Folds {
         Ok(())
     }
 
+    /// Counts the living articles, if the recovery could not; called at its end.
+    pub fn settle_count(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.is_count_vague) {
+            return Ok(());
+        }
+        let volumes = self.shared.volumes.load();
+        let mut articles = 0;
+        for ((volume, residents), kept) in volumes.all().iter().zip(&mut self.residents).zip(&self.kept) {
+            match kept {
+                Some(list) => articles += list.entries,
+                None => residents.peek_before(u64::MAX, &mut |resident| {
+                    articles += u64::from(volume.is_alive(resident.place));
+                })?,
+            }
+        }
+        self.shared.articles.store(articles, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Counts articles that were published and live.
     pub fn count_published(&self, articles: u64) {
         self.shared.articles.fetch_add(articles, Ordering::Relaxed);
@@ -390,6 +426,7 @@ impl Folds {
         let Some(volume) = volumes.get(volume) else { return };
         shared.hidden.remove_at(volume.id(), place);
         let lived = self.end_numbers(numbers) || volume.is_alive(place);
+        self.is_count_vague |= numbers.is_empty();
         shared.articles.fetch_sub(u64::from(lived), Ordering::Relaxed);
         if let Some(volume) = volume.cyclic() {
             volume.mark_dead(place);
@@ -411,6 +448,7 @@ impl Folds {
         let shared = self.shared.clone();
         let volumes = shared.volumes.load();
         let was_named = self.end_numbers(numbers);
+        self.is_count_vague |= numbers.is_empty();
         // What is kept lives for as long as a number or history leads to it. History may be ahead of what is
         // replayed.
         let keeps = volumes.get(token.volume).is_some_and(|v| v.retained().is_some());
@@ -510,7 +548,7 @@ impl Folds {
             self.numbers.resize(at + 1, GroupNumbers::default());
         }
         if let Some(numbers) = self.numbers.get_mut(at) {
-            *numbers = GroupNumbers::new(row, self.rules.group_bits(&row.name));
+            *numbers = GroupNumbers::new(row, self.rules.group_bits(row.name.as_bytes()));
         }
         self.retired.remove(&row.name);
         self.names.put(GroupId(row.id), &row.name);

@@ -88,8 +88,8 @@ impl Rules {
     }
 
     /// Which rules' group condition a group meets, a bit a rule; computed once a group.
-    pub fn group_bits(&self, group: &str) -> u64 {
-        let meets = |w: &Option<Wildmat>| w.as_ref().is_none_or(|w| w.matches(group.as_bytes()));
+    pub fn group_bits(&self, group: &[u8]) -> u64 {
+        let meets = |w: &Option<Wildmat>| w.as_ref().is_none_or(|w| w.matches(group));
         self.groups.iter().enumerate().filter(|(_, w)| meets(w)).fold(0, |bits, (i, _)| bits | 1 << i)
     }
 
@@ -170,14 +170,20 @@ mod tests {
         Rules::new(&config, |name| names.iter().position(|n| *n == name)).unwrap()
     }
 
-    const PLAIN: Criteria<'static> =
-        Criteria { from: b"a@b.example", path: b"", head: b"", verdict: None, origin: "rnews" };
+    const PLAIN: Criteria<'static> = Criteria {
+        from: b"a@b.example",
+        path: b"",
+        head: b"",
+        verdict: None,
+        origin: "rnews",
+        newsgroups: b"",
+    };
 
     #[test]
     fn first_match_decides() {
         let rules = paper();
         let plain = Traits { size_bytes: 2350, groups: 1, criteria: &PLAIN, expires_in_secs: None };
-        let class = |group: &str, t: Traits<'_>| rules.class(rules.group_bits(group), || 0, &t);
+        let class = |group: &str, t: Traits<'_>| rules.class(rules.group_bits(group.as_bytes()), || 0, &t);
         assert_eq!(class("comp.lang.c", plain), Some(1));
         assert_eq!(class("alt.binaries.x", plain), Some(0));
         assert_eq!(class("comp.x", Traits { size_bytes: 100_000, ..plain }), Some(1));
@@ -210,7 +216,7 @@ mod tests {
         let class = |groups: &[&str], criteria: Criteria<'_>| {
             let traits =
                 Traits { size_bytes: 9, groups: groups.len(), criteria: &criteria, expires_in_secs: None };
-            let bits: Vec<u64> = groups.iter().map(|g| rules.group_bits(g)).collect();
+            let bits: Vec<u64> = groups.iter().map(|g| rules.group_bits(g.as_bytes())).collect();
             rules.class(bits[0], || bits.iter().fold(0, |a, b| a | b), &traits).map(|n| names[n])
         };
         let a = ["comp.a"];

@@ -220,7 +220,7 @@ pub(crate) fn newer_numbers(
     let is_new = |(group, number): &(GroupId, u64)| {
         folds.numbers.get(group.0 as usize).is_none_or(|n| *number > n.assigned)
     };
-    (!numbers.is_empty() && numbers.iter().all(is_new)).then_some(numbers)
+    numbers.iter().all(is_new).then_some(numbers)
 }
 
 /// Follows consecutive records.

@@ -1,5 +1,6 @@
 //! One article in memory, as it was read from its volume, and its parts.
 
+use crate::base::xref::XREF_NAME;
 use crate::method::cnfs::record::{HEADER_BYTES, RecordHeader};
 use std::ops::Range;
 
@@ -23,11 +24,16 @@ impl ArticleBuf {
         (self.bytes, self.raw)
     }
 
-    /// Where in the first buffer the article starts, where its body, and where its Message-ID is.
+    /// Where in the first buffer the article starts, where its body, and where its Message-ID is. An Xref line
+    /// without any place, as articles without numbers have it, is left out (RFC 5536 section 3.2.14).
     pub fn layout(&self) -> (usize, usize, Range<usize>) {
         let Some(h) = self.header else { return Default::default() };
         let id = HEADER_BYTES + h.message_id_at as usize;
-        (HEADER_BYTES, HEADER_BYTES + self.header_bytes(), id..id + usize::from(h.message_id_bytes))
+        (
+            HEADER_BYTES + empty_xref_bytes(self.data()),
+            HEADER_BYTES + self.header_bytes(),
+            id..id + usize::from(h.message_id_bytes),
+        )
     }
 
     fn data(&self) -> &[u8] {
@@ -76,4 +82,12 @@ impl ArticleBuf {
             *self = Self::default();
         }
     }
+}
+
+/// Length of the Xref line that an article begins with, if it names our server and nothing else.
+fn empty_xref_bytes(data: &[u8]) -> usize {
+    let Some(end) = memchr::memchr(b'\n', data) else { return 0 };
+    let line = data.get(..end).unwrap_or_default();
+    let is_empty = line.strip_prefix(XREF_NAME).is_some_and(|value| !value.contains(&b' '));
+    if is_empty { end + 1 } else { 0 }
 }

@@ -52,7 +52,7 @@ impl Estimator {
     /// The class of an article, by its place in the configuration, and about how many bytes it takes there;
     /// `None` if no rule matches.
     pub fn place(&self, article: &Candidate<'_>) -> Option<(usize, u64)> {
-        let bits = |group: &&str| self.rules.group_bits(group);
+        let bits = |group: &&str| self.rules.group_bits(group.as_bytes());
         let traits = Traits {
             size_bytes: article.wire_bytes,
             groups: article.groups.len(),

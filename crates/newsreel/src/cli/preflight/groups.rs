@@ -5,7 +5,7 @@ use crate::config::{Config, Groups, UnknownGroups};
 use crate::moderation::{self, NoModerator};
 
 pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
-    if groups.is_empty() {
+    if groups.is_empty() || !config.site.numbers {
         return;
     }
     let carried = |name: &str| groups.iter().any(|(known, _)| known == name);

@@ -219,6 +219,16 @@ impl Routes {
         }
     }
 
+    /// Whether any peer is sent articles of one of the groups in a Newsgroups header, whatever else it asks.
+    pub fn takes_any(&self, newsgroups: &[u8]) -> bool {
+        let sites = &*self.sites;
+        let (mut takes, mut never) = (vec![0; sites.words], vec![0; sites.words]);
+        newsgroups::split(newsgroups).take(NAMES_MAX).any(|name| {
+            self.matrix.merge(&self.table, &sites.routes, name, &mut takes, &mut never);
+            takes.iter().any(|word| *word != 0)
+        })
+    }
+
     /// Each step of the decision whether an article goes to the peer of this name; `None`: it is sent
     /// nothing at all.
     pub fn explain(&self, facts: &Facts<'_>, peer: &str) -> Option<Vec<Step>> {

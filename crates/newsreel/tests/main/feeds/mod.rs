@@ -12,6 +12,7 @@ mod page;
 mod recorder;
 mod restarts;
 mod sendme;
+mod transit;
 mod triangle;
 
 use crate::client::{Client, article};

@@ -9,7 +9,7 @@
 
 use crate::base::ids::GroupId;
 use crate::base::read_mode::Patience;
-use crate::base::xref::pairs_of;
+use crate::base::xref::{XREF_NAME, pairs_of};
 use crate::index::fold::Shared;
 use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::scan::Scan;
@@ -162,7 +162,7 @@ impl Region {
 /// The value of the Xref line that data begins with.
 fn xref_value(data: &[u8]) -> &[u8] {
     let line = memchr::memchr(b'\r', data).and_then(|end| data.get(..end)).unwrap_or_default();
-    line.strip_prefix(b"Xref: ").unwrap_or_default()
+    line.strip_prefix(XREF_NAME).unwrap_or_default()
 }
 
 /// A volume being read.

@@ -93,6 +93,7 @@ pub(super) fn start(
         articles: AtomicU64::new(0),
         mended_pages: AtomicU64::new(0),
         passed_over: AtomicU64::new(0),
+        unnumbered: Default::default(),
     });
     let mut folds = Folds::new(shared, rules, residents, segments);
     folds.next_volume = next_volume;

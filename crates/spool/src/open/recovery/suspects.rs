@@ -104,19 +104,24 @@ fn damaged(
         table.get(*id).is_some_and(|group| group.state().live.contains(*number))
     };
     let mut seen = HashSet::new();
-    let mut look_at = |resident: &Resident| match volume.fetch(resident.place, Patience::Wait, &mut buf) {
-        Ok(Some((_, live))) if record::is_whole(&buf) => {
-            seen.insert(resident.place);
-            if live {
-                volume.mark_alive(resident.place);
+    let is_count_vague = &mut folds.is_count_vague;
+    let mut look_at = |resident: &Resident| {
+        // Its usage bit may be as the run that was cut off left it.
+        *is_count_vague |= resident.numbers.is_empty();
+        match volume.fetch(resident.place, Patience::Wait, &mut buf) {
+            Ok(Some((_, live))) if record::is_whole(&buf) => {
+                seen.insert(resident.place);
+                if live {
+                    volume.mark_alive(resident.place);
+                }
             }
+            _ if volume.is_alive(resident.place) || resident.numbers.iter().any(named) => {
+                let over = cycle_start + volume.offset(resident.place).unwrap_or_default();
+                seen.insert(resident.place);
+                suspects.push(Suspect { resident: resident.clone(), over });
+            }
+            _ => {}
         }
-        _ if volume.is_alive(resident.place) || resident.numbers.iter().any(named) => {
-            let over = cycle_start + volume.offset(resident.place).unwrap_or_default();
-            seen.insert(resident.place);
-            suspects.push(Suspect { resident: resident.clone(), over });
-        }
-        _ => {}
     };
     let end = volume.tail_at(written.end.saturating_sub(1));
     residents.peek_before(end, &mut look_at).map_err(SpoolError::io("look at buffer", volume.name()))?;

@@ -18,6 +18,7 @@ use crate::journal::Row;
 use crate::method::cnfs::record;
 use crate::method::packing::Packed;
 use crate::method::{Placing, Volume, VolumeTable};
+use netnews::newsgroups;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,6 +41,12 @@ pub(super) fn planned(volumes: &VolumeTable, index: usize) -> Result<&Arc<dyn Vo
     volumes.all().get(index).ok_or_else(|| own_bug!("volume {index} was planned for and is not there"))
 }
 
+/// What rules may ask of an article in so many groups.
+fn traits<'a>(f: &'a Filing<'_>, groups: usize) -> Traits<'a> {
+    let expires_in_secs = f.expires.map(|e| e.saturating_sub(f.arrived));
+    Traits { size_bytes: article_bytes(f), groups, expires_in_secs, criteria: &f.criteria }
+}
+
 /// Length of an article in wire format, without Xref line and final `.`-line.
 pub(super) fn article_bytes(f: &Filing<'_>) -> u64 {
     f.pieces.iter().map(|p| p.len() as u64).sum()
@@ -48,13 +55,22 @@ pub(super) fn article_bytes(f: &Filing<'_>) -> u64 {
 impl Writer {
     /// Which class the rules assign to an article.
     pub(super) fn class_of(&self, f: &Filing<'_>) -> Option<usize> {
+        if f.groups.is_empty() {
+            return self.class_by_names(f);
+        }
         let first = f.groups.first().and_then(|g| self.folds.numbers.get(g.0 as usize));
         let bits = first.map(|n| n.rule_bits).filter(|_| f.groups.len() <= GROUPS_MAX)?;
-        let expires_in_secs = f.expires.map(|e| e.saturating_sub(f.arrived));
-        let size_bytes = article_bytes(f);
-        let traits = Traits { size_bytes, groups: f.groups.len(), expires_in_secs, criteria: &f.criteria };
+        let traits = traits(f, f.groups.len());
         let bits_of = |g: &GroupId| self.folds.numbers.get(g.0 as usize).map_or(0, |n| n.rule_bits);
         self.folds.rules.class(bits, || f.groups.iter().fold(0, |bits, g| bits | bits_of(g)), &traits)
+    }
+
+    /// The class of an article that is filed in no group.
+    fn class_by_names(&self, f: &Filing<'_>) -> Option<usize> {
+        let names = || newsgroups::split(f.criteria.newsgroups).take(GROUPS_MAX);
+        let bits_of = |name: &[u8]| self.folds.rules.group_bits(name);
+        let all = || names().fold(0, |bits, name| bits | bits_of(name));
+        self.folds.rules.class(names().next().map_or(0, bits_of), all, &traits(f, names().count()))
     }
 
     /// Chooses class, volume and place.
@@ -77,6 +93,10 @@ impl Writer {
                 None => article_bytes(f) as usize + record::END.len(),
             };
             let len = record::HEADER_BYTES + xref_bytes_max + data_bytes;
+            // What is kept is due by the groups that it is in.
+            if f.groups.is_empty() && self.classes.get(number).is_some_and(|class| class.method.keeps()) {
+                break;
+            }
             match self.place_in(context, number, len, f.arrived, s)? {
                 Place::Full(Some(overflow)) => number = overflow,
                 Place::Full(None) => break,

@@ -6,19 +6,22 @@ use crate::base::bug::own_bug;
 use crate::base::codec::put_varint;
 use crate::base::entry::Filing;
 use crate::base::error::Trouble;
-use crate::base::limits::NUMBER_MAX;
+use crate::base::limits::{GROUPS_MAX, NUMBER_MAX};
 use crate::base::token::Token;
+use crate::base::xref::XREF_NAME;
 use crate::index::fold::PublishContext;
 use crate::index::promise::JournalState;
 use crate::journal::{ArticleRow, Row};
 use crate::method::Volume;
 use crate::method::cnfs::record::{self, RecordHeader};
 use crate::method::packing::Packed;
+use netnews::newsgroups;
 use netnews::overview_row::{Fields, append_fields};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-const XREF_NAME: &[u8] = b"Xref: ";
+/// What a group takes in Xref besides its name: a blank, a colon and a number.
+const PLACE_BYTES_USUAL: usize = 8;
 
 impl Writer {
     /// Gives an article its numbers and its final place, and makes its record and its row. `token` is
@@ -71,7 +74,22 @@ impl Writer {
         let end = s.text.len();
         let bytes = f.fields.bytes + s.xref_line_bytes() as u64;
         append_fields(&Fields { bytes, ..f.fields }, &mut s.text);
+        if f.groups.is_empty() {
+            self.count_unnumbered(f, s.xref.len() + s.text.len() - end);
+        }
         Ok([start..end, end..s.text.len()])
+    }
+
+    /// Notes what an article without numbers saves: `bytes` long are its overview fields and our name.
+    fn count_unnumbered(&self, f: &Filing<'_>, bytes: usize) {
+        let (mut rows, mut places_bytes) = (0, 0);
+        for name in newsgroups::split(f.criteria.newsgroups).take(GROUPS_MAX) {
+            (rows, places_bytes) = (rows + 1, places_bytes + name.len() + PLACE_BYTES_USUAL);
+        }
+        let saved = &self.folds.shared.unnumbered;
+        saved.articles.fetch_add(1, Ordering::Relaxed);
+        saved.rows.fetch_add(rows, Ordering::Relaxed);
+        saved.row_bytes.fetch_add(rows * (bytes + places_bytes) as u64, Ordering::Relaxed);
     }
 
     /// Makes the record in its volume's stage, without padding; returns where. Its Xref value is in `s.xref`.

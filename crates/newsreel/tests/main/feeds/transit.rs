@@ -1,0 +1,121 @@
+//! A site without numbers: it takes and relays articles of groups that it does not have, and reads nobody the
+//! news.
+
+use super::recorder::{Behaviour, Recorder};
+use super::{hand_in, id, section};
+use crate::client::article;
+use crate::running::Server;
+use spool::RealDisk;
+use std::sync::Arc;
+
+fn transit(recorder: &Recorder, keys: &str) -> Server {
+    let section = section("down.example", recorder, "groups = \"far.*,!far.never\"");
+    Server::start_with(|text| {
+        text.replace("[site]\n", &format!("[site]\nnumbers = false\n{keys}")) + &section
+    })
+}
+
+#[test]
+fn articles_of_any_group_that_a_peer_takes_are_stored_and_relayed() {
+    let recorder = Recorder::start(Behaviour::default());
+    let server = transit(&recorder, "");
+    let mut client = server.client();
+    hand_in(&mut client, 0..3, "far.away");
+    hand_in(&mut client, 3..4, "no.such.group,far.off");
+    let why = "no group carried here";
+    for groups in ["no.such.group", "far.never", "misc.test"] {
+        let refused = format!("<{groups}@x.example>");
+        client.send(format!("TAKETHIS {refused}\r\n{}", article(&refused, groups, "body")));
+        assert_eq!(client.line(), format!("439 {refused} {why}"));
+        assert!(client.ask(&format!("CHECK {refused}")).starts_with("438 "), "it is remembered");
+    }
+    recorder.wait_for(4);
+    assert_eq!(recorder.seen(|seen| seen.accepted.clone()), [id(0), id(1), id(2), id(3)]);
+    let sent = recorder.seen(|seen| seen.articles[&id(0)].clone());
+    let expected = article(&id(0), "far.away", "..body").replace("Path: ", "Path: site.example!!");
+    assert_eq!(sent, expected.strip_suffix(".\r\n").unwrap());
+
+    let (replies, _) = server.control(&serde_json::json!({ "do": "status" }));
+    let spool = &replies[0]["status"]["spool"];
+    assert_eq!((&spool["articles"], &spool["unnumbered"]["articles"]), (&4.into(), &4.into()), "{spool}");
+    assert!(spool["unnumbered"]["overview_bytes"].as_u64() > Some(4 * 100), "{spool}");
+    assert!(spool["unnumbered"]["nanos"].as_u64() > Some(0), "{spool}");
+    assert_eq!(server.status()["peers"][0]["accepted"], 4);
+}
+
+#[test]
+fn peers_have_articles_by_message_id_and_nothing_else() {
+    let recorder = Recorder::start(Behaviour::default());
+    let server = transit(&recorder, "");
+    let mut client = server.client();
+    hand_in(&mut client, 0..1, "far.away");
+    let capabilities = client.capabilities();
+    let has = |label: &str| capabilities.iter().any(|line| line.split(' ').next() == Some(label));
+    assert!(has("IHAVE") && has("STREAMING"), "{capabilities:?}");
+    for label in ["READER", "POST", "NEWNEWS", "OVER", "HDR", "LIST", "XPAT"] {
+        assert!(!has(label), "{label} in {capabilities:?}");
+    }
+    for command in [
+        "GROUP misc.test",
+        "LISTGROUP misc.test",
+        "LIST",
+        "LIST NEWSGROUPS",
+        "OVER 1-",
+        &format!("OVER {}", id(0)),
+        "XOVER 1",
+        "HDR Subject 1",
+        "XPAT Subject 1 *",
+        "NEXT",
+        "LAST",
+        "ARTICLE 1",
+        "STAT",
+        "NEWGROUPS 20200101 000000",
+        "NEWNEWS * 20200101 000000",
+    ] {
+        let answer = client.ask(command);
+        assert_eq!(answer, "502 This server only relays: it has no groups to read", "{command}");
+    }
+    assert!(client.ask("POST").starts_with("440 "));
+    assert!(client.ask("DATE").starts_with("111 "));
+    let whole = article(&id(0), "far.away", "..body").replace("Path: ", "Path: site.example!!");
+    assert_eq!(client.ask(&format!("ARTICLE {}", id(0))), format!("220 0 {}", id(0)));
+    assert_eq!(client.block(), whole.strip_suffix(".\r\n").unwrap().lines().collect::<Vec<_>>());
+    assert_eq!(client.ask(&format!("HEAD {}", id(0))), format!("221 0 {}", id(0)));
+    assert!(!client.block().iter().any(|line| line.starts_with("Xref:")));
+    assert_eq!(client.ask(&format!("STAT {}", id(0))), format!("223 0 {}", id(0)));
+    assert!(client.ask("STAT <none@x.example>").starts_with("430 "));
+    assert!(client.ask("MODE READER").starts_with("502 "));
+    assert!(client.is_cut_off());
+}
+
+/// Numbers continue where they ended; what came meanwhile has none.
+#[test]
+fn the_key_may_be_switched_between_two_starts() {
+    let server = Server::start();
+    hand_in(&mut server.client(), 0..2, "misc.test");
+    let switched = |server: Server, from: &str, to: &str| {
+        let text = std::fs::read_to_string(server.file()).unwrap();
+        std::fs::write(server.file(), text.replace(from, to)).unwrap();
+        server.again(Arc::new(RealDisk::new()))
+    };
+    let server = switched(server, "[site]\n", "[site]\nnumbers = false\nunknown_groups = \"junk\"\n");
+    let mut client = server.client();
+    hand_in(&mut client, 2..4, "misc.test");
+    assert!(client.ask(&format!("STAT {}", id(0))).starts_with("223 "));
+    let text = std::fs::read_to_string(server.file()).unwrap();
+    let (replies, ok) = {
+        std::fs::write(server.file(), text.replace("numbers = false\n", "")).unwrap();
+        server.control(&serde_json::json!({ "do": "reload" }))
+    };
+    assert!(!ok, "a reload does not switch it: {replies:?}");
+    let server = switched(server, "numbers = false\n", "");
+    let mut client = server.client();
+    assert_eq!(client.ask("GROUP misc.test"), "211 2 1 2 misc.test");
+    hand_in(&mut client, 4..5, "misc.test");
+    assert_eq!(client.ask("GROUP misc.test"), "211 3 1 3 misc.test");
+    assert_eq!(client.ask("STAT 3"), format!("223 3 {}", id(4)));
+    assert!(client.ask(&format!("STAT {}", id(2))).starts_with("223 "));
+    assert_eq!(client.ask(&format!("HEAD {}", id(2))), format!("221 0 {}", id(2)));
+    client.block();
+    assert!(client.ask(&format!("CHECK {}", id(3))).starts_with("438 "));
+}
