@@ -279,6 +279,10 @@ impl Checker<'_> {
             let message = format!("peer `{name}`: ihave without batch");
             self.fault(&send.ihave.span, "of no use", message, "set batch, or remove ihave");
         }
+        if send.headers_only.value == Some(true) && is_empty(&send.to) {
+            let message = format!("peer `{name}`: headers_only without to");
+            self.fault(&send.headers_only.span, "of no use", message, "set to, or remove headers_only");
+        }
         if is_empty(&send.lines) {
             let message = format!("peer `{name}`: lines would be empty");
             self.fault(&send.lines.span, "empty", message, "for example: lines = [\"message-id\"]");

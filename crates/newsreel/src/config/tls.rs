@@ -184,6 +184,9 @@ section! {
         /// Whether to stream (CHECK and TAKETHIS, RFC 4644) where the peer can. Without, or where it cannot,
         /// articles are offered one by one with IHAVE.
         streaming: bool = Switch, default true, example false;
+        /// Whether only headers are sent, with the size of the whole article in Bytes; control messages are
+        /// sent whole. The peer must take MODE HEADFEED, as Diablo does, and have the bodies from elsewhere.
+        headers_only: bool = Switch, default false, example true;
         /// A peer that leaves an answer open for so long is taken for dead: the connection is closed.
         answer_timeout: Duration = Timeout, default "5 min", example "1 min";
         /// How long to wait before a failed connection, or an article that the peer wants later, is tried

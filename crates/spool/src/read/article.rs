@@ -24,8 +24,8 @@ impl ArticleBuf {
         (self.bytes, self.raw)
     }
 
-    /// Where in the first buffer the article starts, where its body, and where its Message-ID is. An Xref line
-    /// without any place, as articles without numbers have it, is left out (RFC 5536 section 3.2.14).
+    /// Where in the first buffer the article starts, where its body, and where its Message-ID is. An Xref
+    /// line without any place, as articles without numbers have it, is left out (RFC 5536 section 3.2.14).
     pub fn layout(&self) -> (usize, usize, Range<usize>) {
         let Some(h) = self.header else { return Default::default() };
         let id = HEADER_BYTES + h.message_id_at as usize;

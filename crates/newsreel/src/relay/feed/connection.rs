@@ -4,6 +4,7 @@
 //! answered is given back when it ends, however that happens ([`Held`]). An answer about another article than
 //! the one whose turn it is ends the connection: nothing it says can be trusted any more.
 
+use super::headers_only;
 use super::ihave;
 use super::pause::now_ms;
 use super::peer::{Peer, Trouble};
@@ -79,6 +80,11 @@ pub(super) async fn converse(peer: Arc<Peer>, shared: Arc<Shared>, is_only: bool
         Ok(client) => client,
         Err(error) => return End { error: Some(error), progressed: false },
     };
+    if peer.send.headers_only
+        && let Err(error) = headers_only::announce(&mut client).await
+    {
+        return End { error: Some(error), progressed: false };
+    }
     peer.connections.fetch_add(1, Ordering::Relaxed);
     peer.attention.notify_one();
     let mut line = Line { peer: &peer, shared: &shared, is_only, end, progressed: false };
@@ -153,13 +159,16 @@ impl Line<'_> {
         }
     }
 
-    /// The article of an offer; without one the offer is settled.
+    /// What is sent of an offer; without anything the offer is settled.
     pub fn article(&self, taken: &Taken) -> Option<Arc<WireArticle>> {
         let article = self.shared.article(self.peer, &taken.offer);
         if article.is_none() {
             self.peer.settle(taken.ticket);
         }
-        article
+        article.map(|whole| match self.peer.send.headers_only {
+            true => headers_only::of(&whole).map_or(whole, Arc::new),
+            false => whole,
+        })
     }
 
     /// What the peer says of an offer: whether it wants the article.

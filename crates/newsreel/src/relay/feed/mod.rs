@@ -19,6 +19,7 @@ mod file;
 mod frontier;
 mod growth;
 mod hand_over;
+mod headers_only;
 mod hub;
 mod ihave;
 mod line_file;

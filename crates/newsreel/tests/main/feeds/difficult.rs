@@ -17,6 +17,7 @@ fn difficult(no_streaming: bool) -> Behaviour {
     let lies = if no_streaming { 0 } else { 20 };
     Behaviour {
         no_streaming,
+        takes_headers: false,
         later: 2_000,
         closes: 40,
         dies: 40,

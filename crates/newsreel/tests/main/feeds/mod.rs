@@ -97,6 +97,39 @@ fn a_peer_gets_what_it_wants_as_it_is_stored() {
 }
 
 #[test]
+fn a_peer_that_takes_headers_gets_no_bodies() {
+    let recorder = Recorder::start(Behaviour { takes_headers: true, ..Behaviour::default() });
+    let server = feeding(&recorder, "headers_only = true");
+    let mut client = server.client();
+    let plain = article(&id(0), "misc.test", "one\r\n..two\r\nthree");
+    let sized =
+        article(&id(1), "misc.test", "body").replace("\r\nFrom: ", "\r\nBytes: 7\r\nLines: 40\r\nFrom: ");
+    let control =
+        article(&id(2), "misc.test", "whole").replace("\r\nFrom: ", "\r\nControl: checkgroups\r\nFrom: ");
+    let all = [&plain, &sized, &control].map(|text| text.replace("Path: ", "Path: site.example!!"));
+    hand_in_all(&mut client, &[(id(0), plain), (id(1), sized), (id(2), control)]);
+    recorder.wait_for(3);
+    let head_of = |text: &str| text.split("\r\n\r\n").next().unwrap().to_owned() + "\r\n";
+    // As OVER counts: without the final line, and without the dot that was stuffed.
+    let bytes_of = |text: &str| text.len() - ".\r\n".len() - text.matches("\r\n..").count();
+    let sent = |n: usize| recorder.seen(|seen| seen.articles[&id(n)].clone());
+    assert_eq!(sent(0), format!("{}Bytes: {}\r\nLines: 3\r\n\r\n", head_of(&all[0]), bytes_of(&all[0])));
+    let head = head_of(&all[1]).replace("Bytes: 7\r\n", "");
+    assert_eq!(sent(1), format!("{head}Bytes: {}\r\n\r\n", bytes_of(&all[1])));
+    assert_eq!(sent(2), all[2].strip_suffix(".\r\n").unwrap());
+
+    // One that does not is sent nothing.
+    let recorder = Recorder::start(Behaviour::default());
+    let server = feeding(&recorder, "headers_only = true");
+    hand_in(&mut server.client(), 0..1, "misc.test");
+    let why = "MODE HEADFEED is answered `500 what?`";
+    wait_for_status(&server, "down.example", |feed| {
+        feed.to_string().contains(why) && feed["lag_articles"] == 1
+    });
+    assert_eq!(recorder.seen(|seen| seen.commands.clone()), Vec::<String>::new());
+}
+
+#[test]
 fn nothing_goes_back_to_where_it_came_from_or_has_been() {
     let recorder = Recorder::start(Behaviour::default());
     let section =

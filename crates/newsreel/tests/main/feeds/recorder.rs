@@ -23,6 +23,8 @@ const CERTAIN: u64 = 100_000;
 pub struct Behaviour {
     /// It knows neither CAPABILITIES nor MODE STREAM.
     pub no_streaming: bool,
+    /// It knows MODE HEADFEED.
+    pub takes_headers: bool,
     /// 431 or 436: later.
     pub later: u64,
     /// 400 and the end; of the first connection surely.
@@ -277,6 +279,7 @@ impl Shared {
             let answer = match verb {
                 "CAPABILITIES" if behaviour.no_streaming => "500 what?".to_owned(),
                 "CAPABILITIES" => "101 these\r\nVERSION 2\r\nIHAVE\r\nSTREAMING\r\n.".to_owned(),
+                "MODE" if behaviour.takes_headers && id == "HEADFEED" => "250 headers".to_owned(),
                 "MODE" => "500 what?".to_owned(),
                 "QUIT" => {
                     out.write_all(b"205 bye\r\n")?;

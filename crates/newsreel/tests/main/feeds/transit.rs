@@ -88,6 +88,21 @@ fn peers_have_articles_by_message_id_and_nothing_else() {
     assert!(client.is_cut_off());
 }
 
+#[test]
+fn what_no_peer_takes_is_stored_if_unknown_groups_says_so() {
+    let recorder = Recorder::start(Behaviour::default());
+    let server = transit(&recorder, "unknown_groups = \"junk\"\n");
+    let mut client = server.client();
+    hand_in(&mut client, 0..2, "no.such.group");
+    hand_in(&mut client, 2..3, "far.away");
+    recorder.wait_for(1);
+    assert_eq!(recorder.seen(|seen| seen.accepted.clone()), [id(2)]);
+    assert!(client.ask(&format!("STAT {}", id(0))).starts_with("223 "));
+    // What a peer may not send is not taken.
+    client.send(format!("TAKETHIS {}\r\n{}", id(9), article(&id(9), "local.hidden", "body")));
+    assert!(client.line().starts_with("439 "));
+}
+
 /// Numbers continue where they ended; what came meanwhile has none.
 #[test]
 fn the_key_may_be_switched_between_two_starts() {

@@ -1,0 +1,48 @@
+//! Feeds of headers without bodies, as Diablo has them: announced by MODE HEADFEED.
+//!
+//! Of an article its headers are sent, with its whole size in `Bytes` and its lines in `Lines`, so that the
+//! receiver can make an overview of it; control messages are sent whole. Called by `connection`.
+
+use netnews::article::Headers;
+use netnews::{Article, Known};
+use nntp_io::{Client, WireArticle};
+use std::io::Write;
+
+/// The answer of a peer that takes headers without bodies.
+const TAKES_HEADERS: u16 = 250;
+
+/// Asks a peer to take headers without bodies; why it does not.
+pub(super) async fn announce(client: &mut Client) -> Result<(), String> {
+    let answer = client.request("MODE HEADFEED").await.map_err(|error| error.to_string())?;
+    match answer.code {
+        TAKES_HEADERS => Ok(()),
+        _ => {
+            let shown = String::from_utf8_lossy(answer.line().get(..200).unwrap_or(answer.line()));
+            Err(format!("the peer takes no feed of headers: MODE HEADFEED is answered `{shown}`"))
+        }
+    }
+}
+
+/// What is sent of an article instead of all of it; `None`: all of it is.
+pub(super) fn of(whole: &WireArticle) -> Option<WireArticle> {
+    let article = Article::parse(whole.bytes()).ok()?;
+    if article.count(Known::Control) > 0 {
+        return None;
+    }
+    let mut head = Vec::with_capacity(article.body_offset() + 48);
+    let mut has_lines = false;
+    for (name, field) in Headers::of(article.head()).fields() {
+        has_lines |= name.eq_ignore_ascii_case(b"Lines");
+        if !name.eq_ignore_ascii_case(b"Bytes") {
+            [name, b":", field, b"\r\n"].iter().for_each(|part| head.extend_from_slice(part));
+        }
+    }
+    // Writing to memory does not fail.
+    let _ = write!(head, "Bytes: {}\r\n", article.bytes());
+    if !has_lines {
+        let _ = write!(head, "Lines: {}\r\n", article.lines());
+    }
+    head.extend_from_slice(b"\r\n");
+    let range = 0..head.len();
+    WireArticle::new(head, range)
+}
