@@ -358,7 +358,7 @@ fn steps() -> u64 {
 fn crash_everywhere(kind: CrashKind) {
     let steps = steps();
     assert!(steps > 100, "{steps}");
-    crashed_at((0..steps + 2).step_by(crash_every(1)), kind, run, check);
+    crashed_at((0..steps + 2).step_by(crash_every(7)), kind, run, check);
 }
 
 #[test]
@@ -378,7 +378,7 @@ fn power_cut_that_loses_all_unsynced_of_hiding() {
 
 #[test]
 fn every_call_of_hiding_may_fail() {
-    failed_at((0..steps()).step_by(crash_every(1)), run, check);
+    failed_at((0..steps()).step_by(crash_every(7)), run, check);
 }
 
 /// A rebuild that is killed goes on with what the one before it knew, however often.
@@ -405,7 +405,7 @@ fn killed_at_every_step_of_a_rebuild_what_is_hidden_stays_hidden() {
     rebuild(Arc::new(whole.clone()), small_config(), &()).unwrap();
     let count = whole.steps() - first;
     assert!(count > 20, "{count}");
-    for step in (0..count).step_by(crash_every(1)) {
+    for step in (0..count).step_by(crash_every(3)) {
         let mut sim = base.image().unwrap();
         for again in 0..2 {
             sim.crash_at(sim.steps() + step, CrashKind::Power, step + again);
