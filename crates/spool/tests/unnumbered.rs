@@ -223,12 +223,12 @@ fn crash_everywhere(durability: Durability, kind: CrashKind) {
     assert_eq!(told.acknowledged, BATCHES * PER_BATCH);
     let keeps_all = matches!(kind, CrashKind::Kill) || durability == Durability::Always;
     let tried = crashed_at(
-        (0..sim.steps() + 5).step_by(crash_every(1)),
+        (0..sim.steps() + 5).step_by(crash_every(7)),
         kind,
         |sim, told| run(sim, &config, told),
         |image, told, what| check(image, &config, told, keeps_all, &format!("{durability:?} {what}")),
     );
-    assert!(tried * crash_every(1) as u64 >= sim.steps());
+    assert!(tried * crash_every(7) as u64 >= sim.steps());
 }
 
 #[test]
