@@ -3,8 +3,8 @@
 //! INN's history has only hashes of Message-IDs, from which no id can be derived. A hash is remembered under
 //! the key of the text `[HASH]`, which no Message-ID has, so that journal, history and rebuild treat it like
 //! any other. Whether any hash is remembered is known from marks, remembered in the same way, one for each
-//! hour of arrival: only while there are some is an unknown Message-ID looked up by its hash as well. Called
-//! by `newsreel history import`; see docs/formats/history.md.
+//! hour of arrival and one for each 300 hours: only while there are some is an unknown Message-ID looked up
+//! by its hash as well. Called by `newsreel history import`; see docs/formats/history.md.
 
 use super::Spool;
 use crate::base::clock::unix_now;
@@ -17,6 +17,8 @@ use std::sync::atomic::Ordering;
 
 /// Seconds for which one mark stands.
 const MARK_SECS: u64 = 3600;
+/// Hours for which a mark of a period stands, so that a start looks for few marks.
+const PERIOD_HOURS: u64 = 300;
 
 /// A Message-ID as another server's history names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,13 +50,21 @@ fn mark_key(shared: &Shared, hour: u64) -> Key {
     shared.hasher.key(format!("[hashes {hour}]").as_bytes())
 }
 
+/// The key of the mark for hashes that arrived in a period of [`PERIOD_HOURS`] since 1970.
+fn period_key(shared: &Shared, period: u64) -> Key {
+    shared.hasher.key(format!("[hashes of period {period}]").as_bytes())
+}
+
 /// When the newest of the remembered hashes arrived, at the latest, in Unix seconds; 0: there is none.
 pub(super) fn newest_hash(shared: &Shared) -> u64 {
     let now = unix_now();
     let oldest = now.saturating_sub(shared.current.load().remember_secs) / MARK_SECS;
-    let is_marked = |hour: &u64| shared.history.lookup(&mark_key(shared, *hour)) != Found::None;
-    let hour = (oldest..=now / MARK_SECS + 1).rev().find(is_marked);
-    hour.map_or(0, |hour| (hour + 1) * MARK_SECS)
+    let (first, last) = (oldest / PERIOD_HOURS, (now / MARK_SECS + 1) / PERIOD_HOURS);
+    let is_known = |key: Key| shared.history.lookup(&key) != Found::None;
+    // The mark of a period came with its first hash. Only that of the oldest may be forgotten before others.
+    let periods = (first..=last).rev().filter(|p| *p == first || is_known(period_key(shared, *p)));
+    let mut hours = periods.flat_map(|p| (p * PERIOD_HOURS..(p + 1) * PERIOD_HOURS).rev());
+    hours.find(|hour| is_known(mark_key(shared, *hour))).map_or(0, |hour| (hour + 1) * MARK_SECS)
 }
 
 impl Spool {
@@ -85,9 +95,13 @@ impl Spool {
             let key = match id {
                 MovedId::Id(id) => self.key(id),
                 MovedId::Hash(hash) => {
-                    if newest / MARK_SECS != last / MARK_SECS {
-                        let key = mark_key(shared, last / MARK_SECS);
+                    let (old, new) = (newest / MARK_SECS, last / MARK_SECS);
+                    if old / PERIOD_HOURS != new / PERIOD_HOURS {
+                        let key = period_key(shared, new / PERIOD_HOURS);
                         entries.push(Entry::Remember { key, arrived: last });
+                    }
+                    if old != new {
+                        entries.push(Entry::Remember { key: mark_key(shared, new), arrived: last });
                     }
                     newest = last;
                     hash_key(shared, *hash)
