@@ -3,7 +3,7 @@
 # make test     every test
 # make quick    unit tests and transcripts: under a minute after a build
 # make check    format, lints, tidy, stale pages: everything that a commit must pass
-# make soak     the long tests, which `make test` skips
+# make soak     the long tests, which `make test` skips, and the crash tests at every step
 # make bench    the speed table, INN beside us (QUICK=1: one short run of each row)
 # make transcripts-inn  plays the transcripts to INN, which must differ exactly as they say (INN=: peers/inn),
 #               and exchanges articles and batches with INN and C News (CNEWS=: peers/cnews)
@@ -80,6 +80,7 @@ soak:
 	if [ -d "$$articles" ]; then skip=; else echo "no articles in CORPUS=$(CORPUS): the_corpus_parses is skipped"; skip='--skip the_corpus_parses'; fi; \
 	NEWSREEL_CORPUS=$$(realpath $$articles) $(CARGO) test --workspace --profile soak --locked --no-fail-fast -- \
 	  --ignored --nocapture --skip transcripts::inn --skip feeds::inn --skip feeds::page --skip feeds::cnews $$skip
+	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p spool --test main --profile soak --locked
 
 fuzz:
 	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) +nightly build --release --target $(FUZZ_HOST)

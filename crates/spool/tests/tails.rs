@@ -442,7 +442,7 @@ fn crash_everywhere(kind: CrashKind) {
     run(&sim, &config, &mut past).unwrap();
     let steps = sim.steps();
     check(sim.image_after(CrashKind::Kill, 1).unwrap(), &config, &past, "closed");
-    let every: usize = std::env::var("NEWSREEL_CRASH_EVERY").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let every = crash_every(1);
     let tried = crashed_at(
         (0..steps + 5).step_by(every),
         kind,

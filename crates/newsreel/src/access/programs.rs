@@ -5,12 +5,10 @@
 //! external-auth documentation.
 
 use super::Caller;
-use crate::base::program::Group;
+use crate::base::program::{Group, piped};
 use crate::config::Authenticator;
-use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tracing::{debug, warn};
@@ -44,17 +42,7 @@ impl Program {
         }
         let _place = self.places.acquire().await.ok()?;
         let run = async {
-            let mut child = Command::new(program)
-                .args(arguments)
-                .env_clear()
-                .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-                .current_dir("/")
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .process_group(0)
-                .kill_on_drop(true)
-                .spawn()?;
+            let mut child = piped(program, arguments).spawn()?;
             let group = Group::of(child.id());
             let (mut said, mut complained) = (Vec::new(), Vec::new());
             let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());

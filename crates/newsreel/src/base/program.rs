@@ -1,8 +1,26 @@
-//! What all who run programs need: their end, and what they complain of.
+//! What all who run programs need: how they start and end, and what they complain of.
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::process::Stdio;
 use tokio::io::AsyncReadExt;
-use tokio::process::ChildStderr;
+use tokio::process::{ChildStderr, Command};
+
+/// A program that is spoken to over pipes: in a group of its own (see [`Group`]), in `/`, and with nothing of
+/// our environment.
+pub(crate) fn piped(program: &str, arguments: &[String]) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .kill_on_drop(true);
+    command
+}
 
 /// The processes of a program that was started in a group of its own: killed when this is dropped, its
 /// children too, unless it was [`Group::ended`].

@@ -1,7 +1,7 @@
 //! `history export|import`: Message-IDs that were seen, as text for or from another server.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use spool::Progress;
@@ -9,6 +9,7 @@ use spool::Progress;
 use super::args::HistoryCommand;
 use super::bar::Bar;
 use super::locate::Where;
+use super::output::Output;
 use super::reach::{self, Reach};
 use super::screen::{Failure, complain, say};
 use crate::base::units::grouped;
@@ -28,24 +29,14 @@ pub(super) fn run(command: HistoryCommand, at: &Where) -> Result<(), Failure> {
 
 fn export(form: HistoryForm, out: Option<&Path>, at: &Where) -> Result<(), Failure> {
     let config = at.load()?;
-    let cannot = |error: std::io::Error| match out {
-        Some(path) => Failure::Problem(format!("cannot write {}: {error}", path.display())),
-        // Who closes our output has seen enough.
-        None => Failure::Told,
-    };
-    let to: Box<dyn Write + Send> = match out {
-        Some(path) => Box::new(File::create(path).map_err(cannot)?),
-        None => Box::new(std::io::stdout()),
-    };
-    let mut to = BufWriter::new(to);
-    let mut written = Ok(());
+    let mut to = Output::open(out)?;
     let mut ends = None;
     let ok = reach::ask(&config, &Request::HistoryExport { form }, &mut |reply| match reply {
-        Reply::Text(lines) if written.is_ok() => written = writeln!(to, "{lines}"),
+        Reply::Text(lines) => to.line(&lines),
         Reply::HistoryExported { named, unnamed } => ends = Some((named, unnamed)),
         _ => {}
     })?;
-    written.and_then(|()| to.flush()).map_err(cannot)?;
+    to.finish()?;
     let Some((named, unnamed)) = ends.filter(|_| ok) else { return Err(Failure::Told) };
     complain(format_args!("{} Message-IDs written", grouped(named)));
     if unnamed > 0 {

@@ -24,6 +24,7 @@ mod init;
 mod keys;
 mod listeners;
 mod locate;
+mod output;
 mod owner;
 mod password;
 mod posting;

@@ -36,7 +36,7 @@ pub struct Key {
     /// What it is for, in one paragraph.
     pub doc: String,
     /// A line as it may stand in the file.
-    pub example: &'static str,
+    pub example: String,
     /// When a changed value takes effect.
     pub effect: Effect,
 }
@@ -53,6 +53,8 @@ impl Key {
         example: &'static str,
         effect: Effect,
     ) -> Self {
+        // The compiler breaks long values into lines.
+        let example = example.replace('\n', " ");
         Self { section, name, takes, default, absent, doc: paragraph(doc), example, effect }
     }
 

@@ -5,17 +5,16 @@
 use super::protocol::{self, Answer, HELLO, Line};
 use super::worker::Job;
 use super::{questions, shortened};
-use crate::base::program::Group;
+use crate::base::program::{Group, piped};
 use crate::config::FilterProgram;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use spool::Spool;
 use std::io;
 use std::mem;
-use std::process::Stdio;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, timeout};
 use tracing::{debug, error, info, warn};
@@ -65,17 +64,7 @@ pub(super) async fn start(section: &FilterProgram) -> Result<Process, Fault> {
 
 fn spawn(section: &FilterProgram) -> io::Result<Process> {
     let (program, arguments) = section.program.split_first().ok_or(io::ErrorKind::NotFound)?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()?;
+    let mut child = piped(program, arguments).spawn()?;
     let group = Group::of(child.id());
     let limit = Rlimit { current: Some(section.memory_max), maximum: Some(section.memory_max) };
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
