@@ -21,6 +21,13 @@ fn batch(n: u64) -> Vec<News> {
     (n * PER_BATCH..(n + 1) * PER_BATCH).map(news).collect()
 }
 
+/// A batch of which the last two are hidden as they are filed.
+fn filed_hidden(n: u64) -> Vec<News> {
+    let mut batch = batch(n);
+    batch[7..].iter_mut().for_each(|news| news.is_hidden = true);
+    batch
+}
+
 fn hide(spool: &Spool, ids: &[String]) -> Result<Vec<Hiding>, Trouble> {
     let ids: Vec<&[u8]> = ids.iter().map(String::as_bytes).collect();
     spool.hide_all(&ids, "operator", "spam")
@@ -217,10 +224,52 @@ fn what_cannot_be_recorded_is_refused() {
     assert_eq!(outcomes, [Hiding::Hidden, Hiding::Already]);
 }
 
+/// One that is hidden when it is filed is as one that is hidden afterwards, but nobody ever saw it.
+#[test]
+fn what_is_filed_hidden_is_shown_once_it_is_to_be() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let config = large_config();
+    let (spool, _) = open(&disk, &config);
+    add_groups(&spool, GROUPS);
+    commit(&spool, &filed_hidden(0)).unwrap();
+    let ids: Vec<String> = filed_hidden(0).into_iter().filter(|n| n.is_hidden).map(|n| n.id).collect();
+    let check = |spool: &Spool| {
+        assert_eq!(agree(spool).iter().filter(|row| ids.contains(&row.2)).count(), 0);
+        for id in &ids {
+            let hidden = spool.hidden_article(&spool.key(id.as_bytes())).unwrap();
+            assert_eq!((&hidden.message_id, &*hidden.by, &*hidden.reason), (id, "spam", "a filter"));
+        }
+        assert_eq!(spool.status().unwrap().hidden, 2);
+        assert_eq!(spool.verify(&()).findings, []);
+    };
+    check(&spool);
+    assert_eq!(spool.groups().iter().map(|g| g.marks().high).max(), Some(6));
+    drop(spool);
+    let (spool, recovery) = open(&disk, &config);
+    assert!(recovery.crashed);
+    check(&spool);
+    // A rebuild that finds no checkpoint takes it from the rows.
+    drop(spool);
+    let dir = Path::new("/s/index");
+    for checkpoint in ["checkpoint", "checkpoint.copy"] {
+        disk.remove(&dir.join(checkpoint)).unwrap_or_default();
+    }
+    let (spool, _) = open(&disk, &config);
+    check(&spool);
+    assert_eq!(unhide(&spool, &ids).unwrap(), [true; 2]);
+    let shown = agree(&spool);
+    assert!(ids.iter().all(|id| shown.iter().any(|row| row.2 == *id)));
+    drop(spool);
+    let (spool, _) = open(&disk, &config);
+    assert!(spool.hidden().is_empty() && agree(&spool) == shown);
+}
+
 /// What an article must be after a crash.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Shown,
+    /// It was being filed hidden.
+    NeverShown,
     Hidden,
     Cancelled,
     /// The machine ended meanwhile.
@@ -258,7 +307,7 @@ impl Told {
 }
 
 fn feed(spool: &Spool, n: u64) -> Result<(), String> {
-    let (ticket, _) = commit(spool, &batch(n)).map_err(|e| e.to_string())?;
+    let (ticket, _) = commit(spool, &filed_hidden(n)).map_err(|e| e.to_string())?;
     while !spool.is_durable(ticket) {
         if let Some(trouble) = spool.trouble() {
             return Err(trouble.to_string());
@@ -279,13 +328,15 @@ fn run(sim: &SimDisk, told: &mut Told) -> Result<(), String> {
     let new = |i| NewGroup { name: format!("test.g{i}"), created: NOW, ..NewGroup::default() };
     spool.add_groups(&(0..GROUPS).map(new).collect::<Vec<_>>()).map_err(|e| e.to_string())?;
     for n in 0..8 {
+        let ids: Vec<String> = batch(n).into_iter().map(|x| x.id).collect();
+        told.fates.extend(ids[7..].iter().map(|id| (id.clone(), Fate::NeverShown)));
         feed(&spool, n)?;
+        told.fates.extend(ids[7..].iter().map(|id| (id.clone(), Fate::Hidden)));
         told.fed = (n + 1) * PER_BATCH;
         if sim.crashed() {
             return Err("the machine has ended".into());
         }
         told.note(&spool);
-        let ids: Vec<String> = batch(n).into_iter().map(|x| x.id).collect();
         told.change(&ids[..5], Fate::Hidden, || hide(&spool, &ids[..5]))?;
         told.change(&ids[..2], Fate::Shown, || unhide(&spool, &ids[..2]))?;
         let keys = [1, 4, 6].map(|at| spool.key(ids[at].as_bytes()));
@@ -318,6 +369,7 @@ fn check_open(spool: &Spool, told: &Told, what: &str) {
             (Fate::Hidden, Lookup::Hidden(_) | Lookup::Gone)
             | (Fate::Shown, Lookup::Present(_) | Lookup::Gone)
             | (Fate::Cancelled, Lookup::Remembered | Lookup::Gone)
+            | (Fate::NeverShown, Lookup::Hidden(_) | Lookup::Gone | Lookup::Unknown)
             | (Fate::Either, _) => {}
             // A purge that was running when the machine ended.
             (Fate::Hidden | Fate::Shown, Lookup::Remembered) => {}

@@ -26,6 +26,8 @@ pub struct News {
     pub id: String,
     pub groups: Vec<String>,
     pub wire: Vec<u8>,
+    /// Hidden as it is filed.
+    pub is_hidden: bool,
 }
 
 impl News {
@@ -53,7 +55,7 @@ impl News {
             put_decimal(&mut wire, at);
             wire.extend_from_slice(rest.as_bytes());
         }
-        Self { id, groups: names, wire }
+        Self { id, groups: names, wire, is_hidden: false }
     }
 
     /// The same article, to be filed without numbers.
@@ -65,7 +67,8 @@ impl News {
     pub fn tagged(&self) -> Vec<u8> {
         let mut tagged = Vec::new();
         let wire_bytes = self.wire.len() as u64;
-        Facts { wire_bytes, path: b"other!not-for-mail", origin: "peer other", ..Facts::default() }
+        let hidden = self.is_hidden.then_some(("spam", "a filter"));
+        Facts { wire_bytes, path: b"other!not-for-mail", origin: "peer other", hidden, ..Facts::default() }
             .put(&mut tagged);
         tagged
     }

@@ -76,6 +76,9 @@ mod inn_files;
 #[path = "../../../../fuzz/fuzz_targets/message_id_newsgroups_path.rs"]
 mod message_id_newsgroups_path;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/notice.rs"]
+mod notice;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/overview_row.rs"]
 mod overview_row;
 #[allow(unused_attributes)]
@@ -132,6 +135,7 @@ smoke! {
     injection: INPUTS, seeds::articles();
     inn_files: FEW, seeds::articles();
     message_id_newsgroups_path: INPUTS, seeds::values();
+    notice: INPUTS, seeds::notices();
     overview_row: INPUTS, seeds::values();
     reply: INPUTS, seeds::replies();
     sasl: INPUTS, seeds::sasl();

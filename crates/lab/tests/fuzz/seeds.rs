@@ -128,6 +128,19 @@ pub fn signed() -> Vec<Vec<u8>> {
     vec![[b"\xe0", signed.as_bytes(), keys].concat(), [b"\xf0", CONTROL.as_bytes(), keys].concat()]
 }
 
+/// NoCeM notices, signed in the clear.
+pub fn notices() -> Vec<Vec<u8>> {
+    let notice = "@@BEGIN NCM HEADERS\nVersion: 0.93\nIssuer: bot@x.example\nType: spam\nAction: hide\n\
+        Count: 2\nNotice-ID: 7\n@@BEGIN NCM BODY\n\
+        # why\n<1@x>\tcomp.a\n<2@x> comp.a comp.b\n\tcomp.c,comp.d\n\
+        @@END NCM BODY\n- -- \nbye\n";
+    let signed = format!(
+        "hello\n-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\n{notice}-----BEGIN PGP SIGNATURE-----\n\n\
+         whQEAQEIAAYFAgECAwQAAAcHAAkBAQ==\n-----END PGP SIGNATURE-----\n"
+    );
+    vec![notice.into(), signed.replace('\n', "\r\n").into(), signed.into()]
+}
+
 /// Files of users.
 pub fn users() -> Vec<Vec<u8>> {
     all(&[

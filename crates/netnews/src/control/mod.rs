@@ -3,10 +3,11 @@
 //! The Control header names a command and its arguments; `cancel` and the Supersedes header withdraw an
 //! article. Whether an agent acts on it is decided elsewhere: nothing here knows the policy. Called by
 //! ingest, inject and the choice of groups. Sources: RFC 5536 sections 3.2.3 and 3.2.12, RFC 5537 sections
-//! 5.2 (bodies in `group_info`) to 5.5, RFC 8315 (in `cancel_lock`).
+//! 5.2 (bodies in `group_info`) to 5.5, RFC 8315 (in `cancel_lock`); `nocem` has a source of its own.
 
 pub mod cancel_lock;
 pub mod group_info;
+pub mod nocem;
 pub mod pgp_sig;
 
 use crate::article::{Article, Known};

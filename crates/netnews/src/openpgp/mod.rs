@@ -1,16 +1,18 @@
-//! OpenPGP as far as a signature of a control message needs it: public keys, their own signatures, detached
-//! signatures, and the armor of both.
+//! OpenPGP as far as signatures of control messages and notices need it: public keys, their own signatures,
+//! detached signatures, texts signed in the clear, and the armor of all.
 //!
 //! Only forms are read here; hashing and verifying are the caller's. What is not needed is not read:
 //! encryption, compression, subkeys, keys and signatures of versions other than 4 (and signatures of version
 //! 3, which pgpcontrol's `signcontrol` makes). Lengths are checked before anything is taken. Called by
-//! newsreel's `control`. Source: RFC 4880 sections 4, 5.2, 5.5, 6 and 12.2; RFC 9580 for Ed25519.
+//! newsreel's `control`. Source: RFC 4880 sections 4, 5.2, 5.5, 6, 7 and 12.2; RFC 9580 for Ed25519.
 
 mod armor;
+mod cleartext;
 mod key;
 mod signature;
 
 pub use armor::{crc24, dearmored, from_base64};
+pub use cleartext::{Cleartext, NotCleartext, may_be_cleartext};
 pub use key::{Certificate, Material, PublicKey, SelfSignature, certificates};
 pub use signature::{Hash, Kind, Signature, Value};
 

@@ -5,6 +5,7 @@
 //! by `ingest` only.
 
 use super::filters::{self, Opinion};
+use super::programs;
 use super::withdraw::Withdrawing;
 use super::{Origin, Reject};
 use crate::ingest::routing::{self, Decision, Routes};
@@ -45,6 +46,8 @@ pub(super) struct Draft<'a> {
     body_offset: usize,
     /// Where its tagged fields are among those of the batch.
     tagged: Range<usize>,
+    /// Who hides it as it is filed, and why.
+    hidden: Option<(Arc<str>, Arc<str>)>,
     /// What a filter calls it, for storage rules.
     verdict: Option<Arc<str>>,
     /// Which article of the batch it is.
@@ -93,8 +96,12 @@ impl<'a> Drafts<'a> {
     pub fn push(&mut self, mut draft: Draft<'a>) {
         let start = self.tagged.len();
         let facts = draft.facts();
-        self.routes.decide(&draft.routing_facts(&facts), &mut self.decision);
-        Facts { sites: self.decision.sites(), ..facts }.put(&mut self.tagged);
+        if draft.hidden.is_none() {
+            self.routes.decide(&draft.routing_facts(&facts), &mut self.decision);
+            Facts { sites: self.decision.sites(), ..facts }.put(&mut self.tagged);
+        } else {
+            facts.put(&mut self.tagged);
+        }
         (draft.tagged, draft.at) = (start..self.tagged.len(), self.at);
         self.articles.push(draft);
     }
@@ -125,10 +132,11 @@ impl<'a> Drafts<'a> {
         &self.parsed
     }
 
-    /// Follows the opinions of a filter on the articles, in order. Those that it refuses are remembered;
-    /// `refuse` gets their places in the batch, and those of articles that are to come later.
+    /// Follows the opinions of the filter `by` on the articles, in order. Those that it refuses are
+    /// remembered; `refuse` gets their places in the batch, and those of articles that are to come later.
     pub fn follow(
         &mut self,
+        by: &str,
         opinions: Vec<Opinion>,
         table: &GroupTable,
         refuse: &mut dyn FnMut(usize, Option<Reject>),
@@ -144,8 +152,13 @@ impl<'a> Drafts<'a> {
                     None
                 }
                 Some(Opinion::Keep) => {
-                    let kind = draft.kind;
-                    self.keep_here(&mut draft, kind);
+                    draft.kind = draft.kind.with(ArticleKind::LOCAL, true);
+                    self.say_again(&mut draft);
+                    None
+                }
+                Some(Opinion::Hide(reason)) => {
+                    draft.hidden = Some((by.into(), programs::shortened(&reason).into()));
+                    self.say_again(&mut draft);
                     None
                 }
                 Some(Opinion::Aside(group)) => match table.id(group.as_bytes()) {
@@ -171,9 +184,8 @@ impl<'a> Drafts<'a> {
         (self.articles, self.parsed) = kept.into_iter().unzip();
     }
 
-    /// The article goes to no peer.
-    fn keep_here(&mut self, draft: &mut Draft<'a>, kind: ArticleKind) {
-        draft.kind = kind.with(ArticleKind::LOCAL, true);
+    /// Records what is now known of the article, which goes to no peer.
+    fn say_again(&mut self, draft: &mut Draft<'a>) {
         let start = self.tagged.len();
         draft.facts().put(&mut self.tagged);
         draft.tagged = start..self.tagged.len();
@@ -181,7 +193,8 @@ impl<'a> Drafts<'a> {
 
     /// The article is filed in this group alone, and asks for nothing.
     fn set_aside(&mut self, draft: &mut Draft<'a>, group: GroupId) {
-        self.keep_here(draft, ArticleKind::default());
+        draft.kind = ArticleKind::LOCAL;
+        self.say_again(draft);
         self.withdrawing.retain(|withdrawing| withdrawing.at != draft.at);
         let start = self.groups.len();
         self.groups.push(group);
@@ -278,13 +291,14 @@ impl<'a> Draft<'a> {
             wire: article.wire(),
             body_offset: article.body_offset(),
             tagged: 0..0,
+            hidden: None,
             verdict: None,
             at: 0,
         }
     }
 
     /// What the journal is to say of it.
-    fn facts(&self) -> Facts<'a> {
+    fn facts(&self) -> Facts<'_> {
         Facts {
             wire_bytes: self.pieces.iter().map(|piece| piece.len() as u64).sum(),
             path: self.criteria.path,
@@ -292,11 +306,12 @@ impl<'a> Draft<'a> {
             origin: self.criteria.origin,
             kind: self.kind,
             sites: &[],
+            hidden: self.hidden.as_ref().map(|(by, reason)| (&**by, &**reason)),
         }
     }
 
     /// What decides which peers it goes to.
-    fn routing_facts(&self, facts: &Facts<'a>) -> routing::Facts<'a> {
+    fn routing_facts<'s>(&'s self, facts: &Facts<'s>) -> routing::Facts<'s> {
         routing::Facts {
             message_id: self.message_id,
             newsgroups: self.criteria.newsgroups,

@@ -32,6 +32,8 @@ pub(crate) enum Opinion {
     Verdict(Arc<str>),
     /// It is refused, for this reason.
     Refuse(String),
+    /// It is filed, shown to nobody and not passed on, for this reason, until the operator shows it.
+    Hide(String),
     /// It is filed, but not passed on.
     Keep,
     /// It is filed in this group instead of its own, and not passed on; what it asks for is not done.
@@ -101,7 +103,7 @@ impl Filters {
         let mut late = None;
         if *origin.opinion() != Opinion::Pass {
             let said = vec![origin.opinion().clone(); drafts.parsed().len()];
-            drafts.follow(said, table, &mut refuse);
+            drafts.follow("filter", said, table, &mut refuse);
         }
         for filter in &self.filters {
             let mut opinions = Vec::new();
@@ -110,7 +112,7 @@ impl Filters {
             if opinions.len() < articles.len() {
                 late = late.or(Some((filter.name(), articles.len() - opinions.len())));
             }
-            drafts.follow(opinions, table, &mut refuse);
+            drafts.follow(filter.name(), opinions, table, &mut refuse);
         }
         match late {
             Some((filter, articles)) if !self.is_late.swap(true, Ordering::Relaxed) => {

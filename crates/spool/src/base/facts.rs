@@ -6,6 +6,7 @@
 //! tags they do not know.
 
 use crate::base::codec::{Reader, put_bytes, put_varint};
+use crate::base::hidden::{HIDER_BYTES_MAX, REASON_BYTES_MAX};
 use netnews::path;
 
 /// Bytes of a Path value that are recorded, from its front.
@@ -20,6 +21,7 @@ mod tag {
     pub const ORIGIN: u64 = 4;
     pub const KIND: u64 = 5;
     pub const SITES: u64 = 6;
+    pub const HIDDEN: u64 = 7;
 }
 
 /// What kind of article it is: any of the constants, together.
@@ -35,6 +37,8 @@ impl ArticleKind {
     pub const SUPERSEDES: Self = Self(4);
     /// A filter lets it go to no peer.
     pub const LOCAL: Self = Self(8);
+    /// It may be a notice that asks to hide other articles.
+    pub const NOTICE: Self = Self(16);
 
     /// Whether it is of all the kinds of `other`.
     pub fn has(self, other: Self) -> bool {
@@ -64,6 +68,8 @@ pub struct Facts<'a> {
     /// The sites that want it: bit `n` of byte `k` stands for the site with the number `8 k + n`
     /// ([`crate::Spool::site`]).
     pub sites: &'a [u8],
+    /// Who hides it as it is filed, and why: at most [`HIDER_BYTES_MAX`] and [`REASON_BYTES_MAX`] bytes.
+    pub hidden: Option<(&'a str, &'a str)>,
 }
 
 impl Facts<'_> {
@@ -84,7 +90,18 @@ impl Facts<'_> {
         if let Some(sites) = self.sites.get(..used).filter(|sites| !sites.is_empty()) {
             put_field(tag::SITES, sites, out);
         }
+        if let Some((by, reason)) = self.hidden {
+            let mut value = Vec::new();
+            put_bytes(shortened(by, HIDER_BYTES_MAX).as_bytes(), &mut value);
+            put_bytes(shortened(reason, REASON_BYTES_MAX).as_bytes(), &mut value);
+            put_field(tag::HIDDEN, &value, out);
+        }
     }
+}
+
+/// A text without what is beyond so many bytes.
+fn shortened(text: &str, bytes_max: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes_max)).unwrap_or(text)
 }
 
 fn put_field(tag: u64, value: &[u8], out: &mut Vec<u8>) {
@@ -172,6 +189,13 @@ impl<'a> Tagged<'a> {
         self.find(tag::SITES).unwrap_or_default()
     }
 
+    /// Who hid it as it was filed, and why.
+    pub fn hidden(self) -> Option<(&'a str, &'a str)> {
+        let mut r = Reader(self.find(tag::HIDDEN)?);
+        let (by, reason) = (r.bytes()?, r.bytes()?);
+        Some((std::str::from_utf8(by).ok()?, std::str::from_utf8(reason).ok()?))
+    }
+
     /// Whether the site with this number wanted it when it was filed.
     pub fn is_wanted_by(self, site: u32) -> bool {
         self.sites().get(site as usize / 8).is_some_and(|byte| byte >> (site % 8) & 1 == 1)
@@ -197,6 +221,7 @@ mod tests {
             origin: "peer upstream",
             kind: ArticleKind::CONTROL.with(ArticleKind::CANCEL, true),
             sites: &[0, 0b101, 0],
+            hidden: Some(("spam", "too many")),
         };
         let mut bytes = Vec::new();
         put_field(1 << 40, b"of a later version", &mut bytes);
@@ -217,6 +242,7 @@ mod tests {
         }
         assert_eq!(tagged.distribution(), Some(&b"world"[..]));
         assert_eq!(tagged.origin(), Some(&b"peer upstream"[..]));
+        assert_eq!(tagged.hidden(), Some(("spam", "too many")));
         let kind = tagged.kind().unwrap();
         assert!(kind.has(ArticleKind::CANCEL) && kind.has(ArticleKind::CONTROL));
         assert!(!kind.has(ArticleKind::SUPERSEDES));
@@ -229,6 +255,7 @@ mod tests {
         let none = Tagged::default();
         assert_eq!((none.wire_bytes(), none.hops(), none.has_passed(b"a")), (None, None, None));
         assert_eq!((none.distribution(), none.origin(), none.kind()), (None, None, None));
+        assert_eq!(none.hidden(), None);
         assert!(!none.is_wanted_by(0));
         let (path, long) =
             ("a.example!".repeat(103) + "far.example!x", "d".repeat(DISTRIBUTION_BYTES_MAX + 1));

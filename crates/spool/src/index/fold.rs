@@ -16,16 +16,17 @@ use crate::base::ordered::{Ordered, rank};
 use crate::base::token::{MethodKind, Token};
 use crate::disk::Disk;
 use crate::index::groups::{Group, GroupState, GroupTable, Groups, NewGroup};
-use crate::index::hidden::Hidden;
+use crate::index::hidden::{Ahead, Hidden};
 use crate::index::history::{Found, History};
 use crate::index::kept::{KeptEntry, KeptList};
-use crate::index::overview::{RowEntry, Segments};
+use crate::index::overview::Segments;
 use crate::index::promise::GroupNumbers;
+pub(crate) use crate::index::published::{PublishContext, Published};
 use crate::index::residents::{Residents, residents_between};
 use crate::index::rules::Rules;
 use crate::journal::{ArticleRow, GroupRow, GroupsFile, Row, VolumeRow};
 use crate::method::packing::Packing;
-use crate::method::{Kind, Living, Volume, VolumeTable, Volumes};
+use crate::method::{Kind, Living, Volume, Volumes};
 use arc_swap::ArcSwap;
 use netnews::decimal::append_decimal;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -105,31 +106,6 @@ impl Shared {
     }
 }
 
-/// An accepted article on its way into the indexes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Published<'a> {
-    pub key: Key,
-    pub token: Token,
-    pub arrived: u32,
-    /// Unix seconds, 0 for none.
-    pub expires: u32,
-    pub stored_bytes: u64,
-    pub numbers: &'a [(GroupId, u64)],
-    /// Value of its Xref header.
-    pub xref: &'a [u8],
-    /// Overview fields from subject to line count.
-    pub fields: &'a [u8],
-}
-
-/// What stays the same while the articles of a part are published.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PublishContext<'a> {
-    pub groups: &'a GroupTable,
-    pub volumes: &'a VolumeTable,
-    /// Unix seconds.
-    pub now: u64,
-}
-
 /// The writing side of all folds.
 #[derive(Debug)]
 pub(crate) struct Folds {
@@ -167,6 +143,8 @@ pub(crate) struct Folds {
     pub is_count_vague: bool,
     scratch: Vec<(GroupId, u64)>,
     xref: Vec<u8>,
+    /// What is to be hidden as it is filed, in a replay.
+    pub ahead: Ahead,
 }
 
 impl Folds {
@@ -185,6 +163,7 @@ impl Folds {
             next_sequence: 0,
             next_volume: 0,
             boot_id: [0; 16],
+            ahead: Ahead::default(),
             closed: false,
             failed: None,
             full: None,
@@ -269,6 +248,20 @@ impl Folds {
     /// Makes an accepted article known: history, residents, numbers, overview. True if it lives, which is to
     /// be counted by [`Folds::count_published`].
     pub fn publish(&mut self, context: &PublishContext<'_>, a: &Published<'_>) -> bool {
+        let shared = self.shared.clone();
+        // Before anything leads to it.
+        if let Some(hidden) = a.hidden {
+            shared.hidden.put(hidden.clone());
+        }
+        let lives = self.enter(context, a);
+        if a.hidden.is_some() && !lives {
+            shared.hidden.remove(&a.key);
+        }
+        lives
+    }
+
+    /// Enters an article into all indexes; true if it lives.
+    fn enter(&mut self, context: &PublishContext<'_>, a: &Published<'_>) -> bool {
         let Self { shared, residents, kept, segments, failed, full, unclosed, .. } = self;
         if let Err(e) = shared.history.insert(a.key, Some(a.token), a.arrived) {
             // Nothing names what history does not know: a restart brings it back from its row.
@@ -323,16 +316,11 @@ impl Folds {
                     closed => note(failed, "overview", closed),
                 }
             }
-            let entry = RowEntry { number: *number, end: 0, token: a.token, arrived: a.arrived };
-            state.overview.push(entry, row_bytes_max, |text| {
-                append_decimal(*number, text);
-                text.push(b'\t');
-                text.extend_from_slice(a.fields);
-                text.extend_from_slice(b"\tXref: ");
-                text.extend_from_slice(a.xref);
-                text.extend_from_slice(b"\r\n");
-            });
+            a.put_row(*number, row_bytes_max, state);
             state.live.insert(*number);
+            if a.hidden.is_some() {
+                state.hide(*number);
+            }
             state.changed = context.now;
             state.high = state.high.max(*number);
         }
@@ -663,6 +651,7 @@ impl Folds {
             Row::Lost { volume, place, numbers } => self.lost(*volume, *place, numbers),
             Row::Hide(hidden) => self.hide(hidden.clone()),
             Row::Unhide { key, .. } => self.unhide(*key),
+            Row::HideAhead { key, by, reason } => self.ahead.put(*key, by, reason),
             Row::PowerLost => self.power_lost(),
             Row::Opened { boot_id } => self.boot_id = *boot_id,
             Row::Identity(name) => self.identity.clone_from(name),
@@ -725,9 +714,20 @@ impl Folds {
         let fields = a.fields;
         let (key, token, arrived) = (a.key, a.token, a.arrived);
         let (expires, stored_bytes) = (a.expires, a.stored_bytes);
+        let hidden = self.ahead.entry(a, &numbers);
         let lives = self.publish(
             &PublishContext { groups: &groups, volumes: &volumes, now: unix_now() },
-            &Published { key, token, arrived, expires, stored_bytes, numbers: &numbers, xref: &xref, fields },
+            &Published {
+                key,
+                token,
+                arrived,
+                expires,
+                stored_bytes,
+                numbers: &numbers,
+                xref: &xref,
+                fields,
+                hidden: hidden.as_ref(),
+            },
         );
         self.count_published(u64::from(lives));
         self.scratch = numbers;

@@ -6,8 +6,10 @@
 //! hidden, readers pay for one load of a counter.
 
 use crate::base::hidden::HiddenArticle;
+use crate::base::ids::GroupId;
 use crate::base::key::Key;
-use crate::base::token::Token;
+use crate::base::token::{MethodKind, Token};
+use crate::journal::ArticleRow;
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,6 +20,48 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Hidden {
     count: AtomicUsize,
     table: RwLock<Table>,
+}
+
+/// What is hidden as it is filed, in a replay: a durable row says so before the article is stored.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead(HashMap<Key, (String, String)>);
+
+impl Ahead {
+    /// The next article of this Message-ID is hidden.
+    pub fn put(&mut self, key: Key, by: &str, reason: &str) {
+        self.0.insert(key, (by.to_owned(), reason.to_owned()));
+    }
+
+    /// Of those that no row of an article has followed: an entry each, that does not say where it is.
+    pub fn rest(self, since: u32) -> impl Iterator<Item = HiddenArticle> {
+        let token = Token { method: MethodKind::Trash, class: 0, volume: 0, place: 0 };
+        self.0.into_iter().map(move |(key, (by, reason))| HiddenArticle {
+            key,
+            token,
+            since,
+            message_id: String::new(),
+            by,
+            reason,
+            numbers: Vec::new(),
+        })
+    }
+
+    /// The entry of an article that was hidden as it was filed. A row that recovery wrote does not say so
+    /// itself.
+    pub fn entry(&mut self, a: &ArticleRow<'_>, numbers: &[(GroupId, u64)]) -> Option<HiddenArticle> {
+        let ahead = self.0.remove(&a.key).filter(|_| a.tagged.as_bytes().is_empty());
+        let said = a.tagged.hidden().map(|(by, reason)| (by.to_owned(), reason.to_owned()));
+        let (by, reason) = said.or(ahead)?;
+        Some(HiddenArticle {
+            key: a.key,
+            token: a.token,
+            since: a.arrived,
+            message_id: String::from_utf8_lossy(a.message_id).into_owned(),
+            by,
+            reason,
+            numbers: numbers.to_vec(),
+        })
+    }
 }
 
 #[derive(Debug, Default)]

@@ -12,5 +12,6 @@ pub(crate) mod history;
 pub(crate) mod kept;
 pub(crate) mod overview;
 pub(crate) mod promise;
+mod published;
 pub(crate) mod residents;
 pub(crate) mod rules;

@@ -136,6 +136,8 @@ pub(crate) enum Row<'a> {
     Hide(HiddenArticle),
     /// A hidden article is shown again.
     Unhide { key: Key, token: Token },
+    /// The next article of this Message-ID is hidden as it is filed.
+    HideAhead { key: Key, by: String, reason: String },
     /// When the journal file was begun that has this row among its first; Unix seconds.
     Begun { at: u32 },
     /// A row of a kind that is not known here and may be ignored; its payload.
@@ -167,8 +169,9 @@ mod kind {
     pub const SITE: u8 = 19;
     pub const HIDE: u8 = 20;
     pub const UNHIDE: u8 = 21;
+    pub const HIDE_AHEAD: u8 = 22;
     /// The greatest of those that must be known.
-    pub const LAST: u8 = UNHIDE;
+    pub const LAST: u8 = HIDE_AHEAD;
     pub const BEGUN: u8 = MAY_BE_IGNORED | 1;
 }
 
@@ -233,6 +236,12 @@ impl<'a> Row<'a> {
             }
             Self::Hide(hidden) => put_hidden(hidden, begin(kind::HIDE, out)),
             Self::Unhide { key, token } => put_ended(kind::UNHIDE, *key, token, &[], &[], out),
+            Self::HideAhead { key, by, reason } => {
+                out.push(kind::HIDE_AHEAD);
+                out.extend_from_slice(&key.0.to_le_bytes());
+                put_bytes(by.as_bytes(), out);
+                put_bytes(reason.as_bytes(), out);
+            }
             Self::Begun { at } => {
                 out.push(kind::BEGUN);
                 out.extend_from_slice(&at.to_le_bytes());
@@ -297,6 +306,7 @@ impl<'a> Row<'a> {
             kind::SITE => Self::Site { number: u32::try_from(r.varint()?).ok()?, name: r.text()? },
             kind::HIDE => Self::Hide(read_hidden(r)?),
             kind::UNHIDE => Self::Unhide { key: Key(r.u128()?), token: Token::from_bytes(&r.array()?)? },
+            kind::HIDE_AHEAD => Self::HideAhead { key: Key(r.u128()?), by: r.text()?, reason: r.text()? },
             kind::BEGUN => Self::Begun { at: r.u32()? },
             unknown if unknown & kind::MAY_BE_IGNORED != 0 => Self::Ignored(payload),
             _ => return None,

@@ -8,6 +8,7 @@
 mod ahead;
 mod claims;
 mod full;
+mod hiding;
 mod place;
 mod record;
 
@@ -16,11 +17,13 @@ use crate::base::clock::unix_now;
 use crate::base::config::{BufferConfig, ClassConfig};
 use crate::base::entry::{Entry, Filed, Outcome, Ticket};
 use crate::base::error::{Trouble, TroubleKind};
+use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
 use crate::base::token::Token;
 use crate::index::checkpoint;
 use crate::index::fold::{Folds, PublishContext, Published, is_full};
+use crate::index::hidden::Ahead;
 use crate::index::history::Found;
 use crate::journal::{GroupsFile, JournalWriter, Row, VolumeRow};
 use crate::method::packing::Packed;
@@ -60,6 +63,8 @@ struct Prepared {
     numbers: Range<usize>,
     xref: Range<usize>,
     fields: Range<usize>,
+    /// Its entry, if it is hidden from the first.
+    hidden: Option<Box<HiddenArticle>>,
 }
 
 /// Memory of a part, kept from one to the next.
@@ -155,13 +160,14 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub fn new(folds: Folds, journal: JournalWriter, classes: Vec<Class>, sync: Arc<SyncState>) -> Self {
+    pub fn new(mut folds: Folds, journal: JournalWriter, classes: Vec<Class>, sync: Arc<SyncState>) -> Self {
         let groups = folds.shared.groups_file.clone();
         journal.sync_set().put_groups(&groups);
         let synced_told = journal.end();
         let buffers = folds.shared.config.buffers.clone();
         let checkpointed = (journal.end(), 0);
         let fence = Fence::new(&folds.shared.volumes.load());
+        folds.ahead = Ahead::default();
         Self {
             folds,
             journal,
@@ -216,6 +222,7 @@ impl Writer {
         while done < batch.len() {
             self.sync.wait_for_room();
             self.accepting()?;
+            self.hide_ahead(batch.iter().skip(done).take(LOOKED_UP_MAX))?;
             let n = self.commit_part(batch, done, outcomes)?;
             if n == 0 {
                 match self.entering.take() {
@@ -368,6 +375,7 @@ impl Writer {
                 numbers: part(&s.numbers, &p.numbers)?,
                 xref: part(&s.text, &p.xref)?,
                 fields: part(&s.text, &p.fields)?,
+                hidden: p.hidden.as_deref(),
             };
             articles += u64::from(self.folds.publish(context, &published));
         }
@@ -400,6 +408,11 @@ impl Writer {
             && !self.are_free(f)
         {
             return Ok(Some(Outcome::NumberTaken));
+        }
+        if let Entry::Article(f) = entry
+            && self.hides_too_much(f, s.prepared.len())
+        {
+            return Ok(Some(Outcome::Unfit));
         }
         let token = match entry {
             Entry::Remember { .. } => None,

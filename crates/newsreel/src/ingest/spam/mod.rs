@@ -92,7 +92,7 @@ impl Spam {
             return Opinion::Pass;
         }
         let types = LazyCell::new(|| Types::of(article.wire(), article.body_offset()));
-        let mut class = None;
+        let (mut class, mut hidden) = (None, None);
         for (check, mode) in modes(&self.config) {
             // What is counted is counted even if another check refuses the article.
             if mode == SpamMode::Off || !self.meets(check, origin, (article, &types), now) {
@@ -100,6 +100,7 @@ impl Spam {
             }
             match mode {
                 SpamMode::Reject => return Opinion::Refuse(check.reason().to_owned()),
+                SpamMode::Hide => hidden = hidden.or(Some(check.reason())),
                 SpamMode::Class => class = class.or(Some(check.class())),
                 SpamMode::Shadow => {
                     let id = article.header(Known::MessageId).unwrap_or_default();
@@ -109,7 +110,11 @@ impl Spam {
                 SpamMode::Off => {}
             }
         }
-        class.map_or(Opinion::Pass, |class| Opinion::Verdict(class.into()))
+        match (hidden, class) {
+            (Some(reason), _) => Opinion::Hide(reason.to_owned()),
+            (None, Some(class)) => Opinion::Verdict(class.into()),
+            (None, None) => Opinion::Pass,
+        }
     }
 
     /// Whether a check would refuse an article.

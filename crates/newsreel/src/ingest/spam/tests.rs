@@ -367,6 +367,7 @@ fn each_mode_does_what_it_says() {
     for (mode, expected) in [
         ("off", Opinion::Pass),
         ("shadow", Opinion::Pass),
+        ("hide", Opinion::Hide("posted to too many groups".into())),
         ("reject", refuse.clone()),
         ("class", Opinion::Verdict("crossposts".into())),
     ] {

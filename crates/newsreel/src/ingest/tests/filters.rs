@@ -30,6 +30,7 @@ impl Filter for BySubject {
                 b"refuse" => Opinion::Refuse(format!("spam\r\n239 {}\x1b", article.body().len())),
                 b"long" => Opinion::Refuse("é".repeat(1_000)),
                 b"verdict" => Opinion::Verdict("binary".into()),
+                b"hide" => Opinion::Hide("looks\tbad".into()),
                 _ => Opinion::Pass,
             });
         }
@@ -84,6 +85,34 @@ fn a_batch_is_judged_at_once_and_each_article_gets_its_own_opinion() {
     assert_eq!(*sizes[1].lock(), [3], "nor what another filter refuses");
     assert_eq!(file(&filer, &articles[1..2]), ["duplicate"], "what is refused is remembered");
     assert!(stored(&filer, "<1@x>").is_empty() && !stored(&filer, "<4@x>").is_empty());
+}
+
+#[test]
+fn what_a_filter_hides_is_filed_and_shown_to_nobody() {
+    let disk = SimDisk::new();
+    let filer = filtering(&disk, vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
+    let said = file(&filer, &batch(&["x", "hide", "x"]));
+    assert!(said.iter().all(|said| said == "class 0"), "{said:?}");
+    let check = |filer: &Filer| {
+        let group = filer.spool.group(filer.spool.group_id(b"misc.test").unwrap()).unwrap();
+        assert_eq!((group.marks().high, group.marks().count), (3, 2));
+        let key = filer.spool.key(b"<1@x>");
+        assert!(matches!(filer.spool.lookup(&key), Lookup::Hidden(_)) && stored(filer, "<1@x>").is_empty());
+        let hidden = filer.spool.hidden_article(&key).unwrap();
+        assert_eq!(
+            (&*hidden.by, &*hidden.reason, &*hidden.message_id),
+            ("by subject", "looks\\u{9}bad", "<1@x>")
+        );
+    };
+    check(&filer);
+    // So it is after a kill.
+    let filer = opened(
+        &disk.image_after(spool::CrashKind::Kill, 0).unwrap(),
+        &CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES),
+    );
+    check(&filer);
+    assert_eq!(filer.spool.unhide_all(&[filer.spool.key(b"<1@x>")]).unwrap(), [true]);
+    assert!(stored(&filer, "<1@x>").contains("Subject: hide"));
 }
 
 #[test]

@@ -85,7 +85,8 @@ pub(super) fn hide_again(folds: &mut Folds, hidden: BTreeMap<Key, HiddenArticle>
         let Found::At(token, _) = shared.history.lookup(&key) else { continue };
         if let Ok(true) = shared.read(&token, Some(&key), Patience::Wait, &mut buf) {
             let numbers = shared.groups.table().numbers_in(buf.head());
-            folds.hide(HiddenArticle { token, numbers, ..hidden });
+            let message_id = String::from_utf8_lossy(buf.message_id()).into_owned();
+            folds.hide(HiddenArticle { token, numbers, message_id, ..hidden });
         }
     }
 }

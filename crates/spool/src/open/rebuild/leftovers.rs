@@ -7,6 +7,7 @@ use crate::base::key::Key;
 use crate::disk::Disk;
 use crate::index::checkpoint::Checkpoint;
 use crate::index::fold::Folds;
+use crate::index::hidden::Ahead;
 use crate::journal::{GroupRow, JournalReader, Row, VolumeRow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -63,6 +64,8 @@ pub(super) struct Leftovers {
     pub remembered: Vec<(Key, u32)>,
     /// Articles that are hidden, by key.
     pub hidden: BTreeMap<Key, HiddenArticle>,
+    /// What was to be hidden as it was filed.
+    ahead: Ahead,
     /// Articles of later rows than the checkpoint's, in volumes that are left out, and their arrival.
     pub left_out: Vec<(Key, u32)>,
     /// Arrival of the last article row.
@@ -124,6 +127,9 @@ impl Leftovers {
             }
             noted.note(folds, &row)
         })?;
+        // Their articles may be in the volumes all the same.
+        let ahead = std::mem::take(&mut noted.ahead).rest(noted.arrived);
+        noted.hidden.extend(ahead.map(|hidden| (hidden.key, hidden)));
         (noted.whole, noted.known_to) = (rows.whole, rows.known_to);
         let known_to = groups.synced.max(checkpoint.map_or(0, |c| c.position));
         if let Some(c) = old {
@@ -153,7 +159,9 @@ impl Leftovers {
                 let mut numbers = Vec::new();
                 a.numbers(&mut numbers);
                 numbers.iter().for_each(|(group, number)| folds.number_was_used(*group, *number));
+                self.hidden.extend(self.ahead.entry(a, &numbers).map(|hidden| (a.key, hidden)));
             }
+            Row::HideAhead { key, by, reason } => self.ahead.put(*key, by, reason),
             Row::Skip { volume, head } => self.head(*volume, *head),
             Row::Volume(v) => self.head(v.id, v.head),
             Row::Remember { key, arrived } => self.remembered.push((*key, *arrived)),

@@ -44,6 +44,7 @@ impl Writer {
         let stored_bytes = volume.padded(bytes.len());
         self.plan_run(volume, (token, index), bytes, s)?;
         let [xref, fields] = texts;
+        let hidden = self.hidden_entry(f, (token, arrived), part(&s.numbers, &numbers)?);
         let p = Prepared {
             key: f.key,
             token: Some(token),
@@ -53,6 +54,7 @@ impl Writer {
             numbers,
             xref,
             fields,
+            hidden,
         };
         self.push_row(f, &p, s)?;
         s.keys.insert(f.key.0);

@@ -1,0 +1,265 @@
+//! NoCeM notices: lists of articles that somebody advises to hide.
+//!
+//! A notice stands in a text that its issuer has signed; here only its form is read, with limits. What is
+//! said besides, in comments and in headers that are not known, is passed over. Called by newsreel's
+//! `operations::group_control`. Sources: the NoCeM form of version 0.9 (its grammar, and INN's
+//! `perl-nocem`).
+
+use crate::message_id::MessageId;
+use std::fmt;
+
+/// The most articles of a notice.
+pub const LISTED_MAX: usize = 20_000;
+/// The most groups that are kept for one of them.
+const GROUPS_MAX: usize = 100;
+/// The longest value of a header, in bytes.
+const VALUE_BYTES_MAX: usize = 200;
+
+const HEADERS: &str = "@@BEGIN NCM HEADERS";
+const BODY: &str = "@@BEGIN NCM BODY";
+const END: &str = "@@END NCM BODY";
+
+/// What a notice asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// To hide articles.
+    Hide,
+    /// To show what the same issuer had hidden.
+    Show,
+}
+
+/// A notice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice<'a> {
+    /// Who it is from, usually an address.
+    pub issuer: &'a str,
+    /// Why, in a word of the issuer's.
+    pub kind: &'a str,
+    /// What it asks for.
+    pub action: Action,
+    /// Its name among the issuer's notices.
+    pub id: &'a str,
+    /// The articles.
+    pub listed: Vec<Listed<'a>>,
+}
+
+/// An article in a notice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed<'a> {
+    /// Its Message-ID.
+    pub id: MessageId<'a>,
+    /// Its groups, as the issuer says.
+    pub groups: Vec<&'a str>,
+}
+
+/// Why a text is no notice that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadNotice {
+    /// There is none in it.
+    Absent,
+    /// There is more than one, or what delimits it is out of order.
+    Several,
+    /// It has no end.
+    Endless,
+    /// It is not text in UTF-8.
+    NotText,
+    /// This header is missing, present twice, too long, or has control characters.
+    Header(&'static str),
+    /// It is of another version than 0.9 and 0.90 to 0.99.
+    Version,
+    /// It asks for something else than to hide or to show articles.
+    Action,
+    /// It lists nothing.
+    Empty,
+    /// It lists more than [`LISTED_MAX`] articles.
+    TooLong,
+}
+
+impl fmt::Display for BadNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Absent => "there is no notice in what is signed",
+            Self::Several => "it has more than one notice, or its parts are out of order",
+            Self::Endless => "the notice has no end",
+            Self::NotText => "the notice is not text",
+            Self::Header(name) => return write!(f, "its header {name} is missing or malformed"),
+            Self::Version => "its version is not 0.9",
+            Self::Action => "its action is neither hide nor show",
+            Self::Empty => "it lists no articles",
+            Self::TooLong => return write!(f, "it lists more than {LISTED_MAX} articles"),
+        })
+    }
+}
+
+impl<'a> Notice<'a> {
+    /// The one notice in a text whose lines end in LF.
+    pub fn of(text: &'a [u8]) -> Result<Self, BadNotice> {
+        let text = std::str::from_utf8(text).map_err(|_| BadNotice::NotText)?;
+        let mut lines = text.lines().map(|line| line.trim_end_matches([' ', '\t', '\r']));
+        let begins = |line: &&str| line.starts_with("@@");
+        if lines.by_ref().find(begins).ok_or(BadNotice::Absent)? != HEADERS {
+            return Err(BadNotice::Several);
+        }
+        let headers: Vec<&str> = lines.by_ref().take_while(|line| *line != BODY).collect();
+        let mut body = Body::default();
+        loop {
+            match lines.next() {
+                None => return Err(BadNotice::Endless),
+                Some(END) => break,
+                Some(line) if line.starts_with("@@") => return Err(BadNotice::Several),
+                Some(line) => body.add(line)?,
+            }
+        }
+        if lines.any(|line| line.starts_with("@@")) || headers.iter().any(begins) {
+            return Err(BadNotice::Several);
+        }
+        let mut listed = body.listed;
+        listed.retain(|listed| !listed.groups.is_empty());
+        let value = |name, others: &[&str]| header(&headers, name, others);
+        if !is_known(value("Version", &[])?) {
+            return Err(BadNotice::Version);
+        }
+        let action = match value("Action", &[])?.to_ascii_lowercase().as_str() {
+            "hide" => Action::Hide,
+            "show" | "unhide" => Action::Show,
+            _ => return Err(BadNotice::Action),
+        };
+        let (issuer, kind) = (value("Issuer", &[])?, value("Type", &[])?);
+        let id = value("Notice-ID", &["NoticeID"])?;
+        if listed.is_empty() {
+            return Err(BadNotice::Empty);
+        }
+        Ok(Self { issuer, kind, action, id, listed })
+    }
+}
+
+/// The body as it is read.
+#[derive(Default)]
+struct Body<'a> {
+    listed: Vec<Listed<'a>>,
+    /// Lines that begin with a blank belong to no article.
+    is_skipping: bool,
+}
+
+impl<'a> Body<'a> {
+    /// Adds what a line lists.
+    fn add(&mut self, line: &'a str) -> Result<(), BadNotice> {
+        if line.starts_with('#') || line.is_empty() {
+            return Ok(());
+        }
+        let mut words = line.split([' ', '\t', ',']).filter(|word| !word.is_empty());
+        if !line.starts_with([' ', '\t']) {
+            let id = words.next().and_then(|id| MessageId::parse(id.as_bytes()));
+            self.is_skipping = id.is_none();
+            if self.listed.len() >= LISTED_MAX {
+                return Err(BadNotice::TooLong);
+            }
+            self.listed.extend(id.map(|id| Listed { id, groups: Vec::new() }));
+        }
+        if let Some(last) = self.listed.last_mut().filter(|_| !self.is_skipping) {
+            let room = GROUPS_MAX - last.groups.len();
+            last.groups.extend(words.take(room));
+        }
+        Ok(())
+    }
+}
+
+/// The value of a header, by one of its names.
+fn header<'a>(lines: &[&'a str], name: &'static str, others: &[&str]) -> Result<&'a str, BadNotice> {
+    let mut values = lines.iter().filter_map(|line| {
+        let (own, value) = line.split_once(':')?;
+        let own = own.trim_end();
+        let is_it = own.eq_ignore_ascii_case(name) || others.iter().any(|o| own.eq_ignore_ascii_case(o));
+        is_it.then(|| value.trim())
+    });
+    let value = values.next().filter(|value| !value.is_empty() && value.len() <= VALUE_BYTES_MAX);
+    match (value, values.next()) {
+        (Some(value), None) if !value.chars().any(char::is_control) => Ok(value),
+        _ => Err(BadNotice::Header(name)),
+    }
+}
+
+/// Whether a version is 0.9, or 0.90 to 0.99.
+fn is_known(version: &str) -> bool {
+    let rest = version.strip_prefix("0.9").unwrap_or("more");
+    rest.len() < 2 && rest.bytes().all(|b| b.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTICE: &str = "A comment\n\n@@BEGIN NCM HEADERS\nVersion: 0.93\nIssuer: bot@x.example\n\
+        Type: spam\nAction: hide\nCount: 3\nNotice-ID: 2026-11.7\nHierarchies: comp\n@@BEGIN NCM BODY\n\
+        # a comment <no@x> comp.test\n<1@x>\tcomp.a\n<2@x> comp.a comp.b\n\tcomp.c,comp.d \n \n\
+        <3@x>\n\tcomp.e\n@@END NCM BODY\n\nbye\n";
+
+    fn read(text: &str) -> Result<Notice<'_>, BadNotice> {
+        Notice::of(text.as_bytes())
+    }
+
+    #[test]
+    fn a_notice_lists_articles_with_their_groups() {
+        let notice = read(NOTICE).unwrap();
+        assert_eq!((notice.issuer, notice.kind, notice.id), ("bot@x.example", "spam", "2026-11.7"));
+        assert_eq!(notice.action, Action::Hide);
+        let listed: Vec<(&[u8], usize)> =
+            notice.listed.iter().map(|listed| (listed.id.as_bytes(), listed.groups.len())).collect();
+        assert_eq!(listed, [(&b"<1@x>"[..], 1), (b"<2@x>", 4), (b"<3@x>", 1)]);
+        assert_eq!(notice.listed[1].groups, ["comp.a", "comp.b", "comp.c", "comp.d"]);
+        for (from, to, action) in [
+            ("Action: hide", "action : SHOW", Action::Show),
+            ("Action: hide", "Action: unhide", Action::Show),
+            ("Version: 0.93", "Version: 0.9", Action::Hide),
+            ("Notice-ID", "NoticeID", Action::Hide),
+        ] {
+            assert_eq!(read(&NOTICE.replace(from, to)).unwrap().action, action, "{to}");
+        }
+        // Groups of what is no Message-ID are not those of the article before; what has none is not listed.
+        let strange = NOTICE.replace("<2@x>", "2@x").replace("\tcomp.e", "");
+        assert_eq!(read(&strange).unwrap().listed.len(), 1);
+        assert_eq!(read(&strange).unwrap().listed[0].groups, ["comp.a"]);
+    }
+
+    #[test]
+    fn what_is_not_in_the_form_is_refused() {
+        for (from, to, why) in [
+            ("@@BEGIN NCM HEADERS", "BEGIN NCM HEADERS", BadNotice::Several),
+            ("@@BEGIN NCM BODY", "BEGIN NCM BODY", BadNotice::Endless),
+            ("@@END NCM BODY", "END NCM BODY", BadNotice::Endless),
+            ("@@END NCM BODY", "@@BEGIN NCM BODY", BadNotice::Several),
+            ("bye", "@@BEGIN NCM HEADERS", BadNotice::Several),
+            ("Version: 0.93\n", "", BadNotice::Header("Version")),
+            ("Version: 0.93", "Version: 1.0", BadNotice::Version),
+            ("Version: 0.93", "Version: 0.931", BadNotice::Version),
+            ("Action: hide", "Action: none", BadNotice::Action),
+            ("Action: hide", "Action: hide\nAction: show", BadNotice::Header("Action")),
+            ("Issuer: bot@x.example", "Issuer: ", BadNotice::Header("Issuer")),
+            ("Issuer: bot@x.example", "Issuer: a\u{1b}b", BadNotice::Header("Issuer")),
+            ("Type: spam\n", "", BadNotice::Header("Type")),
+            ("Notice-ID: 2026-11.7", "Notice-ID: a\nNoticeID: b", BadNotice::Header("Notice-ID")),
+        ] {
+            assert_eq!(read(&NOTICE.replace(from, to)), Err(why), "{to}");
+        }
+        assert_eq!(read("text"), Err(BadNotice::Absent));
+        assert_eq!(Notice::of(b"@@BEGIN NCM HEADERS\n\xff"), Err(BadNotice::NotText));
+        assert_eq!(read(&NOTICE.replace(".a", "").replace('<', "")), Err(BadNotice::Empty));
+        let long = "<1@x> a\n".repeat(LISTED_MAX + 1);
+        assert_eq!(read(&NOTICE.replace("<1@x>\tcomp.a\n", &long)), Err(BadNotice::TooLong));
+        let wide = NOTICE.replace("\tcomp.a", &format!("\tcomp.a{}", " x".repeat(1_000)));
+        assert_eq!(read(&wide).unwrap().listed[0].groups.len(), GROUPS_MAX);
+    }
+
+    #[test]
+    fn nothing_panics_on_any_beginning_or_any_changed_byte() {
+        for len in 0..NOTICE.len() {
+            assert!(Notice::of(&NOTICE.as_bytes()[..len]).is_err() || NOTICE[len..].len() < 7);
+            for bit in 0..8 {
+                let mut changed = NOTICE.as_bytes().to_vec();
+                changed[len] ^= 1 << bit;
+                let listed = Notice::of(&changed).map_or(0, |notice| notice.listed.len());
+                assert!(listed <= 4);
+            }
+        }
+    }
+}

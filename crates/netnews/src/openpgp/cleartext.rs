@@ -1,0 +1,245 @@
+//! Texts that are signed in the clear.
+//!
+//! The text stands between two lines of armor, with lines escaped that begin with a dash. What is signed is
+//! the text without that, without blanks at the ends of lines, and without its last line end. Whatever could
+//! be read in two ways is refused, since what is verified must be what is read. Source: RFC 4880 section 7;
+//! RFC 9580 section 7, by which the header Hash may be absent.
+
+use super::{Hash, Kind, Signature, from_base64};
+use std::fmt;
+
+const BEGIN: &[u8] = b"-----BEGIN PGP SIGNED MESSAGE-----";
+const BEGIN_SIGNATURE: &[u8] = b"-----BEGIN PGP SIGNATURE-----";
+const END_SIGNATURE: &[u8] = b"-----END PGP SIGNATURE-----";
+/// The longest text, in bytes, with what stands around it.
+const BYTES_MAX: usize = 16 << 20;
+/// The most lines of armor headers, and the most lines of an armored signature.
+const HEADERS_MAX: usize = 20;
+const SIGNATURE_LINES_MAX: usize = 200;
+
+/// A text and its signature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cleartext {
+    /// What is signed, with LF between lines, which is CRLF in what is hashed.
+    pub text: Vec<u8>,
+    /// Not verified yet.
+    pub signature: Signature,
+}
+
+/// Why there is no signed text to be verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotCleartext {
+    /// Nothing is signed.
+    Absent,
+    /// It has more than one signed text.
+    Several,
+    /// It is too long.
+    TooLong,
+    /// A header of the armor is not one that may be there.
+    Header,
+    /// A line begins with a dash that is not escaped.
+    Dash,
+    /// The text or its signature has no end.
+    Endless,
+    /// The signature cannot be read, or is not one of a text.
+    Signature,
+    /// The signature's hash function is not the one in the header Hash.
+    OtherHash,
+}
+
+impl fmt::Display for NotCleartext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Absent => "it is not signed",
+            Self::Several => "it has more than one signed text",
+            Self::TooLong => "it is too long",
+            Self::Header => "a header of its signed text may not be there",
+            Self::Dash => "a line of its signed text begins with a dash that is not escaped",
+            Self::Endless => "its signed text or its signature has no end",
+            Self::Signature => "its signature cannot be read",
+            Self::OtherHash => "its signature has another hash function than it says",
+        })
+    }
+}
+
+impl Cleartext {
+    /// The one signed text in `body`, whose lines end in LF or CRLF. What stands before and after it is not
+    /// looked at.
+    pub fn of(body: &[u8]) -> Result<Self, NotCleartext> {
+        if body.len() > BYTES_MAX {
+            return Err(NotCleartext::TooLong);
+        }
+        let mut lines = body.split(|b| *b == b'\n').map(without_blanks);
+        lines.by_ref().find(|line| *line == BEGIN).ok_or(NotCleartext::Absent)?;
+        if lines.clone().any(|line| line == BEGIN) {
+            return Err(NotCleartext::Several);
+        }
+        let hashes = hashes(&mut lines)?;
+        let text = text(&mut lines)?;
+        let signature = signature(&mut lines)?;
+        if !hashes.is_empty() && !hashes.iter().any(|name| is_named(signature.hash, name)) {
+            return Err(NotCleartext::OtherHash);
+        }
+        Ok(Self { text, signature })
+    }
+}
+
+/// Whether `body` may have a signed text; quick, and right if it says no.
+pub fn may_be_cleartext(body: &[u8]) -> bool {
+    memchr::memmem::find(body, BEGIN).is_some()
+}
+
+/// The names of hash functions in the headers, up to the blank line.
+fn hashes<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<&'a [u8]>, NotCleartext> {
+    let mut names = Vec::new();
+    for line in lines.take(HEADERS_MAX) {
+        if line.is_empty() {
+            return Ok(names);
+        }
+        let list = line.strip_prefix(b"Hash:").ok_or(NotCleartext::Header)?;
+        names.extend(list.split(|b| *b == b',').map(<[u8]>::trim_ascii));
+    }
+    Err(NotCleartext::Header)
+}
+
+/// The text, up to the signature.
+fn text<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Vec<u8>, NotCleartext> {
+    let mut text = Vec::new();
+    let mut is_first = true;
+    for line in lines {
+        if line == BEGIN_SIGNATURE {
+            return Ok(text);
+        }
+        let line = match line {
+            // What the line is without blanks at its end was a dash and a blank.
+            b"-" => &[],
+            [b'-', b' ', rest @ ..] => rest,
+            [b'-', ..] => return Err(NotCleartext::Dash),
+            line => line,
+        };
+        if !is_first {
+            text.push(b'\n');
+        }
+        is_first = false;
+        text.extend_from_slice(line);
+    }
+    Err(NotCleartext::Endless)
+}
+
+/// The armored signature, up to its end.
+fn signature<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> Result<Signature, NotCleartext> {
+    let blank = lines.take(HEADERS_MAX).find(|line| line.is_empty());
+    blank.ok_or(NotCleartext::Signature)?;
+    let mut words = Vec::new();
+    for line in lines.take(SIGNATURE_LINES_MAX) {
+        if line == END_SIGNATURE {
+            let bytes = from_base64(words.into_iter()).ok_or(NotCleartext::Signature)?;
+            let signature = Signature::read(&bytes).filter(|signature| signature.kind == Kind::Text);
+            return signature.ok_or(NotCleartext::Signature);
+        }
+        words.push(std::str::from_utf8(line).map_err(|_| NotCleartext::Signature)?);
+    }
+    Err(NotCleartext::Endless)
+}
+
+/// A line without its line end and the blanks before that, which are not signed.
+fn without_blanks(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let blanks = line.iter().rev().take_while(|b| matches!(b, b' ' | b'\t')).count();
+    line.get(..line.len() - blanks).unwrap_or(line)
+}
+
+fn is_named(hash: Hash, name: &[u8]) -> bool {
+    let own: &[u8] = match hash {
+        Hash::Sha1 => b"SHA1",
+        Hash::Sha256 => b"SHA256",
+        Hash::Sha384 => b"SHA384",
+        Hash::Sha512 => b"SHA512",
+        Hash::Other(_) => return false,
+    };
+    name.eq_ignore_ascii_case(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
+
+    /// A signature of a text with SHA-256 that nobody has made.
+    fn armored(kind: u8) -> String {
+        let packet = [0xc2, 20, 4, kind, 1, 8, 0, 6, 5, 2, 1, 2, 3, 4, 0, 0, 7, 7, 0, 9, 1, 1];
+        format!(
+            "-----BEGIN PGP SIGNATURE-----\nVersion: x\n\n{}\n-----END PGP SIGNATURE-----\n",
+            BASE64_STANDARD.encode(packet)
+        )
+    }
+
+    fn message(head: &str, text: &str) -> String {
+        format!("before\n-----BEGIN PGP SIGNED MESSAGE-----\n{head}\n{text}\n{}after\n", armored(1))
+    }
+
+    fn text_of(message: &str) -> Result<String, NotCleartext> {
+        Cleartext::of(message.as_bytes()).map(|signed| String::from_utf8(signed.text).unwrap())
+    }
+
+    #[test]
+    fn what_is_signed_has_no_escapes_no_blanks_at_line_ends_and_no_last_line_end() {
+        for (text, expected) in [
+            ("a\nb", "a\nb"),
+            ("a \t\n\nb  ", "a\n\nb"),
+            (
+                "- -----BEGIN PGP SIGNATURE-----\n- - x\n- From y\n- ",
+                "-----BEGIN PGP SIGNATURE-----\n- x\nFrom y\n",
+            ),
+            ("", ""),
+            ("a\n", "a\n"),
+            ("\n", "\n"),
+        ] {
+            for head in ["Hash: SHA256\n", "", "Hash: SHA1, SHA256\nHash: SHA512\n"] {
+                let message = message(head, text);
+                assert_eq!(text_of(&message).as_deref(), Ok(expected), "{text:?}");
+                assert_eq!(text_of(&message.replace('\n', "\r\n")).as_deref(), Ok(expected), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_could_be_read_in_two_ways_is_refused() {
+        let good = message("Hash: SHA256\n", "a\nb");
+        for (bad, why) in [
+            ("no armor".to_owned(), NotCleartext::Absent),
+            (good.repeat(2), NotCleartext::Several),
+            (message("Hash: SHA256\nComment: x\n", "a"), NotCleartext::Header),
+            (message("a\n", "b"), NotCleartext::Header),
+            (message(&"Hash: SHA256\n".repeat(30), "b"), NotCleartext::Header),
+            (message("Hash: SHA512\n", "a"), NotCleartext::OtherHash),
+            (message("", "a\n-b"), NotCleartext::Dash),
+            (message("", "a\n-----END PGP SIGNATURE-----\nb"), NotCleartext::Dash),
+            (good.replace("-----BEGIN PGP SIGNATURE", "- ----BEGIN PGP SIGNATURE"), NotCleartext::Dash),
+            (good.replace("-----END", "=====END"), NotCleartext::Endless),
+            (good.replace("Version: x\n\n", "Version: x\n"), NotCleartext::Endless),
+            (good.replace("-----END", "AAAA\n-----END"), NotCleartext::Signature),
+            (good.replace(&armored(1), &armored(0)), NotCleartext::Signature),
+            (good.replace(&armored(1), ""), NotCleartext::Endless),
+        ] {
+            assert_eq!(text_of(&bad), Err(why), "{bad}");
+        }
+        assert_eq!(Cleartext::of(&vec![b'x'; BYTES_MAX + 1]), Err(NotCleartext::TooLong));
+        assert!(may_be_cleartext(good.as_bytes()) && !may_be_cleartext(b"BEGIN PGP"));
+    }
+
+    #[test]
+    fn nothing_panics_on_any_beginning_or_any_changed_byte() {
+        let good = message("Hash: SHA256\n", "a\n- -b").into_bytes();
+        for len in 0..good.len() {
+            let begun = Cleartext::of(&good[..len]);
+            assert!(begun.is_err() || good.len() - len < 8, "{begun:?}");
+            for bit in 0..8 {
+                let mut changed = good.clone();
+                changed[len] ^= 1 << bit;
+                assert!(Cleartext::of(&changed).map_or(0, |signed| signed.text.len()) < good.len());
+            }
+        }
+    }
+}

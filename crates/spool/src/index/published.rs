@@ -1,0 +1,52 @@
+//! An accepted article on its way into the indexes, as the folds publish it. Called by [`super::fold`].
+
+use crate::base::hidden::HiddenArticle;
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::token::Token;
+use crate::index::groups::{GroupState, GroupTable};
+use crate::index::overview::RowEntry;
+use crate::method::VolumeTable;
+use netnews::decimal::append_decimal;
+
+/// An accepted article on its way into the indexes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Published<'a> {
+    pub key: Key,
+    pub token: Token,
+    pub arrived: u32,
+    /// Unix seconds, 0 for none.
+    pub expires: u32,
+    pub stored_bytes: u64,
+    pub numbers: &'a [(GroupId, u64)],
+    /// Value of its Xref header.
+    pub xref: &'a [u8],
+    /// Overview fields from subject to line count.
+    pub fields: &'a [u8],
+    /// Its entry, if it is hidden from the first.
+    pub hidden: Option<&'a HiddenArticle>,
+}
+
+impl Published<'_> {
+    /// Adds its overview row to a group.
+    pub(super) fn put_row(&self, number: u64, row_bytes_max: usize, state: &mut GroupState) {
+        let entry = RowEntry { number, end: 0, token: self.token, arrived: self.arrived };
+        state.overview.push(entry, row_bytes_max, |text| {
+            append_decimal(number, text);
+            text.push(b'\t');
+            text.extend_from_slice(self.fields);
+            text.extend_from_slice(b"\tXref: ");
+            text.extend_from_slice(self.xref);
+            text.extend_from_slice(b"\r\n");
+        });
+    }
+}
+
+/// What stays the same while the articles of a part are published.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PublishContext<'a> {
+    pub groups: &'a GroupTable,
+    pub volumes: &'a VolumeTable,
+    /// Unix seconds.
+    pub now: u64,
+}

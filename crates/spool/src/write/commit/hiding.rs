@@ -1,0 +1,57 @@
+//! Articles that are hidden from the first (`docs/hiding.md`).
+//!
+//! The row of such an article says who hides it. A crash may keep the article and lose its row, and an
+//! opening then gives it another one; so a row that is durable before the article is stored says it too.
+
+use super::Writer;
+use crate::base::entry::{Entry, Filing};
+use crate::base::error::Trouble;
+use crate::base::hidden::{HIDDEN_MAX, HiddenArticle};
+use crate::base::ids::GroupId;
+use crate::base::token::Token;
+use crate::index::history::Found;
+use crate::journal::Row;
+
+impl Writer {
+    /// Records durably which of these entries are hidden as they are filed.
+    pub(super) fn hide_ahead<'e>(
+        &mut self,
+        entries: impl Iterator<Item = &'e Entry<'e>>,
+    ) -> Result<(), Trouble> {
+        let mut any = false;
+        for entry in entries {
+            let Entry::Article(Filing { key, tagged, .. }) = entry else { continue };
+            let Some((by, reason)) = tagged.hidden() else { continue };
+            if self.folds.shared.history.lookup(key) == Found::None {
+                let (by, reason) = (by.to_owned(), reason.to_owned());
+                self.journal.push(&Row::HideAhead { key: *key, by, reason });
+                any = true;
+            }
+        }
+        if any { self.write_now().inspect_err(|_| self.journal.discard()) } else { Ok(()) }
+    }
+
+    /// Whether an article that is hidden as it is filed finds no room among those that are.
+    pub(super) fn hides_too_much(&self, f: &Filing<'_>, coming: usize) -> bool {
+        f.tagged.hidden().is_some() && self.folds.shared.hidden.count() + coming >= HIDDEN_MAX
+    }
+
+    /// The entry of an article that is hidden as it is filed.
+    pub(super) fn hidden_entry(
+        &self,
+        f: &Filing<'_>,
+        (token, since): (Token, u32),
+        numbers: &[(GroupId, u64)],
+    ) -> Option<Box<HiddenArticle>> {
+        let (by, reason) = f.tagged.hidden()?;
+        Some(Box::new(HiddenArticle {
+            key: f.key,
+            token,
+            since,
+            message_id: String::from_utf8_lossy(f.message_id).into_owned(),
+            by: by.to_owned(),
+            reason: reason.to_owned(),
+            numbers: numbers.to_vec(),
+        }))
+    }
+}
