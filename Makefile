@@ -119,7 +119,7 @@ lab-crash lab-scale lab-recover lab-rebuild lab-flat: build
 
 transcripts-inn:
 	INN=$(INN) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture --skip sixty_kills \
-	  transcripts::inn feeds::inn::inn_takes feeds::page feeds::triangle
+	  transcripts::inn feeds::inn::inn_takes feeds::page feeds::triangle moving_in
 
 batches-inn:
 	INN=$(INN) CNEWS=$(CNEWS) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture \

@@ -5,6 +5,7 @@
 
 use crate::access::sasl;
 use crate::access::users::{ScramKeys, Table};
+use crate::import::settings::{self, INN_FILES, Old};
 use crate::import::{head, source::Found};
 use crate::ingest::control::{Keyring, Proof};
 use crate::tls::names;
@@ -82,6 +83,20 @@ pub fn imported(path: &Path, file: &[u8], is_caf: bool) -> std::io::Result<Vec<I
         articles.push((stored.clone(), whole.then(|| wire.clone())));
     }
     Ok(articles)
+}
+
+/// The configuration that files of INN become, and what its reader says of it: `text` has several, each after
+/// a line `== NAME`. No host has an address.
+pub fn imported_settings(text: &str) -> (String, Option<String>) {
+    let mut old = Old::default();
+    for part in text.split("== ") {
+        let (name, text) = part.split_once('\n').unwrap_or((part, ""));
+        if let Some(name) = INN_FILES.iter().find(|own| **own == name.trim()) {
+            old.files.entry(name).or_default().push_str(text);
+        }
+    }
+    let new = settings::from_inn(&old, &|_| Vec::new());
+    (new.text, new.refused)
 }
 
 /// A keyring of trusted keys, in memory.

@@ -73,6 +73,9 @@ mod injection;
 #[path = "../../../../fuzz/fuzz_targets/inn_files.rs"]
 mod inn_files;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/inn_settings.rs"]
+mod inn_settings;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/message_id_newsgroups_path.rs"]
 mod message_id_newsgroups_path;
 #[allow(unused_attributes)]
@@ -134,6 +137,7 @@ smoke! {
     date: INPUTS, seeds::dates();
     injection: INPUTS, seeds::articles();
     inn_files: FEW, seeds::articles();
+    inn_settings: FEW, seeds::settings();
     message_id_newsgroups_path: INPUTS, seeds::values();
     notice: INPUTS, seeds::notices();
     overview_row: INPUTS, seeds::values();

@@ -39,6 +39,26 @@ pub fn batches() -> Vec<Vec<u8>> {
     all(&[&batch, &piece(SHORT), "#! cunbatch\n", SHORT])
 }
 
+/// Files of INN's configuration, each after a line with its name.
+pub fn settings() -> Vec<Vec<u8>> {
+    all(&[
+        "== inn.conf\npathhost: a.example\nartcutoff: 3\nport: 119\nextraoverviewhidden: [ a b ]\n\
+         == expire.ctl\n/remember/:5\n*:A:1:10:never\n\
+         == storage.conf\nmethod tradspool {\n newsgroups: *\n class: 0\n}\n",
+        "== storage.conf\nmethod cnfs {\n newsgroups: a.*,@b\n class: 1\n size: 1,2\n options: M\n}\n\
+         == cycbuff.conf\ncycbuff:A:/a:512\nmetacycbuff:M:A:SEQUENTIAL\n",
+        "== incoming.conf\npeer a {\n hostname: \"192.0.2.1, ::1\"\n password: x\n}\n\
+         group g { peer b { patterns: *\n}\n}\n\
+         == newsfeeds\n$X=b.*\nME:*/!local::\na/c:@$X,d.*:Tm,<9,Q1/2:innfeed!\ninnfeed!:!*:Tc:/innfeed\n\
+         f:*:Tf,Wnm:\n\
+         == innfeed.conf\npeer a { port-number: 433 }\n== nntpsend.ctl\nf:h::\n== passwd.nntp\nh:u:p\n",
+        "== readers.conf\nauth a {\n hosts: \"10.*, !10.1.2.3\"\n default: <A>\n auth: ck\n}\n\
+         access a {\n users: <A>\n newsgroups: *\n access: RPANL\n}\n\
+         == moderators\na.*:%s@m.example\n\
+         == control.ctl\nall:*:*:drop\nnewgroup:a@b:x.*|y.*:verify-k=mail\n",
+    ])
+}
+
 /// The beginning of a certificate, with names.
 pub fn certificates() -> Vec<Vec<u8>> {
     let name = b"\x82\x10news.example.org\x82\x0b*.example.o\x87\x04\xc0\x00\x02\x01";

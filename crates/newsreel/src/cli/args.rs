@@ -372,6 +372,24 @@ pub(super) enum ImportCommand {
         newsreel import inn /etc/news\n  newsreel import inn /var/lib/news/active /mnt/cycbuffs/*\n  \
         newsreel import inn --groups 'comp.*,!comp.os.*' /var/spool/news/articles")]
     Inn(InnOptions),
+    /// From INN: its configuration, as a newsreel.toml with a comment for each thing that has no equal
+    #[command(
+        name = "inn-config",
+        long_about = "Convert the configuration of an INN: inn.conf, storage.conf, cycbuff.conf, expire.ctl, incoming.conf, \
+        newsfeeds, innfeed.conf, nntpsend.ctl, passwd.nntp, readers.conf, moderators, control.ctl and control.ctl.local. \
+        They are looked for in DIR, in its etc and db, and where inn.conf says. INN's files are only read.\n\n\
+        After each key stands the line that it comes from. What has no equal here, or one that differs, is said by a comment \
+        that names the file and the line; no line is dropped silently. The result is a configuration that newsreel check \
+        takes: what cannot be taken over is a comment too.\n\n\
+        With --out, passwords of peers go into files of their own in passwords/ beside the configuration, which only their \
+        owner may read, and motd, subscriptions, distributions and distrib.pats into lists/. Files that are there are not \
+        changed. Host names are looked up, since newsreel knows clients by address."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel import inn-config /etc/news\n  \
+        newsreel import inn-config /etc/news --out /var/lib/newsreel/newsreel.toml\n\n\
+        Then:\n  newsreel check --config /var/lib/newsreel/newsreel.toml\n  \
+        newsreel init --dir /var/lib/newsreel\n  newsreel import inn /etc/news --dir /var/lib/newsreel")]
+    InnConfig(super::import::SettingsOptions),
 }
 
 #[derive(Debug, Subcommand)]

@@ -3,7 +3,8 @@
 //!
 //! Formats (`cnfs`, `caf`, `conf`, `names`, `head`) are bytes in, values out. `site` finds what there is,
 //! `walk` and `source` list and read it, `plan` puts the articles in the order in which the other server
-//! numbered them, so that their numbers can be kept. Filing is `ingest`'s, the command is `cli::import`. The
+//! numbered them, so that their numbers can be kept. `settings` converts the other server's configuration.
+//! Filing is `ingest`'s, the command is `cli::import`. The
 //! other server's files are only read. Formats in words: `docs/formats/inn.md`; why numbers are kept so:
 //! `docs/decisions/0014-imported-numbers.md`.
 
@@ -15,6 +16,7 @@ pub mod history;
 pub mod names;
 pub(crate) mod order;
 pub(crate) mod plan;
+pub mod settings;
 pub(crate) mod site;
 pub(crate) mod source;
 mod walk;

@@ -36,6 +36,7 @@ mod many;
 mod memory;
 mod moderation;
 mod modes;
+mod moving_in;
 mod nntp_client;
 
 mod operated;

@@ -1,9 +1,10 @@
 //! `import`: take over another server's groups, articles and numbers, through the running server or into the
-//! spool.
+//! spool; and its configuration.
 
 mod feed;
 mod groups;
 mod room;
+mod settings;
 mod tally;
 mod target;
 
@@ -22,12 +23,14 @@ use crate::import::plan::Plan;
 use crate::import::site::Inn;
 use feed::Feed;
 use room::ClassRoom;
+pub(super) use settings::SettingsOptions;
 use tally::Tally;
 use target::Target;
 
 pub(super) fn import(command: ImportCommand, at: &Where) -> Result<(), Failure> {
     match command {
         ImportCommand::Inn(options) => inn(&options, at),
+        ImportCommand::InnConfig(options) => settings::inn(&options),
     }
 }
 

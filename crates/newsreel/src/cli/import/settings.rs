@@ -1,0 +1,160 @@
+//! `import inn-config`: the configuration of another server, read, converted and written.
+//!
+//! Everything is read before anything is written, and the configuration is written last. What is there
+//! already stays as it is. Conversion is `crate::import::settings`.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::net::{IpAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::super::init::make_dir;
+use super::super::screen::{Failure, complain, say};
+use crate::base::units::counted;
+use crate::import::conf;
+use crate::import::settings::{self, FILE_BYTES_MAX, INN_FILES, INN_LISTS, New, Old};
+use spool::{Access, RealDisk, durable_create};
+
+/// Arguments of the imports of configurations.
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct SettingsOptions {
+    /// The directory of the other server's configuration
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Write the configuration to this file, and what goes beside it; without it the configuration is printed
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// The directory of the texts for readers, beside the configuration.
+const LISTS: &str = "lists";
+
+pub(super) fn inn(options: &SettingsOptions) -> Result<(), Failure> {
+    let places = Places::of(&options.dir)?;
+    let mut old = Old { dir: options.dir.display().to_string(), ..Old::default() };
+    for name in INN_FILES {
+        if let Some(text) = places.read(name)? {
+            old.files.insert(name, text);
+        }
+    }
+    let mut lists = Vec::new();
+    for (name, ours) in INN_LISTS {
+        if let Some(text) = places.read(name)?.filter(|_| !lists.iter().any(|(own, _)| *own == ours)) {
+            lists.push((ours, text));
+        }
+    }
+    let new = settings::from_inn(&old, &addresses);
+    write(options.out.as_deref(), &new, &lists)
+}
+
+/// The addresses of a host, from whatever the system asks.
+fn addresses(host: &str) -> Vec<IpAddr> {
+    let mut found: Vec<IpAddr> =
+        (host, 119).to_socket_addrs().into_iter().flatten().map(|address| address.ip()).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Where INN's files are.
+struct Places {
+    dirs: Vec<PathBuf>,
+}
+
+impl Places {
+    /// The directory itself, those beside it, and those that inn.conf names.
+    fn of(dir: &Path) -> Result<Self, Failure> {
+        let near = Self { dirs: vec![dir.to_owned(), dir.join("etc"), dir.join("db")] };
+        let Some(text) = near.read("inn.conf")? else {
+            return Err(Failure::Usage(format!("there is no inn.conf in {}", dir.display())));
+        };
+        let named =
+            ["pathetc", "pathdb"].iter().filter_map(|key| conf::inn_conf(&text, key)).map(PathBuf::from);
+        Ok(Self { dirs: near.dirs.iter().cloned().chain(named).collect() })
+    }
+
+    /// The text of a file, if it is anywhere.
+    fn read(&self, name: &str) -> Result<Option<String>, Failure> {
+        for path in self.dirs.iter().map(|dir| dir.join(name)) {
+            let mut bytes = Vec::new();
+            let opened = File::open(&path);
+            match opened.and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)) {
+                Ok(_) if bytes.len() > FILE_BYTES_MAX => {
+                    return Err(Failure::Problem(format!(
+                        "{} is too long for a configuration",
+                        path.display()
+                    )));
+                }
+                Ok(_) => return Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Err(error) => {
+                    let advice = "run this as a user who may read the other server's files";
+                    return Err(Failure::Problem(format!(
+                        "cannot read {}: {error}; {advice}",
+                        path.display()
+                    )));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Prints the configuration, or writes it with what goes beside it.
+fn write(out: Option<&Path>, new: &New, lists: &[(&str, String)]) -> Result<(), Failure> {
+    if let Some(refused) = &new.refused {
+        complain(format_args!("newsreel: the configuration is not whole yet:\n{}", refused.trim_end()));
+    }
+    let Some(out) = out else {
+        if !new.secrets.is_empty() || !lists.is_empty() {
+            complain("newsreel: with --out FILE, passwords and texts for readers are written beside it");
+        }
+        return say(new.text.trim_end());
+    };
+    if out.exists() {
+        return Err(Failure::Usage(format!("{} is there already; name another file", out.display())));
+    }
+    let dir = out.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    make_dir(dir)?;
+    for (name, text) in &new.secrets {
+        beside(&dir.join(name), text, Access::Owner)?;
+    }
+    for (name, text) in lists {
+        beside(&dir.join(LISTS).join(name), text, Access::All)?;
+    }
+    if !create(out, &new.text, Access::All)? {
+        return Err(Failure::Problem(format!("{} is there already", out.display())));
+    }
+    summary(out, dir, new, lists)
+}
+
+/// Writes a file, unless it is there.
+fn beside(path: &Path, text: &str, access: Access) -> Result<(), Failure> {
+    path.parent().map_or(Ok(()), make_dir)?;
+    if !create(path, text, access)? && std::fs::read(path).ok().as_deref() != Some(text.as_bytes()) {
+        complain(format_args!("newsreel: {} is there already and stays as it is", path.display()));
+    }
+    Ok(())
+}
+
+fn create(path: &Path, text: &str, access: Access) -> Result<bool, Failure> {
+    durable_create(&RealDisk::new(), path, &[text.as_bytes()], access)
+        .map_err(|error| Failure::Problem(format!("cannot write {}: {error}", path.display())))
+}
+
+fn summary(out: &Path, dir: &Path, new: &New, lists: &[(&str, String)]) -> Result<(), Failure> {
+    let out = out.display();
+    let counts: Vec<String> = new.counts.iter().map(|(name, count)| format!("{count} [[{name}]]")).collect();
+    say(format_args!("wrote {out}: {}", counts.join(", ")))?;
+    let files = new.secrets.len() + lists.len();
+    if files > 0 {
+        say(format_args!("and {} beside it", counted(files as u64, "file")))?;
+    }
+    say(format_args!(
+        "{} say what has no equal or differs\n\nnext: newsreel check --config {out}\n      newsreel init --dir {}",
+        counted(new.remarks as u64, "comment"),
+        dir.display()
+    ))
+}

@@ -1,0 +1,291 @@
+//! control.ctl: `[[control]]`.
+//!
+//! INN's last line that matches counts, here the first section: so the lines are taken backwards. A message
+//! that is not signed as a line asks is dropped by INN; here the next section would decide, so one that only
+//! logs comes after it. Called by `settings`. Source: control.ctl(5).
+
+use toml_edit::{Array, Value};
+
+use super::patterns::Patterns;
+use super::sheet::{Section, Sheet};
+use super::text::{Place, Why, lines, quoted};
+
+/// The types that are carried out by controlchan; cancels are innd's own.
+const GROUP_TYPES: [&str; 3] = ["newgroup", "rmgroup", "checkgroups"];
+const OTHER_TYPES: [&str; 3] = ["ihave", "sendme", "other"];
+
+/// What is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Deed {
+    action: &'static str,
+    signed_by: Option<String>,
+    mailed: bool,
+    note: Option<&'static str>,
+}
+
+/// A line, or several that say the same of several types or groups.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Rule {
+    places: Vec<Place>,
+    types: Vec<&'static str>,
+    from: String,
+    groups: String,
+    deed: Deed,
+}
+
+/// Writes what the files say, the later ones counting more; mail goes to `mail_to`.
+pub(super) fn convert(files: &[(&'static str, &str)], verifies: bool, mail_to: &str, sheet: &mut Sheet) {
+    let mut rules: Vec<Rule> = Vec::new();
+    let mut removals = None;
+    for line in files.iter().flat_map(|(file, text)| lines(file, text)) {
+        let place = line.place;
+        let fields: Vec<&str> = line.text.splitn(4, ':').map(str::trim).collect();
+        match *fields.as_slice() {
+            ["/encoding/" | "/localencoding/", ..] => {
+                sheet.remark(
+                    place,
+                    format!(
+                        "`{}` is not needed: descriptions are UTF-8, else what the message says",
+                        quoted(&line.text)
+                    ),
+                );
+            }
+            ["/maxdocheckgroups/", _, "*", count] if count.parse::<i64>().is_ok() => {
+                removals = count.parse::<i64>().ok().map(|count| (count.clamp(0, 1_000_000), place));
+            }
+            ["/maxdocheckgroups/", _, groups, _] => {
+                sheet.remark(
+                    place,
+                    format!(
+                        "/maxdocheckgroups/ for {} has no equal: control.removals_max is set by section",
+                        quoted(groups)
+                    ),
+                );
+            }
+            [kind, from, groups, action] => match rule(place, kind, (from, groups, action), verifies) {
+                Ok(rule) => rules.push(rule),
+                Err(why) => {
+                    sheet.remark(place, format!("`{}` is not carried over: {why}", quoted(&line.text)))
+                }
+            },
+            _ => sheet.remark(place, format!("`{}`: not the four fields of a line", quoted(&line.text))),
+        }
+    }
+    if let Some((_, place)) = removals {
+        sheet.saw([place]);
+    }
+    for rule in joined(guarded(rules)) {
+        sheet.push(section(&rule, mail_to, removals));
+    }
+}
+
+fn rule(
+    place: Place,
+    kind: &str,
+    (from, groups, action): (&str, &str, &str),
+    verifies: bool,
+) -> Result<Rule, Why> {
+    let types: Vec<&'static str> = match kind {
+        "all" => [GROUP_TYPES, OTHER_TYPES].concat(),
+        "cancel" => return Err("cancels are not controlchan's; see [cancel]".into()),
+        "ihave" => vec!["ihave"],
+        "sendme" => vec!["sendme"],
+        kind => vec![GROUP_TYPES.into_iter().find(|own| *own == kind).unwrap_or("other")],
+    };
+    let is_for_groups = types.iter().any(|kind| GROUP_TYPES.contains(kind));
+    let groups = if is_for_groups { alternatives(groups)? } else { "*".to_owned() };
+    let mut deed = deed(action, verifies)?;
+    if deed.action == "do" && !is_for_groups {
+        deed =
+            Deed { action: "log", signed_by: None, mailed: false, note: Some("cannot be carried out here") };
+    }
+    Ok(Rule { places: vec![place], types, from: alternatives(from)?, groups, deed })
+}
+
+/// Patterns of a shell, with `|` between them.
+fn alternatives(text: &str) -> Result<String, Why> {
+    Ok(Patterns::parse(&text.to_ascii_lowercase().replace('|', ","))?.groups)
+}
+
+fn deed(action: &str, verifies: bool) -> Result<Deed, Why> {
+    let (what, to) = action.split_once('=').unwrap_or((action, ""));
+    let mailed = to == "mail";
+    let plain = |action: &'static str| Deed { action, signed_by: None, mailed, note: None };
+    Ok(match what {
+        "doit" => plain("do"),
+        "drop" | "log" => Deed { mailed: false, ..plain("log") },
+        "mail" => Deed { mailed: true, ..plain("mail") },
+        // Without pgpverify controlchan mails what it would have verified.
+        what if what.starts_with("verify-") && !verifies => Deed { mailed: true, ..plain("mail") },
+        what => match what.strip_prefix("verify-").filter(|key| !key.is_empty()) {
+            Some(key) => Deed { signed_by: Some(key.to_owned()), ..plain("do") },
+            None => return Err("no action of INN's".into()),
+        },
+    })
+}
+
+/// The rules backwards, with one that only logs after each that asks for a signature, unless the next one
+/// about these groups does so anyway.
+fn guarded(rules: Vec<Rule>) -> Vec<Rule> {
+    let mut all = Vec::new();
+    let logs = |rule: &Rule, other: &Rule| {
+        other.from == "*"
+            && other.deed.action == "log"
+            && other.groups == rule.groups
+            && rule.types.iter().all(|kind| other.types.contains(kind))
+    };
+    for (at, rule) in rules.iter().enumerate().rev() {
+        all.push(rule.clone());
+        let before = || rules.iter().take(at).rev().take_while(|other| other.groups == rule.groups);
+        if rule.deed.signed_by.is_some() && !before().any(|other| logs(rule, other)) {
+            let deed = Deed {
+                action: "log",
+                signed_by: None,
+                mailed: false,
+                note: Some("not signed as asked above"),
+            };
+            all.push(Rule { deed, ..rule.clone() });
+        }
+    }
+    all
+}
+
+/// Neighbours that differ in their types alone, or in their groups alone, become one.
+fn joined(rules: Vec<Rule>) -> Vec<Rule> {
+    let mut all: Vec<Rule> = Vec::new();
+    for rule in rules {
+        let last = all.last_mut().filter(|last| last.from == rule.from && last.deed == rule.deed);
+        match last {
+            Some(last) if last.groups == rule.groups => {
+                for kind in &rule.types {
+                    if !last.types.contains(kind) {
+                        last.types.push(kind);
+                    }
+                }
+                last.places.extend(rule.places);
+            }
+            Some(last)
+                if last.types == rule.types && !rule.groups.contains('!') && !last.groups.contains('!') =>
+            {
+                last.groups = format!("{},{}", last.groups, rule.groups);
+                last.places.extend(rule.places);
+            }
+            _ => all.push(rule),
+        }
+    }
+    all
+}
+
+fn section(rule: &Rule, mail_to: &str, removals: Option<(i64, Place)>) -> Section {
+    let mut section = Section::new("control");
+    section.saw(rule.places.iter().copied());
+    let types = rule.types.iter().copied().collect::<Array>();
+    section.noted(
+        "type",
+        if types.len() == 1 { Value::from(rule.types.concat()) } else { types.into() },
+        origins(&rule.places),
+    );
+    if rule.from != "*" {
+        section.noted("from", rule.from.as_str(), "");
+    }
+    if rule.groups != "*" {
+        section.noted("groups", rule.groups.as_str(), "");
+    }
+    if let Some(key) = &rule.deed.signed_by {
+        section.noted("signed_by", key.as_str(), "");
+    }
+    section.noted("action", rule.deed.action, rule.deed.note.unwrap_or_default());
+    if rule.deed.mailed {
+        section.noted("mail_to", mail_to, "");
+    }
+    if let Some((count, place)) =
+        removals.filter(|_| rule.deed.action == "do" && rule.types.contains(&"checkgroups"))
+    {
+        section.noted("removals_max", count, place.to_string());
+    }
+    section
+}
+
+/// `control.ctl 7-9, 12`.
+fn origins(places: &[Place]) -> String {
+    let mut lines: Vec<u32> = places.iter().map(|place| place.line).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for line in lines {
+        match ranges.last_mut().filter(|(_, last)| last.saturating_add(1) == line) {
+            Some((_, last)) => *last = line,
+            None => ranges.push((line, line)),
+        }
+    }
+    let texts: Vec<String> = ranges
+        .iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    format!("{} {}", places.first().map_or("control.ctl", |place| place.file), texts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sections(text: &str) -> Vec<Rule> {
+        let rules = lines("control.ctl", text)
+            .iter()
+            .map(|line| {
+                let fields: Vec<&str> = line.text.splitn(4, ':').collect();
+                rule(line.place, fields[0], (fields[1], fields[2], fields[3]), true).unwrap()
+            })
+            .collect();
+        joined(guarded(rules))
+    }
+
+    fn short(rules: &[Rule]) -> Vec<(String, &str, &str, &'static str)> {
+        rules
+            .iter()
+            .map(|rule| (rule.types.join(","), rule.from.as_str(), rule.groups.as_str(), rule.deed.action))
+            .collect()
+    }
+
+    #[test]
+    fn the_last_line_comes_first_and_neighbours_are_joined() {
+        let rules = sections(
+            "all:*:*:drop\nnewgroup:*:*:mail\nrmgroup:*:*:mail\nnewgroup:*:a.*|b.*:doit\nrmgroup:*:a.*|b.*:doit\n\
+             newgroup:Me@X.example:c.*:doit=mail\n",
+        );
+        assert_eq!(
+            short(&rules),
+            [
+                ("newgroup".into(), "me@x.example", "c.*", "do"),
+                ("rmgroup,newgroup".into(), "*", "a.*,b.*", "do"),
+                ("rmgroup,newgroup".into(), "*", "*", "mail"),
+                ("newgroup,rmgroup,checkgroups,ihave,sendme,other".into(), "*", "*", "log"),
+            ]
+        );
+        assert!(rules[0].deed.mailed && !rules[1].deed.mailed);
+        assert_eq!(origins(&rules[1].places), "control.ctl 4-5");
+    }
+
+    #[test]
+    fn what_is_not_signed_as_asked_does_not_reach_the_next_section() {
+        let lax = sections("newgroup:*:*:doit\nnewgroup:k@x:c.*:verify-KEY\n");
+        assert_eq!(
+            short(&lax),
+            [
+                ("newgroup".into(), "k@x", "c.*", "do"),
+                ("newgroup".into(), "k@x", "c.*", "log"),
+                ("newgroup".into(), "*", "*", "do")
+            ]
+        );
+        // INN's own file has a line that drops the rest.
+        let strict = sections("newgroup:*:*:doit\nnewgroup:*:c.*:drop\nnewgroup:k@x:c.*:verify-KEY\n");
+        assert_eq!(
+            short(&strict),
+            [
+                ("newgroup".into(), "k@x", "c.*", "do"),
+                ("newgroup".into(), "*", "c.*", "log"),
+                ("newgroup".into(), "*", "*", "do")
+            ]
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! expire.ctl: `[[expire]]` and `site.remember_days`.
+//!
+//! INN's last line that matches counts, here the first section: so the lines are taken backwards. Called by
+//! `settings`. Source: expire.ctl(5).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::patterns::Patterns;
+use super::sheet::{Section, Sheet};
+use super::storage::Classes;
+use super::text::{Line, Place, Why, lines, quoted};
+use crate::base::units::span_text;
+
+const FILE: &str = "expire.ctl";
+/// What stands for INN's `never` where a time must stand: 100 years.
+const NEVER_DAYS: u64 = 36_500;
+/// Most groups that are named one by one.
+const GROUPS_MAX: usize = 200;
+
+/// How long: `None` is `never`.
+type Days = Option<Duration>;
+
+/// Writes what expire.ctl says. `flags` are the flags of the groups, if they are known.
+pub(super) fn convert(
+    text: &str,
+    by_group: bool,
+    age_max_days: Option<u64>,
+    classes: &Classes,
+    flags: Option<&BTreeMap<String, char>>,
+    sheet: &mut Sheet,
+) {
+    let mut remember = None;
+    let mut rules = Vec::new();
+    for line in lines(FILE, text) {
+        match line.text.strip_prefix("/remember/:") {
+            Some(days) => remember = Some((line.place, days.trim().to_owned())),
+            None => rules.push(line),
+        }
+    }
+    remember_days(remember, age_max_days, sheet);
+    for line in rules.iter().rev() {
+        if classes.keeping.is_empty() {
+            let text = format!(
+                "`{}` is not needed: cyclic buffers overwrite their oldest articles",
+                quoted(&line.text)
+            );
+            sheet.remark(line.place, text);
+            continue;
+        }
+        let sections = match by_group {
+            true => for_groups(line, flags),
+            false => for_classes(line, classes),
+        };
+        match sections {
+            Ok(sections) => sections.into_iter().for_each(|section| sheet.push(section)),
+            Err(why) => {
+                sheet.remark(line.place, format!("`{}` is not carried over: {why}", quoted(&line.text)))
+            }
+        }
+    }
+}
+
+/// Ids are remembered for longer than articles are taken.
+fn remember_days(remember: Option<(Place, String)>, age_max_days: Option<u64>, sheet: &mut Sheet) {
+    let least = age_max_days.map_or(1, |days| days + 1);
+    let site = sheet.single("site");
+    let Some((place, text)) = remember else {
+        if least > 11 {
+            site.noted("remember_days", least as i64, "more than max_age_days");
+        }
+        return;
+    };
+    match days(&text) {
+        Ok(days) => {
+            let asked = days.map_or(NEVER_DAYS, |span| span.as_secs().div_ceil(86_400));
+            let taken = asked.clamp(least, NEVER_DAYS);
+            site.key("remember_days", taken as i64, place);
+            if taken != asked {
+                site.remark(
+                    place,
+                    format!(
+                        "`/remember/:{}`: ids are remembered for longer than articles are accepted",
+                        quoted(&text)
+                    ),
+                );
+            }
+        }
+        Err(why) => {
+            site.remark(place, why);
+            site.noted("remember_days", least.max(11) as i64, "more than max_age_days");
+        }
+    }
+}
+
+/// `pattern:flag:min:default:max`.
+fn for_groups(line: &Line, flags: Option<&BTreeMap<String, char>>) -> Result<Vec<Section>, Why> {
+    let fields: Vec<&str> = line.text.split(':').map(str::trim).collect();
+    let &[pattern, letters, min, default, max] = fields.as_slice() else {
+        return Err("it has not the five fields that groupbaseexpiry asks for".into());
+    };
+    let groups = Patterns::parse(pattern)?.groups;
+    if groups.is_empty() {
+        return Err("no group matches".into());
+    }
+    let mut section = Section::new("expire");
+    let moderated = letters.contains(['M', 'm']);
+    if moderated || letters.contains(['U', 'u']) {
+        let named = by_flag(&groups, moderated, flags)?;
+        section.key("groups", named, line.place);
+        section.remark(line.place, format!("`{letters}`: the groups of that kind at the time of the import"));
+    } else if groups != "*" {
+        section.key("groups", groups, line.place);
+    }
+    if letters.contains(['X', 'x']) {
+        section.remark(
+            line.place,
+            "`X` has no equal: an article leaves each group when that group's rule says so",
+        );
+    }
+    keep(&mut section, line.place, [min, default, max])?;
+    Ok(vec![section])
+}
+
+/// The moderated groups that match, or the others.
+fn by_flag(pattern: &str, moderated: bool, flags: Option<&BTreeMap<String, char>>) -> Result<String, Why> {
+    let flags =
+        flags.ok_or("only moderated or only unmoderated groups: name them, as there is no active file")?;
+    let wildmat = crate::config::Groups::parse(pattern)?;
+    let named: Vec<&str> = flags
+        .iter()
+        .filter(|(name, flag)| (**flag == 'm') == moderated && wildmat.matches(name.as_bytes()))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    match named.len() {
+        0 => Err("no group of the active file is of that kind".into()),
+        count if count > GROUPS_MAX => {
+            Err(format!("{count} groups are of that kind; say by a pattern which ones are meant").into())
+        }
+        _ => Ok(named.join(",")),
+    }
+}
+
+/// `classnum:min:default:max`.
+fn for_classes(line: &Line, classes: &Classes) -> Result<Vec<Section>, Why> {
+    let fields: Vec<&str> = line.text.split(':').map(str::trim).collect();
+    let &[number, min, default, max] = fields.as_slice() else {
+        return Err("it has not the four fields that groupbaseexpiry = false asks for".into());
+    };
+    let one = |class: Option<&String>| {
+        let mut section = Section::new("expire");
+        if let Some(class) = class {
+            section.key("class", class.as_str(), line.place);
+        }
+        keep(&mut section, line.place, [min, default, max]).map(|()| section)
+    };
+    if number == "*" {
+        return one(None).map(|section| vec![section]);
+    }
+    let number: u64 = number.parse().map_err(|_| "that is no number of a class".to_owned())?;
+    let names = classes.keeping.get(&number).ok_or("no class of that number keeps its articles")?;
+    names.iter().map(|name| one(Some(name))).collect()
+}
+
+/// Times: INN's `never` as the lower bound keeps for ever; as the time itself it keeps what has no Expires.
+fn keep(section: &mut Section, place: Place, fields: [&str; 3]) -> Result<(), Why> {
+    let [min, default, max] = fields.map(days);
+    let (min, default, max) = (min?, default?, max?);
+    let Some(min) = min else {
+        section.remark(place, "never: what matches stays for ever");
+        return Ok(());
+    };
+    let never = Duration::from_secs(NEVER_DAYS * 86_400);
+    let (default, max) = (default.unwrap_or(never), max.unwrap_or(never));
+    section.key("keep", span_text(default), place);
+    if min > Duration::ZERO {
+        section.noted("keep_min", span_text(min), "");
+    }
+    section.noted("keep_max", span_text(max.max(min)), "");
+    if max < min {
+        section.remark(place, "the lower bound is above the upper one; the lower one is taken");
+    }
+    Ok(())
+}
+
+/// A number of days, perhaps with a fraction, or `never`.
+fn days(text: &str) -> Result<Days, Why> {
+    if text.eq_ignore_ascii_case("never") {
+        return Ok(None);
+    }
+    let days: f64 =
+        text.parse().map_err(|_| format!("`{}` is neither a number of days nor never", quoted(text)))?;
+    if !(0.0..=NEVER_DAYS as f64).contains(&days) {
+        return Err(format!("`{}` days is out of reach", quoted(text)).into());
+    }
+    // Whole minutes read better, and expiry is no more exact anyway.
+    Ok(Some(Duration::from_secs((days * 1440.0).round() as u64 * 60)))
+}

@@ -1,0 +1,172 @@
+//! The configuration of another server becomes ours: INN's files in, a newsreel.toml out.
+//!
+//! Pure: the texts of the files go in, and what is to be written comes out. One module reads each form of
+//! file, and every line of it ends in a key, with a note that names the line, or in a remark: `sheet` sees to
+//! that. Files are found, read and written by `cli::import`. How INN's words are called here:
+//! `docs/from-inn.md`. Sources: the manual pages of INN 2.7, named in each module.
+
+mod blocks;
+mod control;
+mod expire;
+mod feeds;
+mod flags;
+mod incoming;
+mod inn_conf;
+mod inn_keys;
+mod moderators;
+mod newsfeeds;
+mod patterns;
+mod peers;
+mod readers;
+mod sheet;
+mod storage;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::collections::BTreeMap;
+
+pub use patterns::Resolve;
+pub use text::FILE_BYTES_MAX;
+
+use inn_conf::InnConf;
+use peers::Secrets;
+use sheet::Sheet;
+
+/// The files of INN that are read, in the order in which they are spoken of.
+pub const INN_FILES: [&str; 14] = [
+    "inn.conf",
+    "storage.conf",
+    "cycbuff.conf",
+    "expire.ctl",
+    "incoming.conf",
+    "newsfeeds",
+    "innfeed.conf",
+    "nntpsend.ctl",
+    "passwd.nntp",
+    "readers.conf",
+    "moderators",
+    "control.ctl",
+    "control.ctl.local",
+    "active",
+];
+
+/// The texts for readers: INN's name, and ours.
+pub const INN_LISTS: [(&str, &str); 5] = [
+    ("motd.nnrpd", "motd"),
+    ("motd", "motd"),
+    ("subscriptions", "subscriptions"),
+    ("distrib.pats", "distrib.pats"),
+    ("distributions", "distributions"),
+];
+
+/// What there is of the other server.
+#[derive(Debug, Default)]
+pub struct Old {
+    /// Its directory, for people.
+    pub dir: String,
+    /// Texts of [`INN_FILES`], by name.
+    pub files: BTreeMap<&'static str, String>,
+}
+
+/// What is to be written.
+#[derive(Debug)]
+pub struct New {
+    /// The configuration.
+    pub text: String,
+    /// What its reader still says of it.
+    pub refused: Option<String>,
+    /// Files with passwords, by their path beside the configuration.
+    pub secrets: BTreeMap<String, String>,
+    /// How many sections of some kinds there are: name and number.
+    pub counts: Vec<(&'static str, usize)>,
+    /// How many lines have no equal, or one that differs.
+    pub remarks: usize,
+}
+
+/// The configuration of an INN as ours.
+pub fn from_inn(old: &Old, resolve: Resolve<'_>) -> New {
+    let file = |name: &str| old.files.get(name).map(String::as_str);
+    let text = |name: &str| file(name).unwrap_or_default();
+    let conf = InnConf::parse(text("inn.conf"));
+    let mut sheet = Sheet::default();
+    let mut secrets = Secrets::default();
+    inn_conf::convert(&conf, &mut sheet);
+    let cycbuffs = storage::Cycbuffs::parse(text("cycbuff.conf"));
+    let classes = storage::convert(file("storage.conf"), &cycbuffs, conf.is("wireformat", true), &mut sheet);
+    let age_max = match conf.get("artcutoff").map(|setting| setting.value.parse::<u64>()) {
+        Some(Ok(0)) => None,
+        Some(Ok(days)) => Some(days.min(36_000)),
+        _ => Some(10),
+    };
+    let flags = file("active").map(group_flags);
+    let by_group = conf.is("groupbaseexpiry", true);
+    expire::convert(text("expire.ctl"), by_group, age_max, &classes, flags.as_ref(), &mut sheet);
+    let outgoing = feeds::Outgoing {
+        newsfeeds: text("newsfeeds"),
+        innfeed: text("innfeed.conf"),
+        nntpsend: text("nntpsend.ctl"),
+        passwords: text("passwd.nntp"),
+    };
+    let files = peers::Files { incoming: text("incoming.conf"), outgoing };
+    peers::convert(&files, &conf, resolve, &mut secrets, &mut sheet);
+    readers::convert(text("readers.conf"), &conf, resolve, &mut sheet);
+    moderators::convert(text("moderators"), &mut sheet);
+    let controls = [("control.ctl", text("control.ctl")), ("control.ctl.local", text("control.ctl.local"))];
+    let mail_to = format!("usenet@{}", conf.path_identity());
+    control::convert(&controls, conf.is("pgpverify", false), &mail_to, &mut sheet);
+    finished(sheet, old, secrets)
+}
+
+/// Whatever comes out is complete, and is taken by our reader.
+fn finished(mut sheet: Sheet, old: &Old, secrets: Secrets) -> New {
+    let mut spoken_of = old.files.clone();
+    spoken_of.remove("active");
+    sheet.complete(&spoken_of);
+    advise(&mut sheet, &secrets);
+    let head = format!(
+        "The configuration of this server, made from that of INN in {} by newsreel import\n\
+         inn-config. After each key stands the line that it comes from; what has no equal here, or one\n\
+         that differs, is said by a comment in its section or, line by line, at the end. docs/from-inn.md\n\
+         has INN's words and ours, and newsreel explain-config KEY says what a key means.",
+        text::quoted(&old.dir)
+    );
+    let (text, refused) = sheet.settle(&head);
+    let kinds =
+        ["buffer", "class", "rule", "expire", "peer", "access", "authenticator", "moderator", "control"];
+    let counts = kinds.into_iter().map(|name| (name, sheet.count(name))).filter(|(_, count)| *count > 0);
+    let counts = counts.collect();
+    New { text, refused, secrets: secrets.files, counts, remarks: sheet.remarks() }
+}
+
+/// What an operator must do before the first start.
+fn advise(sheet: &mut Sheet, secrets: &Secrets) {
+    let mut advice = vec![
+        "newsreel check reads this file and says what is wrong with it.".to_owned(),
+        "newsreel init --dir with the directory of this file makes the spool; newsreel import inn brings groups, \
+         articles and their numbers."
+            .to_owned(),
+    ];
+    if sheet.count("peer") > 0 {
+        advice.push(
+            "Look at the addresses of the peers: newsreel knows clients by address, not by name.".to_owned(),
+        );
+    }
+    if !secrets.files.is_empty() {
+        advice.push(
+            "passwords/ has the passwords of peers, each in a file that only its owner may read.".to_owned(),
+        );
+    }
+    if sheet.count("control") > 0 {
+        advice.push(
+            "[[control]] with signed_by needs keys: newsreel keys import, newsreel keys trust.".to_owned(),
+        );
+    }
+    sheet.advice = advice;
+}
+
+/// The flags of the groups of an active file.
+fn group_flags(text: &str) -> BTreeMap<String, char> {
+    let groups = super::conf::active(text).into_iter();
+    groups.map(|(name, group)| (name, group.flag.chars().next().unwrap_or('y'))).collect()
+}

@@ -1,0 +1,203 @@
+//! A site of INN moves in: its configuration is imported, the result is served, and answers as INN did.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+use crate::buffers::Served;
+use crate::client::{Client, article};
+use crate::clients::skipped;
+use crate::transcripts::inn::Inn;
+
+fn newsreel(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_newsreel"));
+    command.args(arguments).env_remove("NEWSREEL_CONFIG").output().unwrap()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// The configuration of INN in `etc` as that of a new site, which listens on a free port.
+fn moved(etc: &Path, home: &Path) -> String {
+    let config = home.join("newsreel.toml");
+    let output =
+        newsreel(&["import", "inn-config", etc.to_str().unwrap(), "--out", config.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", told(&output));
+    let text = fs::read_to_string(&config).unwrap();
+    let listen = |line: &str| match line.starts_with("listen = ") {
+        true => "listen = [\"127.0.0.1:0\"]\n".to_owned(),
+        false => format!("{line}\n"),
+    };
+    fs::write(&config, text.lines().map(listen).collect::<String>()).unwrap();
+    let made = newsreel(&["init", "--dir", home.to_str().unwrap()]);
+    assert!(made.status.success(), "{}", told(&made));
+    text
+}
+
+#[test]
+fn the_files_that_inn_comes_with_are_a_site_that_starts() {
+    let etc = Path::new("/etc/news");
+    if !etc.join("inn.conf").is_file() {
+        skipped("(install inn2)", false);
+        return;
+    }
+    let home = TempDir::new().unwrap();
+    let text = moved(etc, home.path());
+    assert!(!text.contains("not understood") && !text.contains("has no such key"), "{text}");
+    let (server, address) = Served::start(home.path());
+    let mut client = Client::greeted(address);
+    assert!(client.ask("GROUP control").starts_with("211 "));
+    server.stop();
+}
+
+#[test]
+fn passwords_and_texts_are_written_beside_the_configuration() {
+    let home = TempDir::new().unwrap();
+    let etc = home.path().join("etc");
+    fs::create_dir(&etc).unwrap();
+    for (name, text) in [
+        ("inn.conf", "pathhost: a.example\nbindaddress: 127.0.0.1\n"),
+        ("incoming.conf", "peer up.example {\n  hostname: 192.0.2.1\n  password: \"open sesame\"\n}\n"),
+        ("newsfeeds", "ME:*::\ndown.example:*:Tf,Wnm:\n"),
+        ("nntpsend.ctl", "down.example:down.example::\n"),
+        ("passwd.nntp", "down.example:us:hush\nnobody.example:x:whisper\n"),
+        ("subscriptions", "local.test\n"),
+        ("motd.nnrpd", "Welcome.\n"),
+    ] {
+        fs::write(etc.join(name), text).unwrap();
+    }
+    let site = home.path().join("site");
+    let text = moved(&etc, &site);
+    for (file, password) in [("up.example.incoming", "open sesame\n"), ("down.example.password", "hush\n")] {
+        let file = site.join("passwords").join(file);
+        assert_eq!(fs::read_to_string(&file).unwrap(), password);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    for secret in ["sesame", "hush", "whisper"] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    assert_eq!(fs::read_to_string(site.join("lists/motd")).unwrap(), "Welcome.\n");
+    assert_eq!(fs::read_to_string(site.join("lists/subscriptions")).unwrap(), "local.test\n");
+    // What is there stays as it is.
+    let config = site.join("newsreel.toml");
+    let again = newsreel(&["import", "inn-config", etc.to_str().unwrap(), "--out", config.to_str().unwrap()]);
+    assert_eq!(again.status.code(), Some(2), "{}", told(&again));
+    let none = newsreel(&["import", "inn-config", site.to_str().unwrap()]);
+    assert!(told(&none).contains("there is no inn.conf in"), "{}", told(&none));
+}
+
+/// What a reader asks, and what of the answer is compared: the code, or all of it.
+const READING: [(&str, bool); 12] = [
+    ("LIST ACTIVE", true),
+    ("LIST NEWSGROUPS", true),
+    ("LIST ACTIVE.TIMES", true),
+    ("LIST SUBSCRIPTIONS", true),
+    ("LIST DISTRIB.PATS", true),
+    ("GROUP misc.test", true),
+    ("GROUP local.hidden", true),
+    ("GROUP no.such.group", false),
+    ("LISTGROUP misc.test", true),
+    ("NEWNEWS misc.* 19990101 000000 GMT", true),
+    ("STAT <1@moving.example>", false),
+    ("XPAT", false),
+];
+
+/// What was answered: a block as sorted lines.
+fn answers(address: SocketAddr) -> Vec<String> {
+    let mut client = Client::greeted(address);
+    client.ask("MODE READER");
+    let mut all = Vec::new();
+    for (command, whole) in READING {
+        let line = client.ask(command);
+        let has_block = ["215", "230"].contains(&&line[..3])
+            || (command.starts_with("LISTGROUP") && line.starts_with("211"));
+        let mut block = if has_block { client.block() } else { Vec::new() };
+        block.sort();
+        let line = if whole && !has_block { line } else { line[..3].to_owned() };
+        all.push(format!("{command}: {line} {}", block.join("|")));
+    }
+    all
+}
+
+/// Posts, and what comes of them.
+fn posted(address: SocketAddr) -> Vec<String> {
+    let mut client = Client::greeted(address);
+    client.ask("MODE READER");
+    let mut number = 0;
+    let post = |groups: &str| {
+        assert!(client.ask("POST").starts_with("340 "));
+        number += 1;
+        client.send(format!(
+            "From: poster@moving.example\r\nNewsgroups: {groups}\r\nSubject: {number}\r\n\
+             Message-ID: <post.{number}@moving.example>\r\n\r\nbody\r\n.\r\n"
+        ));
+        let line = client.line();
+        format!("POST {groups}: {}", &line[..3])
+    };
+    ["misc.test", "local.closed", "local.refused", "no.such.group", "misc.test,local.empty"]
+        .map(post)
+        .to_vec()
+}
+
+/// Offers articles as a peer.
+fn fed(address: SocketAddr) -> Vec<String> {
+    let mut client = Client::greeted(address);
+    let mut all = vec![client.ask("MODE STREAM")[..3].to_owned()];
+    for (id, groups) in [
+        ("1", "misc.test"),
+        ("2", "misc.test,local.empty"),
+        ("3", "local.hidden"),
+        ("4", "no.such"),
+        ("1", "misc.test"),
+    ] {
+        let id = format!("<{id}@moving.example>");
+        all.push(client.ask(&format!("CHECK {id}"))[..3].to_owned());
+        client.send(format!("TAKETHIS {id}\r\n{}", article(&id, groups, "body")));
+        all.push(format!("{groups}: {}", &client.line()[..3]));
+    }
+    all.push(client.ask("IHAVE <1@moving.example>")[..3].to_owned());
+    all.push(client.ask("IHAVE <5@moving.example>")[..3].to_owned());
+    client.send(article("<5@moving.example>", "misc.test", "body"));
+    all.push(client.line()[..3].to_owned());
+    all
+}
+
+/// The Message-IDs that a feed to a file has.
+fn listed(file: &Path) -> Vec<String> {
+    let mut ids: Vec<String> =
+        fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect();
+    ids.sort();
+    ids
+}
+
+#[test]
+#[ignore = "needs INN and root: make transcripts-inn"]
+fn a_site_that_has_moved_in_answers_as_inn_did() {
+    let Some(inn) = Inn::found() else { return };
+    inn.change("newsfeeds", |text| text + "down.example:*,!control,!control.*,!junk,@local.empty:Tf,Wm:\n");
+    inn.start_empty();
+    let home = TempDir::new().unwrap();
+    let text = moved(&inn.site(), home.path());
+    let site = home.path().to_str().unwrap();
+    let imported = newsreel(&["import", "inn", inn.site().to_str().unwrap(), "--dir", site]);
+    assert!(imported.status.success(), "{}", told(&imported));
+    let (server, address) = Served::start(home.path());
+    let (peers, readers) = (inn.peer_address(), inn.reader_address());
+    assert_eq!(fed(address), fed(peers), "{text}");
+    assert_eq!(posted(address), posted(readers), "{text}");
+    let differing: Vec<_> =
+        answers(address).into_iter().zip(answers(readers)).filter(|(ours, theirs)| ours != theirs).collect();
+    assert_eq!(differing, [], "{text}");
+    // What is fed to others.
+    inn.tool(&["ctlinnd", "-s", "flush", "down.example"], b"");
+    let theirs = listed(&inn.site().join("spool/outgoing/down.example"));
+    let ours = listed(&home.path().join("out/down.example"));
+    assert!(theirs.len() >= 3, "{theirs:?}");
+    assert_eq!(ours, theirs, "{text}");
+    server.stop();
+}
