@@ -5,10 +5,12 @@
 
 use crate::access::sasl;
 use crate::access::users::{ScramKeys, Table};
+use crate::base::clock::unix_now;
 use crate::import::settings::{self, INN_FILES, Old};
 use crate::import::{head, source::Found};
-use crate::ingest::control::{Keyring, Proof};
+use crate::ingest::control::{Keyring, Proof, signer_of};
 use crate::tls::names;
+use netnews::openpgp::Cleartext;
 use spool::SimDisk;
 use std::path::Path;
 use std::sync::Arc;
@@ -115,5 +117,12 @@ impl Keys {
     /// Whether one of these has signed an article in wire format.
     pub fn have_signed(&self, wire: &[u8], names: &[String]) -> bool {
         netnews::Article::parse(wire).is_ok_and(|article| Proof::of(&article, &self.0).is_by(names))
+    }
+
+    /// The text in a body that one of them has signed in the clear.
+    pub fn signed_text(&self, body: &[u8]) -> Option<Vec<u8>> {
+        let signed = Cleartext::of(body).ok()?;
+        signer_of(&signed.text, &signed.signature, &self.0, unix_now()).ok()?;
+        Some(signed.text)
     }
 }

@@ -18,6 +18,7 @@ mod drafts;
 mod early;
 mod filters;
 mod follow_ups;
+mod hides;
 mod import;
 mod judging;
 mod origin;
@@ -31,14 +32,16 @@ mod withdraw;
 pub use batch::{BatchOutcome, Fate};
 pub(crate) use choose::carried;
 pub(crate) use controls::Controls;
-pub(crate) use drafts::kind;
+pub(crate) use drafts::{is_from_journal, kind};
 pub(crate) use filters::{Opinion, reject as filtered};
 pub(crate) use follow_ups::{Pending, Worker};
+pub(crate) use hides::{Hider, Hides};
 pub use import::{ImportOutcome, ImportResult, Imported};
 pub(crate) use origin::Origin;
 pub(crate) use reject::Reject;
 pub(crate) use withdraw::NotWithdrawn;
 
+use crate::base::clock::unix_now;
 use crate::base::counters::Counters;
 use crate::base::patiently::patiently;
 use crate::config::Config;
@@ -95,7 +98,9 @@ pub struct Filer {
     follow_ups: Arc<FollowUps>,
     /// Which article goes to which peer.
     pub(crate) router: Router,
-    /// Control messages filed since the start.
+    /// Articles that are hidden when they come.
+    pub(crate) hides: Hides,
+    /// Control messages and notices filed since the start.
     pub(crate) controls: Controls,
     /// Whose commit is next.
     turn: Turn,
@@ -119,6 +124,12 @@ impl Filer {
         );
         Self {
             follow_ups: Arc::new(FollowUps::new(spool.clone(), Withdrawals::new(&config, &spool))),
+            hides: Hides::open(
+                spool.disk().clone(),
+                &config.site.data,
+                config.site.remember_days,
+                unix_now(),
+            ),
             router,
             controls: Controls::default(),
             turn: Turn::default(),
@@ -133,6 +144,7 @@ impl Filer {
     /// Goes by another configuration from the next batch on.
     pub(crate) fn apply(&self, config: &Arc<Config>) {
         self.follow_ups.withdrawals.apply(config);
+        self.hides.keep_for(config.site.remember_days);
         let rules = Rules::of(config.clone(), Some(&self.rules.load()), &self.spool);
         rules.programs.begin();
         self.rules.store(Arc::new(rules));
@@ -177,11 +189,11 @@ impl Filer {
         batch: &[Incoming<'_>],
         dispositions: &mut Vec<Disposition>,
     ) -> Receipt {
-        let judged = self.judge(origin, batch, dispositions);
+        let mut judged = self.judge(origin, batch, dispositions);
         let hold = self.follow_ups.hold();
         let unfiled = self.obey_unfiled(origin, &hold, &judged, dispositions);
         let (turn, waited) = if judged.drafts.is_empty() { (None, false) } else { self.turn.take().await };
-        let receipt = self.commit(&judged.drafts, judged.now, judged.first, dispositions);
+        let receipt = self.commit(&mut judged.drafts, judged.now, judged.first, dispositions);
         drop(turn);
         self.count(origin, batch, dispositions.get(judged.first..).unwrap_or_default());
         let pending = self.follow_up(origin, &hold, &judged, dispositions).or(unfiled);
@@ -195,10 +207,10 @@ impl Filer {
         batch: &[Incoming<'_>],
         dispositions: &mut Vec<Disposition>,
     ) -> Receipt {
-        let judged = self.judge(origin, batch, dispositions);
+        let mut judged = self.judge(origin, batch, dispositions);
         let hold = self.follow_ups.hold();
         self.obey_unfiled(origin, &hold, &judged, dispositions);
-        let receipt = self.commit(&judged.drafts, judged.now, judged.first, dispositions);
+        let receipt = self.commit(&mut judged.drafts, judged.now, judged.first, dispositions);
         self.count(origin, batch, dispositions.get(judged.first..).unwrap_or_default());
         if let Some(pending) = self.follow_up(origin, &hold, &judged, dispositions) {
             self.settle(&pending);

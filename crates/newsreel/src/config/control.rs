@@ -14,18 +14,20 @@ section! {
     [[control]] Control, ControlDraft {
         /// What the article asks for: "newgroup", "rmgroup", "checkgroups", "cancel", "supersede" (a
         /// Supersedes header), "ihave", "sendme", or "other" for the rest (sendsys, version, ...). By default
-        /// all.
+        /// all of these. "nocem": a NoCeM notice, which hides articles (docs/nocem.md).
         types "type": Vec<ControlType> = OneOrMore(word()), default [], example ["newgroup", "rmgroup"];
         /// Who sent it: the address in Sender or, without that, in From, in any case. Anybody can write any
-        /// address; only signed_by proves anything.
+        /// address; only signed_by proves anything. Of a notice it is the Issuer, which must be a user of
+        /// its key.
         from: Groups = Wildmat, default "*", example "group-admin@isc.org";
         /// The groups it concerns: that of a newgroup or rmgroup; those of a cancel or Supersedes and of the
         /// article that it withdraws, all of which must match. A checkgroups message is decided group by
-        /// group, so that each hierarchy in it has its own section.
+        /// group, so that each hierarchy in it has its own section. A notice hides those articles of which
+        /// all groups match.
         groups: Groups = Wildmat, default "*", example "comp.*,news.*";
-        /// Only messages signed by one of these (X-PGP-Sig, as pgpcontrol does): the user of a key, its first
-        /// word or its address, or a fingerprint. The key must be in the site's keyring and trusted: newsreel
-        /// keys import, newsreel keys trust.
+        /// Only messages signed by one of these (X-PGP-Sig, as pgpcontrol does; notices in the text): the
+        /// user of a key, its first word or its address, or a fingerprint. The key must be in the site's
+        /// keyring and trusted: newsreel keys import, newsreel keys trust.
         signed_by: Vec<String> = OneOrMore(Text), default [],
             example ["news.announce.newgroups", "de.admin.news.announce"];
         /// What to do: "do" carries it out (not for ihave, sendme and other); "mail" sends it to mail_to;
@@ -43,6 +45,16 @@ section! {
         age_max: std::time::Duration = Span, default "10 days", example "3 days";
         /// If a checkgroups message would remove more groups than this, it removes none, and the log says so.
         removals_max: usize = 0..=1_000_000, default 50, example 500;
+        /// Of notices: only those of these types, as their issuer calls them, in any case. By default all.
+        notice_types: Vec<String> = OneOrMore(Text), default [], example ["spam", "mmf"];
+        /// Of notices: only those that are posted to one of these groups.
+        notice_groups: Groups = Wildmat, default "news.lists.filters,*.nocem,*.nocem.*",
+            example "news.lists.filters";
+        /// Of notices: how many of one key are carried out within an hour.
+        notices_per_hour_max: usize = 1..=100_000, default 100, example 20;
+        /// Of notices: how many articles those of one key may list within an hour. A notice that exceeds it
+        /// does nothing.
+        hides_per_hour_max: usize = 1..=1_000_000, default 10000, example 500;
     }
 }
 
@@ -89,10 +101,42 @@ impl ControlDraft {
             let advice = "remove signed_by, or use \"log\"";
             wrong.push(Wrong { at: &self.signed_by.span, label: "too early", message, advice });
         }
+        wrong.extend(self.wrong_of_notices(types, action));
         if let Some(what) = types.iter().find(undoable).filter(|_| action == ControlAction::Do) {
             let message = format!("messages of type \"{}\" cannot be carried out", what.word());
             let advice = "use \"mail\", \"log\" or \"refuse\" for them";
             wrong.push(Wrong { at, label: "cannot be done", message, advice });
+        }
+        wrong
+    }
+
+    /// What is wrong with what it says of notices.
+    fn wrong_of_notices(&self, types: &[ControlType], action: ControlAction) -> Vec<Wrong<'_>> {
+        let is_empty = |list: &super::table::At<Vec<String>>| list.value.as_ref().is_none_or(Vec::is_empty);
+        let mut wrong = Vec::new();
+        if !types.contains(&ControlType::Nocem) {
+            if !is_empty(&self.notice_types) {
+                let message = "this [[control]] is not about notices".into();
+                let advice = "add \"nocem\" to its type, or remove notice_types";
+                wrong.push(Wrong { at: &self.notice_types.span, label: "without effect", message, advice });
+            }
+            return wrong;
+        }
+        let at = &self.action.span;
+        if !matches!(action, ControlAction::Do | ControlAction::Log) {
+            let message = format!("notices cannot have action = \"{}\"", action.word());
+            let advice = "use \"do\" or \"log\" for them";
+            wrong.push(Wrong { at, label: "not for notices", message, advice });
+        }
+        if is_empty(&self.signed_by) {
+            let message = "anybody can write a notice that is not signed".into();
+            let advice = "add signed_by with the user of a key of its issuer";
+            wrong.push(Wrong { at, label: "signed by whom?", message, advice });
+        }
+        if matches!(self.mail_to.value, Some(Some(_))) {
+            let message = "notices are not mailed".into();
+            let advice = "remove mail_to, or give notices a section of their own";
+            wrong.push(Wrong { at: &self.mail_to.span, label: "without effect", message, advice });
         }
         wrong
     }
@@ -101,7 +145,7 @@ impl ControlDraft {
 impl Control {
     /// Whether it speaks of messages of this type.
     pub fn is_about(&self, what: ControlType) -> bool {
-        self.types.is_empty() || self.types.contains(&what)
+        (self.types.is_empty() && what != ControlType::Nocem) || self.types.contains(&what)
     }
 }
 
@@ -122,6 +166,8 @@ words! {
         Ihave = "ihave",
         /// To send articles.
         Sendme = "sendme",
+        /// To hide articles.
+        Nocem = "nocem",
         /// Anything else.
         Other = "other",
     }

@@ -20,7 +20,7 @@ impl Filer {
     /// Commits what was drafted and turns the `TryLater` from `first` on into what became of the articles.
     pub(super) fn commit(
         &self,
-        drafts: &Drafts<'_>,
+        drafts: &mut Drafts<'_>,
         now: i64,
         first: usize,
         dispositions: &mut [Disposition],
@@ -31,6 +31,8 @@ impl Filer {
         }
         let mut outcomes = Vec::new();
         let _filing = self.controls.filing(drafts.controls());
+        let _looked_up = self.hides.filing();
+        drafts.hide_awaited(&self.hides);
         let result =
             drafts.with_entries(now, |entries| match self.spool.try_commit(entries, &mut outcomes) {
                 Some(result) => result,
@@ -79,7 +81,7 @@ impl Filer {
         }
         let mut drafts = Drafts::new(1, self.router.routes(&self.spool.group_table()));
         drafts.remember(self.spool.key(announced));
-        self.commit(&drafts, unix_now(), 0, &mut []);
+        self.commit(&mut drafts, unix_now(), 0, &mut []);
     }
 
     /// Counts and logs what became of a batch.

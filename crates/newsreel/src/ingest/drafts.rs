@@ -7,7 +7,7 @@
 use super::filters::{self, Opinion};
 use super::programs;
 use super::withdraw::Withdrawing;
-use super::{Origin, Reject};
+use super::{Hides, Origin, Reject};
 use crate::ingest::routing::{self, Decision, Routes};
 use netnews::overview_row::Fields;
 use netnews::{Article, Known, MessageId, control, date};
@@ -111,10 +111,9 @@ impl<'a> Drafts<'a> {
         self.routes.takes_any(article.header(Known::Newsgroups).unwrap_or_default())
     }
 
-    /// How many are control messages that are carried out from the journal.
+    /// How many are control messages and notices that are carried out from the journal.
     pub fn controls(&self) -> u64 {
-        let is_one =
-            |draft: &&Draft<'_>| draft.kind.has(ArticleKind::CONTROL) && !draft.kind.has(ArticleKind::CANCEL);
+        let is_one = |draft: &&Draft<'_>| is_from_journal(draft.kind);
         self.articles.iter().filter(is_one).count() as u64
     }
 
@@ -182,6 +181,21 @@ impl<'a> Drafts<'a> {
             }
         }
         (self.articles, self.parsed) = kept.into_iter().unzip();
+    }
+
+    /// Hides the articles that a notice has named before they came.
+    pub fn hide_awaited(&mut self, hides: &Hides) {
+        if hides.len() == 0 {
+            return;
+        }
+        let mut articles = std::mem::take(&mut self.articles);
+        for draft in articles.iter_mut().filter(|draft| draft.is_filed && draft.hidden.is_none()) {
+            if let Some(hider) = hides.hider(draft.key, draft.criteria.newsgroups) {
+                draft.hidden = Some((hider.by.as_str().into(), hider.reason.as_str().into()));
+                self.say_again(draft);
+            }
+        }
+        self.articles = articles;
     }
 
     /// Records what is now known of the article, which goes to no peer.
@@ -330,10 +344,20 @@ impl<'a> Draft<'a> {
         Self { is_filed, ..self }
     }
 
+    /// The same; `is_notice`: it may be a notice.
+    pub fn noticed(self, is_notice: bool) -> Self {
+        Self { kind: self.kind.with(ArticleKind::NOTICE, is_notice), ..self }
+    }
+
     /// The same, with another arrival than now.
     pub fn arrived(self, arrived: Option<u64>) -> Self {
         Self { arrived, ..self }
     }
+}
+
+/// Whether articles of this kind are carried out from the journal, if anything is.
+pub(crate) fn is_from_journal(kind: ArticleKind) -> bool {
+    kind.has(ArticleKind::NOTICE) || kind.has(ArticleKind::CONTROL) && !kind.has(ArticleKind::CANCEL)
 }
 
 /// What kind of article it is, as its journal row has it.

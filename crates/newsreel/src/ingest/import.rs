@@ -71,7 +71,7 @@ impl Filer {
             let verdict = self.adopt(&rules, &origin, imported, &table, (not_before, now), &mut drafts);
             dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
         }
-        let receipt = self.commit(&drafts, now, 0, &mut dispositions);
+        let receipt = self.commit(&mut drafts, now, 0, &mut dispositions);
         let incoming: Vec<Incoming<'_>> =
             batch.iter().map(|i| Incoming { wire: i.wire, claimed_id: None }).collect();
         self.count(&origin, &incoming, &dispositions);

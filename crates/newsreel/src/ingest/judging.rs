@@ -11,8 +11,9 @@ use super::spam::{Spam, SpamCounts};
 use super::withdraw::withdrawing;
 use super::{Disposition, Filer, Incoming, Origin, Reject, choose, patiently};
 use crate::base::clock::unix_now;
-use crate::config::Config;
-use netnews::{Article, MessageId};
+use crate::config::{Config, Control, ControlType, Groups};
+use netnews::openpgp::may_be_cleartext;
+use netnews::{Article, Known, MessageId, newsgroups};
 use spool::{GroupTable, Key, Spool};
 use std::sync::Arc;
 
@@ -33,6 +34,8 @@ pub(super) struct Rules {
     pub policy: Policy,
     pub filters: Filters,
     pub programs: Programs,
+    /// The groups in which notices are read, section by section.
+    pub notice_groups: Vec<Groups>,
     /// What the built-in filters have counted, if one of them is on.
     pub spam_counts: Option<Arc<SpamCounts>>,
 }
@@ -46,7 +49,20 @@ impl Rules {
         let counts = before.and_then(|rules| rules.spam_counts.clone());
         let spam_counts = Spam::is_on(&config.spam).then(|| counts.unwrap_or_default());
         let filters = Filters::of(&config, &programs, spam_counts.as_ref());
-        Self { policy: Policy::of(&config), filters, programs, spam_counts, config }
+        let of_notices = |section: &&Control| section.is_about(ControlType::Nocem);
+        let notice_groups =
+            config.controls.iter().filter(of_notices).map(|section| section.notice_groups.clone()).collect();
+        Self { policy: Policy::of(&config), filters, programs, notice_groups, spam_counts, config }
+    }
+
+    /// Whether an article may be a notice that is to be read.
+    fn may_be_notice(&self, article: &Article<'_>) -> bool {
+        if self.notice_groups.is_empty() || article.count(Known::Control) > 0 {
+            return false;
+        }
+        let names = article.header(Known::Newsgroups).unwrap_or_default();
+        let reads = |name| self.notice_groups.iter().any(|groups| groups.matches(name));
+        newsgroups::split(names).any(reads) && may_be_cleartext(article.body())
     }
 
     /// The guards: whether the article is taken, and the groups it is filed in, which are added to those of
@@ -138,7 +154,8 @@ impl Filer {
         match rules.judge(origin, &article, table, now, drafts) {
             Ok(is_filed) => {
                 let groups = groups_start..drafts.groups.len();
-                let draft = Draft::of(&article, id, key, origin, groups).filed(is_filed);
+                let is_notice = is_filed && rules.may_be_notice(&article);
+                let draft = Draft::of(&article, id, key, origin, groups).filed(is_filed).noticed(is_notice);
                 drafts.withdrawing.extend(withdrawing(&article, drafts.at, is_filed));
                 drafts.push(draft);
                 if !rules.filters.is_empty() || *origin.opinion() != Opinion::Pass {

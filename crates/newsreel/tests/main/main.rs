@@ -38,6 +38,7 @@ mod moderation;
 mod modes;
 mod moving_in;
 mod nntp_client;
+mod nocem;
 
 mod operated;
 mod operator;

@@ -16,17 +16,17 @@ const POLICY: &str = "[[peer]]\nname = \"peer.example\"\naddresses = [\"127.0.0.
     [[control]]\nsigned_by = [\"y-admin\"]\ngroups = \"y.*\"\naction = \"do\"\n";
 
 /// Somebody with keys of gpg.
-struct Gpg(PathBuf);
+pub struct Gpg(PathBuf);
 
 impl Gpg {
-    fn new(home: &Path) -> Self {
+    pub fn new(home: &Path) -> Self {
         let dir = home.join("gpg");
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::set_permissions(&dir, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
         Self(dir)
     }
 
-    fn run(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
+    pub fn run(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
         let mut child = Command::new("gpg")
             .arg("--homedir")
             .arg(&self.0)
@@ -43,11 +43,11 @@ impl Gpg {
         output.stdout
     }
 
-    fn generate(&self, user: &str, algorithm: &str, expires: &str) {
+    pub fn generate(&self, user: &str, algorithm: &str, expires: &str) {
         self.run(&["--quick-gen-key", user, algorithm, "sign", expires], b"");
     }
 
-    fn export(&self, user: &str) -> Vec<u8> {
+    pub fn export(&self, user: &str) -> Vec<u8> {
         self.run(&["--armor", "--export", user], b"")
     }
 }
@@ -129,7 +129,7 @@ impl Message {
     }
 }
 
-fn take(client: &mut Client, id: &str, article: &str) {
+pub fn take(client: &mut Client, id: &str, article: &str) {
     client.send(format!("TAKETHIS {id}\r\n{article}.\r\n"));
     assert_eq!(client.line(), format!("239 {id}"));
 }
@@ -160,7 +160,7 @@ fn site() -> (Operated, Gpg) {
     (site, gpg)
 }
 
-fn import(site: &Operated, gpg: &Gpg, user: &str) {
+pub fn import(site: &Operated, gpg: &Gpg, user: &str) {
     let file = site.home().join("key.asc");
     std::fs::write(&file, gpg.export(user)).unwrap();
     site.done(&["keys", "import", file.to_str().unwrap()]);

@@ -116,7 +116,10 @@ fn one(
     if entry.parameter.contains("nocem") {
         return sheet.remark(
             entry.place,
-            format!("`{}` has no equal: NoCeM notices are not read", quoted(&entry.site)),
+            format!(
+                "`{}` is not needed: a [[control]] section with type = \"nocem\" says whose NoCeM notices are obeyed",
+                quoted(&entry.site)
+            ),
         );
     }
     let is_target = |other: &Entry| other.kind() == 'm' && other.parameter == entry.site;

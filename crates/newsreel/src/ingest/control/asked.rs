@@ -74,7 +74,7 @@ pub(crate) fn sender(article: &Article<'_>) -> String {
 }
 
 /// The address of a mailbox: in angle brackets, or without comments.
-fn address(value: &[u8]) -> String {
+pub(crate) fn address(value: &[u8]) -> String {
     let text = String::from_utf8_lossy(value);
     let angle = text.rsplit_once('<').and_then(|(_, rest)| rest.split_once('>'));
     let bare = match angle {

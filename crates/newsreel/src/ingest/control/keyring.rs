@@ -86,11 +86,15 @@ impl Key {
     /// Whether `name` stands for it: its fingerprint, a user of it, or a user's first word or address.
     pub fn is_called(&self, name: &str) -> bool {
         let hex: String = name.chars().filter(|c| *c != ' ').collect();
-        let is_user = |user: &String| {
-            let address = user.rsplit_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(a, _)| a);
-            user == name || user.split(' ').next() == Some(name) || address == Some(name)
-        };
-        hex.eq_ignore_ascii_case(&self.fingerprint) || self.users.iter().any(is_user)
+        hex.eq_ignore_ascii_case(&self.fingerprint) || self.users.iter().any(|user| is_user(user, name))
+    }
+
+    /// Whether a user of it has this address or this whole name, in any case.
+    pub fn is_of(&self, issuer: &str) -> bool {
+        let issuer = issuer.to_lowercase();
+        self.users.iter().map(|user| user.to_lowercase()).any(|user| {
+            is_user(&user, &issuer) || user.split_once(" <").is_some_and(|(name, _)| name == issuer)
+        })
     }
 
     /// Its fingerprint as bytes.
@@ -102,6 +106,12 @@ impl Key {
         let state = if self.is_trusted { TRUSTED } else { UNTRUSTED };
         format!("{}-{:06x}{state}", self.fingerprint, crc24(&self.bytes))
     }
+}
+
+/// Whether `name` is a user, or a user's first word or address.
+fn is_user(user: &str, name: &str) -> bool {
+    let address = user.rsplit_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(a, _)| a);
+    user == name || user.split(' ').next() == Some(name) || address == Some(name)
 }
 
 /// What was read last, and from which files.

@@ -2,8 +2,8 @@
 //!
 //! [`Policy`] is the `[[control]]` sections and, for what none of them decides, `[cancel]`. It says what is
 //! to be done; withdrawals are carried out by `ingest`, group control messages by `operations`, which read
-//! them from the journal. [`Proof`] says who has signed an article, by the [`Keyring`] of the site. Sources:
-//! RFC 5537 section 5, INN's `controlchan`.
+//! them from the journal. [`Proof`] says who has signed an article, by the [`Keyring`] of the site,
+//! [`signer_of`] who has signed a text. Sources: RFC 5537 section 5, INN's `controlchan`.
 
 mod asked;
 mod keyring;
@@ -11,7 +11,7 @@ mod policy;
 mod proof;
 mod verify;
 
-pub(crate) use asked::Asked;
+pub(crate) use asked::{Asked, address};
 pub(crate) use keyring::{Key, Keyring};
 pub(crate) use policy::{Permit, Policy};
-pub(crate) use proof::Proof;
+pub(crate) use proof::{Proof, Signed, signer_of};

@@ -1,21 +1,64 @@
 //! Who has signed an article.
 
 use super::keyring::{Key, Keyring};
-use super::verify::{Weak, verifies};
+use super::verify::{Weak, sha256, verifies};
 use crate::base::clock::unix_now;
-use netnews::control::pgp_sig::SignedArticle;
-use netnews::openpgp::{Hash, Kind};
+use netnews::control::pgp_sig::{BadSignature, SignedArticle};
+use netnews::openpgp::{Hash, Kind, Signature};
 use netnews::{Article, Known};
 use std::cell::OnceCell;
+use std::{fmt, io};
 
 /// How far ahead of the clock a signature may be.
 const AHEAD_SECS_MAX: i64 = 86_400;
+
+/// Why a signature does not count.
+#[derive(Debug)]
+pub(crate) enum NotSigned {
+    /// The article is not signed in pgpcontrol's form.
+    Form(BadSignature),
+    /// Its hash function is not good enough.
+    WeakHash,
+    /// It is a signature of something else than a text.
+    NotOfText,
+    /// It was made more than a day ahead of the clock.
+    Ahead,
+    /// It has expired.
+    Expired,
+    /// The keys cannot be read.
+    Keyring(io::Error),
+    /// No trusted key has made it.
+    NoKey,
+    /// Why its key cannot be used.
+    KeyUnusable(&'static str),
+    /// Its key has expired.
+    KeyExpired,
+    /// It is of another text.
+    OtherText,
+}
+
+impl fmt::Display for NotSigned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Form(bad) => return bad.fmt(f),
+            Self::WeakHash => "its hash function is weak or unknown",
+            Self::NotOfText => "it is not a signature of a text",
+            Self::Ahead => "it was made more than a day ahead",
+            Self::Expired => "it has expired",
+            Self::Keyring(error) => return error.fmt(f),
+            Self::NoKey => "no trusted key has made it",
+            Self::KeyUnusable(why) => return write!(f, "its key cannot be used: {why}"),
+            Self::KeyExpired => "its key has expired",
+            Self::OtherText => "it is not of this text",
+        })
+    }
+}
 
 /// Who has signed an article; found out when somebody asks.
 pub(crate) struct Proof<'a> {
     article: &'a Article<'a>,
     keyring: &'a Keyring,
-    signer: OnceCell<Result<Key, String>>,
+    signer: OnceCell<Result<Key, NotSigned>>,
 }
 
 impl<'a> Proof<'a> {
@@ -45,37 +88,62 @@ impl<'a> Proof<'a> {
 }
 
 /// The trusted key that has signed the article, or why there is none.
-fn signer(article: &Article<'_>, keyring: &Keyring, now: i64) -> Result<Key, String> {
-    let signed = SignedArticle::of(article).map_err(|bad| bad.to_string())?;
-    let signature = &signed.signature;
+fn signer(article: &Article<'_>, keyring: &Keyring, now: i64) -> Result<Key, NotSigned> {
+    let signed = SignedArticle::of(article).map_err(NotSigned::Form)?;
+    verified(&signed.message, &signed.signature, keyring, now)
+}
+
+/// A text that a trusted key has signed.
+#[derive(Debug)]
+pub(crate) struct Signed {
+    pub key: Key,
+    /// When, Unix seconds.
+    pub created: i64,
+    /// The SHA-256 of the text.
+    pub digest: [u8; 32],
+}
+
+/// Who has signed a text, whose lines end in LF, or why nobody has who counts.
+pub(crate) fn signer_of(
+    text: &[u8],
+    signature: &Signature,
+    keyring: &Keyring,
+    now: i64,
+) -> Result<Signed, NotSigned> {
+    let key = verified(text, signature, keyring, now)?;
+    Ok(Signed { key, created: i64::from(signature.created), digest: sha256(text) })
+}
+
+/// The trusted key that has made a signature of a text.
+fn verified(text: &[u8], signature: &Signature, keyring: &Keyring, now: i64) -> Result<Key, NotSigned> {
     if matches!(signature.hash, Hash::Sha1 | Hash::Other(_)) {
-        return Err("its hash function is weak or unknown".into());
+        return Err(NotSigned::WeakHash);
     }
     let mut bytes = match signature.kind {
-        Kind::Binary => signed.message,
-        Kind::Text => with_crlf(&signed.message),
-        _ => return Err("it is not a signature of a text".into()),
+        Kind::Binary => text.to_vec(),
+        Kind::Text => with_crlf(text),
+        _ => return Err(NotSigned::NotOfText),
     };
     let created = i64::from(signature.created);
     if created > now + AHEAD_SECS_MAX {
-        return Err("it was made more than a day ahead".into());
+        return Err(NotSigned::Ahead);
     }
     if signature.lives > 0 && created + i64::from(signature.lives) <= now {
-        return Err("it has expired".into());
+        return Err(NotSigned::Expired);
     }
-    let keys = keyring.keys().map_err(|error| error.to_string())?;
+    let keys = keyring.keys().map_err(NotSigned::Keyring)?;
     let mut by_it = keys.iter().filter(|key| signature.is_by(key.fingerprint_bytes()));
-    let key = by_it.find(|key| key.is_trusted).ok_or("no trusted key has made it")?;
+    let key = by_it.find(|key| key.is_trusted).ok_or(NotSigned::NoKey)?;
     if let Some(why) = key.unusable {
-        return Err(format!("its key cannot be used: {why}"));
+        return Err(NotSigned::KeyUnusable(why));
     }
     if key.expires.is_some_and(|at| at <= now) {
-        return Err("its key has expired".into());
+        return Err(NotSigned::KeyExpired);
     }
     bytes.extend_from_slice(&signature.trailer);
     match verifies(&key.public, signature, &bytes, Weak::Refused) {
         true => Ok(key.clone()),
-        false => Err("it is not of this text".into()),
+        false => Err(NotSigned::OtherText),
     }
 }
 

@@ -57,6 +57,13 @@ pub(super) fn fingerprint(key: &PublicKey) -> (Vec<u8>, String) {
     (bytes, text)
 }
 
+/// The SHA-256 of bytes.
+pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut sum = [0; 32];
+    sum.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
+    sum
+}
+
 /// Why a key can verify nothing; `None`: it can.
 pub(super) fn unusable(key: &PublicKey) -> Option<&'static str> {
     match &key.material {

@@ -1,4 +1,4 @@
-//! Carries out newgroup, rmgroup and checkgroups messages, as long as the server runs.
+//! Carries out newgroup, rmgroup and checkgroups messages, and NoCeM notices, as long as the server runs.
 //!
 //! They are read from the journal with a durable cursor, off the road on which they were filed: what was not
 //! carried out before a crash is carried out after it. So that a flood of them costs the feeds next to
@@ -7,18 +7,23 @@
 
 mod done;
 mod message;
+mod notice;
+mod notices_done;
 mod pace;
 
 use crate::base::clock::unix_now;
 use crate::ingest::control::{Keyring, Proof};
+use crate::ingest::is_from_journal;
 use crate::moderation::Moderation;
 use crate::site::Site;
 use done::Done;
 use message::Message;
-use netnews::Article;
+use netnews::{Article, Known};
+use notice::Notices;
+use notices_done::NoticesDone;
 use pace::Pace;
 use rustix::time::{ClockId, clock_gettime};
-use spool::{ArticleBuf, ArticleKind, ArticleRow, Batch, Cursor, Event, Mark, Patience, Start};
+use spool::{ArticleBuf, ArticleRow, Batch, Cursor, Event, Mark, Patience, Start};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -72,6 +77,7 @@ struct Reader {
     /// Up to where all is done with.
     mark: Mark,
     done: Done,
+    notices_done: NoticesDone,
     keyring: Keyring,
     pace: Pace,
     /// How many that were filed since the start have been read.
@@ -83,9 +89,10 @@ impl Reader {
     fn open(site: &Site) -> io::Result<Self> {
         let cursor = site.spool.cursor(CURSOR, Start::Now)?;
         let done = Done::open(site.spool.disk().clone(), &site.config.load().site.data)?;
+        let notices_done = NoticesDone::open(site.spool.disk().clone(), &site.config.load().site.data)?;
         let keyring = Keyring::of(site.spool.disk().clone(), &site.config.load().site.data);
         let (pace, buf) = (Pace::new(Instant::now()), ArticleBuf::default());
-        Ok(Self { mark: cursor.mark(), cursor, done, keyring, pace, read: 0, buf })
+        Ok(Self { mark: cursor.mark(), cursor, done, notices_done, keyring, pace, read: 0, buf })
     }
 
     /// Follows the journal; ends with an error only.
@@ -166,6 +173,11 @@ impl Reader {
         let wire = self.buf.article();
         let Ok(article) = Article::parse(wire.strip_suffix(b".\r\n").unwrap_or(wire)) else { return Ok(()) };
         let config = site.config.current();
+        if article.count(Known::Control) == 0 {
+            let (hides, keyring, now) = (&site.filer.hides, &self.keyring, unix_now());
+            let notices = Notices { spool, hides, keyring, config: &config, now };
+            return notices.carry_out(&article, &id, &mut self.notices_done);
+        }
         let proof = Proof::of(&article, &self.keyring);
         let Some(message) = Message::of((&article, &proof), &id, &config) else { return Ok(()) };
         message.carry_out(spool, mail, &mut self.done, unix_now())
@@ -174,7 +186,7 @@ impl Reader {
 
 /// Whether a row may be of one; rows that recovery wrote do not say.
 fn is_control(row: &ArticleRow<'_>) -> bool {
-    row.tagged.kind().is_none_or(|kind| kind.has(ArticleKind::CONTROL) && !kind.has(ArticleKind::CANCEL))
+    row.tagged.kind().is_none_or(is_from_journal)
 }
 
 /// Does something that may wait for the disk; what it returns, and how much work of this thread it was.
