@@ -23,8 +23,8 @@ mod write;
 
 pub use base::config;
 pub use base::config::{
-    BufferConfig, ClassConfig, Compress, Durability, ExpireConfig, Floor, HeaderCondition, HistoryShape,
-    Keep, Order, OverviewShape, RuleConfig, SpoolConfig, Tree,
+    BufferConfig, ClassConfig, Compress, Durability, ExpireConfig, Floor, FreeMin, HeaderCondition,
+    HistoryShape, Keep, NEVER, Order, OverviewShape, RuleConfig, SpoolConfig, Tree,
 };
 pub use base::entry::{Criteria, Entry, Filed, Filing, Outcome, Ticket};
 pub use base::error::{ReadError, SpoolError, Trouble, TroubleKind};
@@ -37,6 +37,7 @@ pub use base::read_mode::Patience;
 pub use base::status::{BufferStatus, ClassStatus, KeptStatus, ReaderStatus, Saved, Status};
 pub use base::token::{MethodKind, Token};
 pub use care::buffers::{BufferState, Commit};
+pub use care::expire::{Expiry, ExpiryFate, ExpiryOfNumber, WhatIf, WhatIfRow};
 pub use care::explain;
 pub use care::glance::{Glance, GlancedBuffer, glance};
 pub use care::inspect::{Inspection, inspect};

@@ -274,7 +274,7 @@ const DUE: u64 = NOW + 5_000;
 fn expiring(mut config: SpoolConfig) -> SpoolConfig {
     config.journal_file_bytes = 64 << 10;
     let keep = Keep::Secs { min: 0, default: 1_000, max: 1_000 };
-    config.expire = vec![ExpireConfig { groups: None, class: None, keep }];
+    config.expire = vec![ExpireConfig { keep, ..ExpireConfig::default() }];
     config
 }
 

@@ -36,7 +36,7 @@ fn expiry_counts_what_lives() {
     for method in TREES.into_iter().chain([MethodKind::AppendOnly]) {
         let mut config = kept_config(method);
         let keep = Keep::Secs { min: 0, default: 1_000, max: 1_000 };
-        config.expire = vec![ExpireConfig { groups: None, class: None, keep }];
+        config.expire = vec![ExpireConfig { keep, ..ExpireConfig::default() }];
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let (spool, _) = open(&disk, &config);
         add_groups(&spool, GROUPS);
@@ -257,7 +257,7 @@ fn what_is_not_in_the_list_of_what_is_kept_is_entered_again() {
         file.write_all_at(&[IoSlice::new(b"~~~")], 100).unwrap();
         let mut config = kept_config(method);
         config.expire =
-            vec![ExpireConfig { groups: None, class: None, keep: Keep::Secs { min: 0, default: 1, max: 1 } }];
+            vec![ExpireConfig { keep: Keep::Secs { min: 0, default: 1, max: 1 }, ..ExpireConfig::default() }];
         let (spool, _) = open(&disk, &config);
         assert_eq!(spool.expire_as_of(NOW + 9, true).unwrap().articles, 0, "{method:?}: not by the list");
         let s = Subject { disk: disk.clone(), spool };
@@ -312,9 +312,8 @@ fn status_tells_age_and_rate_of_what_is_kept() {
         let mut config = kept_config(method);
         config.classes[0].tree.files_max = 100;
         config.expire = vec![ExpireConfig {
-            groups: None,
-            class: None,
             keep: Keep::Secs { min: 0, default: 50_000, max: 50_000 },
+            ..ExpireConfig::default()
         }];
         let (spool, _) = open(&disk, &config);
         add_groups(&spool, GROUPS);
@@ -364,7 +363,7 @@ fn the_name_of_a_number_that_is_due_goes() {
         let (ended, other) = (news(n).groups[due].clone(), news(n).groups[1 - due].clone());
         let keep = Keep::Secs { min: 0, default: 1, max: 1 };
         let mut config = kept_config(method);
-        config.expire = vec![ExpireConfig { groups: Some(ended.clone()), class: None, keep }];
+        config.expire = vec![ExpireConfig { groups: Some(ended.clone()), keep, ..ExpireConfig::default() }];
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let (spool, _) = open(&disk, &config);
         add_groups(&spool, GROUPS);
@@ -399,7 +398,7 @@ fn the_name_of_a_number_that_is_due_goes() {
         // With the last number the file goes too.
         s.spool.close().unwrap();
         drop(s.spool);
-        config.expire = vec![ExpireConfig { groups: None, class: None, keep }];
+        config.expire = vec![ExpireConfig { keep, ..ExpireConfig::default() }];
         s = Subject { disk: disk.clone(), spool: open(&disk, &config).0 };
         s.spool.expire_as_of(NOW + 9, false).unwrap();
         assert_eq!(s.files_of(n), [] as [&Path; 0], "{method:?} {due}");

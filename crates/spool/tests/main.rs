@@ -6,6 +6,7 @@ mod compress;
 mod crash;
 mod damage;
 mod durability;
+mod expiry;
 mod explains;
 mod figure4;
 mod fixtures;

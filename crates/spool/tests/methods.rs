@@ -36,7 +36,7 @@ fn method_config(method: MethodKind, durability: Durability) -> SpoolConfig {
     }
     // All of g0 is due one second after its arrival; the rest stays.
     let keep = Keep::Secs { min: 0, default: 1, max: 1 };
-    config.expire = vec![ExpireConfig { groups: Some("test.g0".into()), class: None, keep }];
+    config.expire = vec![ExpireConfig { groups: Some("test.g0".into()), keep, ..ExpireConfig::default() }];
     config
 }
 

@@ -129,7 +129,8 @@ fn a_rebuild_keeps_what_only_the_history_log_remembers() {
             class.tree = Tree { path: "/s/kept".into(), file_bytes: 16 << 10, ..Tree::default() };
             class.tree.lines_end_in_lf = method == MethodKind::Bucketed;
             let keep = Keep::Secs { min: 0, default: 1, max: 1 };
-            config.expire = vec![ExpireConfig { groups: Some("test.g0".into()), class: None, keep }];
+            config.expire =
+                vec![ExpireConfig { groups: Some("test.g0".into()), keep, ..ExpireConfig::default() }];
         }
         let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
         let (spool, _) = open(&disk, &config);

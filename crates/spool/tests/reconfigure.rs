@@ -200,7 +200,7 @@ fn what_is_kept_is_due_by_the_name_of_its_class_wherever_that_stands() {
     feed(&spool, 0..30).unwrap();
     let due = |spool: &Spool, class: &str, config: &SpoolConfig| {
         let keep = Keep::Secs { min: 0, default: 0, max: 0 };
-        let rule = ExpireConfig { groups: None, class: Some(class.into()), keep };
+        let rule = ExpireConfig { class: Some(class.into()), keep, ..ExpireConfig::default() };
         take(spool, &SpoolConfig { expire: vec![rule], ..config.clone() }).unwrap();
         spool.expire_as_of(NOW + 1_000_000, true).unwrap().articles
     };

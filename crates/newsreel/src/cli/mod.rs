@@ -14,6 +14,7 @@ mod check;
 mod compare;
 mod control;
 mod ctl;
+mod expire;
 mod export;
 mod group;
 mod groups_file;
@@ -93,6 +94,9 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Ask(Request::Buffer { command: BufferCommand::List { json } }) => buffer::list(at, json),
         Command::Ask(request @ Request::Hide { list: true, json, .. }) => hide::list(at, &request, json),
         Command::Ask(request @ Request::Purge { json, .. }) => purge::purge(at, &request, json),
+        Command::Ask(Request::Expire { what_if: Some(file), days, json, .. }) => {
+            expire::what_if(at, &file, days, json)
+        }
         Command::Ask(Request::Batch { peer }) => batch::batch(&peer, at),
         Command::Ask(Request::Keys { command }) => keys::keys(at, command),
         Command::Ask(request) => reach::print(&at.load()?, &request),

@@ -12,7 +12,7 @@ use super::faults::{Fault, nearest};
 use super::storage::{BUFFER_BYTES_MIN, ClassDraft, RuleDraft, compresses};
 use super::table::At;
 use super::tls::{PeerDraft, SendDraft};
-use super::{Cidr, Compression, Draft, FeedOrder, KnownCertificate, Method, PeerTls, keeps};
+use super::{AgeOf, Cidr, Compression, Draft, FeedOrder, KnownCertificate, Method, PeerTls, keeps};
 
 /// Longest name of a peer that has a cursor, in bytes: `feed.` and the name are at most 64.
 const CURSOR_NAME_BYTES_MAX: usize = 59;
@@ -365,6 +365,10 @@ impl Checker<'_> {
             let message = "only a class of method \"cnfs\" or \"appendonly\" stores compressed articles";
             self.fault(&class.compress.span, "of no use", message, remove);
         }
+        if !keeps(method) && given(&class.free_min).is_some() {
+            let message = "only a class that keeps its articles gives up some for room";
+            self.fault(&class.free_min.span, "of no use", message, "remove the key");
+        }
         match (method, class.size.value) {
             (Method::Memory, Some(size)) if size < BUFFER_BYTES_MIN => {
                 let message = "a class of method \"memory\" needs a size of at least 64 KiB";
@@ -484,6 +488,9 @@ impl Checker<'_> {
             {
                 let message = "a bound without keep: what is kept forever has none";
                 self.fault(&bound.span, "of no use", message, "for example: keep = \"30 days\"");
+            } else if rule.age.value == Some(AgeOf::Thread) && is_left_out(&rule.keep) {
+                let message = "an age without keep: what is kept forever has none that counts";
+                self.fault(&rule.age.span, "of no use", message, "for example: keep = \"30 days\"");
             }
             if given(&rule.keep_min).zip(given(&rule.keep_max)).is_some_and(|(min, max)| min > max) {
                 let message = "keep_min is longer than keep_max";

@@ -18,8 +18,8 @@ use toml_edit::{InlineTable, Value};
 use super::faults::nearest;
 use super::words::Word;
 use super::{
-    Cidr, Distributions, Durability, FeedStart, Groups, HashSplit, HeaderMatch, KnownCertificate,
-    LocalAddress,
+    Cidr, Distributions, Durability, FeedStart, FreeMin, Groups, HashSplit, HeaderMatch, KnownCertificate,
+    LocalAddress, Stay,
 };
 use crate::base::units::{self, parse_size, parse_span, size_text, span_text};
 
@@ -326,6 +326,28 @@ kind! {
         }
         _ => text(value, parse_span),
     }, |span| span_text(*span).into()
+}
+kind! {
+    /// A time, or without end.
+    SpanOrNever: Stay, "a time, or \"never\"", |value| match value.get_ref().as_str() {
+        Some("never") => Ok(Stay::Never),
+        _ => Span.read(value).map(Stay::For),
+    }, |stay| match stay {
+        Stay::Never => "never".into(),
+        Stay::For(span) => span_text(*span).into(),
+    }
+}
+kind! {
+    /// Room on a file system.
+    Room: FreeMin, "a size, or a percentage from \"1 %\" to \"99 %\"", |value| {
+        let percent = value.get_ref().as_str().and_then(|text| text.strip_suffix('%'));
+        let Some(percent) = percent else { return Size::ANY.read(value).map(FreeMin::Bytes) };
+        let percent = percent.trim_end().parse().ok().filter(|percent| (1..=99).contains(percent));
+        percent.map(FreeMin::Percent).ok_or_else(|| Wrong::because(value, "write it as in \"5 %\""))
+    }, |room| match room {
+        FreeMin::Bytes(bytes) => size_text(*bytes).into(),
+        FreeMin::Percent(percent) => format!("{percent} %").into(),
+    }
 }
 kind! {
     /// A time after which a client is disconnected.

@@ -68,8 +68,8 @@ pub use read::{data_in, load, parse};
 pub use send::{ArticleType, BatchCompress, FeedOrder, FeedStart, HashSplit, LineItem, Only, WayOut};
 pub use site::{Limits, LogFormat, LogLevel, Site, UnknownGroups};
 pub use spam::{Spam, SpamMode};
-pub use spool::{Durability, HeaderCondition as HeaderMatch, MethodKind as Method, Order};
-pub use storage::{Buffer, Class, Compression, Expire, GroupMatch, LineEnds, Rule, keeps};
+pub use spool::{Durability, FreeMin, HeaderCondition as HeaderMatch, MethodKind as Method, Order};
+pub use storage::{AgeOf, Buffer, Class, Compression, Expire, GroupMatch, LineEnds, Rule, Stay, keeps};
 pub use tls::{KnownCertificate, Peer, PeerSend, PeerTls, SendTemplate, Tls};
 pub use words::Word;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Compression, Config, GroupMatch, Groups, LineEnds};
+use super::{AgeOf, Compression, Config, GroupMatch, Groups, LineEnds, Stay};
 
 const DAY_SECS: u64 = 86_400;
 
@@ -52,6 +52,7 @@ fn class(class: &super::Class) -> spool::ClassConfig {
             file_bytes: class.file_size,
             files_max: class.files_max,
             lines_end_in_lf: class.line_ends == LineEnds::Lf,
+            free_min: class.free_min,
         },
         floor: class.keep_at_least.map(|span| spool::Floor {
             keep_at_least_secs: span.as_secs(),
@@ -61,15 +62,23 @@ fn class(class: &super::Class) -> spool::ClassConfig {
 }
 
 fn expire(expire: &super::Expire) -> spool::ExpireConfig {
+    let secs = |stay: Stay| match stay {
+        Stay::Never => spool::NEVER,
+        Stay::For(span) => span.as_secs(),
+    };
     let keep = expire.keep.map_or(spool::Keep::Forever, |keep| spool::Keep::Secs {
-        min: expire.keep_min.map_or(0, |span| span.as_secs()),
-        default: keep.as_secs(),
-        max: expire.keep_max.unwrap_or(keep).as_secs(),
+        min: expire.keep_min.map_or(0, secs),
+        default: secs(keep),
+        max: secs(expire.keep_max.unwrap_or(keep)),
     });
     spool::ExpireConfig {
         groups: expire.groups.as_ref().map(|groups| groups.as_str().to_owned()),
         class: expire.class.clone(),
+        moderated: expire.moderated,
         keep,
+        by_thread: expire.age == AgeOf::Thread,
+        articles_max: expire.articles_max,
+        bytes_max: expire.bytes_max,
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kinds::*;
-use super::{Groups, HeaderMatch, Method, Order, Word};
+use super::{FreeMin, Groups, HeaderMatch, Method, Order, Word};
 
 /// Least size of a buffer, in bytes.
 pub(super) const BUFFER_BYTES_MIN: u64 = 64 << 10;
@@ -87,6 +87,11 @@ section! {
         /// Method appendonly: the most files; 0: as many as the disk holds. A full class deletes nothing: its
         /// articles are refused with "try later" until some in it expire or this is raised.
         files_max: u64 = 0..=1_000_000, default 0, example 400, when Class::is_appendonly;
+        /// With less room than this on its file system, a class that keeps gives up its oldest articles, of
+        /// those older than the keep_min of their [[expire]] sections, until there is a tenth more than this
+        /// again: a size, or a percentage of the file system. What has no section, or one without keep, is
+        /// never given up. Checked once a minute.
+        free_min: Option<FreeMin> = Maybe(Room), example "5 %", when Class::keeps;
         /// Methods with one file per article: "crlf": wire format, INN's default; "lf": lines end in LF and
         /// are not dot-stuffed, as in C News and for programs that read the tree themselves. May be changed
         /// at any time; each file shows its format.
@@ -135,23 +140,47 @@ section! {
 }
 
 section! {
-    /// How long articles stay in classes that keep them. For each article and each of its groups the first
-    /// that fits decides; without one it stays forever. A reload applies a change to what is there already,
-    /// too.
+    /// How long articles stay in classes that keep them, and how many. For each article and each of its
+    /// groups the first that fits decides; without one it stays forever. A reload applies a change to what is
+    /// there already, too. newsreel expire --what-if shows beforehand what a change would remove, and
+    /// newsreel expire --explain when an article goes, and why.
     [[expire]] Expire, ExpireDraft {
         /// Condition: the group matches. An article in several groups leaves each when that group's rule says
         /// so, and its bytes go with the last.
         groups: Option<Groups> = Maybe(Wildmat), example "alt.*,!alt.sources";
         /// Condition: the article is in this class.
         class: Option<String> = Maybe(Name), example "archive";
-        /// How long an article without an Expires header is kept, from its arrival. Without the key: forever,
-        /// whatever its Expires header says.
-        keep: Option<Duration> = Maybe(Span), example "30 days";
-        /// With keep: an Expires header cannot end an article sooner than this. Without it: no lower bound.
-        keep_min: Option<Duration> = Maybe(Span), example "3 days";
-        /// With keep: an Expires header cannot keep an article longer than this. Without it: not longer than
-        /// keep.
-        keep_max: Option<Duration> = Maybe(Span), example "365 days";
+        /// Condition: the group is moderated (true), or is not (false).
+        moderated: Option<bool> = Maybe(Switch), example true;
+        /// How long an article without an Expires header is kept, from its arrival; "never": it never goes,
+        /// and one with that header goes by it. Without the key: forever, whatever an Expires header says.
+        keep: Option<Stay> = Maybe(SpanOrNever), example "30 days";
+        /// With keep: an Expires header cannot end an article sooner than this; "never": such a header ends
+        /// nothing. Without the key: no lower bound. Nor is an article given up for free_min of its class
+        /// before.
+        keep_min: Option<Stay> = Maybe(SpanOrNever), example "3 days";
+        /// With keep: an Expires header cannot keep an article longer than this; "never": it can, however far
+        /// away. Without the key: not longer than keep.
+        keep_max: Option<Stay> = Maybe(SpanOrNever), example "365 days";
+        /// With keep: what an article's age counts from: its own arrival, or that of the newest article of
+        /// its thread in classes that keep. A thread is the articles whose References headers begin with the
+        /// same Message-ID, and the article that has it.
+        age: AgeOf = word(), default "article", example "thread";
+        /// At most so many articles of a group, of those that this section decides about: the ones with the
+        /// lowest numbers leave the group, whatever keep and keep_min say.
+        articles_max: Option<u64> = Maybe(1..=1_000_000_000_000), example 5000;
+        /// At most so many bytes of them, as stored. A crosspost counts in each of its groups.
+        bytes_max: Option<u64> = Maybe(Size { min: 1, max: u64::MAX }), example "200 MiB";
+    }
+}
+
+impl Expire {
+    /// Which articles the section decides about; empty: all.
+    pub fn conditions(&self) -> String {
+        let groups = self.groups.as_ref().map(|groups| format!("groups = \"{}\"", groups.as_str()));
+        let class = self.class.as_ref().map(|class| format!("class = \"{class}\""));
+        let moderated = self.moderated.map(|moderated| format!("moderated = {moderated}"));
+        [groups, class, moderated].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -216,6 +245,25 @@ words! {
         First = "first",
         /// Any that it is filed in.
         Any = "any",
+    }
+}
+
+/// How long something stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stay {
+    /// So long.
+    For(Duration),
+    /// It never goes.
+    Never,
+}
+
+words! {
+    /// What the age of an article counts from.
+    pub enum AgeOf {
+        /// Its own arrival.
+        Article = "article",
+        /// That of the newest article of its thread.
+        Thread = "thread",
     }
 }
 

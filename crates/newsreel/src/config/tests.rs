@@ -59,6 +59,7 @@ method = "appendonly"
 path = "/news/archive"
 file_size = "1 GiB"
 files_max = 400
+free_min = "5 %"
 
 [[class]]
 name = "files"
@@ -69,9 +70,13 @@ line_ends = "lf"
 [[expire]]
 class = "archive"
 groups = "alt.*"
+moderated = true
 keep = "30 days"
 keep_min = "3 days"
 keep_max = "365 days"
+age = "thread"
+articles_max = 5000
+bytes_max = "200 MiB"
 
 [[rule]]
 class = "big"
@@ -293,6 +298,11 @@ fn faults_of_access_and_auth_are_told_with_advice() {
         ("class = \"archive\"\ngroups", "class = \"ram\"\ngroups", "no class `ram` that keeps"),
         ("keep = \"30 days\"\n", "", "a bound without keep"),
         ("keep_min = \"3 days\"", "keep_min = \"2000 days\"", "keep_min is longer"),
+        ("keep_min = \"3 days\"", "keep_min = \"never\"", "keep_min is longer"),
+        ("keep = \"30 days\"\nkeep_min = \"3 days\"\nkeep_max = \"365 days\"\n", "", "an age without keep"),
+        ("keep = \"30 days\"", "keep = \"forever\"", "`forever` is not a time"),
+        ("free_min = \"5 %\"", "free_min = \"100 %\"", "write it as in \"5 %\""),
+        ("name = \"big\"\n", "name = \"big\"\nfree_min = \"1 GiB\"\n", "only a class that keeps"),
         ("name = \"files\"", "name = \"big0\"", "has the name of a buffer"),
         ("user_groups = [\"staff\"]", "user_groups = [\"st aff\"]", "`st aff` is not 1 to 15 letters"),
         ("posts_per_hour_max = 30", "posts_per_hour = 30", "has no key `posts_per_hour`"),

@@ -64,7 +64,11 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::Unhide { message_ids, by, dry_run } => hide::unhide(spool, message_ids, by, *dry_run, sink),
         Request::Purge { groups, dry_run, .. } => withdraw::purge(spool, groups, *dry_run, sink),
         Request::Keys { command } => keys::execute(spool, command, sink),
-        Request::Expire { dry_run } => expire::expire(spool, *dry_run, sink),
+        Request::Expire { explain: Some(message_id), .. } => expire::explain(spool, message_id, sink),
+        Request::Expire { what_if: Some(file), text, days, .. } => {
+            expire::what_if(spool, (file, text.as_deref().unwrap_or_default()), *days, sink)
+        }
+        Request::Expire { dry_run, .. } => expire::expire(spool, *dry_run, sink),
         Request::CountLiving { tokens } => {
             let tokens: Vec<spool::Token> = tokens.iter().filter_map(|t| spool::Token::from_hex(t)).collect();
             sink(Reply::Count(spool.count_living(&tokens)));

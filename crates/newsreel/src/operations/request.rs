@@ -212,15 +212,36 @@ pub enum Request {
         json: bool,
     },
 
-    /// Delete expired articles
+    /// Delete expired articles, or show when articles go
     #[command(
         long_about = "Delete the articles that have expired by the [[expire]] rules, in classes with files (not cyclic \
-        buffers). A running server does so by itself at least once an hour."
+        buffers). A running server does so by itself at least once an hour.\n\n\
+        With --explain: show when an article goes and why, also one in a cyclic buffer. With --what-if: show what the \
+        [[expire]] rules of another configuration file would delete, for each of its sections; nothing is deleted, and \
+        a running server goes on as usual."
     )]
+    #[command(after_long_help = "Examples:\n  newsreel expire --explain '<1993Apr5.012345@example.org>'\n  \
+        newsreel expire --what-if shorter.toml --days 30")]
     Expire {
         /// Only show what would be deleted
         #[arg(long)]
         dry_run: bool,
+        /// Show when this article goes, and why
+        #[arg(long, value_name = "MESSAGE-ID", conflicts_with_all = ["dry_run", "what_if"])]
+        explain: Option<String>,
+        /// Show what the rules of this configuration file would delete
+        #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+        what_if: Option<PathBuf>,
+        /// What it says.
+        #[arg(skip)]
+        text: Option<String>,
+        /// With --what-if: what would be gone in so many days, too
+        #[arg(long, value_name = "N", requires = "what_if", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+        days: Option<u32>,
+        /// With --what-if: print JSON
+        #[arg(long, requires = "what_if")]
+        #[serde(skip)]
+        json: bool,
     },
 
     /// List, import, trust or remove keys that may sign control messages
@@ -612,6 +633,9 @@ pub enum Reply {
     Hidden(HiddenRow),
     /// What [`Request::Purge`] did.
     Purged(Purged),
+    /// The answer to [`Request::Expire`] that names a file: what becomes of the articles that a section
+    /// decides about.
+    WouldExpire(WouldExpire),
     /// What became of the articles of a parcel of [`Request::Rnews`], in order.
     Articles(Vec<Fate>),
     /// What [`Request::Pull`] did.
@@ -661,6 +685,25 @@ pub struct Purged {
     pub crossposts: u64,
     /// Article numbers that were removed.
     pub numbers: u64,
+}
+
+/// What becomes of the articles that an `[[expire]]` section keeps longest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WouldExpire {
+    /// Which section, from 1; absent: articles that no section decides about.
+    pub section: Option<usize>,
+    /// Its conditions, as the file has them; empty: none.
+    pub conditions: String,
+    /// Articles that it decides about.
+    pub articles: u64,
+    /// Of these, articles that would be gone now.
+    pub now_articles: u64,
+    /// Their bytes as stored.
+    pub now_bytes: u64,
+    /// Articles that would be gone after the days that were asked for; absent: none were.
+    pub later_articles: Option<u64>,
+    /// Their bytes as stored.
+    pub later_bytes: Option<u64>,
 }
 
 /// A group with its counts.

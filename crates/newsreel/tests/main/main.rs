@@ -17,6 +17,7 @@ mod clients;
 mod compress;
 mod damaged;
 mod examples;
+mod expiring;
 mod fail2ban;
 mod fairness;
 mod feeding;

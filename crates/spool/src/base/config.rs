@@ -64,40 +64,64 @@ pub struct Tree {
     /// For a file an article: lines end in LF, without dot-stuffing, as in C News; else wire format, as in
     /// INN.
     pub lines_end_in_lf: bool,
+    /// With less room than this on its file system, it gives up its oldest articles.
+    pub free_min: Option<FreeMin>,
 }
 
 impl Default for Tree {
     fn default() -> Self {
-        Self { path: PathBuf::new(), file_bytes: 256 << 20, files_max: 0, lines_end_in_lf: false }
+        let (file_bytes, files_max) = (256 << 20, 0);
+        Self { path: PathBuf::new(), file_bytes, files_max, lines_end_in_lf: false, free_min: None }
     }
 }
 
-/// How long articles are kept.
+/// Room that is to be left on a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FreeMin {
+    /// So many bytes.
+    Bytes(u64),
+    /// A part of the whole.
+    Percent(u8),
+}
+
+/// In [`Keep::Secs`]: no end.
+pub const NEVER: u64 = u64::MAX;
+
+/// How long articles are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Keep {
     /// Until they are cancelled.
+    #[default]
     Forever,
     /// Seconds from arrival: `default` without an Expires header, else until that date, but at least `min`
-    /// and at most `max` (CN-46).
+    /// and at most `max` (CN-46). Each may be [`NEVER`].
     Secs {
-        /// At least.
+        /// With an Expires header: at least.
         min: u64,
-        /// Without an Expires header.
+        /// Without one.
         default: u64,
-        /// At most.
+        /// With one: at most.
         max: u64,
     },
 }
 
 /// One expiry rule; the first whose conditions hold decides, and without one an article is kept forever.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExpireConfig {
     /// Wildmat tested on each group that an article is filed in.
     pub groups: Option<String>,
     /// Name of a class.
     pub class: Option<String>,
+    /// Whether the group is moderated.
+    pub moderated: Option<bool>,
     /// How long.
     pub keep: Keep,
+    /// Whether the age of an article is that of the newest article of its thread.
+    pub by_thread: bool,
+    /// Articles that a group may have, of those that the rule decides about; the newest stay.
+    pub articles_max: Option<u64>,
+    /// Bytes that they may take as stored.
+    pub bytes_max: Option<u64>,
 }
 
 /// A class's promise: no article is displaced before it has stayed this long.

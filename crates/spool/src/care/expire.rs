@@ -1,9 +1,26 @@
 //! Passes of expiry over an open spool, and what one would do (CN-20 to CN-22).
+//!
+//! What a pass must know of all articles is read from the lists of what is kept, without the writer's lock:
+//! the lowest numbers that caps let stay, the arrivals of threads, what may be given up for room. The removal
+//! itself goes in steps under the lock ([`crate::write::expire`]).
+
+mod explain;
+mod survey;
+mod what_if;
+
+pub use explain::{Expiry, ExpiryFate, ExpiryOfNumber};
+pub use what_if::{WhatIf, WhatIfRow};
 
 use crate::base::clock::unix_now;
 use crate::base::error::Trouble;
+use crate::base::progress::Progress;
+use crate::method::Volume;
 use crate::spool::Spool;
-use crate::write::expire::{ExpireReport, unreadable};
+use crate::write::expire::{ExpireReport, Judge, Judged, Step, unreadable};
+use crate::write::policy::Policy;
+use crate::write::room::Room;
+use std::sync::Arc;
+use survey::fingerprint;
 
 impl Spool {
     /// Expires the kept articles that are due, or reports which would be expired.
@@ -13,47 +30,126 @@ impl Spool {
 
     /// As [`Spool::expire`], as if it were `now` (Unix seconds).
     pub fn expire_as_of(&self, now: u64, dry_run: bool) -> Result<ExpireReport, Trouble> {
+        if dry_run { self.would_expire(now) } else { self.expiry_pass(now, false) }
+    }
+
+    /// Expires the kept articles that are due, as of `now` (Unix seconds), without reading lists of which it
+    /// is known that nothing is. What was looked at there is not counted.
+    pub fn expire_due(&self, now: u64) -> Result<ExpireReport, Trouble> {
+        self.expiry_pass(now, true)
+    }
+
+    /// Whether a class has less room than it should leave free, and so may have to give up articles.
+    pub fn is_short_of_room(&self) -> bool {
+        let volumes = self.shared.volumes.load();
+        volumes.all().iter().any(|volume| self.room(&**volume).is_some_and(|room| room.is_short()))
+    }
+
+    /// The room that the class of a volume has, if it is to leave some free.
+    fn room(&self, volume: &dyn Volume) -> Option<Room> {
+        volume.retained()?;
+        let current = self.shared.current.load();
+        let class =
+            current.classes.iter().find(|c| c.name == volume.name() && c.method == volume.method())?;
+        let free_min = class.tree.free_min?;
+        let system = self.shared.disk.file_system(&class.tree.path).ok()?;
+        Some(Room::new(free_min, system.free_bytes, system.total_bytes))
+    }
+
+    fn expiry_pass(&self, now: u64, is_quick: bool) -> Result<ExpireReport, Trouble> {
         let mut report = ExpireReport::default();
-        let volumes = self.shared.volumes.load().all().len();
-        for index in 0..volumes {
-            if dry_run {
-                self.would_expire(index, now, &mut report)?;
-                continue;
-            }
-            {
-                let mut writer = self.writer.lock();
-                writer.policy.forget_groups();
-                if writer.policy.is_empty() {
-                    return Ok(report);
-                }
-                let Some(list) = writer.folds.kept.get_mut(index).and_then(Option::as_mut) else { continue };
-                list.begin_pass();
-            }
-            while self.writer.lock().expire_step(index, now, &mut report)? {}
-        }
-        if !dry_run {
-            self.writer.lock().end_freeing();
-        }
+        while !self.try_pass(now, is_quick, &mut report)? {}
         Ok(report)
     }
 
-    fn would_expire(&self, index: usize, now: u64, report: &mut ExpireReport) -> Result<(), Trouble> {
-        let mut writer = self.writer.lock();
-        let Some(volume) = self.shared.volumes.load().all().get(index).cloned() else { return Ok(()) };
-        let Some(list) = writer.folds.kept.get_mut(index).and_then(Option::as_mut) else { return Ok(()) };
-        let mut entries = Vec::new();
-        list.each(&mut |e| entries.push(e.clone())).map_err(|e| unreadable(&e))?;
-        writer.policy.forget_groups();
-        for e in &entries {
-            let Some(verdict) = writer.judge(&*volume, e, now) else { continue };
-            report.looked_at += 1;
-            report.next_due = report.next_due.into_iter().chain(verdict.next).min();
-            report.numbers += verdict.due.len() as u64;
-            if !verdict.stays {
-                report.articles += 1;
-                report.bytes += e.stored_bytes;
+    /// One pass; false if the policy changed meanwhile.
+    fn try_pass(&self, now: u64, is_quick: bool, report: &mut ExpireReport) -> Result<bool, Trouble> {
+        let Some(policy) = self.begin_expiry() else { return Ok(true) };
+        let mut judge = Judge::new(policy, now);
+        judge.cuts = self.cuts(&mut judge, &())?;
+        let volumes = self.shared.volumes.load().all().len();
+        for index in 0..volumes {
+            self.choose_to_give_up(index, &mut judge, report)?;
+            {
+                let mut writer = self.writer.lock();
+                let Some(list) = writer.folds.kept.get_mut(index).and_then(Option::as_mut) else { continue };
+                list.begin_pass();
+            }
+            let is_quick = is_quick && judge.cuts.is_empty() && judge.give_up.is_empty();
+            loop {
+                let step = self.writer.lock().expire_step(index, &mut judge, is_quick, report)?;
+                match step {
+                    Step::More => {}
+                    Step::Done => break,
+                    Step::NeedsThreads => judge.threads = Some(self.threads(&())?),
+                    Step::Changed => return Ok(false),
+                }
             }
         }
-        Ok(())
+        self.writer.lock().end_freeing();
+        Ok(true)
+    }
+
+    /// The policy of a pass that begins now; `None` if nothing ever goes. What was known of files of which
+    /// nothing goes is forgotten if groups have changed since.
+    fn begin_expiry(&self) -> Option<Arc<Policy>> {
+        let groups = fingerprint(&self.shared.groups.snapshot());
+        let mut writer = self.writer.lock();
+        if writer.groups_expired != groups {
+            writer.groups_expired = groups;
+            writer.folds.kept.iter_mut().flatten().for_each(|list| list.forget_quiet());
+        }
+        let policy = writer.policy.clone();
+        (!policy.is_empty()).then_some(policy)
+    }
+
+    fn would_expire(&self, now: u64) -> Result<ExpireReport, Trouble> {
+        let mut report = ExpireReport::default();
+        let policy = self.writer.lock().policy.clone();
+        let mut judge = Judge::new(policy, now);
+        judge.cuts = self.cuts(&mut judge, &())?;
+        if judge.policy.has_threads() {
+            judge.threads = Some(self.threads(&())?);
+        }
+        for list in self.lists() {
+            self.choose_to_give_up(list.index, &mut judge, &mut ExpireReport::default())?;
+            let (shared, table) = (&self.shared, self.shared.groups.snapshot());
+            let mut count = |e: &_| {
+                let Judged::Lives(verdict) = judge.judge(shared, &table, &*list.volume, e) else { return };
+                judge.goes(&*list.volume, e, &verdict);
+                report.count(e, &verdict);
+            };
+            list.entries.each(&mut count).map_err(|e| unreadable(&e))?;
+        }
+        Ok(report)
+    }
+}
+
+/// Counts steps of one piece of work for [`Progress`], now and then.
+struct Counted<'a> {
+    progress: &'a dyn Progress,
+    done: u64,
+}
+
+impl<'a> Counted<'a> {
+    /// Steps between two reports.
+    const EVERY: u64 = 10_000;
+
+    fn begin(progress: &'a dyn Progress, what: &str, total: u64) -> Self {
+        progress.start(what, total);
+        Self { progress, done: 0 }
+    }
+
+    fn step(&mut self) {
+        self.done += 1;
+        if self.done.is_multiple_of(Self::EVERY) {
+            self.progress.step(self.done);
+        }
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.progress.finish();
     }
 }

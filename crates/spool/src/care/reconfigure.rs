@@ -56,7 +56,7 @@ pub struct Prepared<'s> {
     rules: Rules,
     /// The rules' group conditions that each group meets, by group id; `None`: the rules are the same.
     rule_bits: Option<Vec<u64>>,
-    policy: Policy,
+    policy: Arc<Policy>,
     made: Vec<Made>,
 }
 
@@ -107,7 +107,7 @@ impl Spool {
             objections.push(Objection { subject: Subject::Whole, text });
         }
         objections.extend(Rules::new(&new.rules, position(&new.classes)).err().map(whole));
-        objections.extend(Policy::new(&new.expire, position(&new.classes)).err().map(whole));
+        objections.extend(Policy::new(new).err().map(whole));
         self.judge_buffers(writer, new, &mut objections);
         self.judge_classes(writer, new, &mut objections);
         objections
@@ -227,7 +227,7 @@ impl Spool {
         }
         let whole = |error: SpoolError| vec![Objection { subject: Subject::Whole, text: error.to_string() }];
         let rules = Rules::new(&config.rules, position(&config.classes)).map_err(whole)?;
-        let policy = Policy::new(&config.expire, position(&config.classes)).map_err(whole)?;
+        let policy = Arc::new(Policy::new(&config).map_err(whole)?);
         let changed = self.shared.current.load().rules != config.rules;
         let rule_bits = changed.then(|| self.rule_bits(&rules));
         let mut prepared = Prepared { spool: self, config, rules, rule_bits, policy, made: Vec::new() };
@@ -410,7 +410,8 @@ impl Prepared<'_> {
             let table = shared.groups.snapshot();
             table.sorted().iter().for_each(|group| set_rule_bits(writer, group, bits));
         }
-        writer.policy = std::mem::take(&mut self.policy);
+        writer.policy = self.policy.clone();
+        writer.folds.kept.iter_mut().flatten().for_each(|list| list.forget_quiet());
         writer.floors = Floors::default();
         writer.folds.identity.clone_from(&config.path_identity);
         writer.generation += 1;

@@ -21,6 +21,8 @@ use std::time::SystemTime;
 
 pub(crate) use ahead::{Ahead, STEP_BYTES_MAX};
 pub use real::RealDisk;
+#[cfg(test)]
+pub(crate) use sim::Random;
 #[cfg(any(test, feature = "testing"))]
 pub use sim::{CrashKind, SimDisk};
 pub(crate) use small::UNFINISHED;
@@ -61,6 +63,8 @@ pub struct FileSystem {
     pub dir: PathBuf,
     /// Bytes that are free for us.
     pub free_bytes: u64,
+    /// Bytes that it has in all.
+    pub total_bytes: u64,
 }
 
 /// File names and directories.

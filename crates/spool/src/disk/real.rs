@@ -223,7 +223,8 @@ impl Disk for RealDisk {
 
     fn file_system(&self, path: &Path) -> io::Result<FileSystem> {
         if let Some(device) = fs::metadata(path).ok().filter(|m| m.file_type().is_block_device()) {
-            return Ok(FileSystem { id: device.rdev(), dir: path.to_owned(), free_bytes: u64::MAX });
+            let (free_bytes, total_bytes) = (u64::MAX, u64::MAX);
+            return Ok(FileSystem { id: device.rdev(), dir: path.to_owned(), free_bytes, total_bytes });
         }
         let mut dir = here(path);
         while !self.has_dir(dir)? {
@@ -234,6 +235,7 @@ impl Disk for RealDisk {
             id: fs::metadata(dir)?.dev(),
             dir: dir.to_owned(),
             free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
+            total_bytes: room.f_blocks.saturating_mul(room.f_frsize),
         })
     }
 

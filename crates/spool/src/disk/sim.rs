@@ -28,10 +28,12 @@ use super::{About, Disk, DiskFile, FileSystem, Mapping, Open};
 use memory::{Memory, PAGE_BYTES};
 use names::{Names, NodeId};
 use node::Node;
-use random::Random;
+pub(crate) use random::Random;
 
 /// What a simulated disk reports as free by default.
 const SIM_FREE_BYTES: u64 = 1 << 30;
+/// Bytes that it says it has in all.
+const SIM_TOTAL_BYTES: u64 = 1 << 40;
 
 /// How a simulated machine ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -478,7 +480,7 @@ impl Disk for SimDisk {
 
     fn file_system(&self, _path: &Path) -> io::Result<FileSystem> {
         let free_bytes = self.running()?.free_bytes;
-        Ok(FileSystem { id: 0, dir: PathBuf::from("/"), free_bytes })
+        Ok(FileSystem { id: 0, dir: PathBuf::from("/"), free_bytes, total_bytes: SIM_TOTAL_BYTES })
     }
 
     fn mark(&self, path: &Path) -> io::Result<()> {

@@ -18,7 +18,7 @@ use crate::disk::Disk;
 use crate::index::groups::{Group, GroupState, GroupTable, Groups, NewGroup};
 use crate::index::hidden::{Ahead, Hidden};
 use crate::index::history::{Found, History};
-use crate::index::kept::{KeptEntry, KeptList};
+use crate::index::kept::KeptList;
 use crate::index::overview::Segments;
 use crate::index::promise::GroupNumbers;
 pub(crate) use crate::index::published::{PublishContext, Published};
@@ -284,15 +284,7 @@ impl Folds {
         }
         volume.mark_alive(a.token.place);
         let pushed = match list {
-            Some(list) => list.push(&KeptEntry {
-                place: a.token.place,
-                key: a.key,
-                class: a.token.class,
-                arrived: a.arrived,
-                expires: a.expires,
-                stored_bytes: a.stored_bytes,
-                numbers: a.numbers.to_vec(),
-            }),
+            Some(list) => list.push(&a.kept(&shared.hasher)),
             None => residents.push(a.token.place, a.arrived, a.numbers),
         };
         match pushed {

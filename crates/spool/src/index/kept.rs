@@ -1,19 +1,21 @@
 //! Kept articles: what is in a volume that displaces nothing, since when, and until when
 //! (`docs/formats/kept.md`).
 //!
-//! A queue in files of whole pages. The writer appends what it stores; expiry ([`crate::write::expire`])
-//! takes the oldest entries, removes those that are due and appends the rest again. On a full disk the rest
-//! waits in memory; when much does, entries are handed out and stay in their file, also those of articles
-//! that then go, which a later pass drops. A fold of the journal: what follows the checkpoint is written
-//! again by the replay. Invariant: an entry that is taken and not put back belongs to an article that was
-//! removed.
+//! A queue in files of whole pages. The writer appends what it stores; a pass of expiry
+//! ([`crate::write::expire`]) leaves full files of which nothing goes as they are, takes the entries of the
+//! others, removes those that are due and appends the rest again. On a full disk the rest waits in memory;
+//! when much does, entries are handed out and stay in their file, also those of articles that then go, which
+//! a later pass drops. A fold of the journal: what follows the checkpoint is written again by the replay.
+//! Invariant: an entry that is taken and not put back belongs to an article that was removed.
+//! [`KeptSnapshot`] reads the entries while the writer goes on.
 
 use crate::base::codec::{Reader, put_bytes, put_u64, put_varint};
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::{Key, KeyHasher};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::index::ages::Ages;
-use std::collections::VecDeque;
+use crate::index::weights::Weights;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +26,8 @@ const FILE_BYTES: u64 = 256 << 10;
 const PAGE_BYTES: usize = 16 << 10;
 /// Length and checksum before each page.
 const FRAME_BYTES: usize = 8;
+/// Set in the length of a page whose entries have a thread.
+const HAS_THREADS: u32 = 1 << 31;
 /// Bytes of entries in memory at which a pass leaves the others in their files.
 const MEMORY_BYTES_MAX: usize = 16 << 20;
 
@@ -39,7 +43,17 @@ pub(crate) struct KeptEntry {
     /// Its Expires header, Unix seconds; 0 for none (CN-21).
     pub expires: u32,
     pub stored_bytes: u64,
+    /// What all articles of its thread have in common; see [`thread_of`].
+    pub thread: u64,
     pub numbers: Vec<(GroupId, u64)>,
+}
+
+/// The thread of an article: a part of the key of the first Message-ID in its References, which is that of
+/// the thread's first article, else of its own.
+pub(crate) fn thread_of(hasher: &KeyHasher, key: Key, references: &[u8]) -> u64 {
+    let mut words = references.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let first = words.next().filter(|id| id.starts_with(b"<") && id.ends_with(b">"));
+    first.map_or(key, |id| hasher.key(id)).0 as u64
 }
 
 /// The files of a queue, oldest first: number and length.
@@ -67,6 +81,12 @@ pub(crate) struct KeptList {
     dead: Vec<PathBuf>,
     /// Files that the pass has not come to.
     pass: VecDeque<u64>,
+    /// The next of them, if it was looked at before it is taken.
+    looked_at: Option<(u64, Vec<KeptEntry>)>,
+    /// Files that were left as they were, and until when nothing in them goes (Unix seconds).
+    quiet: HashMap<u64, u64>,
+    /// Held by every snapshot.
+    read_by: Arc<()>,
     /// Pages that were damaged: their articles stay until a rebuild.
     pub damaged: u64,
     /// Bytes of articles in the queue.
@@ -74,6 +94,8 @@ pub(crate) struct KeptList {
     pub entries: u64,
     /// When they arrived.
     pub ages: Ages,
+    /// How much of them is in each group.
+    pub weights: Weights,
 }
 
 impl KeptList {
@@ -101,25 +123,31 @@ impl KeptList {
             is_late: false,
             dead: Vec::new(),
             pass: VecDeque::new(),
+            looked_at: None,
+            quiet: HashMap::new(),
+            read_by: Arc::default(),
             damaged: 0,
             bytes: 0,
             entries: 0,
             ages: Ages::default(),
+            weights: Weights::default(),
         };
         for (number, len) in state {
-            let entries = new.read_file(*number, *len)?;
-            new.entries += entries.len() as u64;
-            new.bytes += entries.iter().map(|e| e.stored_bytes).sum::<u64>();
-            entries.iter().for_each(|e| new.ages.add(e.arrived, e.stored_bytes));
+            new.read_file(*number, *len)?.iter().for_each(|entry| new.count(entry));
         }
         Ok(new)
     }
 
-    /// Adds an article.
-    pub fn push(&mut self, entry: &KeptEntry) -> io::Result<()> {
+    fn count(&mut self, entry: &KeptEntry) {
         self.bytes += entry.stored_bytes;
         self.entries += 1;
         self.ages.add(entry.arrived, entry.stored_bytes);
+        self.weights.add(&entry.numbers, entry.stored_bytes);
+    }
+
+    /// Adds an article.
+    pub fn push(&mut self, entry: &KeptEntry) -> io::Result<()> {
+        self.count(entry);
         encode(entry, &mut self.unwritten);
         if self.unwritten.len() >= PAGE_BYTES && !self.is_late { self.write_out() } else { Ok(()) }
     }
@@ -127,6 +155,14 @@ impl KeptList {
     /// Puts back the entry handed out last, which stays.
     pub fn put_back(&mut self, entry: &KeptEntry) -> io::Result<()> {
         if self.in_place { Ok(()) } else { self.push(entry) }
+    }
+
+    /// Takes back the entry handed out last, which is handed out next again.
+    pub fn hand_back(&mut self, entry: KeptEntry) {
+        if !self.in_place {
+            self.count(&entry);
+        }
+        self.taken.push_front(entry);
     }
 
     /// Whether the entry handed out last is still in its file.
@@ -180,7 +216,7 @@ impl KeptList {
             self.dirty.push(file);
         }
         let (Some(file), Some((_, len))) = (&self.open, self.files.back_mut()) else { return Ok(()) };
-        let mut frame = (self.unwritten.len() as u32).to_le_bytes().to_vec();
+        let mut frame = (self.unwritten.len() as u32 | HAS_THREADS).to_le_bytes().to_vec();
         frame.extend_from_slice(&crate::base::crc::crc32c(&self.unwritten).to_le_bytes());
         file.write_all_at(&[IoSlice::new(&frame), IoSlice::new(&self.unwritten)], *len)?;
         if !self.dirty.iter().any(|f| Arc::ptr_eq(f, file)) {
@@ -192,29 +228,60 @@ impl KeptList {
     }
 
     fn read_file(&mut self, number: u64, len: u64) -> io::Result<Vec<KeptEntry>> {
-        let file = self.disk.open(&self.dir.join(file_name(number)), Open::Existing)?;
-        let mut bytes = vec![0; len as usize];
-        file.read_exact_at(&mut bytes, 0)?;
-        let mut r = Reader(&bytes);
-        let mut entries = Vec::new();
-        while let (Some(n), Some(crc)) = (r.u32(), r.u32()) {
-            let Some(page) = r.take(n as usize) else { break };
-            if crate::base::crc::crc32c(page) != crc {
-                self.damaged += 1;
-                continue;
-            }
-            entries.extend(decode_all(page));
-        }
+        let (entries, damaged) = read_file(&*self.disk, &self.dir, (number, len))?;
+        self.damaged += damaged;
         Ok(entries)
     }
 
     /// Begins to take the entries that are there now; [`KeptList::take`] ends with the last of them.
     /// Writes nothing: a pass frees room, also on a full disk.
     pub fn begin_pass(&mut self) {
+        self.looked_at = None;
         self.put_back_taken();
         self.waiting = std::mem::take(&mut self.unwritten);
         self.open = None;
         self.pass = self.files.iter().map(|(number, _)| *number).collect();
+    }
+
+    /// The entries of the next file of the pass, if it is a full one and all that was taken before is handed
+    /// out: [`KeptList::leave`] leaves the file as it is, [`KeptList::take`] takes it. With `now` (Unix
+    /// seconds), files of which nothing goes before that are left unread.
+    pub fn look_ahead(&mut self, now: Option<u64>) -> io::Result<Option<&[KeptEntry]>> {
+        if !self.taken.is_empty() {
+            return Ok(None);
+        }
+        while let Some(number) = self.pass.front().copied() {
+            if now.is_some_and(|now| self.quiet.get(&number).is_some_and(|until| *until > now)) {
+                self.pass.pop_front();
+                continue;
+            }
+            let file = self.files.iter().find(|(n, _)| *n == number).copied();
+            // One that is short is written again, so that there are never many of those.
+            let Some(file) = file.filter(|(_, len)| *len >= FILE_BYTES) else { break };
+            if self.looked_at.as_ref().is_none_or(|(number, _)| *number != file.0) {
+                self.looked_at = Some((file.0, self.read_file(file.0, file.1)?));
+            }
+            return Ok(self.looked_at.as_ref().map(|(_, entries)| entries.as_slice()));
+        }
+        Ok(None)
+    }
+
+    /// Leaves the file that was looked at as it is; nothing in it goes before `until` (Unix seconds).
+    pub fn leave(&mut self, until: u64) {
+        if let Some((number, _)) = self.looked_at.take() {
+            self.pass.retain(|n| *n != number);
+            self.quiet.insert(number, until);
+        }
+    }
+
+    /// When the first of the files that were left is to be looked at again, Unix seconds.
+    pub fn first_quiet(&self) -> Option<u64> {
+        self.quiet.values().copied().min()
+    }
+
+    /// Forgets until when nothing goes: the policy or the groups have changed.
+    pub fn forget_quiet(&mut self) {
+        self.quiet.clear();
     }
 
     /// Takes the next entry of the pass, or hands it out in place.
@@ -225,23 +292,29 @@ impl KeptList {
                     self.bytes = self.bytes.saturating_sub(entry.stored_bytes);
                     self.entries = self.entries.saturating_sub(1);
                     self.ages.take(entry.arrived, entry.stored_bytes);
+                    self.weights.take(&entry.numbers, entry.stored_bytes);
                 }
                 return Ok(Some(entry));
             }
             let next = self.pass.front().and_then(|n| self.files.iter().position(|(number, _)| number == n));
             let Some((at, (number, len))) = next.and_then(|at| Some((at, *self.files.get(at)?))) else {
                 self.in_place = false;
-                self.taken = decode_all(&std::mem::take(&mut self.waiting)).into();
+                self.taken = decode_all(&std::mem::take(&mut self.waiting), true).into();
                 if self.taken.is_empty() {
                     return Ok(None);
                 }
                 continue;
             };
-            self.taken = self.read_file(number, len)?.into();
+            let looked_at = self.looked_at.take().filter(|(n, _)| *n == number);
+            self.taken = match looked_at {
+                Some((_, entries)) => entries.into(),
+                None => self.read_file(number, len)?.into(),
+            };
             self.pass.pop_front();
             self.in_place = self.memory_bytes() >= self.memory_bytes_max;
             if !self.in_place {
                 self.files.remove(at);
+                self.quiet.remove(&number);
                 self.dead.push(self.dir.join(file_name(number)));
             }
         }
@@ -255,8 +328,27 @@ impl KeptList {
         for (number, len) in self.files.clone() {
             self.read_file(number, len)?.iter().for_each(&mut *visit);
         }
-        decode_all(&self.waiting).iter().chain(&decode_all(&self.unwritten)).for_each(visit);
+        decode_all(&self.waiting, true).iter().chain(&decode_all(&self.unwritten, true)).for_each(visit);
         Ok(())
+    }
+
+    /// The entries as of now, to be read while the list changes; the files that hold them stay until it is
+    /// dropped.
+    pub fn snapshot(&self) -> KeptSnapshot {
+        let mut in_memory = Vec::new();
+        if !self.in_place {
+            self.taken.iter().for_each(|entry| encode(entry, &mut in_memory));
+        }
+        in_memory.extend_from_slice(&self.waiting);
+        in_memory.extend_from_slice(&self.unwritten);
+        KeptSnapshot {
+            disk: self.disk.clone(),
+            dir: self.dir.clone(),
+            files: self.files.iter().copied().collect(),
+            in_memory,
+            entries: self.entries,
+            _files_stay: self.read_by.clone(),
+        }
     }
 
     /// Calls `visit` with every entry, oldest first; returns how many pages are damaged.
@@ -297,9 +389,10 @@ impl KeptList {
         std::mem::take(&mut self.dirty)
     }
 
-    /// Files to remove once the checkpoint is durable.
+    /// Files to remove once the checkpoint is durable; those that somebody may be reading wait for a later
+    /// one.
     pub fn take_dead(&mut self) -> Vec<PathBuf> {
-        std::mem::take(&mut self.dead)
+        if Arc::strong_count(&self.read_by) > 1 { Vec::new() } else { std::mem::take(&mut self.dead) }
     }
 
     /// Directory of the files.
@@ -318,12 +411,54 @@ impl KeptList {
     }
 }
 
+/// The entries of a list as of a moment.
+#[derive(Debug)]
+pub(crate) struct KeptSnapshot {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    files: KeptState,
+    in_memory: Vec<u8>,
+    /// How many there are at most.
+    pub entries: u64,
+    _files_stay: Arc<()>,
+}
+
+impl KeptSnapshot {
+    /// Calls `visit` with every entry, file by file.
+    pub fn each(&self, visit: &mut dyn FnMut(&KeptEntry)) -> io::Result<()> {
+        for file in &self.files {
+            read_file(&*self.disk, &self.dir, *file)?.0.iter().for_each(&mut *visit);
+        }
+        decode_all(&self.in_memory, true).iter().for_each(visit);
+        Ok(())
+    }
+}
+
+/// The entries of a file, and how many of its pages are damaged.
+fn read_file(disk: &dyn Disk, dir: &Path, (number, len): (u64, u64)) -> io::Result<(Vec<KeptEntry>, u64)> {
+    let file = disk.open(&dir.join(file_name(number)), Open::Existing)?;
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    let mut r = Reader(&bytes);
+    let (mut entries, mut damaged) = (Vec::new(), 0);
+    while let (Some(n), Some(crc)) = (r.u32(), r.u32()) {
+        let Some(page) = r.take((n & !HAS_THREADS) as usize) else { break };
+        if crate::base::crc::crc32c(page) != crc {
+            damaged += 1;
+            continue;
+        }
+        entries.extend(decode_all(page, n & HAS_THREADS != 0));
+    }
+    Ok((entries, damaged))
+}
+
 fn encode(e: &KeptEntry, out: &mut Vec<u8>) {
     put_u64(e.place, out);
     out.extend_from_slice(&e.key.0.to_le_bytes());
     out.push(e.class);
     out.extend_from_slice(&e.arrived.to_le_bytes());
     out.extend_from_slice(&e.expires.to_le_bytes());
+    put_u64(e.thread, out);
     put_varint(e.stored_bytes, out);
     let mut numbers = Vec::new();
     crate::journal::put_numbers(&e.numbers, &mut numbers);
@@ -331,18 +466,21 @@ fn encode(e: &KeptEntry, out: &mut Vec<u8>) {
 }
 
 /// The entries of a page.
-fn decode_all(page: &[u8]) -> Vec<KeptEntry> {
+fn decode_all(page: &[u8], has_threads: bool) -> Vec<KeptEntry> {
     let mut rest = Reader(page);
-    std::iter::from_fn(|| (!rest.is_empty()).then(|| decode(&mut rest)).flatten()).collect()
+    std::iter::from_fn(|| (!rest.is_empty()).then(|| decode(&mut rest, has_threads)).flatten()).collect()
 }
 
-fn decode(r: &mut Reader<'_>) -> Option<KeptEntry> {
+/// Without a thread the article is one of its own.
+fn decode(r: &mut Reader<'_>, has_thread: bool) -> Option<KeptEntry> {
+    let (place, key) = (r.u64()?, Key(r.u128()?));
     let mut e = KeptEntry {
-        place: r.u64()?,
-        key: Key(r.u128()?),
+        place,
+        key,
         class: r.u8()?,
         arrived: r.u32()?,
         expires: r.u32()?,
+        thread: if has_thread { r.u64()? } else { key.0 as u64 },
         stored_bytes: r.varint()?,
         numbers: Vec::new(),
     };
@@ -365,7 +503,8 @@ mod tests {
     fn entry(n: u64) -> KeptEntry {
         let numbers = (0..1 + n % 3).map(|k| (GroupId(k as u32), n * 7 + k)).collect();
         let (key, class, arrived) = (Key(u128::from(n) << 70), (n % 5) as u8, n as u32);
-        KeptEntry { place: n << 20, key, class, arrived, expires: 9, stored_bytes: n % 1000, numbers }
+        let thread = n / 3;
+        KeptEntry { place: n << 20, key, class, arrived, expires: 9, stored_bytes: n % 1000, thread, numbers }
     }
 
     #[test]
@@ -449,6 +588,113 @@ mod tests {
         list.begin_pass();
         assert_eq!(std::iter::from_fn(|| list.take().unwrap()).count(), 999);
         assert_eq!((sim.steps(), list.entries, list.memory_bytes()), (steps, 0, 0));
+    }
+
+    #[test]
+    fn full_files_of_which_nothing_goes_stay_as_they_are() {
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+        let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
+        (0..30_000).for_each(|n| list.push(&entry(n)).unwrap());
+        let state = list.checkpoint().unwrap();
+        let full = state.iter().filter(|(_, len)| *len >= FILE_BYTES).count();
+        assert!(full >= 5 && full + 1 >= state.len(), "{state:?}");
+        // What arrived before 7000 goes; files without that are left until then.
+        let pass = |list: &mut KeptList, now| {
+            let (mut looked_at, mut taken) = (0, 0);
+            list.begin_pass();
+            loop {
+                while let Some(entries) = list.look_ahead(Some(now)).unwrap() {
+                    looked_at += entries.len();
+                    if entries.iter().any(|e| u64::from(e.arrived) < now) {
+                        break;
+                    }
+                    let until = entries.iter().map(|e| u64::from(e.arrived) + 1).min().unwrap();
+                    list.leave(until);
+                }
+                let Some(e) = list.take().unwrap() else { return (looked_at, taken) };
+                taken += 1;
+                if u64::from(e.arrived) >= now {
+                    list.put_back(&e).unwrap();
+                }
+            }
+        };
+        let (looked_at, taken) = pass(&mut list, 7000);
+        assert!(looked_at > 20_000 && (7000..15_000).contains(&taken), "{looked_at} {taken}");
+        // What the first pass wrote is looked at once, too.
+        assert!(pass(&mut list, 7000).0 < 12_000);
+        let steps = sim.steps();
+        let (looked_at, again) = pass(&mut list, 7000);
+        assert!(looked_at == 0 && again < 6000 && sim.steps() - steps <= 12, "{looked_at} {again}");
+        list.forget_quiet();
+        assert!(pass(&mut list, 7000).0 > 15_000);
+        let mut seen = Vec::new();
+        list.each(&mut |e| seen.push(e.arrived)).unwrap();
+        seen.sort_unstable();
+        assert!((7000..30_000).eq(seen));
+        assert_eq!(pass(&mut list, 40_000).1, 23_000);
+        assert_eq!((list.entries, list.bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_snapshot_is_read_while_a_pass_goes_on() {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let mut list = KeptList::open(&disk, "/k".into(), &Vec::new()).unwrap();
+        (0..20_000).for_each(|n| list.push(&entry(n)).unwrap());
+        list.begin_pass();
+        for _ in 0..3000 {
+            list.take().unwrap().unwrap();
+        }
+        let snapshot = list.snapshot();
+        while list.take().unwrap().is_some() {}
+        list.checkpoint().unwrap();
+        assert_eq!(list.take_dead(), [] as [PathBuf; 0], "somebody reads them");
+        let mut seen = Vec::new();
+        snapshot.each(&mut |e| seen.push(e.clone())).unwrap();
+        seen.sort_unstable_by_key(|e| e.arrived);
+        assert!((3000..20_000).map(entry).eq(seen));
+        drop(snapshot);
+        assert!(list.take_dead().len() >= 2);
+    }
+
+    /// Pages of earlier versions have no threads.
+    #[test]
+    fn pages_without_threads_are_read() {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        disk.create_dir(Path::new("/k")).unwrap();
+        let mut page = Vec::new();
+        for n in 0..3 {
+            let mut bytes = Vec::new();
+            encode(&entry(n), &mut bytes);
+            bytes.drain(33..41);
+            page.append(&mut bytes);
+        }
+        let mut file = (page.len() as u32).to_le_bytes().to_vec();
+        file.extend_from_slice(&crate::base::crc::crc32c(&page).to_le_bytes());
+        file.append(&mut page);
+        let open = disk.open(Path::new("/k/0000000007.kept"), Open::Create).unwrap();
+        open.write_all_at(&[IoSlice::new(&file)], 0).unwrap();
+        let mut list = KeptList::open(&disk, "/k".into(), &vec![(7, file.len() as u64)]).unwrap();
+        let mut seen = Vec::new();
+        list.each(&mut |e| seen.push(e.clone())).unwrap();
+        let alone = |e: KeptEntry| KeptEntry { thread: e.key.0 as u64, ..e };
+        assert!((0..3).map(|n| alone(entry(n))).eq(seen));
+    }
+
+    #[test]
+    fn a_thread_is_that_of_the_first_reference() {
+        let hasher = KeyHasher::new([7; 16]);
+        let thread =
+            |id: &str, references: &str| thread_of(&hasher, hasher.key(id.as_bytes()), references.as_bytes());
+        let first = thread("<1@x>", "");
+        assert_eq!(first, hasher.key(b"<1@x>").0 as u64);
+        for references in ["<1@x>", "<1@x> <2@x>", " <1@x>  <3@x>"] {
+            assert_eq!(thread("<9@x>", references), first, "{references}");
+        }
+        for references in ["", "-", "1@x <1@x>", "<2@x> <1@x>"] {
+            assert_ne!(thread("<9@x>", references), first, "{references}");
+        }
+        assert_eq!(thread_of(&hasher, Key(5), b""), 5);
     }
 
     #[test]

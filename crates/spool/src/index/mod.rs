@@ -15,3 +15,4 @@ pub(crate) mod promise;
 mod published;
 pub(crate) mod residents;
 pub(crate) mod rules;
+pub(crate) mod weights;

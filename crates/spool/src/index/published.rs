@@ -2,12 +2,14 @@
 
 use crate::base::hidden::HiddenArticle;
 use crate::base::ids::GroupId;
-use crate::base::key::Key;
+use crate::base::key::{Key, KeyHasher};
 use crate::base::token::Token;
 use crate::index::groups::{GroupState, GroupTable};
+use crate::index::kept::{KeptEntry, thread_of};
 use crate::index::overview::RowEntry;
 use crate::method::VolumeTable;
 use netnews::decimal::append_decimal;
+use netnews::overview_row::{field, index};
 
 /// An accepted article on its way into the indexes.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +30,21 @@ pub(crate) struct Published<'a> {
 }
 
 impl Published<'_> {
+    /// Its entry in the list of what its volume keeps.
+    pub(super) fn kept(&self, hasher: &KeyHasher) -> KeptEntry {
+        let references = field(self.fields, index::REFERENCES - index::SUBJECT).unwrap_or_default();
+        KeptEntry {
+            place: self.token.place,
+            key: self.key,
+            class: self.token.class,
+            arrived: self.arrived,
+            expires: self.expires,
+            stored_bytes: self.stored_bytes,
+            thread: thread_of(hasher, self.key, references),
+            numbers: self.numbers.to_vec(),
+        }
+    }
+
     /// Adds its overview row to a group.
     pub(super) fn put_row(&self, number: u64, row_bytes_max: usize, state: &mut GroupState) {
         let entry = RowEntry { number, end: 0, token: self.token, arrived: self.arrived };

@@ -148,7 +148,11 @@ pub(crate) struct Writer {
     /// [`crate::disk::Disk::lost_pages`] when they were last made good.
     pub lost_pages: u64,
     /// When kept articles are due.
-    pub policy: Policy,
+    pub policy: Arc<Policy>,
+    /// Stands for the groups as they were at the last pass of expiry.
+    pub groups_expired: u64,
+    /// Volumes that give up articles, until there is more than enough room again.
+    pub giving_up: HashSet<u16>,
     /// What classes with a floor know about their oldest articles.
     pub floors: Floors,
     /// Classes that the configuration no longer has; their volumes stay until a restart.
@@ -185,7 +189,9 @@ impl Writer {
             entering: None,
             lost_pages: 0,
             floors: Floors::default(),
-            policy: Policy::default(),
+            policy: Arc::default(),
+            groups_expired: 0,
+            giving_up: HashSet::new(),
             left: Vec::new(),
             generation: 0,
             packed: Vec::new(),

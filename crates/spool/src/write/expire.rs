@@ -1,27 +1,38 @@
 //! Expiry: which kept articles are due, and letting go of them (CN-20 to CN-22, CN-27, CN-46).
 //!
-//! A fold: it reads the entries of [`crate::index::kept`] and never an article. The explicit date is recorded
-//! at arrival, the policy is applied when an entry is read, so that a change of policy takes effect at once.
-//! A number goes when the policy of its group says so; the bytes go with the last number. The row is durable
-//! before anything goes. Called by the spool's expiry thread in bounded steps, and by `newsreel expire`.
+//! It reads the entries of [`crate::index::kept`] and never an article. The explicit date is recorded at
+//! arrival, the policy is applied when an entry is read, so that a change of policy takes effect at once. A
+//! number goes when the policy of its group says so; the bytes go with the last number. [`Judge`] decides and
+//! changes nothing; dry runs and explanations ask it too. The row is durable before anything goes. Driven by
+//! [`crate::care::expire`] in bounded steps.
 
 use crate::base::bug::own_bug;
+use crate::base::config::Keep;
 use crate::base::error::{Trouble, TroubleKind};
-use crate::base::ids::GroupId;
+use crate::base::ids::{Flag, GroupId};
+use crate::base::key::Key;
 use crate::base::token::Token;
-use crate::index::fold::is_full;
+use crate::index::fold::{Shared, is_full};
+use crate::index::groups::{Group, GroupTable};
 use crate::index::history::Found;
 use crate::index::kept::KeptEntry;
 use crate::journal::Row;
 use crate::method::Volume;
 use crate::write::commit::Writer;
-use crate::write::manager::Class;
+use crate::write::policy::Policy;
+use crate::write::room::GiveUp;
+use crate::write::threads::Threads;
+use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 
 /// Entries read while the writer is held.
 const ENTRIES_PER_STEP: usize = 2000;
 /// Articles expired in one step: each may cost the removal of files.
 const GONE_PER_STEP: usize = 256;
+/// For so long at most nobody looks at a file again of which nothing goes, in seconds: what was cancelled
+/// leaves it then.
+const QUIET_SECS_MAX: u64 = 86_400;
 
 /// What expiry did, or would do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,115 +45,324 @@ pub struct ExpireReport {
     pub numbers: u64,
     /// Stored bytes of those articles.
     pub bytes: u64,
+    /// Of these articles those whose groups had more than a cap allows.
+    pub capped: u64,
+    /// Those that were given up for room.
+    pub given_up: u64,
+    /// A class had less room than it should leave free.
+    pub is_short: bool,
     /// When the next article is due, Unix seconds.
     pub next_due: Option<u64>,
 }
 
-/// What is to become of an entry.
+impl ExpireReport {
+    /// Counts what becomes of an article.
+    pub(crate) fn count(&mut self, e: &KeptEntry, verdict: &Verdict) {
+        self.looked_at += 1;
+        self.next_due = self.next_due.into_iter().chain(verdict.next).min();
+        self.numbers += verdict.due.len() as u64;
+        if !verdict.stays {
+            self.articles += 1;
+            self.bytes += e.stored_bytes;
+            self.capped += u64::from(verdict.is_capped);
+            self.given_up += u64::from(verdict.is_given_up);
+        }
+    }
+}
+
+/// What is to become of a living article.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
+    /// Numbers that go.
     pub due: Vec<(GroupId, u64)>,
     /// Some number lives on.
     pub stays: bool,
+    /// When the next of these is due, Unix seconds.
     pub next: Option<u64>,
+    /// A cap took one of its numbers.
+    pub is_capped: bool,
+    /// It goes for room.
+    pub is_given_up: bool,
+    /// No rule promises that it stays now, were there need of room.
+    pub may_give_up: bool,
+    /// The rule that keeps it longest.
+    pub rule: Option<usize>,
+}
+
+/// What [`Judge::judge`] says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Judged {
+    /// No such article lives; its entry can go.
+    Dead,
+    /// That depends on its thread, and [`Judge::threads`] is not there yet.
+    NeedsThreads,
+    /// It lives.
+    Lives(Verdict),
+}
+
+/// What a rule says of a number.
+pub(crate) struct Term {
+    pub rule: Option<usize>,
+    pub keep: Keep,
+    /// When it is due, Unix seconds; `None`: never.
+    pub due: Option<u64>,
+    /// Its group has more than the rule allows, and it is among the oldest.
+    pub is_capped: bool,
+}
+
+/// The policy as of one moment, with what it must know of many articles to judge one.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    pub policy: Arc<Policy>,
+    /// Unix seconds.
+    pub now: u64,
+    chosen: HashMap<(Option<usize>, GroupId), Option<usize>>,
+    /// By rule and group, where there is more than the rule's cap: the lowest number that may stay.
+    pub cuts: HashMap<(usize, GroupId), u64>,
+    /// Built when an article is met that depends on it.
+    pub threads: Option<Threads>,
+    /// By volume, where room is short.
+    pub give_up: HashMap<u16, GiveUp>,
+}
+
+impl Judge {
+    pub fn new(policy: Arc<Policy>, now: u64) -> Self {
+        let (chosen, cuts, give_up) = Default::default();
+        Self { policy, now, chosen, cuts, threads: None, give_up }
+    }
+
+    /// The rule that decides about articles of a volume in a group.
+    pub fn rule(&mut self, volume: &dyn Volume, group: &Group) -> Option<usize> {
+        let class = self.policy.class_of(volume.name(), volume.method());
+        let policy = &self.policy;
+        let is_moderated = || group.flag() == Flag::Moderated;
+        *self.chosen.entry((class, group.id)).or_insert_with(|| policy.rule(class, &group.name, is_moderated))
+    }
+
+    /// When an article leaves a group; `None` without the arrivals of threads if it depends on them.
+    pub fn term(&mut self, volume: &dyn Volume, group: &Group, number: u64, e: &KeptEntry) -> Option<Term> {
+        let rule = self.rule(volume, group);
+        let keep = rule.map_or(Keep::Forever, |rule| self.policy.keep(rule));
+        let (arrived, expires) = (u64::from(e.arrived), u64::from(e.expires));
+        let mut due = keep.due(arrived, expires);
+        if due.is_some_and(|due| due <= self.now) && rule.is_some_and(|rule| self.policy.by_thread(rule)) {
+            let newest = u64::from(self.threads.as_ref()?.newest(e.thread));
+            due = keep.due(newest.max(arrived), expires);
+        }
+        let cut = rule.and_then(|rule| self.cuts.get(&(rule, group.id)));
+        Some(Term { rule, keep, due, is_capped: cut.is_some_and(|cut| number < *cut) })
+    }
+
+    /// What becomes of an article of a volume.
+    pub fn judge(
+        &mut self,
+        shared: &Shared,
+        table: &GroupTable,
+        volume: &dyn Volume,
+        e: &KeptEntry,
+    ) -> Judged {
+        let mut verdict = Verdict { may_give_up: true, ..Verdict::default() };
+        let mut latest = None;
+        for (id, number) in &e.numbers {
+            let Some(group) = table.get(*id).filter(|g| g.state().live.contains(*number)) else { continue };
+            let Some(term) = self.term(volume, group, *number, e) else { return Judged::NeedsThreads };
+            let ends = term.due.unwrap_or(u64::MAX);
+            if latest.is_none_or(|latest| ends >= latest) {
+                (latest, verdict.rule) = (Some(ends), term.rule);
+            }
+            verdict.is_capped |= term.is_capped;
+            if term.is_capped || ends <= self.now {
+                verdict.due.push((*id, *number));
+                continue;
+            }
+            verdict.stays = true;
+            verdict.next = verdict.next.into_iter().chain(term.due).min();
+            verdict.may_give_up &= term.keep.may_give_up(self.now.saturating_sub(u64::from(e.arrived)));
+        }
+        if latest.is_none() {
+            // No group names it any more: it was cancelled, or its groups were removed.
+            let is_here = |t: Token| t.volume == volume.id() && t.place == e.place;
+            let lives = matches!(shared.history.lookup(&e.key), Found::At(t, _) if is_here(t));
+            return if lives { Judged::Lives(verdict) } else { Judged::Dead };
+        }
+        let goes = |give_up: &GiveUp| verdict.may_give_up && give_up.takes(u64::from(e.arrived));
+        if verdict.stays && self.give_up.get(&volume.id()).is_some_and(goes) {
+            let lives = |id: GroupId, n| table.get(id).is_some_and(|g| g.state().live.contains(n));
+            verdict.due = e.numbers.iter().filter(|(id, n)| lives(*id, *n)).copied().collect();
+            (verdict.stays, verdict.is_given_up, verdict.next) = (false, true, None);
+        }
+        Judged::Lives(verdict)
+    }
+
+    /// Notes that an article goes.
+    pub fn goes(&mut self, volume: &dyn Volume, e: &KeptEntry, verdict: &Verdict) {
+        if verdict.is_given_up
+            && let Some(give_up) = self.give_up.get_mut(&volume.id())
+        {
+            give_up.took(u64::from(e.arrived), e.stored_bytes);
+        }
+    }
+
+    /// What becomes of a whole file of entries.
+    fn judge_file(
+        &mut self,
+        shared: &Shared,
+        table: &GroupTable,
+        volume: &dyn Volume,
+        entries: &[KeptEntry],
+    ) -> FileJudged {
+        let mut report = ExpireReport::default();
+        for e in entries {
+            match self.judge(shared, table, volume, e) {
+                Judged::Lives(verdict) if verdict.stays && verdict.due.is_empty() => {
+                    report.count(e, &verdict)
+                }
+                Judged::Lives(_) | Judged::Dead => return FileJudged::Changes,
+                Judged::NeedsThreads => return FileJudged::NeedsThreads,
+            }
+        }
+        FileJudged::Stays(report)
+    }
+}
+
+/// What becomes of a file of entries.
+enum FileJudged {
+    /// Everything in it stays.
+    Stays(ExpireReport),
+    /// Something in it goes.
+    Changes,
+    NeedsThreads,
+}
+
+/// How a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// There is more to do.
+    More,
+    /// The pass over the volume is over.
+    Done,
+    /// It goes on once there is a table of threads.
+    NeedsThreads,
+    /// There is another policy now.
+    Changed,
+}
+
+/// What a row says: whether the article goes, or only numbers.
+struct Leaving {
+    key: Key,
+    token: Token,
+    gone: bool,
+    numbers: Vec<(GroupId, u64)>,
+}
+
+/// What goes in a step.
+#[derive(Default)]
+struct Going {
+    rows: Vec<Leaving>,
+    /// Entries that were taken.
+    taken: Vec<KeptEntry>,
 }
 
 impl Writer {
-    /// What happens to an entry of a volume. A volume that keeps has the name of its class; the number of the
-    /// class in the entry is that of the configuration when it came.
-    pub fn judge(&mut self, volume: &dyn Volume, e: &KeptEntry, now: u64) -> Option<Verdict> {
-        let shared = self.folds.shared.clone();
-        let table = shared.groups.table();
-        let own =
-            |c: &Class| c.method == volume.method() && c.buffers.iter().any(|name| name == volume.name());
-        let class = self.classes.iter().position(own);
-        let mut verdict = Verdict { due: Vec::new(), stays: false, next: None };
-        let mut lives = false;
-        for (id, number) in &e.numbers {
-            let Some(group) = table.get(*id).filter(|g| g.state().live.contains(*number)) else { continue };
-            lives = true;
-            match self.policy.due(e, class, *id, &group.name) {
-                Some(due) if due <= now => verdict.due.push((*id, *number)),
-                due => {
-                    verdict.stays = true;
-                    verdict.next = verdict.next.into_iter().chain(due).min();
-                }
-            }
-        }
-        if lives {
-            return Some(verdict);
-        }
-        // No group names it any more: it was cancelled, or its groups were removed.
-        let is_here = |t: Token| t.volume == volume.id() && t.place == e.place;
-        matches!(shared.history.lookup(&e.key), Found::At(t, _) if is_here(t)).then_some(verdict)
-    }
-
-    /// One bounded step of a pass over a volume; false when the pass is over.
+    /// One bounded step of a pass over a volume. With `is_quick`, files of which nothing can be due are not
+    /// read.
     pub fn expire_step(
         &mut self,
         index: usize,
-        now: u64,
+        judge: &mut Judge,
+        is_quick: bool,
         report: &mut ExpireReport,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<Step, Trouble> {
         self.may_free()?;
+        if !Arc::ptr_eq(&self.policy, &judge.policy) {
+            return Ok(Step::Changed);
+        }
+        let volumes = self.folds.shared.volumes.load();
+        let Some(volume) = volumes.all().get(index).cloned() else { return Ok(Step::Done) };
+        let mut going = Going::default();
+        let step = self.choose_going((index, &*volume), judge, is_quick, &mut going, report)?;
+        for Leaving { key, token, gone, numbers } in &going.rows {
+            let (key, token, gone) = (*key, *token, *gone);
+            self.journal.push(&Row::Expire { key, token, gone, numbers: numbers.clone() });
+        }
+        if !going.rows.is_empty() {
+            if let Err(trouble) = self.write_now() {
+                self.journal.discard();
+                going.taken.iter().try_for_each(|e| self.put_back(index, e))?;
+                return Err(trouble);
+            }
+            for Leaving { key, token, gone, numbers } in &going.rows {
+                self.folds.expire(*key, *token, *gone, numbers);
+            }
+        }
+        if step == Step::Done || !going.rows.is_empty() {
+            self.freed()?;
+        }
+        Ok(step)
+    }
+
+    /// Takes entries until enough of their articles go.
+    fn choose_going(
+        &mut self,
+        (index, volume): (usize, &dyn Volume),
+        judge: &mut Judge,
+        is_quick: bool,
+        going: &mut Going,
+        report: &mut ExpireReport,
+    ) -> Result<Step, Trouble> {
         let shared = self.folds.shared.clone();
-        let volumes = shared.volumes.load();
-        let Some(volume) = volumes.all().get(index).cloned() else { return Ok(false) };
-        let (mut rows, mut going) = (Vec::new(), Vec::new());
-        let mut more = true;
-        for _ in 0..ENTRIES_PER_STEP {
+        let table = shared.groups.table();
+        let quick = is_quick.then_some(judge.now);
+        let mut looked_at = 0;
+        while looked_at < ENTRIES_PER_STEP && going.rows.len() < GONE_PER_STEP {
             let Some(list) = self.folds.kept.get_mut(index).and_then(Option::as_mut) else {
-                return Ok(false);
+                return Ok(Step::Done);
             };
+            if let Some(entries) = list.look_ahead(quick).map_err(|e| unreadable(&e))? {
+                match judge.judge_file(&shared, &table, volume, entries) {
+                    FileJudged::Stays(file) => {
+                        looked_at += entries.len();
+                        report.looked_at += file.looked_at;
+                        report.next_due = report.next_due.into_iter().chain(file.next_due).min();
+                        let until = judge.now.saturating_add(QUIET_SECS_MAX);
+                        list.leave(file.next_due.map_or(until, |due| due.min(until)));
+                        continue;
+                    }
+                    FileJudged::NeedsThreads => return Ok(Step::NeedsThreads),
+                    FileJudged::Changes => {}
+                }
+            }
             let Some(e) = list.take().map_err(|e| unreadable(&e))? else {
-                more = false;
-                break;
+                report.next_due = report.next_due.into_iter().chain(list.first_quiet()).min();
+                return Ok(Step::Done);
             };
+            looked_at += 1;
             let is_taken = !list.is_in_place();
-            let Some(verdict) = self.judge(&*volume, &e, now) else { continue };
-            report.looked_at += 1;
-            report.next_due = report.next_due.into_iter().chain(verdict.next).min();
+            let verdict = match judge.judge(&shared, &table, volume, &e) {
+                Judged::Lives(verdict) => verdict,
+                Judged::Dead => continue,
+                Judged::NeedsThreads => {
+                    list.hand_back(e);
+                    return Ok(Step::NeedsThreads);
+                }
+            };
+            report.count(&e, &verdict);
             if verdict.stays {
                 self.put_back(index, &e)?;
                 if verdict.due.is_empty() {
                     continue;
                 }
             }
-            report.numbers += verdict.due.len() as u64;
-            if !verdict.stays {
-                report.articles += 1;
-                report.bytes += e.stored_bytes;
-            }
+            judge.goes(volume, &e, &verdict);
             let numbers = if verdict.stays { verdict.due } else { e.numbers.clone() };
             let token =
                 Token { method: volume.method(), class: e.class, volume: volume.id(), place: e.place };
-            rows.push((e.key, token, !verdict.stays, numbers));
+            going.rows.push(Leaving { key: e.key, token, gone: !verdict.stays, numbers });
             if !verdict.stays && is_taken {
-                going.push(e);
-            }
-            if rows.len() >= GONE_PER_STEP {
-                break;
+                going.taken.push(e);
             }
         }
-        if rows.is_empty() {
-            if !more {
-                self.freed()?;
-            }
-            return Ok(more);
-        }
-        for (key, token, gone, numbers) in &rows {
-            let (key, token, gone) = (*key, *token, *gone);
-            self.journal.push(&Row::Expire { key, token, gone, numbers: numbers.clone() });
-        }
-        if let Err(trouble) = self.write_now() {
-            self.journal.discard();
-            going.iter().try_for_each(|e| self.put_back(index, e))?;
-            return Err(trouble);
-        }
-        for (key, token, gone, numbers) in &rows {
-            self.folds.expire(*key, *token, *gone, numbers);
-        }
-        self.freed()?;
-        Ok(more)
+        Ok(Step::More)
     }
 
     /// Puts back an entry that stays; on a full disk it waits in memory.

@@ -3,6 +3,7 @@
 //! [`commit`] is the way in; what decides where an article goes ([`manager`], [`floor`]) and what may be
 //! written over ([`fence`]) is asked from there. [`syncer`] is the thread that syncs.
 
+pub(crate) mod caps;
 pub(crate) mod commit;
 pub(crate) mod estimate;
 pub(crate) mod expire;
@@ -12,4 +13,6 @@ pub(crate) mod lateness;
 pub(crate) mod manager;
 pub(crate) mod mending;
 pub(crate) mod policy;
+pub(crate) mod room;
 pub(crate) mod syncer;
+pub(crate) mod threads;

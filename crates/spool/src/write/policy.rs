@@ -1,107 +1,181 @@
-//! The expiry policy: when a kept article is due in a group (CN-46).
+//! The expiry policy: which rule decides about an article in a group, and when it is due there (CN-46).
+//!
+//! Pure, and never changed once made. [`crate::write::expire`] asks it about one article after the other.
 
-use crate::base::config::{ExpireConfig, Keep};
+use crate::base::config::{ExpireConfig, Keep, NEVER, SpoolConfig};
 use crate::base::error::SpoolError;
-use crate::base::ids::GroupId;
-use crate::index::kept::KeptEntry;
+use crate::base::token::MethodKind;
+use crate::write::caps::Cap;
 use netnews::wildmat::Wildmat;
-use std::collections::HashMap;
 
 #[derive(Debug)]
 struct Rule {
     class: Option<usize>,
     groups: Option<Wildmat>,
+    moderated: Option<bool>,
     keep: Keep,
+    by_thread: bool,
+    cap: Cap,
 }
 
 /// The policy: the first rule for class and group decides; without one an article is kept forever.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     rules: Vec<Rule>,
-    known: HashMap<(Option<usize>, GroupId), Option<usize>>,
+    /// Name and method of each class.
+    classes: Vec<(String, MethodKind)>,
 }
 
 impl Policy {
-    /// Compiles the rules; `class` returns the number of a class by name.
-    pub fn new(config: &[ExpireConfig], class: impl Fn(&str) -> Option<usize>) -> Result<Self, SpoolError> {
-        let mut rules = Vec::new();
-        for c in config {
-            let number = match &c.class {
-                Some(name) => Some(class(name).ok_or_else(|| {
-                    SpoolError::Unfit(format!("an expiry rule names the unknown class \"{name}\""))
-                })?),
-                None => None,
+    /// Compiles the rules of a configuration.
+    pub fn new(config: &SpoolConfig) -> Result<Self, SpoolError> {
+        let rule = |c: &ExpireConfig| {
+            let known = |name: &String| config.classes.iter().position(|class| class.name == *name);
+            let class = |name: &String| {
+                let text = || format!("an expiry rule names the unknown class \"{name}\"");
+                known(name).ok_or_else(|| SpoolError::Unfit(text()))
             };
             let wildmat = |text: &String| {
                 Wildmat::parse(text.as_bytes())
                     .map_err(|e| SpoolError::Unfit(format!("expiry rule pattern \"{text}\": {e}")))
             };
-            let groups = c.groups.as_ref().map(wildmat).transpose()?;
-            rules.push(Rule { class: number, groups, keep: c.keep });
-        }
-        Ok(Self { rules, known: HashMap::new() })
+            Ok(Rule {
+                class: c.class.as_ref().map(class).transpose()?,
+                groups: c.groups.as_ref().map(wildmat).transpose()?,
+                moderated: c.moderated,
+                keep: c.keep,
+                by_thread: c.by_thread,
+                cap: Cap {
+                    articles: c.articles_max.unwrap_or(Cap::NONE.articles),
+                    bytes: c.bytes_max.unwrap_or(Cap::NONE.bytes),
+                },
+            })
+        };
+        let classes = config.classes.iter().map(|class| (class.name.clone(), class.method)).collect();
+        Ok(Self { rules: config.expire.iter().map(rule).collect::<Result<_, SpoolError>>()?, classes })
     }
 
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Groups may have been added or removed.
-    pub fn forget_groups(&mut self) {
-        self.known.clear();
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.rules.len()
     }
 
-    /// When an article is due in a group, Unix seconds; `None`: never.
-    pub fn due(&mut self, e: &KeptEntry, class: Option<usize>, group: GroupId, name: &str) -> Option<u64> {
-        let rules = &self.rules;
-        let rule = *self.known.entry((class, group)).or_insert_with(|| {
-            rules.iter().position(|r| {
-                r.class.is_none_or(|c| Some(c) == class)
-                    && r.groups.as_ref().is_none_or(|w| w.matches(name.as_bytes()))
-            })
-        });
-        match rules.get(rule?)?.keep {
-            Keep::Forever => None,
-            Keep::Secs { min, default, max } => {
-                let arrived = u64::from(e.arrived);
-                let expires = u64::from(e.expires);
-                let wanted = if expires == 0 { arrived.saturating_add(default) } else { expires };
-                Some(wanted.max(arrived.saturating_add(min)).min(arrived.saturating_add(max)))
-            }
-        }
+    /// Whether any rule has a cap.
+    pub fn has_caps(&self) -> bool {
+        self.rules.iter().any(|rule| rule.cap != Cap::NONE)
+    }
+
+    /// Whether any rule counts ages by threads.
+    pub fn has_threads(&self) -> bool {
+        self.rules.iter().any(|rule| rule.by_thread)
+    }
+
+    /// The class of a volume that keeps: such a volume has the name of its class.
+    pub fn class_of(&self, name: &str, method: MethodKind) -> Option<usize> {
+        self.classes.iter().position(|class| class.0 == name && class.1 == method)
+    }
+
+    /// The rule that decides about articles of a class in a group.
+    pub fn rule(&self, class: Option<usize>, group: &str, is_moderated: impl Fn() -> bool) -> Option<usize> {
+        self.rules.iter().position(|r| {
+            r.class.is_none_or(|c| Some(c) == class)
+                && r.groups.as_ref().is_none_or(|w| w.matches(group.as_bytes()))
+                && r.moderated.is_none_or(|wanted| wanted == is_moderated())
+        })
+    }
+
+    /// How long a rule keeps.
+    pub fn keep(&self, rule: usize) -> Keep {
+        self.rules.get(rule).map_or(Keep::Forever, |rule| rule.keep)
+    }
+
+    /// Whether a rule counts the age of an article from the newest of its thread.
+    pub fn by_thread(&self, rule: usize) -> bool {
+        self.rules.get(rule).is_some_and(|rule| rule.by_thread)
+    }
+
+    /// What a rule lets a group have.
+    pub fn cap(&self, rule: usize) -> Cap {
+        self.rules.get(rule).map_or(Cap::NONE, |rule| rule.cap)
+    }
+}
+
+impl Keep {
+    /// When an article is due whose age counts from `since`, with an Expires date or 0 (all Unix seconds);
+    /// `None`: never. The bounds are for Expires dates alone, as INN has it.
+    pub(crate) fn due(self, since: u64, expires: u64) -> Option<u64> {
+        let Self::Secs { min, default, max } = self else { return None };
+        let after = |secs: u64| since.saturating_add(secs);
+        let due = if expires == 0 { after(default) } else { expires.max(after(min)).min(after(max)) };
+        (due != NEVER).then_some(due)
+    }
+
+    /// Whether an article of this age (seconds) may be given up for room.
+    pub(crate) fn may_give_up(self, age: u64) -> bool {
+        matches!(self, Self::Secs { min, .. } if age >= min && min != NEVER)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::key::Key;
+    use crate::base::config::{ClassConfig, SpoolConfig};
 
-    fn entry(expires: u32) -> KeptEntry {
-        let (place, key, class, arrived, stored_bytes, numbers) = (0, Key(0), 0, 1000, 0, Vec::new());
-        KeptEntry { place, key, class, arrived, expires, stored_bytes, numbers }
+    fn policy(expire: Vec<ExpireConfig>) -> Result<Policy, SpoolError> {
+        let class = |name: &str| ClassConfig { name: name.into(), ..ClassConfig::default() };
+        Policy::new(&SpoolConfig { classes: vec![class("w"), class("x")], expire, ..SpoolConfig::new("/") })
     }
 
-    /// CN-46: min-default-max, first match wins.
+    /// CN-46: first match wins; m and u.
     #[test]
-    fn an_explicit_date_is_honoured_within_bounds() {
-        let keep = Keep::Secs { min: 10, default: 70, max: 300 };
-        let rule = |groups: &str, class: Option<&str>, keep| ExpireConfig {
+    fn the_first_rule_that_fits_decides() {
+        let rule = |groups: &str, class: Option<&str>, moderated| ExpireConfig {
             groups: Some(groups.into()),
             class: class.map(str::to_owned),
-            keep,
+            moderated,
+            ..ExpireConfig::default()
         };
-        let config =
-            [rule("local.*", None, Keep::Forever), rule("a.*", Some("x"), keep), rule("a.b", None, keep)];
-        let mut p = Policy::new(&config, |name| (name == "x").then_some(1)).unwrap();
-        let mut due = |class, expires, id, name| p.due(&entry(expires), Some(class), GroupId(id), name);
-        assert_eq!(due(0, 5, 0, "local.x"), None);
-        assert_eq!(due(1, 0, 1, "a.c"), Some(1070));
-        assert_eq!(due(1, 1200, 1, "a.c"), Some(1200));
-        assert_eq!(due(1, 1001, 1, "a.c"), Some(1010));
-        assert_eq!(due(1, 9999, 1, "a.c"), Some(1300));
-        assert_eq!(due(0, 0, 1, "a.c"), None);
-        assert_eq!(due(0, 0, 2, "a.b"), Some(1070));
-        assert!(Policy::new(&[rule("a", Some("none"), keep)], |_| None).is_err());
+        let p = policy(vec![
+            rule("local.*", None, None),
+            rule("a.*", Some("x"), None),
+            rule("a.*,b.*", None, Some(true)),
+            rule("b.*", None, Some(false)),
+        ]);
+        let p = p.unwrap();
+        let decides = |class, group, moderated| p.rule(Some(class), group, || moderated);
+        assert_eq!(decides(1, "local.x", true), Some(0));
+        assert_eq!(decides(1, "a.b", true), Some(1));
+        assert_eq!((decides(0, "a.b", true), decides(0, "a.b", false)), (Some(2), None));
+        assert_eq!((decides(0, "b.b", true), decides(0, "b.b", false)), (Some(2), Some(3)));
+        assert_eq!(p.rule(None, "a.b", || false), None);
+        assert!(policy(vec![rule("a", Some("none"), None)]).is_err());
+        assert!(policy(vec![rule("a[", None, None)]).is_err());
+    }
+
+    /// CN-46: min-default-max; `never` as in INN's expire.ctl: EXPkeepit() of expire.c.
+    #[test]
+    fn an_explicit_date_is_honoured_within_bounds() {
+        let due = |min, default, max, expires| Keep::Secs { min, default, max }.due(1000, expires);
+        assert_eq!(due(10, 70, 300, 0), Some(1070));
+        assert_eq!(due(10, 70, 300, 1200), Some(1200));
+        assert_eq!(due(10, 70, 300, 1001), Some(1010));
+        assert_eq!(due(10, 70, 300, 9999), Some(1300));
+        // The bounds are not for articles without a date.
+        assert_eq!((due(100, 70, 300, 0), due(0, 70, 30, 0)), (Some(1070), Some(1070)));
+        assert_eq!((due(10, NEVER, 300, 0), due(10, NEVER, 300, 9999)), (None, Some(1300)));
+        assert_eq!((due(0, NEVER, NEVER, 1200), due(0, 70, NEVER, 9999)), (Some(1200), Some(9999)));
+        assert_eq!((due(NEVER, 70, NEVER, 1200), due(NEVER, 70, NEVER, 0)), (None, Some(1070)));
+        assert_eq!(Keep::Forever.due(1000, 1200), None);
+    }
+
+    #[test]
+    fn what_has_no_end_or_is_too_young_is_not_given_up() {
+        let keep = |min| Keep::Secs { min, default: 70, max: 300 };
+        assert_eq!([9, 10].map(|age| keep(10).may_give_up(age)), [false, true]);
+        assert!(keep(0).may_give_up(0) && !keep(NEVER).may_give_up(NEVER) && !Keep::Forever.may_give_up(99));
     }
 }

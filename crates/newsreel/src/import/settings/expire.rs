@@ -3,7 +3,6 @@
 //! INN's last line that matches counts, here the first section: so the lines are taken backwards. Called by
 //! `settings`. Source: expire.ctl(5).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::patterns::Patterns;
@@ -13,21 +12,18 @@ use super::text::{Line, Place, Why, lines, quoted};
 use crate::base::units::span_text;
 
 const FILE: &str = "expire.ctl";
-/// What stands for INN's `never` where a time must stand: 100 years.
+/// Longest time that is taken, and what stands for INN's `never` where a number must stand: 100 years.
 const NEVER_DAYS: u64 = 36_500;
-/// Most groups that are named one by one.
-const GROUPS_MAX: usize = 200;
 
 /// How long: `None` is `never`.
 type Days = Option<Duration>;
 
-/// Writes what expire.ctl says. `flags` are the flags of the groups, if they are known.
+/// Writes what expire.ctl says.
 pub(super) fn convert(
     text: &str,
     by_group: bool,
     age_max_days: Option<u64>,
     classes: &Classes,
-    flags: Option<&BTreeMap<String, char>>,
     sheet: &mut Sheet,
 ) {
     let mut remember = None;
@@ -49,7 +45,7 @@ pub(super) fn convert(
             continue;
         }
         let sections = match by_group {
-            true => for_groups(line, flags),
+            true => for_groups(line),
             false => for_classes(line, classes),
         };
         match sections {
@@ -94,7 +90,7 @@ fn remember_days(remember: Option<(Place, String)>, age_max_days: Option<u64>, s
 }
 
 /// `pattern:flag:min:default:max`.
-fn for_groups(line: &Line, flags: Option<&BTreeMap<String, char>>) -> Result<Vec<Section>, Why> {
+fn for_groups(line: &Line) -> Result<Vec<Section>, Why> {
     let fields: Vec<&str> = line.text.split(':').map(str::trim).collect();
     let &[pattern, letters, min, default, max] = fields.as_slice() else {
         return Err("it has not the five fields that groupbaseexpiry asks for".into());
@@ -104,13 +100,12 @@ fn for_groups(line: &Line, flags: Option<&BTreeMap<String, char>>) -> Result<Vec
         return Err("no group matches".into());
     }
     let mut section = Section::new("expire");
+    if groups != "*" {
+        section.key("groups", groups, line.place);
+    }
     let moderated = letters.contains(['M', 'm']);
     if moderated || letters.contains(['U', 'u']) {
-        let named = by_flag(&groups, moderated, flags)?;
-        section.key("groups", named, line.place);
-        section.remark(line.place, format!("`{letters}`: the groups of that kind at the time of the import"));
-    } else if groups != "*" {
-        section.key("groups", groups, line.place);
+        section.key("moderated", moderated, line.place);
     }
     if letters.contains(['X', 'x']) {
         section.remark(
@@ -120,25 +115,6 @@ fn for_groups(line: &Line, flags: Option<&BTreeMap<String, char>>) -> Result<Vec
     }
     keep(&mut section, line.place, [min, default, max])?;
     Ok(vec![section])
-}
-
-/// The moderated groups that match, or the others.
-fn by_flag(pattern: &str, moderated: bool, flags: Option<&BTreeMap<String, char>>) -> Result<String, Why> {
-    let flags =
-        flags.ok_or("only moderated or only unmoderated groups: name them, as there is no active file")?;
-    let wildmat = crate::config::Groups::parse(pattern)?;
-    let named: Vec<&str> = flags
-        .iter()
-        .filter(|(name, flag)| (**flag == 'm') == moderated && wildmat.matches(name.as_bytes()))
-        .map(|(name, _)| name.as_str())
-        .collect();
-    match named.len() {
-        0 => Err("no group of the active file is of that kind".into()),
-        count if count > GROUPS_MAX => {
-            Err(format!("{count} groups are of that kind; say by a pattern which ones are meant").into())
-        }
-        _ => Ok(named.join(",")),
-    }
 }
 
 /// `classnum:min:default:max`.
@@ -170,14 +146,13 @@ fn keep(section: &mut Section, place: Place, fields: [&str; 3]) -> Result<(), Wh
         section.remark(place, "never: what matches stays for ever");
         return Ok(());
     };
-    let never = Duration::from_secs(NEVER_DAYS * 86_400);
-    let (default, max) = (default.unwrap_or(never), max.unwrap_or(never));
-    section.key("keep", span_text(default), place);
+    let text = |days: Days| days.map_or_else(|| "never".into(), span_text);
+    section.key("keep", text(default), place);
     if min > Duration::ZERO {
         section.noted("keep_min", span_text(min), "");
     }
-    section.noted("keep_max", span_text(max.max(min)), "");
-    if max < min {
+    section.noted("keep_max", text(max.map(|max| max.max(min))), "");
+    if max.is_some_and(|max| max < min) {
         section.remark(place, "the lower bound is above the upper one; the lower one is taken");
     }
     Ok(())

@@ -34,7 +34,7 @@ use peers::Secrets;
 use sheet::Sheet;
 
 /// The files of INN that are read, in the order in which they are spoken of.
-pub const INN_FILES: [&str; 14] = [
+pub const INN_FILES: [&str; 13] = [
     "inn.conf",
     "storage.conf",
     "cycbuff.conf",
@@ -48,7 +48,6 @@ pub const INN_FILES: [&str; 14] = [
     "moderators",
     "control.ctl",
     "control.ctl.local",
-    "active",
 ];
 
 /// The texts for readers: INN's name, and ours.
@@ -99,9 +98,8 @@ pub fn from_inn(old: &Old, resolve: Resolve<'_>) -> New {
         Some(Ok(days)) => Some(days.min(36_000)),
         _ => Some(10),
     };
-    let flags = file("active").map(group_flags);
     let by_group = conf.is("groupbaseexpiry", true);
-    expire::convert(text("expire.ctl"), by_group, age_max, &classes, flags.as_ref(), &mut sheet);
+    expire::convert(text("expire.ctl"), by_group, age_max, &classes, &mut sheet);
     let outgoing = feeds::Outgoing {
         newsfeeds: text("newsfeeds"),
         innfeed: text("innfeed.conf"),
@@ -120,9 +118,7 @@ pub fn from_inn(old: &Old, resolve: Resolve<'_>) -> New {
 
 /// Whatever comes out is complete, and is taken by our reader.
 fn finished(mut sheet: Sheet, old: &Old, secrets: Secrets) -> New {
-    let mut spoken_of = old.files.clone();
-    spoken_of.remove("active");
-    sheet.complete(&spoken_of);
+    sheet.complete(&old.files);
     advise(&mut sheet, &secrets);
     let head = format!(
         "The configuration of this server, made from that of INN in {} by newsreel import\n\
@@ -163,10 +159,4 @@ fn advise(sheet: &mut Sheet, secrets: &Secrets) {
         );
     }
     sheet.advice = advice;
-}
-
-/// The flags of the groups of an active file.
-fn group_flags(text: &str) -> BTreeMap<String, char> {
-    let groups = super::conf::active(text).into_iter();
-    groups.map(|(name, group)| (name, group.flag.chars().next().unwrap_or('y'))).collect()
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::config::{self, Config};
+use crate::config::{self, Config, Stay};
 
 /// A site with something in each file.
 const SITE: &[(&str, &str)] = &[
@@ -70,7 +70,6 @@ const SITE: &[(&str, &str)] = &[
         "/maxdocheckgroups/:*:*:15\nall:*:*:drop\nnewgroup:*:*:mail\nrmgroup:*:*:mail\nnewgroup:admin@x.example:x.*:doit\n\
          checkgroups:*:de.*:verify-de.admin.news.announce\nsendsys:*:*:log=sendsys\ncancel:*:*:doit\n",
     ),
-    ("active", "comp.a 0000000001 0000000001 m\ncomp.b 0000000001 0000000001 y\nlocal.a 1 1 y\n"),
 ];
 
 fn resolve(name: &str) -> Vec<std::net::IpAddr> {
@@ -140,22 +139,23 @@ fn a_whole_site_becomes_a_configuration() {
 #[test]
 fn never_means_what_inn_means() {
     let (_, config) = converted(&site());
-    let day = std::time::Duration::from_secs(86_400);
+    let days = |n: u64| Stay::For(std::time::Duration::from_secs(n * 86_400));
     let rules: Vec<_> = config
         .expire
         .iter()
         .map(|rule| {
-            (rule.groups.as_ref().map(config::Groups::as_str), rule.keep, rule.keep_min, rule.keep_max)
+            let groups = rule.groups.as_ref().map(config::Groups::as_str);
+            (groups, rule.moderated, rule.keep, rule.keep_min, rule.keep_max)
         })
         .collect();
     assert_eq!(
         rules,
         [
             // Only an Expires header ends it, within 90 days.
-            (Some("faq.*"), Some(day * 36_500), None, Some(day * 90)),
-            (Some("local.*"), None, None, None),
-            (Some("comp.a"), Some(day * 30), Some(day * 2), Some(day * 365)),
-            (None, Some(day * 10), Some(day), Some(day * 36_500)),
+            (Some("faq.*"), None, Some(Stay::Never), None, Some(days(90))),
+            (Some("local.*"), None, None, None, None),
+            (Some("comp.*"), Some(true), Some(days(30)), Some(days(2)), Some(days(365))),
+            (None, None, Some(days(10)), Some(days(1)), Some(Stay::Never)),
         ]
     );
 }
@@ -251,7 +251,7 @@ fn readers_are_one_list_and_the_first_that_fits_decides() {
 fn every_line_is_named_in_the_result() {
     let old = site();
     let (new, _) = converted(&old);
-    for (file, text) in SITE.iter().filter(|(name, _)| *name != "active") {
+    for (file, text) in SITE {
         let named = named(&new.text, file);
         let blank = |line: &str| line.trim_matches(['}', ' ', '{']).is_empty() || line.starts_with('#');
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !blank(line)) {

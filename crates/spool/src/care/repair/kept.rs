@@ -6,15 +6,16 @@ use crate::base::read_mode::Patience;
 use crate::base::token::Token;
 use crate::index::fold::Folds;
 use crate::index::history::Found;
-use crate::index::kept::KeptEntry;
+use crate::index::kept::{KeptEntry, thread_of};
 use crate::journal::Row;
-use crate::method::cnfs::record::{HEADER_BYTES, is_whole};
+use crate::method::cnfs::record::{END, HEADER_BYTES, RecordHeader, is_whole};
 use crate::method::{Retained, tree_header};
 use crate::open::rebuild::Region;
 use crate::open::recovery::unjournaled::take_record;
 use crate::spool::Spool;
 use crate::write::commit::{Writer, trouble};
 use crate::write::syncer::failed_sync;
+use netnews::article::{Article, Known};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -105,6 +106,18 @@ impl Spool {
         }
     }
 
+    /// The thread of an article, from its record; one of its own if that cannot be unpacked.
+    fn thread_in(&self, header: &RecordHeader, mut record: Vec<u8>) -> u64 {
+        let mut unpacked = Vec::new();
+        if header.packed && self.shared.packing.unpack(header, &mut record, &mut unpacked).is_ok() {
+            record = unpacked;
+        }
+        let data = record.get(HEADER_BYTES..).unwrap_or_default();
+        let article = data.strip_suffix(END).and_then(|wire| Article::parse(wire).ok());
+        let references = article.as_ref().and_then(|article| article.header(Known::References));
+        thread_of(&self.shared.hasher, header.key, references.unwrap_or_default())
+    }
+
     fn remove_stray(&self, path: &Path) -> io::Result<()> {
         self.shared.disk.remove(path)?;
         path.parent().map_or(Ok(()), |dir| self.shared.disk.sync_dir(dir))
@@ -125,6 +138,7 @@ impl Spool {
         };
         let data = buf.get(HEADER_BYTES..).unwrap_or_default();
         let line = if header.packed { crate::method::packing::xref_line(data) } else { data };
+        let numbers = self.shared.groups.table().numbers_in(line);
         Ok(Some(KeptEntry {
             place: token.place,
             key: header.key,
@@ -132,7 +146,8 @@ impl Spool {
             arrived: header.arrived,
             expires: header.expires,
             stored_bytes: header.record_bytes() as u64,
-            numbers: self.shared.groups.table().numbers_in(line),
+            thread: self.thread_in(&header, buf),
+            numbers,
         }))
     }
 }

@@ -2,7 +2,7 @@
 
 /// SplitMix64.
 #[derive(Debug, Clone)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
@@ -21,8 +21,14 @@ impl Random {
         (self.next() % (most as u64 + 1)) as usize
     }
 
+    /// A number from 0 on, below `end`.
+    #[cfg(test)]
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+
     /// Nothing, all and a part come up often enough each to be met in a test of some hundred crashes.
-    pub fn survival(&mut self) -> Survival {
+    pub(super) fn survival(&mut self) -> Survival {
         match self.up_to(3) {
             0 => Survival::Nothing,
             1 => Survival::Everything,

@@ -383,8 +383,7 @@ fn writer_of(mut folds: Folds, journal: JournalWriter, config: &SpoolConfig) -> 
     folds.closed = false;
     folds.identity.clone_from(&config.path_identity);
     let classes = classes_of(config, &folds.shared.volumes.load());
-    let class = |name: &str| config.classes.iter().position(|c| c.name == name);
-    let policy = Policy::new(&config.expire, class)?;
+    let policy = Arc::new(Policy::new(config)?);
     let sync =
         Arc::new(SyncState::new(journal.sync_set().clone(), config.durability, config.full_disk_retry));
     let mut writer = Writer::new(folds, journal, classes, sync);

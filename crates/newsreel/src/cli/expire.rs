@@ -1,0 +1,88 @@
+//! `expire --what-if`: what other rules would delete, as a table.
+
+use std::path::Path;
+
+use super::locate::Where;
+use super::reach;
+use super::screen::{Failure, say, say_json};
+use super::table::Columns;
+use crate::base::units::{about_size, grouped};
+use crate::operations::request::{Reply, Request, WouldExpire};
+
+/// Reads the file, asks what its rules would delete, and prints it as a table or as JSON.
+pub(super) fn what_if(at: &Where, file: &Path, days: Option<u32>, json: bool) -> Result<(), Failure> {
+    let config = at.load()?;
+    let cannot = |error: std::io::Error| Failure::Usage(format!("cannot read {}: {error}", file.display()));
+    let text = Some(std::fs::read_to_string(file).map_err(cannot)?);
+    let what_if = Some(std::path::absolute(file).map_err(cannot)?);
+    let request = Request::Expire { dry_run: false, explain: None, what_if, text, days, json };
+    let rows = reach::rows(&config, &request, |reply| match reply {
+        Reply::WouldExpire(row) => Some(row),
+        _ => None,
+    })?;
+    if json { say_json(&rows) } else { say(table(rows, days)) }
+}
+
+fn table(mut rows: Vec<WouldExpire>, days: Option<u32>) -> String {
+    let sum = |of: fn(&WouldExpire) -> u64| rows.iter().map(of).sum();
+    let total = WouldExpire {
+        section: None,
+        conditions: "together".into(),
+        articles: sum(|row| row.articles),
+        now_articles: sum(|row| row.now_articles),
+        now_bytes: sum(|row| row.now_bytes),
+        later_articles: Some(sum(|row| row.later_articles.unwrap_or(0))),
+        later_bytes: Some(sum(|row| row.later_bytes.unwrap_or(0))),
+    };
+    for row in &mut rows {
+        match row.section {
+            Some(_) if row.conditions.is_empty() => row.conditions = "all articles".into(),
+            None => row.conditions = "no section: kept forever".into(),
+            Some(_) => {}
+        }
+    }
+    rows.push(total);
+    let section = |row: &WouldExpire| row.section.map_or(String::new(), |n| format!("[[expire]] {n}"));
+    let columns = Columns::of(&rows)
+        .left("", section)
+        .left("", |row| row.conditions.clone())
+        .right("articles", |row| grouped(row.articles))
+        .right("gone now", |row| grouped(row.now_articles))
+        .right("bytes", |row| about_size(row.now_bytes));
+    let Some(days) = days else { return columns.text() };
+    columns
+        .right(&format!("in {days} d"), |row| grouped(row.later_articles.unwrap_or(0)))
+        .right("bytes", |row| about_size(row.later_bytes.unwrap_or(0)))
+        .text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_are_rows_and_the_last_one_is_their_sum() {
+        let row = |section, conditions: &str, articles, now, later| WouldExpire {
+            section,
+            conditions: conditions.into(),
+            articles,
+            now_articles: now,
+            now_bytes: now * 1024,
+            later_articles: Some(later),
+            later_bytes: Some(later * 1024),
+        };
+        let rows = vec![row(Some(1), "groups = \"a.*\"", 5000, 20, 3000), row(None, "", 7, 0, 0)];
+        let shown = table(rows.clone(), Some(30));
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines.len(), 4, "{shown}");
+        assert!(lines[0].trim_start().starts_with("articles  gone now"), "{shown}");
+        assert!(lines[0].ends_with("in 30 d     bytes"), "{shown}");
+        assert!(
+            lines[1].starts_with("[[expire]] 1  groups = \"a.*\"") && lines[1].contains(" 3,000 "),
+            "{shown}"
+        );
+        assert!(lines[2].contains("no section: kept forever"), "{shown}");
+        assert!(lines[3].contains("together") && lines[3].contains(" 5,007 "), "{shown}");
+        assert!(!table(rows, None).contains("3,000"));
+    }
+}

@@ -1,0 +1,208 @@
+//! When one article goes, and why.
+
+use super::survey::{List, lives};
+use crate::base::clock::unix_now;
+use crate::base::config::{ExpireConfig, Keep, NEVER, Order};
+use crate::base::error::Trouble;
+use crate::base::ids::GroupId;
+use crate::base::key::Key;
+use crate::base::read_mode::Patience;
+use crate::base::token::Token;
+use crate::index::kept::KeptEntry;
+use crate::index::weights::Weight;
+use crate::method::{Cyclic, Kind, Volume, rates};
+use crate::read::Lookup;
+use crate::spool::Spool;
+use crate::write::expire::{Judge, unreadable};
+use crate::write::threads::Threads;
+
+const DAY_SECS: u64 = 86_400;
+/// Over a shorter time there is no rate to foretell from, in seconds.
+const RATE_SECS_MIN: u64 = 3_600;
+
+/// When an article that is here goes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expiry {
+    /// The buffer or class that has it.
+    pub volume: String,
+    /// Name of its method.
+    pub method: &'static str,
+    /// Unix seconds.
+    pub arrived: u64,
+    /// Its Expires date, Unix seconds; 0: none.
+    pub expires: u64,
+    /// How it goes.
+    pub fate: ExpiryFate,
+}
+
+/// How an article goes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExpiryFate {
+    /// It is overwritten when the write position has come round to it.
+    Overwritten {
+        /// Where it is in the buffer.
+        offset: u64,
+        /// Where the write position is.
+        head: u64,
+        /// Room for records in the buffer, in bytes.
+        area: u64,
+        /// Bytes to be written until then.
+        bytes_left: u64,
+        /// The seconds that this takes at the rate of the last day, if there is one to tell from.
+        secs_left: Option<u64>,
+    },
+    /// It stays until the rules say otherwise.
+    Kept {
+        /// Its living numbers; it goes with the last of them.
+        numbers: Vec<ExpiryOfNumber>,
+        /// Arrival of the newest article of its thread, Unix seconds; absent: no rule asks for it.
+        thread_newest: Option<u64>,
+        /// When it may be given up if there is too little room on its file system, Unix seconds; absent:
+        /// never.
+        given_up_from: Option<u64>,
+        /// Bytes free there, and the least that its class leaves free; absent: no matter how many.
+        room: Option<(u64, u64)>,
+    },
+    /// Its class keeps it, but it is not in the list of what is kept: it never goes.
+    Unlisted,
+}
+
+/// When an article leaves a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpiryOfNumber {
+    /// Name of the group.
+    pub group: String,
+    /// The article's number there.
+    pub number: u64,
+    /// Which `[[expire]]` section decides, from 0; absent: none.
+    pub rule: Option<usize>,
+    /// When it is due, Unix seconds; absent: never.
+    pub due: Option<u64>,
+    /// Articles with higher numbers about which the same section decides, and their bytes as stored.
+    pub newer: (u64, u64),
+    /// With these and itself the group has more than the section allows.
+    pub is_capped: bool,
+}
+
+impl Spool {
+    /// The expiry rules that hold now.
+    pub fn expire_rules(&self) -> Vec<ExpireConfig> {
+        self.shared.current.load().expire.clone()
+    }
+
+    /// When the article with a Message-ID goes, and why; without one that is here, what is known of it.
+    pub fn explain_expiry(&self, message_id: &[u8]) -> Result<Result<Expiry, Lookup>, Trouble> {
+        let key = self.key(message_id);
+        let token = match self.lookup(&key) {
+            Lookup::Present(token) | Lookup::Hidden(token) => token,
+            other => return Ok(Err(other)),
+        };
+        let volumes = self.shared.volumes.load();
+        let Some(volume) = volumes.get(token.volume) else { return Ok(Err(Lookup::Gone)) };
+        let (name, method) = (volume.name().to_owned(), volume.method().name());
+        let mut expiry = Expiry { volume: name, method, arrived: 0, expires: 0, fate: ExpiryFate::Unlisted };
+        match volume.kind() {
+            Kind::Cyclic(cyclic) => {
+                let mut record = Vec::new();
+                if let Ok(Some((header, _))) = volume.fetch(token.place, Patience::Wait, &mut record) {
+                    (expiry.arrived, expiry.expires) = (header.arrived.into(), header.expires.into());
+                }
+                expiry.fate = self.overwritten(cyclic, &token);
+            }
+            Kind::Retained(_) => {
+                let lists = self.lists();
+                if let Some(e) = find(&lists, volume, (key, token.place))? {
+                    (expiry.arrived, expiry.expires) = (e.arrived.into(), e.expires.into());
+                    expiry.fate = self.kept(&lists, volume, &e)?;
+                }
+            }
+        }
+        Ok(Ok(expiry))
+    }
+
+    fn overwritten(&self, volume: &dyn Cyclic, token: &Token) -> ExpiryFate {
+        let now = unix_now();
+        let bytes_left = token.place.saturating_sub(volume.tail());
+        let age = rates::oldest(volume).map_or(0, |(_, arrived)| now.saturating_sub(arrived.into()));
+        let written = rates::written_since(volume, now.saturating_sub(DAY_SECS));
+        let current = self.shared.current.load();
+        // Of buffers that are filled one after the other each is written to in its turn only.
+        let is_alone = current.classes.iter().all(|class| {
+            let has = class.buffers.iter().any(|name| name == volume.name());
+            !has || class.order == Order::Interleave || class.buffers.len() == 1
+        });
+        let is_known = age >= RATE_SECS_MIN && written > 0 && is_alone;
+        let secs = u128::from(bytes_left) * u128::from(age.min(DAY_SECS)) / u128::from(written.max(1));
+        ExpiryFate::Overwritten {
+            offset: volume.offset(token.place).unwrap_or_default(),
+            head: volume.offset(volume.head()).unwrap_or_default(),
+            area: volume.area(),
+            bytes_left,
+            secs_left: is_known.then(|| u64::try_from(secs).unwrap_or(u64::MAX)),
+        }
+    }
+
+    fn kept(&self, lists: &[List], volume: &dyn Volume, e: &KeptEntry) -> Result<ExpiryFate, Trouble> {
+        let mut judge = Judge::new(self.writer.lock().policy.clone(), unix_now());
+        let table = self.shared.groups.snapshot();
+        let mut own: Vec<(GroupId, u64, Option<usize>, Weight)> = Vec::new();
+        for (id, number) in &e.numbers {
+            let Some(group) = table.get(*id).filter(|g| g.state().live.contains(*number)) else { continue };
+            own.push((*id, *number, judge.rule(volume, group), Weight::default()));
+        }
+        let (mut newest, mut threads) = (e.arrived, Threads::new(0));
+        for list in lists {
+            let mut look = |other: &KeptEntry| {
+                if other.thread == e.thread && lives(&table, other) {
+                    newest = newest.max(other.arrived);
+                }
+                for (id, number) in &other.numbers {
+                    let is_newer =
+                        |at: &&mut (GroupId, u64, Option<usize>, Weight)| at.0 == *id && at.1 < *number;
+                    let (Some(at), Some(group)) = (own.iter_mut().find(is_newer), table.get(*id)) else {
+                        continue;
+                    };
+                    if judge.rule(&*list.volume, group) == at.2 && group.state().live.contains(*number) {
+                        at.3 = at.3.and(Weight { articles: 1, bytes: other.stored_bytes });
+                    }
+                }
+            };
+            list.entries.each(&mut look).map_err(|e| unreadable(&e))?;
+        }
+        threads.add(e.thread, newest);
+        judge.threads = Some(threads);
+        let by_thread = own.iter().any(|at| at.2.is_some_and(|rule| judge.policy.by_thread(rule)));
+        let (mut numbers, mut given_up_from) = (Vec::new(), Some(u64::from(e.arrived)));
+        for (id, number, rule, newer) in own {
+            let Some(group) = table.get(id) else { continue };
+            let Some(term) = judge.term(volume, group, number, e) else { continue };
+            let with = newer.and(Weight { articles: 1, bytes: e.stored_bytes });
+            let is_capped = rule.is_some_and(|rule| !judge.policy.cap(rule).holds(with));
+            let min = match term.keep {
+                Keep::Secs { min, .. } if min != NEVER => Some(u64::from(e.arrived).saturating_add(min)),
+                _ => None,
+            };
+            given_up_from = given_up_from.zip(min).map(|(one, other)| one.max(other));
+            let group = group.name.to_string();
+            let newer = (newer.articles, newer.bytes);
+            numbers.push(ExpiryOfNumber { group, number, rule, due: term.due, newer, is_capped });
+        }
+        let room = self.room(volume).map(|room| (room.free, room.free_min));
+        let thread_newest = by_thread.then_some(newest.into());
+        Ok(ExpiryFate::Kept { numbers, thread_newest, given_up_from, room })
+    }
+}
+
+/// The entry of the article at a place of a volume.
+fn find(lists: &[List], volume: &dyn Volume, (key, place): (Key, u64)) -> Result<Option<KeptEntry>, Trouble> {
+    let mut found = None;
+    for list in lists.iter().filter(|list| list.volume.id() == volume.id()) {
+        let mut look = |e: &KeptEntry| {
+            if e.key == key && e.place == place {
+                found = Some(e.clone());
+            }
+        };
+        list.entries.each(&mut look).map_err(|e| unreadable(&e))?;
+    }
+    Ok(found)
+}

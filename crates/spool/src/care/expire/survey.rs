@@ -1,0 +1,186 @@
+//! What a pass of expiry must know of all articles, read from the lists of what is kept.
+
+use super::Counted;
+use crate::base::error::Trouble;
+use crate::base::ids::{Flag, GroupId};
+use crate::base::progress::Progress;
+use crate::index::groups::GroupTable;
+use crate::index::kept::{KeptEntry, KeptSnapshot};
+use crate::index::weights::{Weight, Weights};
+use crate::method::Volume;
+use crate::spool::Spool;
+use crate::write::caps::Search;
+use crate::write::expire::{ExpireReport, Judge, Judged, unreadable};
+use crate::write::room::Candidates;
+use crate::write::threads::Threads;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// The list of a volume, as of a moment.
+pub(super) struct List {
+    pub index: usize,
+    pub volume: Arc<dyn Volume>,
+    pub entries: KeptSnapshot,
+}
+
+/// Stands for which groups there are, and which of them are moderated.
+pub(super) fn fingerprint(table: &GroupTable) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for group in table.sorted().iter() {
+        (group.id, group.flag() == Flag::Moderated).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Whether an article lives in any of its groups.
+pub(super) fn lives(table: &GroupTable, e: &KeptEntry) -> bool {
+    e.numbers.iter().any(|(id, n)| table.get(*id).is_some_and(|g| g.state().live.contains(*n)))
+}
+
+impl Spool {
+    /// All lists of what is kept.
+    pub(super) fn lists(&self) -> Vec<List> {
+        let writer = self.writer.lock();
+        let volumes = self.shared.volumes.load();
+        let lists = volumes.all().iter().zip(&writer.folds.kept).enumerate();
+        lists
+            .filter_map(|(index, (volume, list))| {
+                Some(List { index, volume: volume.clone(), entries: list.as_ref()?.snapshot() })
+            })
+            .collect()
+    }
+
+    /// The lowest numbers that caps let stay, where there is more than a cap allows.
+    pub(super) fn cuts(
+        &self,
+        judge: &mut Judge,
+        progress: &dyn Progress,
+    ) -> Result<HashMap<(usize, GroupId), u64>, Trouble> {
+        let mut cuts = HashMap::new();
+        let mut searches = self.searches(judge);
+        let (table, lists) = (self.shared.groups.snapshot(), self.lists_if(!searches.is_empty()));
+        while !searches.is_empty() {
+            let entries = lists.iter().map(|list| list.entries.entries).sum();
+            let mut steps = Counted::begin(progress, "counting what groups have", entries);
+            for list in &lists {
+                let mut add = |e: &KeptEntry| {
+                    steps.step();
+                    for (id, number) in &e.numbers {
+                        let Some(group) = table.get(*id) else { continue };
+                        let rule = judge.rule(&*list.volume, group);
+                        let search = rule.and_then(|rule| searches.get_mut(&(rule, *id)));
+                        if let Some(search) = search.filter(|_| group.state().live.contains(*number)) {
+                            search.add(*number, e.stored_bytes);
+                        }
+                    }
+                };
+                list.entries.each(&mut add).map_err(|e| unreadable(&e))?;
+            }
+            searches.retain(|at, search| match search.narrow() {
+                Some(cut) => {
+                    cuts.insert(*at, cut);
+                    false
+                }
+                None => true,
+            });
+        }
+        Ok(cuts)
+    }
+
+    fn lists_if(&self, wanted: bool) -> Vec<List> {
+        if wanted { self.lists() } else { Vec::new() }
+    }
+
+    /// The groups that may have more than their caps allow.
+    fn searches(&self, judge: &mut Judge) -> HashMap<(usize, GroupId), Search> {
+        if !judge.policy.has_caps() {
+            return HashMap::new();
+        }
+        let table = self.shared.groups.snapshot();
+        let volumes = self.shared.volumes.load();
+        let weights: Vec<Option<Weights>> = {
+            let writer = self.writer.lock();
+            writer.folds.kept.iter().map(|list| list.as_ref().map(|list| list.weights.clone())).collect()
+        };
+        let mut sums: HashMap<(usize, GroupId), Weight> = HashMap::new();
+        for (volume, weights) in volumes.all().iter().zip(&weights) {
+            for (id, weight) in weights.iter().flat_map(Weights::each) {
+                let Some(group) = table.get(id) else { continue };
+                if let Some(rule) = judge.rule(&**volume, group) {
+                    let sum = sums.entry((rule, id)).or_default();
+                    *sum = sum.and(weight);
+                }
+            }
+        }
+        sums.retain(|(rule, _), sum| !judge.policy.cap(*rule).holds(*sum));
+        let count = sums.len();
+        let search = |(rule, id): (usize, GroupId)| {
+            let state = table.get(id)?.state();
+            let range = (state.live.low().unwrap_or(state.high), state.high);
+            Some(((rule, id), Search::new(judge.policy.cap(rule), range, count)))
+        };
+        sums.into_keys().filter_map(search).collect()
+    }
+
+    /// When the newest articles of all threads arrived.
+    pub(super) fn threads(&self, progress: &dyn Progress) -> Result<Threads, Trouble> {
+        let (table, lists) = (self.shared.groups.snapshot(), self.lists());
+        let entries = lists.iter().map(|list| list.entries.entries).sum();
+        let mut threads = Threads::new(entries);
+        let mut steps = Counted::begin(progress, "looking for threads", entries);
+        for list in &lists {
+            let mut add = |e: &KeptEntry| {
+                steps.step();
+                if lives(&table, e) {
+                    threads.add(e.thread, e.arrived);
+                }
+            };
+            list.entries.each(&mut add).map_err(|e| unreadable(&e))?;
+        }
+        Ok(threads)
+    }
+
+    /// Chooses what a volume gives up for room, if it must: as much as is wanted beyond what is due.
+    pub(super) fn choose_to_give_up(
+        &self,
+        index: usize,
+        judge: &mut Judge,
+        report: &mut ExpireReport,
+    ) -> Result<(), Trouble> {
+        let volumes = self.shared.volumes.load();
+        let Some(volume) = volumes.all().get(index) else { return Ok(()) };
+        let Some(room) = self.room(&**volume) else { return Ok(()) };
+        let wanted = {
+            let giving_up = &mut self.writer.lock().giving_up;
+            let wanted = room.wanted(giving_up.contains(&volume.id()));
+            if wanted > 0 {
+                giving_up.insert(volume.id())
+            } else {
+                giving_up.remove(&volume.id())
+            };
+            wanted
+        };
+        report.is_short |= room.is_short();
+        let Some(list) = self.lists_if(wanted > 0).into_iter().find(|list| list.index == index) else {
+            return Ok(());
+        };
+        if judge.policy.has_threads() && judge.threads.is_none() {
+            judge.threads = Some(self.threads(&())?);
+        }
+        let (mut candidates, mut due) = (Candidates::default(), 0);
+        let table = self.shared.groups.snapshot();
+        let mut add = |e: &KeptEntry| match judge.judge(&self.shared, &table, &*list.volume, e) {
+            Judged::Lives(verdict) if !verdict.stays => due += e.stored_bytes,
+            Judged::Lives(verdict) if verdict.may_give_up => {
+                candidates.add(u64::from(e.arrived), e.stored_bytes);
+            }
+            _ => {}
+        };
+        list.entries.each(&mut add).map_err(|e| unreadable(&e))?;
+        if due < wanted {
+            judge.give_up.insert(volume.id(), candidates.give_up(wanted - due));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! What another policy would remove, now and later; nothing is changed, and the writer is not held.
+
+use super::Counted;
+use super::survey::List;
+use crate::base::clock::unix_now;
+use crate::base::config::SpoolConfig;
+use crate::base::error::{SpoolError, Trouble, TroubleKind};
+use crate::base::progress::Progress;
+use crate::index::kept::KeptEntry;
+use crate::spool::Spool;
+use crate::write::expire::{ExpireReport, Judge, Judged, unreadable};
+use crate::write::policy::Policy;
+use std::sync::Arc;
+
+/// What a policy would remove of what is there now.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WhatIf {
+    /// By `[[expire]]` section, in their order; last, the articles that none of them decides about.
+    pub rows: Vec<WhatIfRow>,
+}
+
+/// What becomes of the articles that a section keeps longest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WhatIfRow {
+    /// Now.
+    pub now: ExpireReport,
+    /// At the later time, with those that go now.
+    pub later: ExpireReport,
+}
+
+impl Spool {
+    /// What the policy of a configuration would remove now, and by `secs` later, if nothing arrived until
+    /// then. What it would give up for room is not foretold.
+    pub fn what_if(
+        &self,
+        config: &SpoolConfig,
+        secs: u64,
+        progress: &dyn Progress,
+    ) -> Result<WhatIf, Trouble> {
+        let unfit = |e: SpoolError| Trouble::new(TroubleKind::Io, e.to_string());
+        let policy = Arc::new(Policy::new(config).map_err(unfit)?);
+        let now = unix_now();
+        let mut judges =
+            [Judge::new(policy.clone(), now), Judge::new(policy.clone(), now.saturating_add(secs))];
+        let cuts = self.cuts(&mut Judge::new(policy.clone(), now), progress)?;
+        for judge in &mut judges {
+            judge.cuts.clone_from(&cuts);
+            if policy.has_threads() {
+                judge.threads = Some(self.threads(progress)?);
+            }
+        }
+        let mut report = WhatIf { rows: vec![WhatIfRow::default(); policy.len() + 1] };
+        let lists = self.lists();
+        let entries = lists.iter().map(|list| list.entries.entries).sum();
+        let mut steps = Counted::begin(progress, "judging articles", entries);
+        for list in &lists {
+            let mut count = |e: &KeptEntry| {
+                steps.step();
+                self.count_what_if(list, e, &mut judges, &mut report.rows);
+            };
+            list.entries.each(&mut count).map_err(|e| unreadable(&e))?;
+        }
+        Ok(report)
+    }
+
+    fn count_what_if(&self, list: &List, e: &KeptEntry, judges: &mut [Judge; 2], rows: &mut [WhatIfRow]) {
+        let table = self.shared.groups.table();
+        for (at, judge) in judges.iter_mut().enumerate() {
+            let Judged::Lives(verdict) = judge.judge(&self.shared, &table, &*list.volume, e) else { return };
+            let row = verdict.rule.unwrap_or(rows.len().saturating_sub(1));
+            let Some(row) = rows.get_mut(row) else { return };
+            if at == 0 { &mut row.now } else { &mut row.later }.count(e, &verdict);
+        }
+    }
+}
