@@ -24,6 +24,7 @@ mod judging;
 mod origin;
 pub(crate) mod programs;
 mod reject;
+pub(crate) mod reviews;
 pub(crate) mod routing;
 mod spam;
 mod turn;
@@ -49,6 +50,7 @@ use arc_swap::ArcSwap;
 use follow_ups::{FollowUps, Hold};
 use judging::{Judged, Rules};
 use programs::Programs;
+use reviews::Reviews;
 use routing::{Route, Router};
 use spool::{Key, MethodKind, Spool, Ticket, Token, Trouble};
 use std::io;
@@ -100,6 +102,8 @@ pub struct Filer {
     pub(crate) router: Router,
     /// Articles that are hidden when they come.
     pub(crate) hides: Hides,
+    /// What filters found.
+    reviews: Arc<Reviews>,
     /// Control messages and notices filed since the start.
     pub(crate) controls: Controls,
     /// Whose commit is next.
@@ -115,6 +119,9 @@ pub struct Filer {
 impl Filer {
     /// A filer for `spool` by the rules of `config`.
     pub fn new(config: Arc<Config>, spool: Arc<Spool>) -> Self {
+        let reviews = Arc::new(Reviews::of(spool.disk().clone(), &config.site.data));
+        let synced = Arc::downgrade(&reviews);
+        spool.on_durable(Box::new(move || synced.upgrade().iter().for_each(|reviews| reviews.sync())));
         let router = Router::new(spool.group_table());
         // What is filed without a server leaves with the next one. Peers that are new begin with that.
         router.replace(
@@ -130,6 +137,7 @@ impl Filer {
                 config.site.remember_days,
                 unix_now(),
             ),
+            reviews,
             router,
             controls: Controls::default(),
             turn: Turn::default(),
@@ -196,6 +204,7 @@ impl Filer {
         let receipt = self.commit(&mut judged.drafts, judged.now, judged.first, dispositions);
         drop(turn);
         self.count(origin, batch, dispositions.get(judged.first..).unwrap_or_default());
+        self.review(batch, &judged, dispositions);
         let pending = self.follow_up(origin, &hold, &judged, dispositions).or(unfiled);
         Receipt { waited, pending, ..receipt }
     }
@@ -212,6 +221,7 @@ impl Filer {
         self.obey_unfiled(origin, &hold, &judged, dispositions);
         let receipt = self.commit(&mut judged.drafts, judged.now, judged.first, dispositions);
         self.count(origin, batch, dispositions.get(judged.first..).unwrap_or_default());
+        self.review(batch, &judged, dispositions);
         if let Some(pending) = self.follow_up(origin, &hold, &judged, dispositions) {
             self.settle(&pending);
         }

@@ -11,6 +11,7 @@ mod explains;
 mod figure4;
 mod fixtures;
 mod floors;
+mod forget;
 mod full_disk;
 mod groups_file;
 mod hiding;

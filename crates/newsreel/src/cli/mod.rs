@@ -16,6 +16,7 @@ mod control;
 mod ctl;
 mod expire;
 mod export;
+mod filter;
 mod group;
 mod groups_file;
 mod hide;
@@ -51,7 +52,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use rustix::fs::Mode;
 
-use crate::operations::request::{BufferCommand, Request};
+use crate::operations::request::{BufferCommand, FilterCommand, Request};
 use args::{Cli, Command};
 use locate::Where;
 use screen::{Failure, complain};
@@ -98,6 +99,9 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
             expire::what_if(at, &file, days, json)
         }
         Command::Ask(Request::Batch { peer }) => batch::batch(&peer, at),
+        Command::Ask(request @ Request::Filter { command: FilterCommand::Review { json, .. } }) => {
+            filter::review(at, &request, json)
+        }
         Command::Ask(Request::Keys { command }) => keys::keys(at, command),
         Command::Ask(request) => reach::print(&at.load()?, &request),
         Command::Rebuild { without } => care::rebuild(&without, at),

@@ -6,7 +6,7 @@ use super::{ArticleType, Groups};
 section! {
     /// The filters that are built in. Each has a mode: "off"; "shadow": the article passes, and the log says
     /// that it would have been refused; "hide": it is filed, but shown to nobody and not passed on, until
-    /// newsreel unhide shows it; "reject": it is refused; "class": it passes, and the name of the
+    /// newsreel filter release shows it; "reject": it is refused; "class": it passes, and the name of the
     /// filter is its verdict for storage rules ("duplicates", "host-rate", "peer-rate", "crossposts",
     /// "binaries", "types"). What they count is kept in 4 MiB of memory, counts half after an hour, and
     /// begins anew with the server. Articles of newsreel import are not judged.

@@ -3,6 +3,8 @@
 //! All articles go to the spool in one call, whose journal rows are the commit point. Called by `ingest`.
 
 use super::drafts::Drafts;
+use super::judging::Judged;
+use super::reviews::Review;
 use super::{Disposition, Filer, Incoming, Origin, Receipt, Reject, patiently};
 use crate::base::clock::unix_now;
 use crate::base::counters::add;
@@ -82,6 +84,22 @@ impl Filer {
         let mut drafts = Drafts::new(1, self.router.routes(&self.spool.group_table()));
         drafts.remember(self.spool.key(announced));
         self.commit(&mut drafts, unix_now(), 0, &mut []);
+    }
+
+    /// Keeps what filters found in the articles of a batch, for the operator.
+    pub(super) fn review(&self, batch: &[Incoming<'_>], judged: &Judged<'_>, dispositions: &[Disposition]) {
+        if judged.found.is_empty() {
+            return;
+        }
+        self.reviews.add(judged.found.iter().filter_map(|found| {
+            let happened = match dispositions.get(found.at)? {
+                Disposition::Accepted(Some(_)) => found.finding.is_filed(),
+                Disposition::Rejected(Reject::Filtered(_)) => !found.finding.is_filed(),
+                _ => false,
+            };
+            let incoming = batch.get(found.at.checked_sub(judged.first)?).filter(|_| happened)?;
+            Some(Review::of(found, &Article::parse(incoming.wire).ok()?, judged.now))
+        }));
     }
 
     /// Counts and logs what became of a batch.

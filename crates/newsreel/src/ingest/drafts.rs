@@ -150,6 +150,10 @@ impl<'a> Drafts<'a> {
                     draft.verdict = Some(verdict);
                     None
                 }
+                Some(Opinion::Shadow(_, verdict)) => {
+                    draft.verdict = verdict.or(draft.verdict);
+                    None
+                }
                 Some(Opinion::Keep) => {
                     draft.kind = draft.kind.with(ArticleKind::LOCAL, true);
                     self.say_again(&mut draft);
@@ -214,6 +218,11 @@ impl<'a> Drafts<'a> {
         self.groups.push(group);
         draft.groups = start..self.groups.len();
         draft.verdict = Some("aside".into());
+    }
+
+    /// The place of each article in the batch, with its key.
+    pub fn places(&self) -> impl Iterator<Item = (usize, Key)> {
+        self.articles.iter().map(|draft| (draft.at, draft.key))
     }
 
     /// The key of each article.

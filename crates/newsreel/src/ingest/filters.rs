@@ -7,11 +7,12 @@
 
 use super::drafts::Drafts;
 use super::programs::{self, Program, Programs, Request, Verdict};
+use super::reviews::{Finding, Found, Reviews};
 use super::spam::{Spam, SpamCounts};
 use super::{Origin, Reject};
 use crate::config::{Config, Judges};
 use netnews::{Article, Known, newsgroups};
-use spool::GroupTable;
+use spool::{GroupTable, Key};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,6 +33,9 @@ pub(crate) enum Opinion {
     Verdict(Arc<str>),
     /// It is refused, for this reason.
     Refuse(String),
+    /// It passes, and would be refused for this reason if the filter might; or else it is what storage rules
+    /// call so.
+    Shadow(String, Option<Arc<str>>),
     /// It is filed, shown to nobody and not passed on, for this reason, until the operator shows it.
     Hide(String),
     /// It is filed, but not passed on.
@@ -91,14 +95,16 @@ impl Filters {
 
     /// Lets all filters judge the articles of `drafts`; `refuse` gets each that is refused, by its place in
     /// the batch, with the reason, or without one if it is to come later. What one filter refuses the next
-    /// does not see.
+    /// does not see, and what the operator has released it passes. Returns what was found.
     pub fn judge(
         &self,
         origin: &Origin,
         table: &GroupTable,
+        reviews: &Reviews,
         drafts: &mut Drafts<'_>,
         mut refuse: impl FnMut(usize, Option<Reject>),
-    ) {
+    ) -> Vec<Found> {
+        let mut found = Vec::new();
         let until = Instant::now() + self.time_max;
         let mut late = None;
         if *origin.opinion() != Opinion::Pass {
@@ -112,6 +118,7 @@ impl Filters {
             if opinions.len() < articles.len() {
                 late = late.or(Some((filter.name(), articles.len() - opinions.len())));
             }
+            note(filter.name(), drafts.places(), &mut opinions, reviews, &mut found);
             drafts.follow(filter.name(), opinions, table, &mut refuse);
         }
         match late {
@@ -127,6 +134,32 @@ impl Filters {
             }
             _ => {}
         }
+        found
+    }
+}
+
+/// Adds what a filter found in articles, given by their places in the batch; what the operator has released
+/// passes.
+fn note(
+    filter: &str,
+    articles: impl Iterator<Item = (usize, Key)>,
+    opinions: &mut [Opinion],
+    reviews: &Reviews,
+    found: &mut Vec<Found>,
+) {
+    for ((at, key), opinion) in articles.zip(opinions) {
+        let (finding, reason) = match opinion {
+            Opinion::Refuse(reason) => (Finding::Refused, reason.clone()),
+            Opinion::Hide(reason) => (Finding::Hidden, reason.clone()),
+            Opinion::Aside(group) => (Finding::Aside, format!("in {group}")),
+            Opinion::Shadow(reason, _) => (Finding::Shadow, reason.clone()),
+            Opinion::Pass | Opinion::Verdict(_) | Opinion::Keep | Opinion::Defer => continue,
+        };
+        if finding != Finding::Shadow && reviews.is_released(key, filter) {
+            *opinion = Opinion::Pass;
+            continue;
+        }
+        found.push(Found { at, filter: filter.to_owned(), finding, reason: programs::shortened(&reason) });
     }
 }
 

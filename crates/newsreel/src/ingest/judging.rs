@@ -7,6 +7,7 @@ use super::checks::{self, Policy};
 use super::drafts::{Draft, Drafts};
 use super::filters::{Filters, Opinion};
 use super::programs::Programs;
+use super::reviews::Found;
 use super::spam::{Spam, SpamCounts};
 use super::withdraw::withdrawing;
 use super::{Disposition, Filer, Incoming, Origin, Reject, choose, patiently};
@@ -26,6 +27,8 @@ pub(super) struct Judged<'a> {
     pub first: usize,
     /// When it was judged, in the order of withdrawals.
     pub epoch: u64,
+    /// What filters found.
+    pub found: Vec<Found>,
 }
 
 /// What the configuration says of filing; as of one moment.
@@ -111,14 +114,15 @@ impl Filer {
             dispositions.push(verdict.map_or_else(Disposition::Rejected, |()| Disposition::TryLater));
         }
         let said = *origin.opinion() != Opinion::Pass;
+        let mut found = Vec::new();
         if said || !rules.filters.is_empty() {
-            rules.filters.judge(origin, &table, &mut drafts, |at, reject| {
+            found = rules.filters.judge(origin, &table, &self.reviews, &mut drafts, |at, reject| {
                 if let Some(disposition) = dispositions.get_mut(at) {
                     *disposition = reject.map_or(Disposition::Deferred, Disposition::Rejected);
                 }
             });
         }
-        Judged { drafts, now, first, epoch }
+        Judged { drafts, now, first, epoch, found }
     }
 
     /// Identifies and judges one article; what is to be committed goes into `drafts`.

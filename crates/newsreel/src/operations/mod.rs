@@ -8,6 +8,7 @@ mod care;
 mod certificates;
 mod expire;
 mod feed;
+mod filter;
 mod group_control;
 mod groups;
 pub(crate) mod hide;
@@ -63,6 +64,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         }
         Request::Unhide { message_ids, by, dry_run } => hide::unhide(spool, message_ids, by, *dry_run, sink),
         Request::Purge { groups, dry_run, .. } => withdraw::purge(spool, groups, *dry_run, sink),
+        Request::Filter { command } => filter::execute(spool, command, sink),
         Request::Keys { command } => keys::execute(spool, command, sink),
         Request::Expire { explain: Some(message_id), .. } => expire::explain(spool, message_id, sink),
         Request::Expire { what_if: Some(file), text, days, .. } => {

@@ -257,6 +257,19 @@ pub enum Request {
         command: KeysCommand,
     },
 
+    /// See what filters found in articles, and correct their mistakes
+    #[command(
+        long_about = "See what filters refused, hid or set aside, or would have refused (mode \"shadow\" of [spam]), and \
+        correct their mistakes, whether the server runs or not."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel filter review --since 2h\n  \
+        newsreel filter review --filter spam --json\n  newsreel filter release '<1993Apr5.012345@example.org>'")]
+    Filter {
+        #[command(subcommand)]
+        /// What to do.
+        command: FilterCommand,
+    },
+
     /// Cancel articles by Message-ID
     #[command(
         long_about = "Cancel articles by Message-ID, whatever their Cancel-Locks, whether the server runs or not. An article \
@@ -423,6 +436,53 @@ pub enum KeysCommand {
         /// Its fingerprint, or a user of it
         key: String,
     },
+}
+
+/// What to do about what filters found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FilterCommand {
+    /// List what filters found, the oldest first; the newest 16 MiB of it are kept
+    Review {
+        /// Only what this filter found: spam, or the name of a [[filter]]
+        #[arg(long, value_name = "NAME")]
+        filter: Option<String>,
+        /// Only what was found since a date such as 2026-01-31, or in a time span such as 2h
+        #[arg(long, value_name = "TIME", value_parser = since)]
+        since: Option<u64>,
+        /// Print JSON
+        #[arg(long)]
+        #[serde(skip)]
+        json: bool,
+    },
+    /// Show articles again that a filter has hidden, and let those in that it has refused when they come
+    /// again; the filter does not judge them any more
+    Release {
+        /// Message-IDs, with their angle brackets
+        #[arg(required = true, value_name = "MESSAGE-ID")]
+        message_ids: Vec<String>,
+    },
+}
+
+/// What a filter found in an article, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReviewRow {
+    /// Unix seconds.
+    pub at: u64,
+    /// The filter.
+    pub filter: String,
+    /// What it did: refused, hidden, set aside, would refuse.
+    pub finding: String,
+    /// Whether the article was filed.
+    pub filed: bool,
+    /// Its Message-ID.
+    pub message_id: String,
+    /// Its Newsgroups header.
+    pub groups: String,
+    /// Its Subject.
+    pub subject: String,
+    /// Why.
+    pub reason: String,
 }
 
 /// What to do with the feed to a peer.
@@ -631,6 +691,8 @@ pub enum Reply {
     },
     /// A hidden article.
     Hidden(HiddenRow),
+    /// What a filter found.
+    Review(ReviewRow),
     /// What [`Request::Purge`] did.
     Purged(Purged),
     /// The answer to [`Request::Expire`] that names a file: what becomes of the articles that a section

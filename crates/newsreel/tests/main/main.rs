@@ -51,6 +51,7 @@ mod quiet;
 mod random_sessions;
 mod reload;
 mod reports;
+mod reviewing;
 mod rnews;
 mod running;
 mod scram;

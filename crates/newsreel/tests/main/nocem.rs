@@ -134,10 +134,10 @@ fn what_a_notice_lists_is_hidden_here_or_when_it_comes() {
     site.done(&["hide", "<3@x>"]);
     let back = Notice::new("9", &[("<1@x>", "misc.one"), ("<3@x>", "misc.one"), ("<9@x>", "misc.one")]);
     let hide = back.with(": 9", ": 10").signed(&gpg, "bot", &[]);
-    assert!(sent(&mut serving, &mut client, "<n5@x>", &hide).contains("1 articles hidden when they come"));
+    assert!(sent(&mut serving, &mut client, "<n5@x>", &hide).contains("1 article hidden when they come"));
     let back = back.with("hide", "Show").signed(&gpg, "bot", &["--digest-algo", "SHA512"]);
     let said = sent(&mut serving, &mut client, "<n6@x>", &back);
-    assert!(said.contains("1 articles shown again, 1 articles shown again when they come"), "{said}");
+    assert!(said.contains("1 article shown again, 1 article shown again when they come"), "{said}");
     take(&mut client, "<9@x>", article("<9@x>", "misc.one", "b").trim_end_matches(".\r\n"));
     assert!(shown(&mut client, "<9@x>"));
     assert_eq!(seen(&mut client), [true, false, false, true, false, true]);
@@ -185,7 +185,7 @@ fn what_does_not_count_hides_nothing_and_the_log_says_why() {
     }
     assert!(shown(&mut client, "<1@x>"));
     let said = sent(&mut serving, &mut client, "<good@x>", &good);
-    assert!(said.contains("notice carried out: 1 articles hidden"), "{said}");
+    assert!(said.contains("notice carried out: 1 article hidden"), "{said}");
     assert!(!serving.log().iter().any(|line| line.contains("<q1@x>") || line.contains("<q2@x>")));
     site.done(&["unhide", "<1@x>"]);
     site.done(&["keys", "remove", "bot"]);

@@ -366,6 +366,13 @@ impl Folds {
         self.note("history", inserted);
     }
 
+    /// Forgets a Message-ID that is remembered without an article. Its row must be durable.
+    pub fn forget(&mut self, key: Key) {
+        if matches!(self.shared.history.lookup(&key), Found::Remembered { .. }) {
+            self.shared.history.forget(&key);
+        }
+    }
+
     /// Removes an article from all indexes and marks its bytes (CNFS-12). Its row must be durable.
     pub fn cancel(&mut self, key: Key, token: Token, numbers: &[(GroupId, u64)]) {
         self.take_out(key, token, numbers, |v| v.cancel(token.place, key, numbers));
@@ -643,6 +650,7 @@ impl Folds {
             Row::Lost { volume, place, numbers } => self.lost(*volume, *place, numbers),
             Row::Hide(hidden) => self.hide(hidden.clone()),
             Row::Unhide { key, .. } => self.unhide(*key),
+            Row::Forget { key } => self.forget(*key),
             Row::HideAhead { key, by, reason } => self.ahead.put(*key, by, reason),
             Row::PowerLost => self.power_lost(),
             Row::Opened { boot_id } => self.boot_id = *boot_id,

@@ -138,6 +138,8 @@ pub(crate) enum Row<'a> {
     Unhide { key: Key, token: Token },
     /// The next article of this Message-ID is hidden as it is filed.
     HideAhead { key: Key, by: String, reason: String },
+    /// A Message-ID that was remembered without an article is not known any more.
+    Forget { key: Key },
     /// When the journal file was begun that has this row among its first; Unix seconds.
     Begun { at: u32 },
     /// A row of a kind that is not known here and may be ignored; its payload.
@@ -170,8 +172,9 @@ mod kind {
     pub const HIDE: u8 = 20;
     pub const UNHIDE: u8 = 21;
     pub const HIDE_AHEAD: u8 = 22;
+    pub const FORGET: u8 = 23;
     /// The greatest of those that must be known.
-    pub const LAST: u8 = HIDE_AHEAD;
+    pub const LAST: u8 = FORGET;
     pub const BEGUN: u8 = MAY_BE_IGNORED | 1;
 }
 
@@ -184,9 +187,7 @@ impl<'a> Row<'a> {
         match self {
             Self::Article(a) => put_article(a, out),
             Self::Remember { key, arrived } => {
-                out.push(kind::REMEMBER);
-                out.extend_from_slice(&key.0.to_le_bytes());
-                out.extend_from_slice(&arrived.to_le_bytes());
+                put_key(kind::REMEMBER, key, out).extend_from_slice(&arrived.to_le_bytes());
             }
             Self::Cancel { key, token, numbers } => put_ended(kind::CANCEL, *key, token, &[], numbers, out),
             Self::Expire { key, token, gone, numbers } => {
@@ -237,10 +238,11 @@ impl<'a> Row<'a> {
             Self::Hide(hidden) => put_hidden(hidden, begin(kind::HIDE, out)),
             Self::Unhide { key, token } => put_ended(kind::UNHIDE, *key, token, &[], &[], out),
             Self::HideAhead { key, by, reason } => {
-                out.push(kind::HIDE_AHEAD);
-                out.extend_from_slice(&key.0.to_le_bytes());
-                put_bytes(by.as_bytes(), out);
+                put_bytes(by.as_bytes(), put_key(kind::HIDE_AHEAD, key, out));
                 put_bytes(reason.as_bytes(), out);
+            }
+            Self::Forget { key } => {
+                put_key(kind::FORGET, key, out);
             }
             Self::Begun { at } => {
                 out.push(kind::BEGUN);
@@ -307,6 +309,7 @@ impl<'a> Row<'a> {
             kind::HIDE => Self::Hide(read_hidden(r)?),
             kind::UNHIDE => Self::Unhide { key: Key(r.u128()?), token: Token::from_bytes(&r.array()?)? },
             kind::HIDE_AHEAD => Self::HideAhead { key: Key(r.u128()?), by: r.text()?, reason: r.text()? },
+            kind::FORGET => Self::Forget { key: Key(r.u128()?) },
             kind::BEGUN => Self::Begun { at: r.u32()? },
             unknown if unknown & kind::MAY_BE_IGNORED != 0 => Self::Ignored(payload),
             _ => return None,
@@ -350,6 +353,13 @@ fn put_article(a: &ArticleRow<'_>, out: &mut Vec<u8>) {
 /// Appends a kind.
 fn begin(kind: u8, out: &mut Vec<u8>) -> &mut Vec<u8> {
     out.push(kind);
+    out
+}
+
+/// Appends a kind and a key.
+fn put_key<'o>(kind: u8, key: &Key, out: &'o mut Vec<u8>) -> &'o mut Vec<u8> {
+    out.push(kind);
+    out.extend_from_slice(&key.0.to_le_bytes());
     out
 }
 

@@ -141,7 +141,7 @@ impl Spool {
 }
 
 /// Makes rows durable, if there are any.
-fn commit_rows(writer: &mut Writer, rows: &[Row<'_>]) -> Result<(), Trouble> {
+pub(super) fn commit_rows(writer: &mut Writer, rows: &[Row<'_>]) -> Result<(), Trouble> {
     writer.accepting()?;
     if rows.is_empty() {
         return Ok(());

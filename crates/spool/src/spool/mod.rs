@@ -1,6 +1,7 @@
 //! [`Spool`]: the one handle that the server holds.
 
 mod cancel;
+mod forget;
 pub(crate) mod groups;
 pub(crate) mod hide;
 pub(crate) mod moved;

@@ -92,7 +92,7 @@ impl Spam {
             return Opinion::Pass;
         }
         let types = LazyCell::new(|| Types::of(article.wire(), article.body_offset()));
-        let (mut class, mut hidden) = (None, None);
+        let (mut class, mut hidden, mut shadow) = (None, None, None);
         for (check, mode) in modes(&self.config) {
             // What is counted is counted even if another check refuses the article.
             if mode == SpamMode::Off || !self.meets(check, origin, (article, &types), now) {
@@ -106,14 +106,16 @@ impl Spam {
                     let id = article.header(Known::MessageId).unwrap_or_default();
                     let id = String::from_utf8_lossy(id.trim_ascii());
                     info!(from = origin.name(), %id, reason = check.reason(), "would have been refused");
+                    shadow = shadow.or(Some(check.reason()));
                 }
                 SpamMode::Off => {}
             }
         }
-        match (hidden, class) {
-            (Some(reason), _) => Opinion::Hide(reason.to_owned()),
-            (None, Some(class)) => Opinion::Verdict(class.into()),
-            (None, None) => Opinion::Pass,
+        match (hidden, shadow, class) {
+            (Some(reason), _, _) => Opinion::Hide(reason.to_owned()),
+            (None, Some(reason), class) => Opinion::Shadow(reason.to_owned(), class.map(Into::into)),
+            (None, None, Some(class)) => Opinion::Verdict(class.into()),
+            (None, None, None) => Opinion::Pass,
         }
     }
 

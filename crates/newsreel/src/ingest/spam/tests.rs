@@ -366,7 +366,7 @@ fn each_mode_does_what_it_says() {
     let refuse = Opinion::Refuse("posted to too many groups".into());
     for (mode, expected) in [
         ("off", Opinion::Pass),
-        ("shadow", Opinion::Pass),
+        ("shadow", Opinion::Shadow("posted to too many groups".into(), None)),
         ("hide", Opinion::Hide("posted to too many groups".into())),
         ("reject", refuse.clone()),
         ("class", Opinion::Verdict("crossposts".into())),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ingest::filters::{Filter, Filters, Opinion};
+use crate::ingest::reviews::Review;
 use netnews::Article;
 use parking_lot::Mutex;
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ impl Filter for BySubject {
                 b"refuse" => Opinion::Refuse(format!("spam\r\n239 {}\x1b", article.body().len())),
                 b"long" => Opinion::Refuse("é".repeat(1_000)),
                 b"verdict" => Opinion::Verdict("binary".into()),
+                b"shadow" => Opinion::Shadow("looks bad".into(), None),
                 b"hide" => Opinion::Hide("looks\tbad".into()),
                 _ => Opinion::Pass,
             });
@@ -113,6 +115,39 @@ fn what_a_filter_hides_is_filed_and_shown_to_nobody() {
     check(&filer);
     assert_eq!(filer.spool.unhide_all(&[filer.spool.key(b"<1@x>")]).unwrap(), [true]);
     assert!(stored(&filer, "<1@x>").contains("Subject: hide"));
+}
+
+#[test]
+fn what_was_found_is_kept_and_what_is_released_is_let_in() {
+    let disk = SimDisk::new();
+    let filer = filtering(&disk, vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
+    let articles = batch(&["x", "refuse", "hide", "shadow", "verdict"]);
+    let refused = file(&filer, &articles)[1].clone();
+    filer.spool.sync().unwrap();
+    let found = |filer: &Filer| -> Vec<(String, String, bool)> {
+        let row =
+            |review: Review| (review.message_id, review.finding.word().to_owned(), review.finding.is_filed());
+        filer.reviews.all().unwrap().into_iter().map(row).collect()
+    };
+    let expected = [("<1@x>", "refused", false), ("<2@x>", "hidden", true), ("<3@x>", "would refuse", true)];
+    let expected = expected.map(|(id, finding, filed)| (id.to_owned(), finding.to_owned(), filed));
+    assert_eq!(found(&filer), expected);
+    assert_eq!(file(&filer, &articles[1..2]), ["duplicate"]);
+    let (key, at) = (filer.spool.key(b"<1@x>"), filer.reviews.all().unwrap()[0].at);
+    filer.reviews.release(key, "by subject").unwrap();
+    assert!(filer.spool.forget(&key, at as u32).unwrap());
+    // A kill forgets none of it; the filter is another one now, which would refuse it again.
+    let left = disk.image_after(spool::CrashKind::Kill, 0).unwrap();
+    drop(filer);
+    let filer = opened(&left, &CONFIG.replace("UNKNOWN", "reject").replace("\n[[rule]]", CLASSES));
+    let rules = Rules::of(filer.rules.load().config.clone(), None, &filer.spool);
+    let filters = Filters::new(vec![Box::new(BySubject::default())], Duration::from_secs(3_600));
+    filer.rules.store(Arc::new(Rules { filters, ..rules }));
+    assert_eq!(found(&filer), expected);
+    assert_eq!(file(&filer, &articles[1..2]), ["class 0"]);
+    assert!(!filer.spool.forget(&key, at as u32).unwrap());
+    let other = batch(&["x", "x", "x", "x", "x", "refuse"]);
+    assert_eq!(file(&filer, &other[5..]), [refused.replace(&articles[1].1, &other[5].1)]);
 }
 
 #[test]

@@ -289,7 +289,11 @@ impl Counts {
             (self.gone, "not here any more".to_owned()),
         ];
         let said = all.iter().enumerate().filter(|(at, (count, _))| *at == 0 || *count > 0);
-        let said: Vec<String> = said.map(|(_, (count, what))| format!("{count} articles {what}")).collect();
+        let said: Vec<String> = said
+            .map(|(_, (count, what))| {
+                format!("{count} {} {what}", if *count == 1 { "article" } else { "articles" })
+            })
+            .collect();
         said.join(", ")
     }
 }

@@ -267,6 +267,19 @@ impl History {
         self.log.write_over(number, &record::encode(key, token, arrived, number))
     }
 
+    /// Writes an empty entry over that of a Message-ID. False if it is unknown.
+    pub fn forget(&self, key: &Key) -> bool {
+        let _writer = self.writer.lock();
+        let bits = record::key_bits(key);
+        let found = self.index.reader().find(key, &self.living(), |number| {
+            let words = self.log.read(number).filter(|words| record::raw_key_bits(words) == bits)?;
+            Some((number, record::raw_arrived(&words)))
+        });
+        let Some((number, arrived)) = found else { return false };
+        let _replacing = self.replacing.lock();
+        self.log.write_over(number, &record::encode(&Key(0), None, arrived, number))
+    }
+
     /// Enters a record into the index that has no slot there. False if there is no room.
     pub fn enter_index(&self, key: &Key, number: u64) -> bool {
         let mut writer = self.writer.lock();

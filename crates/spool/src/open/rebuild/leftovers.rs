@@ -169,6 +169,7 @@ impl Leftovers {
                 self.hidden.remove(key);
                 self.remembered.push((*key, self.arrived));
             }
+            Row::Forget { key } => self.remembered.retain(|(other, _)| other != key),
             Row::Hide(hidden) => drop(self.hidden.insert(hidden.key, hidden.clone())),
             Row::Unhide { key, .. } => drop(self.hidden.remove(key)),
             Row::Group(g) => take_group(folds, g),
