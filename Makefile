@@ -123,7 +123,7 @@ transcripts-inn:
 
 batches-inn:
 	INN=$(INN) CNEWS=$(CNEWS) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture \
-	  feeds::inn::batches feeds::inn::a_part feeds::cnews
+	  feeds::inn::batches feeds::inn::a_part feeds::cnews moving_in
 
 triangle:
 	INN=$(INN) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture sixty_kills

@@ -6,7 +6,7 @@
 use crate::access::sasl;
 use crate::access::users::{ScramKeys, Table};
 use crate::base::clock::unix_now;
-use crate::import::settings::{self, INN_FILES, Old};
+use crate::import::settings::{self, CNEWS_FILES, DIABLO_FILES, INN_FILES, LEAFNODE_FILES, Old};
 use crate::import::{head, source::Found};
 use crate::ingest::control::{Keyring, Proof, signer_of};
 use crate::tls::names;
@@ -87,18 +87,25 @@ pub fn imported(path: &Path, file: &[u8], is_caf: bool) -> std::io::Result<Vec<I
     Ok(articles)
 }
 
-/// The configuration that files of INN become, and what its reader says of it: `text` has several, each after
-/// a line `== NAME`. No host has an address.
-pub fn imported_settings(text: &str) -> (String, Option<String>) {
+/// What files of INN, C News, leafnode and Diablo become, and what its reader says of it: `text` has several,
+/// each after a line `== NAME`. No host has an address.
+pub fn imported_settings(text: &str) -> [(String, Option<String>); 4] {
     let mut old = Old::default();
+    let names = [&INN_FILES[..], &CNEWS_FILES[..], &LEAFNODE_FILES[..], &DIABLO_FILES[..]].concat();
     for part in text.split("== ") {
         let (name, text) = part.split_once('\n').unwrap_or((part, ""));
-        if let Some(name) = INN_FILES.iter().find(|own| **own == name.trim()) {
+        if let Some(name) = names.iter().find(|own| **own == name.trim()) {
             old.files.entry(name).or_default().push_str(text);
         }
     }
-    let new = settings::from_inn(&old, &|_| Vec::new());
-    (new.text, new.refused)
+    let resolve = |_: &str| Vec::new();
+    let all = [
+        settings::from_inn(&old, &resolve),
+        settings::from_cnews(&old),
+        settings::from_leafnode(&old),
+        settings::from_diablo(&old, &resolve),
+    ];
+    all.map(|new| (new.text, new.refused))
 }
 
 /// A keyring of trusted keys, in memory.

@@ -56,6 +56,15 @@ pub fn settings() -> Vec<Vec<u8>> {
          access a {\n users: <A>\n newsgroups: *\n access: RPANL\n}\n\
          == moderators\na.*:%s@m.example\n\
          == control.ctl\nall:*:*:drop\nnewgroup:a@b:x.*|y.*:verify-k=mail\n",
+        "== sys\nME:comp::\na/b:comp,!comp.x/all,!ut:Lf:\nc:all:n:/c\nd:x::uux - d!rnews\n\
+         == batchparms\n/default/ u 5000-9000 20 batcher | compcun | viauux\na u! 1 - gzip\n\
+         == explist\n/expired/ x 14 -\n/bounds/ x 0-1-90 -\na,!a.b u 4 -\nall x 1.5-never @\n\
+         == mailpaths\nbackbone %s@x\na %s@y\n== controlperm\na b@c nr yv\nall any n nq\n",
+        "== config\nhostname = a.b\nexpire = 20\ngroupexpire a.* = 5\nserver = h\nusername = u\n\
+         password = p\nport = 1\ninitialfetch = 3\nserver = i\nnoread = 1\n\
+         == dnewsfeeds\ngroupdef g\naddgroup *\ngroupref g\nend\nlabel a\nalias b\ngroupref g\n\
+         delgroupany x\nmaxsize 9\nhashfeed 1/2\narttypes !binary\nend\n\
+         == dnntpspool.ctl\na h t60\n",
     ])
 }
 

@@ -388,8 +388,33 @@ pub(super) enum ImportCommand {
     #[command(after_long_help = "Examples:\n  newsreel import inn-config /etc/news\n  \
         newsreel import inn-config /etc/news --out /var/lib/newsreel/newsreel.toml\n\n\
         Then:\n  newsreel check --config /var/lib/newsreel/newsreel.toml\n  \
-        newsreel init --dir /var/lib/newsreel\n  newsreel import inn /etc/news --dir /var/lib/newsreel")]
+        newsreel init --dir /var/lib/newsreel --groups /dev/null\n  newsreel import inn /etc/news --dir /var/lib/newsreel")]
     InnConfig(super::import::SettingsOptions),
+    /// From C News: its sys, batchparms, explist, controlperm and mailpaths, as a newsreel.toml
+    #[command(
+        name = "cnews-config",
+        long_about = "Convert the configuration of a C News: sys, batchparms, explist, controlperm, mailpaths, whoami, \
+        mailname and organization, in DIR or its ctl, as newsreel import inn-config does it. Sites that are fed get \
+        batches. C News' files are only read.",
+        after_long_help = "Examples:\n  newsreel import cnews-config /usr/lib/news --out newsreel.toml"
+    )]
+    CnewsConfig(super::import::SettingsOptions),
+    /// From leafnode: its config, as a newsreel.toml with a [[pull]] for each server
+    #[command(
+        name = "leafnode-config",
+        long_about = "Convert the configuration of a leafnode, the file config in DIR, as newsreel import inn-config does \
+        it: each server becomes a [[pull]].",
+        after_long_help = "Examples:\n  newsreel import leafnode-config /etc/leafnode --out newsreel.toml"
+    )]
+    LeafnodeConfig(super::import::SettingsOptions),
+    /// From Diablo: its dnewsfeeds and dnntpspool.ctl, as a newsreel.toml with a [[peer]] for each label
+    #[command(
+        name = "diablo-config",
+        long_about = "Convert the feeds of a Diablo, dnewsfeeds and dnntpspool.ctl in DIR, as newsreel import inn-config does \
+        it: each label becomes a [[peer]]. Spools, readers and expiry of Diablo are not converted.",
+        after_long_help = "Examples:\n  newsreel import diablo-config /news --out newsreel.toml"
+    )]
+    DiabloConfig(super::import::SettingsOptions),
 }
 
 #[derive(Debug, Subcommand)]

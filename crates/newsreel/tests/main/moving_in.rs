@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use crate::buffers::Served;
 use crate::client::{Client, article};
 use crate::clients::skipped;
+use crate::feeds::cnews::CNews;
 use crate::transcripts::inn::Inn;
 
 fn newsreel(arguments: &[&str]) -> Output {
@@ -22,19 +23,16 @@ fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The configuration of INN in `etc` as that of a new site, which listens on a free port.
-fn moved(etc: &Path, home: &Path) -> String {
+/// The configuration of another server in `etc` as that of a new site, which listens on a free port.
+fn moved(command: &str, etc: &Path, home: &Path) -> String {
     let config = home.join("newsreel.toml");
-    let output =
-        newsreel(&["import", "inn-config", etc.to_str().unwrap(), "--out", config.to_str().unwrap()]);
+    let output = newsreel(&["import", command, etc.to_str().unwrap(), "--out", config.to_str().unwrap()]);
     assert!(output.status.success(), "{}", told(&output));
     let text = fs::read_to_string(&config).unwrap();
-    let listen = |line: &str| match line.starts_with("listen = ") {
-        true => "listen = [\"127.0.0.1:0\"]\n".to_owned(),
-        false => format!("{line}\n"),
-    };
-    fs::write(&config, text.lines().map(listen).collect::<String>()).unwrap();
-    let made = newsreel(&["init", "--dir", home.to_str().unwrap()]);
+    let rest = text.lines().filter(|line| !line.starts_with("listen = "));
+    let rest: String = rest.map(|line| format!("{line}\n")).collect();
+    fs::write(&config, rest.replace("\n[site]\n", "\n[site]\nlisten = [\"127.0.0.1:0\"]\n")).unwrap();
+    let made = newsreel(&["init", "--dir", home.to_str().unwrap(), "--groups", "/dev/null"]);
     assert!(made.status.success(), "{}", told(&made));
     text
 }
@@ -47,7 +45,7 @@ fn the_files_that_inn_comes_with_are_a_site_that_starts() {
         return;
     }
     let home = TempDir::new().unwrap();
-    let text = moved(etc, home.path());
+    let text = moved("inn-config", etc, home.path());
     assert!(!text.contains("not understood") && !text.contains("has no such key"), "{text}");
     let (server, address) = Served::start(home.path());
     let mut client = Client::greeted(address);
@@ -72,7 +70,7 @@ fn passwords_and_texts_are_written_beside_the_configuration() {
         fs::write(etc.join(name), text).unwrap();
     }
     let site = home.path().join("site");
-    let text = moved(&etc, &site);
+    let text = moved("inn-config", &etc, &site);
     for (file, password) in [("up.example.incoming", "open sesame\n"), ("down.example.password", "hush\n")] {
         let file = site.join("passwords").join(file);
         assert_eq!(fs::read_to_string(&file).unwrap(), password);
@@ -95,7 +93,7 @@ fn passwords_and_texts_are_written_beside_the_configuration() {
 const READING: [(&str, bool); 12] = [
     ("LIST ACTIVE", true),
     ("LIST NEWSGROUPS", true),
-    ("LIST ACTIVE.TIMES", true),
+    ("LIST ACTIVE.TIMES misc.*", true),
     ("LIST SUBSCRIPTIONS", true),
     ("LIST DISTRIB.PATS", true),
     ("GROUP misc.test", true),
@@ -117,11 +115,21 @@ fn answers(address: SocketAddr) -> Vec<String> {
         let has_block = ["215", "230"].contains(&&line[..3])
             || (command.starts_with("LISTGROUP") && line.starts_with("211"));
         let mut block = if has_block { client.block() } else { Vec::new() };
+        // Numbers as INN writes them.
+        let plain = |line: &String| match command == "LIST ACTIVE" {
+            true => line.split(' ').map(plain_number).collect::<Vec<_>>().join(" "),
+            false => line.clone(),
+        };
+        block = block.iter().map(plain).collect();
         block.sort();
         let line = if whole && !has_block { line } else { line[..3].to_owned() };
         all.push(format!("{command}: {line} {}", block.join("|")));
     }
     all
+}
+
+fn plain_number(word: &str) -> String {
+    word.parse::<u64>().map_or_else(|_| word.to_owned(), |number| number.to_string())
 }
 
 /// Posts, and what comes of them.
@@ -180,24 +188,61 @@ fn listed(file: &Path) -> Vec<String> {
 fn a_site_that_has_moved_in_answers_as_inn_did() {
     let Some(inn) = Inn::found() else { return };
     inn.change("newsfeeds", |text| text + "down.example:*,!control,!control.*,!junk,@local.empty:Tf,Wm:\n");
+    // With others nnrpd adds a Distribution to posts, which this site then refuses: docs/from-inn.md.
+    inn.change("distrib.pats", |_| "1:*:world\n".to_owned());
+    inn.change("subscriptions", |_| "misc.test\nlocal.closed\n".to_owned());
     inn.start_empty();
     let home = TempDir::new().unwrap();
-    let text = moved(&inn.site(), home.path());
+    let text = moved("inn-config", &inn.site(), home.path());
     let site = home.path().to_str().unwrap();
     let imported = newsreel(&["import", "inn", inn.site().to_str().unwrap(), "--dir", site]);
     assert!(imported.status.success(), "{}", told(&imported));
     let (server, address) = Served::start(home.path());
     let (peers, readers) = (inn.peer_address(), inn.reader_address());
-    assert_eq!(fed(address), fed(peers), "{text}");
-    assert_eq!(posted(address), posted(readers), "{text}");
-    let differing: Vec<_> =
-        answers(address).into_iter().zip(answers(readers)).filter(|(ours, theirs)| ours != theirs).collect();
-    assert_eq!(differing, [], "{text}");
+    let mut ours = [fed(address), posted(address), answers(address)].concat();
+    let mut theirs = [fed(peers), posted(readers), answers(readers)].concat();
     // What is fed to others.
     inn.tool(&["ctlinnd", "-s", "flush", "down.example"], b"");
-    let theirs = listed(&inn.site().join("spool/outgoing/down.example"));
-    let ours = listed(&home.path().join("out/down.example"));
-    assert!(theirs.len() >= 3, "{theirs:?}");
-    assert_eq!(ours, theirs, "{text}");
+    ours.extend(listed(&home.path().join("out/down.example")));
+    let fed_on = listed(&inn.site().join("spool/outgoing/down.example"));
+    assert!(fed_on.len() >= 3, "{fed_on:?}");
+    theirs.extend(fed_on);
+    let differing: Vec<_> = ours.iter().zip(&theirs).filter(|(ours, theirs)| ours != theirs).collect();
+    assert_eq!((differing, ours.len()), (Vec::new(), theirs.len()), "{text}");
+    server.stop();
+}
+
+#[test]
+#[ignore = "needs C News and root: make batches-inn"]
+fn a_site_of_c_news_that_has_moved_in_has_its_groups_and_articles() {
+    let Some(cnews) = CNews::found() else { return };
+    let home = TempDir::new().unwrap();
+    let (batch, site) = (home.path().join("batch"), home.path().join("site"));
+    let articles: String = (1..=3)
+        .map(|n| {
+            let text = article(&format!("<{n}@moving.example>"), "misc.test", "body").replace("\r\n", "\n");
+            let text = text.strip_suffix(".\n").unwrap();
+            format!("#! rnews {}\n{text}", text.len())
+        })
+        .collect();
+    fs::write(&batch, articles).unwrap();
+    cnews.run("relay", &cnews.site(), &[batch.to_str().unwrap()]);
+    let ctl = cnews.site().join("ctl");
+    let text = moved("cnews-config", &ctl, &site);
+    let (arts, active) = (cnews.site().join("arts"), ctl.join("active"));
+    let dir = site.to_str().unwrap();
+    let from = [arts.to_str().unwrap(), active.to_str().unwrap()];
+    let imported = newsreel(&["import", "inn", from[0], from[1], "--dir", dir]);
+    assert!(imported.status.success(), "{}", told(&imported));
+    let (server, address) = Served::start(&site);
+    let mut client = Client::greeted(address);
+    assert!(client.ask("GROUP misc.test").starts_with("211 3 1 3 "), "{text}");
+    assert!(client.ask("LIST ACTIVE local.closed").starts_with("215 "));
+    assert_eq!(client.block().len(), 1);
+    // What comes again is known, and the site that C News fed is fed.
+    let again = newsreel(&["rnews", batch.to_str().unwrap(), "--dir", dir]);
+    assert!(told(&again).contains("3 duplicates"), "{}", told(&again));
+    let status = newsreel(&["status", "--json", "--dir", dir]);
+    assert!(told(&status).contains("lower"), "{}", told(&status));
     server.stop();
 }

@@ -31,6 +31,9 @@ pub(super) fn import(command: ImportCommand, at: &Where) -> Result<(), Failure> 
     match command {
         ImportCommand::Inn(options) => inn(&options, at),
         ImportCommand::InnConfig(options) => settings::inn(&options),
+        ImportCommand::CnewsConfig(options) => settings::cnews(&options),
+        ImportCommand::LeafnodeConfig(options) => settings::leafnode(&options),
+        ImportCommand::DiabloConfig(options) => settings::diablo(&options),
     }
 }
 

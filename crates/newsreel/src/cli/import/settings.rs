@@ -1,4 +1,4 @@
-//! `import inn-config`: the configuration of another server, read, converted and written.
+//! `import inn-config` and its like: the configuration of another server, read, converted and written.
 //!
 //! Everything is read before anything is written, and the configuration is written last. What is there
 //! already stays as it is. Conversion is `crate::import::settings`.
@@ -14,7 +14,9 @@ use super::super::init::make_dir;
 use super::super::screen::{Failure, complain, say};
 use crate::base::units::counted;
 use crate::import::conf;
-use crate::import::settings::{self, FILE_BYTES_MAX, INN_FILES, INN_LISTS, New, Old};
+use crate::import::settings::{
+    self, CNEWS_FILES, DIABLO_FILES, FILE_BYTES_MAX, INN_FILES, INN_LISTS, LEAFNODE_FILES, New, Old,
+};
 use spool::{Access, RealDisk, durable_create};
 
 /// Arguments of the imports of configurations.
@@ -33,12 +35,7 @@ const LISTS: &str = "lists";
 
 pub(super) fn inn(options: &SettingsOptions) -> Result<(), Failure> {
     let places = Places::of(&options.dir)?;
-    let mut old = Old { dir: options.dir.display().to_string(), ..Old::default() };
-    for name in INN_FILES {
-        if let Some(text) = places.read(name)? {
-            old.files.insert(name, text);
-        }
-    }
+    let old = places.all(&options.dir, &INN_FILES)?;
     let mut lists = Vec::new();
     for (name, ours) in INN_LISTS {
         if let Some(text) = places.read(name)?.filter(|_| !lists.iter().any(|(own, _)| *own == ours)) {
@@ -47,6 +44,31 @@ pub(super) fn inn(options: &SettingsOptions) -> Result<(), Failure> {
     }
     let new = settings::from_inn(&old, &addresses);
     write(options.out.as_deref(), &new, &lists)
+}
+
+pub(super) fn cnews(options: &SettingsOptions) -> Result<(), Failure> {
+    let places = Places { dirs: ["", "ctl", "etc"].iter().map(|part| options.dir.join(part)).collect() };
+    let old = places.all(&options.dir, &CNEWS_FILES)?;
+    if !old.files.contains_key("sys") {
+        return Err(Failure::Usage(format!("there is no sys in {}", options.dir.display())));
+    }
+    write(options.out.as_deref(), &settings::from_cnews(&old), &[])
+}
+
+pub(super) fn leafnode(options: &SettingsOptions) -> Result<(), Failure> {
+    let old = Places { dirs: vec![options.dir.clone()] }.all(&options.dir, &LEAFNODE_FILES)?;
+    if old.files.is_empty() {
+        return Err(Failure::Usage(format!("there is no config in {}", options.dir.display())));
+    }
+    write(options.out.as_deref(), &settings::from_leafnode(&old), &[])
+}
+
+pub(super) fn diablo(options: &SettingsOptions) -> Result<(), Failure> {
+    let old = Places { dirs: vec![options.dir.clone()] }.all(&options.dir, &DIABLO_FILES)?;
+    if !old.files.contains_key("dnewsfeeds") {
+        return Err(Failure::Usage(format!("there is no dnewsfeeds in {}", options.dir.display())));
+    }
+    write(options.out.as_deref(), &settings::from_diablo(&old, &addresses), &[])
 }
 
 /// The addresses of a host, from whatever the system asks.
@@ -58,7 +80,7 @@ fn addresses(host: &str) -> Vec<IpAddr> {
     found
 }
 
-/// Where INN's files are.
+/// Where files of the other server are.
 struct Places {
     dirs: Vec<PathBuf>,
 }
@@ -73,6 +95,17 @@ impl Places {
         let named =
             ["pathetc", "pathdb"].iter().filter_map(|key| conf::inn_conf(&text, key)).map(PathBuf::from);
         Ok(Self { dirs: near.dirs.iter().cloned().chain(named).collect() })
+    }
+
+    /// All files of these names that are there.
+    fn all(&self, dir: &Path, names: &[&'static str]) -> Result<Old, Failure> {
+        let mut old = Old { dir: dir.display().to_string(), ..Old::default() };
+        for name in names {
+            if let Some(text) = self.read(name)? {
+                old.files.insert(name, text);
+            }
+        }
+        Ok(old)
     }
 
     /// The text of a file, if it is anywhere.
@@ -153,7 +186,7 @@ fn summary(out: &Path, dir: &Path, new: &New, lists: &[(&str, String)]) -> Resul
         say(format_args!("and {} beside it", counted(files as u64, "file")))?;
     }
     say(format_args!(
-        "{} say what has no equal or differs\n\nnext: newsreel check --config {out}\n      newsreel init --dir {}",
+        "{} say what has no equal or differs\n\nnext: newsreel check --config {out}\n      newsreel init --dir {} --groups /dev/null",
         counted(new.remarks as u64, "comment"),
         dir.display()
     ))

@@ -4,10 +4,12 @@
 //! that is not signed as a line asks is dropped by INN; here the next section would decide, so one that only
 //! logs comes after it. Called by `settings`. Source: control.ctl(5).
 
+use std::collections::BTreeSet;
+
 use toml_edit::{Array, Value};
 
 use super::patterns::Patterns;
-use super::sheet::{Section, Sheet};
+use super::sheet::{Section, Sheet, origins};
 use super::text::{Place, Why, lines, quoted};
 
 /// The types that are carried out by controlchan; cancels are innd's own.
@@ -42,13 +44,8 @@ pub(super) fn convert(files: &[(&'static str, &str)], verifies: bool, mail_to: &
         let fields: Vec<&str> = line.text.splitn(4, ':').map(str::trim).collect();
         match *fields.as_slice() {
             ["/encoding/" | "/localencoding/", ..] => {
-                sheet.remark(
-                    place,
-                    format!(
-                        "`{}` is not needed: descriptions are UTF-8, else what the message says",
-                        quoted(&line.text)
-                    ),
-                );
+                let why = "not needed, descriptions are UTF-8, or what the message says";
+                sheet.unsaid(place, format!("`{}`", quoted(&line.text)), why);
             }
             ["/maxdocheckgroups/", _, "*", count] if count.parse::<i64>().is_ok() => {
                 removals = count.parse::<i64>().ok().map(|count| (count.clamp(0, 1_000_000), place));
@@ -74,8 +71,15 @@ pub(super) fn convert(files: &[(&'static str, &str)], verifies: bool, mail_to: &
     if let Some((_, place)) = removals {
         sheet.saw([place]);
     }
-    for rule in joined(guarded(rules)) {
-        sheet.push(section(&rule, mail_to, removals));
+    for (at, rule) in gathered(joined(guarded(rules))).iter().enumerate() {
+        let mut section = section(rule, mail_to, removals);
+        if at == 0 {
+            section.about(
+                "Control messages. INN's last line that matches counts, here the first section: so they stand \
+                 here from the last one up, and what is said of several hierarchies together.",
+            );
+        }
+        sheet.push(section);
     }
 }
 
@@ -173,6 +177,54 @@ fn joined(rules: Vec<Rule>) -> Vec<Rule> {
             _ => all.push(rule),
         }
     }
+    for rule in &mut all {
+        rule.types.sort_by_key(|kind| [GROUP_TYPES, OTHER_TYPES].concat().iter().position(|own| own == kind));
+    }
+    all
+}
+
+/// Longest list of groups to which others are added, in bytes: it should be read by people.
+const GROUPS_BYTES_MAX: usize = 400;
+
+/// The first words of all groups that a list of patterns may match; `None`: of any.
+fn hierarchies(groups: &str) -> Option<BTreeSet<&str>> {
+    groups
+        .split(',')
+        .map(|pattern| {
+            let word = pattern.split('.').next().unwrap_or_default();
+            (!word.is_empty() && !word.contains(['*', '?', '!', '['])).then_some(word)
+        })
+        .collect()
+}
+
+/// Whether an article may meet both, so that their order counts.
+fn may_meet(one: &Rule, other: &Rule) -> bool {
+    let apart = match (hierarchies(&one.groups), hierarchies(&other.groups)) {
+        (Some(own), Some(others)) => own.is_disjoint(&others),
+        _ => false,
+    };
+    !apart && one.types.iter().any(|kind| other.types.contains(kind))
+}
+
+/// Rules that say the same of other hierarchies become one, as far as no rule between them may decide.
+fn gathered(rules: Vec<Rule>) -> Vec<Rule> {
+    let mut all: Vec<Rule> = Vec::new();
+    for rule in rules {
+        let is_same = |own: &Rule| {
+            (&own.types, &own.from, &own.deed) == (&rule.types, &rule.from, &rule.deed)
+                && own.groups.len() + rule.groups.len() < GROUPS_BYTES_MAX
+                && ![&own.groups, &rule.groups].iter().any(|groups| groups.contains('!') || *groups == "*")
+        };
+        let blocked = all.iter().rposition(|own| !is_same(own) && may_meet(own, &rule));
+        let after = blocked.map_or(0, |at| at + 1);
+        match all.iter_mut().skip(after).find(|own| is_same(own)) {
+            Some(own) => {
+                own.groups = format!("{},{}", own.groups, rule.groups);
+                own.places.extend(rule.places);
+            }
+            None => all.push(rule),
+        }
+    }
     all
 }
 
@@ -204,25 +256,6 @@ fn section(rule: &Rule, mail_to: &str, removals: Option<(i64, Place)>) -> Sectio
         section.noted("removals_max", count, place.to_string());
     }
     section
-}
-
-/// `control.ctl 7-9, 12`.
-fn origins(places: &[Place]) -> String {
-    let mut lines: Vec<u32> = places.iter().map(|place| place.line).collect();
-    lines.sort_unstable();
-    lines.dedup();
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for line in lines {
-        match ranges.last_mut().filter(|(_, last)| last.saturating_add(1) == line) {
-            Some((_, last)) => *last = line,
-            None => ranges.push((line, line)),
-        }
-    }
-    let texts: Vec<String> = ranges
-        .iter()
-        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
-        .collect();
-    format!("{} {}", places.first().map_or("control.ctl", |place| place.file), texts.join(", "))
 }
 
 #[cfg(test)]
@@ -257,8 +290,8 @@ mod tests {
             short(&rules),
             [
                 ("newgroup".into(), "me@x.example", "c.*", "do"),
-                ("rmgroup,newgroup".into(), "*", "a.*,b.*", "do"),
-                ("rmgroup,newgroup".into(), "*", "*", "mail"),
+                ("newgroup,rmgroup".into(), "*", "a.*,b.*", "do"),
+                ("newgroup,rmgroup".into(), "*", "*", "mail"),
                 ("newgroup,rmgroup,checkgroups,ihave,sendme,other".into(), "*", "*", "log"),
             ]
         );
@@ -285,6 +318,23 @@ mod tests {
                 ("newgroup".into(), "k@x", "c.*", "do"),
                 ("newgroup".into(), "*", "c.*", "log"),
                 ("newgroup".into(), "*", "*", "do")
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_said_of_several_hierarchies_is_gathered_where_the_order_does_not_count() {
+        let own = gathered(sections(
+            "newgroup:*:*:drop\nnewgroup:*:a.*:mail\nrmgroup:*:a.*:doit\nnewgroup:*:b.*:mail\nrmgroup:*:b.*:doit\n\
+             newgroup:*:c.x.*:doit\nnewgroup:*:c.*:mail\nnewgroup:*:d.*:mail\n",
+        ));
+        assert_eq!(
+            short(&own),
+            [
+                ("newgroup".into(), "*", "d.*,c.*,b.*,a.*", "mail"),
+                ("newgroup".into(), "*", "c.x.*", "do"),
+                ("rmgroup".into(), "*", "b.*,a.*", "do"),
+                ("newgroup".into(), "*", "*", "log"),
             ]
         );
     }

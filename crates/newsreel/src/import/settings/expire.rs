@@ -16,7 +16,7 @@ const FILE: &str = "expire.ctl";
 const NEVER_DAYS: u64 = 36_500;
 
 /// How long: `None` is `never`.
-type Days = Option<Duration>;
+pub(super) type Days = Option<Duration>;
 
 /// Writes what expire.ctl says.
 pub(super) fn convert(
@@ -35,13 +35,11 @@ pub(super) fn convert(
         }
     }
     remember_days(remember, age_max_days, sheet);
+    let mut is_first = true;
     for line in rules.iter().rev() {
         if classes.keeping.is_empty() {
-            let text = format!(
-                "`{}` is not needed: cyclic buffers overwrite their oldest articles",
-                quoted(&line.text)
-            );
-            sheet.remark(line.place, text);
+            let why = "not needed, cyclic buffers overwrite their oldest articles";
+            sheet.unsaid(line.place, format!("`{}`", quoted(&line.text)), why);
             continue;
         }
         let sections = match by_group {
@@ -49,7 +47,16 @@ pub(super) fn convert(
             false => for_classes(line, classes),
         };
         match sections {
-            Ok(sections) => sections.into_iter().for_each(|section| sheet.push(section)),
+            Ok(sections) => {
+                for mut section in sections {
+                    if std::mem::take(&mut is_first) {
+                        section.about(
+                            "From INN's last line up, since here the first section that fits decides.",
+                        );
+                    }
+                    sheet.push(section);
+                }
+            }
             Err(why) => {
                 sheet.remark(line.place, format!("`{}` is not carried over: {why}", quoted(&line.text)))
             }
@@ -58,7 +65,7 @@ pub(super) fn convert(
 }
 
 /// Ids are remembered for longer than articles are taken.
-fn remember_days(remember: Option<(Place, String)>, age_max_days: Option<u64>, sheet: &mut Sheet) {
+pub(super) fn remember_days(remember: Option<(Place, String)>, age_max_days: Option<u64>, sheet: &mut Sheet) {
     let least = age_max_days.map_or(1, |days| days + 1);
     let site = sheet.single("site");
     let Some((place, text)) = remember else {
@@ -139,7 +146,7 @@ fn for_classes(line: &Line, classes: &Classes) -> Result<Vec<Section>, Why> {
 }
 
 /// Times: INN's `never` as the lower bound keeps for ever; as the time itself it keeps what has no Expires.
-fn keep(section: &mut Section, place: Place, fields: [&str; 3]) -> Result<(), Why> {
+pub(super) fn keep(section: &mut Section, place: Place, fields: [&str; 3]) -> Result<(), Why> {
     let [min, default, max] = fields.map(days);
     let (min, default, max) = (min?, default?, max?);
     let Some(min) = min else {
@@ -159,7 +166,7 @@ fn keep(section: &mut Section, place: Place, fields: [&str; 3]) -> Result<(), Wh
 }
 
 /// A number of days, perhaps with a fraction, or `never`.
-fn days(text: &str) -> Result<Days, Why> {
+pub(super) fn days(text: &str) -> Result<Days, Why> {
     if text.eq_ignore_ascii_case("never") {
         return Ok(None);
     }

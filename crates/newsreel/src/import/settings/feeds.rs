@@ -362,12 +362,8 @@ impl Ways<'_> {
         }
         for pair in &self.innfeed_pairs {
             if !PER_PEER.contains(&pair.key.as_str()) {
-                let text = format!(
-                    "`{}: {}` is not needed: there is no innfeed to be set up",
-                    quoted(&pair.key),
-                    quoted(&pair.value)
-                );
-                sheet.remark(pair.place, text);
+                let line = format!("`{}: {}`", quoted(&pair.key), quoted(&pair.value));
+                sheet.unsaid(pair.place, line, "not needed, there is no innfeed to be set up");
             } else if self.funnels.is_empty() {
                 sheet.remark(pair.place, format!("`{}` is about no peer", quoted(&pair.key)));
             }

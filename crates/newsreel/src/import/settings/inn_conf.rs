@@ -26,6 +26,8 @@ pub(super) struct Setting {
 #[derive(Debug, Default)]
 pub(super) struct InnConf {
     settings: BTreeMap<String, Setting>,
+    /// Keys without a value.
+    empty: Vec<(Place, String)>,
     faults: Vec<(Place, String)>,
 }
 
@@ -64,7 +66,13 @@ impl InnConf {
         if let Some((key, setting)) = list {
             conf.faults.push((setting.place, format!("the list of `{key}` has no end")));
         }
-        conf.settings.retain(|_, setting| !setting.value.is_empty());
+        conf.settings.retain(|key, setting| {
+            let is_empty = setting.value.trim().is_empty();
+            if is_empty {
+                conf.empty.push((setting.place, key.clone()));
+            }
+            !is_empty
+        });
         conf
     }
 
@@ -111,6 +119,9 @@ pub(super) fn convert(conf: &InnConf, sheet: &mut Sheet) {
     for (place, why) in &conf.faults {
         sheet.remark(*place, why);
     }
+    for (place, key) in &conf.empty {
+        sheet.unsaid(*place, format!("`{}`", quoted(key)), "nothing is set");
+    }
     let mut by_line: Vec<(&String, &Setting)> = conf.settings.iter().collect();
     by_line.sort_by_key(|(_, setting)| setting.place.line);
     for (key, setting) in by_line {
@@ -119,15 +130,23 @@ pub(super) fn convert(conf: &InnConf, sheet: &mut Sheet) {
         match one(key, &setting.value, place, conf, sheet) {
             Ok(true) => sheet.saw([place]),
             Ok(false) => match fate(key) {
-                Some(Fate::NotNeeded(why)) => sheet.remark(place, format!("{line} is not needed: {why}")),
-                Some(Fate::NoEqual(why)) => sheet.remark(place, format!("{line} has no equal: {why}")),
+                Some(Fate::NotNeeded(why)) => sheet.unsaid(place, line, format!("not needed, {why}")),
+                Some(Fate::NoEqual(_)) if is_off(&setting.value) => {
+                    sheet.unsaid(place, line, "off in INN, and without an equal here");
+                }
+                Some(Fate::NoEqual(why)) => sheet.unsaid(place, line, format!("no equal: {why}")),
                 None => sheet.remark(place, format!("{line}: INN 2.7 has no such key")),
             },
-            Err(why) => sheet.remark(place, format!("{line} is not carried over: {why}")),
+            Err(why) => sheet.unsaid(place, line, format!("not carried over, {why}")),
         }
     }
     listen(conf, sheet);
     defaults(conf, sheet);
+}
+
+/// Whether a value turns something off.
+fn is_off(value: &str) -> bool {
+    ["false", "no", "off", "0"].contains(&value)
 }
 
 /// A whole number.

@@ -1,4 +1,5 @@
-//! The configuration of another server becomes ours: INN's files in, a newsreel.toml out.
+//! The configuration of another server becomes ours: the files of INN, C News, leafnode or Diablo in, a
+//! newsreel.toml out.
 //!
 //! Pure: the texts of the files go in, and what is to be written comes out. One module reads each form of
 //! file, and every line of it ends in a key, with a note that names the line, or in a remark: `sheet` sees to
@@ -6,13 +7,16 @@
 //! `docs/from-inn.md`. Sources: the manual pages of INN 2.7, named in each module.
 
 mod blocks;
+mod cnews;
 mod control;
+mod diablo;
 mod expire;
 mod feeds;
 mod flags;
 mod incoming;
 mod inn_conf;
 mod inn_keys;
+mod leafnode;
 mod moderators;
 mod newsfeeds;
 mod patterns;
@@ -58,6 +62,16 @@ pub const INN_LISTS: [(&str, &str); 5] = [
     ("distrib.pats", "distrib.pats"),
     ("distributions", "distributions"),
 ];
+
+/// The files of C News that are read.
+pub const CNEWS_FILES: [&str; 8] =
+    ["whoami", "mailname", "organization", "explist", "sys", "batchparms", "mailpaths", "controlperm"];
+
+/// The file of leafnode that is read.
+pub const LEAFNODE_FILES: [&str; 1] = ["config"];
+
+/// The files of Diablo that are read.
+pub const DIABLO_FILES: [&str; 2] = ["dnewsfeeds", "dnntpspool.ctl"];
 
 /// What there is of the other server.
 #[derive(Debug, Default)]
@@ -113,18 +127,48 @@ pub fn from_inn(old: &Old, resolve: Resolve<'_>) -> New {
     let controls = [("control.ctl", text("control.ctl")), ("control.ctl.local", text("control.ctl.local"))];
     let mail_to = format!("usenet@{}", conf.path_identity());
     control::convert(&controls, conf.is("pgpverify", false), &mail_to, &mut sheet);
-    finished(sheet, old, secrets)
+    finished(sheet, (old, "INN", "inn-config"), secrets, &INN_FILES)
+}
+
+/// The configuration of a C News as ours.
+pub fn from_cnews(old: &Old) -> New {
+    let mut sheet = Sheet::default();
+    let text = |name: &str| old.files.get(name).map(String::as_str).unwrap_or_default();
+    cnews::convert(text, &mut sheet);
+    finished(sheet, (old, "C News", "cnews-config"), Secrets::default(), &CNEWS_FILES)
+}
+
+/// The configuration of a leafnode as ours.
+pub fn from_leafnode(old: &Old) -> New {
+    let (mut sheet, mut secrets) = (Sheet::default(), Secrets::default());
+    let text = old.files.get("config").map(String::as_str).unwrap_or_default();
+    leafnode::convert(text, &mut secrets, &mut sheet);
+    finished(sheet, (old, "leafnode", "leafnode-config"), secrets, &LEAFNODE_FILES)
+}
+
+/// The feeds of a Diablo as ours.
+pub fn from_diablo(old: &Old, resolve: Resolve<'_>) -> New {
+    let mut sheet = Sheet::default();
+    let text = |name: &str| old.files.get(name).map(String::as_str).unwrap_or_default();
+    storage::convert(None, &storage::Cycbuffs::default(), true, &mut sheet);
+    diablo::convert(text("dnewsfeeds"), text("dnntpspool.ctl"), resolve, &mut sheet);
+    finished(sheet, (old, "Diablo", "diablo-config"), Secrets::default(), &DIABLO_FILES)
 }
 
 /// Whatever comes out is complete, and is taken by our reader.
-fn finished(mut sheet: Sheet, old: &Old, secrets: Secrets) -> New {
-    sheet.complete(&old.files);
+fn finished(
+    mut sheet: Sheet,
+    (old, server, command): (&Old, &str, &str),
+    secrets: Secrets,
+    order: &[&str],
+) -> New {
+    sheet.complete(&old.files, order);
     advise(&mut sheet, &secrets);
     let head = format!(
-        "The configuration of this server, made from that of INN in {} by newsreel import\n\
-         inn-config. After each key stands the line that it comes from; what has no equal here, or one\n\
-         that differs, is said by a comment in its section or, line by line, at the end. docs/from-inn.md\n\
-         has INN's words and ours, and newsreel explain-config KEY says what a key means.",
+        "The configuration of this server, made from that of {server} in {} by newsreel import\n\
+         {command}. After each key stands the line that it comes from; what has no equal here, or one\n\
+         that differs, is said by a comment in its section or, line by line, after them. docs/from-inn.md\n\
+         has the words of both, and newsreel explain-config KEY says what a key means.",
         text::quoted(&old.dir)
     );
     let (text, refused) = sheet.settle(&head);
@@ -139,8 +183,8 @@ fn finished(mut sheet: Sheet, old: &Old, secrets: Secrets) -> New {
 fn advise(sheet: &mut Sheet, secrets: &Secrets) {
     let mut advice = vec![
         "newsreel check reads this file and says what is wrong with it.".to_owned(),
-        "newsreel init --dir with the directory of this file makes the spool; newsreel import inn brings groups, \
-         articles and their numbers."
+        "newsreel init --dir DIR --groups /dev/null makes the spool in the directory of this file, without groups \
+         of our own; newsreel import inn brings groups, articles and their numbers, from C News too."
             .to_owned(),
     ];
     if sheet.count("peer") > 0 {

@@ -133,10 +133,19 @@ impl Section {
 pub(super) struct Sheet {
     sections: Vec<Section>,
     /// What has no equal and belongs to no section.
-    loose: Vec<(Place, String)>,
+    loose: Vec<Loose>,
     seen: HashSet<(&'static str, u32)>,
     /// What the operator should do or know before the server is started.
     pub advice: Vec<String>,
+}
+
+/// What is said of a line, perhaps with the same words as of others.
+#[derive(Debug)]
+struct Loose {
+    place: Place,
+    /// What stands there; empty: `why` says it.
+    what: String,
+    why: String,
 }
 
 /// A line of the file that is being written: which section, and which of its items, it comes from.
@@ -171,7 +180,13 @@ impl Sheet {
     /// What has no equal here, and belongs to no section.
     pub fn remark(&mut self, from: Place, text: impl Into<String>) {
         self.saw([from]);
-        self.loose.push((from, text.into()));
+        self.loose.push(Loose { place: from, what: String::new(), why: text.into() });
+    }
+
+    /// The same for `what` of a line; lines of which the same is said are listed together.
+    pub fn unsaid(&mut self, from: Place, what: impl Into<String>, why: impl Into<String>) {
+        self.saw([from]);
+        self.loose.push(Loose { place: from, what: what.into(), why: why.into() });
     }
 
     /// How many sections of a name are in effect.
@@ -188,7 +203,7 @@ impl Sheet {
     }
 
     /// Lists the lines that nobody spoke of.
-    pub fn complete(&mut self, files: &BTreeMap<&'static str, String>) {
+    pub fn complete(&mut self, files: &BTreeMap<&'static str, String>, order: &[&str]) {
         for section in &mut self.sections {
             for place in std::mem::take(&mut section.seen) {
                 self.seen.extend((place.line..=place.last).map(|line| (place.file, line)));
@@ -204,12 +219,13 @@ impl Sheet {
                     } else {
                         format!("`{}`", quoted(&line.text))
                     };
-                    self.loose.push((line.place, format!("{text}: not understood")));
+                    let why = format!("{text}: not understood");
+                    self.loose.push(Loose { place: line.place, what: String::new(), why });
                 }
             }
         }
-        let order = |file: &str| files.keys().position(|own| *own == file);
-        self.loose.sort_by_key(|(place, _)| (order(place.file), place.line));
+        let rank = |file: &str| order.iter().position(|own| *own == file);
+        self.loose.sort_by_key(|loose| (rank(loose.place.file), loose.place.line));
     }
 
     /// The file, as the configuration's reader takes it: what it refuses is turned into comments. With
@@ -218,7 +234,7 @@ impl Sheet {
         let rank = |name: &str| {
             table::SECTIONS.iter().position(|section| section.name == name).unwrap_or(usize::MAX)
         };
-        // Hundreds of sections for control messages are no good reading in the middle.
+        // Hundreds of sections for control messages are no good reading in the middle, so they come last.
         self.sections.sort_by_key(|section| (section.name == "control", rank(section.name)));
         loop {
             let (text, lines) = self.written(head);
@@ -265,24 +281,38 @@ impl Sheet {
                 page.wrapped("  - ", text);
             }
         }
-        for (at, section) in self.sections.iter().enumerate() {
-            if !section.items.is_empty() || !section.about.is_empty() {
-                page.section(at, section);
-            }
+        let is_last = |section: &Section| section.name == "control";
+        for (at, section) in self.sections.iter().enumerate().filter(|(_, section)| !is_last(section)) {
+            page.section(at, section);
         }
-        let mut file = "";
-        for (place, text) in &self.loose {
-            if file.is_empty() {
-                page.text.push('\n');
-                page.comment("What has no equal here, line by line.");
-            }
-            if place.file != file {
-                page.text.push_str("#\n");
-                file = place.file;
-            }
-            page.wrapped("", &format!("{place}: {text}"));
+        self.write_loose(&mut page);
+        for (at, section) in self.sections.iter().enumerate().filter(|(_, section)| is_last(section)) {
+            page.section(at, section);
         }
         (page.text, page.lines)
+    }
+
+    /// What is said of lines that belong to no section.
+    fn write_loose(&self, page: &mut Page) {
+        if !self.loose.is_empty() {
+            page.text.push('\n');
+            page.comment("What has no equal here, line by line.");
+        }
+        let mut file = "";
+        for (at, first) in self.loose.iter().enumerate() {
+            let is_same = |other: &Loose| {
+                (other.place.file, &other.why) == (first.place.file, &first.why) && !first.what.is_empty()
+            };
+            if self.loose.iter().take(at).any(is_same) {
+                continue;
+            }
+            if first.place.file != file {
+                page.text.push_str("#\n");
+                file = first.place.file;
+            }
+            let alike: Vec<&Loose> = self.loose.iter().skip(at + 1).filter(|other| is_same(other)).collect();
+            page.loose(first, &alike);
+        }
     }
 }
 
@@ -322,6 +352,17 @@ impl Page {
         self.text.push('\n');
     }
 
+    /// What is said of a line, and of others like it.
+    fn loose(&mut self, first: &Loose, alike: &[&Loose]) {
+        let places: Vec<Place> =
+            std::iter::once(first.place).chain(alike.iter().map(|other| other.place)).collect();
+        let colon = if first.what.is_empty() { "" } else { ": " };
+        let what: Vec<&str> = std::iter::once(first.what.as_str())
+            .chain(alike.iter().map(|other| other.what.as_str()))
+            .collect();
+        self.wrapped("", &format!("{}: {}{colon}{}", origins(&places), what.join(", "), first.why));
+    }
+
     /// A line that a fault may be about.
     fn line(&mut self, section: usize, item: Option<usize>, text: &str) {
         let from = self.text.len();
@@ -331,6 +372,9 @@ impl Page {
     }
 
     fn section(&mut self, at: usize, section: &Section) {
+        if section.items.is_empty() && section.about.is_empty() {
+            return;
+        }
         self.text.push('\n');
         section.about.iter().for_each(|text| self.wrapped("", text));
         let off = if section.is_off() { "# " } else { "" };
@@ -386,6 +430,25 @@ impl Page {
     }
 }
 
+/// `control.ctl 7-9, 12`.
+pub(super) fn origins(places: &[Place]) -> String {
+    let mut lines: Vec<(u32, u32)> = places.iter().map(|place| (place.line, place.last)).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for (line, end) in lines {
+        match ranges.last_mut().filter(|(_, last)| last.saturating_add(1) == line) {
+            Some((_, last)) => *last = end,
+            None => ranges.push((line, end)),
+        }
+    }
+    let texts: Vec<String> = ranges
+        .iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    format!("{} {}", places.first().map_or("", |place| place.file), texts.join(", "))
+}
+
 fn assignment(word: &str, value: &str) -> String {
     format!("{word} = {}", value.trim())
 }
@@ -419,7 +482,9 @@ mod tests {
         storage(&mut sheet);
         sheet.single("site").key("path_identity", "news.example", Place::at("inn.conf", 1));
         sheet.remark(Place::at("inn.conf", 3), "`c: 1`: not needed");
-        sheet.complete(&files("pathhost: news.example\n# x\nc: 1\nfour: \x1b5\n"));
+        sheet.unsaid(Place::at("inn.conf", 5), "`d`", "not needed");
+        sheet.unsaid(Place::at("inn.conf", 6), "`e`", "not needed");
+        sheet.complete(&files("pathhost: news.example\n# x\nc: 1\nfour: \x1b5\nd\ne\n"), &["inn.conf"]);
         let (text, refused) = sheet.settle("Head.");
         assert_eq!(refused, None);
         assert!(
@@ -427,10 +492,10 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.ends_with("# inn.conf 3: `c: 1`: not needed\n# inn.conf 4: `four: 5`: not understood\n"),
+            text.ends_with("# inn.conf 3: `c: 1`: not needed\n# inn.conf 4: `four: 5`: not understood\n# inn.conf 5-6: `d`, `e`: not needed\n"),
             "{text}"
         );
-        assert_eq!(sheet.remarks(), 2);
+        assert_eq!(sheet.remarks(), 4);
     }
 
     #[test]
@@ -446,7 +511,7 @@ mod tests {
             peer.noted("addresses", Value::from_iter(["192.0.2.1"]), "");
             sheet.push(peer);
         }
-        sheet.complete(&files(""));
+        sheet.complete(&files(""), &[]);
         let (text, refused) = sheet.settle("Head.");
         assert_eq!(refused, None);
         let text = text.replace("\n#   ", " ");

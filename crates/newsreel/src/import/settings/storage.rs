@@ -59,8 +59,8 @@ impl Cycbuffs {
             let place = line.place;
             match *fields.as_slice() {
                 ["cycbuffupdate" | "refreshinterval", value] => {
-                    let why = "is not needed: buffers are always up to date";
-                    found.notes.push((place, format!("`{}:{value}` {why}", fields[0])));
+                    let why = "not needed, buffers are always up to date";
+                    found.notes.push((place, format!("`{}:{value}`: {why}", fields[0])));
                 }
                 ["cycbuff", name, path, size] => match size.parse::<u64>() {
                     Ok(kilobytes) => found.buffers.push(Buffer {
@@ -349,7 +349,7 @@ fn last(classes: &mut Classes, sheet: &mut Sheet) {
     let (name, method) = if is_empty { ("articles", "appendonly") } else { ("elsewhere", "trash") };
     let mut class = Section::new("class");
     class.about(match is_empty {
-        true => "INN's files name no storage; articles are kept in files of 256 MiB until they are due.",
+        true => "The old files name no storage; articles are kept in files of 256 MiB until they are due.",
         false => {
             "INN refuses what no method in storage.conf takes. Here the last rule takes everything; this class \
              stores nothing."

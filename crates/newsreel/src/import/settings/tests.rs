@@ -133,7 +133,7 @@ fn a_whole_site_becomes_a_configuration() {
     assert_eq!(config.rules[1].larger_than, Some(49_999));
     assert!(text.contains("storage.conf 19: `method trash` is never reached"), "{text}");
     assert!(text.contains("inn.conf 17: `nosuchkey: 1`: INN 2.7 has no such key"), "{text}");
-    assert!(text.contains("inn.conf 10: `hiscachesize: 256` is not needed"), "{text}");
+    assert!(text.contains("inn.conf 10: `hiscachesize: 256`: not needed, history"), "{text}");
 }
 
 #[test]
@@ -294,6 +294,101 @@ fn every_line_is_named_in_the_result() {
         }
     }
     assert!(!new.text.contains("not understood"), "{}", new.text);
+}
+
+/// A site of C News.
+const CNEWS: &[(&str, &str)] = &[
+    ("whoami", "sirius\n"),
+    ("mailname", "sirius.example.org\n"),
+    ("organization", "Example Society\n"),
+    (
+        "explist",
+        "/expired/ x 14 -\n/bounds/ x 0-1-90 -\nlocal.announce x never -\nlocal x 30 -\nsci,alt u 4 -\n\
+         comp.binaries x 7-7 /archive\nbad line\nall x 7 -\n",
+    ),
+    (
+        "sys",
+        "# c\nME:comp,local/all::\ngladstone:comp.protocols,!comp.protocols.x/all:f:\n\
+         donald/donald.duck:comp,to.donald/all,!ut:Lfm:\nzaphod:all:n:/var/news/out.nntp/zaphod\n\
+         huey:news.config/all::uux - -r -gd huey!rnews\ndaisy:soc.women/all::mail daisy@duck\n\
+         louie:to.louie/all:I:\n",
+    ),
+    (
+        "batchparms",
+        "/default/ u 500000 20 batcher | compcun | viauux\ndonald u! 100000-300000 - batcher | gzip -9 | viamail\n",
+    ),
+    (
+        "mailpaths",
+        "internet %s@example.org\nbackbone %s@moderators.example\nlocal.announce ann@example.org\n",
+    ),
+    ("controlperm", "local any nr yv\ncomp tale@example.net n y\nall any nr nq\n"),
+];
+
+#[test]
+fn a_site_of_c_news_becomes_a_configuration() {
+    let files = CNEWS.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
+    let mut new = from_cnews(&Old { dir: "/etc/news".into(), files });
+    new.text = new.text.replace("\n#   ", " ");
+    assert_eq!(new.refused, None, "{}", new.text);
+    let config = config::parse(&new.text, Path::new("newsreel.toml")).unwrap();
+    assert_eq!((config.site.path_identity.as_str(), config.site.remember_days), ("sirius", 14));
+    let days = |n: u64| Some(Stay::For(std::time::Duration::from_secs(n * 86_400)));
+    let rules: Vec<_> = config
+        .expire
+        .iter()
+        .map(|rule| {
+            (rule.groups.as_ref().map(config::Groups::as_str), rule.moderated, rule.keep, rule.keep_max)
+        })
+        .collect();
+    let never = Some(Stay::Never);
+    assert_eq!(
+        rules,
+        [
+            (Some("local.announce,local.announce.*"), None, never, never),
+            (Some("local,local.*"), None, days(30), days(90)),
+            (Some("sci,sci.*,alt,alt.*"), Some(false), days(4), days(90)),
+            (Some("comp.binaries,comp.binaries.*"), None, days(7), days(7)),
+            (None, None, days(7), days(90)),
+        ],
+        "{}",
+        new.text
+    );
+    let send =
+        |name: &str| config.peers.iter().find(|peer| peer.name == name).unwrap().send.as_ref().unwrap();
+    let gladstone = send("gladstone");
+    assert_eq!(
+        gladstone.groups.as_str(),
+        "comp.protocols,comp.protocols.*,!comp.protocols.x,!comp.protocols.x.*"
+    );
+    assert_eq!((gladstone.batch_bytes, gladstone.hops_max), (500_000, None));
+    assert_eq!(gladstone.after_batch.as_ref().unwrap()[4], "gladstone!rnews");
+    let donald = send("donald");
+    assert_eq!(
+        (donald.distributions.as_str(), donald.hops_max, donald.batch_bytes),
+        ("*,!ut", Some(0), 100_000)
+    );
+    assert_eq!(donald.path_never, ["donald.duck"]);
+    assert_eq!(send("zaphod").file.as_deref(), Some(Path::new("/var/news/out.nntp/zaphod")));
+    assert!(send("louie").ihave && send("huey").after_batch.is_some());
+    assert!(config.peers.iter().all(|peer| peer.name != "daisy"), "{}", new.text);
+    let controls: Vec<_> = config.controls.iter().map(|control| control.action).collect();
+    assert_eq!(controls, [config::ControlAction::Do, config::ControlAction::Do, config::ControlAction::Log]);
+    assert_eq!(config.moderation.default_address.as_deref(), Some("%s@moderators.example"));
+    for part in
+        ["explist 7: `bad line`: not four fields", "sys 2: ", "batchparms 2: `viamail` of the pipeline"]
+    {
+        assert!(new.text.contains(part), "{part}: {}", new.text);
+    }
+    // Damage costs nothing but what is damaged.
+    for (name, text) in CNEWS {
+        for at in (0..text.len()).step_by(3) {
+            let mut files: std::collections::BTreeMap<_, _> =
+                CNEWS.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
+            files.insert(name, text[..at].to_owned() + "!:\"" + &text[at..]);
+            let new = from_cnews(&Old { dir: String::new(), files });
+            assert_eq!(new.refused, None, "{name} {at}: {}", new.text);
+        }
+    }
 }
 
 #[test]

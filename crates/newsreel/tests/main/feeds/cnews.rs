@@ -15,14 +15,14 @@ use std::process::{Command, Output};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
-struct CNews {
+pub(crate) struct CNews {
     script: PathBuf,
     dir: TempDir,
 }
 
 impl CNews {
     /// One that has the groups of the test site, and feeds a site `lower`; `None`, aloud, if it cannot be.
-    fn found() -> Option<Self> {
+    pub(crate) fn found() -> Option<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let dir = std::env::var_os("CNEWS").unwrap_or_else(|| "../shared/peers/cnews".into());
         let script = root.join(dir).join("cnews.sh");
@@ -43,11 +43,11 @@ impl CNews {
         Some(cnews)
     }
 
-    fn site(&self) -> PathBuf {
+    pub(crate) fn site(&self) -> PathBuf {
         self.dir.path().join("site")
     }
 
-    fn run(&self, command: &str, at: &Path, words: &[&str]) -> Output {
+    pub(crate) fn run(&self, command: &str, at: &Path, words: &[&str]) -> Output {
         let output = Command::new(&self.script).arg(command).arg(at).args(words).output().unwrap();
         assert!(output.status.success(), "cnews.sh {command}: {output:?}");
         output

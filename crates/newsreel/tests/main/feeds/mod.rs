@@ -2,7 +2,7 @@
 
 mod batches;
 mod chain;
-mod cnews;
+pub(crate) mod cnews;
 mod difficult;
 mod inn;
 mod keys;

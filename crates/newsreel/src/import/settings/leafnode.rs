@@ -1,0 +1,217 @@
+//! leafnode's config: each server becomes a `[[pull]]`, expiry becomes `[[expire]]`.
+//!
+//! Called by `settings`. Source: leafnode(8) of leafnode 1.11 and 1.12, config.example.
+
+use std::time::Duration;
+
+use toml_edit::Value;
+
+use super::patterns::peer_name;
+use super::peers::Secrets;
+use super::sheet::{Section, Sheet};
+use super::text::{Line, Place, Why, is_true, lines, quoted};
+use crate::base::units::{size_text, span_text};
+
+/// A key and its value.
+struct Setting {
+    place: Place,
+    key: String,
+    /// Between the key and `=`, as in `groupexpire GROUP = DAYS`.
+    about: String,
+    value: String,
+}
+
+fn setting(line: &Line) -> Option<Setting> {
+    let (left, value) = line.text.split_once('=')?;
+    let (key, about) = left.trim().split_once(char::is_whitespace).unwrap_or((left.trim(), ""));
+    let value = value.split(" #").next().unwrap_or_default().trim();
+    (!key.is_empty() && !value.is_empty()).then(|| Setting {
+        place: line.place,
+        key: key.to_ascii_lowercase(),
+        about: about.trim().to_owned(),
+        value: value.to_owned(),
+    })
+}
+
+/// Writes what config says.
+pub(super) fn convert(text: &str, secrets: &mut Secrets, sheet: &mut Sheet) {
+    let mut settings = Vec::new();
+    for line in lines("config", text) {
+        match setting(&line) {
+            Some(setting) => settings.push(setting),
+            None => sheet.remark(line.place, format!("`{}`: not `key = value`", hidden(&line.text))),
+        }
+    }
+    let is_open = settings.iter().any(|setting| setting.key == "allowstrangers" && is_on(&setting.value));
+    access(is_open, sheet);
+    storage(sheet);
+    let servers = settings.iter().position(|setting| setting.key == "server").unwrap_or(settings.len());
+    expiry(&settings, sheet);
+    for setting in &settings {
+        if let Err(why) = site(setting, sheet) {
+            let line = format!("`{} = {}`", quoted(&setting.key), quoted(&setting.value));
+            sheet.unsaid(setting.place, line, format!("no equal: {why}"));
+        }
+    }
+    let rest = settings.get(servers..).unwrap_or_default();
+    let starts: Vec<usize> =
+        rest.iter().enumerate().filter(|(_, own)| own.key == "server").map(|(at, _)| at).collect();
+    for (at, start) in starts.iter().enumerate() {
+        let end = starts.get(at + 1).copied().unwrap_or(rest.len());
+        server(rest.get(*start..end).unwrap_or_default(), secrets, sheet);
+    }
+}
+
+/// A line without a password that may be in it.
+fn hidden(text: &str) -> String {
+    if text.contains("password") { "a line with a password".into() } else { quoted(text) }
+}
+
+fn is_on(value: &str) -> bool {
+    is_true(value) || value == "1" || value == "42"
+}
+
+fn access(is_open: bool, sheet: &mut Sheet) {
+    let mut access = Section::new("access");
+    match is_open {
+        true => access.noted("from", "all", "allowstrangers"),
+        false => {
+            access.noted("from", Value::from_iter(["127.0.0.0/8", "::1"]), "add the networks of your readers")
+        }
+    }
+    access.noted("read", "*", "");
+    access.noted("post", "*", "");
+    sheet.push(access);
+}
+
+fn storage(sheet: &mut Sheet) {
+    let mut class = Section::new("class");
+    class.noted("name", "articles", "");
+    class.noted("method", "appendonly", "");
+    sheet.push(class);
+    let mut rule = Section::new("rule");
+    rule.noted("class", "articles", "");
+    sheet.push(rule);
+}
+
+/// `groupexpire GROUP = DAYS`, then `expire = DAYS`.
+fn expiry(settings: &[Setting], sheet: &mut Sheet) {
+    let of = |key: &'static str| settings.iter().filter(move |setting| setting.key == key);
+    for setting in of("groupexpire").chain(of("expire")) {
+        let days = setting.value.parse::<u64>().ok().filter(|days| (1..=36_500).contains(days));
+        let Some(days) = days else {
+            let text =
+                format!("`{} = {}`: not a number of days", quoted(&setting.key), quoted(&setting.value));
+            sheet.remark(setting.place, text);
+            continue;
+        };
+        let mut section = Section::new("expire");
+        if setting.key == "groupexpire" {
+            section.key("groups", setting.about.as_str(), setting.place);
+        }
+        section.key("keep", span_text(Duration::from_secs(days * 86_400)), setting.place);
+        section.say("leafnode keeps a thread as long as somebody reads it; here articles go by age.");
+        sheet.push(section);
+    }
+}
+
+/// Keys of the site; those of servers are left to `server`.
+fn site(setting: &Setting, sheet: &mut Sheet) -> Result<(), Why> {
+    let (place, value) = (setting.place, setting.value.as_str());
+    let number = || value.parse::<u64>().map_err(|_| Why::from("not a number"));
+    match setting.key.as_str() {
+        "hostname" => sheet.single("site").key("path_identity", value, place),
+        "maxage" => sheet.single("site").key("max_age_days", number()?.clamp(1, 36_000) as i64, place),
+        "maxbytes" => {
+            sheet.single("site").key(
+                "article_bytes_max",
+                size_text(number()?.clamp(1 << 10, 1 << 30)),
+                place,
+            );
+        }
+        "newsadmin" => sheet.single("posting").key("complaints_to", value, place),
+        "allowstrangers" => sheet.saw([place]),
+        "expire" | "groupexpire" | "server" | "supplement" | "username" | "password" | "port"
+        | "initialfetch" | "feedtype" | "noread" | "nopost" | "timeout" | "nodesc" | "noxover"
+        | "updateactive" => {}
+        "maxfetch" => return Err("a pull misses nothing that is new".into()),
+        "maxcrosspost" => return Err("see spam.crossposts".into()),
+        "filterfile" | "article_despite_filter" => return Err("see [[filter]] and [spam]".into()),
+        "timeout_short" | "timeout_long" | "timeout_active" => {
+            return Err("groups are fetched, read or not".into());
+        }
+        _ => return Err("newsreel does not know it".into()),
+    }
+    Ok(())
+}
+
+/// A server and the keys after it.
+fn server(settings: &[Setting], secrets: &mut Secrets, sheet: &mut Sheet) {
+    let Some((first, rest)) = settings.split_first() else { return };
+    let host = first.value.as_str();
+    let get = |key: &str| rest.iter().find(|setting| setting.key == key);
+    let mut pull = Section::new("pull");
+    pull.key("name", peer_name(host), first.place);
+    let port = get("port").map_or("119", |setting| setting.value.as_str());
+    pull.noted(
+        "from",
+        format!("{host}:{port}"),
+        get("port").map_or(String::new(), |port| port.place.to_string()),
+    );
+    pull.noted("groups", "*", "those that are carried here: newsreel group add");
+    if let (Some(user), Some(password)) = (get("username"), get("password")) {
+        pull.key("user", user.value.as_str(), user.place);
+        pull.key("password_file", secrets.add(host, "password", &password.value), password.place);
+        pull.say("Without tls the password is sent to this machine only: see pull.tls.");
+    }
+    if let Some(count) =
+        get("initialfetch").and_then(|own| own.value.parse::<i64>().ok().map(|count| (own, count)))
+    {
+        pull.key("first_max", count.1.max(0), count.0.place);
+    }
+    if let Some(setting) = get("noread").filter(|setting| is_on(&setting.value)) {
+        pull.saw([setting.place]);
+        pull.disable("nothing is read from it");
+    }
+    let known = ["port", "username", "password", "initialfetch", "noread"];
+    let unsaid = ["supplement", "feedtype", "nopost", "timeout", "nodesc", "noxover", "updateactive"];
+    for setting in rest {
+        if known.contains(&setting.key.as_str()) {
+            pull.saw([setting.place]);
+        } else if unsaid.contains(&setting.key.as_str()) {
+            pull.remark(setting.place, format!("`{}` has no equal", quoted(&setting.key)));
+        }
+    }
+    pull.say("leafnode posts to it what is posted here; newsreel sends that to a [[peer]] with only = [\"injected\"].");
+    sheet.push(pull);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_become_pulls() {
+        let mut sheet = Sheet::default();
+        let mut secrets = Secrets::default();
+        let text = "hostname = leaf.example.org\nserver = news.example.net\nusername = us\npassword = hush\n\
+                    port = 1119\ninitialfetch = 100\nserver = other.example\nnoread = 1\nexpire = 20\n\
+                    groupexpire local.* = 90\nmaxfetch = 5\nstrange = 1\nnonsense\nmaxbytes = 100000\n";
+        convert(text, &mut secrets, &mut sheet);
+        let (text, refused) = sheet.settle("");
+        assert_eq!(refused, None, "{text}");
+        let config = crate::config::parse(&text, std::path::Path::new("x")).unwrap();
+        let [pull] = config.pulls.as_slice() else { panic!("{text}") };
+        assert_eq!((pull.from.as_str(), pull.first_max), ("news.example.net:1119", Some(100)));
+        assert_eq!(secrets.files["passwords/news.example.net.password"], "hush\n");
+        let days = |n: u64| Some(crate::config::Stay::For(Duration::from_secs(n * 86_400)));
+        let kept: Vec<_> = config.expire.iter().map(|rule| rule.keep).collect();
+        assert_eq!((kept, config.site.article_bytes_max), (vec![days(90), days(20)], 100_000));
+        for part in
+            ["config 11: `maxfetch = 5`: no equal", "config 13: `nonsense`: not", "config 12: `strange = 1`"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("hush"), "{text}");
+    }
+}
