@@ -13,6 +13,7 @@
 # make bench-feeds  what feeding peers costs, and how fast it is, INN with innfeed beside us
 # make bench-routing  how long it takes to decide which of 100 peers an article goes to, in 50,000 groups
 # make bench-rnews  how fast rnews files a batch, INN's rnews beside it
+# make bench-cnews  the C News paper's appendix: batches filed, refused, made and expired, C News and INN beside us
 # make bench-cancels  what 100,000 cancels cost the feed of 400,000 articles that they arrive with
 # make lab-crash    kill -9 during a feed, 50 times, and a check of everything (LAB_ROUNDS=5: a short run)
 # make lab-scale    memory and processor time of 7,000 connections at once
@@ -35,13 +36,14 @@ LAB_ROUNDS ?= 50
 LAB_DIR ?= /tmp/newsreel-lab
 CORPUS ?= ../shared/corpus
 NNTPLOAD ?= ../shared/bench/nntpload
-INN ?= ../shared/peers/inn
-CNEWS ?= ../shared/peers/cnews
+PEERS ?= ../shared/peers
+INN ?= $(PEERS)/inn
+CNEWS ?= $(PEERS)/cnews
 FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build test quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cancels docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
+.PHONY: run build test quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-cancels docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -79,7 +81,7 @@ soak:
 	@articles=$(ARTICLES); [ -n "$$(ls $$articles)" ] || articles=$(CORPUS); \
 	if [ -d "$$articles" ]; then skip=; else echo "no articles in CORPUS=$(CORPUS): the_corpus_parses is skipped"; skip='--skip the_corpus_parses'; fi; \
 	NEWSREEL_CORPUS=$$(realpath $$articles) $(CARGO) test --workspace --profile soak --locked --no-fail-fast -- \
-	  --ignored --nocapture --skip transcripts::inn --skip feeds::inn --skip feeds::page --skip feeds::cnews $$skip
+	  --ignored --nocapture --skip transcripts::inn --skip feeds::inn --skip feeds::page --skip feeds::cnews --skip feeds::triangle $$skip
 	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p spool --test main --profile soak --locked
 
 fuzz:
@@ -107,6 +109,10 @@ bench-rnews: build
 
 bench-routing:
 	$(CARGO) test --profile soak --locked -p newsreel --lib ingest::routing::tests::speed -- --ignored --nocapture
+
+bench-cnews: build
+	$(CARGO) build --release --locked -p lab --bin lab
+	$(or $(CARGO_TARGET_DIR),target)/release/lab cnews --dir $(LAB_DIR) --peers $(PEERS) --docs docs/bench $(LAB_OPTIONS)
 
 bench-cancels: build
 	$(CARGO) build --release --locked -p lab --bin lab

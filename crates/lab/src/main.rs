@@ -3,7 +3,7 @@
 //! `crash` kills the server under a feed and checks what it promised; `scale` opens thousands of connections
 //! and measures their cost; `recover` times the start of a big spool after a crash; `rebuild` times the
 //! rebuild of its indexes; `flat` compares a huge spool with an empty one; `spool` compares storage methods;
-//! `feeds` measures feeds to peers, `cancels` what cancels cost a feed.
+//! `feeds` measures feeds to peers, `cancels` what cancels cost a feed, `cnews` what batches cost.
 //! Each creates its own site below `--dir`, prints its findings, and exits with 1 if something did not hold.
 //! `tls-load` reads from a server that runs already, over TLS and COMPRESS. The speed table beside INN is
 //! `bench/bench.sh`.
@@ -11,13 +11,16 @@
 
 mod articles;
 mod cancels;
+mod chart;
 mod client;
+mod cnews;
 mod crash;
 mod feeder;
 mod feeds;
 mod filling;
 mod flat;
 mod memory;
+mod page;
 mod rates;
 mod rebuild;
 mod recover;
@@ -58,6 +61,8 @@ enum Command {
     Feeds(feeds::Options),
     /// Batches filed by rnews, with INN's beside it
     Rnews(rnews::Options),
+    /// The C News paper's appendix: batches accepted, known, too old, made and expired, in four servers
+    Cnews(cnews::Options),
     /// What cancels cost the feed that they arrive with
     Cancels(cancels::Options),
     /// The same figures on an empty and on a huge server
@@ -89,6 +94,7 @@ fn main() -> ExitCode {
         Command::Spool(options) => spool_bench::run(&options),
         Command::Feeds(options) => feeds::run(&options),
         Command::Rnews(options) => rnews::run(&options),
+        Command::Cnews(options) => cnews::run(&options),
         Command::Cancels(options) => cancels::run(&options),
         Command::Flat(options) => flat::run(&options),
         Command::TlsLoad(options) => tls_load::run(&options),

@@ -10,8 +10,8 @@ mod plot;
 mod report;
 mod subject;
 
-use crate::Verdict;
 use crate::client::{Client, unexpected};
+use crate::{Verdict, page};
 use batches::{Batch, Batches};
 use clap::Args;
 use meter::{CallCounter, Calls, Counters};
@@ -20,6 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
+pub(crate) use subject::with_method;
 use subject::{Running, Subject, Workshop};
 
 /// Articles sent and not yet answered at most.
@@ -121,7 +122,7 @@ pub fn run(options: &Options) -> Verdict {
     if let Some(docs) = &options.docs {
         fs::create_dir_all(docs)?;
         fs::write(docs.join("spool.svg"), plot::svg(&all, &made))?;
-        report::put_into(&docs.join("spool.md"), &report::markdown(&all, &made))?;
+        page::put_table(&docs.join("spool.md"), "make bench-spool", &report::markdown(&all, &made))?;
     }
     Ok(true)
 }

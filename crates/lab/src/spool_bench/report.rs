@@ -3,13 +3,6 @@
 use super::Measured;
 use super::batches::Batches;
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
-use std::path::Path;
-
-/// The marks around the table in the Markdown page.
-const BEGIN: &str = "<!-- table: made by make bench-spool -->\n";
-const END: &str = "<!-- end of table -->\n";
 
 /// One figure of a server.
 pub struct Figure {
@@ -147,16 +140,4 @@ pub fn markdown(all: &[Measured], made: &Batches) -> String {
         }
     }
     text
-}
-
-/// Puts the table between its marks in the page; a page without marks gets it at its end.
-pub fn put_into(page: &Path, table: &str) -> io::Result<()> {
-    let text = fs::read_to_string(page).unwrap_or_default();
-    let table = format!("{BEGIN}\n{table}\n{END}");
-    let marks = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let text = match marks {
-        Some((before, after)) => format!("{before}{table}{after}"),
-        None => format!("{text}\n{table}"),
-    };
-    fs::write(page, text)
 }

@@ -134,7 +134,7 @@ impl Workshop<'_> {
 }
 
 /// newsreel's own first configuration with another method.
-fn with_method(config: &str, method: &str) -> String {
+pub(crate) fn with_method(config: &str, method: &str) -> String {
     if method == "cnfs" {
         return config.to_owned();
     }
