@@ -182,6 +182,12 @@ fn to_utf8(octets: &[u8], charset: &[u8]) -> String {
     }
 }
 
+/// The lines of a text that may be of several origins, as a list of descriptions is: each in UTF-8 if it is
+/// that, else from windows-1252.
+pub fn lines_to_utf8(octets: &[u8]) -> String {
+    octets.split_inclusive(|b| *b == b'\n').map(|line| to_utf8(line, b"")).collect()
+}
+
 fn windows_1252(octet: u8) -> char {
     const FROM_80: [char; 32] = [
         '\u{20ac}', '\u{fffd}', '\u{201a}', '\u{192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}',
@@ -327,6 +333,14 @@ mod tests {
             listed_groups(b"", long.as_bytes()).next().unwrap().description.len(),
             DESCRIPTION_BYTES_MAX - 1
         );
+    }
+
+    #[test]
+    fn each_line_of_a_list_is_brought_to_utf8() {
+        let list = b"a.b\tGr\xc3\xbc\xc3\x9fe\r\na.c\tGr\xfc\xdfe \x80\n\na.d\tplain";
+        let expected = "a.b\tGr\u{fc}\u{df}e\r\na.c\tGr\u{fc}\u{df}e \u{20ac}\n\na.d\tplain";
+        assert_eq!(lines_to_utf8(list), expected);
+        assert_eq!(lines_to_utf8(b""), "");
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use netnews::control::group_info::lines_to_utf8;
+
 use super::screen::Failure;
 use crate::operations::request::{GroupEntry, GroupRow};
 
@@ -109,7 +111,7 @@ pub(super) fn active_text(group: &GroupRow) -> String {
     format!("{} {:010} {:010} {}", group.name, group.high, group.low, group.flag)
 }
 
-/// The text of a file of groups; `-` is standard input.
+/// The text of a file of groups, brought to UTF-8; `-` is standard input.
 pub(super) fn read(file: &Path) -> Result<String, Failure> {
     let mut text = Vec::new();
     let is_stdin = file == Path::new("-");
@@ -120,7 +122,7 @@ pub(super) fn read(file: &Path) -> Result<String, Failure> {
     };
     let read = source.and_then(|source| source.take(FILE_BYTES_MAX).read_to_end(&mut text));
     read.map_err(|error| Failure::Usage(format!("cannot read {}: {error}", file.display())))?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    Ok(lines_to_utf8(&text))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! Where they lead nowhere (a copy of another machine's disk), and without inn.conf, what lies in the usual
 //! places below the directory is taken. Called by `cli::import`. Sources: inn.conf(5), storage.conf(5).
 
+use netnews::control::group_info::lines_to_utf8;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -168,7 +169,7 @@ fn text(path: &Path) -> io::Result<String> {
     File::open(path)
         .and_then(|file| file.take(TEXT_BYTES_MAX).read_to_end(&mut bytes))
         .map_err(|e| named(path, e))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(lines_to_utf8(&bytes))
 }
 
 fn named(path: &Path, error: io::Error) -> io::Error {

@@ -18,8 +18,11 @@ use std::sync::atomic::Ordering;
 
 /// Sections with this bit may be ignored by a program that does not know them.
 const MAY_BE_IGNORED: u8 = 0x80;
-/// Version of every section that is written here.
-const VERSION: u8 = 1;
+/// The version of a section that is written here. That of what is kept tells versions before the second that
+/// its lists have pages with threads (`docs/formats/kept.md`), which they would not find.
+fn version(tag: u8) -> u8 {
+    if tag == tag::KEPT { 2 } else { 1 }
+}
 
 mod tag {
     pub const STATE: u8 = 1;
@@ -39,7 +42,7 @@ mod tag {
 
 /// Appends one section.
 fn put_section<T>(tag: u8, out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    out.extend_from_slice(&[tag, VERSION]);
+    out.extend_from_slice(&[tag, version(tag)]);
     let start = out.len();
     put_u64(0, out);
     let result = put(out);
@@ -212,15 +215,15 @@ pub(super) fn read_all(body: &[u8]) -> Result<Checkpoint, Unreadable> {
     let mut r = Reader(body);
     let (mut c, mut seen) = (Checkpoint::default(), Vec::new());
     while !r.is_empty() {
-        let (tag, version, content) = read_section(&mut r).ok_or(Unreadable::Damaged)?;
+        let (tag, found, content) = read_section(&mut r).ok_or(Unreadable::Damaged)?;
         if !(tag::STATE..=tag::LAST).contains(&tag) {
             if tag & MAY_BE_IGNORED != 0 {
                 continue;
             }
             return Err(Unreadable::Newer(format!("a section {tag}")));
         }
-        if version > VERSION {
-            return Err(Unreadable::Newer(format!("section {tag} in version {version}")));
+        if found > version(tag) {
+            return Err(Unreadable::Newer(format!("section {tag} in version {found}")));
         }
         c.read_section(tag, &mut Reader(content)).ok_or(Unreadable::Damaged)?;
         seen.push(tag);
@@ -380,8 +383,16 @@ mod tests {
         let refused = body(|out| put_section(70, out, |out| out.push(1)));
         assert_eq!(read_all(&refused).unwrap_err(), Unreadable::Newer("a section 70".into()));
         let mut later = body(|_| ());
-        later[1] = VERSION + 1;
+        later[1] = version(tag::STATE) + 1;
         assert_eq!(read_all(&later).unwrap_err(), Unreadable::Newer("section 1 in version 2".into()));
+        // Both versions of what is kept are read.
+        let start = body(|_| ()).len();
+        let mut kept = body(|out| put_section(tag::KEPT, out, |out| put_varint(0, out)));
+        assert_eq!(kept[start..start + 2], [tag::KEPT, 2]);
+        for (found, is_read) in [(1, true), (2, true), (3, false)] {
+            kept[start + 1] = found;
+            assert_eq!(read_all(&kept).is_ok(), is_read, "{found}");
+        }
     }
 
     #[test]
