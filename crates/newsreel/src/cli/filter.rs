@@ -1,27 +1,18 @@
 //! `filter review`.
 
+use super::listing;
 use super::locate::Where;
-use super::reach;
-use super::screen::{Failure, say, say_json};
+use super::screen::Failure;
 use super::table::Columns;
-use crate::base::clock::unix_secs;
 use crate::base::units::about_span;
 use crate::operations::request::{Reply, Request, ReviewRow};
 
 pub(super) fn review(at: &Where, request: &Request, json: bool) -> Result<(), Failure> {
-    let config = at.load()?;
-    let mut rows = Vec::new();
-    let ok = reach::ask(&config, request, &mut |reply| {
-        if let Reply::Review(row) = reply {
-            rows.push(row);
-        }
-    })?;
-    if json {
-        say_json(&rows)?;
-    } else {
-        say(text(&rows, unix_secs()))?;
-    }
-    if ok { Ok(()) } else { Err(Failure::Told) }
+    let row = |reply| match reply {
+        Reply::Review(row) => Some(row),
+        _ => None,
+    };
+    listing::show(at, request, json, row, text)
 }
 
 fn text(rows: &[ReviewRow], now: u64) -> String {

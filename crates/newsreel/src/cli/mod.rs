@@ -25,6 +25,7 @@ mod import;
 mod init;
 mod keys;
 mod listeners;
+mod listing;
 mod locate;
 mod output;
 mod owner;

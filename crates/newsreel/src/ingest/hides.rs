@@ -54,7 +54,7 @@ impl Hider {
 struct Table {
     /// By key; when it came, Unix seconds.
     waiting: HashMap<u128, Vec<(i64, Arc<Hider>)>>,
-    /// In the order they came; those that are no longer waited for too.
+    /// In the order they came.
     order: VecDeque<u128>,
     /// `None` if the file cannot be read.
     log: Option<AppendLog>,
@@ -129,6 +129,7 @@ impl Hides {
             {
                 // It is tried again.
                 table.remove(key.0, &hider.by);
+                table.put_in_order();
                 return Err(error);
             }
         }
@@ -147,6 +148,7 @@ impl Hides {
                 removed += 1;
             }
         }
+        table.put_in_order();
         self.count.store(table.waiting.len(), Ordering::Release);
         Ok(removed)
     }
@@ -198,7 +200,7 @@ impl Table {
         true
     }
 
-    /// Whether it was there.
+    /// Whether it was there. To be followed by [`Table::put_in_order`].
     fn remove(&mut self, key: u128, by: &str) -> bool {
         let Some(hiders) = self.waiting.get_mut(&key) else { return false };
         let before = hiders.len();
@@ -206,9 +208,15 @@ impl Table {
         let is_less = hiders.len() < before;
         if hiders.is_empty() {
             self.waiting.remove(&key);
-            self.order.retain(|other| *other != key);
         }
         is_less
+    }
+
+    /// Leaves what is not waited for any more out of the order: for all that were removed at once.
+    fn put_in_order(&mut self) {
+        if self.order.len() > self.waiting.len() {
+            self.order.retain(|key| self.waiting.contains_key(key));
+        }
     }
 
     fn forget_before(&mut self, time: i64) {
@@ -230,7 +238,7 @@ fn text(key: u128, since: i64, hider: &Hider) -> String {
 /// Reads the file; lines that make no sense are skipped.
 fn load(disk: Arc<dyn Disk>, data: &Path, oldest: i64, table: &mut Table) -> io::Result<AppendLog> {
     let mut last: Option<Arc<Hider>> = None;
-    AppendLog::open(disk, data.join(FILE_NAME), Access::Group, FILE_BYTES_MAX, |line| {
+    let log = AppendLog::open(disk, data.join(FILE_NAME), Access::Group, FILE_BYTES_MAX, |line| {
         table.lines += 1;
         let Line::Whole(line) = line else { return };
         let mut fields = line.splitn(5, '\t');
@@ -248,7 +256,9 @@ fn load(disk: Arc<dyn Disk>, data: &Path, oldest: i64, table: &mut Table) -> io:
             table.add(key, since, &hider);
         }
         last = Some(hider);
-    })
+    })?;
+    table.put_in_order();
+    Ok(log)
 }
 
 #[cfg(test)]
@@ -343,6 +353,8 @@ mod tests {
         }
         assert_eq!(hides.table.lock().waiting.get(&77).unwrap().len(), ISSUERS_MAX);
         assert!(hides.add(&[Key(1)], &hider("nocem:a", &("x,".repeat(1_000) + "y")), NOW).is_err());
+        assert_eq!(hides.remove(&keys, "nocem:a").unwrap(), WAITING_MAX);
+        assert_eq!(hides.table.lock().order.len(), hides.len());
         hides.add(&[Key(1)], &hider("nocem:a", "*"), NOW + 11 * DAY_SECS).unwrap();
         assert_eq!((hides.len(), hides.table.lock().lines), (1, 1));
     }

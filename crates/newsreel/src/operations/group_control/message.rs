@@ -1,6 +1,7 @@
 //! One control message: whether it is carried out, and what then happens.
 
 use super::done::{Done, NOT_NEWER};
+use super::not::Not;
 use crate::base::printable;
 use crate::config::{Config, Control, ControlAction, ControlType, Word};
 use crate::ingest::control::{Asked, Policy, Proof};
@@ -9,7 +10,7 @@ use netnews::control::group_info::{self, GroupLine, Scope};
 use netnews::control::{self, Control as Command};
 use netnews::nntp::wire;
 use netnews::{Article, Known, date, newsgroups};
-use spool::{Flag, Group, GroupChange, GroupUpdate, NewGroup, Spool, Trouble, TroubleKind};
+use spool::{Flag, Group, GroupChange, GroupUpdate, NewGroup, Spool};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -19,35 +20,6 @@ use tracing::{info, warn};
 const AHEAD_SECS_MAX: i64 = 86_400;
 /// The longest body that is looked at.
 const BODY_BYTES_MAX: usize = 16 << 20;
-
-/// Why a message is not carried out.
-enum Not {
-    /// It is not to be.
-    Carried(String),
-    /// The spool accepts no change now; it is tried again.
-    Now(io::Error),
-}
-
-impl From<&str> for Not {
-    fn from(reason: &str) -> Self {
-        Self::Carried(reason.into())
-    }
-}
-
-impl From<io::Error> for Not {
-    fn from(error: io::Error) -> Self {
-        Self::Now(error)
-    }
-}
-
-impl From<Trouble> for Not {
-    fn from(trouble: Trouble) -> Self {
-        match trouble.kind {
-            TroubleKind::Refused => Self::Carried(trouble.text),
-            _ => Self::Now(io::Error::other(trouble)),
-        }
-    }
-}
 
 /// A control message.
 pub(super) struct Message<'a> {

@@ -7,6 +7,7 @@
 
 mod done;
 mod message;
+mod not;
 mod notice;
 mod notices_done;
 mod pace;

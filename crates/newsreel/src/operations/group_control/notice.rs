@@ -4,6 +4,7 @@
 //! recorded. A crash in between repeats it, which changes nothing that was done. Sources: the NoCeM form of
 //! version 0.9, RFC 4880 section 7.
 
+use super::not::Not;
 use super::notices_done::{DoneNotice, NoticesDone};
 use crate::base::printable;
 use crate::config::{Config, Control, ControlAction, ControlType};
@@ -13,7 +14,7 @@ use netnews::control::nocem::{Action, BadNotice, Listed, Notice as Form};
 use netnews::nntp::wire;
 use netnews::openpgp::{Cleartext, NotCleartext};
 use netnews::{Article, Known, newsgroups};
-use spool::{ArticleBuf, Hiding, Key, Lookup, Patience, Spool, Trouble, TroubleKind};
+use spool::{ArticleBuf, Hiding, Key, Lookup, Patience, Spool};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -21,41 +22,6 @@ use tracing::info;
 
 /// The limits of issuers are for so long.
 const HOUR_SECS: i64 = 3_600;
-
-/// Why a notice is not carried out.
-enum Not {
-    /// It is not to be.
-    Carried(String),
-    /// The spool accepts no change now; it is tried again.
-    Now(io::Error),
-}
-
-impl From<String> for Not {
-    fn from(reason: String) -> Self {
-        Self::Carried(reason)
-    }
-}
-
-impl From<&str> for Not {
-    fn from(reason: &str) -> Self {
-        Self::Carried(reason.into())
-    }
-}
-
-impl From<io::Error> for Not {
-    fn from(error: io::Error) -> Self {
-        Self::Now(error)
-    }
-}
-
-impl From<Trouble> for Not {
-    fn from(trouble: Trouble) -> Self {
-        match trouble.kind {
-            TroubleKind::Refused => Self::Carried(trouble.text),
-            _ => Self::Now(io::Error::other(trouble)),
-        }
-    }
-}
 
 /// Where notices are carried out.
 pub(super) struct Notices<'a> {
