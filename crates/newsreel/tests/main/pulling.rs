@@ -30,9 +30,10 @@ fn fill(upstream: &Server, name: &str, groups: &str, articles: usize) {
     }
 }
 
+/// A site that has room for all articles of a test.
 fn site() -> Operated {
-    let site = Operated::new();
-    site.edit(|text| text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1));
+    let site = Operated::unmade();
+    site.done(&["init", "--listen", "127.0.0.1:0", "--buffer", "16 MiB", "--max-age", "none"]);
     site
 }
 
