@@ -25,7 +25,6 @@ use subject::{Running, Subject, Workshop};
 
 /// Articles sent and not yet answered at most.
 const WINDOW: usize = 100;
-/// Bytes sent in one go at least, if there is so much.
 /// What is measured of newsreel, if the binary knows it.
 const METHODS: [&str; 8] =
     ["cnfs", "tradspool", "hashed", "timehash", "bucketed", "appendonly", "memory", "trash"];
