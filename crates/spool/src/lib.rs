@@ -48,7 +48,7 @@ pub use care::repair::{RepairReport, Repaired};
 pub use care::verify;
 pub use disk::{
     About, Access, AppendLog, Disk, DiskFile, FileSystem, Line, Mapping, NewFile, Open, RealDisk,
-    durable_create, durable_replace, read_small,
+    Replacements, durable_create, durable_replace, read_small,
 };
 #[cfg(feature = "testing")]
 pub use disk::{CrashKind, SimDisk};

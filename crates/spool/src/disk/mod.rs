@@ -26,7 +26,9 @@ pub(crate) use sim::Random;
 #[cfg(any(test, feature = "testing"))]
 pub use sim::{CrashKind, SimDisk};
 pub(crate) use small::UNFINISHED;
-pub use small::{Access, AppendLog, Line, NewFile, durable_create, durable_replace, read_small};
+pub use small::{
+    Access, AppendLog, Line, NewFile, Replacements, durable_create, durable_replace, read_small,
+};
 
 /// How [`Disk::open`] treats a file that exists or does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

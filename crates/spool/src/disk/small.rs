@@ -41,21 +41,88 @@ impl Access {
 
 /// Puts a file with these bytes, one part after the other, in the place of `path`.
 pub fn durable_replace(disk: &dyn Disk, path: &Path, parts: &[&[u8]], access: Access) -> io::Result<()> {
-    let new = unfinished(path);
-    let replaced = write(disk, path, &new, parts, access)
-        .and_then(|()| disk.rename(&new, path))
-        .and_then(|()| disk.sync_dir(parent(path)));
-    if replaced.is_err() {
-        // It may never have been made.
-        let _gone = disk.remove(&new);
+    let mut new = Replacements::new(disk, parent(path));
+    new.add(path, parts, access)?;
+    new.sync()?;
+    new.name()
+}
+
+/// Files of one directory that are replaced together, each as by [`durable_replace`]: they wait for the disk
+/// once. Dropped before [`Replacements::name`] they are removed; a crash leaves some of them unfinished, and
+/// while they get their names it leaves some of them there.
+#[derive(Debug)]
+pub struct Replacements<'a> {
+    disk: &'a dyn Disk,
+    dir: PathBuf,
+    /// What each is to be called; those before `named` are.
+    paths: Vec<PathBuf>,
+    named: usize,
+    /// The first of them, open: as many as are synced one by one.
+    few: Vec<Arc<dyn DiskFile>>,
+}
+
+impl<'a> Replacements<'a> {
+    /// Up to so many files are synced by themselves; more share one sync of the file system.
+    const FEW_MAX: usize = 4;
+
+    /// None yet; all will be in `dir`.
+    pub fn new(disk: &'a dyn Disk, dir: &Path) -> Self {
+        Self { disk, dir: dir.to_owned(), paths: Vec::new(), named: 0, few: Vec::new() }
     }
-    replaced
+
+    /// Writes a file with these bytes, one part after the other, that is to be called `path`.
+    pub fn add(&mut self, path: &Path, parts: &[&[u8]], access: Access) -> io::Result<()> {
+        // What is written of it by an error goes as well.
+        self.paths.push(path.to_owned());
+        let file = write(self.disk, path, &unfinished(path), parts, access);
+        match file {
+            Ok(file) if self.few.len() < Self::FEW_MAX => self.few.push(file),
+            Ok(_) => {}
+            Err(error) => {
+                self.remove_from(self.paths.len() - 1);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes what is in them durable.
+    pub fn sync(&self) -> io::Result<()> {
+        match self.paths.len() <= Self::FEW_MAX {
+            true => self.few.iter().try_for_each(|file| file.sync()),
+            false => self.disk.sync_tree(&self.dir),
+        }
+    }
+
+    /// Gives them their names, in order, and makes these durable.
+    pub fn name(mut self) -> io::Result<()> {
+        for path in &self.paths {
+            self.disk.rename(&unfinished(path), path)?;
+            self.named += 1;
+        }
+        self.disk.sync_dir(&self.dir)
+    }
+
+    /// Removes those from the `first` on that have no name yet.
+    fn remove_from(&mut self, first: usize) {
+        for path in self.paths.drain(first..) {
+            // It may never have been made.
+            let _gone = self.disk.remove(&unfinished(&path));
+        }
+    }
+}
+
+impl Drop for Replacements<'_> {
+    fn drop(&mut self) {
+        self.remove_from(self.named);
+    }
 }
 
 /// Makes a file with these bytes. False, and nothing is changed, if there is one.
 pub fn durable_create(disk: &dyn Disk, path: &Path, parts: &[&[u8]], access: Access) -> io::Result<bool> {
     let new = unfinished(path);
-    let linked = match write(disk, path, &new, parts, access).and_then(|()| disk.link(&new, path)) {
+    let written = write(disk, path, &new, parts, access).and_then(|file| file.sync());
+    let linked = match written.and_then(|()| disk.link(&new, path)) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error),
@@ -129,8 +196,14 @@ pub fn read_small(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Op
     Ok(Some(bytes))
 }
 
-/// Writes and syncs the file `new`, which is to be called `path`.
-fn write(disk: &dyn Disk, path: &Path, new: &Path, parts: &[&[u8]], access: Access) -> io::Result<()> {
+/// Writes the file `new`, which is to be called `path`.
+fn write(
+    disk: &dyn Disk,
+    path: &Path,
+    new: &Path,
+    parts: &[&[u8]],
+    access: Access,
+) -> io::Result<Arc<dyn DiskFile>> {
     // One that a crash has left may be a second name of `path`.
     match disk.remove(new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -140,7 +213,7 @@ fn write(disk: &dyn Disk, path: &Path, new: &Path, parts: &[&[u8]], access: Acce
     disk.make_like(new, path, access != Access::Owner)?;
     let parts: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
     file.write_all_at(&parts, 0)?;
-    file.sync()
+    Ok(file)
 }
 
 fn unfinished(path: &Path) -> PathBuf {
@@ -311,6 +384,45 @@ mod tests {
                 assert_eq!(on(sim).unwrap(), b"another", "{what}");
             },
         );
+    }
+
+    #[test]
+    fn a_crash_leaves_of_several_replacements_each_whole_or_as_it_was() {
+        // As many as are synced one by one, and more.
+        for files in [3, 7] {
+            let path = |n: usize| PathBuf::from(format!("/d/{n}"));
+            let replace = |sim: &SimDisk, text: &str| {
+                let mut new = Replacements::new(sim, Path::new("/d"));
+                for n in 0..files {
+                    new.add(&path(n), &[text.as_bytes(), n.to_string().as_bytes()], Access::Group)?;
+                }
+                new.sync()?;
+                new.name()
+            };
+            let read = |sim: &SimDisk, n| read_small(sim, &path(n), 100).unwrap();
+            crashes(
+                // The last of them is new.
+                |sim| {
+                    replace(sim, "old ")
+                        .and_then(|()| sim.remove(&path(files - 1)))
+                        .and_then(|()| sim.sync_dir(Path::new("/d")))
+                },
+                |sim| replace(sim, "new "),
+                |sim, done, what| {
+                    for n in 0..files {
+                        let (found, old) = (read(sim, n), (n + 1 < files).then(|| format!("old {n}")));
+                        let is_new = found.as_deref() == Some(format!("new {n}").as_bytes());
+                        assert!(is_new || !done && found == old.map(String::into_bytes), "{what}: {n}");
+                    }
+                },
+            );
+            let sim = SimDisk::new();
+            sim.create_dir(Path::new("/d")).unwrap();
+            let mut new = Replacements::new(&sim, Path::new("/d"));
+            (0..files).for_each(|n| new.add(&path(n), &[b"x"], Access::Group).unwrap());
+            drop(new);
+            assert_eq!(sim.list(Path::new("/d")).unwrap(), Vec::<String>::new(), "none has got its name");
+        }
     }
 
     #[test]

@@ -265,6 +265,11 @@ impl Cursor {
         }
     }
 
+    /// Where it continues after any crash.
+    pub fn saved(&self) -> Mark {
+        self.saved.mark
+    }
+
     /// All rows returned so far are done with; see [`Cursor::save_at`].
     pub fn save(&mut self) -> io::Result<()> {
         self.save_at(self.mark())

@@ -119,6 +119,11 @@ impl Deferrals {
         self.live.values()
     }
 
+    /// Whether this one is among them.
+    pub fn has(&self, key: &Key) -> bool {
+        self.live.contains_key(key)
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.live.len()

@@ -5,7 +5,7 @@ use super::queue::{Queue, Taken, Ticket};
 use crate::base::units::{about_size, grouped};
 use crate::config::PeerSend;
 use parking_lot::Mutex;
-use spool::{Access, Disk, durable_replace};
+use spool::{Disk, Key, Replacements};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -27,6 +27,8 @@ pub(super) struct Batches {
     pub dir: PathBuf,
     /// Our path identity, so that batches of several sites do not meet in one directory.
     pub identity: String,
+    /// Held while a run of batches is made, one at a time: none is passed before those that begin earlier.
+    pub making: Mutex<()>,
     /// Held while a batch gets its name, and while one is removed.
     pub naming: Mutex<()>,
     /// An operator wants one now.
@@ -59,6 +61,7 @@ impl Batches {
         Self {
             dir: dir.to_owned(),
             identity: identity.to_owned(),
+            making: Mutex::default(),
             naming: Mutex::default(),
             is_wanted: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
@@ -75,14 +78,14 @@ impl Batches {
     /// When a batch is to be made, Unix milliseconds. `is_read`: the window has all there is.
     pub fn next_due(&self, queue: &Queue, is_read: bool, send: &PeerSend) -> Option<u64> {
         let may = queue.next_due(send.delay.as_millis() as u64)?;
-        if queue.deferred() > 0 || send.ihave && queue.len() >= IHAVE_IDS_MAX {
+        if queue.has_deferred() || send.ihave && queue.open() >= IHAVE_IDS_MAX {
             return Some(may);
         }
-        let is_enough = !send.ihave && queue.bytes() >= send.batch_bytes || !queue.has_room();
+        let is_enough = !send.ihave && queue.open_bytes() >= send.batch_bytes || queue.is_stuck();
         if is_enough || self.is_wanted.load(Ordering::Relaxed) {
             return Some(may);
         }
-        let oldest = queue.oldest().filter(|_| is_read)?;
+        let oldest = queue.oldest_open().filter(|_| is_read)?;
         Some(may.max(u64::from(oldest) * 1_000 + send.batch_age.as_millis() as u64))
     }
 
@@ -137,17 +140,20 @@ impl Batches {
         Ok(())
     }
 
-    /// Whether another batch may be made; if not, why, in words.
-    pub fn room(&self, send: &PeerSend) -> io::Result<Result<(), String>> {
+    /// Room for another batch, if there is some; else why not, in words.
+    pub fn room(&self, send: &PeerSend) -> io::Result<Result<Room, String>> {
         self.ready()?;
         let (files, bytes) = *self.waiting.lock();
-        let is_full = files >= send.waiting_files_max as u64 || bytes >= send.waiting_bytes_max;
-        self.is_full.store(is_full, Ordering::Relaxed);
-        Ok(if is_full {
+        let room = Room {
+            files: (send.waiting_files_max as u64).saturating_sub(files),
+            bytes: send.waiting_bytes_max.saturating_sub(bytes),
+        };
+        self.is_full.store(room.is_none(), Ordering::Relaxed);
+        Ok(if room.is_none() {
             let (files, bytes) = (grouped(files), about_size(bytes));
             Err(format!("{files} batches ({bytes}) wait in {}: no more is made", self.dir.display()))
         } else {
-            Ok(())
+            Ok(room)
         })
     }
 
@@ -161,10 +167,76 @@ impl Batches {
         self.dir.join(format!("{name}-{}{EXTENSION}", self.identity))
     }
 
-    /// Writes a batch: it is there whole, or not at all.
-    pub fn write(&self, disk: &dyn Disk, path: &Path, batch: &[u8]) -> io::Result<()> {
+    /// Batches that are being written: each is there whole, or not at all.
+    pub fn begin<'a>(&self, disk: &'a dyn Disk) -> io::Result<Replacements<'a>> {
         disk.create_dir(&self.dir)?;
+        Ok(Replacements::new(disk, &self.dir))
+    }
+
+    /// Makes these batches durable, and gives them their names.
+    pub fn complete(&self, batches: Replacements<'_>) -> io::Result<()> {
+        batches.sync()?;
         let _naming = self.naming.lock();
-        durable_replace(disk, path, &[batch], Access::Group)
+        batches.name()
+    }
+}
+
+/// How much more may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Room {
+    files: u64,
+    bytes: u64,
+}
+
+impl Room {
+    pub fn is_none(self) -> bool {
+        self.files == 0 || self.bytes == 0
+    }
+
+    /// What is left after a batch of so many bytes.
+    pub fn without(self, bytes: u64) -> Self {
+        Self { files: self.files.saturating_sub(1), bytes: self.bytes.saturating_sub(bytes) }
+    }
+}
+
+/// With which article a batch begins, as its name says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum First {
+    /// One whose row is there in the journal.
+    At(u64),
+    /// One that was deferred.
+    Deferred(Key),
+    /// With none: it answers an ihave, or is not ours.
+    None,
+}
+
+/// See [`Batches::path_of`].
+pub(super) fn first_of(batch: &Path) -> First {
+    let mut parts = batch.file_name().and_then(|name| name.to_str()).unwrap_or_default().split('-');
+    let (position, second) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    match position.parse() {
+        Ok(0) => u128::from_str_radix(second, 16).map_or(First::None, |key| First::Deferred(Key(key))),
+        Ok(position) if !second.starts_with("sendme") => First::At(position),
+        _ => First::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_with_what_the_batch_begins() {
+        for (name, first) in [
+            ("00000000000000004711-a.example.rnews", First::At(4_711)),
+            ("00000000000000004711-a-b.example.rnews", First::At(4_711)),
+            ("00000000000000004711-sendme0-a.example.rnews", First::None),
+            ("00000000000000000000-000000000000000000000000000000ff-a.rnews", First::Deferred(Key(255))),
+            ("00000000000000000000-x-a.rnews", First::None),
+            ("other.rnews", First::None),
+            ("", First::None),
+        ] {
+            assert_eq!(first_of(&Path::new("/out").join(name)), first, "{name}");
+        }
     }
 }

@@ -1,13 +1,15 @@
-//! Hands the batches of a peer to its `after_batch`, one after the other.
+//! Hands the batches of a peer to its `after_batch`, one after the other, once the cursor has passed them.
 //!
 //! A batch is removed once the program has ended with exit code 0. Whatever else happens, it stays, and is
 //! handed over again: so every batch is at least once with the program, and a crash may hand it over twice.
 
-use super::batch_dir::{Batches, Ready};
+use super::batch_dir::{Batches, First, Ready, first_of};
 use super::outlet::Outlet;
 use super::peer::{Peer, Trouble};
+use super::shared::Shared;
 use crate::base::counters::add;
 use crate::base::program::{Group, complaint};
+use spool::Start;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -25,12 +27,12 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 const COMPLAINT_BYTES_MAX: u64 = 1_000;
 
 /// Hands over until the feed ends.
-pub(super) async fn run(peer: Arc<Peer>) {
+pub(super) async fn run(peer: Arc<Peer>, shared: Arc<Shared>) {
     let Outlet::Batches(own) = &peer.outlet else { return };
     let mut end = peer.end.subscribe();
     let mut failures = 0;
     while !peer.is_ending() {
-        let pause = match next(&peer, own).await {
+        let pause = match next(&peer, own, &shared).await {
             Ok(true) => {
                 failures = 0;
                 peer.works(Trouble::HandOver);
@@ -58,10 +60,14 @@ pub(super) async fn run(peer: Arc<Peer>) {
 
 /// Hands over the oldest batch; false: there is none, nobody to hand it to, or an operator has stopped the
 /// feed.
-async fn next(peer: &Peer, own: &Batches) -> Result<bool, String> {
+async fn next(peer: &Peer, own: &Batches, shared: &Shared) -> Result<bool, String> {
     let cannot = |error: io::Error| format!("after_batch: cannot read {}: {error}", own.dir.display());
-    let ready = block_in_place(|| own.ready()).map_err(cannot)?;
-    let (Some(batch), Some(words)) = (ready.into_iter().next(), &peer.send.after_batch) else {
+    let ready = block_in_place(|| {
+        let ready = own.ready()?;
+        let end = shared.spool.journal_mark(Start::Now)?.position;
+        Ok(ready.into_iter().find(|batch| is_passed(peer, batch, end)))
+    });
+    let (Some(batch), Some(words)) = (ready.map_err(cannot)?, &peer.send.after_batch) else {
         return Ok(false);
     };
     if peer.is_halted() {
@@ -90,6 +96,17 @@ async fn next(peer: &Peer, own: &Batches) -> Result<bool, String> {
     add(&own.handed_over, 1);
     info!(peer = peer.name, batch = %batch.path.display(), bytes = batch.bytes, "batch handed over");
     Ok(true)
+}
+
+/// Whether the cursor has passed a batch; one that it has not passed is made again after a crash. `end` is
+/// the end of the journal: what begins after that is of one that was lost.
+fn is_passed(peer: &Peer, batch: &Ready, end: u64) -> bool {
+    let durable = peer.durable.lock();
+    match first_of(&batch.path) {
+        First::At(position) => position < durable.cursor.saved().position || position >= end,
+        First::Deferred(key) => !durable.deferrals.has(&key),
+        First::None => true,
+    }
 }
 
 /// Runs the program on a batch to its end.

@@ -91,7 +91,7 @@ pub(super) struct Queue {
     due: BTreeSet<(u64, Key)>,
     changes: Changes,
     out: usize,
-    /// Of the articles in the window.
+    /// Of the articles in the window that nobody has.
     bytes: u64,
     /// The last article goes first: then `fresh` is of no use, and these slots were never taken.
     untaken: Option<BTreeSet<u64>>,
@@ -126,9 +126,24 @@ impl Queue {
         self.slots.len()
     }
 
-    /// Bytes of the articles in the window, as they are sent.
-    pub fn bytes(&self) -> u64 {
+    /// Whether the window is full of articles that nobody has.
+    pub fn is_stuck(&self) -> bool {
+        !self.has_room() && self.out == 0
+    }
+
+    /// Bytes of the articles in the window that nobody has, as they are sent.
+    pub fn open_bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Offers in the window that nobody has.
+    pub fn open(&self) -> usize {
+        self.fresh() + self.again.len()
+    }
+
+    /// Whether articles that the peer wanted later wait for another attempt.
+    pub fn has_deferred(&self) -> bool {
+        !self.due.is_empty()
     }
 
     /// Articles that the peer wants later.
@@ -147,6 +162,17 @@ impl Queue {
     /// When the oldest article arrived that is not settled, Unix seconds.
     pub fn oldest(&self) -> Option<u32> {
         self.slots.front().map(|slot| slot.offer.arrived)
+    }
+
+    /// The same of those that nobody has.
+    pub fn oldest_open(&self) -> Option<u32> {
+        let again = self.again.iter().map(|(_, number)| *number).min();
+        let fresh = match &self.untaken {
+            Some(untaken) => untaken.first().copied(),
+            None => Some(self.fresh),
+        };
+        let number = again.into_iter().chain(fresh).min()?;
+        Some(self.slots.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?.offer.arrived)
     }
 
     /// Adds the next article of the journal.
@@ -193,6 +219,7 @@ impl Queue {
         let slot = self.slot(number)?;
         slot.state = State::Out;
         let offer = slot.offer.clone();
+        self.bytes = self.bytes.saturating_sub(offer.wire_bytes);
         self.out += 1;
         Some(Taken { ticket: Ticket::Slot(number), offer })
     }
@@ -249,9 +276,9 @@ impl Queue {
                 let Some(slot) = self.slot(number) else { return };
                 slot.tries += 1;
                 let (due_ms, tries, offer) = (now_ms + pause(slot.tries), slot.tries, slot.offer.clone());
-                slot.state = if has_room { State::Moving } else { State::Open };
+                slot.state = State::Moving;
                 if !has_room {
-                    self.again.insert((due_ms, number));
+                    self.open_again(number, due_ms);
                     return;
                 }
                 let key = offer.key;
@@ -270,12 +297,7 @@ impl Queue {
     pub fn give_back(&mut self, ticket: Ticket) {
         self.out = self.out.saturating_sub(1);
         match ticket {
-            Ticket::Slot(number) => {
-                if let Some(slot) = self.slot(number) {
-                    slot.state = State::Open;
-                    self.again.insert((0, number));
-                }
-            }
+            Ticket::Slot(number) => self.open_again(number, 0),
             Ticket::Deferred(key) => {
                 if let Some(waiting) = self.deferred.get_mut(&key) {
                     waiting.is_out = false;
@@ -360,6 +382,15 @@ impl Queue {
         self.slots.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
+    /// An offer that was out may be taken again, from `due_ms` on.
+    fn open_again(&mut self, number: u64, due_ms: u64) {
+        let Some(slot) = self.slot(number) else { return };
+        slot.state = State::Open;
+        let bytes = slot.offer.wire_bytes;
+        self.bytes += bytes;
+        self.again.insert((due_ms, number));
+    }
+
     fn set(&mut self, number: u64, state: State) {
         if let Some(slot) = self.slot(number) {
             slot.state = state;
@@ -367,8 +398,7 @@ impl Queue {
     }
 
     fn shrink(&mut self) {
-        while let Some(slot) = self.slots.pop_front_if(|slot| slot.state == State::Settled) {
-            self.bytes = self.bytes.saturating_sub(slot.offer.wire_bytes);
+        while self.slots.pop_front_if(|slot| slot.state == State::Settled).is_some() {
             self.first += 1;
         }
         self.fresh = self.fresh.max(self.first);
@@ -392,6 +422,28 @@ fn entry(waiting: &Waiting) -> Deferred {
 mod tests {
     use super::*;
     use spool::{MethodKind, Token};
+
+    #[test]
+    fn what_nobody_has_is_counted_through_all_states() {
+        let open = |queue: &Queue| (queue.open(), queue.open_bytes(), queue.oldest_open());
+        let mut queue = queue(3);
+        assert_eq!(open(&queue), (3, 300, Some(1_000)));
+        let tickets: Vec<Ticket> = (0..3).map(|_| take(&mut queue, 0).unwrap().1).collect();
+        assert_eq!((open(&queue), queue.has_deferred()), ((0, 0, None), false));
+        queue.give_back(tickets[1]);
+        assert_eq!(open(&queue), (1, 100, Some(1_000)));
+        queue.defer(tickets[0], 0, |_| 500);
+        assert_eq!((open(&queue), queue.has_deferred()), ((1, 100, Some(1_000)), true));
+        let changes = queue.changes();
+        queue.recorded(changes);
+        let again = take(&mut queue, 0).unwrap().1;
+        [again, tickets[2]].into_iter().for_each(|ticket| queue.settle(ticket));
+        assert_eq!((open(&queue), queue.len()), ((0, 0, None), 0));
+        queue.push(offer(3));
+        assert_eq!(open(&queue), (1, 100, Some(1_000)));
+        queue.clear();
+        assert_eq!(open(&queue), (0, 0, None));
+    }
 
     fn offer(n: u64) -> Arc<Offer> {
         Arc::new(Offer {

@@ -93,7 +93,7 @@ impl Feed {
         if let Err(error) = block_in_place(|| own.clean()) {
             self.peer.fail(Trouble::Peer, format!("cannot look into {}: {error}", own.dir.display()));
         }
-        self.handing_over = Some(tokio::spawn(hand_over::run(self.peer.clone())));
+        self.handing_over = Some(tokio::spawn(hand_over::run(self.peer.clone(), self.shared.clone())));
     }
 
     /// Fills the window; true if it is to be called again at once.

@@ -19,7 +19,7 @@ use crate::base::counters::add;
 use crate::config::BatchCompress;
 use crate::ingest::batches::Packer;
 use netnews::{Article, Known, MessageId, control, date};
-use spool::{ArticleKind, ArticleRow, Batch, Cursor, Event, Lookup, Mark};
+use spool::{Access, ArticleKind, ArticleRow, Batch, Cursor, Event, Lookup, Mark};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -183,7 +183,9 @@ fn ask(shared: &Shared, peer: &Peer, own: &Batches, offer: &Offer, ids: &[&[u8]]
         let mut packer = Packer::new(BatchCompress::None)?;
         packer.add(&message(Verb::Sendme, &own.identity, &peer.name, &serial, wanted))?;
         let name = format!("{position:020}-sendme{part}-{}{EXTENSION}", own.identity);
-        own.write(&**shared.spool.disk(), &own.dir.join(name), &packer.finish()?)?;
+        let mut answer = own.begin(&**shared.spool.disk())?;
+        answer.add(&own.dir.join(name), &[&packer.finish()?], Access::Group)?;
+        own.complete(answer)?;
         add(&own.made, 1);
         own.fresh.notify_one();
     }

@@ -19,7 +19,7 @@ pub(super) struct Shared {
     pub hub: Arc<Hub>,
     /// Peers that speak ihave and sendme, by their names in lower case.
     pub speakers: Mutex<BTreeMap<String, Arc<Peer>>>,
-    /// Held while a batch is made: one at a time is in memory.
+    /// Held while a batch is packed: one at a time is in memory.
     pub packing: Mutex<()>,
 }
 

@@ -224,6 +224,48 @@ fn a_batch_whose_cursor_was_not_saved_takes_its_own_place() {
 }
 
 #[test]
+fn batches_that_were_not_passed_are_made_again_before_they_are_handed_over() {
+    let site = lower();
+    let log = site.home().join("handed-over");
+    site.edit(|text| {
+        text + &section("leaf", "batch_bytes = \"1 KiB\"")
+            + "\n[[peer]]\nname = \"up\"\naddresses = \"127.0.0.1\"\n"
+    });
+    let cursor = site.dir().join("journal/feed.leaf.cursor");
+    let server = site.serve();
+    let before = fs::read(&cursor).unwrap();
+    hand_in(&mut server.client(), 0..20, "misc.test");
+    site.done(&["batch", "leaf"]);
+    let made = waiting(&site.dir(), "leaf");
+    assert!(made.len() > 3, "{made:?}");
+    drop(server);
+    // As if it had been killed while the batches got their names: the cursor is before all of them, the last
+    // but one has none yet, and one would be lost if it were not made again.
+    fs::write(&cursor, before).unwrap();
+    fs::rename(&made[made.len() - 2], made[made.len() - 2].with_extension("rnews.new")).unwrap();
+    fs::write(&made[1], "").unwrap();
+    let program = format!("echo %n >> {0}; cat >> {0}", log.display());
+    let keys = format!("after_batch = [\"/bin/sh\", \"-c\", \"{program}\"]\nretry_first");
+    site.edit(|text| text.replace("retry_first", &keys));
+    let server = site.serve();
+    site.done(&["batch", "leaf"]);
+    let begun = std::time::Instant::now();
+    while !waiting(&site.dir(), "leaf").is_empty() {
+        assert!(begun.elapsed() < crate::operated::PATIENCE);
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    drop(server);
+    let text = fs::read_to_string(&log).unwrap();
+    let names: Vec<&str> = text.lines().filter(|line| line.ends_with(".rnews")).collect();
+    let first: Vec<&str> = made.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+    assert_eq!(names, first, "each once, in order");
+    for n in 0..20 {
+        let line = format!("Message-ID: {}", id(n));
+        assert_eq!(text.lines().filter(|text| *text == line).count(), 1, "{n}");
+    }
+}
+
+#[test]
 fn after_kills_every_article_is_in_one_batch() {
     let site = Operated::unmade();
     site.done(&["init", "--listen", "127.0.0.1:0", "--max-age", "none", "--peer", "127.0.0.1"]);
