@@ -414,3 +414,38 @@ fn killed_at_every_step_of_a_pass() {
         );
     }
 }
+
+#[test]
+fn a_pass_goes_on_beside_checkpoints_commits_and_cancels() {
+    let (articles, due) = (300, 280);
+    for method in KEEPING {
+        let sim = SimDisk::new();
+        let mut config = config(method, vec![ExpireConfig { keep: keep(5_000), ..ExpireConfig::default() }]);
+        config.classes[0].size_bytes = 4 << 20;
+        let spool = filled(&sim, &config, articles);
+        let now = NOW + due * STEP_SECS + 5_000;
+        let mut images = Vec::new();
+        std::thread::scope(|scope| {
+            let pass = scope.spawn(|| spool.expire_as_of(now, false).unwrap());
+            for n in (0..due).step_by(40) {
+                spool.cancel(news(n).id.as_bytes()).unwrap();
+                spool.checkpoint().unwrap();
+                commit_at(&spool, &[news(articles + n)], now).unwrap();
+            }
+            images.push(sim.image_after(CrashKind::Kill, 1).unwrap());
+            pass.join().unwrap();
+        });
+        let gone: BTreeSet<String> = (0..=due).map(|n| news(n).id).collect();
+        assert!(!living(&spool).values().flatten().any(|id| gone.contains(id)), "{method:?}");
+        assert_eq!(spool.verify(&()).findings, [], "{method:?}");
+        images.push(sim.image_after(CrashKind::Kill, 0).unwrap());
+        for (at, image) in images.into_iter().enumerate() {
+            let disk: Arc<dyn Disk> = Arc::new(image);
+            let (spool, _) = open(&disk, &config);
+            spool.expire_as_of(now, false).unwrap();
+            let living = living(&spool);
+            assert!(!living.values().flatten().any(|id| gone.contains(id)), "{method:?}, image {at}");
+            assert_eq!(spool.verify(&()).findings, [], "{method:?}, image {at}");
+        }
+    }
+}

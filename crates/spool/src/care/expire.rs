@@ -19,8 +19,12 @@ use crate::spool::Spool;
 use crate::write::expire::{ExpireReport, Judge, Judged, Step, unreadable};
 use crate::write::policy::Policy;
 use crate::write::room::Room;
+use crate::write::syncer::failed_sync;
 use std::sync::Arc;
 use survey::fingerprint;
+
+/// Articles whose rows share a sync.
+const CHOSEN_PER_SYNC: usize = 8_192;
 
 impl Spool {
     /// Expires the kept articles that are due, or reports which would be expired.
@@ -77,8 +81,14 @@ impl Spool {
             }
             let is_quick = is_quick && judge.cuts.is_empty() && judge.give_up.is_empty();
             loop {
-                let step = self.writer.lock().expire_step(index, &mut judge, is_quick, report)?;
-                match step {
+                let (step, chosen) = {
+                    let mut writer = self.writer.lock();
+                    (writer.expire_step(index, &mut judge, is_quick, report), writer.leaving.len())
+                };
+                if !matches!(step, Ok(Step::More)) || chosen >= CHOSEN_PER_SYNC {
+                    self.let_go()?;
+                }
+                match step? {
                     Step::More => {}
                     Step::Done => break,
                     Step::NeedsThreads => judge.threads = Some(self.threads(&())?),
@@ -88,6 +98,15 @@ impl Spool {
         }
         self.writer.lock().end_freeing();
         Ok(true)
+    }
+
+    /// Lets go of what was chosen. Waits for the disk without the writer's lock.
+    fn let_go(&self) -> Result<(), Trouble> {
+        let journal = self.writer.lock().journal.sync_set().clone();
+        journal.sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
+        while self.writer.lock().let_go()? {}
+        self.writer.lock().checkpoint_if_due();
+        Ok(())
     }
 
     /// The policy of a pass that begins now; `None` if nothing ever goes. What was known of files of which

@@ -29,11 +29,13 @@ use crate::journal::{GroupsFile, JournalWriter, Row, VolumeRow};
 use crate::method::packing::Packed;
 use crate::write::fence::Fence;
 use crate::write::floor::Floors;
+use crate::write::leaving::Leaving;
 use crate::write::manager::Class;
 use crate::write::policy::Policy;
 use crate::write::syncer::{Handover, SyncState, failed_sync};
 use hashbrown::HashSet;
 use place::{Place, planned};
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -131,6 +133,8 @@ pub(crate) struct Writer {
     pub buffers: Vec<BufferConfig>,
     pub sync: Arc<SyncState>,
     pub groups: Arc<GroupsFile>,
+    /// Expiry rows that are written and not applied yet.
+    pub leaving: VecDeque<Leaving>,
     /// Rows since the last checkpoint was taken.
     pub rows: u64,
     /// Journal position of the last checkpoint, and its length.
@@ -181,6 +185,7 @@ impl Writer {
             groups,
             rows: 0,
             checkpoint_late: false,
+            leaving: VecDeque::new(),
             journal_state_late: false,
             checkpointed,
             synced_told,
@@ -458,9 +463,15 @@ impl Writer {
         self.rows += rows;
         self.stop_if_late();
         self.continue_or_stop();
+        self.checkpoint_if_due();
+    }
+
+    /// Takes a checkpoint after enough rows, unless some of them wait to be applied.
+    pub fn checkpoint_if_due(&mut self) {
         let (position, bytes) = self.checkpointed;
         if self.rows >= self.folds.shared.config.checkpoint_rows
             && self.journal.end().saturating_sub(position) >= 4 * bytes
+            && self.leaving.is_empty()
         {
             self.checkpoint_unless_pending();
         }
@@ -502,6 +513,9 @@ impl Writer {
             // An index that lacks something must not become the one a start begins with.
             return Err(io::Error::other(text.clone()));
         }
+        while !self.leaving.is_empty() {
+            self.let_go().map_err(|trouble| io::Error::other(trouble.text))?;
+        }
         let dir = self.folds.shared.config.dir.join("index");
         let forget_before = self.first_kept_record();
         let taken = checkpoint::take(&mut self.folds, &dir, self.journal.end(), forget_before, unix_now())?;
@@ -537,9 +551,21 @@ impl Writer {
         self.rows += 1;
         self.journal.write().map_err(|e| self.sync.stop(trouble("write journal", &e)))?;
         self.journal.sync_set().sync().map_err(|e| self.sync.stop(failed_sync(&e)))?;
+        self.wrote();
+        Ok(())
+    }
+
+    /// As [`Writer::write_now`], without the sync: what the rows say must not be done before one.
+    pub fn write_unsynced(&mut self) -> Result<(), Trouble> {
+        self.rows += 1;
+        self.journal.write().map_err(|e| self.sync.stop(trouble("write journal", &e)))?;
+        self.wrote();
+        Ok(())
+    }
+
+    fn wrote(&mut self) {
         self.journal.reveal(self.folds.next_sequence);
         self.sync.wrote(0);
-        Ok(())
     }
 
     /// Promises of rows that were not written do not count.

@@ -3,14 +3,14 @@
 //! It reads the entries of [`crate::index::kept`] and never an article. The explicit date is recorded at
 //! arrival, the policy is applied when an entry is read, so that a change of policy takes effect at once. A
 //! number goes when the policy of its group says so; the bytes go with the last number. [`Judge`] decides and
-//! changes nothing; dry runs and explanations ask it too. The row is durable before anything goes. Driven by
-//! [`crate::care::expire`] in bounded steps.
+//! changes nothing; dry runs and explanations ask it too. Driven by [`crate::care::expire`] in bounded steps:
+//! some choose what goes and write its rows; once these are durable, without the writer's lock, others let it
+//! go. No checkpoint is taken in between: it would say that the rows are applied.
 
 use crate::base::bug::own_bug;
 use crate::base::config::Keep;
 use crate::base::error::{Trouble, TroubleKind};
 use crate::base::ids::{Flag, GroupId};
-use crate::base::key::Key;
 use crate::base::token::Token;
 use crate::index::fold::{Shared, is_full};
 use crate::index::groups::{Group, GroupTable};
@@ -19,8 +19,10 @@ use crate::index::kept::KeptEntry;
 use crate::journal::Row;
 use crate::method::Volume;
 use crate::write::commit::Writer;
+use crate::write::leaving::Leaving;
 use crate::write::policy::Policy;
 use crate::write::room::GiveUp;
+use crate::write::syncer::failed_sync;
 use crate::write::threads::Threads;
 use std::collections::HashMap;
 use std::io;
@@ -28,8 +30,10 @@ use std::sync::Arc;
 
 /// Entries read while the writer is held.
 const ENTRIES_PER_STEP: usize = 2000;
-/// Articles expired in one step: each may cost the removal of files.
-const GONE_PER_STEP: usize = 256;
+/// Articles whose rows are written in one step.
+const CHOSEN_PER_STEP: usize = 256;
+/// Articles that are let go of in one step: each may cost the removal of files.
+const GONE_PER_STEP: usize = 64;
 /// For so long at most nobody looks at a file again of which nothing goes, in seconds: what was cancelled
 /// leaves it then.
 const QUIET_SECS_MAX: u64 = 86_400;
@@ -247,14 +251,6 @@ pub(crate) enum Step {
     Changed,
 }
 
-/// What a row says: whether the article goes, or only numbers.
-struct Leaving {
-    key: Key,
-    token: Token,
-    gone: bool,
-    numbers: Vec<(GroupId, u64)>,
-}
-
 /// What goes in a step.
 #[derive(Default)]
 struct Going {
@@ -264,8 +260,8 @@ struct Going {
 }
 
 impl Writer {
-    /// One bounded step of a pass over a volume. With `is_quick`, files of which nothing can be due are not
-    /// read.
+    /// One bounded step of a pass over a volume: chooses what goes and writes its rows. With `is_quick`,
+    /// files of which nothing can be due are not read.
     pub fn expire_step(
         &mut self,
         index: usize,
@@ -286,19 +282,26 @@ impl Writer {
             self.journal.push(&Row::Expire { key, token, gone, numbers: numbers.clone() });
         }
         if !going.rows.is_empty() {
-            if let Err(trouble) = self.write_now() {
+            if let Err(trouble) = self.write_unsynced() {
                 self.journal.discard();
                 going.taken.iter().try_for_each(|e| self.put_back(index, e))?;
                 return Err(trouble);
             }
-            for Leaving { key, token, gone, numbers } in &going.rows {
-                self.folds.expire(*key, *token, *gone, numbers);
-            }
-        }
-        if step == Step::Done || !going.rows.is_empty() {
-            self.freed()?;
+            self.leaving.extend(going.rows);
         }
         Ok(step)
+    }
+
+    /// Lets go of some of what was chosen; true: there is more. Waits for a sync if the rows are not durable.
+    pub fn let_go(&mut self) -> Result<bool, Trouble> {
+        self.may_free()?;
+        let synced = self.journal.sync_set().sync();
+        synced.map_err(|e| self.sync.stop(failed_sync(&e)))?;
+        let some = self.leaving.len().min(GONE_PER_STEP);
+        for Leaving { key, token, gone, numbers } in self.leaving.drain(..some) {
+            self.folds.expire(key, token, gone, &numbers);
+        }
+        if self.leaving.is_empty() { self.freed().map(|()| false) } else { Ok(true) }
     }
 
     /// Takes entries until enough of their articles go.
@@ -314,7 +317,7 @@ impl Writer {
         let table = shared.groups.table();
         let quick = is_quick.then_some(judge.now);
         let mut looked_at = 0;
-        while looked_at < ENTRIES_PER_STEP && going.rows.len() < GONE_PER_STEP {
+        while looked_at < ENTRIES_PER_STEP && going.rows.len() < CHOSEN_PER_STEP {
             let Some(list) = self.folds.kept.get_mut(index).and_then(Option::as_mut) else {
                 return Ok(Step::Done);
             };

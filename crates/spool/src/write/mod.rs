@@ -10,6 +10,7 @@ pub(crate) mod expire;
 pub(crate) mod fence;
 pub(crate) mod floor;
 pub(crate) mod lateness;
+pub(crate) mod leaving;
 pub(crate) mod manager;
 pub(crate) mod mending;
 pub(crate) mod policy;

@@ -443,7 +443,8 @@ impl Volume for FileTree {
         self.remove(&path)?;
         if let Some(held) = self.held_path(place) {
             self.remove(&held)?;
-            let mut links = numbers.iter().filter_map(|(group, number)| self.number_path(*group, *number));
+            let others = numbers.iter().filter(|(group, n)| paths::number_place(*group, *n) != Some(place));
+            let mut links = others.filter_map(|(group, number)| self.number_path(*group, *number));
             links.try_for_each(|path| self.remove(&path))?;
         }
         Ok(())
