@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::listening::{Listening, Plan};
 use crate::operations::Pulls;
+use crate::operations::archive::Archives;
 use crate::operations::report::Measuring;
 use crate::relay::feed::{Feeds, Prepared};
 use crate::session::SessionContext;
@@ -22,6 +23,8 @@ pub(crate) struct Server {
     pub listening: Listening,
     /// What is known of the standing pulls.
     pub pulls: Arc<Pulls>,
+    /// The archives.
+    pub archives: Arc<Archives>,
     /// Measures the spool for reports.
     pub measuring: Arc<Measuring>,
 }

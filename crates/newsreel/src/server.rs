@@ -10,6 +10,7 @@ use crate::control_socket;
 use crate::inject::Injector;
 use crate::listening::{Admit, Listeners, Listening};
 use crate::moderation::Moderation;
+use crate::operations::archive::{Archives, keep_archiving};
 use crate::operations::report::{self, Measuring};
 use crate::operations::{ControlMessages, keep_expiring};
 use crate::relay::feed::Feeds;
@@ -74,9 +75,9 @@ pub async fn run_with<S: NewsSource>(
     let site = Site::new(config, spool, offer);
     let control = control_socket::Listener::bind(&site)?;
     let listening = Listening::new(&site, admitting(&site, &context, source));
-    let (measuring, pulls) = (Measuring::new(), Arc::default());
+    let (measuring, pulls, archives) = (Measuring::new(), Arc::default(), Archives::of_site(&site));
     let feeds = Feeds::new(site.spool.clone(), site.filer.clone());
-    let server = Arc::new(Server { listening, measuring, pulls, context, feeds, site });
+    let server = Arc::new(Server { listening, measuring, pulls, archives, context, feeds, site });
     let site = &server.site;
     let control_messages = ControlMessages::open(site, &moderation)?;
     match block_in_place(|| site.filer.obey_again()) {
@@ -98,6 +99,7 @@ pub async fn run_with<S: NewsSource>(
     tasks.spawn(numbers::watch(site.clone()));
     tasks.spawn(crate::operations::keep_renewed(site.clone()));
     tasks.spawn(crate::operations::file_incoming(site.clone()));
+    tasks.spawn(keep_archiving(site.clone(), server.archives.clone()));
     tasks.spawn(crate::operations::keep_pulling(site.clone(), server.pulls.clone()));
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
     let packing = crate::operations::overview::Packing::start(&site.spool)?;

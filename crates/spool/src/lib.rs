@@ -32,6 +32,7 @@ pub use base::facts::{ArticleKind, DISTRIBUTION_BYTES_MAX, Facts, PATH_BYTES_MAX
 pub use base::hidden::{HIDDEN_MAX, HIDER_BYTES_MAX, HiddenArticle, REASON_BYTES_MAX};
 pub use base::ids::{Flag, GroupId};
 pub use base::key::{Key, KeyHasher, inn_hash};
+pub use base::leaving::{Leaving, MayLeave};
 pub use base::progress::Progress;
 pub use base::read_mode::Patience;
 pub use base::status::{BufferStatus, ClassStatus, KeptStatus, ReaderStatus, Saved, Status};
@@ -60,6 +61,7 @@ pub use open::recovery::presence::{away, exists};
 pub use open::recovery::{GivenUp, Loss, Recovery};
 pub use read::Lookup;
 pub use read::article::ArticleBuf;
+pub use spool::archive::{Archivist, CyclicVolume, Overwritten, StoredArticle};
 pub use spool::groups::GroupUpdate;
 pub use spool::hide::Hiding;
 pub use spool::moved::{MovedFate, MovedId};

@@ -5,6 +5,7 @@
 //! codes: 0 done, 1 a problem was found, 2 wrong usage or configuration, 75 (`rnews` alone) to be tried
 //! again.
 
+mod archive;
 mod args;
 mod bar;
 mod batch;
@@ -53,7 +54,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use rustix::fs::Mode;
 
-use crate::operations::request::{BufferCommand, FilterCommand, Request};
+use crate::operations::request::{ArchiveCommand, BufferCommand, FilterCommand, Request};
 use args::{Cli, Command};
 use locate::Where;
 use screen::{Failure, complain};
@@ -102,6 +103,9 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Ask(Request::Batch { peer }) => batch::batch(&peer, at),
         Command::Ask(request @ Request::Filter { command: FilterCommand::Review { json, .. } }) => {
             filter::review(at, &request, json)
+        }
+        Command::Ask(request @ Request::Archive { command: ArchiveCommand::Status { json } }) => {
+            archive::status(at, &request, json)
         }
         Command::Ask(Request::Keys { command }) => keys::keys(at, command),
         Command::Ask(request) => reach::print(&at.load()?, &request),

@@ -13,6 +13,7 @@ use super::owner;
 use super::screen::{Failure, complain, say};
 use crate::config::{self, Config, ConfigError};
 use crate::operations;
+use crate::operations::archive::Archives;
 use crate::operations::request::{BufferCommand, Reply, Request};
 
 /// How long a spool is waited for that another process has.
@@ -39,7 +40,10 @@ impl Reach {
             }
             owner::refuse_root(&config.site.data).map_err(Failure::Problem)?;
             match open_existing(config) {
-                Ok((spool, _)) => return Ok(Self::Here(Box::new(spool))),
+                Ok((spool, _)) => {
+                    spool.set_archivist(Some(Arc::new(Archives::of(config, spool.disk()))));
+                    return Ok(Self::Here(Box::new(spool)));
+                }
                 Err(SpoolError::Locked(path)) if wait.goes_on(&path) => {}
                 Err(SpoolError::Locked(path)) => {
                     return Err(Failure::Problem(format!(
@@ -73,6 +77,10 @@ impl Reach {
                 Ok(true)
             }
             Self::Here(spool) => Ok(match request {
+                Request::Archive { command } => {
+                    let archives = Archives::of(config, spool.disk());
+                    operations::archive::execute(&archives, spool, command, &mut hear)
+                }
                 Request::Buffer { command } => operations::buffers::run(spool, config, command, &mut hear),
                 Request::Why { message_id, peer } => {
                     operations::why(spool, config, message_id, peer, &mut hear)

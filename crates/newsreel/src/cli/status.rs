@@ -1,5 +1,6 @@
 //! `status`: how the server and its spool are.
 
+use super::archive;
 use super::locate::Where;
 use super::reach;
 use super::screen::{Failure, say, say_json};
@@ -53,6 +54,9 @@ fn server_parts(report: &Report, server: &ServerStatus, now: u64) -> Vec<String>
     let mut texts = vec![head];
     if !server.pulls.is_empty() {
         texts.push(pulls_text(&server.pulls, now));
+    }
+    if !server.archives.is_empty() {
+        texts.push(archive::text(&server.archives, now));
     }
     texts.push(filters_text(&server.filters));
     if server.peers.is_empty() {
@@ -576,6 +580,7 @@ mod tests {
                 damaged: 24,
                 problem: "no room".into(),
             },
+            archives: Vec::new(),
             pulls: vec![PullStatus {
                 name: "far".into(),
                 from: "far.example:119".into(),

@@ -32,6 +32,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.overflows();
     checker.rules(end);
     checker.expire();
+    checker.archives();
     checker.groups_of_rules();
     checker.lockout();
     checker.access();
@@ -64,6 +65,12 @@ fn name(at: &At<String>) -> &str {
 
 fn names<'a>(all: impl Iterator<Item = &'a At<String>>) -> Vec<&'a str> {
     all.filter_map(|at| at.value.as_deref()).collect()
+}
+
+/// Whether a name of at most so many bytes can be that of a file, and of a cursor.
+fn names_a_file(name: &str, bytes_max: usize) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+    name.len() <= bytes_max && name.bytes().all(is_plain) && !name.starts_with('.')
 }
 
 impl Checker<'_> {
@@ -210,6 +217,24 @@ impl Checker<'_> {
         }
     }
 
+    fn archives(&mut self) {
+        for archive in &self.draft.archives {
+            let Some(name) = archive.name.value.as_deref().filter(|name| !names_a_file(name, 56)) else {
+                continue;
+            };
+            let message = format!("archive `{name}` has files of that name");
+            let advice = "use at most 56 letters, digits, `.`, `-` and `_`, the first no `.`";
+            self.fault(&archive.name.span, "this name", message, advice);
+        }
+        if let Some(archive) = self.draft.archives.first()
+            && self.draft.site.numbers.value == Some(false)
+        {
+            let message =
+                "an [[archive]] copies articles by their groups and numbers, and numbers = false gives none";
+            self.fault(&archive.name.span, "this archive", message, "leave out one of them");
+        }
+    }
+
     fn pulls(&mut self) {
         for pull in &self.draft.pulls {
             if let Some(at) = pull.half_login() {
@@ -220,10 +245,7 @@ impl Checker<'_> {
     }
 
     fn send(&mut self, name: &str, peer: &PeerDraft, send: &SendDraft) {
-        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
-        if peer.name.value.is_some()
-            && !(name.len() <= CURSOR_NAME_BYTES_MAX && name.bytes().all(is_plain) && !name.starts_with('.'))
-        {
+        if peer.name.value.is_some() && !names_a_file(name, CURSOR_NAME_BYTES_MAX) {
             let message = format!("peer `{name}` is sent articles, so its name names a file too");
             let advice = "use at most 59 letters, digits, `.`, `-` and `_`, the first no `.`";
             self.fault(&peer.name.span, "this name", message, advice);
@@ -328,6 +350,12 @@ impl Checker<'_> {
         let templates = draft.send_templates.iter().map(|template| of(&template.name));
         self.unique("send_template", "name", templates);
         self.unique("peer", "name", draft.peers.iter().map(|peer| of(&peer.name)));
+        self.unique("archive", "name", draft.archives.iter().map(|archive| of(&archive.name)));
+        self.unique(
+            "archive",
+            "path",
+            draft.archives.iter().map(|archive| (path(&archive.path), &archive.path.span)),
+        );
         self.unique("filter", "name", draft.filters.iter().map(|filter| of(&filter.name)));
         self.unique("pull", "name", draft.pulls.iter().map(|pull| of(&pull.name)));
     }

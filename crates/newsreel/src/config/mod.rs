@@ -12,6 +12,7 @@ mod declare;
 mod link;
 
 mod access;
+mod archive;
 mod auth;
 mod batches;
 mod checks;
@@ -48,6 +49,7 @@ use std::path::{Path, PathBuf};
 use table::Table;
 
 pub use access::{Access, Numbers};
+pub use archive::{Archive, ArchiveForm, ArchiveWhen};
 pub use auth::{Auth, Authenticator, Mechanism};
 pub use batches::Batches;
 pub use cidr::Cidr;
@@ -88,6 +90,8 @@ sections! {
     rules: [Rule],
     /// How long articles stay where nothing is overwritten; the first match decides.
     expire: [Expire],
+    /// Copies of articles that outlive them.
+    archives: [Archive],
     /// Neighbours that feed us, and that we feed.
     peers: [Peer],
     /// Names of keys that peers share.
@@ -158,8 +162,9 @@ impl Config {
 
     /// With every path joined to the directory that it is relative to.
     fn resolved(mut self) -> Self {
-        let Self { file, site, tls, buffers, classes, batches, peers, pulls, .. } = &mut self;
-        let own = [&mut site.data, &mut site.lists].into_iter();
+        let Self { file, site, tls, buffers, classes, archives, batches, peers, pulls, .. } = &mut self;
+        let archives = archives.iter_mut().map(|archive| &mut archive.path);
+        let own = [&mut site.data, &mut site.lists].into_iter().chain(archives);
         let of_tls = tls.certificate.iter_mut().chain(&mut tls.key).chain(&mut tls.client_ca);
         for path in own.chain(of_tls).chain(pulls.iter_mut().flat_map(Pull::link_files)) {
             *path = beside(file, path);

@@ -67,6 +67,14 @@ method = "bucketed"
 path = "/news/files"
 line_ends = "lf"
 
+[[archive]]
+name = "comp"
+groups = "comp.*"
+when = "arrival"
+path = "/archive"
+form = "mbox"
+wait_max = "1 day"
+
 [[expire]]
 class = "archive"
 groups = "alt.*"

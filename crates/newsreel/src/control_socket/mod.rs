@@ -141,19 +141,14 @@ fn answer(
 ) -> io::Result<bool> {
     let site = &server.site;
     match request {
-        Request::Ping => {
-            let file = site.config.load().file.clone();
-            let file = fs::canonicalize(&file).or_else(|_| std::path::absolute(&file))?;
-            say(replies, &Reply::Serving { file })?;
-            Ok(true)
-        }
+        Request::Ping => serving(site, replies),
         Request::Status { .. } => {
             // The figures include what the operator did a moment ago.
             Handle::current().block_on(server.measuring.refresh(report::FRESH_TIMEOUT));
             let report = report::of_server(
                 site,
                 &server.context,
-                (&server.feeds, &server.pulls),
+                (&server.feeds, &server.pulls, &server.archives),
                 &server.listening.addresses(),
             );
             say(replies, &Reply::Status(Box::new(report)))?;
@@ -196,12 +191,22 @@ fn answer(
                     operations::why(&site.spool, &site.config.current(), message_id, peer, &mut sink)
                 }
                 Request::Feed { peer, command } => operations::feed(&server.feeds, peer, command, &mut sink),
+                Request::Archive { command } => {
+                    operations::archive::execute(&server.archives, &site.spool, command, &mut sink)
+                }
                 Request::Batch { peer } => operations::batch(server.feeds.batch(peer), peer, &mut sink),
                 other => operations::execute(other, &site.spool, &mut sink),
             };
             failure.map_or(Ok(ok), Err)
         }
     }
+}
+
+fn serving(site: &Site, replies: &mut impl Write) -> io::Result<bool> {
+    let file = site.config.load().file.clone();
+    let file = fs::canonicalize(&file).or_else(|_| std::path::absolute(&file))?;
+    say(replies, &Reply::Serving { file })?;
+    Ok(true)
 }
 
 /// Reads the next of the lengths and bytes that follow a request; false at their end.

@@ -3,6 +3,7 @@
 //! The same for a running server (`control_socket` calls it) and for a command that opened the spool itself
 //! (`cli`), so that both answer alike. Filing articles is not here: that is `ingest`. Everything blocks.
 
+pub(crate) mod archive;
 pub mod buffers;
 mod care;
 mod certificates;
@@ -22,6 +23,7 @@ pub mod report;
 pub mod request;
 pub(crate) mod retention;
 mod sink;
+mod summed;
 #[cfg(test)]
 mod tests;
 pub(crate) mod transmit;
@@ -42,7 +44,8 @@ pub use sink::Sink;
 pub(crate) use why::why;
 
 /// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The
-/// caller sends the final [`Reply::Done`]. [`Request::Status`], [`Request::Rnews`], [`Request::Import`],
+/// caller sends the final [`Reply::Done`]. [`Request::Status`],
+/// [`Request::Archive`], [`Request::Rnews`], [`Request::Import`],
 /// [`Request::Pull`], [`Request::Send`], [`Request::Reload`], [`Request::Compare`], [`Request::Why`],
 /// [`Request::Feed`] and [`Request::Batch`] are the caller's own.
 pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
@@ -81,6 +84,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::RaiseHigh { marks } => groups::raise_high(spool, marks, sink),
         Request::Buffer { command: BufferCommand::List { .. } } => buffers::list(spool, sink),
         Request::Ping
+        | Request::Archive { .. }
         | Request::Status { .. }
         | Request::Buffer { .. }
         | Request::Rnews

@@ -5,6 +5,7 @@
 //! under a millisecond for thousands of groups and a hundred peers. Figures that need the disk are measured
 //! every few seconds by a task ([`measure`]). Knows no socket: the caller says where the server listens.
 
+use super::archive::Archives;
 use super::pull::standing::Pulls;
 use super::retention;
 use crate::base::clock::{unix_now, unix_secs};
@@ -94,6 +95,32 @@ pub struct ServerStatus {
     pub pulls: Vec<PullStatus>,
     /// The filter programs of the configuration, in its order.
     pub filters: Vec<FilterStatus>,
+    /// The archives of the configuration, in its order.
+    pub archives: Vec<ArchiveStatus>,
+}
+
+/// An archive.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ArchiveStatus {
+    /// Its name.
+    pub name: String,
+    /// Its directory.
+    pub path: String,
+    /// When articles are copied, as the configuration writes it.
+    pub when: String,
+    /// What it is made of, as the configuration writes it.
+    pub form: String,
+    /// Articles copied, ever.
+    pub archived: u64,
+    /// Unix seconds of the last copy since the start; absent: there was none.
+    pub last: Option<u64>,
+    /// Bytes of journal that are to be looked at; absent: it copies articles when they leave.
+    pub waiting_bytes: Option<u64>,
+    /// Articles that went without a copy, ever.
+    pub missed: u64,
+    /// Why nothing can be copied now; empty: nothing is wrong.
+    pub problem: String,
 }
 
 /// Logins since the start.
@@ -386,12 +413,13 @@ pub struct KeptStatus {
 pub(crate) fn of_server(
     site: &Site,
     context: &SessionContext,
-    (feeds, pulls): (&Feeds, &Pulls),
+    (feeds, pulls, archives): (&Feeds, &Pulls, &Archives),
     listen: &[SocketAddr],
 ) -> Report {
     let config = site.config.load();
     let server = server(site, (context, feeds), &config, listen);
-    let server = ServerStatus { pulls: pulls.status(&config), ..server };
+    let (pulls, archives) = (pulls.status(&config), archives.status(&site.spool));
+    let server = ServerStatus { pulls, archives, ..server };
     Report { server: Some(server), ..of_status(&site.spool.report(), &config) }
 }
 
@@ -536,6 +564,7 @@ fn server(
             problem: site.waiting.problem.lock().clone(),
         },
         pulls: Vec::new(),
+        archives: Vec::new(),
     }
 }
 

@@ -3,7 +3,11 @@
 //! The same whether a running server answers over its control socket (as lines of JSON) or a command that
 //! opened the spool itself.
 
-use super::report::Report;
+mod commands;
+
+pub use commands::{ArchiveCommand, FilterCommand, KeysCommand};
+
+use super::report::{ArchiveStatus, Report};
 use crate::base::clock::unix_now;
 use crate::base::units;
 use crate::config::FeedStart;
@@ -244,6 +248,18 @@ pub enum Request {
         json: bool,
     },
 
+    /// Show how archives are, and which articles went without a copy
+    #[command(
+        long_about = "Show how the [[archive]] sections are, and which articles went without a copy, whether the \
+        server runs or not. A running server copies articles by itself; docs/archive.md says what is promised."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel archive status\n  newsreel archive missed")]
+    Archive {
+        #[command(subcommand)]
+        /// What to show.
+        command: ArchiveCommand,
+    },
+
     /// List, import, trust or remove keys that may sign control messages
     #[command(
         long_about = "List, import, trust or remove the OpenPGP keys that may sign control messages, whether the \
@@ -409,59 +425,6 @@ pub struct HiddenRow {
     pub since: u64,
     /// Why; may be empty.
     pub reason: String,
-}
-
-/// What to do with the site's keys; answered by [`Reply::Text`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum KeysCommand {
-    /// Import the public keys in a file, as gpg --export writes it; a known key is replaced
-    Import {
-        /// The file
-        #[serde(skip)]
-        file: PathBuf,
-        /// What it holds, in Base64.
-        #[arg(skip)]
-        content: String,
-    },
-    /// List the keys: fingerprint, whether it is trusted, users
-    List,
-    /// Trust a key, so that it counts for [[control]] sections that name it
-    Trust {
-        /// Its fingerprint, or a user of it
-        key: String,
-    },
-    /// Remove a key
-    Remove {
-        /// Its fingerprint, or a user of it
-        key: String,
-    },
-}
-
-/// What to do about what filters found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum FilterCommand {
-    /// List what filters found, the oldest first; the newest 16 MiB of it are kept
-    Review {
-        /// Only what this filter found: spam, or the name of a [[filter]]
-        #[arg(long, value_name = "NAME")]
-        filter: Option<String>,
-        /// Only what was found since a date such as 2026-01-31, or in a time span such as 2h
-        #[arg(long, value_name = "TIME", value_parser = since)]
-        since: Option<u64>,
-        /// Print JSON
-        #[arg(long)]
-        #[serde(skip)]
-        json: bool,
-    },
-    /// Show articles again that a filter has hidden, and let those in that it has refused when they come
-    /// again; the filter does not judge them any more
-    Release {
-        /// Message-IDs, with their angle brackets
-        #[arg(required = true, value_name = "MESSAGE-ID")]
-        message_ids: Vec<String>,
-    },
 }
 
 /// What a filter found in an article, as it is listed.
@@ -689,6 +652,8 @@ pub enum Reply {
         /// Why it could not be done; absent: it was done, or the run is dry.
         error: Option<String>,
     },
+    /// An archive.
+    Archive(ArchiveStatus),
     /// A hidden article.
     Hidden(HiddenRow),
     /// What a filter found.

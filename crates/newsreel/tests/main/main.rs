@@ -6,6 +6,7 @@
 
 mod access;
 mod answers;
+mod archiving;
 mod auth;
 mod away;
 mod bad_input;

@@ -34,13 +34,33 @@ impl Spool {
 
     /// As [`Spool::expire`], as if it were `now` (Unix seconds).
     pub fn expire_as_of(&self, now: u64, dry_run: bool) -> Result<ExpireReport, Trouble> {
-        if dry_run { self.would_expire(now) } else { self.expiry_pass(now, false) }
+        if dry_run { self.would_expire(now) } else { self.expire_and_archive(now, false) }
     }
 
     /// Expires the kept articles that are due, as of `now` (Unix seconds), without reading lists of which it
     /// is known that nothing is. What was looked at there is not counted.
     pub fn expire_due(&self, now: u64) -> Result<ExpireReport, Trouble> {
-        self.expiry_pass(now, true)
+        self.expire_and_archive(now, true)
+    }
+
+    /// Passes until nothing goes any more: an archivist holds back what it has not copied, and copies it
+    /// between two passes, when the writer is free.
+    fn expire_and_archive(&self, now: u64, is_quick: bool) -> Result<ExpireReport, Trouble> {
+        let mut all = self.expiry_pass(now, is_quick)?;
+        while self.archivist().is_some_and(|archivist| archivist.archive_held(self)) {
+            let next = self.expiry_pass(now, is_quick)?;
+            all = ExpireReport {
+                // What was held back is counted in the pass in which it goes.
+                looked_at: all.looked_at.max(all.articles + next.looked_at),
+                articles: all.articles + next.articles,
+                numbers: all.numbers + next.numbers,
+                bytes: all.bytes + next.bytes,
+                capped: all.capped + next.capped,
+                given_up: all.given_up + next.given_up,
+                ..next
+            };
+        }
+        Ok(all)
     }
 
     /// Whether a class has less room than it should leave free, and so may have to give up articles.
@@ -70,6 +90,7 @@ impl Spool {
     fn try_pass(&self, now: u64, is_quick: bool, report: &mut ExpireReport) -> Result<bool, Trouble> {
         let Some(policy) = self.begin_expiry() else { return Ok(true) };
         let mut judge = Judge::new(policy, now);
+        judge.may_leave = self.archivist().map(|archivist| archivist as _);
         judge.cuts = self.cuts(&mut judge, &())?;
         let volumes = self.shared.volumes.load().all().len();
         for index in 0..volumes {

@@ -19,6 +19,7 @@ use crate::index::groups::{Group, GroupState, GroupTable, Groups, NewGroup};
 use crate::index::hidden::{Ahead, Hidden};
 use crate::index::history::{Found, History};
 use crate::index::kept::KeptList;
+use crate::index::overtaken::Overtaken;
 use crate::index::overview::Segments;
 use crate::index::promise::GroupNumbers;
 pub(crate) use crate::index::published::{PublishContext, Published};
@@ -56,6 +57,7 @@ pub(crate) struct Shared {
     pub history: History,
     pub packing: Arc<Packing>,
     pub hidden: Hidden,
+    pub overtaken: Overtaken,
     /// Rises with every change that LIST ACTIVE would show.
     pub generation: AtomicU64,
     /// LIST ACTIVE's text and the generation it is of.
@@ -234,6 +236,9 @@ impl Folds {
                 }
             }
             shared.hidden.remove_at(v.id(), resident.place);
+            if lived {
+                shared.overtaken.overwritten(v.id(), resident.place, &resident.numbers);
+            }
             gone += u64::from(lived);
             residents.recycle(resident);
         }

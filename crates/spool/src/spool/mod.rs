@@ -1,5 +1,6 @@
 //! [`Spool`]: the one handle that the server holds.
 
+pub(crate) mod archive;
 mod cancel;
 mod forget;
 pub(crate) mod groups;
@@ -34,6 +35,7 @@ use crate::read::{Lookup, Which};
 use crate::write::commit::Writer;
 use crate::write::syncer::{SyncState, failed_sync};
 use arc_swap::ArcSwap;
+use archive::Archivist;
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -79,6 +81,8 @@ pub struct Spool {
     pub(crate) measured: ArcSwap<Status>,
     /// Held by the pass that compresses cold overview.
     pub(crate) packing_overview: Ordered<(), { rank::PACKING_OVERVIEW }>,
+    /// Who hears of articles before expiry removes them.
+    archivist: Ordered<Option<Arc<dyn Archivist>>, { rank::INNERMOST }>,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -129,6 +133,7 @@ impl Spool {
             newest_hash,
             measured: ArcSwap::default(),
             packing_overview: Ordered::default(),
+            archivist: Ordered::default(),
             _lock: lock,
         };
         Ok((spool, recovery))

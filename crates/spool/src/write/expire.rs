@@ -11,6 +11,7 @@ use crate::base::bug::own_bug;
 use crate::base::config::Keep;
 use crate::base::error::{Trouble, TroubleKind};
 use crate::base::ids::{Flag, GroupId};
+use crate::base::leaving::{Leaving as LeavingArticle, MayLeave};
 use crate::base::token::Token;
 use crate::index::fold::{Shared, is_full};
 use crate::index::groups::{Group, GroupTable};
@@ -53,6 +54,8 @@ pub struct ExpireReport {
     pub capped: u64,
     /// Those that were given up for room.
     pub given_up: u64,
+    /// Of the articles that are due those that were held back for an archive.
+    pub held: u64,
     /// A class had less room than it should leave free.
     pub is_short: bool,
     /// When the next article is due, Unix seconds.
@@ -127,12 +130,14 @@ pub(crate) struct Judge {
     pub threads: Option<Threads>,
     /// By volume, where room is short.
     pub give_up: HashMap<u16, GiveUp>,
+    /// Who is asked before an article goes.
+    pub may_leave: Option<Arc<dyn MayLeave>>,
 }
 
 impl Judge {
     pub fn new(policy: Arc<Policy>, now: u64) -> Self {
         let (chosen, cuts, give_up) = Default::default();
-        Self { policy, now, chosen, cuts, threads: None, give_up }
+        Self { policy, now, chosen, cuts, threads: None, give_up, may_leave: None }
     }
 
     /// The rule that decides about articles of a volume in a group.
@@ -196,6 +201,15 @@ impl Judge {
             (verdict.stays, verdict.is_given_up, verdict.next) = (false, true, None);
         }
         Judged::Lives(verdict)
+    }
+
+    /// Whether an article that is due must wait for somebody who has not copied it yet.
+    fn is_held(&self, table: &GroupTable, token: Token, e: &KeptEntry, verdict: &Verdict) -> bool {
+        let Some(may_leave) = self.may_leave.as_ref().filter(|_| !verdict.stays) else { return false };
+        let named = |(id, number): &(GroupId, u64)| Some((&*table.get(*id)?.name, *number));
+        let numbers: Vec<(&str, u64)> = e.numbers.iter().filter_map(named).collect();
+        let (key, numbers, is_given_up) = (e.key, numbers.as_slice(), verdict.is_given_up);
+        !may_leave.may_leave(&LeavingArticle { key, token, numbers, is_given_up })
     }
 
     /// Notes that an article goes.
@@ -349,6 +363,13 @@ impl Writer {
                     return Ok(Step::NeedsThreads);
                 }
             };
+            let token =
+                Token { method: volume.method(), class: e.class, volume: volume.id(), place: e.place };
+            if judge.is_held(&table, token, &e, &verdict) {
+                report.held += 1;
+                self.put_back(index, &e)?;
+                continue;
+            }
             report.count(&e, &verdict);
             if verdict.stays {
                 self.put_back(index, &e)?;
@@ -358,8 +379,6 @@ impl Writer {
             }
             judge.goes(volume, &e, &verdict);
             let numbers = if verdict.stays { verdict.due } else { e.numbers.clone() };
-            let token =
-                Token { method: volume.method(), class: e.class, volume: volume.id(), place: e.place };
             going.rows.push(Leaving { key: e.key, token, gone: !verdict.stays, numbers });
             if !verdict.stays && is_taken {
                 going.taken.push(e);

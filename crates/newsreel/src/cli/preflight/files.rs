@@ -37,6 +37,15 @@ pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findi
         found.problem(error.to_string());
     }
     lists(&config.site.lists, found);
+    for archive in &config.archives {
+        if let Err(error) = access(&archive.path, Access::WRITE_OK | Access::EXEC_OK) {
+            found.warning(format!(
+                "archive {} cannot be written: {}: {error}; nothing is copied until it can",
+                archive.name,
+                archive.path.display()
+            ));
+        }
+    }
 }
 
 fn directory(data: &Path, found: &mut Findings) {

@@ -9,16 +9,15 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ring::digest::{SHA256, digest};
 use rustix::fs::{FlockOperation, flock};
 
 use spool::{Access, RealDisk, durable_replace, read_small};
 
+use crate::operations::summed::{with_sum, without_sum};
+
 /// Directory below `site.data`.
 const DIR: &str = "pull";
 const FIRST_LINE: &str = "newsreel pull 1";
-/// Octets of the text's SHA-256 hash in its last line, in hexadecimal.
-const SUM_BYTES: usize = 8;
 /// The largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
@@ -94,20 +93,14 @@ impl Marks {
         let mut text = format!("{FIRST_LINE}\n");
         self.groups.iter().for_each(|(name, mark)| text.push_str(&format!("group {mark} {name}\n")));
         self.newnews.iter().for_each(|(groups, since)| text.push_str(&format!("newnews {since} {groups}\n")));
-        text.push_str(&format!("sum {}\n", sum(text.as_bytes())));
-        text
+        with_sum(text)
     }
 }
 
 type Parsed = (BTreeMap<String, u64>, BTreeMap<String, u64>);
 
 fn parse(text: &[u8]) -> Option<Parsed> {
-    let text = std::str::from_utf8(text).ok()?;
-    let at = text.strip_suffix('\n')?.rfind('\n')? + 1;
-    let (lines, last) = text.split_at(at);
-    if last.trim_end().strip_prefix("sum ")? != sum(lines.as_bytes()) {
-        return None;
-    }
+    let lines = without_sum(text)?;
     let mut lines = lines.lines();
     if lines.next() != Some(FIRST_LINE) {
         return None;
@@ -123,10 +116,6 @@ fn parse(text: &[u8]) -> Option<Parsed> {
         };
     }
     Some(parsed)
-}
-
-fn sum(text: &[u8]) -> String {
-    digest(&SHA256, text).as_ref().iter().take(SUM_BYTES).map(|octet| format!("{octet:02x}")).collect()
 }
 
 /// `news.example.net:119` as the name of a file: what is not a letter, digit, `.` or `-` is `_`.

@@ -88,6 +88,7 @@ pub(super) fn start(
         history,
         packing: Arc::new(packing),
         hidden: crate::index::hidden::Hidden::default(),
+        overtaken: Default::default(),
         generation: AtomicU64::new(1),
         list: Ordered::default(),
         articles: AtomicU64::new(0),

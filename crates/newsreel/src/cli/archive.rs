@@ -1,0 +1,81 @@
+//! `archive status`.
+
+use super::listing;
+use super::locate::Where;
+use super::screen::Failure;
+use super::table::Columns;
+use crate::base::units::{about_size, about_span, grouped};
+use crate::operations::report::ArchiveStatus;
+use crate::operations::request::{Reply, Request};
+
+pub(super) fn status(at: &Where, request: &Request, json: bool) -> Result<(), Failure> {
+    let row = |reply| match reply {
+        Reply::Archive(status) => Some(status),
+        _ => None,
+    };
+    listing::show(at, request, json, row, text)
+}
+
+/// The archives as a table, and below it what is wrong with them.
+pub(super) fn text(archives: &[ArchiveStatus], now: u64) -> String {
+    if archives.is_empty() {
+        return "there is no [[archive]] in the configuration".to_owned();
+    }
+    let mut text = Columns::of(archives)
+        .left("archive", |archive| archive.name.clone())
+        .left("at", |archive| archive.when.clone())
+        .left("form", |archive| archive.form.clone())
+        .right("copied", |archive| grouped(archive.archived))
+        .right("missed", |archive| grouped(archive.missed))
+        .left("last copy", |archive| match archive.last {
+            Some(at) => format!("{} ago", about_span(now.saturating_sub(at))),
+            None => "not since the start".to_owned(),
+        })
+        .right("to read", |archive| archive.waiting_bytes.map_or_else(String::new, about_size))
+        .left("in", |archive| archive.path.clone())
+        .text();
+    for archive in archives.iter().filter(|archive| !archive.problem.is_empty()) {
+        text.push_str(&format!("\n  {}: {}", archive.name, archive.problem));
+    }
+    if archives.iter().any(|archive| archive.missed > 0) {
+        text.push_str("\n  newsreel archive missed lists the articles that went without a copy");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archives_are_listed_with_what_is_wrong() {
+        let works = ArchiveStatus {
+            name: "comp".into(),
+            path: "/archive".into(),
+            when: "arrival".into(),
+            form: "tree".into(),
+            archived: 12_345,
+            last: Some(1_000),
+            waiting_bytes: Some(2_048),
+            ..ArchiveStatus::default()
+        };
+        let fails = ArchiveStatus {
+            name: "old".into(),
+            path: "/old".into(),
+            when: "expiry".into(),
+            form: "mbox".into(),
+            missed: 3,
+            problem: "there is no directory /old".into(),
+            ..ArchiveStatus::default()
+        };
+        assert_eq!(
+            text(&[works, fails], 8_200),
+            "archive  at       form  copied  missed  last copy             to read  in\n\
+             comp     arrival  tree  12,345       0  2 h ago              2.00 KiB  /archive\n\
+             old      expiry   mbox       0       3  not since the start            /old\n  \
+             old: there is no directory /old\n  \
+             newsreel archive missed lists the articles that went without a copy"
+        );
+        assert_eq!(text(&[], 0), "there is no [[archive]] in the configuration");
+    }
+}

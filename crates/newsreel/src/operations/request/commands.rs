@@ -1,0 +1,75 @@
+//! What the commands of a request are.
+
+use super::since;
+use clap::Subcommand;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What to show of archives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ArchiveCommand {
+    /// Show how the archives are
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        #[serde(skip)]
+        json: bool,
+    },
+    /// List the articles that went without a copy: Unix seconds, the archive, groups and numbers, and why;
+    /// the newest 16 MiB of it are kept
+    Missed,
+}
+
+/// What to do with the site's keys; answered by [`Reply::Text`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum KeysCommand {
+    /// Import the public keys in a file, as gpg --export writes it; a known key is replaced
+    Import {
+        /// The file
+        #[serde(skip)]
+        file: PathBuf,
+        /// What it holds, in Base64.
+        #[arg(skip)]
+        content: String,
+    },
+    /// List the keys: fingerprint, whether it is trusted, users
+    List,
+    /// Trust a key, so that it counts for [[control]] sections that name it
+    Trust {
+        /// Its fingerprint, or a user of it
+        key: String,
+    },
+    /// Remove a key
+    Remove {
+        /// Its fingerprint, or a user of it
+        key: String,
+    },
+}
+
+/// What to do about what filters found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum FilterCommand {
+    /// List what filters found, the oldest first; the newest 16 MiB of it are kept
+    Review {
+        /// Only what this filter found: spam, or the name of a [[filter]]
+        #[arg(long, value_name = "NAME")]
+        filter: Option<String>,
+        /// Only what was found since a date such as 2026-01-31, or in a time span such as 2h
+        #[arg(long, value_name = "TIME", value_parser = since)]
+        since: Option<u64>,
+        /// Print JSON
+        #[arg(long)]
+        #[serde(skip)]
+        json: bool,
+    },
+    /// Show articles again that a filter has hidden, and let those in that it has refused when they come
+    /// again; the filter does not judge them any more
+    Release {
+        /// Message-IDs, with their angle brackets
+        #[arg(required = true, value_name = "MESSAGE-ID")]
+        message_ids: Vec<String>,
+    },
+}

@@ -1,0 +1,63 @@
+//! `[[archive]]` on a running server and on a spool that nobody serves: what arrives, what expires, a disk
+//! that is away.
+
+use crate::operated::Operated;
+use crate::purging::feed;
+use std::fs;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn site() -> Operated {
+    let site = Operated::new();
+    let (arrived, expired) = (site.home().join("arrived"), site.home().join("expired"));
+    fs::create_dir(&arrived).unwrap();
+    site.edit(|text| {
+        let text = text.replacen("max_age_days = 10", "max_age_days = \"none\"", 1);
+        let rule = "[[class]]\nname = \"files\"\nmethod = \"tradspool\"\n\n\
+                    [[rule]]\nclass = \"files\"\ngroups = \"kept.*\"\n\n[[rule]]";
+        let text = text.replacen("[[rule]]", rule, 1);
+        format!(
+            "{text}\n[[expire]]\nkeep = \"1 ms\"\n\n\
+             [[archive]]\nname = \"arrived\"\nwhen = \"arrival\"\nform = \"maildir\"\npath = {arrived:?}\n\n\
+             [[archive]]\nname = \"expired\"\ngroups = \"kept.*\"\npath = {expired:?}\n"
+        )
+    });
+    site.done(&["group", "add", "kept.one"]);
+    site.done(&["group", "add", "misc.one"]);
+    site
+}
+
+fn wait_until(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn what_arrives_and_what_expires_is_copied_once_the_disk_is_there() {
+    let site = site();
+    let serving = site.serve();
+    feed(&site, &[("<1@x.example>", "kept.one,misc.one"), ("<2@x.example>", "misc.one")]);
+    let mails = || fs::read_dir(site.home().join("arrived/new")).map_or(0, Iterator::count);
+    wait_until("what arrived is copied", || mails() == 2);
+    std::thread::sleep(Duration::from_millis(1_100));
+    assert!(site.done(&["expire"]).starts_with("0 of "), "its archive is not there");
+    let told = site.done(&["archive", "status"]);
+    assert!(told.contains("expired: there is no directory "), "{told}");
+    assert!(site.done(&["status"]).contains("arrived  arrival  maildir"), "{}", site.done(&["status"]));
+    drop(serving);
+
+    // The same without a server, once the directory is there.
+    fs::create_dir(site.home().join("expired")).unwrap();
+    assert!(site.done(&["expire"]).starts_with("1 of 1 article expired"));
+    let copy = fs::read_to_string(site.home().join("expired/kept/one/1")).unwrap();
+    assert!(copy.contains("\nMessage-ID: <1@x.example>\n"), "{copy}");
+    assert!(!site.home().join("expired/misc").exists(), "it is for kept.* alone");
+    let json: serde_json::Value = serde_json::from_str(&site.done(&["archive", "status", "--json"])).unwrap();
+    assert_eq!((json[0]["archived"].as_u64(), json[1]["archived"].as_u64()), (Some(2), Some(1)));
+    assert_eq!(site.done(&["archive", "missed"]), "");
+    site.done(&["verify"]);
+}

@@ -1,0 +1,106 @@
+//! Articles that were overwritten before somebody who reads a cyclic volume in the order of its places had
+//! come to them ([`crate::Spool::watch_overwriting`]).
+//!
+//! While nobody watches, an overwritten article costs one load of a flag.
+
+use crate::base::ids::GroupId;
+use crate::base::ordered::{Ordered, rank};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Articles that are remembered until their reader asks for them; more are only counted.
+const ARTICLES_MAX: usize = 10_000;
+
+/// What a reader missed since it last asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Missed {
+    /// How many articles.
+    pub articles: u64,
+    /// The numbers of the first ones.
+    pub numbers: Vec<Vec<(GroupId, u64)>>,
+}
+
+/// One reader of one volume.
+#[derive(Debug)]
+struct Watch {
+    reader: String,
+    volume: u16,
+    /// It has read the articles before this place.
+    read_to: u64,
+    missed: Missed,
+}
+
+/// All who watch.
+#[derive(Debug, Default)]
+pub(crate) struct Overtaken {
+    is_watched: AtomicBool,
+    watches: Ordered<Vec<Watch>, { rank::INNERMOST }>,
+}
+
+impl Overtaken {
+    /// The reader has read the articles of a volume before a place.
+    pub fn watch(&self, reader: &str, volume: u16, read_to: u64) {
+        let mut watches = self.watches.lock();
+        match watches.iter_mut().find(|watch| watch.reader == reader && watch.volume == volume) {
+            Some(watch) => watch.read_to = read_to,
+            None => {
+                let (reader, missed) = (reader.to_owned(), Missed::default());
+                watches.push(Watch { reader, volume, read_to, missed });
+            }
+        }
+        self.is_watched.store(true, Ordering::Release);
+    }
+
+    /// Other readers read no longer.
+    pub fn keep(&self, is_kept: &dyn Fn(&str) -> bool) {
+        let mut watches = self.watches.lock();
+        watches.retain(|watch| is_kept(&watch.reader));
+        self.is_watched.store(!watches.is_empty(), Ordering::Release);
+    }
+
+    /// The living article at a place was overwritten.
+    pub fn overwritten(&self, volume: u16, place: u64, numbers: &[(GroupId, u64)]) {
+        if !self.is_watched.load(Ordering::Acquire) {
+            return;
+        }
+        let mut watches = self.watches.lock();
+        for watch in watches.iter_mut().filter(|watch| watch.volume == volume && watch.read_to <= place) {
+            watch.missed.articles += 1;
+            if watch.missed.numbers.len() < ARTICLES_MAX {
+                watch.missed.numbers.push(numbers.to_vec());
+            }
+        }
+    }
+
+    /// What the reader missed since it last asked, in all volumes.
+    pub fn take(&self, reader: &str) -> Missed {
+        let mut all = Missed::default();
+        for watch in self.watches.lock().iter_mut().filter(|watch| watch.reader == reader) {
+            let Missed { articles, numbers } = std::mem::take(&mut watch.missed);
+            all.articles += articles;
+            all.numbers.extend(numbers);
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_misses_only_what_it_has_not_come_to() {
+        let overtaken = Overtaken::default();
+        let numbers = [(GroupId(3), 7)];
+        overtaken.overwritten(1, 10, &numbers);
+        overtaken.watch("a", 1, 20);
+        overtaken.watch("b", 1, 10);
+        overtaken.overwritten(1, 19, &numbers);
+        overtaken.overwritten(2, 99, &numbers);
+        assert_eq!(overtaken.take("a"), Missed::default());
+        assert_eq!(overtaken.take("b"), Missed { articles: 1, numbers: vec![numbers.to_vec()] });
+        assert_eq!(overtaken.take("b"), Missed::default());
+        overtaken.keep(&|reader| reader == "a");
+        overtaken.overwritten(1, 21, &numbers);
+        assert_eq!((overtaken.take("a").articles, overtaken.take("b").articles), (1, 0));
+    }
+}
