@@ -15,6 +15,8 @@ use std::time::Duration;
 /// How long an answer may take. Only a test that fails waits for so long.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
+const SEND_BUFFER_BYTES: usize = 64 << 10;
+
 pub struct Client(Connection);
 
 impl Client {
@@ -45,6 +47,9 @@ impl Client {
     /// A connection from another address of this machine.
     pub fn connect_from(from: IpAddr, to: SocketAddr) -> Self {
         let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        // The kernel's memory for TCP is the machine's: what a thousand clients wait to send would leave
+        // none to the server.
+        net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES).unwrap();
         net::bind(&socket, &SocketAddr::new(from, 0)).unwrap();
         net::connect(&socket, &to).unwrap();
         Self::of(TcpStream::from(socket))

@@ -87,6 +87,8 @@ impl Server {
     ) -> Self {
         let (config, spool) = test_site::make(disk, dir.path(), change);
         let listener = TcpListener::bind((IpAddr::from(host), 0)).unwrap();
+        // As many may wait as on a socket of the server's own; the standard library has 128.
+        rustix::net::listen(&listener, 4096).unwrap();
         let address = listener.local_addr().unwrap();
         let tls = config.site.tls_listen.first().map(|address| TcpListener::bind(address).unwrap());
         let tls_address = tls.as_ref().map(|listener| listener.local_addr().unwrap());
