@@ -1,0 +1,540 @@
+//! Which groups and files there are, how much they take, and which go when there is no room.
+//!
+//! All in memory, without a disk: callers remove the files that are named here as gone. A file is a *unit* of
+//! the replacement strategy. Invariants: `used` is the sum of the units' bytes, `pending` of the
+//! reservations; a file is taken out of the books before it is removed. Called by `cache`, `group`, `large`
+//! and `opening`.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::record::hash64;
+use crate::settings::Shape;
+use crate::strategy::{Item, Strategy, StrategyKind, Victim};
+
+/// In the place of a unit that does not exist.
+const NONE: u32 = u32::MAX;
+/// Groups that are known, if no reader has more of them selected.
+const GROUPS_MAX: usize = 1 << 17;
+/// Groups that are looked at for one to be forgotten.
+const LOOKED_AT_MAX: usize = 1024;
+/// Files take whole blocks of a file system.
+const BLOCK_BYTES: u64 = 4096;
+/// Uses of a unit that are remembered over a restart.
+const USES_MAX: u16 = 15;
+
+/// Water marks and number of articles, as upstream's GROUP says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Marks {
+    /// Lowest number of an article.
+    pub low: u64,
+    /// Highest number.
+    pub high: u64,
+    /// Number of articles, which may be an estimate.
+    pub count: u64,
+}
+
+/// What upstream answered, and when it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked<T> {
+    /// The answer.
+    pub value: T,
+    /// Unix seconds.
+    pub at: u64,
+}
+
+/// Which file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum File {
+    /// Articles and rows of a group.
+    Segment { key: u64, generation: u64, seq: u32 },
+    /// The numbers of a group.
+    Numbers { key: u64, generation: u64 },
+    /// One large article, by the hash of its Message-ID.
+    Large(u128),
+}
+
+impl File {
+    /// Its path below the cache's directory.
+    pub fn path(&self, dir: &Path) -> PathBuf {
+        match self {
+            Self::Segment { key, generation, seq } => {
+                dir.join(format!("groups/{:02x}/{key:016x}-{generation:x}-{seq:x}.seg", key >> 56))
+            }
+            Self::Numbers { key, generation } => {
+                dir.join(format!("groups/{:02x}/{key:016x}-{generation:x}.num", key >> 56))
+            }
+            Self::Large(hash) => dir.join(format!("large/{:02x}/{hash:032x}.art", hash >> 120)),
+        }
+    }
+
+    /// What a file's name stands for; `None` if it is none of ours.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let (stem, kind) = name.rsplit_once('.')?;
+        let mut parts = stem.split('-');
+        let mut hex = || u64::from_str_radix(parts.next()?, 16).ok();
+        let file = match kind {
+            "seg" => Self::Segment { key: hex()?, generation: hex()?, seq: u32::try_from(hex()?).ok()? },
+            "num" => Self::Numbers { key: hex()?, generation: hex()? },
+            "art" => return Some(Self::Large(u128::from_str_radix(stem, 16).ok()?)),
+            _ => return None,
+        };
+        parts.next().is_none().then_some(file)
+    }
+}
+
+/// A file as the books have it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unit {
+    pub file: File,
+    pub slot: u32,
+    /// What it takes, in whole blocks.
+    pub bytes: u64,
+    /// The highest number in it, if that is known.
+    pub last: u64,
+    /// When it expires or was posted, at the latest.
+    pub expires: u64,
+    /// When it was last asked for, in Unix seconds, and how often.
+    pub used: u64,
+    pub uses: u16,
+    before: u32,
+    after: u32,
+}
+
+/// A group as the books have it.
+#[derive(Debug, Clone)]
+pub(crate) struct Slot {
+    pub key: u64,
+    pub origin: Box<str>,
+    pub name: Box<[u8]>,
+    /// Files of others than this generation are not valid any more.
+    pub generation: u64,
+    pub marks: Option<Asked<Marks>>,
+    pub next_seq: u32,
+    /// Counts files of the group that were removed.
+    pub removals: u64,
+    first: u32,
+    pub used: u64,
+    /// Whether its place on disk says what it says here, but for when it was used.
+    pub is_written: bool,
+}
+
+impl Slot {
+    pub fn new(origin: &str, name: &[u8], generation: u64, now: u64) -> Self {
+        Self {
+            key: key_of(origin, name),
+            origin: origin.into(),
+            name: name.into(),
+            generation,
+            marks: None,
+            next_seq: 0,
+            removals: 0,
+            first: NONE,
+            used: now,
+            is_written: false,
+        }
+    }
+
+    /// Whether files of it are in the cache.
+    pub fn has_files(&self) -> bool {
+        self.first != NONE
+    }
+}
+
+/// What a group is found by.
+pub(crate) fn key_of(origin: &str, name: &[u8]) -> u64 {
+    hash64(&[origin.as_bytes(), name])
+}
+
+/// Whole blocks.
+pub(crate) fn on_disk(bytes: u64) -> u64 {
+    bytes.next_multiple_of(BLOCK_BYTES)
+}
+
+/// The books.
+pub(crate) struct Books {
+    pub shape: Shape,
+    kind: StrategyKind,
+    strategy: Box<dyn Strategy>,
+    used: u64,
+    pending: u64,
+    pub slots: Vec<Slot>,
+    by_key: HashMap<u64, u32>,
+    units: Vec<Option<Unit>>,
+    free: Vec<u32>,
+    count: u64,
+    by_large: HashMap<u64, u32>,
+    latest_generation: u64,
+    hand: usize,
+}
+
+impl Books {
+    pub fn new(kind: StrategyKind, shape: Shape) -> Self {
+        Self {
+            shape,
+            kind,
+            strategy: kind.new_strategy(),
+            used: 0,
+            pending: 0,
+            slots: Vec::new(),
+            by_key: HashMap::new(),
+            units: Vec::new(),
+            free: Vec::new(),
+            count: 0,
+            by_large: HashMap::new(),
+            latest_generation: 0,
+            hand: 0,
+        }
+    }
+
+    pub fn used(&self) -> u64 {
+        self.used + self.pending
+    }
+
+    /// How many files there are.
+    pub fn files(&self) -> u64 {
+        self.count
+    }
+
+    /// A generation that no group has had.
+    pub fn new_generation(&mut self, now: u64) -> u64 {
+        self.latest_generation = now.max(self.latest_generation + 1);
+        self.latest_generation
+    }
+
+    pub fn slot_of_key(&self, key: u64) -> Option<u32> {
+        self.by_key.get(&key).copied()
+    }
+
+    /// The group's slot, and whether it is new. `is_idle` tells whether no reader has a group selected.
+    pub fn slot(
+        &mut self,
+        origin: &str,
+        name: &[u8],
+        now: u64,
+        is_idle: impl Fn(u32) -> bool,
+    ) -> (u32, bool) {
+        let key = key_of(origin, name);
+        if let Some(slot) = self.by_key.get(&key).copied() {
+            let found = &mut self.slots[slot as usize];
+            found.used = now;
+            return (slot, false);
+        }
+        let new = Slot::new(origin, name, self.new_generation(now), now);
+        let slot = match self.idle_slot(is_idle) {
+            Some(slot) => {
+                let old = std::mem::replace(&mut self.slots[slot as usize], new);
+                self.by_key.remove(&old.key);
+                slot
+            }
+            None => {
+                self.slots.push(new);
+                self.slots.len() as u32 - 1
+            }
+        };
+        self.by_key.insert(key, slot);
+        (slot, true)
+    }
+
+    /// Where the table is full, a group without files that nobody has selected.
+    fn idle_slot(&mut self, is_idle: impl Fn(u32) -> bool) -> Option<u32> {
+        if self.slots.len() < GROUPS_MAX {
+            return None;
+        }
+        (0..LOOKED_AT_MAX).find_map(|_| {
+            self.hand = (self.hand + 1) % self.slots.len();
+            let slot = self.hand as u32;
+            (!self.slots[self.hand].has_files() && is_idle(slot)).then_some(slot)
+        })
+    }
+
+    /// Puts a group that was read from disk at its place, which must not be taken.
+    pub fn restore_slot(&mut self, at: u32, slot: Slot) {
+        while self.slots.len() <= at as usize {
+            // Never found by any key until a group gets it.
+            let mut empty = Slot::new("", b"", 0, 0);
+            empty.key = 0;
+            self.slots.push(empty);
+        }
+        self.latest_generation = self.latest_generation.max(slot.generation);
+        self.by_key.insert(slot.key, at);
+        self.slots[at as usize] = slot;
+    }
+
+    /// Enters a file, with room that is already there.
+    pub fn enter(&mut self, slot: u32, file: File, bytes: u64, expires: u64, now: u64) -> u32 {
+        let after = self.slots[slot as usize].first;
+        let unit = Unit {
+            file,
+            slot,
+            bytes: on_disk(bytes),
+            last: u64::MAX,
+            expires,
+            used: now,
+            uses: 1,
+            before: NONE,
+            after,
+        };
+        let id = self.free.pop().unwrap_or(self.units.len() as u32);
+        if id as usize == self.units.len() {
+            self.units.push(None);
+        }
+        self.units[id as usize] = Some(unit);
+        self.link(after, |next| next.before = id);
+        self.slots[slot as usize].first = id;
+        self.used += unit.bytes;
+        self.count += 1;
+        if let File::Large(hash) = file {
+            self.by_large.insert(hash as u64, id);
+        }
+        self.strategy.insert(id, item(&unit));
+        id
+    }
+
+    fn link(&mut self, unit: u32, change: impl FnOnce(&mut Unit)) {
+        if let Some(Some(unit)) = self.units.get_mut(unit as usize) {
+            change(unit);
+        }
+    }
+
+    pub fn unit(&self, id: u32) -> Option<&Unit> {
+        self.units.get(id as usize)?.as_ref()
+    }
+
+    /// The unit of a large article.
+    pub fn large(&self, hash: u128) -> Option<u32> {
+        let id = self.by_large.get(&(hash as u64)).copied()?;
+        self.unit(id).filter(|unit| unit.file == File::Large(hash)).map(|_| id)
+    }
+
+    /// The units of a group.
+    pub fn units_of(&self, slot: u32) -> impl Iterator<Item = (u32, &Unit)> {
+        let mut next = self.slots.get(slot as usize).map_or(NONE, |slot| slot.first);
+        std::iter::from_fn(move || {
+            let (id, unit) = (next, self.unit(next)?);
+            next = unit.after;
+            Some((id, unit))
+        })
+    }
+
+    /// All units.
+    pub fn units(&self) -> impl Iterator<Item = &Unit> {
+        self.units.iter().flatten()
+    }
+
+    /// All files with their units.
+    pub fn numbered_files(&self) -> Vec<(u32, File)> {
+        let units = self.units.iter().enumerate();
+        units.filter_map(|(id, unit)| Some((id as u32, unit.as_ref()?.file))).collect()
+    }
+
+    /// Whether a unit is still this file.
+    pub fn is_file(&self, id: u32, file: File) -> bool {
+        self.unit(id).is_some_and(|unit| unit.file == file)
+    }
+
+    /// Something in a file was asked for and was there.
+    pub fn hit(&mut self, id: u32, file: File, now: u64) {
+        if !self.is_file(id, file) {
+            return;
+        }
+        self.strategy.hit(id);
+        self.link(id, |unit| (unit.used, unit.uses) = (now, (unit.uses + 1).min(USES_MAX)));
+        let slot = self.unit(id).map(|unit| unit.slot);
+        if let Some(slot) = slot.and_then(|slot| self.slots.get_mut(slot as usize)) {
+            slot.used = now;
+        }
+    }
+
+    /// A file has so many bytes now. False if it is gone.
+    pub fn grow(&mut self, id: u32, file: File, bytes: u64, last: u64, expires: u64, now: u64) -> bool {
+        if !self.is_file(id, file) {
+            return false;
+        }
+        let Some(Some(unit)) = self.units.get_mut(id as usize) else { return false };
+        let bytes = on_disk(bytes);
+        self.used = self.used + bytes - unit.bytes;
+        unit.last = if unit.last == u64::MAX { last } else { unit.last.max(last) };
+        (unit.bytes, unit.expires, unit.used) = (bytes, unit.expires.max(expires), now);
+        self.strategy.grow(id, item(unit));
+        true
+    }
+
+    /// The highest number in a file, as was found when it was read.
+    pub fn set_last(&mut self, id: u32, file: File, last: u64) {
+        if self.is_file(id, file) {
+            self.link(id, |unit| unit.last = last);
+        }
+    }
+
+    /// Takes a file out of the books.
+    pub fn remove(&mut self, id: u32) -> Option<File> {
+        let unit = self.units.get_mut(id as usize)?.take()?;
+        self.strategy.remove(id);
+        self.link(unit.after, |next| next.before = unit.before);
+        self.link(unit.before, |last| last.after = unit.after);
+        if let Some(slot) = self.slots.get_mut(unit.slot as usize) {
+            slot.removals += 1;
+            if slot.first == id {
+                slot.first = unit.after;
+            }
+        }
+        if let File::Large(hash) = unit.file {
+            self.by_large.remove(&(hash as u64));
+        }
+        self.used -= unit.bytes;
+        self.count -= 1;
+        self.free.push(id);
+        Some(unit.file)
+    }
+
+    /// Takes all files of a group out of the books.
+    pub fn remove_all(&mut self, slot: u32, gone: &mut Vec<(u32, File)>) {
+        while let Some(id) = self.slots.get(slot as usize).map(|slot| slot.first).filter(|id| *id != NONE) {
+            let Some(file) = self.remove(id) else { break };
+            gone.push((id, file));
+        }
+    }
+
+    /// Reserves room, for which files may have to go. False, and nothing is reserved, if there is none.
+    pub fn reserve(&mut self, bytes: u64, gone: &mut Vec<(u32, File)>) -> bool {
+        let limit = self.shape.limit_bytes;
+        if bytes > limit {
+            return false;
+        }
+        if !self.shrink(limit - bytes, gone) {
+            return false;
+        }
+        self.pending += bytes;
+        true
+    }
+
+    /// Lets files go until no more than this is used. False if other reservations are in the way.
+    pub fn shrink(&mut self, limit: u64, gone: &mut Vec<(u32, File)>) -> bool {
+        while self.used() > limit {
+            match self.strategy.victim() {
+                Some(Victim::Unit(id)) => match self.remove(id) {
+                    Some(file) => gone.push((id, file)),
+                    None => return false,
+                },
+                Some(Victim::Group(slot)) => {
+                    let before = gone.len();
+                    self.remove_all(slot, gone);
+                    if gone.len() == before {
+                        return false;
+                    }
+                }
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Ends a reservation.
+    pub fn release(&mut self, bytes: u64) {
+        self.pending -= bytes;
+    }
+
+    /// Another strategy, which begins with the order in which files were last used.
+    pub fn set_strategy(&mut self, kind: StrategyKind) {
+        if kind == self.kind {
+            return;
+        }
+        let mut order: Vec<(u64, u32)> = Vec::with_capacity(self.count as usize);
+        let units = self.units.iter().enumerate();
+        order.extend(units.filter_map(|(id, unit)| Some((unit.as_ref()?.used, id as u32))));
+        order.sort_unstable();
+        (self.kind, self.strategy) = (kind, kind.new_strategy());
+        for (_, id) in order {
+            let Some(unit) = self.units.get(id as usize).and_then(Option::as_ref) else { continue };
+            self.strategy.insert(id, item(unit));
+            for _ in 1..unit.uses {
+                self.strategy.hit(id);
+            }
+        }
+    }
+
+    /// Repeats the uses that a file had before a restart.
+    pub fn restore_uses(&mut self, id: u32, uses: u16) {
+        for _ in 1..uses.min(USES_MAX) {
+            self.strategy.hit(id);
+        }
+        self.link(id, |unit| unit.uses = uses.clamp(1, USES_MAX));
+    }
+}
+
+fn item(unit: &Unit) -> Item {
+    let key = match unit.file {
+        File::Segment { key, seq, .. } => key ^ u64::from(seq),
+        File::Numbers { key, .. } => !key,
+        File::Large(hash) => hash as u64,
+    };
+    Item { key, group: unit.slot, bytes: unit.bytes, expires: unit.expires }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+
+    fn books(kind: StrategyKind) -> Books {
+        Books::new(kind, Settings { size_bytes: 1 << 20, ..Settings::default() }.shape())
+    }
+
+    #[test]
+    fn names_of_files_are_read_back() {
+        let files = [
+            File::Segment { key: u64::MAX, generation: 1_700_000_000, seq: 77 },
+            File::Numbers { key: 5, generation: 1 },
+            File::Large(u128::MAX - 5),
+        ];
+        for file in files {
+            let path = file.path(Path::new("/c"));
+            assert_eq!(File::of_name(path.file_name().unwrap().to_str().unwrap()), Some(file));
+        }
+        for name in ["", "x", "1-2.seg", "1-2-3-4.seg", "zz.art", "1-2-3.new", "1-2-fffffffff.seg"] {
+            assert_eq!(File::of_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn room_is_made_and_the_sum_stays_right() {
+        for kind in StrategyKind::ALL {
+            let mut books = books(kind);
+            let limit = books.shape.limit_bytes;
+            let mut seed = 3_u64;
+            for n in 0..3000_u32 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+                let bytes = (seed >> 40) % 20_000;
+                let slot = books.slot("o", format!("g{}", n % 7).as_bytes(), 5, |_| true).0;
+                let mut gone = Vec::new();
+                assert!(books.reserve(on_disk(bytes), &mut gone), "{kind}");
+                assert!(books.used() <= limit, "{kind}");
+                books.release(on_disk(bytes));
+                let generation = books.slots[slot as usize].generation;
+                let file = File::Segment { key: books.slots[slot as usize].key, generation, seq: n };
+                let id = books.enter(slot, file, bytes, 0, 5);
+                books.hit(id, file, 6);
+                let sum: u64 = books.units().map(|unit| unit.bytes).sum();
+                assert_eq!((sum, books.units().count() as u64), (books.used(), books.files()), "{kind}");
+                let of_groups: usize = (0..books.slots.len()).map(|g| books.units_of(g as u32).count()).sum();
+                assert_eq!(of_groups as u64, books.files(), "{kind}");
+                if n == 1500 {
+                    books.set_strategy(StrategyKind::Lrua);
+                }
+            }
+            let mut gone = Vec::new();
+            assert!(books.shrink(0, &mut gone) && books.used() == 0 && books.files() == 0, "{kind}");
+        }
+    }
+
+    #[test]
+    fn what_is_reserved_cannot_be_reserved_again() {
+        let mut books = books(StrategyKind::Lrua);
+        let limit = books.shape.limit_bytes;
+        assert!(books.reserve(limit - 10, &mut Vec::new()));
+        assert!(!books.reserve(11, &mut Vec::new()));
+        books.release(limit - 10);
+        assert!(books.reserve(limit, &mut Vec::new()) && !books.reserve(limit + 1, &mut Vec::new()));
+    }
+}

@@ -1,0 +1,416 @@
+//! The cache: one handle for all of it, shared by all readers.
+//!
+//! Locks, outer first: a group's index (`Cell`); the table of cells; the books; open files, counters and the
+//! log are innermost. Nobody holds the indexes of two groups. Files are removed after the books have let go
+//! of them, without a lock. Called by the crate's users, and by `group` and `large`.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use spool::{Access as FileAccess, Disk, DiskFile, Open, durable_replace};
+
+use crate::access_log::AccessLog;
+use crate::bookkeeping::{Books, File, Slot};
+use crate::ids::Ids;
+use crate::loaded::Loaded;
+use crate::negative::Negative;
+use crate::opening::{self, Opened};
+use crate::settings::{Settings, Shape};
+use crate::slots::{NAMES_BYTES_MAX, SlotsFile};
+use crate::stats::{Access, Counters, Stats};
+
+/// Entries of indexes that are in memory, over all groups: at some 40 bytes each.
+const INDEX_ENTRIES_MAX: usize = 300_000;
+/// Files of groups that are open.
+const OPEN_FILES_MAX: usize = 256;
+/// Cells that may be there before idle ones are dropped.
+const CELLS_SPARE: usize = 1024;
+
+/// One group's index, while it is in use.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub slot: u32,
+    pub key: u64,
+    pub origin: Box<str>,
+    pub name: Box<[u8]>,
+    /// Whether anything is kept of it: its name is not too long.
+    pub is_kept: bool,
+    pub index: Mutex<Option<Box<Loaded>>>,
+    weight: AtomicUsize,
+    used: AtomicU64,
+}
+
+/// A group's file that is open, and when it was used.
+type OpenFile = (File, Arc<dyn DiskFile>, u64);
+
+/// All that handles share.
+pub(crate) struct Inner {
+    pub disk: Arc<dyn Disk>,
+    pub dir: PathBuf,
+    pub books: Mutex<Books>,
+    pub ids: Ids,
+    slots_file: SlotsFile,
+    cells: Mutex<HashMap<u32, Arc<Cell>>>,
+    files: Mutex<HashMap<u32, OpenFile>>,
+    negative: Negative,
+    counters: Mutex<Counters>,
+    log: Mutex<Option<AccessLog>>,
+    settings: Mutex<Settings>,
+    weight: AtomicUsize,
+    tick: AtomicU64,
+    /// Numbers files that are being written.
+    pub unfinished: AtomicU64,
+    _lock: Box<dyn Send + Sync>,
+}
+
+/// A cache of other servers' articles. Clones are handles of the same one.
+#[derive(Clone)]
+pub struct Cache(pub(crate) Arc<Inner>);
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cache({})", self.0.dir.display())
+    }
+}
+
+/// Room that is reserved; released when dropped.
+pub(crate) struct Room<'a> {
+    inner: &'a Inner,
+    bytes: u64,
+}
+
+impl Room<'_> {
+    /// Ends the reservation with an entry in the books.
+    pub fn settle<T>(mut self, enter: impl FnOnce(&mut Books) -> T) -> T {
+        let mut books = self.inner.books.lock();
+        books.release(std::mem::take(&mut self.bytes));
+        enter(&mut books)
+    }
+
+    /// Leaves the reservation to somebody who ends it with [`Room::of`].
+    pub fn keep(mut self) -> u64 {
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+impl<'a> Room<'a> {
+    /// A reservation that was kept.
+    pub fn of(inner: &'a Inner, bytes: u64) -> Self {
+        Self { inner, bytes }
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.inner.books.lock().release(self.bytes);
+        }
+    }
+}
+
+impl Cache {
+    /// Opens the cache in a directory, which is made if it is missing, after whatever has happened to it.
+    ///
+    /// # Errors
+    /// If another process has it open, or the directory cannot be used.
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, settings: Settings, now: u64) -> io::Result<(Self, Opened)> {
+        disk.create_dir(dir)?;
+        let lock = disk.lock(&dir.join("lock"))?;
+        for part in ["groups", "large", "lists"] {
+            disk.create_dir(&dir.join(part))?;
+        }
+        let mut books = Books::new(settings.strategy, settings.shape());
+        let mut opened = Opened::default();
+        let slots_file = SlotsFile::open(&*disk, &dir.join("groups.table"), |at, slot| {
+            books.restore_slot(at, slot);
+        })?;
+        opening::enter_files(&*disk, dir, &mut books, &mut opened, now)?;
+        let mut gone = Vec::new();
+        let limit = books.shape.limit_bytes;
+        books.shrink(limit, &mut gone);
+        let ids = Ids::open(&*disk, &dir.join("ids"), settings.size_bytes)?;
+        let counters = opening::read_text(&*disk, &dir.join("stats"))?;
+        opened.groups = books.slots.iter().filter(|slot| slot.has_files()).count() as u64;
+        (opened.files, opened.bytes) = (books.files(), books.used());
+        let inner = Inner {
+            disk,
+            dir: dir.to_owned(),
+            books: Mutex::new(books),
+            ids,
+            slots_file,
+            cells: Mutex::default(),
+            files: Mutex::default(),
+            negative: Negative::new(),
+            counters: Mutex::new(Counters::take(&counters)),
+            log: Mutex::new(None),
+            settings: Mutex::new(settings),
+            weight: AtomicUsize::new(0),
+            tick: AtomicU64::new(0),
+            unfinished: AtomicU64::new(0),
+            _lock: lock,
+        };
+        inner.discard(&gone);
+        Ok((Self(Arc::new(inner)), opened))
+    }
+
+    /// What is configured now.
+    pub fn settings(&self) -> Settings {
+        *self.0.settings.lock()
+    }
+
+    /// Changes what is configured. A smaller cache shrinks at once; the table of Message-IDs keeps its size
+    /// until the cache is opened again.
+    ///
+    /// # Errors
+    /// None that leave it unusable: of files that could not be removed.
+    pub fn set(&self, settings: Settings, _now: u64) -> io::Result<()> {
+        *self.0.settings.lock() = settings;
+        let mut gone = Vec::new();
+        {
+            let mut books = self.0.books.lock();
+            books.shape = settings.shape();
+            books.set_strategy(settings.strategy);
+            let limit = books.shape.limit_bytes;
+            books.shrink(limit, &mut gone);
+        }
+        self.0.discard(&gone);
+        Ok(())
+    }
+
+    /// Writes down in which order things were used, and the statistics. Whatever is lost when this is not
+    /// called, nothing is wrong after it.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn save(&self, _now: u64) -> io::Result<()> {
+        let (uses, slots) = {
+            let books = self.0.books.lock();
+            (opening::uses(&books), books.slots.len() as u32)
+        };
+        for at in 0..slots {
+            let slot = self.0.books.lock().slots.get(at as usize).filter(|slot| slot.has_files()).cloned();
+            if let Some(slot) = slot {
+                self.0.slots_file.write(at, &slot)?;
+            }
+        }
+        let inner = &self.0;
+        let replace = |name: &str, bytes: &[u8]| {
+            durable_replace(&*inner.disk, &inner.dir.join(name), &[bytes], FileAccess::Group)
+        };
+        replace("uses", &uses)?;
+        let text = inner.counters.lock().put();
+        replace("stats", text.as_bytes())
+    }
+
+    /// The servers of an owner do not have this article until then (Unix seconds).
+    pub fn missing(&self, owner: &str, id: &[u8], until: u64) {
+        self.0.negative.add(owner, id, until);
+    }
+
+    /// The article came from a server of this owner after all.
+    pub fn not_missing(&self, owner: &str, id: &[u8]) {
+        self.0.negative.remove(owner, id);
+    }
+
+    /// Whether the servers of an owner are known not to have an article.
+    pub fn is_missing(&self, owner: &str, id: &[u8], now: u64) -> bool {
+        self.0.negative.has(owner, id, now)
+    }
+
+    /// Counts a request of a reader, and logs it if a log is asked for.
+    pub fn record(&self, access: &Access<'_>) {
+        self.0.counters.lock().record(access);
+        if let Some(log) = self.0.log.lock().as_mut() {
+            log.add(access);
+        }
+    }
+
+    /// What was counted, and how full the cache is.
+    pub fn stats(&self) -> Stats {
+        let stats = self.0.counters.lock().stats();
+        let books = self.0.books.lock();
+        let size_bytes = self.0.settings.lock().size_bytes;
+        Stats { used_bytes: books.used(), size_bytes, files: books.files(), ..stats }
+    }
+
+    /// Writes a line for each request to a file from now on, or to none. At `bytes_max` it becomes NAME.1,
+    /// and another one is begun.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
+    pub fn log_to(&self, path: Option<&Path>, bytes_max: u64) -> io::Result<()> {
+        let log = match path {
+            Some(path) => Some(AccessLog::open(self.0.disk.clone(), path, bytes_max)?),
+            None => None,
+        };
+        *self.0.log.lock() = log;
+        Ok(())
+    }
+
+    /// Writes what is still buffered of the access log.
+    ///
+    /// # Errors
+    /// Those of the disk since the last call.
+    pub fn flush_log(&self) -> io::Result<()> {
+        self.0.log.lock().as_mut().map_or(Ok(()), AccessLog::flush)
+    }
+}
+
+impl Inner {
+    pub fn shape(&self) -> Shape {
+        self.books.lock().shape
+    }
+
+    /// The cell of a group.
+    pub fn cell(&self, origin: &str, name: &[u8], now: u64) -> Arc<Cell> {
+        let mut cells = self.cells.lock();
+        let slot = {
+            let is_idle = |slot: u32| !cells.contains_key(&slot);
+            self.books.lock().slot(origin, name, now, is_idle).0
+        };
+        if let Some(cell) = cells.get(&slot) {
+            return cell.clone();
+        }
+        if cells.len() > CELLS_SPARE && cells.len().is_power_of_two() {
+            cells.retain(|_, cell| Arc::strong_count(cell) > 1 || cell.weight.load(Ordering::Relaxed) > 0);
+        }
+        let cell = Arc::new(Cell {
+            slot,
+            key: crate::bookkeeping::key_of(origin, name),
+            origin: origin.into(),
+            name: name.into(),
+            is_kept: origin.len() + name.len() <= NAMES_BYTES_MAX,
+            index: Mutex::new(None),
+            weight: AtomicUsize::new(0),
+            used: AtomicU64::new(0),
+        });
+        cells.insert(slot, cell.clone());
+        cell
+    }
+
+    /// The cell of a group that is known by its key.
+    pub fn cell_of_key(&self, key: u64, now: u64) -> Option<Arc<Cell>> {
+        let (origin, name) = {
+            let books = self.books.lock();
+            let slot: &Slot = books.slots.get(books.slot_of_key(key)? as usize)?;
+            if !slot.has_files() {
+                return None;
+            }
+            (slot.origin.clone(), slot.name.clone())
+        };
+        Some(self.cell(&origin, &name, now))
+    }
+
+    /// A group's index has this weight now. Where there are too many entries, the indexes that were not used
+    /// for longest are dropped.
+    pub fn weigh(&self, cell: &Cell, weight: usize) {
+        cell.used.store(self.tick.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        let before = cell.weight.swap(weight, Ordering::Relaxed);
+        self.weight.fetch_add(weight, Ordering::Relaxed);
+        let total = self.weight.fetch_sub(before, Ordering::Relaxed) - before;
+        if total <= INDEX_ENTRIES_MAX {
+            return;
+        }
+        let mut cells: Vec<Arc<Cell>> = self.cells.lock().values().cloned().collect();
+        cells.retain(|other| other.weight.load(Ordering::Relaxed) > 0 && other.slot != cell.slot);
+        cells.sort_unstable_by_key(|other| other.used.load(Ordering::Relaxed));
+        for other in cells {
+            if self.weight.load(Ordering::Relaxed) <= INDEX_ENTRIES_MAX * 3 / 4 {
+                break;
+            }
+            if let Some(mut index) = other.index.try_lock() {
+                *index = None;
+                let weight = other.weight.swap(0, Ordering::Relaxed);
+                self.weight.fetch_sub(weight, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Reserves room; `None` if there is none.
+    pub fn reserve(&self, bytes: u64) -> Option<Room<'_>> {
+        let mut gone = Vec::new();
+        let is_reserved = self.books.lock().reserve(bytes, &mut gone);
+        self.discard(&gone);
+        is_reserved.then_some(Room { inner: self, bytes })
+    }
+
+    /// Removes files that the books have let go of.
+    pub fn discard(&self, gone: &[(u32, File)]) {
+        if gone.is_empty() {
+            return;
+        }
+        {
+            let mut files = self.files.lock();
+            for (unit, file) in gone {
+                if files.get(unit).is_some_and(|(known, ..)| known == file) {
+                    files.remove(unit);
+                }
+            }
+        }
+        for (_, file) in gone {
+            let path = file.path(&self.dir);
+            match self.disk.remove(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!("cannot remove {} from the cache: {error}", path.display());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Removes a file that turned out damaged.
+    pub fn drop_damaged(&self, unit: u32, file: File) {
+        let gone = {
+            let mut books = self.books.lock();
+            if books.is_file(unit, file) { books.remove(unit) } else { None }
+        };
+        if let Some(file) = gone {
+            tracing::warn!("{} of the cache is damaged and was removed", file.path(&self.dir).display());
+            self.discard(&[(unit, file)]);
+        }
+    }
+
+    /// A group's file, opened.
+    pub fn open_file(&self, unit: u32, file: File) -> io::Result<Arc<dyn DiskFile>> {
+        let tick = self.tick.fetch_add(1, Ordering::Relaxed);
+        {
+            let mut files = self.files.lock();
+            if let Some((_, handle, used)) = files.get_mut(&unit).filter(|(known, ..)| *known == file) {
+                *used = tick;
+                return Ok(handle.clone());
+            }
+            if files.len() >= OPEN_FILES_MAX {
+                let mut ticks: Vec<u64> = files.values().map(|(.., used)| *used).collect();
+                let middle = ticks.len() / 2;
+                let median = *ticks.select_nth_unstable(middle).1;
+                files.retain(|_, (.., used)| *used > median);
+            }
+        }
+        let handle = self.disk.open(&file.path(&self.dir), Open::Existing)?;
+        self.files.lock().insert(unit, (file, handle.clone(), tick));
+        Ok(handle)
+    }
+
+    /// Writes a group's place in the file of groups, unless it says the same already.
+    pub fn write_slot(&self, at: u32, is_changed: bool) -> io::Result<()> {
+        let slot = {
+            let mut books = self.books.lock();
+            let Some(slot) = books.slots.get_mut(at as usize) else { return Ok(()) };
+            if slot.is_written && !is_changed {
+                return Ok(());
+            }
+            slot.is_written = true;
+            slot.clone()
+        };
+        self.slots_file.write(at, &slot).map(|_| ())
+    }
+
+    /// Makes the file of groups durable.
+    pub fn sync_slots(&self) -> io::Result<()> {
+        self.slots_file.sync()
+    }
+}

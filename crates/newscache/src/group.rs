@@ -1,0 +1,757 @@
+//! One group of one upstream, as it is cached.
+//!
+//! Small articles and rows are in the group's files; what a reader asks for and is not here, the caller
+//! fetches and puts here. A group whose numbers turn out to be others than they were *begins anew*: all that
+//! was cached of it is dropped, durably, before anything new is stored. Called by the crate's users.
+
+use std::io;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::bookkeeping::{Asked, File, Marks};
+use crate::cache::{Cache, Cell, Inner};
+use crate::index_io::Located;
+use crate::loaded::{Block, Loaded, WITHOUT_ROW, append_row, rows, short_hash};
+use crate::record::{HEADER_BYTES, Kind, Record};
+use crate::runs::Runs;
+
+/// Runs of numbers that are kept of a group.
+const RUNS_MAX: usize = 1 << 18;
+/// Bytes of rows in one record.
+const BLOCK_BYTES: usize = 32 << 10;
+
+/// What became of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Change {
+    /// It goes on as it was.
+    None,
+    /// It begins anew: its numbers are others.
+    Anew,
+}
+
+/// What LISTGROUP changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Coherence {
+    /// Numbers that were there and are not any more.
+    pub cancelled: u64,
+    /// Numbers that were known not to be there, and are.
+    pub reinstated: u64,
+    /// Whether the numbers are kept; there is a limit to their gaps.
+    pub is_kept: bool,
+}
+
+/// Which neighbour of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The one before it.
+    Previous,
+    /// The one after it.
+    Next,
+}
+
+/// A neighbour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Neighbour {
+    /// This one.
+    Number(u64),
+    /// There is none in the range that is known, which reaches to the group's mark.
+    None,
+    /// It takes a question to upstream.
+    Unknown,
+}
+
+/// How far rows were at hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rows {
+    /// All of them.
+    Done,
+    /// The limit is reached.
+    Limit {
+        /// The number to go on with.
+        next: u64,
+    },
+    /// Those before this range were appended; these are to be fetched.
+    Missing {
+        /// The numbers without rows.
+        range: RangeInclusive<u64>,
+    },
+}
+
+/// An article that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its Message-ID.
+    pub id: Vec<u8>,
+}
+
+/// A group. Clones are handles of the same one.
+#[derive(Clone, Debug)]
+pub struct Group {
+    cache: Cache,
+    cell: Arc<Cell>,
+}
+
+impl PartialEq for Group {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.cell, &other.cell)
+    }
+}
+
+/// What is known of an article without its bytes.
+enum At {
+    Article(Located),
+    /// In another group, or in a file of its own; with the record that says so.
+    Elsewhere(Vec<u8>, Option<Located>),
+    Nowhere,
+}
+
+impl Cache {
+    /// The group of this name at the upstream that numbers it. Touches no disk.
+    pub fn group(&self, origin: &str, name: &[u8], now: u64) -> Group {
+        Group { cache: self.clone(), cell: self.0.cell(origin, name, now) }
+    }
+}
+
+impl Group {
+    pub(crate) fn of_cell(cache: &Cache, cell: Arc<Cell>) -> Self {
+        Self { cache: cache.clone(), cell }
+    }
+
+    pub(crate) fn cell(&self) -> &Arc<Cell> {
+        &self.cell
+    }
+
+    fn inner(&self) -> &Inner {
+        &self.cache.0
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        &self.cell.name
+    }
+
+    /// The upstream that numbers it.
+    pub fn origin(&self) -> &str {
+        &self.cell.origin
+    }
+
+    /// Works on the group's index, which is loaded if it is not in memory.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Loaded) -> io::Result<T>) -> io::Result<T> {
+        let mut index = self.cell.index.lock();
+        self.inner().refresh(&self.cell, &mut index)?;
+        let (done, weight) = match index.as_mut() {
+            Some(loaded) => (work(loaded), loaded.weight().max(1)),
+            None => return Err(io::ErrorKind::NotFound.into()),
+        };
+        drop(index);
+        self.inner().weigh(&self.cell, weight);
+        done
+    }
+
+    /// The marks that upstream told last.
+    pub fn marks(&self) -> Option<Asked<Marks>> {
+        self.inner().books.lock().slots.get(self.cell.slot as usize)?.marks
+    }
+
+    /// Upstream told these marks. What expired there leaves; if the high mark has fallen, the group begins
+    /// anew.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn set_marks(&self, marks: Marks, at: u64) -> io::Result<Change> {
+        let before = self.marks().map(|asked| asked.value);
+        let is_anew = before.is_some_and(|before| marks.high < before.high);
+        if is_anew {
+            self.begin_anew(at)?;
+        }
+        let mut gone = Vec::new();
+        {
+            let mut books = self.inner().books.lock();
+            if let Some(slot) = books.slots.get_mut(self.cell.slot as usize) {
+                slot.marks = Some(Asked { value: marks, at });
+            }
+            if before.is_some_and(|before| marks.low > before.low) {
+                let is_expired = |file: &File, last| matches!(file, File::Segment { .. }) && last < marks.low;
+                let units = books.units_of(self.cell.slot);
+                let expired = units.filter(|(_, unit)| is_expired(&unit.file, unit.last)).map(|(id, _)| id);
+                for id in expired.collect::<Vec<_>>() {
+                    gone.extend(books.remove(id).map(|file| (id, file)));
+                }
+            }
+        }
+        self.inner().discard(&gone);
+        if let Some(loaded) = self.cell.index.lock().as_mut() {
+            loaded.expire(marks.low);
+        }
+        if self.cell.is_kept {
+            self.inner().write_slot(self.cell.slot, true)?;
+        }
+        Ok(if is_anew { Change::Anew } else { Change::None })
+    }
+
+    /// Drops all that is cached of the group. Its old files do not count any more, whatever a crash leaves of
+    /// them.
+    ///
+    /// # Errors
+    /// Those of the disk; nothing of the group is served after one.
+    pub fn begin_anew(&self, now: u64) -> io::Result<()> {
+        let mut index = self.cell.index.lock();
+        let mut gone = Vec::new();
+        {
+            let mut books = self.inner().books.lock();
+            let generation = books.new_generation(now);
+            if let Some(slot) = books.slots.get_mut(self.cell.slot as usize) {
+                (slot.generation, slot.next_seq, slot.marks) = (generation, 0, None);
+            }
+            books.remove_all(self.cell.slot, &mut gone);
+        }
+        *index = None;
+        if self.cell.is_kept && !gone.is_empty() {
+            self.inner().write_slot(self.cell.slot, true)?;
+            self.inner().sync_slots()?;
+        }
+        self.inner().discard(&gone);
+        Ok(())
+    }
+
+    /// LISTGROUP told these numbers, ascending, to be all of a range.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn set_numbers(&self, range: RangeInclusive<u64>, numbers: &[u64], at: u64) -> io::Result<Coherence> {
+        let runs = Runs::of(numbers);
+        if range.is_empty() {
+            return Ok(Coherence::default());
+        }
+        self.with(|loaded| {
+            let is_new = loaded.numbers.as_ref().is_none_or(|known| {
+                let inside = known.first <= *range.start() && *range.end() <= known.last;
+                !inside || known.runs.pieces(&range).ne(runs.pieces(&range))
+            });
+            let (cancelled, reinstated) = loaded.set_numbers(&range, runs, at);
+            let is_kept = loaded.numbers.as_ref().is_some_and(|known| known.runs.runs() <= RUNS_MAX);
+            if !is_kept {
+                loaded.numbers = None;
+            } else if is_new {
+                self.inner().save_numbers(&self.cell, loaded, at)?;
+            }
+            Ok(Coherence { cancelled: cancelled.len() as u64, reinstated, is_kept })
+        })
+    }
+
+    /// For which numbers upstream was asked with LISTGROUP, and when it was last.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn known_numbers(&self) -> io::Result<Option<Asked<RangeInclusive<u64>>>> {
+        self.with(|loaded| {
+            let known = loaded.numbers.as_ref();
+            Ok(known.map(|known| Asked { value: known.first..=known.last, at: known.at }))
+        })
+    }
+
+    /// Appends the numbers in a range, at most `max`. False, and nothing is appended, if not all of the range
+    /// is known.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn numbers(&self, range: RangeInclusive<u64>, max: usize, into: &mut Vec<u64>) -> io::Result<bool> {
+        self.with(|loaded| {
+            let Some(known) = loaded.numbers.as_ref().filter(|known| covers(known, &range)) else {
+                return Ok(range.is_empty());
+            };
+            into.extend(known.runs.pieces(&range).flat_map(|(first, last)| first..=last).take(max));
+            Ok(true)
+        })
+    }
+
+    /// How many articles there are in a range; `None` if not all of it is known.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn count(&self, range: RangeInclusive<u64>) -> io::Result<Option<u64>> {
+        self.with(|loaded| {
+            let known = loaded.numbers.as_ref().filter(|known| covers(known, &range));
+            Ok(known.map(|known| known.runs.count(&range)))
+        })
+    }
+
+    /// The number before or after this one.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn neighbour(&self, number: u64, side: Side) -> io::Result<Neighbour> {
+        let marks = self.marks().map(|asked| asked.value);
+        self.with(|loaded| {
+            let Some(known) = &loaded.numbers else { return Ok(Neighbour::Unknown) };
+            let (first, last) = (known.first, known.last);
+            if number.saturating_add(1) < first || number > last.saturating_add(1) {
+                return Ok(Neighbour::Unknown);
+            }
+            let found = match side {
+                Side::Next => known.runs.next(number.saturating_add(1)),
+                Side::Previous => number.checked_sub(1).and_then(|before| known.runs.previous(before)),
+            };
+            let reaches = marks.is_some_and(|marks| match side {
+                Side::Next => last >= marks.high,
+                Side::Previous => first <= marks.low,
+            });
+            Ok(match found {
+                Some(number) => Neighbour::Number(number),
+                None if reaches => Neighbour::None,
+                None => Neighbour::Unknown,
+            })
+        })
+    }
+
+    /// Stores rows that upstream sent for a range, ascending, all that there are. Rows of small articles that
+    /// are cached are not stored. In any order of ranges.
+    ///
+    /// # Errors
+    /// `InvalidData` if these are no such rows, and nothing is stored; those of the disk.
+    pub fn put_rows(&self, range: RangeInclusive<u64>, text: &[u8], now: u64) -> io::Result<Change> {
+        for row in rows(text) {
+            if row.is_none_or(|row| !range.contains(&row.number) || row.id().is_empty()) {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "these are no rows of this range"));
+            }
+        }
+        if range.is_empty() {
+            return Ok(Change::None);
+        }
+        let change = if self.with(|loaded| self.contradicts(loaded, text))? {
+            self.begin_anew(now)?;
+            Change::Anew
+        } else {
+            Change::None
+        };
+        self.with(|loaded| {
+            let with_row = Runs::of(&rows(text).flatten().map(|row| row.number).collect::<Vec<_>>());
+            if loaded.not_listed(&range, &with_row) {
+                self.inner().save_numbers(&self.cell, loaded, now)?;
+            }
+            let mut parts = loaded.uncovered(&range);
+            // Those that a block says not to exist, and which are here.
+            let back = rows(text)
+                .flatten()
+                .map(|row| row.number)
+                .filter(|number| loaded.block(*number).is_some() && !loaded.articles.contains_key(number));
+            for number in back.collect::<Vec<_>>() {
+                if self.row_in_block(loaded, number)?.is_none() {
+                    parts.push(number..=number);
+                }
+            }
+            for part in parts {
+                self.put_part(loaded, &part, text, now)?;
+            }
+            Ok(())
+        })?;
+        Ok(change)
+    }
+
+    /// Whether rows name other articles than are known under their numbers.
+    fn contradicts(&self, loaded: &Loaded, text: &[u8]) -> io::Result<bool> {
+        // The block that was read last: where it begins, and its numbers with their hashes.
+        let mut block: Option<(u64, Block)> = None;
+        let mut ids: Vec<(u64, u32)> = Vec::new();
+        for row in rows(text).flatten() {
+            let hash = short_hash(row.id());
+            if let Some(entry) = loaded.articles.get(&row.number) {
+                if entry.id != hash {
+                    return Ok(true);
+                }
+                continue;
+            }
+            let Some((first, found)) = loaded.block(row.number) else { continue };
+            if block != Some((first, found)) {
+                let known = self.rows_of(loaded, found)?;
+                ids = rows(&known).flatten().map(|row| (row.number, short_hash(row.id()))).collect();
+                block = Some((first, found));
+            }
+            let known = ids.binary_search_by_key(&row.number, |(number, _)| *number);
+            if known.is_ok_and(|at| ids.get(at).is_some_and(|(_, known)| *known != hash)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Stores the rows of a part of a range, in blocks that cover it.
+    fn put_part(
+        &self,
+        loaded: &mut Loaded,
+        part: &RangeInclusive<u64>,
+        text: &[u8],
+        now: u64,
+    ) -> io::Result<()> {
+        let mut first = *part.start();
+        let mut payload = Vec::new();
+        for row in rows(text).flatten().filter(|row| part.contains(&row.number)) {
+            if loaded.articles.get(&row.number).is_some_and(|entry| entry.has_row) {
+                continue;
+            }
+            payload.extend_from_slice(row.line);
+            if payload.len() >= BLOCK_BYTES {
+                self.put_block(loaded, first, row.number, &payload, now)?;
+                payload.clear();
+                first = row.number.saturating_add(1);
+            }
+        }
+        if first <= *part.end() {
+            self.put_block(loaded, first, *part.end(), &payload, now)?;
+        }
+        Ok(())
+    }
+
+    fn put_block(
+        &self,
+        loaded: &mut Loaded,
+        number: u64,
+        last: u64,
+        payload: &[u8],
+        now: u64,
+    ) -> io::Result<()> {
+        let record = Record { kind: Kind::Rows, number, last, id: b"", payload };
+        self.inner().append(&self.cell, loaded, &record, now, now).map(|_| ())
+    }
+
+    /// The text of a block; nothing if it is not there any more.
+    fn rows_of(&self, loaded: &Loaded, block: Block) -> io::Result<Vec<u8>> {
+        let Some(at) = self.inner().located(&self.cell, loaded, block.place) else { return Ok(Vec::new()) };
+        let Some(read) = self.inner().read(at)? else { return Ok(Vec::new()) };
+        Ok(read.record().filter(|r| r.kind == Kind::Rows).map_or_else(Vec::new, |r| r.payload.to_vec()))
+    }
+
+    fn row_in_block(&self, loaded: &Loaded, number: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some((_, block)) = loaded.block(number) else { return Ok(None) };
+        let text = self.rows_of(loaded, block)?;
+        let row = rows(&text).flatten().find(|row| row.number == number);
+        Ok(row.map(|row| row.line.to_vec()))
+    }
+
+    /// Appends overview rows of a range until `limit_bytes` are exceeded or one is not at hand.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn rows(
+        &self,
+        range: RangeInclusive<u64>,
+        limit_bytes: usize,
+        into: &mut Vec<u8>,
+        now: u64,
+    ) -> io::Result<Rows> {
+        let low = self.marks().map_or(0, |asked| asked.value.low);
+        self.with(|loaded| {
+            let (mut at, end, start) = ((*range.start()).max(low), *range.end(), into.len());
+            while at <= end {
+                if into.len() - start >= limit_bytes {
+                    return Ok(Rows::Limit { next: at });
+                }
+                let next = match self.rows_at(loaded, at, end, into, now)? {
+                    Ok(next) => next,
+                    Err(missing) => return Ok(Rows::Missing { range: missing }),
+                };
+                let Some(next) = next else { break };
+                at = next;
+            }
+            Ok(Rows::Done)
+        })
+    }
+
+    /// Appends what is at hand from a number on; the number to go on with, or what is missing.
+    fn rows_at(
+        &self,
+        loaded: &mut Loaded,
+        at: u64,
+        end: u64,
+        into: &mut Vec<u8>,
+        now: u64,
+    ) -> io::Result<Result<Option<u64>, RangeInclusive<u64>>> {
+        if loaded.is_gone(at) {
+            // On to the next number that exists, if the numbers are known.
+            let known = loaded.numbers.as_ref().filter(|known| (known.first..=known.last).contains(&at));
+            let next =
+                known.map(|known| known.runs.next(at).map_or(known.last + 1, |n| n.min(known.last + 1)));
+            return Ok(Ok(next.filter(|next| *next > at).or_else(|| at.checked_add(1))));
+        }
+        if let Some((_, block)) = loaded.block(at) {
+            let located = self.inner().located(&self.cell, loaded, block.place);
+            let read = located.map_or(Ok(None), |located| self.inner().read(located))?;
+            let Some(read) = read else {
+                // It was damaged: its file is gone, and its rows are to be fetched again.
+                loaded.remove_segment(block.place.seq);
+                return Ok(Err(at..=block.last.min(end)));
+            };
+            if let Some(located) = located {
+                self.inner().books.lock().hit(located.unit, located.file, now);
+            }
+            let text = read.record().map_or(&[][..], |record| record.payload);
+            let last = block.last.min(end);
+            return Ok(match self.merge(loaded, text, at..=last, into)? {
+                Some(missing) => Err(missing),
+                None => Ok(last.checked_add(1)),
+            });
+        }
+        if self.made_row(loaded, at, into)? {
+            return Ok(Ok(at.checked_add(1)));
+        }
+        let next = loaded.next_block(at).filter(|next| *next <= end);
+        Ok(Err(at..=next.map_or(end, |next| next - 1)))
+    }
+
+    /// Appends the rows of a range that a block covers, and between them those of articles that are cached.
+    /// Returns what is missing nevertheless.
+    fn merge(
+        &self,
+        loaded: &Loaded,
+        text: &[u8],
+        range: RangeInclusive<u64>,
+        into: &mut Vec<u8>,
+    ) -> io::Result<Option<RangeInclusive<u64>>> {
+        let (first, last) = (*range.start(), *range.end());
+        let mut stored = rows(text).flatten().filter(|row| (first..=last).contains(&row.number)).peekable();
+        let mut cached = loaded.articles.range(range).filter(|(_, entry)| entry.has_row).peekable();
+        let mut at = first;
+        loop {
+            let next = match (stored.peek().map(|row| row.number), cached.peek().map(|(n, _)| **n)) {
+                (Some(row), Some(article)) => row.min(article),
+                (Some(one), None) | (None, Some(one)) => one,
+                (None, None) => break,
+            };
+            if let Some(missing) = listed(loaded, at, next) {
+                return Ok(Some(missing));
+            }
+            let row = stored.next_if(|row| row.number == next);
+            let is_cached = cached.next_if(|(number, _)| **number == next).is_some();
+            match row {
+                _ if loaded.is_gone(next) => {}
+                Some(row) => into.extend_from_slice(row.line),
+                None if is_cached && !self.made_row(loaded, next, into)? => return Ok(Some(next..=next)),
+                None => {}
+            }
+            match next.checked_add(1) {
+                Some(next) => at = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(last.checked_add(1).and_then(|end| listed(loaded, at, end)))
+    }
+
+    /// Appends the row of an article that is cached; false if there is none, or no row can be made of it.
+    fn made_row(&self, loaded: &Loaded, number: u64, into: &mut Vec<u8>) -> io::Result<bool> {
+        let Some(entry) = loaded.articles.get(&number).filter(|entry| entry.has_row) else {
+            return Ok(false);
+        };
+        let Some(located) = self.inner().located(&self.cell, loaded, entry.place) else { return Ok(false) };
+        let Some(read) = self.inner().read(located)? else { return Ok(false) };
+        let Some(record) = read.record().filter(|record| record.number == number) else { return Ok(false) };
+        Ok(append_row(number, record.id, record.payload, into))
+    }
+
+    /// The Message-ID of a number, if anything here says it.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn id_of(&self, number: u64) -> io::Result<Option<Vec<u8>>> {
+        Ok(match self.locate(number)? {
+            At::Article(located) => {
+                let read = self.inner().read(located)?;
+                read.and_then(|read| read.record().map(|record| record.id.to_vec()))
+            }
+            At::Elsewhere(id, _) => Some(id),
+            At::Nowhere => None,
+        })
+    }
+
+    fn locate(&self, number: u64) -> io::Result<At> {
+        let low = self.marks().map_or(0, |asked| asked.value.low);
+        if number < low {
+            return Ok(At::Nowhere);
+        }
+        self.with(|loaded| {
+            if loaded.is_gone(number) {
+                return Ok(At::Nowhere);
+            }
+            if let Some(entry) = loaded.articles.get(&number).copied()
+                && let Some(located) = self.inner().located(&self.cell, loaded, entry.place)
+            {
+                if !entry.is_link {
+                    return Ok(At::Article(located));
+                }
+                let read = self.inner().read(located)?;
+                let id = read.and_then(|read| read.record().map(|record| record.id.to_vec()));
+                return Ok(id.map_or(At::Nowhere, |id| At::Elsewhere(id, Some(located))));
+            }
+            let row = self.row_in_block(loaded, number)?;
+            let id = row.and_then(|row| rows(&row).flatten().next().map(|row| row.id().to_vec()));
+            Ok(id.map_or(At::Nowhere, |id| At::Elsewhere(id, None)))
+        })
+    }
+
+    /// Appends an article, also one that came as a crosspost in another group, or from another upstream.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn article(&self, number: u64, into: &mut Vec<u8>, now: u64) -> io::Result<Option<Found>> {
+        match self.locate(number)? {
+            At::Article(located) => {
+                let Some(id) = self.read_article(located, number, into, now)? else { return Ok(None) };
+                Ok(Some(Found { id }))
+            }
+            At::Elsewhere(id, by) => {
+                let is_found = self.cache.by_id(&id, into, now)?;
+                if let Some(by) = by.filter(|_| is_found) {
+                    self.inner().books.lock().hit(by.unit, by.file, now);
+                }
+                Ok(is_found.then_some(Found { id }))
+            }
+            At::Nowhere => Ok(None),
+        }
+    }
+
+    /// Appends an article of this group's files; returns its Message-ID.
+    fn read_article(
+        &self,
+        located: Located,
+        number: u64,
+        into: &mut Vec<u8>,
+        now: u64,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let Some(read) = self.inner().read(located)? else { return Ok(None) };
+        let record = read.record().filter(|r| r.kind == Kind::Article && r.number == number);
+        let Some(record) = record else { return Ok(None) };
+        self.inner().books.lock().hit(located.unit, located.file, now);
+        into.extend_from_slice(record.payload);
+        Ok(Some(record.id.to_vec()))
+    }
+
+    /// Appends the article of a number if it is in this group's files and has this Message-ID.
+    pub(crate) fn article_with_id(
+        &self,
+        number: u64,
+        id: &[u8],
+        into: &mut Vec<u8>,
+        now: u64,
+    ) -> io::Result<bool> {
+        let Some(located) = self.stored(number, id)? else { return Ok(false) };
+        let start = into.len();
+        let found = self.read_article(located, number, into, now)?;
+        let is_it = found.is_some_and(|found| found == id);
+        if !is_it {
+            into.truncate(start);
+        }
+        Ok(is_it)
+    }
+
+    /// Where the article of a number is in this group's files, if its Message-ID seems to be this.
+    pub(crate) fn stored(&self, number: u64, id: &[u8]) -> io::Result<Option<Located>> {
+        self.with(|loaded| {
+            let entry = loaded.articles.get(&number);
+            let entry = entry.filter(|entry| !entry.is_link && entry.id == short_hash(id));
+            Ok(entry.and_then(|entry| self.inner().located(&self.cell, loaded, entry.place)))
+        })
+    }
+
+    /// Stores an article that upstream sent for a number. If another one was known under it, the group begins
+    /// anew.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn put_article(&self, number: u64, id: &[u8], bytes: &[u8], now: u64) -> io::Result<Change> {
+        let change = self.check_id(number, id, now)?;
+        let shape = self.inner().shape();
+        if bytes.len() as u64 > shape.large_above {
+            self.cache.put_large(&self.cell, id, bytes, now)?;
+            self.put_link(number, id, now)?;
+            return Ok(change);
+        }
+        if self.cache.holds(id, Some((self.cell.key, number)), now)? {
+            self.put_link(number, id, now)?;
+            return Ok(change);
+        }
+        let mut row = Vec::new();
+        let last = if append_row(number, id, bytes, &mut row) { 0 } else { WITHOUT_ROW };
+        let record = Record { kind: Kind::Article, number, last, id, payload: bytes };
+        let expires = crate::large::expires(bytes, now);
+        let is_stored = self.with(|loaded| {
+            let known = loaded.articles.get(&number).copied();
+            let is_known = known.is_some_and(|entry| !entry.is_link && entry.id == short_hash(id));
+            match is_known {
+                true => Ok(false),
+                false => self.inner().append(&self.cell, loaded, &record, expires, now),
+            }
+        })?;
+        if is_stored {
+            self.inner().point(&self.cell, id, number)?;
+        }
+        Ok(change)
+    }
+
+    /// Begins anew if a number was another article's.
+    fn check_id(&self, number: u64, id: &[u8], now: u64) -> io::Result<Change> {
+        let is_other = self.with(|loaded| {
+            if let Some(entry) = loaded.articles.get(&number) {
+                return Ok(entry.id != short_hash(id));
+            }
+            let row = self.row_in_block(loaded, number)?;
+            Ok(row.is_some_and(|row| rows(&row).flatten().any(|row| row.id() != id)))
+        })?;
+        if !is_other {
+            return Ok(Change::None);
+        }
+        self.begin_anew(now)?;
+        Ok(Change::Anew)
+    }
+
+    /// Notes that the article of a number is stored elsewhere.
+    pub(crate) fn put_link(&self, number: u64, id: &[u8], now: u64) -> io::Result<()> {
+        let record = Record { kind: Kind::Link, number, last: 0, id, payload: b"" };
+        self.with(|loaded| {
+            let known = loaded.articles.get(&number);
+            if known.is_some_and(|entry| entry.is_link && entry.id == short_hash(id)) {
+                return Ok(());
+            }
+            debug_assert!(record.bytes() > HEADER_BYTES);
+            self.inner().append(&self.cell, loaded, &record, now, now).map(|_| ())
+        })
+    }
+
+    /// Begins anew if a number was another article's, then notes that the article is stored elsewhere.
+    pub(crate) fn put_checked_link(&self, number: u64, id: &[u8], now: u64) -> io::Result<Change> {
+        let change = self.check_id(number, id, now)?;
+        self.put_link(number, id, now)?;
+        Ok(change)
+    }
+
+    /// Upstream says that there is no such article any more.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn forget(&self, number: u64, now: u64) -> io::Result<()> {
+        self.with(|loaded| {
+            let is_known = loaded.articles.contains_key(&number) || loaded.block(number).is_some();
+            if is_known && !loaded.is_gone(number) {
+                let record = Record { kind: Kind::Gone, number, last: 0, id: b"", payload: b"" };
+                self.inner().append(&self.cell, loaded, &record, now, now)?;
+            }
+            if let Some(known) = &mut loaded.numbers
+                && known.runs.contains(number)
+            {
+                known.runs.remove(&(number..=number));
+                self.inner().save_numbers(&self.cell, loaded, now)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The numbers from `at` up to `next`, without it, of which upstream listed some: they have no row here.
+fn listed(loaded: &Loaded, at: u64, next: u64) -> Option<RangeInclusive<u64>> {
+    let known = loaded.numbers.as_ref()?;
+    let first = known.runs.next(at).filter(|first| *first < next && !loaded.is_gone(*first))?;
+    Some(first..=first)
+}
+
+fn covers(known: &crate::loaded::Numbers, range: &RangeInclusive<u64>) -> bool {
+    range.is_empty() || (known.first <= *range.start() && *range.end() <= known.last)
+}

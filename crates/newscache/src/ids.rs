@@ -1,0 +1,148 @@
+//! Where the article with a Message-ID is: a table on disk of a fixed size, in buckets of a page.
+//!
+//! It only points: what it names says itself which article it is. Entries that point nowhere are passed over,
+//! and a full bucket loses its oldest entry, so nothing has to be kept in order. A damaged page counts as
+//! empty. Called by `cache`. Format: `docs/formats/cache.md`.
+
+use std::io::{self, IoSlice};
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use spool::{Disk, DiskFile, Open};
+
+use crate::record::{crc32c, hash};
+
+const PAGE_BYTES: usize = 4096;
+/// The checksum and the place of the next entry.
+const PAGE_HEAD_BYTES: usize = 8;
+const ENTRY_BYTES: usize = 24;
+const ENTRIES: usize = (PAGE_BYTES - PAGE_HEAD_BYTES) / ENTRY_BYTES;
+/// The part of the cache that the table may take: one in this many.
+pub(crate) const PART: u64 = 64;
+const LOCKS: usize = 64;
+
+/// Where an article may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pointer {
+    /// The group's key.
+    pub key: u64,
+    pub number: u64,
+}
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Ids {
+    file: Arc<dyn DiskFile>,
+    pages: u64,
+    locks: Vec<Mutex<()>>,
+}
+
+impl Ids {
+    /// Opens the table, which begins anew if the cache has another size. It takes room as it fills.
+    pub fn open(disk: &dyn Disk, path: &Path, size_bytes: u64) -> io::Result<Self> {
+        let pages = (size_bytes / PART / PAGE_BYTES as u64).max(1);
+        let file = disk.open(path, Open::Create)?;
+        if file.len()? != pages * PAGE_BYTES as u64 {
+            file.set_len(0)?;
+            file.set_len(pages * PAGE_BYTES as u64)?;
+        }
+        Ok(Self { file, pages, locks: (0..LOCKS).map(|_| Mutex::new(())).collect() })
+    }
+
+    fn place(&self, id: &[u8]) -> (u64, u64) {
+        let hash = hash(&[id]);
+        let page = (hash >> 64) as u64 % self.pages;
+        (page, hash as u64)
+    }
+
+    fn lock(&self, page: u64) -> &Mutex<()> {
+        &self.locks[page as usize % LOCKS]
+    }
+
+    fn read(&self, page: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; PAGE_BYTES];
+        let read = self.file.read_at(&mut bytes, page * PAGE_BYTES as u64)?;
+        let crc = bytes.first_chunk::<4>().map(|crc| u32::from_le_bytes(*crc));
+        let is_whole = read == PAGE_BYTES && crc == bytes.get(4..).map(crc32c);
+        Ok(if is_whole { bytes } else { vec![0; PAGE_BYTES] })
+    }
+
+    /// Where an article may be; the newest first.
+    pub fn find(&self, id: &[u8]) -> io::Result<Vec<Pointer>> {
+        let (page, fingerprint) = self.place(id);
+        let _locked = self.lock(page).lock();
+        let bytes = self.read(page)?;
+        let next = next_of(&bytes);
+        let entries = (1..=ENTRIES).map(|back| (next + ENTRIES - back) % ENTRIES);
+        Ok(entries.filter_map(|at| pointer(&bytes, at, fingerprint)).collect())
+    }
+
+    /// Adds a pointer, unless it is there.
+    pub fn add(&self, id: &[u8], to: Pointer) -> io::Result<()> {
+        let (page, fingerprint) = self.place(id);
+        let _locked = self.lock(page).lock();
+        let mut bytes = self.read(page)?;
+        if (0..ENTRIES).any(|at| pointer(&bytes, at, fingerprint) == Some(to)) {
+            return Ok(());
+        }
+        let next = next_of(&bytes);
+        let start = PAGE_HEAD_BYTES + next * ENTRY_BYTES;
+        let entry = [fingerprint.max(1), to.key, to.number].map(u64::to_le_bytes).concat();
+        if let Some(place) = bytes.get_mut(start..start + ENTRY_BYTES) {
+            place.copy_from_slice(&entry);
+        }
+        if let Some(place) = bytes.get_mut(4..8) {
+            place.copy_from_slice(&((next as u32 + 1) % ENTRIES as u32).to_le_bytes());
+        }
+        let crc = crc32c(bytes.get(4..).unwrap_or_default());
+        if let Some(place) = bytes.get_mut(..4) {
+            place.copy_from_slice(&crc.to_le_bytes());
+        }
+        self.file.write_all_at(&[IoSlice::new(&bytes)], page * PAGE_BYTES as u64)
+    }
+}
+
+/// Where the next entry goes.
+fn next_of(page: &[u8]) -> usize {
+    let next = page.get(4..8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes);
+    next as usize % ENTRIES
+}
+
+/// The entry at a place, if it is for this fingerprint.
+fn pointer(page: &[u8], at: usize, fingerprint: u64) -> Option<Pointer> {
+    let word = |n: usize| {
+        let start = PAGE_HEAD_BYTES + at * ENTRY_BYTES + n * 8;
+        Some(u64::from_le_bytes(page.get(start..start + 8)?.try_into().ok()?))
+    };
+    (word(0)? == fingerprint.max(1)).then_some(Pointer { key: word(1)?, number: word(2)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spool::SimDisk;
+
+    #[test]
+    fn the_newest_pointers_are_found_first_and_the_oldest_ones_give_way() {
+        let disk = SimDisk::new();
+        let path = Path::new("/ids");
+        let ids = Ids::open(&disk, path, PART * PAGE_BYTES as u64).unwrap();
+        let at = |number| Pointer { key: 1, number };
+        ids.add(b"<a@b>", at(1)).unwrap();
+        ids.add(b"<a@b>", at(2)).unwrap();
+        ids.add(b"<a@b>", at(1)).unwrap();
+        assert_eq!(ids.find(b"<a@b>").unwrap(), [at(2), at(1)]);
+        for n in 0..ENTRIES as u64 - 1 {
+            ids.add(format!("<{n}@x>").as_bytes(), at(n)).unwrap();
+        }
+        assert_eq!(ids.find(b"<a@b>").unwrap(), [at(2)]);
+        let again = Ids::open(&disk, path, PART * PAGE_BYTES as u64).unwrap();
+        assert_eq!(again.find(b"<7@x>").unwrap(), [at(7)]);
+        let file = disk.open(path, Open::Existing).unwrap();
+        file.write_all_at(&[IoSlice::new(b"?")], 100).unwrap();
+        assert_eq!(again.find(b"<7@x>").unwrap(), []);
+        let larger = Ids::open(&disk, path, 2 * PART * PAGE_BYTES as u64).unwrap();
+        assert_eq!(larger.find(b"<7@x>").unwrap(), []);
+    }
+}

@@ -1,0 +1,351 @@
+//! A group's index and its files: loading, following what was removed, appending records and reading them.
+//!
+//! All with the group's index locked, but for reading what a record was found to be at. Called by `group`.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use spool::{Open, read_small};
+
+use crate::bookkeeping::{File, on_disk};
+use crate::cache::{Cell, Inner};
+use crate::ids::Pointer;
+use crate::loaded::{Loaded, Numbers, Place, Segment};
+use crate::record::{self, Ending, Kind, Record};
+use crate::runs::Runs;
+
+/// Entries of one group's index; beyond them its oldest file goes.
+const GROUP_ENTRIES_MAX: usize = 200_000;
+/// The largest file of a group: one record more than a segment may have.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// A record that was read, with its bytes.
+pub(crate) struct Read {
+    bytes: Vec<u8>,
+}
+
+impl Read {
+    /// The record.
+    pub fn record(&self) -> Option<Record<'_>> {
+        record::parse(&self.bytes).map(|(record, _)| record)
+    }
+}
+
+/// Where a record is, for reading it without the index.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Located {
+    pub unit: u32,
+    pub file: File,
+    pub place: Place,
+}
+
+impl Inner {
+    /// Brings an index up to date: what was removed meanwhile leaves it.
+    pub fn refresh(&self, cell: &Cell, index: &mut Option<Box<Loaded>>) -> io::Result<()> {
+        if let Some(loaded) = index {
+            let books = self.books.lock();
+            let Some(slot) = books.slots.get(cell.slot as usize) else { return Ok(()) };
+            if slot.generation != loaded.generation {
+                *index = None;
+            } else if slot.removals != loaded.removals {
+                let mut living: Vec<u32> = Vec::new();
+                let mut has_numbers = false;
+                for (_, unit) in books.units_of(cell.slot) {
+                    match unit.file {
+                        File::Segment { seq, .. } => living.push(seq),
+                        File::Numbers { .. } => has_numbers = true,
+                        File::Large(_) => {}
+                    }
+                }
+                living.sort_unstable();
+                loaded.removals = slot.removals;
+                drop(books);
+                let gone = loaded.segments.keys().filter(|seq| living.binary_search(seq).is_err());
+                for seq in gone.copied().collect::<Vec<_>>() {
+                    loaded.remove_segment(seq);
+                }
+                if !has_numbers {
+                    loaded.numbers = None;
+                }
+            }
+        }
+        if index.is_none() {
+            *index = Some(Box::new(self.load(cell)?));
+        }
+        Ok(())
+    }
+
+    fn load(&self, cell: &Cell) -> io::Result<Loaded> {
+        let mut loaded = Loaded::default();
+        let mut files: Vec<(u32, File)> = Vec::new();
+        let mut low = 0;
+        {
+            let books = self.books.lock();
+            if let Some(slot) = books.slots.get(cell.slot as usize) {
+                (loaded.generation, loaded.removals) = (slot.generation, slot.removals);
+                low = slot.marks.map_or(0, |marks| marks.value.low);
+            }
+            files.extend(books.units_of(cell.slot).map(|(id, unit)| (id, unit.file)));
+        }
+        files.sort_unstable_by_key(|(_, file)| match file {
+            File::Segment { seq, .. } => *seq,
+            _ => u32::MAX,
+        });
+        for (unit, file) in files {
+            match file {
+                File::Segment { seq, .. } => self.load_segment(cell, &mut loaded, unit, file, seq)?,
+                File::Numbers { .. } => self.load_numbers(cell, &mut loaded, unit, file)?,
+                File::Large(_) => {}
+            }
+        }
+        loaded.expire(low);
+        Ok(loaded)
+    }
+
+    fn load_segment(
+        &self,
+        cell: &Cell,
+        loaded: &mut Loaded,
+        unit: u32,
+        file: File,
+        seq: u32,
+    ) -> io::Result<()> {
+        let path = file.path(&self.dir);
+        let Some(bytes) = read_small(&*self.disk, &path, FILE_BYTES_MAX)? else {
+            self.drop_damaged(unit, file);
+            return Ok(());
+        };
+        let is_head = |record: &Record<'_>| record.kind == Kind::Head && record.payload == head(cell);
+        let is_ours = record::parse(&bytes).is_some_and(|(record, _)| is_head(&record));
+        let segment = Segment { unit, first: 1, ..Segment::default() };
+        loaded.segments.insert(seq, segment);
+        let (end, ending) = record::scan(&bytes, |record, at| loaded.apply(&record, seq, at));
+        if !is_ours || ending == Ending::Damaged {
+            loaded.remove_segment(seq);
+            self.drop_damaged(unit, file);
+            return Ok(());
+        }
+        let is_cut = ending == Ending::Clean
+            || self.disk.open(&path, Open::Existing).and_then(|file| file.set_len(end as u64)).is_ok();
+        if let Some(segment) = loaded.segments.get_mut(&seq) {
+            (segment.end, segment.is_sealed) = (end as u64, !is_cut);
+            if segment.first <= segment.last {
+                self.books.lock().set_last(unit, file, segment.last);
+            }
+        }
+        Ok(())
+    }
+
+    fn load_numbers(&self, cell: &Cell, loaded: &mut Loaded, unit: u32, file: File) -> io::Result<()> {
+        let bytes = read_small(&*self.disk, &file.path(&self.dir), FILE_BYTES_MAX)?.unwrap_or_default();
+        loaded.numbers = take_numbers(&bytes, &head(cell));
+        match loaded.numbers {
+            Some(_) => loaded.numbers_unit = unit,
+            None => self.drop_damaged(unit, file),
+        }
+        Ok(())
+    }
+
+    /// Keeps the numbers that are known, in a file that is replaced as a whole.
+    pub fn save_numbers(&self, cell: &Cell, loaded: &mut Loaded, now: u64) -> io::Result<()> {
+        let Some(numbers) = &loaded.numbers else { return Ok(()) };
+        let file = File::Numbers { key: cell.key, generation: loaded.generation };
+        let bytes = put_numbers(numbers, &head(cell));
+        let Some(room) = self.reserve(on_disk(bytes.len() as u64)) else { return Ok(()) };
+        self.write_slot(cell.slot, false)?;
+        let path = file.path(&self.dir);
+        let new = path.with_extension("new");
+        let parent = path.parent().unwrap_or(&self.dir);
+        self.disk.make_dirs(parent, false)?;
+        let written = self.disk.open(&new, Open::Create).and_then(|made| {
+            made.set_len(0)?;
+            made.write_all_at(&[IoSlice::new(&bytes)], 0)?;
+            self.disk.rename(&new, &path)
+        });
+        let known = loaded.numbers_unit;
+        loaded.numbers_unit = room.settle(|books| {
+            let len = bytes.len() as u64;
+            match books.is_file(known, file) && books.grow(known, file, len, u64::MAX, now, now) {
+                true => known,
+                false => books.enter(cell.slot, file, len, now, now),
+            }
+        });
+        written
+    }
+
+    /// Appends a record to the group's newest file, or to a new one. False if there was no room for it.
+    pub fn append(
+        &self,
+        cell: &Cell,
+        loaded: &mut Loaded,
+        record: &Record<'_>,
+        expires: u64,
+        now: u64,
+    ) -> io::Result<bool> {
+        if !cell.is_kept {
+            return Ok(false);
+        }
+        if loaded.weight() > GROUP_ENTRIES_MAX
+            && let Some((_, oldest)) = loaded.segments.first_key_value()
+        {
+            let unit = oldest.unit;
+            let gone = self.books.lock().remove(unit);
+            self.discard(&gone.map(|file| (unit, file)).into_iter().collect::<Vec<_>>());
+        }
+        let segment_bytes = self.shape().segment_bytes;
+        let newest = loaded.segments.last_key_value().map(|(seq, segment)| (*seq, *segment));
+        let fits =
+            |segment: &Segment| !segment.is_sealed && segment.end + record.bytes() as u64 <= segment_bytes;
+        if let Some((seq, segment)) = newest.filter(|(_, segment)| fits(segment))
+            && let Some(is_there) = self.extend(cell, loaded, (seq, segment), record, expires, now)?
+        {
+            return Ok(is_there);
+        }
+        self.begin(cell, loaded, record, expires, now)
+    }
+
+    /// Appends to a file; `None` if that was removed meanwhile.
+    fn extend(
+        &self,
+        cell: &Cell,
+        loaded: &mut Loaded,
+        (seq, segment): (u32, Segment),
+        record: &Record<'_>,
+        expires: u64,
+        now: u64,
+    ) -> io::Result<Option<bool>> {
+        let file = File::Segment { key: cell.key, generation: loaded.generation, seq };
+        let mut bytes = Vec::with_capacity(record.bytes());
+        record.put(&mut bytes);
+        let end = segment.end + bytes.len() as u64;
+        let Some(room) = self.reserve(on_disk(end) - on_disk(segment.end)) else { return Ok(Some(false)) };
+        if !self.books.lock().is_file(segment.unit, file) {
+            return Ok(None);
+        }
+        let written = self
+            .open_file(segment.unit, file)
+            .and_then(|open| open.write_all_at(&[IoSlice::new(&bytes)], segment.end));
+        let last = record.last.max(record.number);
+        let is_there = room.settle(|books| {
+            let len = if written.is_ok() { end } else { segment.end };
+            books.grow(segment.unit, file, len, last, expires, now)
+        });
+        let Some(kept) = loaded.segments.get_mut(&seq) else { return Ok(None) };
+        if let Err(error) = written {
+            kept.is_sealed = true;
+            return Err(error);
+        }
+        kept.end = end;
+        if !is_there {
+            return Ok(None);
+        }
+        loaded.apply(record, seq, segment.end as usize);
+        Ok(Some(true))
+    }
+
+    /// Begins a file with a record.
+    fn begin(
+        &self,
+        cell: &Cell,
+        loaded: &mut Loaded,
+        record: &Record<'_>,
+        expires: u64,
+        now: u64,
+    ) -> io::Result<bool> {
+        let mut bytes = Vec::with_capacity(record.bytes() + 256);
+        let payload = head(cell);
+        let head = Record { kind: Kind::Head, number: cell.key, last: now, id: b"", payload: &payload };
+        head.put(&mut bytes);
+        let at = bytes.len();
+        record.put(&mut bytes);
+        let Some(room) = self.reserve(on_disk(bytes.len() as u64)) else { return Ok(false) };
+        self.write_slot(cell.slot, false)?;
+        let seq = {
+            let mut books = self.books.lock();
+            let Some(slot) = books.slots.get_mut(cell.slot as usize) else { return Ok(false) };
+            slot.next_seq += 1;
+            slot.next_seq - 1
+        };
+        let file = File::Segment { key: cell.key, generation: loaded.generation, seq };
+        let path = file.path(&self.dir);
+        self.disk.make_dirs(path.parent().unwrap_or(&self.dir), false)?;
+        let written = self
+            .disk
+            .open(&path, Open::CreateNew)
+            .and_then(|made| made.write_all_at(&[IoSlice::new(&bytes)], 0));
+        if let Err(error) = written {
+            // It may not have been made.
+            let _gone = self.disk.remove(&path);
+            return Err(error);
+        }
+        let end = bytes.len() as u64;
+        let unit = room.settle(|books| {
+            let unit = books.enter(cell.slot, file, end, expires, now);
+            books.set_last(unit, file, record.last.max(record.number));
+            unit
+        });
+        loaded.segments.insert(seq, Segment { unit, end, first: 1, ..Segment::default() });
+        loaded.apply(record, seq, at);
+        Ok(true)
+    }
+
+    /// Where a record is.
+    pub fn located(&self, cell: &Cell, loaded: &Loaded, place: Place) -> Option<Located> {
+        let unit = loaded.segments.get(&place.seq)?.unit;
+        let file = File::Segment { key: cell.key, generation: loaded.generation, seq: place.seq };
+        Some(Located { unit, file, place })
+    }
+
+    /// Reads a record; `None` if it is not there any more, or damaged, in which case its file is removed.
+    pub fn read(&self, at: Located) -> io::Result<Option<Read>> {
+        let open = match self.open_file(at.unit, at.file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.drop_damaged(at.unit, at.file);
+                return Ok(None);
+            }
+            open => open?,
+        };
+        let mut bytes = vec![0; at.place.bytes as usize];
+        let read = open.read_at(&mut bytes, u64::from(at.place.at))?;
+        bytes.truncate(read);
+        let read = Read { bytes };
+        if read.record().is_some() {
+            return Ok(Some(read));
+        }
+        self.drop_damaged(at.unit, at.file);
+        Ok(None)
+    }
+
+    /// Remembers where the article with a Message-ID is.
+    pub fn point(&self, cell: &Arc<Cell>, id: &[u8], number: u64) -> io::Result<()> {
+        self.ids.add(id, Pointer { key: cell.key, number })
+    }
+}
+
+/// What the first record of each file of a group says.
+pub(crate) fn head(cell: &Cell) -> Vec<u8> {
+    [cell.origin.as_bytes(), b"\0", &cell.name].concat()
+}
+
+fn put_numbers(numbers: &Numbers, head: &[u8]) -> Vec<u8> {
+    let mut payload = (head.len() as u16).to_le_bytes().to_vec();
+    payload.extend_from_slice(head);
+    payload.extend_from_slice(&numbers.at.to_le_bytes());
+    numbers.runs.put(&mut payload);
+    let mut bytes = Vec::new();
+    let (number, last) = (numbers.first, numbers.last);
+    Record { kind: Kind::Numbers, number, last, id: b"", payload: &payload }.put(&mut bytes);
+    bytes
+}
+
+/// The numbers of the group with this head.
+pub(crate) fn take_numbers(bytes: &[u8], head: &[u8]) -> Option<Numbers> {
+    let (record, _) = record::parse(bytes)?;
+    let (len, rest) = record.payload.split_first_chunk::<2>()?;
+    let (name, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
+    let (at, mut rest) = rest.split_first_chunk::<8>()?;
+    let runs = Runs::take(&mut rest)?;
+    let is_ours = record.kind == Kind::Numbers && name == head && record.number <= record.last;
+    let (first, last, at) = (record.number, record.last, u64::from_le_bytes(*at));
+    is_ours.then_some(Numbers { first, last, at, runs })
+}

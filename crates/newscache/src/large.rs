@@ -1,0 +1,398 @@
+//! Articles by Message-ID, and large ones, which are files of their own, in pieces with a checksum each.
+//!
+//! A large article gets its name when all of it is there; before that it is `unfinished-N`, which the next
+//! opening removes. Called by the crate's users, and by `group`. Format: `docs/formats/cache.md`.
+
+use std::io::{self, IoSlice};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use memchr::memmem;
+use netnews::date;
+use spool::{DiskFile, Open};
+
+use crate::bookkeeping::{File, on_disk};
+use crate::cache::{Cache, Cell, Inner, Room};
+use crate::group::{Change, Group};
+use crate::index_io::head;
+use crate::record::{self, Kind, Record, hash};
+
+/// Bytes of an article in one record.
+const PIECE_BYTES: usize = 64 << 10;
+/// Bytes of an article in which its Date is looked for.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Room that is reserved at once for an article that arrives.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// Where an article that arrives belongs.
+#[derive(Debug, Clone, Copy)]
+pub enum Place<'a> {
+    /// A number of a group.
+    Group(&'a Group, u64),
+    /// None: it was asked for by its Message-ID, and this upstream has it.
+    Upstream(&'a str),
+}
+
+/// When an article expires by its Expires header, or else when it was posted.
+pub(crate) fn expires(article: &[u8], now: u64) -> u64 {
+    let head = article.get(..HEAD_BYTES_MAX).unwrap_or(article);
+    let head = memmem::find(head, b"\r\n\r\n").and_then(|end| head.get(..end)).unwrap_or(head);
+    let header = |name: &[u8]| {
+        let at = memmem::find(head, name)? + name.len();
+        let value = head.get(at..)?.split(|b| *b == b'\r').next()?;
+        date::parse(value.trim_ascii()).and_then(|secs| u64::try_from(secs).ok())
+    };
+    header(b"\r\nExpires:").or_else(|| header(b"\r\nDate:")).unwrap_or(now)
+}
+
+/// The group of articles that were asked for by Message-ID alone: one of 256 of an upstream.
+fn unnumbered(id: &[u8]) -> (Vec<u8>, u64) {
+    let hash = hash(&[id]) as u64;
+    (vec![0, (hash >> 56) as u8], (hash & (u64::MAX >> 9)) + 1)
+}
+
+impl Cache {
+    /// Appends the article with a Message-ID, whatever group or upstream it came from.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn by_id(&self, id: &[u8], into: &mut Vec<u8>, now: u64) -> io::Result<bool> {
+        if self.read_large(id, into, now)? {
+            return Ok(true);
+        }
+        for pointer in self.0.ids.find(id)? {
+            let Some(cell) = self.0.cell_of_key(pointer.key, now) else { continue };
+            if Group::of_cell(self, cell).article_with_id(pointer.number, id, into, now)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the article with a Message-ID seems to be here, without reading it.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn has_id(&self, id: &[u8], now: u64) -> io::Result<bool> {
+        self.holds(id, None, now)
+    }
+
+    /// Whether it seems to be here other than as this number of this group.
+    pub(crate) fn holds(&self, id: &[u8], but: Option<(u64, u64)>, now: u64) -> io::Result<bool> {
+        if self.0.books.lock().large(hash(&[id])).is_some() {
+            return Ok(true);
+        }
+        for pointer in self.0.ids.find(id)? {
+            if but == Some((pointer.key, pointer.number)) {
+                continue;
+            }
+            let Some(cell) = self.0.cell_of_key(pointer.key, now) else { continue };
+            if Group::of_cell(self, cell).stored(pointer.number, id)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Stores an article that was asked for by its Message-ID; `origin` is the upstream that it came from.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn put_by_id(&self, origin: &str, id: &[u8], bytes: &[u8], now: u64) -> io::Result<()> {
+        if self.holds(id, None, now)? {
+            return Ok(());
+        }
+        let (name, number) = unnumbered(id);
+        // Its number is a hash: that of another article is no contradiction, and gives way.
+        let group = self.group(origin, &name, now);
+        if bytes.len() as u64 > self.0.shape().large_above {
+            return self.put_large(group.cell(), id, bytes, now);
+        }
+        let record = Record { kind: Kind::Article, number, last: 0, id, payload: bytes };
+        let expires = expires(bytes, now);
+        let is_stored = group.with(|loaded| self.0.append(group.cell(), loaded, &record, expires, now))?;
+        if is_stored { self.0.point(group.cell(), id, number) } else { Ok(()) }
+    }
+
+    /// An article that arrives in pieces. It is seen when it is finished; dropped before that it leaves
+    /// nothing.
+    ///
+    /// # Errors
+    /// None before something is written.
+    pub fn writer(&self, place: Place<'_>, id: &[u8], now: u64) -> io::Result<Writer> {
+        let (group, number) = match place {
+            Place::Group(group, number) => (group.clone(), Some(number)),
+            Place::Upstream(origin) => (self.group(origin, &unnumbered(id).0, now), None),
+        };
+        Ok(Writer {
+            cache: self.clone(),
+            group,
+            number,
+            id: id.to_vec(),
+            buffer: Vec::new(),
+            total: 0,
+            large: None,
+            is_given_up: false,
+        })
+    }
+
+    /// Stores an article as a file of its own.
+    pub(crate) fn put_large(&self, cell: &Arc<Cell>, id: &[u8], bytes: &[u8], now: u64) -> io::Result<()> {
+        if bytes.len() as u64 > self.0.shape().article_bytes_max || !cell.is_kept {
+            return Ok(());
+        }
+        let Some(mut unfinished) = Unfinished::begin(&self.0, cell, id)? else { return Ok(()) };
+        for piece in bytes.chunks(PIECE_BYTES) {
+            if !unfinished.append(&self.0, Kind::Piece, piece)? {
+                return Ok(());
+            }
+        }
+        unfinished.finish(&self.0, cell, id, expires(bytes, now), now)
+    }
+
+    /// Appends a large article; false if there is none.
+    fn read_large(&self, id: &[u8], into: &mut Vec<u8>, now: u64) -> io::Result<bool> {
+        let hash = hash(&[id]);
+        let Some(unit) = self.0.books.lock().large(hash) else { return Ok(false) };
+        let file = File::Large(hash);
+        let start = into.len();
+        match self.0.disk.open(&file.path(&self.0.dir), Open::ReadOnly) {
+            Ok(open) => {
+                if read_pieces(&*open, id, into)? {
+                    self.0.books.lock().hit(unit, file, now);
+                    return Ok(true);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        into.truncate(start);
+        self.0.drop_damaged(unit, file);
+        Ok(false)
+    }
+}
+
+/// Appends the article of a file; false if it is damaged, or another one.
+pub(crate) fn read_pieces(file: &dyn DiskFile, id: &[u8], into: &mut Vec<u8>) -> io::Result<bool> {
+    const STEP: usize = 4 * (PIECE_BYTES + 4096);
+    let len = file.len()?;
+    into.reserve(usize::try_from(len).unwrap_or(0).min(64 << 20));
+    let mut buffer = vec![0; STEP.min(len as usize)];
+    let (mut at, mut pieces, mut has_head) = (0_u64, 0_u64, false);
+    loop {
+        let read = file.read_at(&mut buffer, at)?;
+        let mut rest = buffer.get(..read).unwrap_or_default();
+        let before = at;
+        while let Some((record, taken)) = record::parse(rest) {
+            match record.kind {
+                Kind::Head if at == 0 && record.id == id => has_head = true,
+                Kind::Piece if has_head && record.number == pieces => {
+                    into.extend_from_slice(record.payload);
+                    pieces += 1;
+                }
+                Kind::End => return Ok(has_head && record.number == pieces),
+                _ => return Ok(false),
+            }
+            at += taken as u64;
+            rest = rest.get(taken..).unwrap_or_default();
+        }
+        if at == before {
+            return Ok(false);
+        }
+    }
+}
+
+/// A large article of which not everything is there.
+struct Unfinished {
+    inner: Arc<Inner>,
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+    end: u64,
+    pieces: u64,
+    /// Bytes that are reserved for it.
+    reserved: u64,
+    is_finished: bool,
+}
+
+impl Unfinished {
+    /// Begins a file; `None` if there is no room.
+    fn begin(inner: &Arc<Inner>, cell: &Cell, id: &[u8]) -> io::Result<Option<Self>> {
+        let Some(room) = inner.reserve(on_disk(1)) else { return Ok(None) };
+        inner.write_slot(cell.slot, false)?;
+        let n = inner.unfinished.fetch_add(1, Ordering::Relaxed);
+        let dir = inner.dir.join("large/new");
+        inner.disk.make_dirs(&dir, false)?;
+        let path = dir.join(format!("unfinished-{n}"));
+        let file = inner.disk.open(&path, Open::Create)?;
+        file.set_len(0)?;
+        let mut made = Self {
+            inner: inner.clone(),
+            path,
+            file,
+            end: 0,
+            pieces: 0,
+            reserved: room.keep(),
+            is_finished: false,
+        };
+        let payload = head(cell);
+        let head = Record { kind: Kind::Head, number: cell.key, last: 0, id, payload: &payload };
+        Ok(made.write(inner, &head)?.then_some(made))
+    }
+
+    /// Appends a record; false if there is no room.
+    fn write(&mut self, inner: &Inner, record: &Record<'_>) -> io::Result<bool> {
+        let mut bytes = Vec::with_capacity(record.bytes());
+        record.put(&mut bytes);
+        let end = self.end + bytes.len() as u64;
+        if on_disk(end) > self.reserved {
+            let more = on_disk(end).next_multiple_of(STEP_BYTES.min(on_disk(end))) - self.reserved;
+            let Some(room) = inner.reserve(more) else { return Ok(false) };
+            self.reserved += room.keep();
+        }
+        self.file.write_all_at(&[IoSlice::new(&bytes)], self.end)?;
+        self.end = end;
+        Ok(true)
+    }
+
+    fn append(&mut self, inner: &Inner, kind: Kind, payload: &[u8]) -> io::Result<bool> {
+        let record = Record { kind, number: self.pieces, last: 0, id: b"", payload };
+        self.pieces += 1;
+        self.write(inner, &record)
+    }
+
+    /// Gives the file its name, and enters it in the books.
+    fn finish(mut self, inner: &Inner, cell: &Cell, id: &[u8], expires: u64, now: u64) -> io::Result<()> {
+        if !self.append(inner, Kind::End, b"")? {
+            return Ok(());
+        }
+        let hash = hash(&[id]);
+        let file = File::Large(hash);
+        let path = file.path(&inner.dir);
+        inner.disk.make_dirs(path.parent().unwrap_or(&inner.dir), false)?;
+        {
+            // The same article, brought by somebody else meanwhile, gives way.
+            let mut books = inner.books.lock();
+            books.large(hash).map(|unit| books.remove(unit));
+        }
+        inner.disk.rename(&self.path, &path)?;
+        self.is_finished = true;
+        let room = Room::of(inner, std::mem::take(&mut self.reserved));
+        room.settle(|books| books.enter(cell.slot, file, self.end, expires, now));
+        Ok(())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        drop(Room::of(&self.inner, self.reserved));
+        if !self.is_finished {
+            // The next opening removes what cannot be removed now.
+            let _left = self.inner.disk.remove(&self.path);
+        }
+    }
+}
+
+/// An article that arrives in pieces.
+pub struct Writer {
+    cache: Cache,
+    group: Group,
+    number: Option<u64>,
+    id: Vec<u8>,
+    buffer: Vec<u8>,
+    total: u64,
+    large: Option<(Unfinished, u64)>,
+    /// It is too large, or there is no room: the rest is ignored.
+    is_given_up: bool,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Writer({} bytes)", self.total)
+    }
+}
+
+impl Writer {
+    /// Adds a piece. What cannot be cached, for its size, is ignored.
+    ///
+    /// # Errors
+    /// Those of the disk; the article is then not cached, whatever follows.
+    pub fn write(&mut self, bytes: &[u8], now: u64) -> io::Result<()> {
+        if self.is_given_up {
+            return Ok(());
+        }
+        self.total += bytes.len() as u64;
+        let shape = self.cache.0.shape();
+        if self.total > shape.article_bytes_max || !self.group.cell().is_kept {
+            self.give_up();
+            return Ok(());
+        }
+        self.buffer.extend_from_slice(bytes);
+        if self.total <= shape.large_above {
+            return Ok(());
+        }
+        let written = self.flush(now, PIECE_BYTES);
+        if written.is_err() {
+            self.give_up();
+        }
+        written
+    }
+
+    fn give_up(&mut self) {
+        self.is_given_up = true;
+        self.large = None;
+        self.buffer = Vec::new();
+    }
+
+    /// Writes whole pieces; all of it where a piece may be as small as one byte.
+    fn flush(&mut self, now: u64, least: usize) -> io::Result<()> {
+        let inner = self.cache.0.clone();
+        if self.large.is_none() {
+            match Unfinished::begin(&inner, self.group.cell(), &self.id)? {
+                Some(unfinished) => self.large = Some((unfinished, expires(&self.buffer, now))),
+                None => self.give_up(),
+            }
+        }
+        let mut from = 0;
+        while let Some((unfinished, _)) = &mut self.large {
+            let rest = self.buffer.get(from..).unwrap_or_default();
+            if rest.len() < least.max(1) {
+                break;
+            }
+            let piece = rest.get(..PIECE_BYTES).unwrap_or(rest);
+            from += piece.len();
+            if !unfinished.append(&inner, Kind::Piece, piece)? {
+                self.give_up();
+            }
+        }
+        self.buffer.drain(..from.min(self.buffer.len()));
+        Ok(())
+    }
+
+    /// All of it has come: it can be read from now on.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn finish(mut self, now: u64) -> io::Result<Change> {
+        if self.is_given_up {
+            return Ok(Change::None);
+        }
+        if self.large.is_none() {
+            return match self.number {
+                Some(number) => self.group.put_article(number, &self.id, &self.buffer, now),
+                None => {
+                    let origin = self.group.origin();
+                    self.cache.put_by_id(origin, &self.id, &self.buffer, now).map(|()| Change::None)
+                }
+            };
+        }
+        self.flush(now, 1)?;
+        let Some((unfinished, expires)) = self.large.take() else { return Ok(Change::None) };
+        let change = match self.number {
+            Some(number) => self.group.put_checked_link(number, &self.id, now)?,
+            None => Change::None,
+        };
+        unfinished.finish(&self.cache.0, self.group.cell(), &self.id, expires, now)?;
+        Ok(change)
+    }
+}

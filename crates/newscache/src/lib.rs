@@ -1,0 +1,39 @@
+//! newsreel's cache of other servers' articles: the store, the replacement strategies and their simulator.
+//!
+//! Everything here blocks, knows no network and no clock (times are passed in, as Unix seconds), and touches
+//! the machine only through [`spool::Disk`]. What is lost or damaged costs that it is fetched again, and
+//! nothing else; a torn or another article is never returned. See `docs/cache.md` and
+//! `docs/formats/cache.md`. Source: Gschwind and Hauswirth, "NewsCache", USENIX 1999.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod access_log;
+mod bookkeeping;
+mod cache;
+mod group;
+mod ids;
+mod index_io;
+mod large;
+mod lists;
+mod loaded;
+mod negative;
+mod opening;
+mod record;
+mod runs;
+mod settings;
+mod slots;
+mod stats;
+pub mod strategy;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+pub use bookkeeping::{Asked, Marks};
+pub use cache::Cache;
+pub use group::{Change, Coherence, Found, Group, Neighbour, Rows, Side};
+pub use large::{Place, Writer};
+pub use lists::{ListKind, ListReader, ListWriter};
+pub use opening::Opened;
+pub use settings::{Settings, Shape};
+pub use stats::{Access, ByKind, Counts, RequestKind, Stats};
+pub use strategy::StrategyKind;
+pub use verify::VerifyReport;

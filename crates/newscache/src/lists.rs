@@ -1,0 +1,222 @@
+//! Lists of groups as upstreams sent them, each a file that is read piece by piece.
+//!
+//! A list is replaced as a whole; while one arrives the old one is read. Called by the crate's users. Format:
+//! `docs/formats/cache.md`.
+
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use spool::{DiskFile, NewFile, Open};
+
+use crate::cache::{Cache, Inner};
+use crate::record::{self, Kind, Record, hash64};
+
+/// Bytes of lines in one record.
+const PIECE_BYTES: usize = 64 << 10;
+/// The longest line: an answer of NNTP has 512 octets, and descriptions may be longer.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// Bytes read at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// Which list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ListKind {
+    /// LIST ACTIVE.
+    Active,
+    /// LIST ACTIVE.TIMES.
+    Times,
+    /// LIST NEWSGROUPS.
+    Descriptions,
+    /// LIST COUNTS.
+    Counts,
+    /// LIST OVERVIEW.FMT.
+    OverviewFmt,
+}
+
+impl ListKind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Times => "times",
+            Self::Descriptions => "descriptions",
+            Self::Counts => "counts",
+            Self::OverviewFmt => "overview-fmt",
+        }
+    }
+}
+
+fn path(inner: &Inner, origin: &str, kind: ListKind) -> PathBuf {
+    inner.dir.join(format!("lists/{:016x}-{}", hash64(&[origin.as_bytes()]), kind.word()))
+}
+
+/// What the first record of a list says.
+fn name(origin: &str, kind: ListKind) -> Vec<u8> {
+    [kind.word().as_bytes(), b" ", origin.as_bytes()].concat()
+}
+
+/// A list that is read.
+#[derive(Debug)]
+pub struct ListReader {
+    file: Arc<dyn DiskFile>,
+    asked_at: u64,
+    offset: u64,
+    pieces: u64,
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+/// A list that arrives. Dropped before it is finished it leaves nothing.
+#[derive(Debug)]
+pub struct ListWriter {
+    new: NewFile,
+    path: PathBuf,
+    line: Vec<u8>,
+    pieces: u64,
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, "a list of the cache is damaged")
+}
+
+impl Cache {
+    /// The list that an upstream sent last.
+    ///
+    /// # Errors
+    /// Those of the disk. A list that is damaged is none.
+    pub fn list(&self, origin: &str, kind: ListKind) -> io::Result<Option<ListReader>> {
+        let file = match self.0.disk.open(&path(&self.0, origin, kind), Open::ReadOnly) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut reader = ListReader { file, asked_at: 0, offset: 0, pieces: 0, buffer: Vec::new(), start: 0 };
+        // Its end is the last record: a list that a crash has cut is seen at once.
+        let head = reader.record(|record| match record.kind {
+            Kind::Head if record.payload == name(origin, kind) => Some(record.last),
+            _ => None,
+        });
+        let Ok(Some(at)) = head else { return Ok(None) };
+        reader.asked_at = at;
+        if reader.has_end()? { Ok(Some(reader)) } else { Ok(None) }
+    }
+
+    /// Begins to store a list that an upstream was asked for at this time (Unix seconds).
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn put_list(&self, origin: &str, kind: ListKind, at: u64) -> io::Result<ListWriter> {
+        let path = path(&self.0, origin, kind);
+        let n = self.0.unfinished.fetch_add(1, Ordering::Relaxed);
+        let unfinished = path.with_extension(format!("new{n}"));
+        // What a crash has left of another one.
+        let _left = self.0.disk.remove(&unfinished);
+        let new = NewFile::begin(self.0.disk.clone(), unfinished, &self.0.dir)?;
+        let mut writer = ListWriter { new, path, line: Vec::new(), pieces: 0 };
+        let payload = name(origin, kind);
+        let record = Record { kind: Kind::Head, number: 0, last: at, id: b"", payload: &payload };
+        writer.put(&record)?;
+        Ok(writer)
+    }
+}
+
+impl ListReader {
+    /// When upstream was asked for it, in Unix seconds.
+    pub fn at(&self) -> u64 {
+        self.asked_at
+    }
+
+    /// Whether the file's last record ends it.
+    fn has_end(&self) -> io::Result<bool> {
+        let end = Record { kind: Kind::End, number: 0, last: 0, id: b"", payload: b"" };
+        let mut bytes = vec![0; end.bytes()];
+        let Some(at) = self.file.len()?.checked_sub(bytes.len() as u64) else { return Ok(false) };
+        self.file.read_exact_at(&mut bytes, at)?;
+        Ok(record::parse(&bytes).is_some_and(|(record, _)| record.kind == Kind::End))
+    }
+
+    /// Reads the next record.
+    fn record<T>(&mut self, take: impl FnOnce(Record<'_>) -> T) -> io::Result<T> {
+        if record::parse(self.buffer.get(self.start..).unwrap_or_default()).is_none() {
+            self.offset += self.start as u64;
+            self.buffer.resize(READ_BYTES, 0);
+            self.start = 0;
+            let read = self.file.read_at(&mut self.buffer, self.offset)?;
+            self.buffer.truncate(read);
+        }
+        let rest = self.buffer.get(self.start..).unwrap_or_default();
+        let (record, taken) = record::parse(rest).ok_or_else(damaged)?;
+        self.start += taken;
+        Ok(take(record))
+    }
+
+    /// Appends some lines; false at the end.
+    ///
+    /// # Errors
+    /// Those of the disk; `InvalidData` if the list is damaged.
+    pub fn next(&mut self, into: &mut Vec<u8>) -> io::Result<bool> {
+        let expected = self.pieces;
+        self.pieces += 1;
+        let taken = self.record(|record| match record.kind {
+            Kind::Piece if record.number == expected => {
+                into.extend_from_slice(record.payload);
+                Some(true)
+            }
+            Kind::End if record.number == expected => Some(false),
+            _ => None,
+        })?;
+        taken.ok_or_else(damaged)
+    }
+}
+
+impl ListWriter {
+    fn put(&mut self, record: &Record<'_>) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(record.bytes());
+        record.put(&mut bytes);
+        self.new.append(&bytes)
+    }
+
+    fn put_lines(&mut self, bytes: usize) -> io::Result<()> {
+        let rest = self.line.split_off(bytes);
+        let payload = std::mem::replace(&mut self.line, rest);
+        let number = self.pieces;
+        self.pieces += 1;
+        self.put(&Record { kind: Kind::Piece, number, last: 0, id: b"", payload: &payload })
+    }
+
+    /// Adds lines, or parts of lines, as they arrive.
+    ///
+    /// # Errors
+    /// Those of the disk; `InvalidData` if a line has no end.
+    pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.line.extend_from_slice(lines);
+        while self.line.len() >= PIECE_BYTES {
+            let whole = self.line.get(..PIECE_BYTES).unwrap_or_default();
+            let end = match memchr::memrchr(b'\n', whole) {
+                Some(last) => last + 1,
+                None => {
+                    let rest = self.line.get(PIECE_BYTES..).unwrap_or_default();
+                    match memchr::memchr(b'\n', rest) {
+                        Some(more) => PIECE_BYTES + more + 1,
+                        None if rest.len() < LINE_BYTES_MAX => return Ok(()),
+                        None => return Err(io::Error::new(ErrorKind::InvalidData, "a line without end")),
+                    }
+                }
+            };
+            self.put_lines(end)?;
+        }
+        Ok(())
+    }
+
+    /// All lines have come: the list takes the place of the old one.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn finish(mut self) -> io::Result<()> {
+        if !self.line.is_empty() {
+            self.put_lines(self.line.len())?;
+        }
+        self.put(&Record { kind: Kind::End, number: self.pieces, last: 0, id: b"", payload: b"" })?;
+        self.new.finish(&self.path)
+    }
+}

@@ -1,0 +1,390 @@
+//! What is known of one group's articles and rows while it is in use: an index of its files, in memory.
+//!
+//! Without a disk. Built from the records of the files in the order in which they were written; of two that
+//! speak of one number the later one counts. Called by `group`.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use netnews::overview_row::{self, Fields};
+use netnews::{Article, Known};
+
+use crate::record::{Kind, Record, hash64};
+use crate::runs::Runs;
+
+/// In `last` of an article's record: no row can be made of it.
+pub(crate) const WITHOUT_ROW: u64 = 1;
+/// Fields that a row has at least (RFC 3977 section 8.3).
+const ROW_FIELDS_MIN: usize = 8;
+
+/// Where a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub seq: u32,
+    pub at: u32,
+    pub bytes: u32,
+}
+
+/// What is known of a number's article.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub place: Place,
+    /// A hash of its Message-ID.
+    pub id: u32,
+    /// The article is stored elsewhere.
+    pub is_link: bool,
+    /// Its row can be made of it.
+    pub has_row: bool,
+}
+
+/// Rows of consecutive numbers: from its key in the table to `last`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    pub last: u64,
+    pub place: Place,
+}
+
+/// A file of the group.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Segment {
+    /// The unit it has in the books.
+    pub unit: u32,
+    /// Where the next record goes.
+    pub end: u64,
+    /// Bytes of records that do not count any more.
+    pub dead: u64,
+    /// No more is appended, as after an error.
+    pub is_sealed: bool,
+    pub first: u64,
+    pub last: u64,
+}
+
+/// The numbers that exist, as far as upstream was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Numbers {
+    pub first: u64,
+    pub last: u64,
+    pub at: u64,
+    pub runs: Runs,
+}
+
+/// The index.
+#[derive(Debug, Default)]
+pub(crate) struct Loaded {
+    pub segments: BTreeMap<u32, Segment>,
+    pub articles: BTreeMap<u64, Entry>,
+    blocks: BTreeMap<u64, Block>,
+    gone: Runs,
+    pub numbers: Option<Numbers>,
+    pub numbers_unit: u32,
+    /// The generation of the files it is of.
+    pub generation: u64,
+    /// The count of removals that the index has followed.
+    pub removals: u64,
+}
+
+/// A short hash of a Message-ID.
+pub(crate) fn short_hash(id: &[u8]) -> u32 {
+    hash64(&[id]) as u32
+}
+
+impl Loaded {
+    /// How much of the memory for indexes it takes, in entries.
+    pub fn weight(&self) -> usize {
+        let runs = self.gone.runs() + self.numbers.as_ref().map_or(0, |numbers| numbers.runs.runs());
+        self.articles.len() + self.blocks.len() + self.segments.len() + runs / 2
+    }
+
+    /// Takes a record into account.
+    pub fn apply(&mut self, record: &Record<'_>, seq: u32, at: usize) {
+        let place = Place { seq, at: at as u32, bytes: record.bytes() as u32 };
+        let (first, mut last) = (record.number, record.number);
+        match record.kind {
+            Kind::Article | Kind::Link => {
+                let entry = Entry {
+                    place,
+                    id: short_hash(record.id),
+                    is_link: record.kind == Kind::Link,
+                    has_row: record.kind == Kind::Article && record.last != WITHOUT_ROW,
+                };
+                if let Some(old) = self.articles.insert(first, entry) {
+                    self.bury(old.place);
+                }
+                self.gone.remove(&(first..=first));
+            }
+            Kind::Rows if record.number <= record.last => {
+                last = record.last;
+                self.gone.remove(&(first..=last));
+                self.uncover(&(first..=last));
+                self.blocks.insert(first, Block { last, place });
+            }
+            Kind::Gone => {
+                if let Some(old) = self.articles.remove(&first) {
+                    self.bury(old.place);
+                }
+                self.gone.insert(&(first..=first));
+            }
+            _ => return,
+        }
+        if let Some(segment) = self.segments.get_mut(&seq) {
+            let is_new = segment.first > segment.last;
+            segment.first = if is_new { first } else { segment.first.min(first) };
+            segment.last = if is_new { last } else { segment.last.max(last) };
+        }
+    }
+
+    fn bury(&mut self, place: Place) {
+        if let Some(segment) = self.segments.get_mut(&place.seq) {
+            segment.dead += u64::from(place.bytes);
+        }
+    }
+
+    /// Takes the rows of a range out of all blocks; a block is dead when nothing of it is left.
+    fn uncover(&mut self, range: &RangeInclusive<u64>) {
+        let (start, end) = (*range.start(), *range.end());
+        let before = self.blocks.range(..start).next_back().filter(|(_, block)| block.last >= start);
+        let from = before.map_or(start, |(first, _)| *first);
+        let touched: Vec<(u64, Block)> = self.blocks.range(from..=end).map(|(a, b)| (*a, *b)).collect();
+        for (first, block) in touched {
+            self.blocks.remove(&first);
+            if first < start {
+                self.blocks.insert(first, Block { last: start - 1, ..block });
+            }
+            if block.last > end {
+                self.blocks.insert(end + 1, block);
+            }
+            if first >= start && block.last <= end {
+                self.bury(block.place);
+            }
+        }
+    }
+
+    /// The block that covers a number.
+    pub fn block(&self, number: u64) -> Option<(u64, Block)> {
+        let (first, block) = self.blocks.range(..=number).next_back()?;
+        (block.last >= number).then_some((*first, *block))
+    }
+
+    /// The first number after this one that a block covers.
+    pub fn next_block(&self, number: u64) -> Option<u64> {
+        self.blocks.range(number..).next().map(|(first, _)| *first)
+    }
+
+    /// Whether the article of a number is known not to exist.
+    pub fn is_gone(&self, number: u64) -> bool {
+        self.gone.contains(number) || self.exists(number) == Some(false)
+    }
+
+    /// Whether upstream has a number, where it was asked.
+    pub fn exists(&self, number: u64) -> Option<bool> {
+        let numbers = self.numbers.as_ref()?;
+        (numbers.first..=numbers.last).contains(&number).then(|| numbers.runs.contains(number))
+    }
+
+    /// The parts of a range that no block covers.
+    pub fn uncovered(&self, range: &RangeInclusive<u64>) -> Vec<RangeInclusive<u64>> {
+        let (mut at, end) = (*range.start(), *range.end());
+        let mut parts = Vec::new();
+        while at <= end {
+            let Some((_, block)) = self.block(at) else {
+                let next = self.next_block(at).filter(|next| *next <= end);
+                parts.push(at..=next.map_or(end, |next| next - 1));
+                match next {
+                    Some(next) => at = next,
+                    None => break,
+                }
+                continue;
+            };
+            match block.last.checked_add(1) {
+                Some(next) => at = next,
+                None => break,
+            }
+        }
+        parts
+    }
+
+    /// Forgets all that is in a file. Rows and articles that it had are asked for again.
+    pub fn remove_segment(&mut self, seq: u32) {
+        let Some(segment) = self.segments.remove(&seq).filter(|segment| segment.first <= segment.last) else {
+            return;
+        };
+        let range = segment.first..=segment.last;
+        let of = |place: &Place| place.seq == seq;
+        let articles = self.articles.range(range.clone()).filter(|(_, entry)| of(&entry.place));
+        for number in articles.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.articles.remove(&number);
+        }
+        let blocks = self.blocks.range(range).filter(|(_, block)| of(&block.place));
+        for first in blocks.map(|(first, _)| *first).collect::<Vec<_>>() {
+            self.blocks.remove(&first);
+        }
+    }
+
+    /// The numbers below `low` do not exist any more.
+    pub fn expire(&mut self, low: u64) {
+        if low == 0 {
+            return;
+        }
+        let kept = self.articles.split_off(&low);
+        for entry in std::mem::replace(&mut self.articles, kept).into_values() {
+            self.bury(entry.place);
+        }
+        self.uncover(&(0..=low - 1));
+        self.gone.remove(&(0..=low - 1));
+        if let Some(numbers) = &mut self.numbers {
+            numbers.runs.remove(&(0..=low - 1));
+        }
+    }
+
+    /// Keeps what LISTGROUP answered for a range, joined with what is known if the two touch. Returns the
+    /// numbers that are not there any more, and how many are there that were not.
+    pub fn set_numbers(&mut self, range: &RangeInclusive<u64>, runs: Runs, at: u64) -> (Vec<u64>, u64) {
+        let (first, last) = (*range.start(), *range.end());
+        let mut cancelled: Vec<u64> =
+            self.articles.range(range.clone()).map(|(n, _)| *n).filter(|n| !runs.contains(*n)).collect();
+        let mut reinstated = 0;
+        match &mut self.numbers {
+            Some(known) if first <= known.last.saturating_add(1) && last.saturating_add(1) >= known.first => {
+                let asked_before = first.max(known.first)..=last.min(known.last);
+                for (from, to) in runs.pieces(&asked_before) {
+                    reinstated += to - from + 1 - known.runs.count(&(from..=to));
+                }
+                for (from, to) in known.runs.pieces(&asked_before).collect::<Vec<_>>() {
+                    cancelled.extend((from..=to).filter(|n| !runs.contains(*n)));
+                }
+                known.runs.replace(range, &runs);
+                (known.first, known.last) = (known.first.min(first), known.last.max(last));
+                known.at = at;
+            }
+            _ => self.numbers = Some(Numbers { first, last, at, runs: runs.clone() }),
+        }
+        for (from, to) in runs.pieces(range).collect::<Vec<_>>() {
+            self.gone.remove(&(from..=to));
+        }
+        cancelled.sort_unstable();
+        cancelled.dedup();
+        for number in &cancelled {
+            if let Some(old) = self.articles.remove(number) {
+                self.bury(old.place);
+            }
+        }
+        (cancelled, reinstated)
+    }
+
+    /// Upstream has no row for a number that it listed: it was cancelled meanwhile.
+    pub fn not_listed(&mut self, range: &RangeInclusive<u64>, with_row: &Runs) -> bool {
+        let Some(numbers) = &mut self.numbers else { return false };
+        let known = numbers.first.max(*range.start())..=numbers.last.min(*range.end());
+        if known.is_empty() {
+            return false;
+        }
+        let before = numbers.runs.count(&known);
+        numbers.runs.replace(&known, with_row);
+        numbers.runs.count(&known) != before
+    }
+}
+
+/// A row as upstream sent it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Row<'a> {
+    pub number: u64,
+    /// With its CRLF.
+    pub line: &'a [u8],
+}
+
+impl<'a> Row<'a> {
+    /// The Message-ID.
+    pub fn id(&self) -> &'a [u8] {
+        overview_row::field(self.line, overview_row::index::MESSAGE_ID).unwrap_or_default()
+    }
+}
+
+/// The rows of an answer or a block; an item is `None` where a line is no row, or does not follow the one
+/// before it.
+pub(crate) fn rows(text: &[u8]) -> impl Iterator<Item = Option<Row<'_>>> {
+    let mut before = None;
+    text.split_inclusive(|b| *b == b'\n').map(move |line| {
+        let digits = overview_row::field(line, overview_row::index::NUMBER)?;
+        let number = netnews::decimal::parse_decimal(digits)?;
+        let fields = memchr::memchr_iter(b'\t', line).count() + 1;
+        let is_row = fields >= ROW_FIELDS_MIN && line.ends_with(b"\r\n") && before < Some(number);
+        before = Some(number);
+        is_row.then_some(Row { number, line })
+    })
+}
+
+/// Appends the row of an article; false, and nothing is appended, if none can be made of it.
+pub(crate) fn append_row(number: u64, id: &[u8], article: &[u8], into: &mut Vec<u8>) -> bool {
+    let Ok(article) = Article::parse(article) else { return false };
+    let mut text = Vec::with_capacity(512);
+    overview_row::append_fields(&Fields::of(&article, id), &mut text);
+    overview_row::append_row(number, &text, article.content(Known::Xref).unwrap_or_default(), into);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: Kind, number: u64, last: u64) -> Record<'static> {
+        Record { kind, number, last, id: b"<a@b>", payload: b"" }
+    }
+
+    fn loaded() -> Loaded {
+        let mut loaded = Loaded::default();
+        loaded.segments.insert(0, Segment { first: 1, ..Segment::default() });
+        loaded.segments.insert(1, Segment { first: 1, ..Segment::default() });
+        loaded
+    }
+
+    #[test]
+    fn later_rows_take_the_place_of_older_ones_and_the_rest_stays() {
+        let mut loaded = loaded();
+        loaded.apply(&record(Kind::Rows, 10, 20), 0, 0);
+        loaded.apply(&record(Kind::Rows, 13, 15), 1, 100);
+        let seq = |n| loaded.block(n).map(|(first, block)| (first, block.last, block.place.seq));
+        assert_eq!(seq(12), Some((10, 12, 0)));
+        assert_eq!(seq(15), Some((13, 15, 1)));
+        assert_eq!(seq(20), Some((16, 20, 0)));
+        assert_eq!((seq(9), seq(21)), (None, None));
+        assert_eq!(loaded.uncovered(&(8..=22)), [8..=9, 21..=22]);
+        loaded.remove_segment(1);
+        assert_eq!(loaded.uncovered(&(8..=22)), [8..=9, 13..=15, 21..=22]);
+        loaded.expire(18);
+        assert_eq!(loaded.uncovered(&(8..=20)), [8..=17]);
+    }
+
+    #[test]
+    fn what_is_not_listed_any_more_leaves_and_what_comes_back_is_counted() {
+        let mut loaded = loaded();
+        loaded.apply(&record(Kind::Article, 3, 0), 0, 0);
+        let known =
+            |loaded: &mut Loaded, range, numbers: &[u64]| loaded.set_numbers(&range, Runs::of(numbers), 9);
+        assert_eq!(known(&mut loaded, 1..=5, &[1, 2, 4, 5]), (vec![3], 0));
+        assert!(loaded.articles.is_empty() && loaded.is_gone(3) && !loaded.is_gone(6));
+        assert_eq!(known(&mut loaded, 6..=8, &[6]), (vec![], 0));
+        assert_eq!(known(&mut loaded, 2..=7, &[3, 4, 5, 6, 7]), (vec![2], 2));
+        let numbers = loaded.numbers.as_ref().unwrap();
+        assert_eq!((numbers.first, numbers.last), (1, 8));
+        assert_eq!(numbers.runs, Runs::of(&[1, 3, 4, 5, 6, 7]));
+        assert!(loaded.not_listed(&(3..=4), &Runs::of(&[4])));
+        assert!(loaded.is_gone(3));
+    }
+
+    #[test]
+    fn rows_that_are_none_are_told() {
+        let text = b"1\ta\tb\tc\t<d@e>\t\t5\t6\r\n3\ta\tb\tc\t<f@g>\t\t5\t6\tXref: h x:3\r\n2\ta\tb\tc\t<d@e>\t\t5\t6\r\nx\r\n";
+        let found: Vec<_> = rows(text).map(|row| row.map(|row| (row.number, row.id()))).collect();
+        assert_eq!(found, [Some((1, &b"<d@e>"[..])), Some((3, b"<f@g>")), None, None]);
+    }
+
+    #[test]
+    fn a_row_is_made_of_an_article() {
+        let article = b"Path: a\r\nFrom: b@c\r\nSubject: s\r\nDate: d\r\nMessage-ID: <x@y>\r\nXref: h g:7\r\n\r\nbody\r\n";
+        let mut row = Vec::new();
+        assert!(append_row(7, b"<x@y>", article, &mut row));
+        let expected = format!("7\ts\tb@c\td\t<x@y>\t\t{}\t1\tXref: h g:7\r\n", article.len());
+        assert_eq!(String::from_utf8(row.clone()).unwrap(), expected);
+        assert!(!append_row(7, b"<x@y>", b"no article", &mut row));
+    }
+}

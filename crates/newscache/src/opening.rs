@@ -1,0 +1,179 @@
+//! Opening a cache: which files there are, and in which order they were used.
+//!
+//! Only names and lengths are looked at; what is in a file is checked when it is read. Files of groups that
+//! are unknown or have begun anew, unfinished ones and those of other names are removed. Called by `cache`.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use spool::{Disk, Open, read_small};
+
+use crate::bookkeeping::{Books, File};
+use crate::record::{self, Kind, crc32c};
+
+/// Bytes of a line in the file of uses.
+const USE_BYTES: usize = 32;
+const MAGIC: &[u8; 8] = b"NCuse\0\0\x01";
+/// No more is read of the small files.
+const SMALL_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of a large article's file that have its head.
+const HEAD_BYTES: usize = 2048;
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Groups of which something is cached.
+    pub groups: u64,
+    /// Files of articles.
+    pub files: u64,
+    /// What they take.
+    pub bytes: u64,
+    /// Files that were unfinished, unknown or out of date, and are gone now.
+    pub removed: Vec<String>,
+}
+
+/// When a file was used, and how often.
+#[derive(Debug, Clone, Copy)]
+struct Use {
+    used: u64,
+    uses: u16,
+    slot_key: u64,
+}
+
+/// A file that was found.
+struct Found {
+    file: File,
+    slot: u32,
+    bytes: u64,
+    known: Use,
+}
+
+/// Enters all files in the books, in the order in which they were used.
+pub(crate) fn enter_files(
+    disk: &dyn Disk,
+    dir: &Path,
+    books: &mut Books,
+    opened: &mut Opened,
+    now: u64,
+) -> io::Result<()> {
+    let uses = read_uses(disk, &dir.join("uses"))?;
+    let mut found = Vec::new();
+    for part in ["groups", "large"] {
+        for below in disk.list_dirs(&dir.join(part))? {
+            let parent = dir.join(part).join(below);
+            for name in disk.list(&parent)? {
+                let path = parent.join(&name);
+                match look(disk, dir, &path, &name, &uses, books)? {
+                    Some(file) => found.push(file),
+                    None => {
+                        disk.remove(&path)?;
+                        opened.removed.push(name);
+                    }
+                }
+            }
+        }
+    }
+    found.sort_by_key(|file| (file.known.used, file.bytes));
+    for Found { file, slot, bytes, known } in found {
+        if let (File::Segment { seq, .. }, Some(slot)) = (file, books.slots.get_mut(slot as usize)) {
+            slot.next_seq = slot.next_seq.max(seq + 1);
+        }
+        let id = books.enter(slot, file, bytes, known.used, known.used.min(now));
+        books.restore_uses(id, known.uses);
+    }
+    Ok(())
+}
+
+/// What a file is, if it is one that counts.
+fn look(
+    disk: &dyn Disk,
+    dir: &Path,
+    path: &Path,
+    name: &str,
+    uses: &HashMap<u128, Use>,
+    books: &Books,
+) -> io::Result<Option<Found>> {
+    let Some(file) = File::of_name(name).filter(|file| file.path(dir) == path) else { return Ok(None) };
+    let Some(about) = disk.about(path)? else { return Ok(None) };
+    let modified = about.modified.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let saved = uses.get(&name_of(&file)).copied();
+    let slot = match file {
+        File::Segment { key, generation, .. } | File::Numbers { key, generation } => {
+            let slot = books.slot_of_key(key);
+            slot.filter(|slot| books.slots.get(*slot as usize).is_some_and(|s| s.generation == generation))
+        }
+        File::Large(_) => {
+            let key = match saved {
+                Some(saved) => Some(saved.slot_key),
+                None => group_of_large(disk, path)?,
+            };
+            key.and_then(|key| books.slot_of_key(key))
+        }
+    };
+    let known = saved.unwrap_or(Use { used: modified, uses: 1, slot_key: 0 });
+    Ok(slot.map(|slot| Found { file, slot, bytes: about.bytes, known }))
+}
+
+/// The group that a large article belongs to.
+fn group_of_large(disk: &dyn Disk, path: &Path) -> io::Result<Option<u64>> {
+    let file = disk.open(path, Open::ReadOnly)?;
+    let mut head = vec![0; HEAD_BYTES];
+    let read = file.read_at(&mut head, 0)?;
+    let head = head.get(..read).and_then(record::parse);
+    Ok(head.filter(|(record, _)| record.kind == Kind::Head).map(|(record, _)| record.number))
+}
+
+/// What a file is called in the file of uses.
+fn name_of(file: &File) -> u128 {
+    match file {
+        File::Segment { key, generation, seq } => {
+            (u128::from(*key) << 64) | (u128::from(*generation) << 32) ^ u128::from(*seq)
+        }
+        File::Numbers { key, generation } => !((u128::from(*key) << 64) | u128::from(*generation)),
+        File::Large(hash) => *hash,
+    }
+}
+
+/// The file of uses.
+pub(crate) fn uses(books: &Books) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    for unit in books.units() {
+        let key = books.slots.get(unit.slot as usize).map_or(0, |slot| slot.key);
+        bytes.extend_from_slice(&name_of(&unit.file).to_le_bytes());
+        bytes.extend_from_slice(&key.to_le_bytes());
+        // 48 bits of seconds are enough.
+        bytes.extend_from_slice(&((unit.used << 16) | u64::from(unit.uses)).to_le_bytes());
+    }
+    let crc = crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+fn read_uses(disk: &dyn Disk, path: &Path) -> io::Result<HashMap<u128, Use>> {
+    let bytes = read_small(disk, path, SMALL_BYTES_MAX)?.unwrap_or_default();
+    Ok(take_uses(&bytes).unwrap_or_default())
+}
+
+fn take_uses(bytes: &[u8]) -> Option<HashMap<u128, Use>> {
+    let (covered, crc) = bytes.split_last_chunk::<4>()?;
+    if u32::from_le_bytes(*crc) != crc32c(covered) {
+        return None;
+    }
+    let lines = covered.strip_prefix(MAGIC)?.chunks_exact(USE_BYTES);
+    let line = |line: &[u8]| {
+        let (name, rest) = line.split_first_chunk::<16>()?;
+        let (key, rest) = rest.split_first_chunk::<8>()?;
+        let word = u64::from_le_bytes(rest.try_into().ok()?);
+        let known = Use { used: word >> 16, uses: word as u16, slot_key: u64::from_le_bytes(*key) };
+        Some((u128::from_le_bytes(*name), known))
+    };
+    Some(lines.filter_map(line).collect())
+}
+
+/// A text file, if it is one.
+pub(crate) fn read_text(disk: &dyn Disk, path: &Path) -> io::Result<String> {
+    let bytes = read_small(disk, path, SMALL_BYTES_MAX)?.unwrap_or_default();
+    Ok(String::from_utf8(bytes).unwrap_or_default())
+}

@@ -1,0 +1,258 @@
+//! What readers asked for, and how much of it the cache had: table 3 of the paper, and by group and upstream.
+//!
+//! Bounded: of groups the 1,024 that are asked for most, or nearly so. Called by `cache`.
+
+use std::collections::HashMap;
+
+/// Groups that are counted.
+const GROUPS_MAX: usize = 2048;
+/// Groups that are kept when there are more.
+const GROUPS_KEPT: usize = 1024;
+/// Upstreams that are counted.
+const UPSTREAMS_MAX: usize = 256;
+
+/// What a reader asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RequestKind {
+    /// A list of groups.
+    Active,
+    /// A group, or the numbers in it.
+    Group,
+    /// Overview rows.
+    Overview,
+    /// An article or a part of one.
+    Article,
+}
+
+impl RequestKind {
+    /// All of them, in the order of the paper's table.
+    pub const ALL: [Self; 4] = [Self::Active, Self::Group, Self::Overview, Self::Article];
+
+    /// Its word in the access log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Group => "group",
+            Self::Overview => "overview",
+            Self::Article => "article",
+        }
+    }
+}
+
+/// One request of a reader.
+#[derive(Debug, Clone, Copy)]
+pub struct Access<'a> {
+    /// Unix seconds.
+    pub at: u64,
+    /// Who asked.
+    pub client: &'a str,
+    /// For what.
+    pub kind: RequestKind,
+    /// The upstream that it is of.
+    pub upstream: &'a str,
+    /// The group; empty if there is none.
+    pub group: &'a [u8],
+    /// The article's number, or the first one of the rows; 0 if there is none.
+    pub number: u64,
+    /// The article's Message-ID; empty if it is not known.
+    pub id: &'a [u8],
+    /// Bytes that the cache had.
+    pub cache_bytes: u64,
+    /// Bytes that came from upstream.
+    pub upstream_bytes: u64,
+    /// Whether the cache had all of it.
+    pub is_hit: bool,
+}
+
+/// Requests counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// All of them.
+    pub requests: u64,
+    /// Those that the cache had the whole answer of.
+    pub hits: u64,
+    /// Bytes that the cache had.
+    pub cache_bytes: u64,
+    /// Bytes that came from upstream.
+    pub upstream_bytes: u64,
+}
+
+impl Counts {
+    fn add(&mut self, access: &Access<'_>) {
+        self.requests += 1;
+        self.hits += u64::from(access.is_hit);
+        self.cache_bytes += access.cache_bytes;
+        self.upstream_bytes += access.upstream_bytes;
+    }
+}
+
+/// Counts of the four kinds of requests.
+pub type ByKind = [Counts; 4];
+
+/// What is known of the use of a cache.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// By kind, in the order of [`RequestKind::ALL`].
+    pub kinds: ByKind,
+    /// By upstream.
+    pub upstreams: Vec<(String, ByKind)>,
+    /// By group: the most asked first.
+    pub groups: Vec<(Vec<u8>, ByKind)>,
+    /// What the cache takes on disk.
+    pub used_bytes: u64,
+    /// What it may take.
+    pub size_bytes: u64,
+    /// How many files there are.
+    pub files: u64,
+}
+
+/// The counters.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    kinds: ByKind,
+    upstreams: HashMap<Box<str>, ByKind>,
+    groups: HashMap<Box<[u8]>, ByKind>,
+}
+
+/// Requests of all kinds.
+fn requests(counts: &ByKind) -> u64 {
+    counts.iter().map(|counts| counts.requests).sum()
+}
+
+impl Counters {
+    pub fn record(&mut self, access: &Access<'_>) {
+        let at = access.kind as usize;
+        let add = |counts: &mut ByKind| {
+            if let Some(counts) = counts.get_mut(at) {
+                counts.add(access);
+            }
+        };
+        add(&mut self.kinds);
+        let has_room = self.upstreams.len() < UPSTREAMS_MAX;
+        match self.upstreams.get_mut(access.upstream) {
+            Some(counts) => add(counts),
+            None if has_room => add(self.upstreams.entry(access.upstream.into()).or_default()),
+            None => {}
+        }
+        if access.group.is_empty() {
+            return;
+        }
+        match self.groups.get_mut(access.group) {
+            Some(counts) => add(counts),
+            None => {
+                self.make_room();
+                add(self.groups.entry(access.group.into()).or_default());
+            }
+        }
+    }
+
+    /// Drops the groups that are asked for least.
+    fn make_room(&mut self) {
+        if self.groups.len() < GROUPS_MAX {
+            return;
+        }
+        let mut all: Vec<(Box<[u8]>, ByKind)> = self.groups.drain().collect();
+        all.sort_unstable_by_key(|(_, counts)| std::cmp::Reverse(requests(counts)));
+        self.groups.extend(all.into_iter().take(GROUPS_KEPT));
+    }
+
+    pub fn stats(&self) -> Stats {
+        let mut upstreams: Vec<(String, ByKind)> =
+            self.upstreams.iter().map(|(name, counts)| (name.to_string(), *counts)).collect();
+        upstreams.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let mut groups: Vec<(Vec<u8>, ByKind)> =
+            self.groups.iter().map(|(name, counts)| (name.to_vec(), *counts)).collect();
+        groups.sort_unstable_by(|a, b| (requests(&b.1), &a.0).cmp(&(requests(&a.1), &b.0)));
+        groups.truncate(GROUPS_KEPT);
+        Stats { kinds: self.kinds, upstreams, groups, ..Stats::default() }
+    }
+
+    /// Lines that [`Counters::take`] reads.
+    pub fn put(&self) -> String {
+        let stats = self.stats();
+        let line = |word: &str, name: &str, counts: &ByKind| {
+            let numbers = counts.iter().flat_map(|c| [c.requests, c.hits, c.cache_bytes, c.upstream_bytes]);
+            let numbers: Vec<String> = numbers.map(|n| n.to_string()).collect();
+            format!("{word} {} {name}\n", numbers.join(" "))
+        };
+        let mut text = line("all", "-", &stats.kinds);
+        text.extend(stats.upstreams.iter().map(|(name, counts)| line("upstream", name, counts)));
+        let named = stats.groups.iter().filter_map(|(name, c)| Some((std::str::from_utf8(name).ok()?, c)));
+        text.extend(named.map(|(name, counts)| line("group", name, counts)));
+        text
+    }
+
+    /// Counters from these lines; others are passed over.
+    pub fn take(text: &str) -> Self {
+        let mut counters = Self::default();
+        for line in text.lines() {
+            let mut words = line.splitn(18, ' ');
+            let Some(word) = words.next() else { continue };
+            let mut by_kind = ByKind::default();
+            for counts in &mut by_kind {
+                let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+                counts.requests = number();
+                counts.hits = number();
+                counts.cache_bytes = number();
+                counts.upstream_bytes = number();
+            }
+            let Some(name) = words.next() else { continue };
+            match word {
+                "all" => counters.kinds = by_kind,
+                "upstream" => _ = counters.upstreams.insert(name.into(), by_kind),
+                "group" => _ = counters.groups.insert(name.as_bytes().into(), by_kind),
+                _ => {}
+            }
+        }
+        counters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(group: &[u8], kind: RequestKind, is_hit: bool) -> Access<'_> {
+        Access {
+            at: 1,
+            client: "192.0.2.1",
+            kind,
+            upstream: "isp",
+            group,
+            number: 5,
+            id: b"",
+            cache_bytes: if is_hit { 100 } else { 0 },
+            upstream_bytes: if is_hit { 0 } else { 100 },
+            is_hit,
+        }
+    }
+
+    #[test]
+    fn requests_are_counted_by_kind_group_and_upstream() {
+        let mut counters = Counters::default();
+        counters.record(&access(b"a.b", RequestKind::Article, true));
+        counters.record(&access(b"a.b", RequestKind::Article, false));
+        counters.record(&access(b"c.d", RequestKind::Overview, true));
+        counters.record(&access(b"", RequestKind::Active, true));
+        let stats = counters.stats();
+        let articles = Counts { requests: 2, hits: 1, cache_bytes: 100, upstream_bytes: 100 };
+        assert_eq!(stats.kinds[RequestKind::Article as usize], articles);
+        assert_eq!(stats.kinds.map(|counts| counts.requests), [1, 0, 1, 2]);
+        assert_eq!(stats.upstreams.len(), 1);
+        assert_eq!(stats.groups[0].0, b"a.b");
+        assert_eq!(Counters::take(&counters.put()).stats(), stats);
+    }
+
+    #[test]
+    fn the_groups_that_are_asked_for_most_stay() {
+        let mut counters = Counters::default();
+        for n in 0..50_000_u32 {
+            counters.record(&access(b"always", RequestKind::Article, true));
+            counters.record(&access(format!("g{n}").as_bytes(), RequestKind::Article, true));
+        }
+        assert!(counters.groups.len() <= GROUPS_MAX);
+        let stats = counters.stats();
+        assert_eq!((stats.groups[0].0.as_slice(), stats.groups.len()), (&b"always"[..], GROUPS_KEPT));
+        assert_eq!(stats.groups[0].1[3].requests, 50_000);
+    }
+}

@@ -1,0 +1,104 @@
+//! LRUG, LFUG and the hybrid of LRUA and LRUG: the group decides.
+
+use super::queue::Lists;
+use super::rank::Ranked;
+use super::units::frequency;
+use super::{Item, Strategy, Victim};
+
+/// By what groups are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rank {
+    Recency,
+    Frequency,
+}
+
+/// LRUG and LFUG: a group goes as a whole.
+#[derive(Debug)]
+pub(super) struct ByGroup {
+    rank: Rank,
+    groups: Ranked,
+    units: Lists,
+    tick: u64,
+}
+
+impl ByGroup {
+    pub fn new(rank: Rank) -> Self {
+        Self { rank, groups: Ranked::default(), units: Lists::default(), tick: 0 }
+    }
+
+    fn use_group(&mut self, group: u32) {
+        self.tick += 1;
+        let rank = match self.rank {
+            Rank::Recency => self.tick,
+            Rank::Frequency => frequency(self.groups.rank(group), self.tick),
+        };
+        self.groups.set(group, rank);
+    }
+}
+
+impl Strategy for ByGroup {
+    fn insert(&mut self, unit: u32, item: Item) {
+        self.units.push(item.group, unit);
+        self.use_group(item.group);
+    }
+
+    fn hit(&mut self, unit: u32) {
+        if let Some(group) = self.units.list_of(unit) {
+            self.use_group(group);
+        }
+    }
+
+    fn grow(&mut self, unit: u32, _item: Item) {
+        self.hit(unit);
+    }
+
+    fn remove(&mut self, unit: u32) {
+        let Some(group) = self.units.remove(unit) else { return };
+        if self.units.count(group) == 0 {
+            self.groups.remove(group);
+        }
+    }
+
+    fn victim(&mut self) -> Option<Victim> {
+        self.groups.first().map(Victim::Group)
+    }
+}
+
+/// The hybrid: of the least recently used group the least recently used unit.
+#[derive(Debug, Default)]
+pub(super) struct Hybrid {
+    groups: Ranked,
+    units: Lists,
+    tick: u64,
+}
+
+impl Strategy for Hybrid {
+    fn insert(&mut self, unit: u32, item: Item) {
+        self.tick += 1;
+        self.units.push(item.group, unit);
+        self.groups.set(item.group, self.tick);
+    }
+
+    fn hit(&mut self, unit: u32) {
+        self.tick += 1;
+        if let Some(group) = self.units.remove(unit) {
+            self.units.push(group, unit);
+            self.groups.set(group, self.tick);
+        }
+    }
+
+    fn grow(&mut self, unit: u32, _item: Item) {
+        self.hit(unit);
+    }
+
+    fn remove(&mut self, unit: u32) {
+        let Some(group) = self.units.remove(unit) else { return };
+        if self.units.count(group) == 0 {
+            self.groups.remove(group);
+        }
+    }
+
+    fn victim(&mut self) -> Option<Victim> {
+        self.units.first(self.groups.first()?).map(Victim::Unit)
+    }
+}

@@ -1,0 +1,320 @@
+//! What is put is found, and nothing else.
+
+use super::*;
+use crate::{Asked, Change, ListKind, Marks, Neighbour, Place, Rows, Side};
+
+fn get(group: &crate::Group, number: u64) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let found = group.article(number, &mut bytes, 9).unwrap()?;
+    Some((found.id, bytes))
+}
+
+#[test]
+fn articles_are_found_by_number_and_id_also_after_a_restart() {
+    let sim = SimDisk::new();
+    let (small, large) = (article(1, 2000), article(2, 100_000));
+    for round in 0..2 {
+        let (cache, opened) = open(&sim, settings(4 << 20), 5 + round);
+        let group = cache.group("isp", b"a.b", 5);
+        if round == 0 {
+            assert_eq!(group.put_article(1, &id(1), &small, 5).unwrap(), Change::None);
+            assert_eq!(group.put_article(2, &id(2), &large, 5).unwrap(), Change::None);
+            cache.put_by_id("isp", &id(3), &article(3, 500), 5).unwrap();
+        } else {
+            assert_eq!((opened.groups, opened.files, opened.removed.len()), (2, 3, 0), "{opened:?}");
+        }
+        assert_eq!(get(&group, 1), Some((id(1), small.clone())));
+        assert_eq!(get(&group, 2), Some((id(2), large.clone())));
+        assert_eq!((get(&group, 3), group.id_of(2).unwrap()), (None, Some(id(2))));
+        let mut bytes = Vec::new();
+        assert!(cache.by_id(&id(3), &mut bytes, 5).unwrap() && bytes == article(3, 500));
+        assert!(cache.has_id(&id(2), 5).unwrap() && !cache.has_id(&id(4), 5).unwrap());
+    }
+}
+
+#[test]
+fn a_crosspost_is_stored_once_also_when_another_upstream_numbers_it() {
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(4 << 20), 5);
+    let (one, other) = (cache.group("isp", b"a.b", 5), cache.group("second", b"c.d", 5));
+    let text = article(7, 9000);
+    assert_eq!(one.put_article(7, &id(7), &text, 5).unwrap(), Change::None);
+    let before = bytes_on(&sim);
+    assert_eq!(other.put_article(100, &id(7), &text, 5).unwrap(), Change::None);
+    assert!(bytes_on(&sim) < before + 1000, "it is stored twice");
+    assert_eq!(get(&other, 100), Some((id(7), text.clone())));
+    // A row that names it is enough.
+    let line = [b"55", row(7, 9000).as_slice().strip_prefix(b"7").unwrap()].concat();
+    let third = cache.group("third", b"e.f", 5);
+    assert_eq!(third.put_rows(50..=60, &line, 5).unwrap(), Change::None);
+    assert_eq!(get(&third, 55), Some((id(7), text)));
+}
+
+#[test]
+fn rows_are_stored_in_any_order_and_made_of_small_articles() {
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(4 << 20), 5);
+    let group = cache.group("isp", b"a.b", 5);
+    assert_eq!(group.put_article(15, &id(15), &article(15, 600), 5).unwrap(), Change::None);
+    let mut made = Vec::new();
+    assert_eq!(group.rows(15..=15, 9999, &mut made, 5).unwrap(), Rows::Done);
+    assert_eq!(made, row(15, 600));
+    // From the newest backwards.
+    for first in [21, 11, 1] {
+        let before = bytes_on(&sim);
+        let range = first..=first + 9;
+        assert_eq!(group.put_rows(range.clone(), &rows(range), 5).unwrap(), Change::None);
+        let text = rows(first..=first + 9).len() as u64;
+        assert!(bytes_on(&sim) - before < text + 100, "more was written than the rows");
+    }
+    let mut text = Vec::new();
+    assert_eq!(group.rows(1..=30, 99_999, &mut text, 5).unwrap(), Rows::Done);
+    assert_eq!(text, rows(1..=30));
+    let stored = bytes_on(&sim);
+    assert!(stored < rows(1..=30).len() as u64 + 600 + 700, "the row of 15 is stored as well");
+    text.clear();
+    assert_eq!(group.rows(25..=40, 99_999, &mut text, 5).unwrap(), Rows::Missing { range: 31..=40 });
+    assert_eq!(text, rows(25..=30));
+    assert!(matches!(group.rows(1..=30, 10, &mut text, 5).unwrap(), Rows::Limit { next: 11 }));
+    for bad in [
+        "x\r\n",
+        "31\ta\tb\tc\t<d@e>\t\t1\t2\n",
+        "99\ta\tb\tc\t<d@e>\t\t1\t2\r\n",
+        "31\ta\tb\tc\t\t\t1\t2\r\n",
+    ] {
+        let refused = group.put_rows(31..=40, bad.as_bytes(), 5).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::InvalidData, "{bad}");
+    }
+}
+
+#[test]
+fn a_group_begins_anew_when_its_numbers_are_others() {
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(4 << 20), 5);
+    let group = cache.group("isp", b"a.b", 5);
+    let marks = |high| Marks { low: 1, high, count: high };
+    let fill = || {
+        assert_eq!(group.set_marks(marks(20), 5).unwrap(), Change::None);
+        assert_eq!(group.put_rows(1..=20, &rows(1..=20), 5).unwrap(), Change::None);
+        assert_eq!(group.put_article(7, &id(7), &article(7, 600), 5).unwrap(), Change::None);
+    };
+    fill();
+    assert_eq!(group.set_marks(marks(19), 6).unwrap(), Change::Anew);
+    assert_eq!((get(&group, 7), group.marks()), (None, Some(Asked { value: marks(19), at: 6 })));
+    fill();
+    assert_eq!(
+        group.put_article(7, &id(8), &article(8, 600), 7).unwrap(),
+        Change::Anew,
+        "an article's number"
+    );
+    assert_eq!(get(&group, 7), Some((id(8), article(8, 600))));
+    group.begin_anew(7).unwrap();
+    fill();
+    assert_eq!(group.put_article(9, &id(8), &article(8, 600), 7).unwrap(), Change::Anew, "a row's number");
+    group.begin_anew(7).unwrap();
+    fill();
+    let other = [b"7", row(9, 600).as_slice().strip_prefix(b"9").unwrap()].concat();
+    assert_eq!(group.put_rows(7..=7, &other, 7).unwrap(), Change::Anew, "a row for an article's number");
+    let mut text = Vec::new();
+    assert_eq!(group.rows(1..=9, 9999, &mut text, 7).unwrap(), Rows::Missing { range: 1..=6 });
+    assert_eq!(open_after(&sim, cache), 0);
+}
+
+/// Reopens; how many files were removed.
+fn open_after(sim: &SimDisk, cache: Cache) -> usize {
+    drop(cache);
+    open(&sim.image().unwrap(), settings(4 << 20), 9).1.removed.len()
+}
+
+#[test]
+fn cancelled_numbers_leave_and_reinstated_ones_come() {
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(4 << 20), 5);
+    let group = cache.group("isp", b"a.b", 5);
+    assert_eq!(group.set_marks(Marks { low: 1, high: 10, count: 10 }, 5).unwrap(), Change::None);
+    assert_eq!(group.put_rows(1..=10, &rows((1..=10).filter(|n| *n != 4)), 5).unwrap(), Change::None);
+    assert_eq!(group.put_article(6, &id(6), &article(6, 600), 5).unwrap(), Change::None);
+    assert_eq!(group.neighbour(5, Side::Next).unwrap(), Neighbour::Unknown);
+    let all: Vec<u64> = (1..=10).filter(|n| *n != 4).collect();
+    let first = group.set_numbers(1..=10, &all, 5).unwrap();
+    assert!(first.is_kept && first.cancelled == 0);
+    let now: Vec<u64> = (1..=10).filter(|n| *n != 6).collect();
+    let changed = group.set_numbers(1..=10, &now, 6).unwrap();
+    assert_eq!((changed.cancelled, changed.reinstated), (1, 1));
+    assert_eq!((get(&group, 6), group.count(1..=10).unwrap()), (None, Some(9)));
+    let mut text = Vec::new();
+    assert_eq!(group.rows(1..=10, 9999, &mut text, 6).unwrap(), Rows::Missing { range: 4..=4 });
+    assert_eq!(group.put_rows(4..=4, &row(4, 600), 6).unwrap(), Change::None);
+    text.clear();
+    assert_eq!(group.rows(1..=10, 99_999, &mut text, 6).unwrap(), Rows::Done);
+    assert_eq!(text, rows(now.iter().copied()));
+    let neighbours = [(5, Side::Next), (7, Side::Previous), (10, Side::Next), (1, Side::Previous)];
+    let found = neighbours.map(|(n, side)| group.neighbour(n, side).unwrap());
+    assert_eq!(found, [Neighbour::Number(7), Neighbour::Number(5), Neighbour::None, Neighbour::None]);
+    group.forget(8, 6).unwrap();
+    let mut numbers = Vec::new();
+    assert!(group.numbers(7..=10, 9, &mut numbers).unwrap() && numbers == [7, 9, 10]);
+    assert!(!group.numbers(7..=11, 9, &mut numbers).unwrap());
+    drop((group, cache));
+    let (cache, _) = open(&sim, settings(4 << 20), 7);
+    let group = cache.group("isp", b"a.b", 7);
+    assert_eq!(group.count(1..=10).unwrap(), Some(8));
+    assert_eq!(group.marks().unwrap().value.high, 10);
+    assert_eq!(group.set_marks(Marks { low: 9, high: 12, count: 4 }, 8).unwrap(), Change::None);
+    assert_eq!((group.count(1..=10).unwrap(), group.id_of(7).unwrap()), (Some(2), None));
+}
+
+#[test]
+fn the_size_holds_at_every_moment_and_under_every_strategy() {
+    for strategy in StrategyKind::ALL {
+        let sim = SimDisk::new();
+        let size = 2 << 20;
+        let (cache, _) = open(&sim, Settings { strategy, ..settings(size) }, 5);
+        for n in 1..400 {
+            let group = cache.group("isp", format!("g{}", n % 5).as_bytes(), n);
+            let bytes = if n % 9 == 0 { 60_000 } else { 3000 + n as usize % 5000 };
+            assert_eq!(group.put_article(n, &id(n), &article(n, bytes), n).unwrap(), Change::None);
+            assert!(get(&group, n).is_some(), "{strategy}: {n} is not there");
+            assert!(bytes_on(&sim) <= size + size / 20, "{strategy}: {} bytes", bytes_on(&sim));
+        }
+        let stats = cache.stats();
+        assert!(stats.used_bytes > size / 2, "{strategy}: nearly nothing is kept");
+        assert_eq!(cache.verify(&()).unwrap().damaged, Vec::<String>::new(), "{strategy}");
+        cache.set(Settings { strategy: StrategyKind::S3fifo, ..settings(1 << 20) }, 500).unwrap();
+        assert!(bytes_on(&sim) <= (1 << 20) + (1 << 20) / 20, "{strategy}");
+    }
+}
+
+#[test]
+fn the_order_of_use_survives_a_restart() {
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(1 << 20), 5);
+    let of = |cache: &Cache, n: u64| cache.group("isp", format!("g{n}").as_bytes(), 5);
+    for n in 0..10 {
+        assert_eq!(of(&cache, n).put_article(1, &id(n), &article(n, 60_000), n).unwrap(), Change::None);
+    }
+    let mut bytes = Vec::new();
+    assert!(of(&cache, 0).article(1, &mut bytes, 100).unwrap().is_some());
+    cache.save(101).unwrap();
+    drop(cache);
+    let (cache, opened) = open(&sim, settings(1 << 20), 102);
+    assert!(opened.removed.is_empty());
+    for n in 20..30 {
+        assert_eq!(of(&cache, n).put_article(1, &id(n), &article(n, 60_000), 102).unwrap(), Change::None);
+    }
+    assert!(get(&of(&cache, 0), 1).is_some(), "it was used last before the restart");
+    assert!(get(&of(&cache, 1), 1).is_none(), "it was used before all others");
+}
+
+#[test]
+fn a_damaged_file_is_removed_and_nothing_wrong_is_read() {
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(4 << 20), 5);
+    let group = cache.group("isp", b"a.b", 5);
+    assert_eq!(group.put_rows(1..=30, &rows(1..=30), 5).unwrap(), Change::None);
+    for n in 1..=20 {
+        assert_eq!(
+            group.put_article(n, &id(n), &article(n, 500 + 2500 * n as usize), 5).unwrap(),
+            Change::None
+        );
+    }
+    assert!(group.set_numbers(1..=30, &(1..=30).collect::<Vec<_>>(), 5).unwrap().is_kept);
+    drop((group, cache));
+    let image = sim.image().unwrap();
+    let all: Vec<PathBuf> =
+        files(&image, Path::new(DIR)).into_iter().filter(|p| !p.ends_with("lock")).collect();
+    let (mut seed, mut told) = (1_u64, 0);
+    for round in 0..120 {
+        let image = sim.image().unwrap();
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(7);
+        let path = &all[round % all.len()];
+        let file = image.open(path, spool::Open::Existing).unwrap();
+        let at = (seed >> 20) % file.len().unwrap().max(1);
+        let mut byte = [0];
+        file.read_at(&mut byte, at).unwrap();
+        file.write_all_at(&[std::io::IoSlice::new(&[byte[0] ^ 0x41])], at).unwrap();
+        let (cache, opened) = open(&image, settings(4 << 20), 6);
+        let before = cache.stats().files;
+        let group = cache.group("isp", b"a.b", 5);
+        for n in 1..=20 {
+            if let Some((found, bytes)) = get(&group, n) {
+                assert_eq!(
+                    (found, bytes),
+                    (id(n), article(n, 500 + 2500 * n as usize)),
+                    "{}",
+                    path.display()
+                );
+            }
+        }
+        let mut text = Vec::new();
+        if group.rows(1..=30, 99_999, &mut text, 6).unwrap() == Rows::Done {
+            let sizes = |n: u64| if n <= 20 { 500 + 2500 * n as usize } else { 600 };
+            let either = |n| [row(n, 600), row(n, sizes(n))];
+            for (n, line) in (1..).zip(text.split_inclusive(|b| *b == b'\n')) {
+                assert!(either(n).iter().any(|row| row == line), "{}: row {n}", path.display());
+            }
+        }
+        told += usize::from(cache.stats().files < before || !opened.removed.is_empty());
+        assert_eq!(cache.verify(&()).unwrap().damaged, Vec::<String>::new(), "{}", path.display());
+        assert_eq!(group.put_article(25, &id(25), &article(25, 700), 6).unwrap(), Change::None);
+    }
+    assert!(told > 60, "only {told} of 120 damages were noticed");
+}
+
+#[test]
+fn an_article_that_arrives_is_seen_when_it_is_whole() {
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(4 << 20), 5);
+    let group = cache.group("isp", b"a.b", 5);
+    for (n, bytes) in [(1, 3000), (2, 300_000)] {
+        let text = article(n, bytes);
+        let mut writer = cache.writer(Place::Group(&group, n), &id(n), 5).unwrap();
+        let mut dropped = cache.writer(Place::Upstream("isp"), &id(n + 10), 5).unwrap();
+        for piece in text.chunks(7000) {
+            writer.write(piece, 5).unwrap();
+            dropped.write(piece, 5).unwrap();
+            assert!(get(&group, n).is_none());
+        }
+        assert_eq!(writer.finish(5).unwrap(), Change::None);
+        drop(dropped);
+        assert_eq!(get(&group, n), Some((id(n), text)));
+        assert!(!cache.has_id(&id(n + 10), 5).unwrap());
+    }
+    let used = cache.stats().used_bytes;
+    let left = files(&sim, Path::new("/cache/large/new"));
+    assert!(left.is_empty() && used.abs_diff(bytes_on(&sim)) < 4 * 4096, "{left:?}, {used}");
+    let mut writer = cache.writer(Place::Group(&group, 3), &id(3), 5).unwrap();
+    for _ in 0..100 {
+        writer.write(&[b'a'; 10_000], 5).unwrap();
+    }
+    assert_eq!(writer.finish(5).unwrap(), Change::None);
+    assert!(get(&group, 3).is_none(), "it is too large for this cache");
+}
+
+#[test]
+fn lists_are_replaced_as_a_whole() {
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(4 << 20), 5);
+    assert!(cache.list("isp", ListKind::Active).unwrap().is_none());
+    let lines: Vec<u8> = (0..20_000).flat_map(|n| format!("g.{n} {n} 1 y\r\n").into_bytes()).collect();
+    let mut writer = cache.put_list("isp", ListKind::Active, 77).unwrap();
+    for piece in lines.chunks(1000) {
+        writer.append(piece).unwrap();
+    }
+    writer.finish().unwrap();
+    cache.put_list("isp", ListKind::Active, 78).unwrap().append(b"half").unwrap();
+    let read = |cache: &Cache| {
+        let mut reader = cache.list("isp", ListKind::Active).unwrap()?;
+        let (mut all, mut piece) = (Vec::new(), Vec::new());
+        while reader.next(&mut piece).unwrap() {
+            assert!(piece.ends_with(b"\r\n"));
+            all.append(&mut piece);
+        }
+        Some((reader.at(), all))
+    };
+    assert_eq!(read(&cache), Some((77, lines)));
+    assert!(cache.list("isp", ListKind::Times).unwrap().is_none());
+    let path = files(&sim, Path::new("/cache/lists")).remove(0);
+    sim.open(&path, spool::Open::Existing).unwrap().set_len(70_000).unwrap();
+    assert_eq!(read(&cache), None, "it has no end");
+}

@@ -1,0 +1,96 @@
+//! Reads everything that is cached, and removes what is damaged. Called by the crate's users.
+
+use std::io;
+
+use spool::{Open, Progress};
+
+use crate::bookkeeping::File;
+use crate::cache::Cache;
+use crate::group::Group;
+use crate::large::read_pieces;
+use crate::loaded::rows;
+use crate::record::{self, Kind, hash};
+
+/// No file of a group is larger.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Groups of which something is cached.
+    pub groups: u64,
+    /// Small articles.
+    pub articles: u64,
+    /// Overview rows.
+    pub rows: u64,
+    /// Large articles.
+    pub large: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Files that were damaged, and are gone now.
+    pub damaged: Vec<String>,
+}
+
+impl Cache {
+    /// Reads every file. Those that are damaged are removed, and named. May run while the cache is used.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn verify(&self, progress: &dyn Progress) -> io::Result<VerifyReport> {
+        let (files, groups): (Vec<(u32, File)>, u64) = {
+            let books = self.0.books.lock();
+            let groups = books.slots.iter().filter(|slot| slot.has_files()).count() as u64;
+            (books.numbered_files(), groups)
+        };
+        let mut report = VerifyReport { groups, ..VerifyReport::default() };
+        progress.start("reading the cache", files.len() as u64);
+        for (at, (unit, file)) in files.into_iter().enumerate() {
+            progress.step(at as u64);
+            let is_whole = match file {
+                File::Large(key) => self.verify_large(key, &mut report)?,
+                _ => self.verify_records(file, &mut report)?,
+            };
+            let is_there = self.0.books.lock().is_file(unit, file);
+            if !is_whole && is_there {
+                report.damaged.push(file.path(&self.0.dir).display().to_string());
+                self.0.drop_damaged(unit, file);
+            }
+        }
+        progress.finish();
+        Ok(report)
+    }
+
+    fn verify_large(&self, key: u128, report: &mut VerifyReport) -> io::Result<bool> {
+        let path = File::Large(key).path(&self.0.dir);
+        let file = match self.0.disk.open(&path, Open::ReadOnly) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            file => file?,
+        };
+        let mut head = vec![0; 4096];
+        let read = file.read_at(&mut head, 0)?;
+        let Some((record, _)) = head.get(..read).and_then(record::parse) else { return Ok(false) };
+        let mut article = Vec::new();
+        let is_whole = hash(&[record.id]) == key && read_pieces(&*file, record.id, &mut article)?;
+        report.large += u64::from(is_whole);
+        report.bytes += article.len() as u64;
+        Ok(is_whole)
+    }
+
+    fn verify_records(&self, file: File, report: &mut VerifyReport) -> io::Result<bool> {
+        // A record that is being appended is no damage: its group's index is locked.
+        let (File::Segment { key, .. } | File::Numbers { key, .. }) = file else { return Ok(true) };
+        let cell = self.0.cell_of_key(key, 0).map(|cell| Group::of_cell(self, cell));
+        let Some(group) = cell else { return Ok(true) };
+        group.with(|_| {
+            let bytes = spool::read_small(&*self.0.disk, &file.path(&self.0.dir), FILE_BYTES_MAX)?;
+            let Some(bytes) = bytes else { return Ok(false) };
+            report.bytes += bytes.len() as u64;
+            let (_, ending) = record::scan(&bytes, |record, _| match record.kind {
+                Kind::Article => report.articles += 1,
+                Kind::Rows => report.rows += rows(record.payload).flatten().count() as u64,
+                _ => {}
+            });
+            Ok(ending == record::Ending::Clean)
+        })
+    }
+}
