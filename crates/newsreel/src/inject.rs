@@ -5,6 +5,7 @@
 //! `netnews::injection`'s; here are this site's groups, rights and limits. Called by `session`; never by
 //! `relay` or `serve`.
 
+mod approving;
 mod backoff;
 mod filtering;
 mod groups;
@@ -14,13 +15,14 @@ mod secret;
 mod stamp;
 
 pub(crate) use poster::Poster;
+pub(crate) use refusal::Refusal;
 pub(crate) use secret::Secret;
 
 use crate::base::clock::unix_now;
-use crate::config::{Access, Config, Live};
+use crate::config::{Access, Config, Groups, Live};
 use crate::ingest::checks;
 use crate::ingest::{Disposition, Incoming, NotWithdrawn, Origin};
-use crate::moderation::{Moderation, NotQueued};
+use crate::moderation::{HeldPost, Moderation, NotQueued};
 use crate::site::Site;
 use backoff::{Backoff, Paces, Who};
 use filtering::Judged;
@@ -28,7 +30,8 @@ use groups::Way;
 use netnews::Article;
 use netnews::injection::{self, Objection, Rules};
 use netnews::nntp::response::{append_standard, code};
-use refusal::{Refusal, shown};
+use poster::Author;
+use refusal::shown;
 use stamp::Marks;
 use std::fmt::Display;
 use std::io::Write;
@@ -136,7 +139,7 @@ impl Injector {
         let article = Article::parse(wire)?;
         let config = self.config.current();
         let way = self.judge(&config, site, &article, poster, now)?;
-        let marks = Marks::of(&article, poster, &config, self.secret()?);
+        let marks = Marks::of(&article, poster.author(), &config, self.secret()?);
         let who = Who::new(poster.user, poster.address);
         self.paces.post(&Backoff::of(&config.posting), who, Instant::now()).map_err(Refusal::TooFast)?;
         let to_moderator = matches!(way, Way::Moderator(_));
@@ -148,9 +151,11 @@ impl Injector {
             return Ok(Taken { message_id: marks.message_id, moderated: None, not_withdrawn: None });
         }
         let (moderated, not_withdrawn) = match way {
-            Way::File(groups) => (None, file(site, poster, groups, judged).await?),
+            Way::File(groups) => {
+                (None, file(site, (poster.author(), Some(&poster.access.read)), groups, judged).await?)
+            }
             Way::Moderator(group) => {
-                self.submit(site, &group, &marks.message_id, &judged.wire, now)?;
+                self.submit(site, &group, &marks.message_id, &judged.wire, (poster.author(), now))?;
                 (Some(group), None)
             }
         };
@@ -170,20 +175,34 @@ impl Injector {
     }
 
     /// Queues a proto-article for the moderator of `group`; it is on disk when this returns.
-    fn submit(&self, site: &Site, group: &str, id: &str, complete: &[u8], now: i64) -> Result<(), Refusal> {
+    fn submit(
+        &self,
+        site: &Site,
+        group: &str,
+        id: &str,
+        complete: &[u8],
+        (author, now): (Author<'_>, i64),
+    ) -> Result<(), Refusal> {
         let spool = &site.spool;
         if spool.is_known(&spool.key(id.as_bytes())) || spool.is_hash_known(id.as_bytes()) {
             tokio::task::block_in_place(|| site.spool.settle()).map_err(|_| Refusal::Trouble)?;
             return Err(Refusal::Rejected(crate::ingest::Reject::Duplicate));
         }
         let article = Article::parse(complete)?;
-        tokio::task::block_in_place(|| self.moderation.submit(&article, group, now)).map_err(
-            |not| match not {
-                NotQueued::NoAddress => Refusal::NoModerator(shown(group.as_bytes())),
-                NotQueued::Full => Refusal::QueueFull(self.config.load().moderation.queue_max),
-                NotQueued::Io => Refusal::Trouble,
-            },
-        )
+        let post = HeldPost {
+            message_id: id.to_owned(),
+            group: group.to_owned(),
+            address: author.address_text.to_owned(),
+            user: author.user.unwrap_or_default().to_owned(),
+            queued: now,
+            wire: complete.to_vec(),
+        };
+        tokio::task::block_in_place(|| self.moderation.submit(&article, post)).map_err(|not| match not {
+            NotQueued::Known => Refusal::Rejected(crate::ingest::Reject::Duplicate),
+            NotQueued::NoAddress => Refusal::NoModerator(shown(group.as_bytes())),
+            NotQueued::Full => Refusal::QueueFull(self.config.load().moderation.queue_max),
+            NotQueued::Io => Refusal::Trouble,
+        })
     }
 }
 
@@ -204,13 +223,13 @@ fn rules(config: &Config) -> Rules {
 /// another one.
 async fn file(
     site: &Site,
-    poster: &Poster<'_>,
+    (author, read): (Author<'_>, Option<&Groups>),
     groups: Vec<Box<[u8]>>,
     judged: Judged,
 ) -> Result<Option<NotWithdrawn>, Refusal> {
     let incoming = Incoming { wire: &judged.wire, claimed_id: None };
     let mut dispositions = Vec::new();
-    let origin = Origin::injected(poster.address_text, &poster.access.read, groups).judged(judged.opinion);
+    let origin = Origin::injected(author.address_text, read, groups).judged(judged.opinion);
     let receipt = site.filer.ingest(&origin, &[incoming], &mut dispositions).await;
     if let Some(ticket) = receipt.ticket {
         site.durable(ticket).await.map_err(|_| Refusal::Trouble)?;

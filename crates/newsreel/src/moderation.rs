@@ -1,10 +1,11 @@
-//! Posts for moderators: a queue on disk, and the mail that leaves it.
+//! Posts for moderators: a queue on disk, and the mail that leaves it; or posts that wait here (`held`).
 //!
 //! A post is on disk before its poster is told 240; it leaves the queue when the mail server has taken it, so
 //! a crash sends it twice at worst, with the same Message-ID, and never loses it. What cannot be sent is
 //! tried again, ever less often, and at last put aside. `submit` is called by `inject`, `run` is a task of
 //! `server`. Sources: RFC 5537 section 3.5.1, `docs/formats/moderation.md`.
 
+mod held;
 mod mailer;
 mod queue;
 mod sendmail;
@@ -13,8 +14,10 @@ mod unsent;
 
 use crate::base::clock::unix_now;
 use crate::base::counters::{add, read};
-use crate::config::{Config, Live, MailForm};
+use crate::config::{Config, Live, MailForm, WAIT_HERE};
 use hashbrown::HashMap;
+pub(crate) use held::HeldPost;
+use held::{HeldPosts, Put};
 use mailer::Mailer;
 use netnews::injection::{is_address, moderation as form};
 use netnews::{Article, date};
@@ -39,6 +42,8 @@ const SUBJECT_BYTES_MAX: usize = 200;
 pub(crate) enum NotQueued {
     /// No moderator is named, or the group's name makes no mail address.
     NoAddress,
+    /// One with its Message-ID waits already.
+    Known,
     /// As many wait as may.
     Full,
     /// It could not be written.
@@ -50,6 +55,7 @@ pub(crate) enum NotQueued {
 pub(crate) struct Moderation {
     config: Live,
     queue: Queue,
+    held: HeldPosts,
     fresh: Notify,
     /// Mails sent since the start.
     pub sent: AtomicU64,
@@ -64,17 +70,30 @@ pub(crate) enum NoModerator {
     NoAddress(String),
 }
 
-/// The address of a group's moderator.
-pub(crate) fn moderator_address(config: &Config, group: &str) -> Result<String, NoModerator> {
+/// Where posts to a moderated group go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Submission {
+    /// To this mail address.
+    Mail(String),
+    /// They wait here.
+    Here,
+}
+
+/// Where posts to a moderated group go.
+pub(crate) fn submission(config: &Config, group: &str) -> Result<Submission, NoModerator> {
     let named = config.moderators.iter().find(|moderator| moderator.groups.matches(group.as_bytes()));
     let template = named.map(|moderator| &moderator.address).or(config.moderation.default_address.as_ref());
-    let to = form::address(template.ok_or(NoModerator::Unnamed)?, group);
-    if is_usable(&to) { Ok(to) } else { Err(NoModerator::NoAddress(to)) }
+    let template = template.ok_or(NoModerator::Unnamed)?;
+    if template == WAIT_HERE {
+        return Ok(Submission::Here);
+    }
+    let to = form::address(template, group);
+    if is_usable(&to) { Ok(Submission::Mail(to)) } else { Err(NoModerator::NoAddress(to)) }
 }
 
 /// What to do about the moderated ones among these groups that have no moderator; `None`: all have one.
 pub(crate) fn advice<'a>(config: &Config, moderated: impl Iterator<Item = &'a str>) -> Option<String> {
-    let mut without = moderated.filter(|group| moderator_address(config, group) == Err(NoModerator::Unnamed));
+    let mut without = moderated.filter(|group| submission(config, group) == Err(NoModerator::Unnamed));
     let first = without.next()?;
     let what = match without.count() {
         0 => format!("the moderated group {first} has"),
@@ -101,8 +120,9 @@ struct Retry {
 impl Moderation {
     pub fn open(config: &Live, disk: &Arc<dyn Disk>) -> io::Result<Arc<Self>> {
         let queue = Queue::open(disk.clone(), &config.load().site.data)?;
+        let held = HeldPosts::of(disk.clone(), &config.load().site.data);
         let (fresh, sent) = (Notify::new(), AtomicU64::new(0));
-        Ok(Arc::new(Self { queue, fresh, config: config.clone(), sent }))
+        Ok(Arc::new(Self { queue, held, fresh, config: config.clone(), sent }))
     }
 
     /// Mails that are to be sent.
@@ -115,12 +135,24 @@ impl Moderation {
         read(&self.queue.put_aside)
     }
 
-    /// Queues a proto-article, which has Message-ID and Date, for the moderator of `group`. When this returns
+    /// The posts that wait here.
+    pub fn held(&self) -> &HeldPosts {
+        &self.held
+    }
+
+    /// The address in whose name the site sends mails.
+    pub fn sender(&self) -> String {
+        sender(&self.config.load())
+    }
+
+    /// Queues a proto-article, which has Message-ID and Date, for the moderator of a group. When this returns
     /// it survives a power cut. Blocks.
-    pub fn submit(&self, article: &Article<'_>, group: &str, now: i64) -> Result<(), NotQueued> {
+    pub fn submit(&self, article: &Article<'_>, post: HeldPost) -> Result<(), NotQueued> {
         let config = self.config.current();
-        let to = match moderator_address(&config, group) {
-            Ok(to) => to,
+        let (group, now) = (post.group.as_str(), post.queued);
+        let to = match submission(&config, group) {
+            Ok(Submission::Mail(to)) => to,
+            Ok(Submission::Here) => return self.hold(&post, config.moderation.queue_max),
             Err(NoModerator::Unnamed) => return Err(NotQueued::NoAddress),
             Err(NoModerator::NoAddress(address)) => {
                 warn!(group, address, "no usable address of a moderator; see [[moderator]]");
@@ -153,8 +185,23 @@ impl Moderation {
         }
     }
 
-    /// Queues a text for the newsmaster, in lines that end in LF. It may take half of the queue, so that
-    /// posts have room. Blocks.
+    fn hold(&self, post: &HeldPost, max: usize) -> Result<(), NotQueued> {
+        match self.held.put(post, max) {
+            Ok(Put::Waits) => Ok(()),
+            Ok(Put::Known) => Err(NotQueued::Known),
+            Ok(Put::Full) => {
+                warn!(max, "no more posts can wait for newsreel moderation");
+                Err(NotQueued::Full)
+            }
+            Err(error) => {
+                error!(%error, "cannot keep a post for a moderator");
+                Err(NotQueued::Io)
+            }
+        }
+    }
+
+    /// Queues a text for the newsmaster or a poster, in lines that end in LF. It may take half of the queue,
+    /// so that posts have room. Blocks.
     pub fn notify(&self, to: &str, subject: &str, text: &[u8], now: i64) -> Result<(), NotQueued> {
         let config = self.config.current();
         let from = sender(&config);
@@ -274,7 +321,7 @@ impl Moderation {
 }
 
 /// Envelope sender of mails.
-fn sender(config: &Config) -> String {
+pub(crate) fn sender(config: &Config) -> String {
     let configured = config.moderation.sender.clone();
     configured.unwrap_or_else(|| format!("news@{}", config.site.path_identity))
 }

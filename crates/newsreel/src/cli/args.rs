@@ -114,13 +114,6 @@ pub(super) enum Command {
         user: Option<String>,
     },
 
-    /// Convert INN's moderators file to sections of the configuration
-    Moderators {
-        /// The file: lines of groups, a colon and an address
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
-    },
-
     /// Add, change, remove, list, import or export groups
     Group {
         #[command(subcommand)]
@@ -277,6 +270,15 @@ pub(super) enum GroupCommand {
         #[arg(required = true)]
         names: Vec<String>,
     },
+    /// Make the groups like those of another server: added, flags and descriptions changed, perhaps removed
+    #[command(
+        long_about = "Make the groups here like those of another server (LIST ACTIVE and LIST NEWSGROUPS), as INN's \
+        actsync does: missing ones are added, flags and descriptions changed, and with --remove those removed that it \
+        does not have, all in one commit. Numbers stay this server's own."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel group sync news.example.net --dry-run\n  \
+        newsreel group sync news.example.net --groups 'comp.*,sci.*' --remove")]
+    Sync(super::group_sync::SyncOptions),
     /// List groups with their marks and counts
     List {
         /// A wildmat, such as comp.*,!comp.os.*

@@ -6,15 +6,19 @@ use super::args::GroupCommand;
 use super::locate::Where;
 use super::screen::{Failure, complain, say, say_json};
 use super::table::Columns;
-use super::{groups_file, reach};
+use super::{group_sync, groups_file, reach};
 use crate::base::units::grouped;
 use crate::config::Config;
 use crate::moderation;
 use crate::operations::request::{GroupEntry, GroupRow, Reply, Request};
 
 pub(super) fn run(command: GroupCommand, at: &Where) -> Result<(), Failure> {
+    if let GroupCommand::Sync(options) = &command {
+        return group_sync::sync(options, at);
+    }
     let config = at.load()?;
     match command {
+        GroupCommand::Sync(_) => Ok(()),
         GroupCommand::Add { names, flag, description } => {
             let entry = |name| GroupEntry {
                 name,

@@ -19,6 +19,7 @@ mod expire;
 mod export;
 mod filter;
 mod group;
+mod group_sync;
 mod groups_file;
 mod hide;
 mod history;
@@ -28,6 +29,7 @@ mod keys;
 mod listeners;
 mod listing;
 mod locate;
+mod moderation;
 mod output;
 mod owner;
 mod password;
@@ -54,7 +56,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use rustix::fs::Mode;
 
-use crate::operations::request::{ArchiveCommand, BufferCommand, FilterCommand, Request};
+use crate::operations::request::{ArchiveCommand, BufferCommand, FilterCommand, ModerationCommand, Request};
 use args::{Cli, Command};
 use locate::Where;
 use screen::{Failure, complain};
@@ -107,6 +109,9 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Ask(request @ Request::Archive { command: ArchiveCommand::Status { json } }) => {
             archive::status(at, &request, json)
         }
+        Command::Ask(request @ Request::Moderation { command: ModerationCommand::List { json } }) => {
+            moderation::list(at, &request, json)
+        }
         Command::Ask(Request::Keys { command }) => keys::keys(at, command),
         Command::Ask(request) => reach::print(&at.load()?, &request),
         Command::Rebuild { without } => care::rebuild(&without, at),
@@ -117,6 +122,5 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Import { command } => import::import(command, at),
         Command::Docs => check::docs(),
         Command::CancelKey { message_id, user } => posting::cancel_key(at, &message_id, user.as_deref()),
-        Command::Moderators { file } => posting::moderators(&file),
     }
 }

@@ -11,7 +11,8 @@ use super::control::{Control, Listening};
 use super::locate::{CONFIG_FILE_NAME, Where};
 use super::owner;
 use super::screen::{Failure, complain, say};
-use crate::config::{self, Config, ConfigError};
+use crate::config::{self, Config, ConfigError, Live};
+use crate::moderation::Moderation;
 use crate::operations;
 use crate::operations::archive::Archives;
 use crate::operations::request::{BufferCommand, Reply, Request};
@@ -82,6 +83,11 @@ impl Reach {
                     operations::archive::execute(&archives, spool, command, &mut hear)
                 }
                 Request::Buffer { command } => operations::buffers::run(spool, config, command, &mut hear),
+                Request::Moderation { command } => {
+                    let config = Live::new(Arc::new(config.clone()));
+                    let moderation = Moderation::open(&config, spool.disk()).map_err(io_problem)?;
+                    operations::moderation::execute(&moderation, None, command, &mut hear)
+                }
                 Request::Why { message_id, peer } => {
                     operations::why(spool, config, message_id, peer, &mut hear)
                 }

@@ -206,10 +206,11 @@ fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
     line(
         "moderation",
         format!(
-            "{} mails waiting, {} sent, {} put aside",
+            "{} mails waiting, {} sent, {} put aside; {} to approve",
             grouped(moderation.waiting),
             grouped(moderation.sent),
-            grouped(moderation.failed)
+            grouped(moderation.failed),
+            counted(moderation.held, "post")
         ),
     );
     line("batches", batches_text(&server.batches));
@@ -571,7 +572,7 @@ mod tests {
             try_later: 15,
             receive_bytes: 2_048,
             early_cancels: 16,
-            moderation: ModerationStatus { waiting: 17, sent: 18, failed: 19 },
+            moderation: ModerationStatus { waiting: 17, sent: 18, failed: 19, held: 20 },
             batches: BatchesStatus {
                 waiting: 21,
                 waiting_bytes: 1_024,
@@ -610,7 +611,7 @@ mod tests {
                     certificate  expires in 1 d\n  \
                     articles     13 accepted, 14 rejected, 15 to be tried later; 2.00 KiB of receive buffers\n  \
                     cancels      16 waiting for their article\n  \
-                    moderation   17 mails waiting, 18 sent, 19 put aside\n  \
+                    moderation   17 mails waiting, 18 sent, 19 put aside; 20 posts to approve\n  \
                     batches      21 waiting (1.00 KiB), 22 filed with 23 articles, \
                     24 damaged pieces in quarantine\n  \
                     \x20            NOT FILED: no room\n  \

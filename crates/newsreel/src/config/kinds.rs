@@ -255,6 +255,15 @@ kind! {
     |text| text.into()
 }
 kind! {
+    /// Where posts to moderated groups go.
+    SubmissionAddress: String, "a mail address, %s in it for the group, or \"queue\"",
+    |value| text(value, |text| match text {
+        WAIT_HERE => Ok(text.to_owned()),
+        _ => read_mail_template(text),
+    }),
+    |text| text.into()
+}
+kind! {
     /// A mail address.
     MailAddress: String, "a mail address", |value| text(value, |text| {
         match netnews::injection::is_address(text.as_bytes()) && !text.starts_with('-') {
@@ -466,6 +475,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(10);
 const BLOCK_BYTES: RangeInclusive<u32> = 64..=16_384;
 /// Ages that articles may have: up to 100 years.
 const DAYS: RangeInclusive<u32> = 1..=36_500;
+
+/// The submission address that stands for this server's own queue.
+pub const WAIT_HERE: &str = "queue";
 
 /// Reads a text.
 fn text<T>(value: &Toml<'_>, read: impl Fn(&str) -> Result<T, String>) -> Result<T, Wrong> {

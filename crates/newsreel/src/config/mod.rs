@@ -59,7 +59,7 @@ pub use distributions::Distributions;
 pub use faults::{ConfigError, Fault};
 pub use filter::{FilterProgram, Judges, OnFailure};
 pub use groups::Groups;
-pub use kinds::{check_host_port, host_name, is_path_identity};
+pub use kinds::{WAIT_HERE, check_host_port, host_name, is_path_identity};
 pub use link::{Link, LinkTls};
 pub use live::Live;
 pub use local_address::LocalAddress;

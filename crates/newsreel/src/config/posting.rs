@@ -96,14 +96,15 @@ section! {
 }
 
 section! {
-    /// The moderator of some groups; the first section that names the group decides. newsreel moderators FILE
-    /// converts INN's moderators file to these sections.
+    /// The moderator of some groups; the first section that names the group decides. newsreel import
+    /// inn-config converts INN's moderators file to these sections.
     [[moderator]] Moderator, ModeratorDraft {
         /// The groups.
         groups: Groups = Wildmat, example "local.*,!local.announce";
         /// The mail address of their moderator; %s is the group's name with dashes for dots, %% a percent
-        /// sign.
-        address: String = MailTemplate, example "%s@lists.example.org";
+        /// sign. "queue": posts wait here until somebody approves or rejects them with newsreel moderation;
+        /// at most moderation.queue_max.
+        address: String = SubmissionAddress, example "%s@lists.example.org";
     }
 }
 

@@ -11,7 +11,7 @@ pub(crate) mod import;
 pub(crate) mod rnews;
 
 use crate::operations::pull::standing;
-use crate::operations::request::{Reply, Request};
+use crate::operations::request::{ModerationCommand, Reply, Request};
 use crate::operations::transmit::progress;
 use crate::operations::{self, report};
 use crate::reload;
@@ -194,12 +194,19 @@ fn answer(
                 Request::Archive { command } => {
                     operations::archive::execute(&server.archives, &site.spool, command, &mut sink)
                 }
+                Request::Moderation { command } => moderate(server, command, &mut sink),
                 Request::Batch { peer } => operations::batch(server.feeds.batch(peer), peer, &mut sink),
                 other => operations::execute(other, &site.spool, &mut sink),
             };
             failure.map_or(Ok(ok), Err)
         }
     }
+}
+
+fn moderate(server: &Server, command: &ModerationCommand, sink: &mut operations::Sink<'_>) -> bool {
+    let injector = &server.context.injector;
+    let approve = |post: &_, by: &_| Handle::current().block_on(injector.approve(&server.site, post, by));
+    operations::moderation::execute(injector.moderation(), Some(&approve), command, sink)
 }
 
 fn serving(site: &Site, replies: &mut impl Write) -> io::Result<bool> {

@@ -144,7 +144,7 @@ mod tests {
             assert_eq!(judged(&head, &origin, None, site), expected, "{header} {site} {from_peer}");
             for origin in [
                 Origin::batch("me.example"),
-                Origin::injected("192.0.2.1", &Groups::parse("*").unwrap(), Vec::new()),
+                Origin::injected("192.0.2.1", Some(&Groups::parse("*").unwrap()), Vec::new()),
             ] {
                 assert_eq!(judged(&head, &origin, None, site), expected_of_batch, "{header} {site}");
             }

@@ -110,11 +110,11 @@ impl Origin {
         Self { accepts, prefix, for_rules, ..Self::unlimited(name) }
     }
 
-    /// A reader who posts and may read these groups; the injecting agent has completed the article, its Path
-    /// too, and allows it in `groups`.
-    pub fn injected(address: &str, reads: &Groups, groups: Vec<Box<[u8]>>) -> Self {
+    /// A reader who posts and may read these groups (`None`: all of them); the injecting agent has completed
+    /// the article, its Path too, and allows it in `groups`.
+    pub fn injected(address: &str, reads: Option<&Groups>, groups: Vec<Box<[u8]>>) -> Self {
         let accepts = Accepts::These(groups);
-        Self { accepts, reads: Some(reads.clone()), for_rules: "injected".into(), ..Self::unlimited(address) }
+        Self { accepts, reads: reads.cloned(), for_rules: "injected".into(), ..Self::unlimited(address) }
     }
 
     /// Another server's spool on this machine: what it holds was relayed already, and may well have our own
@@ -224,7 +224,8 @@ mod tests {
         assert_eq!(two.before_path(b"x!tail"), b"me.example!cluster.example!.SEEN.192.0.2.1!");
         assert_eq!(Origin::batch("me.example").before_path(b"x!tail"), b"me.example!");
         assert_eq!(
-            Origin::injected("192.0.2.1", &Groups::parse("*").unwrap(), Vec::new()).before_path(b"x!tail"),
+            Origin::injected("192.0.2.1", Some(&Groups::parse("*").unwrap()), Vec::new())
+                .before_path(b"x!tail"),
             b""
         );
     }

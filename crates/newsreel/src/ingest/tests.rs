@@ -248,7 +248,10 @@ fn rules_see_verdict_origin_path_headers_and_every_group() {
         assert_eq!(class_under(&rule, &batch, wire), expected, "{condition}");
     }
     let rule = "[[rule]]\nclass = \"ram\"\norigin = \"injected\"\n";
-    let injected =
-        Origin::injected("192.0.2.1", &config::Groups::parse("*").unwrap(), vec![b"misc.test"[..].into()]);
+    let injected = Origin::injected(
+        "192.0.2.1",
+        Some(&config::Groups::parse("*").unwrap()),
+        vec![b"misc.test"[..].into()],
+    );
     assert_eq!(class_under(rule, &injected, &plain), "ram");
 }

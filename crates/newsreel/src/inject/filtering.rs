@@ -35,13 +35,20 @@ pub(super) struct Judged {
     pub is_dropped: bool,
 }
 
+impl Judged {
+    /// One that filters have judged before.
+    pub fn passed(wire: Vec<u8>) -> Self {
+        Self { wire, opinion: Opinion::Pass, is_dropped: false }
+    }
+}
+
 /// Has a complete post judged. The first filter that says anything decides.
 pub(super) fn judge(filters: &Programs, poster: &Poster<'_>, wire: Vec<u8>) -> Result<Judged, Refusal> {
     let names = match filters.judging(Judges::Post).next() {
         Some(_) => newsgroups_of(&wire),
         None => Vec::new(),
     };
-    let mut judged = Judged { wire, opinion: Opinion::Pass, is_dropped: false };
+    let mut judged = Judged::passed(wire);
     for program in filters.judging(Judges::Post).filter(|program| is_shown(program, &names)) {
         let mut request = Request::new("post");
         request

@@ -15,6 +15,21 @@ pub(crate) struct Poster<'a> {
     pub user: Option<&'a str>,
 }
 
+/// What an article may tell of who posted it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Author<'a> {
+    pub address_text: &'a str,
+    /// As whom the poster had logged in.
+    pub user: Option<&'a str>,
+}
+
+impl<'a> Poster<'a> {
+    /// What the article may tell of them.
+    pub(super) fn author(&self) -> Author<'a> {
+        Author { address_text: self.address_text, user: self.user }
+    }
+}
+
 impl Poster<'_> {
     /// Whether control messages other than cancel are taken: who may post to `control` and to the group of
     /// their kind, and approve there.

@@ -14,7 +14,7 @@ const SHOWN_BYTES_MAX: usize = 200;
 
 /// Why a post is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     NotPermitted,
     Objection(Objection),
     TooFast(Duration),

@@ -2,7 +2,7 @@
 //!
 //! Called by `inject`. Sources: RFC 5536 section 3.2.8, RFC 8315 sections 3 and 4.
 
-use super::poster::Poster;
+use super::poster::Author;
 use super::secret::Secret;
 use crate::cancel_lock::{key_element, lock_element};
 use crate::config::{Config, Reveal};
@@ -28,7 +28,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    pub fn of(article: &Article<'_>, poster: &Poster<'_>, config: &Config, secret: &Secret) -> Self {
+    pub fn of(article: &Article<'_>, poster: Author<'_>, config: &Config, secret: &Secret) -> Self {
         let identity = &config.site.path_identity;
         let posting = &config.posting;
         let told = |reveal, text: &str| match reveal {
@@ -74,7 +74,7 @@ impl Marks {
 }
 
 /// The elements of Cancel-Lock: the user's, if there is one, and the operator's.
-fn lock(poster: &Poster<'_>, secret: &Secret, message_id: &str) -> String {
+fn lock(poster: Author<'_>, secret: &Secret, message_id: &str) -> String {
     let operator = lock_element(&secret.operator_key(message_id));
     match poster.user {
         Some(user) => format!("{} {operator}", lock_element(&secret.user_key(user, message_id))),
@@ -84,7 +84,7 @@ fn lock(poster: &Poster<'_>, secret: &Secret, message_id: &str) -> String {
 
 /// The key of what the article withdraws, as this user has it; it opens only what the same user has posted
 /// here.
-fn key(article: &Article<'_>, poster: &Poster<'_>, secret: &Secret) -> String {
+fn key(article: &Article<'_>, poster: Author<'_>, secret: &Secret) -> String {
     let withdrawal = control::withdrawal(article).ok().flatten();
     match (poster.user, withdrawal) {
         (Some(user), Some(withdrawal)) => key_element(&secret.user_key(user, withdrawal.target().as_str())),

@@ -5,10 +5,10 @@
 
 use std::collections::HashSet;
 
-use spool::{Flag, Group, GroupChange, NewGroup, Spool};
+use spool::{Flag, Group, GroupChange, GroupUpdate, NewGroup, Spool};
 
 use super::Sink;
-use super::request::{GroupEntry, GroupRow, Reply};
+use super::request::{GroupEntry, GroupRow, GroupSetting, Reply};
 use crate::base::clock::unix_secs;
 use crate::config::Groups;
 
@@ -97,6 +97,44 @@ pub(super) fn remove(spool: &Spool, names: &[String], sink: &mut Sink<'_>) -> bo
         });
     }
     ok
+}
+
+/// Adds, changes and removes groups in one commit, or changes nothing.
+pub(super) fn update(
+    spool: &Spool,
+    add: &[GroupEntry],
+    set: &[GroupSetting],
+    remove: &[String],
+    sink: &mut Sink<'_>,
+) -> bool {
+    let created = unix_secs();
+    let (mut updates, mut ok) = (Vec::new(), true);
+    let mut take = |name: &str, update: Result<GroupUpdate, String>| match update {
+        Ok(update) => updates.push(update),
+        Err(error) => {
+            ok = false;
+            sink(failed(name, error));
+        }
+    };
+    for group in add {
+        take(&group.name, checked(group, created).map(GroupUpdate::Add));
+    }
+    for setting in set {
+        let change = setting.flag.as_deref().map(flag).transpose().map(|flag| {
+            let description = setting.description.as_deref().map(one_line);
+            GroupUpdate::Change(setting.name.clone(), GroupChange { flag, description })
+        });
+        take(&setting.name, change);
+    }
+    updates.extend(remove.iter().cloned().map(GroupUpdate::Remove));
+    if !ok {
+        return false;
+    }
+    let updated = spool.update_groups(updates);
+    if let Err(trouble) = &updated {
+        sink(Reply::Error(trouble.text.clone()));
+    }
+    updated.is_ok()
 }
 
 pub(super) fn set(

@@ -11,11 +11,13 @@ mod expire;
 mod feed;
 mod filter;
 mod group_control;
+pub(crate) mod group_sync;
 mod groups;
 pub(crate) mod hide;
 mod history;
 mod incoming;
 mod keys;
+pub(crate) mod moderation;
 mod name_map;
 pub(crate) mod overview;
 pub(crate) mod pull;
@@ -45,12 +47,13 @@ pub(crate) use why::why;
 
 /// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The
 /// caller sends the final [`Reply::Done`]. [`Request::Status`],
-/// [`Request::Archive`], [`Request::Rnews`], [`Request::Import`],
+/// [`Request::Archive`], [`Request::Moderation`], [`Request::Rnews`], [`Request::Import`],
 /// [`Request::Pull`], [`Request::Send`], [`Request::Reload`], [`Request::Compare`], [`Request::Why`],
 /// [`Request::Feed`] and [`Request::Batch`] are the caller's own.
 pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match request {
         Request::GroupAdd { groups } => groups::add(spool, groups, sink),
+        Request::GroupUpdate { add, set, remove } => groups::update(spool, add, set, remove, sink),
         Request::GroupRemove { names } => groups::remove(spool, names, sink),
         Request::GroupSet { name, flag, description } => {
             groups::set(spool, name, flag.as_deref(), description.clone(), sink)
@@ -85,6 +88,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::Buffer { command: BufferCommand::List { .. } } => buffers::list(spool, sink),
         Request::Ping
         | Request::Archive { .. }
+        | Request::Moderation { .. }
         | Request::Status { .. }
         | Request::Buffer { .. }
         | Request::Rnews

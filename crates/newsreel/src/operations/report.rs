@@ -189,6 +189,8 @@ pub struct ModerationStatus {
     pub sent: u64,
     /// Mails put aside since the start, as they cannot be sent.
     pub failed: u64,
+    /// Posts that wait for newsreel moderation.
+    pub held: u64,
 }
 
 /// What one peer did since the start.
@@ -554,6 +556,7 @@ fn server(
             waiting: moderation.waiting() as u64,
             sent: read(&moderation.sent),
             failed: moderation.failed(),
+            held: moderation.held().len() as u64,
         },
         batches: BatchesStatus {
             waiting: read(&site.waiting.batches),

@@ -4,8 +4,10 @@
 //! opened the spool itself.
 
 mod commands;
+mod rows;
 
-pub use commands::{ArchiveCommand, FilterCommand, KeysCommand};
+pub use commands::{ArchiveCommand, FilterCommand, KeysCommand, ModerationCommand};
+pub use rows::{HeldRow, HiddenRow, Purged, ReviewRow, WouldExpire};
 
 use super::report::{ArchiveStatus, Report};
 use crate::base::clock::unix_now;
@@ -48,6 +50,17 @@ pub enum Request {
         flag: Option<String>,
         /// New description; absent: as before.
         description: Option<String>,
+    },
+    /// Add, change and remove groups, all in one commit or none; answered by [`Reply::Changed`] with an error
+    /// for each that prevents it.
+    #[command(skip)]
+    GroupUpdate {
+        /// Those to add; those that exist already are not changed.
+        add: Vec<GroupEntry>,
+        /// Those to change, if they exist.
+        set: Vec<GroupSetting>,
+        /// Those to remove, if they exist.
+        remove: Vec<String>,
     },
     /// The groups whose names match; answered by [`Reply::Group`] each, in order of name.
     #[command(skip)]
@@ -260,6 +273,20 @@ pub enum Request {
         command: ArchiveCommand,
     },
 
+    /// List, show, approve or reject posts that wait here for a moderator
+    #[command(
+        long_about = "List, show, approve or reject posts to the moderated groups whose [[moderator]] has address = \
+        \"queue\"."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel moderation list\n  \
+        newsreel moderation approve '<1993Apr5.012345@example.org>'\n  \
+        newsreel moderation reject --reason \"Please post to misc.forsale\" '<1993Apr5.012345@example.org>'")]
+    Moderation {
+        #[command(subcommand)]
+        /// What to do with which post.
+        command: ModerationCommand,
+    },
+
     /// List, import, trust or remove keys that may sign control messages
     #[command(
         long_about = "List, import, trust or remove the OpenPGP keys that may sign control messages, whether the \
@@ -412,40 +439,6 @@ fn since(text: &str) -> Result<u64, String> {
     let span = units::parse_span(text);
     span.map(|span| now.saturating_sub(span.as_secs()))
         .map_err(|_| format!("`{text}` is neither a date such as 2026-01-31 nor a time span such as 2h"))
-}
-
-/// A hidden article, as it is listed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HiddenRow {
-    /// Its Message-ID.
-    pub message_id: String,
-    /// Who hid it.
-    pub by: String,
-    /// Unix seconds.
-    pub since: u64,
-    /// Why; may be empty.
-    pub reason: String,
-}
-
-/// What a filter found in an article, as it is listed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReviewRow {
-    /// Unix seconds.
-    pub at: u64,
-    /// The filter.
-    pub filter: String,
-    /// What it did: refused, hidden, set aside, would refuse.
-    pub finding: String,
-    /// Whether the article was filed.
-    pub filed: bool,
-    /// Its Message-ID.
-    pub message_id: String,
-    /// Its Newsgroups header.
-    pub groups: String,
-    /// Its Subject.
-    pub subject: String,
-    /// Why.
-    pub reason: String,
 }
 
 /// What to do with the feed to a peer.
@@ -608,6 +601,18 @@ pub struct GroupEntry {
     pub creator: String,
 }
 
+/// A change to a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSetting {
+    /// Its name.
+    pub name: String,
+    /// Its new flag, as in [`GroupEntry::flag`]; absent: as before.
+    pub flag: Option<String>,
+    /// Its new description; absent: as before.
+    pub description: Option<String>,
+}
+
 /// One reply line; `{"kind": {...}}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -654,6 +659,8 @@ pub enum Reply {
     },
     /// An archive.
     Archive(ArchiveStatus),
+    /// A post that waits here for a moderator.
+    Held(HeldRow),
     /// A hidden article.
     Hidden(HiddenRow),
     /// What a filter found.
@@ -697,40 +704,6 @@ pub enum Reply {
         /// Whether all that was asked was done and nothing wrong was found.
         ok: bool,
     },
-}
-
-/// What a purge did, or would do.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Purged {
-    /// Whether nothing was done.
-    pub dry_run: bool,
-    /// Groups that matched.
-    pub groups: u64,
-    /// Articles that were removed.
-    pub articles: u64,
-    /// Articles that stay in groups that did not match.
-    pub crossposts: u64,
-    /// Article numbers that were removed.
-    pub numbers: u64,
-}
-
-/// What becomes of the articles that an `[[expire]]` section keeps longest.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WouldExpire {
-    /// Which section, from 1; absent: articles that no section decides about.
-    pub section: Option<usize>,
-    /// Its conditions, as the file has them; empty: none.
-    pub conditions: String,
-    /// Articles that it decides about.
-    pub articles: u64,
-    /// Of these, articles that would be gone now.
-    pub now_articles: u64,
-    /// Their bytes as stored.
-    pub now_bytes: u64,
-    /// Articles that would be gone after the days that were asked for; absent: none were.
-    pub later_articles: Option<u64>,
-    /// Their bytes as stored.
-    pub later_bytes: Option<u64>,
 }
 
 /// A group with its counts.

@@ -3,7 +3,8 @@
 //! Called by all of `serve`. Source: the `read` key of `[[access]]`.
 
 use super::window::Window;
-use crate::config::{Config, Groups, Numbers};
+use crate::config::{Config, Groups, Moderator, Numbers, WAIT_HERE};
+use crate::moderation;
 use crate::source::Base;
 use netnews::article::{Headers, xref_places};
 use netnews::newsgroups;
@@ -83,11 +84,15 @@ impl View {
     }
 
     /// Groups and the submission addresses of their moderators; the first match counts, the default one comes
-    /// last.
-    pub fn moderators(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// last. Where posts wait here the address is the site's own.
+    pub fn moderators(&self) -> impl Iterator<Item = (&str, String)> {
+        let address = |moderator: &Moderator| match moderator.address.as_str() {
+            WAIT_HERE => moderation::sender(&self.config).replace('%', "%%"),
+            address => address.to_owned(),
+        };
         let named = self.config.moderators.iter();
-        let named = named.map(|moderator| (moderator.groups.as_str(), moderator.address.as_str()));
-        named.chain(self.config.moderation.default_address.as_deref().map(|address| ("*", address)))
+        let named = named.map(move |moderator| (moderator.groups.as_str(), address(moderator)));
+        named.chain(self.config.moderation.default_address.clone().map(|address| ("*", address)))
     }
 
     fn groups(&self) -> Option<&Groups> {

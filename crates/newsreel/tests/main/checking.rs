@@ -287,9 +287,15 @@ fn groups_that_are_spoken_of_and_are_not_there() {
     let site = Broken::new();
     let rule = "[[rule]]\nclass = \"text\"\n";
     let never = format!("[[rule]]\nclass = \"text\"\ngroups = \"alt.*\"\n\n{rule}");
-    let output = site.check(&site.text.replacen(rule, &never, 1));
+    let controls = "\n[[control]]\ntype = \"rmgroup\"\ngroups = \"gone.*\"\naction = \"do\"\n\
+                    [[control]]\ntype = \"newgroup\"\ngroups = \"coming.*\"\naction = \"do\"\n";
+    let output = site.check(&(site.text.replacen(rule, &never, 1) + controls));
     assert!(output.status.success(), "{output:?}");
     let text = told(&output);
+    assert!(
+        text.contains("[[control]] 1 is for groups \"gone.*\"") && !text.contains("coming"),
+        "newgroup is for groups that are to come: {text}"
+    );
     assert!(
         text.contains("[[rule]] 1 is for groups \"alt.*\", but no group that is carried matches"),
         "{text}"

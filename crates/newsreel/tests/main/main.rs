@@ -25,6 +25,7 @@ mod feeding;
 mod feeds;
 mod filtering;
 mod group_control;
+mod group_syncing;
 mod guessing;
 mod hidden;
 mod hiding;

@@ -285,3 +285,68 @@ fn groups_that_init_is_told_of_have_moderators_when_somebody_names_them() {
     let checked = site.run(&["check"]);
     assert!(!(String::from_utf8_lossy(&checked.stdout) + &*complaints(&checked)).contains("no moderator"));
 }
+
+#[test]
+fn posts_wait_here_until_they_are_approved_or_rejected() {
+    let (listener, address) = listener();
+    let mails = mail_server(listener, &[]);
+    let site = Operated::new();
+    site.edit(|text| {
+        let moderation = format!("[moderation]\nsmtp = \"{address}\"\nqueue_max = 4\n");
+        format!("{text}\n{moderation}[[moderator]]\ngroups = \"local.here-m\"\naddress = \"queue\"\n")
+    });
+    site.done(&["group", "add", "misc.one"]);
+    assert_eq!(complaints(&site.run(&["group", "add", "local.here-m", "--flag", "m"])), "");
+    let serving = site.serve();
+    let mut client = serving.client();
+    let mut post_to = |groups: &str, more: &str| post(&mut client, &headers(groups, more), "..dot\r\nbody");
+    let first = post_to("misc.one,local.here-m", "");
+    assert!(first.starts_with("240 Queued for the moderator of local.here-m <"), "{first}");
+    let first = posted_id(&first);
+    let second = posted_id(&post_to("local.here-m", "Reply-To: fred@y.example\r\n"));
+    let third = posted_id(&post_to("local.here-m", "Reply-To: fred@y.invalid\r\n"));
+    let fourth = posted_id(&post_to("local.here-m", ""));
+    let full = post_to("local.here-m", "");
+    assert!(full.starts_with("441 Too many posts wait for moderators (at most 4)"), "{full}");
+    let again = post_to("local.here-m", &format!("Message-ID: {first}\r\n"));
+    assert!(again.starts_with("441 "), "{again}");
+
+    let listed: serde_json::Value =
+        serde_json::from_str(&site.done(&["moderation", "list", "--json"])).unwrap();
+    let ids: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|row| row["message_id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), 4);
+    assert!([&first, &second, &third].iter().all(|id| ids.contains(&id.as_str())), "{listed}");
+    let shown = site.done(&["moderation", "show", &first]);
+    assert!(
+        shown.starts_with("for local.here-m, from 127.0.0.1") && shown.contains("\n\n.dot\nbody\n"),
+        "{shown}"
+    );
+    assert!(!site.run(&["moderation", "approve", "<none@x.example>"]).status.success());
+
+    let done = site.done(&["moderation", "approve", "--by", "mod@site.example", &fourth, &first]);
+    let filed = |id: &str| format!("{id} is filed, approved by mod@site.example\n");
+    assert_eq!(done, filed(&fourth) + &filed(&first));
+    assert!(client.ask("GROUP misc.one").starts_with("211 1 "));
+    assert!(client.ask("GROUP local.here-m").starts_with("211 2 "));
+    client.ask(&format!("ARTICLE {first}"));
+    let article = client.block().join("\n");
+    for part in ["Approved: mod@site.example", "Injection-Info: ", ".POSTED.127.0.0.1!not-for-mail"] {
+        assert!(article.contains(part), "no {part} in {article}");
+    }
+    assert_eq!(article.matches("Message-ID: ").count(), 1);
+
+    let done = site.done(&["moderation", "reject", "--reason", "Not here.", &second]);
+    assert_eq!(done, format!("{second} is rejected; fred@y.example is mailed why\n"));
+    let mail = mail_of(&mails);
+    assert_eq!(mail.to, "RCPT TO:<fred@y.example>");
+    assert!(mail.text.contains("\n\nNot here.\n\n") && mail.text.contains("\n..dot\nbody"), "{}", mail.text);
+    drop(serving);
+
+    // Who waits outlives the server; approving needs one, rejecting does not.
+    let refused = site.run(&["moderation", "approve", &third]);
+    assert!(complaints(&refused).contains("only a running server"), "{}", complaints(&refused));
+    let done = site.done(&["moderation", "reject", "--reason", "No.", &third]);
+    assert!(done.contains("poster@x.example is mailed why"), "From is next: {done}");
+    assert_eq!(site.done(&["moderation", "list"]), "no posts wait here for a moderator\n");
+}

@@ -114,6 +114,11 @@ impl Serving {
         Client::greeted(self.address)
     }
 
+    /// Where it listens, as text.
+    pub fn client_address(&self) -> String {
+        self.address.to_string()
+    }
+
     /// The lines logged so far.
     pub fn log(&self) -> Vec<String> {
         fs::read_to_string(&self.log).unwrap().lines().map(str::to_owned).collect()

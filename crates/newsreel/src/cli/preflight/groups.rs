@@ -1,7 +1,7 @@
 //! What the configuration says of groups, held against the groups that there are.
 
 use super::Findings;
-use crate::config::{Config, Groups, UnknownGroups};
+use crate::config::{Config, Control, ControlType, Groups, UnknownGroups};
 use crate::moderation::{self, NoModerator};
 
 pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
@@ -10,7 +10,7 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
     }
     let carried = |name: &str| groups.iter().any(|(known, _)| known == name);
     for (name, _) in groups.iter().filter(|(_, flag)| flag == "m") {
-        if let Err(NoModerator::NoAddress(address)) = moderation::moderator_address(config, name) {
+        if let Err(NoModerator::NoAddress(address)) = moderation::submission(config, name) {
             found.problem(format!(
                 "the moderated group {name} has no moderator who could be mailed (\"{address}\" is no \
                  address): posts to it are refused; add a [[moderator]]"
@@ -34,6 +34,13 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
     config.rules.iter().enumerate().for_each(|(at, rule)| compare("rule", at, rule.groups.as_ref()));
     config.expire.iter().enumerate().for_each(|(at, rule)| compare("expire", at, rule.groups.as_ref()));
     config.moderators.iter().enumerate().for_each(|(at, one)| compare("moderator", at, Some(&one.groups)));
+    // Those about newgroup and checkgroups are for groups that are to come.
+    let of_present = |control: &Control| {
+        let creates = |what: &ControlType| matches!(what, ControlType::Newgroup | ControlType::Checkgroups);
+        !control.types.is_empty() && !control.types.iter().any(creates)
+    };
+    let controls = config.controls.iter().enumerate().filter(|(_, control)| of_present(control));
+    controls.for_each(|(at, control)| compare("control", at, Some(&control.groups)));
     if config.site.unknown_groups == UnknownGroups::Junk && !carried("junk") {
         found.problem(
             "unknown_groups is \"junk\", but there is no group junk; make it with: newsreel group add junk \

@@ -8,6 +8,7 @@ use rustix::fs::{Access, access};
 
 use super::Findings;
 use crate::config::{Config, Judges};
+use crate::moderation::{self, Submission};
 
 pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Findings) {
     for (at, authenticator) in config.authenticators.iter().enumerate() {
@@ -45,7 +46,9 @@ pub(super) fn look(config: &Config, groups: &[(String, String)], found: &mut Fin
             ));
         }
     }
-    let mut moderated = groups.iter().filter(|(_, flag)| flag == "m").map(|(name, _)| name.as_str());
+    let is_mailed = |name: &&str| moderation::submission(config, name) != Ok(Submission::Here);
+    let moderated = groups.iter().filter(|(_, flag)| flag == "m").map(|(name, _)| name.as_str());
+    let mut moderated = moderated.filter(is_mailed);
     let program = config.moderation.sendmail.split_whitespace().next().unwrap_or_default();
     if let (Some(group), None) = (moderated.next(), &config.moderation.smtp)
         && let Err(why) = runnable(program)

@@ -10,7 +10,7 @@ mod counts;
 mod plan;
 pub(crate) mod standing;
 mod state;
-mod upstream;
+pub(super) mod upstream;
 mod worker;
 
 pub(crate) use counts::Counts;

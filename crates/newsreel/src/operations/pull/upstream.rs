@@ -22,7 +22,7 @@ const DESCRIPTION_BYTES_MAX: usize = 1024;
 
 /// A group of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct There {
+pub(crate) struct There {
     pub low: u64,
     pub high: u64,
     /// As LIST ACTIVE has it.
@@ -30,7 +30,7 @@ pub(super) struct There {
 }
 
 /// The groups of the server that match, by name.
-pub(super) async fn groups(client: &mut Client, wanted: &Groups) -> Result<BTreeMap<String, There>, Error> {
+pub(crate) async fn groups(client: &mut Client, wanted: &Groups) -> Result<BTreeMap<String, There>, Error> {
     let mut found = BTreeMap::new();
     let mut read = |line: &str| {
         let mut words = line.split_ascii_whitespace();
@@ -49,7 +49,7 @@ pub(super) async fn groups(client: &mut Client, wanted: &Groups) -> Result<BTree
 }
 
 /// The descriptions of those groups.
-pub(super) async fn descriptions(
+pub(crate) async fn descriptions(
     client: &mut Client,
     wanted: &Groups,
     of: &HashSet<&str>,

@@ -48,6 +48,41 @@ pub enum KeysCommand {
     },
 }
 
+/// What to do with posts that wait for a moderator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ModerationCommand {
+    /// List the posts that wait, the oldest first
+    List {
+        /// Print JSON
+        #[arg(long)]
+        #[serde(skip)]
+        json: bool,
+    },
+    /// Show a post that waits
+    Show {
+        /// Its Message-ID, with its angle brackets
+        message_id: String,
+    },
+    /// Approve posts: they get an Approved header and are filed; needs a running server
+    Approve {
+        /// Message-IDs, with their angle brackets
+        #[arg(required = true, value_name = "MESSAGE-ID")]
+        message_ids: Vec<String>,
+        /// The mail address in Approved; by default moderation.sender
+        #[arg(long, value_name = "ADDRESS")]
+        by: Option<String>,
+    },
+    /// Reject a post: it is deleted, and its poster is mailed why, if there is an address
+    Reject {
+        /// Its Message-ID, with its angle brackets
+        message_id: String,
+        /// Why, for the poster
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+    },
+}
+
 /// What to do about what filters found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

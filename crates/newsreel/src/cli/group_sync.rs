@@ -1,0 +1,104 @@
+//! `group sync`.
+
+use clap::Args;
+
+use super::locate::Where;
+use super::pull::{LinkOptions, address};
+use super::reach;
+use super::screen::{Failure, complain, say};
+use super::send::inside;
+use crate::base::units::counted;
+use crate::config::Groups;
+use crate::operations::group_sync::{self, Changes};
+use crate::operations::request::{Reply, Request};
+
+/// What `group sync` is told.
+#[derive(Debug, Args)]
+pub(super) struct SyncOptions {
+    /// The server, HOST:PORT (HOST alone: port 119, or 563 with --tls implicit)
+    server: String,
+    /// The groups to compare, such as comp.*,sci.*; control, control.*, junk, to and to.* never are
+    #[arg(long, value_name = "WILDMAT", default_value = "*,!local.*")]
+    groups: String,
+    /// Remove groups that the server does not have
+    #[arg(long)]
+    remove: bool,
+    /// Do nothing if more than so many percent of the groups compared here would be removed
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = clap::value_parser!(u8).range(0..=100))]
+    remove_max: u8,
+    /// Only show what would be done
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    link: LinkOptions,
+}
+
+pub(super) fn sync(options: &SyncOptions, at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    let wanted = Groups::parse(&options.groups).map_err(Failure::Usage)?;
+    let dial = options.link.dial(&address(&options.server, options.link.tls)?);
+    let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
+    let handle = runtime.handle().clone();
+    let lists = inside(&runtime, || handle.block_on(group_sync::fetch(&dial, &wanted)))?;
+    let lists = lists.map_err(|error| Failure::Problem(format!("{}: {error}", dial.to)))?;
+    let here = reach::rows(&config, &Request::GroupList { wildmat: None }, |reply| match reply {
+        Reply::Group(row) => Some(row),
+        _ => None,
+    })?;
+    let changes = group_sync::compare(&here, &lists, &wanted);
+    tell(&changes, options)?;
+    let removed = if options.remove { changes.surplus.clone() } else { Vec::new() };
+    check_share(&changes, removed.len(), options)?;
+    let summary = format!(
+        "{}, {} changed, {}",
+        counted(changes.add.len() as u64, "group") + " added",
+        changes.set.len(),
+        match options.remove {
+            true => format!("{} removed", removed.len()),
+            false => format!("{} not there, which stay (--remove removes them)", changes.surplus.len()),
+        }
+    );
+    if options.dry_run {
+        return say(format_args!("would be done: {summary}"));
+    }
+    let Changes { add, set, .. } = changes;
+    if !(add.is_empty() && set.is_empty() && removed.is_empty()) {
+        let request = Request::GroupUpdate { add, set, remove: removed };
+        let mut is_refused = false;
+        let ok = reach::ask(&config, &request, &mut |reply| {
+            if let Reply::Changed { name, error: Some(error), .. } = reply {
+                complain(format_args!("newsreel: {name}: {error}"));
+                is_refused = true;
+            }
+        })?;
+        if !ok {
+            return Err(Failure::Told);
+        }
+    }
+    say(summary)
+}
+
+fn tell(changes: &Changes, options: &SyncOptions) -> Result<(), Failure> {
+    for group in &changes.add {
+        say(format_args!("add {} {} {}", group.name, group.flag, group.description))?;
+    }
+    for group in &changes.set {
+        let flag = group.flag.as_ref().map(|flag| format!(" flag {flag}")).unwrap_or_default();
+        let text = group.description.as_ref().map(|text| format!(" description {text}")).unwrap_or_default();
+        say(format_args!("change {}:{flag}{text}", group.name))?;
+    }
+    let word = if options.remove { "remove" } else { "not there" };
+    changes.surplus.iter().try_for_each(|name| say(format_args!("{word} {name}")))
+}
+
+/// A server that has lost its groups, or shows only some, must not empty this one.
+fn check_share(changes: &Changes, removed: usize, options: &SyncOptions) -> Result<(), Failure> {
+    if removed * 100 <= changes.compared * usize::from(options.remove_max) {
+        return Ok(());
+    }
+    Err(Failure::Problem(format!(
+        "nothing is done: {removed} of the {} groups compared here would be removed, more than {} %; if that is \
+         meant, say so with --remove-max",
+        changes.compared, options.remove_max
+    )))
+}

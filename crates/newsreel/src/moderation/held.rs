@@ -1,0 +1,217 @@
+//! Posts that wait here for a moderator: one file each, written whole and durably before it has its name.
+//!
+//! A file is removed once its post was filed or its poster was mailed, so a crash leaves the post waiting at
+//! worst, and approving it again finds it known. Called by `moderation`. Format:
+//! `docs/formats/moderation.md`.
+
+use parking_lot::Mutex;
+use ring::digest::{SHA256, digest};
+use spool::{Access, Disk, durable_create, read_small};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tracing::error;
+
+/// Directory below `site.data`.
+const DIR: &str = "moderation/held";
+const FIRST_LINE: &str = "newsreel held 1";
+/// How the name of a post's file ends.
+const POST: &str = ".post";
+/// Octets of the Message-ID's SHA-256 hash in the name, in hexadecimal.
+const NAME_BYTES: usize = 16;
+/// As much of a file as is read; articles are shorter.
+const POST_BYTES_MAX: u64 = 2 << 30;
+
+/// A post that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HeldPost {
+    pub message_id: String,
+    /// The moderated group for which it waits.
+    pub group: String,
+    /// The address it was posted from.
+    pub address: String,
+    /// As whom its poster had logged in; empty: as nobody.
+    pub user: String,
+    /// Unix seconds.
+    pub queued: i64,
+    /// The proto-article in wire format without the final `.` line; it has Message-ID and Date.
+    pub wire: Vec<u8>,
+}
+
+/// What became of a post that is to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Put {
+    Waits,
+    /// As many wait as may.
+    Full,
+    /// One with its Message-ID waits already.
+    Known,
+}
+
+/// The posts that wait.
+#[derive(Debug)]
+pub(crate) struct HeldPosts {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    waiting: AtomicUsize,
+    /// Held while one is added: they are counted first.
+    adding: Mutex<()>,
+}
+
+impl HeldPosts {
+    /// Those of the site in `data`.
+    pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
+        let held =
+            Self { disk, dir: data.join(DIR), waiting: AtomicUsize::default(), adding: Mutex::default() };
+        held.waiting.store(held.names().len(), Ordering::Relaxed);
+        held
+    }
+
+    /// Adds a post, of which at most `max` may wait; durable when this returns.
+    pub fn put(&self, post: &HeldPost, max: usize) -> io::Result<Put> {
+        let _adding = self.adding.lock();
+        if self.len() >= max {
+            return Ok(Put::Full);
+        }
+        self.disk.create_dir(&self.dir)?;
+        let HeldPost { message_id, group, address, user, queued, wire } = post;
+        let head = format!(
+            "{FIRST_LINE}\nid {message_id}\ngroup {group}\nfrom {address}\nuser {user}\nqueued {queued}\n\n"
+        );
+        let parts = [head.as_bytes(), wire];
+        let is_new = durable_create(&*self.disk, &self.path(message_id), &parts, Access::Owner)?;
+        self.waiting.fetch_add(usize::from(is_new), Ordering::Relaxed);
+        Ok(if is_new { Put::Waits } else { Put::Known })
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = self.disk.list(&self.dir).unwrap_or_default();
+        names.into_iter().filter(|name| name.ends_with(POST)).collect()
+    }
+
+    /// Those that wait, the oldest first.
+    pub fn all(&self) -> Vec<HeldPost> {
+        let mut all: Vec<HeldPost> =
+            self.names().iter().filter_map(|name| self.read(&self.dir.join(name))).collect();
+        all.sort_by(|a, b| (a.queued, &a.message_id).cmp(&(b.queued, &b.message_id)));
+        all
+    }
+
+    /// The one with this Message-ID.
+    pub fn get(&self, message_id: &str) -> Option<HeldPost> {
+        self.read(&self.path(message_id)).filter(|post| post.message_id == message_id)
+    }
+
+    fn read(&self, path: &Path) -> Option<HeldPost> {
+        match read_small(&*self.disk, path, POST_BYTES_MAX) {
+            Ok(None) => None,
+            Ok(Some(bytes)) => {
+                let post = parsed(&bytes);
+                if post.is_none() {
+                    error!(file = %path.display(), "not a post that waits for a moderator");
+                }
+                post
+            }
+            Err(error) => {
+                error!(file = %path.display(), %error, "cannot read a post that waits for a moderator");
+                None
+            }
+        }
+    }
+
+    /// It waits no longer; durable when this returns.
+    pub fn remove(&self, message_id: &str) -> io::Result<()> {
+        self.disk.remove(&self.path(message_id))?;
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.disk.sync_dir(&self.dir)
+    }
+
+    fn path(&self, message_id: &str) -> PathBuf {
+        let hash = digest(&SHA256, message_id.as_bytes());
+        let name: String = hash.as_ref().iter().take(NAME_BYTES).map(|b| format!("{b:02x}")).collect();
+        self.dir.join(name + POST)
+    }
+}
+
+fn parsed(bytes: &[u8]) -> Option<HeldPost> {
+    let end = memchr::memmem::find(bytes, b"\n\n")?;
+    let head = std::str::from_utf8(bytes.get(..end)?).ok()?;
+    let mut lines = head.lines();
+    if lines.next()? != FIRST_LINE {
+        return None;
+    }
+    let mut value = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);
+    let (message_id, group, address, user) = (value("id")?, value("group")?, value("from")?, value("user")?);
+    let queued = value("queued")?.parse().ok()?;
+    Some(HeldPost { message_id, group, address, user, queued, wire: bytes.get(end + 2..)?.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spool::{CrashKind, SimDisk};
+
+    fn post(n: i64) -> HeldPost {
+        HeldPost {
+            message_id: format!("<{n}@x.example>"),
+            group: "local.mod".into(),
+            address: "192.0.2.7".into(),
+            user: if n == 1 { "fred".into() } else { String::new() },
+            queued: n,
+            wire: format!("Subject: {n}\r\n\r\nbody\n\n\r\n").into_bytes(),
+        }
+    }
+
+    fn open(sim: &SimDisk) -> HeldPosts {
+        HeldPosts::of(Arc::new(sim.clone()), Path::new("/d"))
+    }
+
+    #[test]
+    fn posts_wait_in_their_order_and_within_their_bound() {
+        let sim = SimDisk::new();
+        let held = open(&sim);
+        for n in [3, 1] {
+            assert_eq!(held.put(&post(n), 2).unwrap(), Put::Waits);
+        }
+        assert_eq!(held.put(&post(2), 2).unwrap(), Put::Full);
+        assert_eq!(held.put(&HeldPost { wire: Vec::new(), ..post(1) }, 9).unwrap(), Put::Known);
+        let held = open(&sim);
+        assert_eq!(held.all(), [post(1), post(3)]);
+        assert_eq!((held.get("<3@x.example>"), held.get("<2@x.example>")), (Some(post(3)), None));
+        held.remove("<1@x.example>").unwrap();
+        assert_eq!((held.all(), held.len()), (vec![post(3)], 1));
+        spool::durable_replace(&sim, &held.path("<3@x.example>"), &[b"garbage"], Access::Owner).unwrap();
+        assert_eq!(held.all(), []);
+    }
+
+    #[test]
+    fn a_crash_at_any_step_loses_no_post_that_waits() {
+        for kind in [CrashKind::Kill, CrashKind::Power, CrashKind::Lost] {
+            for step in 0.. {
+                let sim = SimDisk::new();
+                sim.crash_at(step, kind, step * 7919);
+                let held = open(&sim);
+                let mut put: Vec<i64> = (1..=3).filter(|n| held.put(&post(*n), 9).is_ok()).collect();
+                let removed = put.len() == 3 && held.remove("<1@x.example>").is_ok();
+                put.retain(|n| *n != 1 || !removed);
+                let (what, after) = (format!("{kind:?} at step {step}"), open(&sim.image().unwrap()));
+                let left = after.all();
+                // The first may be gone, and one more may wait whose poster was not answered.
+                let must = put.iter().filter(|n| **n != 1 || put.len() < 3);
+                must.for_each(|n| assert!(left.contains(&post(*n)), "{what}: {left:?}"));
+                assert!(left.len() <= put.len() + 1, "{what}: {left:?}");
+                assert_ne!(after.put(&post(9), 9).unwrap(), Put::Full, "{what}");
+                if !sim.crashed() {
+                    assert!(left == [post(2), post(3)] && step > 12, "{what}: {left:?}");
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Rows of answers.
+
+use serde::{Deserialize, Serialize};
+
+/// A post that waits here for a moderator.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldRow {
+    /// Its Message-ID.
+    pub message_id: String,
+    /// The moderated group for which it waits.
+    pub group: String,
+    /// Unix seconds since when it waits.
+    pub queued: u64,
+    /// The address it was posted from.
+    pub address: String,
+    /// As whom its poster had logged in; empty: as nobody.
+    pub user: String,
+    /// Its From header.
+    pub from: String,
+    /// Its Subject header.
+    pub subject: String,
+}
+
+/// What a filter found in an article, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReviewRow {
+    /// Unix seconds.
+    pub at: u64,
+    /// The filter.
+    pub filter: String,
+    /// What it did: refused, hidden, set aside, would refuse.
+    pub finding: String,
+    /// Whether the article was filed.
+    pub filed: bool,
+    /// Its Message-ID.
+    pub message_id: String,
+    /// Its Newsgroups header.
+    pub groups: String,
+    /// Its Subject.
+    pub subject: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A hidden article, as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HiddenRow {
+    /// Its Message-ID.
+    pub message_id: String,
+    /// Who hid it.
+    pub by: String,
+    /// Unix seconds.
+    pub since: u64,
+    /// Why; may be empty.
+    pub reason: String,
+}
+
+/// What becomes of the articles that an `[[expire]]` section keeps longest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WouldExpire {
+    /// Which section, from 1; absent: articles that no section decides about.
+    pub section: Option<usize>,
+    /// Its conditions, as the file has them; empty: none.
+    pub conditions: String,
+    /// Articles that it decides about.
+    pub articles: u64,
+    /// Of these, articles that would be gone now.
+    pub now_articles: u64,
+    /// Their bytes as stored.
+    pub now_bytes: u64,
+    /// Articles that would be gone after the days that were asked for; absent: none were.
+    pub later_articles: Option<u64>,
+    /// Their bytes as stored.
+    pub later_bytes: Option<u64>,
+}
+
+/// What a purge did, or would do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purged {
+    /// Whether nothing was done.
+    pub dry_run: bool,
+    /// Groups that matched.
+    pub groups: u64,
+    /// Articles that were removed.
+    pub articles: u64,
+    /// Articles that stay in groups that did not match.
+    pub crossposts: u64,
+    /// Article numbers that were removed.
+    pub numbers: u64,
+}
