@@ -9,6 +9,7 @@
 
 pub mod article;
 pub mod batch;
+pub mod bucket;
 pub mod control;
 pub mod date;
 pub mod decimal;

@@ -79,9 +79,10 @@ pub trait Disk: Send + Sync + Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes a directory and its parents, durably; no error if it exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Makes a directory and its parents; durable with the next [`Disk::sync_tree`]. No error if it exists. A
-    /// managed one gets the setuid bit, which marks it for the Usenetfs mount as split into buckets (UFS-06).
-    fn make_dirs(&self, path: &Path, managed: bool) -> io::Result<()>;
+    /// Makes a directory and its parents; durable with the next [`Disk::sync_tree`]. No error if it exists.
+    /// If it is a bucket, its parent is a managed directory and so is every second one above; those get the
+    /// setuid bit, which marks them for the Usenetfs mount (UFS-06).
+    fn make_dirs(&self, path: &Path, bucketed: bool) -> io::Result<()>;
     /// Adds a name to a file; an error if that exists.
     fn link(&self, file: &Path, new: &Path) -> io::Result<()>;
     /// Gives `new` the owner of `old`, which it is to replace, and with `mode` its mode; if there is no such

@@ -136,20 +136,8 @@ impl Disk for RealDisk {
         self.sync_dir(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
     }
 
-    fn make_dirs(&self, path: &Path, managed: bool) -> io::Result<()> {
-        match make_dir(path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                self.make_dirs(path.parent().ok_or(e)?, managed)?;
-                make_dir(path)?;
-            }
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
-            made => made?,
-        }
-        if managed {
-            let mode = fs::metadata(path)?.permissions().mode();
-            fs::set_permissions(path, fs::Permissions::from_mode(mode | 0o4000))?;
-        }
-        Ok(())
+    fn make_dirs(&self, path: &Path, bucketed: bool) -> io::Result<()> {
+        make_levels(path, bucketed.then_some(false))
     }
 
     fn link(&self, file: &Path, new: &Path) -> io::Result<()> {
@@ -290,6 +278,24 @@ fn open_to_read(path: &Path) -> io::Result<File> {
 /// A directory's path that is not empty.
 fn here(dir: &Path) -> &Path {
     if dir.as_os_str().is_empty() { Path::new(".") } else { dir }
+}
+
+/// Makes a directory and those above it that are missing. With buckets every second level is a managed
+/// directory; `managed` says whether this one is.
+fn make_levels(path: &Path, managed: Option<bool>) -> io::Result<()> {
+    match make_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            make_levels(path.parent().ok_or(e)?, managed.map(|managed| !managed))?;
+            make_dir(path)?;
+        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
+        made => made?,
+    }
+    if managed == Some(true) {
+        let mode = fs::metadata(path)?.permissions().mode();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode | 0o4000))?;
+    }
+    Ok(())
 }
 
 /// Makes one directory.
@@ -554,7 +560,7 @@ mod tests {
     fn what_is_private_is_for_its_owner_alone_and_the_rest_for_the_group_too() {
         let scratch = Scratch::new();
         let disk = RealDisk::new();
-        let mode = |name: &str| fs::metadata(scratch.path(name)).unwrap().permissions().mode() & 0o777;
+        let mode = |name: &str| fs::metadata(scratch.path(name)).unwrap().permissions().mode() & 0o4777;
         disk.open(&scratch.path("secret"), Open::CreatePrivate).unwrap();
         disk.open(&scratch.path("new"), Open::CreateNew).unwrap();
         disk.open(&scratch.path("file"), Open::Create).unwrap();
@@ -564,6 +570,9 @@ mod tests {
         assert_eq!(mode("secret"), 0o600);
         assert_eq!(["new", "file", "lock"].map(mode), [0o640; 3]);
         assert_eq!(["a", "a/b", "c", "c/d"].map(mode), [0o750; 4]);
+        // The bit is on what is managed, never on `aaa` and buckets.
+        disk.make_dirs(&scratch.path("e/aaa/f/345"), true).unwrap();
+        assert_eq!(["e", "e/aaa", "e/aaa/f", "e/aaa/f/345"].map(mode), [0o4750, 0o750, 0o4750, 0o750]);
     }
 
     #[test]

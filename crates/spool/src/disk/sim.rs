@@ -409,7 +409,7 @@ impl Disk for SimDisk {
         Ok(())
     }
 
-    fn make_dirs(&self, path: &Path, _managed: bool) -> io::Result<()> {
+    fn make_dirs(&self, path: &Path, _bucketed: bool) -> io::Result<()> {
         if self.running()?.names.is_dir(path) {
             return Ok(());
         }

@@ -4,6 +4,7 @@
 
 use crate::base::ids::GroupId;
 use md5::{Digest, Md5};
+use netnews::bucket::{self, Scheme};
 use std::path::{Path, PathBuf};
 
 /// Bits of a place for the number; the rest is the group.
@@ -22,18 +23,13 @@ pub(super) fn number_of(place: u64) -> (GroupId, u64) {
     (GroupId((place >> NUMBER_BITS) as u32), place & ((1 << NUMBER_BITS) - 1))
 }
 
-/// The bucket of a name in a managed directory: digits 2 to 4 from the right, or `aaa` (UFS-02 to UFS-04).
-pub(super) fn bucket(number: u64) -> String {
-    format!("{:03}", number / 10 % 1000)
-}
-
 /// The directory of a group. A name of digits alone would be taken for an article: in a plain spool it gets a
 /// final dot, in a bucketed one it lies in `aaa` like all that are no articles (UFS-05).
 pub(super) fn group_dir(root: &Path, group: &str, bucketed: bool) -> PathBuf {
     let mut dir = root.to_path_buf();
     for (depth, part) in group.split('.').enumerate() {
         if bucketed && depth > 0 {
-            dir.push("aaa");
+            dir.push(bucket::OTHERS);
         }
         let digits = !bucketed && depth > 0 && part.bytes().all(|b| b.is_ascii_digit());
         if digits { dir.push(format!("{part}.")) } else { dir.push(part) }
@@ -45,7 +41,7 @@ pub(super) fn group_dir(root: &Path, group: &str, bucketed: bool) -> PathBuf {
 pub(super) fn number_path(root: &Path, group: &str, number: u64, bucketed: bool) -> PathBuf {
     let mut path = group_dir(root, group, bucketed);
     if bucketed {
-        path.push(bucket(number));
+        path.push(Scheme::default().bucket_of_number(number).as_str());
     }
     path.push(number.to_string());
     path
@@ -147,7 +143,7 @@ mod tests {
             number_path(Path::new("/s"), group, number, bucketed).display().to_string()
         };
         assert_eq!(path("control.cancel", 123_456, true), "/s/control/aaa/cancel/345/123456");
-        assert_eq!([987, 5, 1_000_000].map(bucket), ["098", "000", "000"]);
+        assert_eq!(path("a", 987, true), "/s/a/098/987");
         assert_eq!(path("alt.2600", 7, true), "/s/alt/aaa/2600/000/7");
         assert_eq!(path("alt.2600", 7, false), "/s/alt/2600./7");
         assert_eq!(path("comp.lang.c", 7, false), "/s/comp/lang/c/7");

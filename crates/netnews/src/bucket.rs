@@ -1,0 +1,192 @@
+//! Usenetfs' rule: which small directory of a managed directory a name belongs to.
+//!
+//! A managed directory looks flat and is stored as buckets, so that no lower directory is large. The bucket
+//! follows from the name alone: from its last digits if it consists of digits, as an article's name does;
+//! every other name is in [`OTHERS`]. Names are not changed. The `usenetfs` mount and the storage method
+//! `bucketed` both follow this rule, so they read each other's trees. Sources: UFS-02 to UFS-04, UFS-11.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The directory of all names that are no article's.
+pub const OTHERS: &str = "aaa";
+
+/// Digits of a name that a rule may look at, from the right.
+const DIGITS: usize = 4;
+
+/// Which digits of the name make the bucket. Called by what they make of 123456.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scheme {
+    /// `345`: digits 2 to 4 from the right. Ten neighbours share a bucket; the paper's choice.
+    #[default]
+    Tens,
+    /// `34/56`: two levels of a hundred directories each.
+    Pairs,
+    /// `56/34`: the same with the faster digits first.
+    SwappedPairs,
+    /// `456`: the last three digits; neighbours are apart.
+    Last,
+}
+
+impl Scheme {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Tens, Self::Pairs, Self::SwappedPairs, Self::Last];
+
+    /// What it makes of 123456.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tens => "345",
+            Self::Pairs => "34/56",
+            Self::SwappedPairs => "56/34",
+            Self::Last => "456",
+        }
+    }
+
+    /// The bucket of an article's name, or [`OTHERS`].
+    pub fn bucket(self, name: &[u8]) -> Bucket {
+        if !is_article(name) {
+            return Bucket::new(OTHERS.as_bytes());
+        }
+        let mut digits = [b'0'; DIGITS];
+        for (digit, byte) in digits.iter_mut().rev().zip(name.iter().rev()) {
+            *digit = *byte;
+        }
+        self.of_digits(digits)
+    }
+
+    /// The bucket of an article number.
+    pub fn bucket_of_number(self, number: u64) -> Bucket {
+        let mut digits = [b'0'; DIGITS];
+        let mut rest = number;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        self.of_digits(digits)
+    }
+
+    fn of_digits(self, [thousands, hundreds, tens, ones]: [u8; DIGITS]) -> Bucket {
+        match self {
+            Self::Tens => Bucket::new(&[thousands, hundreds, tens]),
+            Self::Pairs => Bucket::new(&[thousands, hundreds, b'/', tens, ones]),
+            Self::SwappedPairs => Bucket::new(&[tens, ones, b'/', thousands, hundreds]),
+            Self::Last => Bucket::new(&[hundreds, tens, ones]),
+        }
+    }
+
+    /// How many levels of directories a bucket has.
+    pub fn levels(self) -> usize {
+        if matches!(self, Self::Pairs | Self::SwappedPairs) { 2 } else { 1 }
+    }
+
+    /// Whether a directory directly below a managed one may be a bucket, or the first level of one.
+    pub fn is_first_level(self, name: &[u8]) -> bool {
+        name == OTHERS.as_bytes() || self.is_level(name)
+    }
+
+    /// Whether a name is one level of an article's bucket.
+    pub fn is_level(self, name: &[u8]) -> bool {
+        name.len() == if self.levels() == 2 { 2 } else { 3 } && is_article(name)
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What is not the name of a scheme.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownScheme;
+
+impl fmt::Display for UnknownScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not one of 345, 34/56, 56/34 and 456")
+    }
+}
+
+impl std::error::Error for UnknownScheme {}
+
+impl FromStr for Scheme {
+    type Err = UnknownScheme;
+
+    fn from_str(text: &str) -> Result<Self, UnknownScheme> {
+        Self::ALL.into_iter().find(|scheme| scheme.name() == text).ok_or(UnknownScheme)
+    }
+}
+
+/// The path of a bucket, below the managed directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bucket {
+    bytes: [u8; 5],
+    len: u8,
+}
+
+impl Bucket {
+    fn new(path: &[u8]) -> Self {
+        let mut bytes = [0; 5];
+        for (to, from) in bytes.iter_mut().zip(path) {
+            *to = *from;
+        }
+        Self { bytes, len: path.len().min(bytes.len()) as u8 }
+    }
+
+    /// As text, such as `345` or `34/56`.
+    pub fn as_str(&self) -> &str {
+        let bytes = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Bucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Whether a name may be an article's: digits alone, however many.
+pub fn is_article(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(u8::is_ascii_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bucket(scheme: Scheme, name: &str) -> String {
+        scheme.bucket(name.as_bytes()).to_string()
+    }
+
+    #[test]
+    fn the_papers_examples() {
+        let tens = |name: &str| bucket(Scheme::Tens, name);
+        // UFS-02, UFS-03.
+        assert_eq!(["123456", "987", "0987", "5"].map(tens), ["345", "098", "098", "000"]);
+        assert_eq!(tens("1234567890123456789012345"), "234", "25 digits");
+        assert!((123_450..123_460).all(|n| tens(&n.to_string()) == "345"), "ten neighbours share one");
+        // UFS-04.
+        let others = ["foo", "", "12a", "-5", "12.", ".overview", "aaa", "\u{663}\u{664}\u{665}\u{666}"];
+        assert_eq!(others.map(tens), ["aaa"; 8]);
+        // UFS-11.
+        let schemes = Scheme::ALL.map(|scheme| bucket(scheme, "123456"));
+        assert_eq!(schemes, ["345", "34/56", "56/34", "456"]);
+        assert_eq!(Scheme::ALL.map(|scheme| bucket(scheme, "7")), ["000", "00/07", "07/00", "007"]);
+    }
+
+    #[test]
+    fn a_number_and_its_name_have_the_same_bucket() {
+        for scheme in Scheme::ALL {
+            for n in (0..20_000).chain([99_999, 100_000, 987_654_321, u64::MAX]) {
+                assert_eq!(scheme.bucket_of_number(n), scheme.bucket(n.to_string().as_bytes()), "{n}");
+            }
+            assert_eq!(scheme.name().parse(), Ok(scheme));
+            let first = bucket(scheme, "4711");
+            assert!(scheme.is_first_level(first.split('/').next().unwrap().as_bytes()));
+            assert_eq!(first.split('/').count(), scheme.levels());
+        }
+        assert_eq!("543".parse::<Scheme>(), Err(UnknownScheme));
+        assert!(Scheme::Tens.is_first_level(b"aaa") && !Scheme::Tens.is_first_level(b"0987"));
+        assert!(!Scheme::Tens.is_first_level(b"12") && Scheme::Pairs.is_first_level(b"12"));
+    }
+}
