@@ -219,6 +219,42 @@ pub(super) enum Command {
         command: ExportCommand,
     },
 
+    /// Mount a tree of articles so that its managed directories look flat (Usenetfs)
+    #[cfg(feature = "mount")]
+    #[command(
+        long_about = "Mount a tree of articles so that its managed directories look flat (Usenetfs), and serve the mount \
+        until it is unmounted or SIGTERM or SIGINT comes.\n\n\
+        A directory with the setuid bit is managed: it is stored as up to a thousand small directories, by article number, and \
+        shown as one. Programs that use MOUNTPOINT notice nothing; no other directory is changed. It helps where a file \
+        system searches large directories from the beginning. Root can mount without further programs, others \
+        need fusermount3."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel mount /srv/spool /var/spool/news/articles\n  \
+        newsreel manage /var/spool/news/articles/control/cancel\n  \
+        umount /var/spool/news/articles")]
+    Mount(super::mount::MountOptions),
+
+    /// Convert a directory to a managed one, or show which ones would gain
+    #[cfg(feature = "mount")]
+    #[command(
+        long_about = "Convert a directory to a managed one, for newsreel mount: each file is moved into the small directory \
+        where the mount looks for it, and the setuid bit is set.\n\n\
+        DIR may be in use through a mount meanwhile, and nobody notices; without a mount nothing else may use it. If \
+        the command is interrupted, run it again, or newsreel unmanage. A directory with subdirectories named 000 to 999 or \
+        aaa is refused."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel manage --suggest /var/spool/news/articles\n  \
+        newsreel manage --dry-run /var/spool/news/articles/control/cancel")]
+    Manage(super::mount::ManageOptions),
+
+    /// Convert a managed directory back to a flat one
+    #[cfg(feature = "mount")]
+    #[command(
+        long_about = "Convert a managed directory back to a flat one: the reverse of newsreel manage, which says \
+        when it can be used."
+    )]
+    Unmanage(super::mount::UnmanageOptions),
+
     /// Print docs/config.md
     #[command(hide = true)]
     Docs,

@@ -30,6 +30,8 @@ mod listeners;
 mod listing;
 mod locate;
 mod moderation;
+#[cfg(feature = "mount")]
+mod mount;
 mod output;
 mod owner;
 mod password;
@@ -86,6 +88,12 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Up { dir, listen, tls_listen } => serve::up(&dir, &listen, &tls_listen),
         Command::Init(options) => init::init(&options),
         Command::Serve => serve::serve(&at.load()?),
+        #[cfg(feature = "mount")]
+        Command::Mount(options) => mount::mount(&options),
+        #[cfg(feature = "mount")]
+        Command::Manage(options) => mount::manage(&options),
+        #[cfg(feature = "mount")]
+        Command::Unmanage(options) => mount::unmanage(&options),
         Command::Check { access } => check::check(at, &access),
         Command::Show => check::show(at),
         Command::ExplainConfig { key } => check::explain(key.as_deref().unwrap_or_default()),

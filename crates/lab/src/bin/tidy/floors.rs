@@ -36,6 +36,21 @@ const FLOORS: &[Building] = &[
         circle_max: 2,
     },
     Building {
+        name: "usenetfs",
+        rows: &[
+            &["failpoint", "lower", "workers"],
+            &["directory", "files", "nodes"],
+            &["listing"],
+            &["tree"],
+            &["naming"],
+            &["filesystem"],
+            &["mounting"],
+            &["locating", "suggesting"],
+            &["converting"],
+        ],
+        circle_max: 1,
+    },
+    Building {
         name: "newsreel",
         rows: &[
             &["base"],

@@ -16,7 +16,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("nntp-io", &["netnews"]),
     ("spool", &["netnews"]),
     ("newscache", &["netnews", "spool"]),
-    ("newsreel", &["netnews", "nntp-io", "spool", "newscache"]),
+    ("usenetfs", &["netnews"]),
+    ("newsreel", &["netnews", "nntp-io", "spool", "newscache", "usenetfs"]),
 ];
 
 /// Lines of code that a key of the configuration may cost, over all of `config` and without tests.

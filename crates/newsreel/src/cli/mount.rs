@@ -1,0 +1,227 @@
+//! `mount`, `manage`, `unmanage`: the Usenetfs mount and the directories that it manages.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use netnews::bucket::Scheme;
+use serde::Serialize;
+use spool::Progress as _;
+use tokio::signal::unix::{SignalKind, signal};
+use usenetfs::{Form, Mounted, Options, Suggestions};
+
+use super::bar::Bar;
+use super::screen::{Failure, complain, say, say_json};
+use crate::base::units;
+
+/// How long open files are waited for after a signal.
+const OPEN_FILES_WAIT: Duration = Duration::from_secs(10);
+/// Suggestions that are printed without `--json`.
+const SUGGESTED_MAX: usize = 50;
+
+/// Arguments of `mount`.
+#[derive(Debug, Clone, Args)]
+pub(super) struct MountOptions {
+    /// The tree to be shown
+    #[arg(value_name = "LOWER")]
+    lower: PathBuf,
+    /// An existing directory on which it is mounted; it may be LOWER itself
+    #[arg(value_name = "MOUNTPOINT")]
+    mountpoint: PathBuf,
+    /// Which buckets managed directories have, called by that of article 123456: 345, 34/56, 56/34 or 456
+    #[arg(long, value_name = "SCHEME", default_value_t)]
+    scheme: Scheme,
+    /// How long the kernel keeps names and attributes; longer is faster, and right as long as nothing
+    /// changes LOWER but through the mount
+    #[arg(long, value_name = "TIME", value_parser = units::parse_span, default_value = "1s")]
+    keep: Duration,
+    /// Allow no changes through the mount
+    #[arg(long)]
+    read_only: bool,
+    /// Let only this user use the mount [default: everybody if root mounts, else this user]
+    #[arg(long)]
+    only_owner: bool,
+    /// Read and write files here even if the kernel could do it alone
+    #[arg(long)]
+    no_passthrough: bool,
+}
+
+/// Arguments of `manage`.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ManageOptions {
+    /// The directory, below a mount or not
+    #[arg(value_name = "DIR", required_unless_present = "suggest")]
+    dir: Option<PathBuf>,
+    /// Which buckets it gets; the same as that of the mount
+    #[arg(long, value_name = "SCHEME", default_value_t)]
+    scheme: Scheme,
+    /// Show what would be moved, and move nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Read a spool, and show which of its directories would gain
+    #[arg(long, value_name = "SPOOL", conflicts_with_all = ["dir", "dry_run"])]
+    suggest: Option<PathBuf>,
+    /// With --suggest: directories of at least this many articles
+    #[arg(long, value_name = "ARTICLES", default_value_t = usenetfs::FILES_MIN, requires = "suggest")]
+    at_least: u64,
+    /// With --suggest: print JSON
+    #[arg(long, requires = "suggest")]
+    json: bool,
+}
+
+/// Arguments of `unmanage`.
+#[derive(Debug, Clone, Args)]
+pub(super) struct UnmanageOptions {
+    /// The directory, below a mount or not
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Which buckets it has
+    #[arg(long, value_name = "SCHEME", default_value_t)]
+    scheme: Scheme,
+    /// Show what would be moved, and move nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+fn problem(error: impl std::fmt::Display) -> Failure {
+    Failure::Problem(error.to_string())
+}
+
+pub(super) fn mount(options: &MountOptions) -> Result<(), Failure> {
+    let mount = Options {
+        scheme: options.scheme,
+        keep: options.keep,
+        allow_other: !options.only_owner && Options::default().allow_other,
+        read_only: options.read_only,
+        passthrough: !options.no_passthrough,
+    };
+    let mounted = usenetfs::mount(&options.lower, &options.mountpoint, &mount).map_err(|error| {
+        problem(format_args!(
+            "cannot mount {} on {}: {error}",
+            options.lower.display(),
+            options.mountpoint.display()
+        ))
+    })?;
+    complain(format_args!("{} is mounted on {}", options.lower.display(), mounted.point().display()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(problem)?;
+    let ended = runtime.block_on(until_ended(mounted));
+    runtime.shutdown_background();
+    ended.map_err(problem)
+}
+
+/// Serves the mount until it is unmounted, or a signal comes.
+async fn until_ended(mut mounted: Mounted) -> std::io::Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let end = mounted.end();
+    let mut end = tokio::task::spawn_blocking(end);
+    // Nobody waits for it if no service manager started this.
+    let _unheard = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    tokio::select! {
+        ended = &mut end => return ended?,
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    mounted.detach()?;
+    if tokio::time::timeout(OPEN_FILES_WAIT, end).await.is_err() {
+        complain("unmounted; files that were open still are, and can be used no longer");
+    }
+    Ok(())
+}
+
+pub(super) fn manage(options: &ManageOptions) -> Result<(), Failure> {
+    match (&options.suggest, &options.dir) {
+        (Some(spool), _) => suggest(spool, options),
+        (None, Some(dir)) => convert(dir, Form::Managed, options.scheme, options.dry_run),
+        (None, None) => Ok(()),
+    }
+}
+
+pub(super) fn unmanage(options: &UnmanageOptions) -> Result<(), Failure> {
+    convert(&options.dir, Form::Flat, options.scheme, options.dry_run)
+}
+
+fn convert(dir: &std::path::Path, form: Form, scheme: Scheme, dry_run: bool) -> Result<(), Failure> {
+    let bar = Bar::new();
+    let mut begun = false;
+    let mut progress = |done, total| {
+        if !std::mem::replace(&mut begun, true) {
+            bar.start("moving", total);
+        }
+        bar.step(done);
+    };
+    let converted = usenetfs::convert(dir, form, scheme, dry_run, &mut progress);
+    bar.finish();
+    let done = converted.map_err(|error| problem(format_args!("{}: {error}", dir.display())))?;
+    let entries = if done.moved == 1 { "entry" } else { "entries" };
+    let (moved, dir) = (done.moved, dir.display());
+    say(match (form, dry_run) {
+        (Form::Managed, true) => {
+            format!("{dir}: {moved} {entries} would be moved into {} directories", done.buckets)
+        }
+        (Form::Managed, false) => {
+            format!("{dir} is managed: {moved} {entries} moved; {} directories", done.buckets)
+        }
+        (Form::Flat, true) => format!("{dir}: {moved} {entries} would be moved"),
+        (Form::Flat, false) => format!("{dir} is flat: {moved} {entries} moved"),
+    })
+}
+
+/// `manage --suggest --json`.
+#[derive(Serialize)]
+struct SuggestionsAsJson {
+    directories: u64,
+    articles: u64,
+    managed: u64,
+    suggested: Vec<CandidateAsJson>,
+}
+
+#[derive(Serialize)]
+struct CandidateAsJson {
+    path: String,
+    articles: u64,
+    inodes: u64,
+    gain: u64,
+}
+
+fn suggest(spool: &std::path::Path, options: &ManageOptions) -> Result<(), Failure> {
+    let found = usenetfs::suggest(spool, options.scheme, options.at_least, &mut |_| {})
+        .map_err(|error| problem(format_args!("{}: {error}", spool.display())))?;
+    if options.json { say_json(&as_json(&found)) } else { say(as_text(&found)) }
+}
+
+fn as_json(found: &Suggestions) -> SuggestionsAsJson {
+    let suggested = found.candidates.iter().map(|candidate| CandidateAsJson {
+        path: candidate.path.display().to_string(),
+        articles: candidate.files,
+        inodes: candidate.buckets,
+        gain: candidate.gain,
+    });
+    SuggestionsAsJson {
+        directories: found.directories,
+        articles: found.files,
+        managed: found.managed,
+        suggested: suggested.collect(),
+    }
+}
+
+fn as_text(found: &Suggestions) -> String {
+    let large: u64 = found.candidates.iter().map(|candidate| candidate.files).sum();
+    let percent = large * 100 / found.files.max(1);
+    let mut text = format!(
+        "{} of {} directories would gain, with {percent} % of {} articles",
+        found.candidates.len(),
+        found.directories,
+        found.files
+    );
+    if found.managed > 0 {
+        text += &format!("; {} are managed already", found.managed);
+    }
+    if !found.candidates.is_empty() {
+        text += "\n  articles   inodes  gain  directory";
+    }
+    for candidate in found.candidates.iter().take(SUGGESTED_MAX) {
+        let (files, buckets, gain) = (candidate.files, candidate.buckets, candidate.gain);
+        text += &format!("\n{files:>10} {buckets:>8} {gain:>4}x  {}", candidate.path.display());
+    }
+    text
+}

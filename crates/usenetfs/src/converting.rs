@@ -1,0 +1,358 @@
+//! Making a directory managed, and flat again.
+//!
+//! Works on the lower directory while nothing is mounted, or while the tree is in use through a mount. Each
+//! entry is moved by one rename, so it is always at exactly one place; while [`MARKER`] exists a mount
+//! looks at all places at which it may be. A kill leaves a directory that works and a marker; the same
+//! command, or the opposite one, goes on from there.
+//!
+//! To managed: marker; the bit (new entries go to buckets from now on); entries with the name of a bucket
+//! into the marker; everything else into its bucket; those in the marker into theirs; marker removed.
+//!
+//! To flat: marker; everything out of the buckets, what has the name of a bucket into the marker; buckets
+//! removed; the bit; what came meanwhile; those in the marker out of it; marker removed.
+//!
+//! Source: UFS-10.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use fuser::FileType;
+use netnews::bucket::{self, Scheme};
+use rustix::fs::{self, AtFlags, FlockOperation, Mode, RenameFlags};
+use rustix::io::Errno;
+
+use crate::directory::{Directory, MARKER};
+use crate::failpoint;
+use crate::listing::{self, Entry};
+use crate::locating;
+use crate::lower::{self, Lower};
+use crate::naming;
+
+/// Names that an error shows.
+const SHOWN_MAX: usize = 5;
+/// Passes over a directory in which new entries keep appearing.
+const PASSES_MAX: usize = 1000;
+
+/// What a directory is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Stored in buckets.
+    Managed,
+    /// Stored as it looks.
+    Flat,
+}
+
+/// What was done, or would be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Converted {
+    /// Entries that were moved.
+    pub moved: u64,
+    /// Directories that exist now for buckets.
+    pub buckets: u64,
+}
+
+/// Why a directory was not converted, or not completely.
+#[derive(Debug)]
+pub enum ConvertError {
+    /// The file system refused.
+    Io(io::Error),
+    /// Subdirectories have names that buckets need.
+    Names(Vec<OsString>),
+    /// It has what no managed directory of this scheme has.
+    OtherScheme(Scheme, OsString),
+    /// Two different files have the same name, one in its bucket and one outside.
+    Twice(Vec<OsString>),
+    /// Another process is converting it.
+    Busy,
+}
+
+impl fmt::Display for ConvertError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |names: &[OsString]| {
+            let shown: Vec<_> = names.iter().take(SHOWN_MAX).map(|name| name.to_string_lossy()).collect();
+            let more = if names.len() > SHOWN_MAX { ", ..." } else { "" };
+            format!("{}{more}", shown.join(", "))
+        };
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Names(names) => {
+                write!(
+                    f,
+                    "it has subdirectories with the names of buckets ({}); it stays as it is",
+                    list(names)
+                )
+            }
+            Self::OtherScheme(scheme, name) => {
+                let name = name.to_string_lossy();
+                write!(f, "{name} in it is no bucket of scheme {scheme}; it stays as it is")
+            }
+            Self::Twice(names) => write!(
+                f,
+                "these names exist in a bucket and outside, as different files: {}; remove one of each, and \
+                 run the command again",
+                list(names)
+            ),
+            Self::Busy => f.write_str("another process is converting it"),
+        }
+    }
+}
+
+impl std::error::Error for ConvertError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<Errno> for ConvertError {
+    fn from(error: Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+/// Gives a directory a form; `progress` is told how many of how many entries are done.
+pub fn convert(
+    path: &Path,
+    form: Form,
+    scheme: Scheme,
+    dry_run: bool,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Converted, ConvertError> {
+    let dir = locating::lower_directory(path, scheme).map_err(ConvertError::Io)?;
+    let lock = lower::open_dir(&dir.fd, OsStr::new("."))?;
+    match fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => return Err(ConvertError::Busy),
+        locked => locked?,
+    }
+    check(&dir, form)?;
+    let mut work =
+        Conversion { dir, form, progress, done: Converted::default(), total: 0, twice: Vec::new() };
+    if dry_run {
+        return work.count();
+    }
+    work.total = work.count()?.moved;
+    match form {
+        Form::Managed => work.make_managed()?,
+        Form::Flat => work.make_flat()?,
+    }
+    work.done.buckets = listing::bucket_paths(&work.dir)?.len() as u64;
+    fs::syncfs(&lock)?;
+    Ok(work.done)
+}
+
+fn is_dir(entry: &Entry) -> bool {
+    entry.kind == FileType::Directory
+}
+
+/// Whether it can be told apart from buckets.
+fn check(dir: &Directory, form: Form) -> Result<(), ConvertError> {
+    if dir.is_converting() {
+        return Ok(());
+    }
+    let top = listing::all(dir, OsStr::new("."))?;
+    let has_name_of_bucket =
+        |entry: &&Entry| is_dir(entry) && dir.scheme.is_first_level(entry.name.as_bytes());
+    let is_level_of_any = |entry: &&Entry| {
+        is_dir(entry) && Scheme::ALL.iter().any(|scheme| scheme.is_level(entry.name.as_bytes()))
+    };
+    let alien = |mut entries: std::slice::Iter<'_, Entry>, is_alien: &dyn Fn(&&Entry) -> bool| {
+        let alien = entries.find(is_alien).map(|entry| entry.name.clone());
+        alien.map_or(Ok(()), |name| Err(ConvertError::OtherScheme(dir.scheme, name)))
+    };
+    let mut names: Vec<OsString> = Vec::new();
+    match (dir.is_managed(), form) {
+        (false, Form::Managed) => {
+            names.extend(top.iter().filter(has_name_of_bucket).map(|entry| entry.name.clone()));
+        }
+        (true, Form::Managed) => {
+            alien(top.iter(), &|entry| is_level_of_any(entry) && !has_name_of_bucket(entry))?;
+        }
+        (true, Form::Flat) => {
+            alien(top.iter(), &|entry| !has_name_of_bucket(entry))?;
+            for path in listing::bucket_paths(dir)? {
+                let entries = listing::all(dir, &path)?;
+                names.extend(entries.iter().filter(has_name_of_bucket).map(|entry| entry.name.clone()));
+            }
+        }
+        (false, Form::Flat) => {}
+    }
+    if names.is_empty() { Ok(()) } else { Err(ConvertError::Names(names)) }
+}
+
+struct Conversion<'a> {
+    dir: Directory,
+    form: Form,
+    progress: &'a mut dyn FnMut(u64, u64),
+    done: Converted,
+    total: u64,
+    twice: Vec<OsString>,
+}
+
+impl Conversion<'_> {
+    /// What there is to do.
+    fn count(&self) -> Result<Converted, ConvertError> {
+        let staged =
+            if self.dir.is_converting() { listing::all(&self.dir, OsStr::new(MARKER))? } else { Vec::new() };
+        let mut moved = staged.len() as u64;
+        let mut buckets = std::collections::BTreeSet::new();
+        match self.form {
+            Form::Managed => {
+                for entry in self.outside()?.iter().chain(&staged) {
+                    let others = is_dir(entry) || !bucket::is_article(entry.name.as_bytes());
+                    let bucket = self.dir.scheme.bucket(if others { b"" } else { entry.name.as_bytes() });
+                    buckets.insert(bucket);
+                }
+                moved += self.outside()?.len() as u64;
+            }
+            Form::Flat if self.dir.is_managed() || self.dir.is_converting() => {
+                for path in listing::bucket_paths(&self.dir)? {
+                    moved += listing::all(&self.dir, &path)?.len() as u64;
+                }
+            }
+            Form::Flat => {}
+        }
+        Ok(Converted { moved, buckets: buckets.len() as u64 })
+    }
+
+    /// Entries that are in no bucket.
+    fn outside(&self) -> Lower<Vec<Entry>> {
+        let is_own = |entry: &Entry| is_dir(entry) && self.dir.scheme.is_first_level(entry.name.as_bytes());
+        let top = listing::all(&self.dir, OsStr::new("."))?;
+        Ok(top.into_iter().filter(|entry| entry.name != MARKER && !is_own(entry)).collect())
+    }
+
+    fn begin(&self) -> Lower<()> {
+        match fs::mkdirat(&self.dir.fd, MARKER, Mode::RWXU) {
+            Err(Errno::EXIST) => {}
+            made => made?,
+        }
+        failpoint::reached("convert");
+        Ok(())
+    }
+
+    /// Sets or clears the bit.
+    fn mark(&mut self, managed: bool) -> Lower<()> {
+        let stat = lower::stat_fd(&self.dir.fd)?;
+        let rest = stat.stx_mode & 0o7777 & !lower::MANAGED;
+        let mode = if managed { rest | lower::MANAGED } else { rest };
+        fs::chmod(lower::path_of(self.dir.fd.as_fd()), Mode::from_raw_mode(u32::from(mode)))?;
+        self.dir = Directory::new(self.dir.fd.clone(), self.dir.scheme)?;
+        failpoint::reached("convert");
+        Ok(())
+    }
+
+    /// Moves an entry from one place to another that must be free.
+    fn move_entry(&mut self, from: &OsStr, name: &OsStr, to: &OsStr) -> Lower<()> {
+        let dir = &self.dir;
+        let moved =
+            dir.with_bucket(to, |to| fs::renameat_with(&dir.fd, from, &dir.fd, to, RenameFlags::NOREPLACE));
+        match moved {
+            Err(Errno::EXIST) => self.twice.push(name.to_owned()),
+            // Somebody removed it.
+            Err(Errno::NOENT) => {}
+            moved => {
+                moved?;
+                self.done.moved += 1;
+                (self.progress)(self.done.moved.min(self.total), self.total);
+                failpoint::reached("convert");
+            }
+        }
+        Ok(())
+    }
+
+    fn make_managed(&mut self) -> Result<(), ConvertError> {
+        if self.dir.is_managed() && !self.dir.is_converting() && self.outside()?.is_empty() {
+            return Ok(());
+        }
+        self.begin()?;
+        self.mark(true)?;
+        for _ in 0..PASSES_MAX {
+            let outside = self.outside()?;
+            let has_name_of_bucket = |entry: &&Entry| self.dir.scheme.is_first_level(entry.name.as_bytes());
+            let (first, rest): (Vec<&Entry>, Vec<&Entry>) = outside.iter().partition(has_name_of_bucket);
+            for entry in first {
+                self.move_entry(&entry.name, &entry.name, &lower::below(MARKER, &entry.name))?;
+            }
+            for entry in rest {
+                let place = self.dir.place(&entry.name, is_dir(entry))?;
+                self.move_entry(&entry.name, &entry.name, &place)?;
+            }
+            for entry in listing::all(&self.dir, OsStr::new(MARKER))? {
+                let place = self.dir.place(&entry.name, is_dir(&entry))?;
+                self.move_entry(&lower::below(MARKER, &entry.name), &entry.name, &place)?;
+            }
+            if self.ends()? {
+                return Ok(());
+            }
+        }
+        Err(ConvertError::Busy)
+    }
+
+    fn make_flat(&mut self) -> Result<(), ConvertError> {
+        if !self.dir.is_managed() && !self.dir.is_converting() {
+            return Ok(());
+        }
+        self.begin()?;
+        for _ in 0..PASSES_MAX {
+            if !self.empty_buckets()? {
+                continue;
+            }
+            if self.dir.is_managed() {
+                self.mark(false)?;
+                continue;
+            }
+            for entry in listing::all(&self.dir, OsStr::new(MARKER))? {
+                self.move_entry(&lower::below(MARKER, &entry.name), &entry.name, &entry.name)?;
+            }
+            if self.ends()? {
+                return Ok(());
+            }
+        }
+        Err(ConvertError::Busy)
+    }
+
+    /// Moves everything out of the buckets and removes them; whether none is left.
+    fn empty_buckets(&mut self) -> Result<bool, ConvertError> {
+        for path in listing::bucket_paths(&self.dir)? {
+            for entry in listing::all(&self.dir, &path)? {
+                let from = lower::join(&path, &entry.name);
+                let name = entry.name.as_os_str();
+                let to = if self.dir.scheme.is_first_level(name.as_bytes()) {
+                    lower::below(MARKER, name)
+                } else {
+                    name.to_owned()
+                };
+                self.move_entry(&from, name, &to)?;
+            }
+        }
+        if !self.twice.is_empty() {
+            return Err(ConvertError::Twice(std::mem::take(&mut self.twice)));
+        }
+        match naming::remove_buckets(&self.dir) {
+            // Something came meanwhile.
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
+            removed => Ok(removed.map(|()| true)?),
+        }
+    }
+
+    /// Removes the marker if nothing is left to do.
+    fn ends(&mut self) -> Result<bool, ConvertError> {
+        if !self.twice.is_empty() {
+            return Err(ConvertError::Twice(std::mem::take(&mut self.twice)));
+        }
+        if self.form == Form::Managed && !self.outside()?.is_empty() {
+            return Ok(false);
+        }
+        failpoint::reached("convert");
+        match fs::unlinkat(&self.dir.fd, MARKER, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
+            removed => Ok(removed.map(|()| true)?),
+        }
+    }
+}

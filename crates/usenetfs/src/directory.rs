@@ -1,0 +1,184 @@
+//! A directory of the lower tree, and where its entries are: the translation of names.
+//!
+//! In a managed directory a name is in its bucket ([`netnews::bucket`]); elsewhere it is where it seems to
+//! be. A subdirectory whose name consists of digits, such as that of alt.2600, is made in `aaa`, where the
+//! storage method `bucketed` has it; one in a bucket is found as well. While a directory is converted
+//! ([`MARKER`]) its entries are at one of several places. Sources: UFS-02 to UFS-06.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use netnews::bucket::{self, Scheme};
+use rustix::fs::{self, AtFlags, Gid, Mode, Statx, Timespec, Timestamps, Uid};
+use rustix::io::Errno;
+
+use crate::lower::{self, Lower};
+
+/// Name of a directory that exists below another one while that is converted, and has the entries whose
+/// names buckets need. The mount shows it nowhere.
+pub const MARKER: &str = ".usenetfs-converting";
+
+/// A directory as it is now.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    /// Refers to it.
+    pub fd: Arc<OwnedFd>,
+    /// Its attributes.
+    pub stat: Statx,
+    /// Which buckets it has, if it is managed.
+    pub scheme: Scheme,
+}
+
+/// An entry.
+#[derive(Debug)]
+pub struct Found {
+    /// Where it is, from the directory.
+    pub path: OsString,
+    /// Its attributes.
+    pub stat: Statx,
+}
+
+impl Directory {
+    /// The directory that `fd` refers to.
+    pub fn new(fd: Arc<OwnedFd>, scheme: Scheme) -> Lower<Self> {
+        let stat = lower::stat_fd(&fd)?;
+        Ok(Self { fd, stat, scheme })
+    }
+
+    /// Whether it is managed.
+    pub fn is_managed(&self) -> bool {
+        lower::is_managed(&self.stat)
+    }
+
+    /// The entry of this name.
+    pub fn find(&self, name: &OsStr) -> Lower<Found> {
+        if name == MARKER {
+            return Err(Errno::NOENT);
+        }
+        let found = if self.is_managed() { self.find_in_bucket(name) } else { self.at(name.to_owned()) };
+        match found {
+            Err(Errno::NOENT | Errno::NOTDIR) if self.is_converting() => self.find_anywhere(name),
+            found => found,
+        }
+    }
+
+    fn at(&self, path: OsString) -> Lower<Found> {
+        let stat = lower::stat_at(&self.fd, &path)?;
+        Ok(Found { path, stat })
+    }
+
+    fn find_in_bucket(&self, name: &OsStr) -> Lower<Found> {
+        match self.at(self.place_in_bucket(name)) {
+            Err(Errno::NOENT | Errno::NOTDIR) if bucket::is_article(name.as_bytes()) => {
+                self.at(lower::below(bucket::OTHERS, name))
+            }
+            found => found,
+        }
+    }
+
+    /// Looks along both ways that a conversion may move it meanwhile.
+    fn find_anywhere(&self, name: &OsStr) -> Lower<Found> {
+        let staged = || self.at(lower::below(MARKER, name));
+        let top = || match self.at(name.to_owned()) {
+            Ok(found) if self.scheme.is_first_level(name.as_bytes()) && lower::is_dir(&found.stat) => {
+                Err(Errno::NOENT)
+            }
+            found => found,
+        };
+        top()
+            .or_else(|_| staged())
+            .or_else(|_| self.find_in_bucket(name))
+            .or_else(|_| staged())
+            .or_else(|_| top())
+            .map_err(|error| if error == Errno::NOTDIR { Errno::NOENT } else { error })
+    }
+
+    /// Whether a conversion of it is under way.
+    pub fn is_converting(&self) -> bool {
+        lower::stat_at(&self.fd, OsStr::new(MARKER)).is_ok_and(|stat| lower::is_dir(&stat))
+    }
+
+    fn place_in_bucket(&self, name: &OsStr) -> OsString {
+        lower::below(self.scheme.bucket(name.as_bytes()).as_str(), name)
+    }
+
+    /// Where a new entry belongs.
+    pub fn place(&self, name: &OsStr, is_dir: bool) -> Lower<OsString> {
+        Ok(match self.is_managed() {
+            _ if name == MARKER => return Err(Errno::PERM),
+            false => name.to_owned(),
+            true if is_dir => lower::below(bucket::OTHERS, name),
+            true => self.place_in_bucket(name),
+        })
+    }
+
+    /// Does what makes an entry at a place, with the bucket that it needs.
+    pub fn with_bucket<T>(&self, place: &OsStr, make: impl Fn(&OsStr) -> Lower<T>) -> Lower<T> {
+        let made = match make(place) {
+            Err(Errno::NOENT) if self.is_managed() => {
+                self.make_bucket(place)?;
+                make(place)
+            }
+            made => made,
+        };
+        match made {
+            // Something that is to be moved still has the bucket's name.
+            Err(Errno::NOTDIR) if self.is_managed() && self.is_converting() => {
+                let name = place.as_bytes().rsplit(|b| *b == b'/').next().unwrap_or_default();
+                make(&lower::below(MARKER, OsStr::from_bytes(name)))
+            }
+            made => made,
+        }
+    }
+
+    /// Makes the directories above a place: for the same users as this one, never with its bit.
+    fn make_bucket(&self, place: &OsStr) -> Lower<()> {
+        let mode = Mode::from_raw_mode(u32::from(self.stat.stx_mode & 0o777));
+        let bytes = place.as_bytes();
+        for end in bytes.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at) {
+            let level = OsStr::from_bytes(bytes.get(..end).unwrap_or_default());
+            match fs::mkdirat(&self.fd, level, mode) {
+                Err(Errno::EXIST) => continue,
+                made => made?,
+            }
+            self.give_to(level, self.stat.stx_uid, self.stat.stx_gid)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a new entry at a path to its owner, if it is not theirs already.
+    pub fn give_to(&self, path: &OsStr, user: u32, group: u32) -> Lower<()> {
+        let stat = lower::stat_at(&self.fd, path)?;
+        if (stat.stx_uid, stat.stx_gid) == (user, group) {
+            return Ok(());
+        }
+        let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+        fs::chownat(&self.fd, path, user, group, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// The group of a new entry, made by a process of group `group`.
+    pub fn group_of_new(&self, group: u32) -> u32 {
+        if self.stat.stx_mode & lower::INHERITED_GROUP == 0 { group } else { self.stat.stx_gid }
+    }
+
+    /// After a name was added or removed: a managed directory's own times do not show it by themselves.
+    pub fn touch(&self) {
+        if self.is_managed() {
+            let omit = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_OMIT };
+            let now = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_NOW };
+            let times = Timestamps { last_access: omit, last_modification: now };
+            // The name was changed all the same.
+            let _unchanged = fs::utimensat(&self.fd, c"", &times, AtFlags::EMPTY_PATH);
+        }
+    }
+
+    /// Its number of links as a flat directory: two, and one for each subdirectory.
+    pub fn links(&self) -> u32 {
+        if !self.is_managed() || self.stat.stx_nlink < 2 {
+            return self.stat.stx_nlink;
+        }
+        lower::stat_at(&self.fd, OsStr::new(bucket::OTHERS)).map_or(2, |stat| stat.stx_nlink)
+    }
+}

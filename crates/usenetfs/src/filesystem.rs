@@ -1,0 +1,650 @@
+//! FUSE's requests, translated to [`Tree`] and answered.
+//!
+//! One thread answers them in turn; what may wait for the disk for long (syncs, allocation, copies) is
+//! answered by [`Workers`]. The kernel checks permissions (`default_permissions`), keeps locks, and keeps
+//! names and attributes for a moment; every change that comes through the mount it sees at once.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags,
+    KernelConfig, LockOwner, Notifier, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
+};
+use parking_lot::Mutex;
+use rustix::fs::{
+    self, AtFlags, FallocateFlags, Gid, Mode, OFlags, SeekFrom, Timespec, Timestamps, Uid, XattrFlags,
+};
+
+use crate::files::OpenFile;
+use crate::listing::Listing;
+use crate::lower::{self, Lower};
+use crate::naming::{Made, Maker};
+use crate::tree::Tree;
+use crate::workers::Workers;
+
+/// Levels of stacked file systems, this one among them, that the kernel allows at most.
+const STACK_DEPTH_MAX: u32 = 2;
+/// Bytes of a single read or write.
+const REQUEST_BYTES_MAX: u32 = 1 << 20;
+/// `whence` of holes and data, the only ones that the kernel asks about.
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;
+
+/// The mount's side of FUSE.
+pub struct Usenetfs {
+    tree: Arc<Tree>,
+    workers: Workers,
+    listings: Mutex<Listings>,
+    keep: Duration,
+    notifier: Arc<OnceLock<Notifier>>,
+    wants_passthrough: bool,
+}
+
+#[derive(Default)]
+struct Listings {
+    open: HashMap<u64, Arc<Mutex<Listing>>>,
+    last: u64,
+}
+
+impl Usenetfs {
+    /// Serves a tree. The kernel keeps names and attributes for `keep`.
+    pub fn new(
+        tree: Arc<Tree>,
+        keep: Duration,
+        wants_passthrough: bool,
+        notifier: Arc<OnceLock<Notifier>>,
+    ) -> io::Result<Self> {
+        let workers = Workers::start()?;
+        Ok(Self { tree, workers, listings: Mutex::default(), keep, notifier, wants_passthrough })
+    }
+
+    fn file(&self, handle: FileHandle) -> Lower<Arc<OpenFile>> {
+        self.tree.files.get(handle.0).ok_or(rustix::io::Errno::BADF)
+    }
+
+    fn listing(&self, handle: FileHandle) -> Lower<Arc<Mutex<Listing>>> {
+        self.listings.lock().open.get(&handle.0).cloned().ok_or(rustix::io::Errno::BADF)
+    }
+
+    fn enter(&self, entered: Lower<(fuser::FileAttr, fs::Statx)>, reply: ReplyEntry) {
+        match entered {
+            Ok((attr, stat)) => reply.entry(&self.keep, &attr, lower::generation(&stat)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    /// A directory is managed now or is no longer: the names that the kernel knows there are wrong.
+    fn forget_names(&self, dir: INodeNo) {
+        let names = self.tree.nodes.children(dir.0);
+        let notifier = self.notifier.clone();
+        self.workers.notify(move || {
+            for name in names {
+                // What the kernel does not know any more is what it should not know.
+                let _gone = notifier.get().map(|notifier| notifier.inval_entry(dir, &name));
+            }
+        });
+    }
+
+    fn change(&self, ino: INodeNo, change: &Change) -> Lower<()> {
+        let node = self.tree.node_fd(ino.0)?;
+        let fd = node.as_fd();
+        let path = lower::path_of(fd);
+        if change.uid.is_some() || change.gid.is_some() {
+            let (user, group) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
+            fs::chownat(fd, c"", user, group, AtFlags::EMPTY_PATH)?;
+        }
+        if let Some(mode) = change.mode {
+            let was_managed = lower::is_managed(&lower::stat_fd(fd)?);
+            fs::chmod(&path, Mode::from_raw_mode(mode & 0o7777))?;
+            if was_managed != lower::is_managed(&lower::stat_fd(fd)?) {
+                self.forget_names(ino);
+            }
+        }
+        if let Some(size) = change.size {
+            match change.file.as_ref() {
+                Some(file) => fs::ftruncate(&file.fd, size)?,
+                None => fs::ftruncate(lower::reopen(fd, OFlags::WRONLY)?, size)?,
+            }
+            if let Some(group) = change.by_stranger {
+                clear_set_ids(fd, group)?;
+            }
+        }
+        if change.atime.is_some() || change.mtime.is_some() {
+            let times =
+                Timestamps { last_access: timespec(change.atime), last_modification: timespec(change.mtime) };
+            fs::utimensat(fd, c"", &times, AtFlags::EMPTY_PATH)?;
+        }
+        Ok(())
+    }
+}
+
+/// What SETATTR asks for.
+struct Change {
+    mode: Option<u32>,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    size: Option<u64>,
+    atime: Option<TimeOrNow>,
+    mtime: Option<TimeOrNow>,
+    file: Option<Arc<OpenFile>>,
+    /// The group of whoever asks, if that is not root.
+    by_stranger: Option<u32>,
+}
+
+/// A write by somebody who may not set them clears the bits that set user and group.
+fn clear_set_ids(fd: impl AsFd, group: u32) -> Lower<()> {
+    let stat = lower::stat_fd(&fd)?;
+    if lower::sets_ids(&stat) && !lower::is_dir(&stat) {
+        fs::chmod(lower::path_of(fd.as_fd()), lower::without_set_ids(&stat, group))?;
+    }
+    Ok(())
+}
+
+fn timespec(time: Option<TimeOrNow>) -> Timespec {
+    match time {
+        None => Timespec { tv_sec: 0, tv_nsec: fs::UTIME_OMIT },
+        Some(TimeOrNow::Now) => Timespec { tv_sec: 0, tv_nsec: fs::UTIME_NOW },
+        Some(TimeOrNow::SpecificTime(time)) => since_epoch(time),
+    }
+}
+
+/// A time as the kernel sent it. Before 1970 `fuser` takes the nanoseconds away instead of adding them, so
+/// here they are taken back.
+fn since_epoch(time: SystemTime) -> Timespec {
+    let (sign, length) = match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => (1, after),
+        Err(before) => (-1, before.duration()),
+    };
+    Timespec { tv_sec: sign * length.as_secs() as i64, tv_nsec: i64::from(length.subsec_nanos()) }
+}
+
+fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::from_i32(error.raw_os_error())
+}
+
+/// How the lower file is opened: positions are the kernel's affair, so no `O_APPEND`, and our buffers are not
+/// aligned, so no `O_DIRECT`; files that pass through have both all the same.
+fn open_flags(flags: i32) -> OFlags {
+    let wanted = OFlags::RWMODE | OFlags::SYNC | OFlags::DSYNC | OFlags::NOATIME;
+    OFlags::from_bits_retain(flags as u32) & wanted | OFlags::CLOEXEC
+}
+
+fn maker(request: &Request) -> Maker {
+    Maker { user: request.uid(), group: request.gid() }
+}
+
+fn done(result: Lower<()>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+fn read_at(file: &OpenFile, offset: u64, size: u32) -> Lower<Vec<u8>> {
+    let mut buffer = vec![0; size as usize];
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pread(&file.fd, rest, offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    buffer.truncate(filled);
+    Ok(buffer)
+}
+
+/// Writes everything, or as much as there is room for.
+fn write_at(file: &OpenFile, offset: u64, data: &[u8]) -> Lower<u32> {
+    let mut written = 0;
+    while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pwrite(&file.fd, rest, offset + written as u64) {
+            Ok(more) => written += more,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) if written == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(written as u32)
+}
+
+/// An attribute's value or list, or its size if there is no room for it.
+fn reply_xattr(value: Lower<Vec<u8>>, size: u32, reply: ReplyXattr) {
+    match value {
+        Ok(value) if size == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+/// Reads what may grow between asking for its size and reading it.
+fn whole(size: impl Fn() -> Lower<usize>, read: impl Fn(&mut [u8]) -> Lower<usize>) -> Lower<Vec<u8>> {
+    loop {
+        let mut value = vec![0; size()?];
+        match read(&mut value) {
+            Err(rustix::io::Errno::RANGE) => {}
+            read => {
+                value.truncate(read?);
+                return Ok(value);
+            }
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "the trait's")]
+impl Filesystem for Usenetfs {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let wanted = [
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_AUTO_INVAL_DATA,
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+        ];
+        for capability in wanted {
+            // What the kernel does not have it does in its own way.
+            let _without = config.add_capabilities(capability);
+        }
+        let _smaller = config.set_max_write(REQUEST_BYTES_MAX);
+        if self.wants_passthrough
+            && config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
+            && config.set_max_stack_depth(STACK_DEPTH_MAX).is_ok()
+        {
+            self.tree.files.allow_passthrough();
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.enter(self.tree.look_up(parent.0, name), reply);
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, lookups: u64) {
+        self.tree.nodes.forget(ino.0, lookups);
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.tree.attributes(ino.0) {
+            Ok(attr) => reply.attr(&self.keep, &attr),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let file = handle.and_then(|handle| self.tree.files.get(handle.0));
+        let by_stranger = (request.uid() != 0).then(|| request.gid());
+        let change = Change { mode, uid, gid, size, atime, mtime, file, by_stranger };
+        match self.change(ino, &change).and_then(|()| self.tree.attributes(ino.0)) {
+            Ok(attr) => reply.attr(&self.keep, &attr),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        let target = self.tree.node_fd(ino.0).and_then(|fd| fs::readlinkat(fd, c"", Vec::new()));
+        match target {
+            Ok(target) => reply.data(target.as_bytes()),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let (major, minor) = lower::decode_device(device);
+        let kind = match fs::FileType::from_raw_mode(mode) {
+            fs::FileType::Unknown => fs::FileType::RegularFile,
+            kind => kind,
+        };
+        let made = Made::Node(kind, fs::makedev(major, minor));
+        self.enter(self.tree.make(parent.0, name, made, mode, maker(request)), reply);
+    }
+
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _: u32, reply: ReplyEntry) {
+        self.enter(self.tree.make(parent.0, name, Made::Directory, mode & 0o1777, maker(request)), reply);
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let made = Made::Symlink(target.as_os_str());
+        self.enter(self.tree.make(parent.0, name, made, 0, maker(request)), reply);
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        done(self.tree.unlink(parent.0, name), reply);
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        done(self.tree.rmdir(parent.0, name), reply);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: fuser::RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let flags = fs::RenameFlags::from_bits_retain(flags.bits());
+        done(self.tree.rename((parent.0, name), (new_parent.0, new_name), flags), reply);
+    }
+
+    fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.enter(self.tree.link(ino.0, parent.0, name), reply);
+    }
+
+    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match self.tree.open(ino.0, open_flags(flags.0)) {
+            Ok((fd, stat)) => {
+                let (handle, file) = self.tree.files.add(ino.0, fd, &stat, |fd| reply.open_backing(fd));
+                let (handle, none) = (FileHandle(handle), FopenFlags::empty());
+                match &file.backing {
+                    Some(backing) => reply.opened_passthrough(handle, none, backing),
+                    None => reply.opened(handle, none),
+                }
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let exclusive = OFlags::from_bits_retain(flags as u32).contains(OFlags::EXCL);
+        match self.tree.create(parent.0, name, mode, open_flags(flags), exclusive, maker(request)) {
+            Ok(((attr, stat), fd)) => {
+                let (handle, file) = self.tree.files.add(attr.ino.0, fd, &stat, |fd| reply.open_backing(fd));
+                let (handle, none, generation) =
+                    (FileHandle(handle), FopenFlags::empty(), lower::generation(&stat));
+                match &file.backing {
+                    Some(backing) => {
+                        reply.created_passthrough(&self.keep, &attr, generation, handle, none, backing);
+                    }
+                    None => reply.created(&self.keep, &attr, generation, handle, none),
+                }
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match self.file(handle).and_then(|file| read_at(&file, offset, size)) {
+            Ok(data) => reply.data(&data),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let written = self.file(handle).and_then(|file| {
+            let written = write_at(&file, offset, data)?;
+            if write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+                clear_set_ids(&file.fd, request.gid())?;
+            }
+            Ok(written)
+        });
+        match written {
+            Ok(written) => reply.written(written),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    /// Nothing is kept back, so the kernel need not ask.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.tree.files.close(handle.0);
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, datasync: bool, reply: ReplyEmpty) {
+        match self.file(handle) {
+            Ok(file) => self.workers.run(move || {
+                done(if datasync { fs::fdatasync(&file.fd) } else { fs::fsync(&file.fd) }, reply);
+            }),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let opened = self.tree.directory(ino.0).and_then(|dir| {
+            let dots = self.tree.dots(ino.0, &dir);
+            Listing::new(dir, dots)
+        });
+        match opened {
+            Ok(listing) => {
+                let mut listings = self.listings.lock();
+                listings.last += 1;
+                let handle = listings.last;
+                listings.open.insert(handle, Arc::new(Mutex::new(listing)));
+                reply.opened(FileHandle(handle), FopenFlags::empty());
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, from: u64, mut reply: ReplyDirectory) {
+        let read = self.listing(handle).and_then(|listing| {
+            listing.lock().read(from, |entry| {
+                let inode = INodeNo(self.tree.nodes.number(entry.inode));
+                !reply.add(inode, entry.next, entry.kind, &entry.name)
+            })
+        });
+        match read {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.listings.lock().open.remove(&handle.0);
+        reply.ok();
+    }
+
+    /// The names of a managed directory are in many lower ones, so all of its file system is synced.
+    fn fsyncdir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
+        let dir = self.listing(handle).map(|listing| listing.lock().dir().clone());
+        let opened = dir.and_then(|dir| Ok((lower::open_dir(&dir.fd, OsStr::new("."))?, dir.is_managed())));
+        match opened {
+            Ok((fd, is_managed)) => self.workers.run(move || {
+                done(if is_managed { fs::syncfs(&fd) } else { fs::fsync(&fd) }, reply);
+            }),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match fs::fstatvfs(self.tree.root()) {
+            Ok(s) => reply.statfs(
+                s.f_blocks,
+                s.f_bfree,
+                s.f_bavail,
+                s.f_files,
+                s.f_ffree,
+                s.f_bsize as u32,
+                s.f_namemax as u32,
+                s.f_frsize as u32,
+            ),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _: u32,
+        reply: ReplyEmpty,
+    ) {
+        let flags = XattrFlags::from_bits_retain(flags as u32);
+        let node = self.tree.node_fd(ino.0);
+        done(node.and_then(|fd| fs::setxattr(lower::path_of(fd.as_fd()), name, value, flags)), reply);
+    }
+
+    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let value = self.tree.node_fd(ino.0).and_then(|fd| {
+            let path = lower::path_of(fd.as_fd());
+            whole(|| fs::getxattr_query(&path, name), |buffer| fs::getxattr(&path, name, buffer))
+        });
+        reply_xattr(value, size, reply);
+    }
+
+    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let names = self.tree.node_fd(ino.0).and_then(|fd| {
+            let path = lower::path_of(fd.as_fd());
+            whole(|| fs::listxattr_query(&path), |buffer| fs::listxattr(&path, buffer))
+        });
+        reply_xattr(names, size, reply);
+    }
+
+    fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let node = self.tree.node_fd(ino.0);
+        done(node.and_then(|fd| fs::removexattr(lower::path_of(fd.as_fd()), name)), reply);
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        match self.file(handle) {
+            Ok(file) => self.workers.run(move || {
+                let mode = FallocateFlags::from_bits_retain(mode as u32);
+                done(fs::fallocate(&file.fd, mode, offset, length), reply);
+            }),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let found = self.file(handle).and_then(|file| {
+            let from = u64::try_from(offset).map_err(|_| rustix::io::Errno::NXIO)?;
+            match whence {
+                SEEK_DATA => fs::seek(&file.fd, SeekFrom::Data(from)),
+                SEEK_HOLE => fs::seek(&file.fd, SeekFrom::Hole(from)),
+                _ => Err(rustix::io::Errno::INVAL),
+            }
+        });
+        match found {
+            Ok(offset) => reply.offset(offset as i64),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        mut offset: u64,
+        _: INodeNo,
+        new_handle: FileHandle,
+        mut new_offset: u64,
+        length: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let files = self.file(handle).and_then(|from| Ok((from, self.file(new_handle)?)));
+        match files {
+            Ok((from, to)) => self.workers.run(move || {
+                let length = usize::try_from(length.min(1 << 30)).unwrap_or_default();
+                let copied =
+                    fs::copy_file_range(&from.fd, Some(&mut offset), &to.fd, Some(&mut new_offset), length);
+                match copied {
+                    Ok(copied) => reply.written(copied as u32),
+                    Err(error) => reply.error(errno(error)),
+                }
+            }),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+}

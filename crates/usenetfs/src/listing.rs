@@ -1,0 +1,343 @@
+//! Listing a directory: in order, restartable at every entry, without holding it in memory.
+//!
+//! A managed directory is listed as the paper has it: `.`, `..`, what is in `aaa`, then the buckets 000,
+//! 001 to 999. The lower file system says where a listing of each goes on after an entry; since such a
+//! position fills 64 bits, an entry's own position is its number in this listing, and a table leads from
+//! there to the bucket and the position in it (16 bytes an entry while the directory is open). Other
+//! directories have the lower positions. Source: UFS-08.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use fuser::FileType;
+use netnews::bucket;
+use rustix::fs::{self, RawDir, SeekFrom};
+use rustix::io::Errno;
+
+use crate::directory::{Directory, MARKER};
+use crate::lower::{self, Lower};
+
+/// Bytes of entries that are read at once.
+const BUFFER_BYTES: usize = 32 * 1024;
+/// Positions after `.` and `..`.
+const DOTS: u64 = 2;
+
+/// An entry of a directory.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its lower inode number.
+    pub inode: u64,
+    /// What it is.
+    pub kind: FileType,
+    /// Its name.
+    pub name: OsString,
+    /// Where the listing goes on after it.
+    pub next: u64,
+}
+
+/// A lower directory that is being read.
+struct Reader {
+    fd: OwnedFd,
+    waiting: VecDeque<Entry>,
+}
+
+impl Reader {
+    fn open(dir: &Directory, path: &OsStr) -> Lower<Self> {
+        Ok(Self { fd: lower::open_dir(&dir.fd, path)?, waiting: VecDeque::new() })
+    }
+
+    fn seek(&mut self, position: u64) -> Lower<()> {
+        self.waiting.clear();
+        fs::seek(&self.fd, SeekFrom::Start(position)).map(drop)
+    }
+
+    fn next(&mut self) -> Lower<Option<Entry>> {
+        if self.waiting.is_empty() {
+            self.fill()?;
+        }
+        Ok(self.waiting.pop_front())
+    }
+
+    fn fill(&mut self) -> Lower<()> {
+        let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
+        let mut raw = RawDir::new(&self.fd, &mut buffer);
+        while let Some(entry) = raw.next() {
+            let entry = entry?;
+            let name = OsString::from_vec(entry.file_name().to_bytes().to_vec());
+            let kind = match entry.file_type() {
+                fs::FileType::Unknown => lower::stat_at(&self.fd, &name).map(|stat| lower::kind(&stat)).ok(),
+                kind => Some(lower::kind_of(kind)),
+            };
+            let (inode, next) = (entry.ino(), entry.next_entry_cookie());
+            // What is gone by now is left out.
+            self.waiting.extend(kind.map(|kind| Entry { inode, kind, name, next }));
+            if raw.is_buffer_empty() && !self.waiting.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a directory is listed.
+enum Form {
+    /// As it is.
+    Plain(Reader),
+    /// Its buckets one after the other.
+    Buckets(Buckets),
+    /// From memory, while it is being converted.
+    Whole(Vec<Entry>),
+}
+
+struct Buckets {
+    paths: Vec<OsString>,
+    at: usize,
+    reader: Option<Reader>,
+    /// Of each entry that was listed: its bucket, and where that goes on.
+    listed: Vec<(u32, u64)>,
+    /// The next one, if it was read already.
+    waiting: Option<Entry>,
+}
+
+/// A directory that is open for listing.
+pub struct Listing {
+    dir: Directory,
+    /// Inode numbers of `.` and `..`.
+    dots: [u64; 2],
+    form: Form,
+    /// After the last entry that was taken.
+    position: u64,
+}
+
+impl Listing {
+    /// From the beginning.
+    pub fn new(dir: Directory, dots: [u64; 2]) -> Lower<Self> {
+        let form = Form::new(&dir)?;
+        Ok(Self { dir, dots, form, position: 0 })
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &Directory {
+        &self.dir
+    }
+
+    /// Hands over entries from a position on until `take` returns false, which has not taken the last then.
+    pub fn read(&mut self, from: u64, mut take: impl FnMut(&Entry) -> bool) -> Lower<()> {
+        if from != self.position || from == 0 {
+            self.seek(from)?;
+        }
+        loop {
+            let entry = match &mut self.form {
+                Form::Plain(reader) => next_plain(reader, self.dots)?,
+                Form::Whole(entries) => next_whole(entries, self.position, self.dots),
+                Form::Buckets(buckets) => buckets.next(&self.dir, self.position, self.dots)?,
+            };
+            let Some(entry) = entry else { return Ok(()) };
+            if !take(&entry) {
+                self.put_back(entry);
+                return Ok(());
+            }
+            self.position = entry.next;
+        }
+    }
+
+    fn put_back(&mut self, entry: Entry) {
+        match &mut self.form {
+            Form::Plain(reader) => reader.waiting.push_front(entry),
+            Form::Buckets(buckets) => buckets.waiting = Some(entry),
+            Form::Whole(_) => {}
+        }
+    }
+
+    fn seek(&mut self, position: u64) -> Lower<()> {
+        if position == 0 {
+            self.dir = Directory::new(self.dir.fd.clone(), self.dir.scheme)?;
+            self.form = Form::new(&self.dir)?;
+        }
+        match &mut self.form {
+            Form::Plain(reader) if position != 0 => reader.seek(position)?,
+            Form::Buckets(buckets) => buckets.seek(&self.dir, position)?,
+            Form::Plain(_) | Form::Whole(_) => {}
+        }
+        self.position = position;
+        Ok(())
+    }
+}
+
+fn next_plain(reader: &mut Reader, [own, parent]: [u64; 2]) -> Lower<Option<Entry>> {
+    while let Some(mut entry) = reader.next()? {
+        match entry.name.as_bytes() {
+            b"." => entry.inode = own,
+            // It may lie in a bucket of its parent.
+            b".." => entry.inode = parent,
+            name if name == MARKER.as_bytes() => continue,
+            _ => {}
+        }
+        return Ok(Some(entry));
+    }
+    Ok(None)
+}
+
+fn dot(position: u64, dots: [u64; 2]) -> Option<Entry> {
+    let inode = *dots.get(usize::try_from(position).ok()?)?;
+    let name = if position == 0 { "." } else { ".." };
+    Some(Entry { inode, kind: FileType::Directory, name: name.into(), next: position + 1 })
+}
+
+fn next_whole(entries: &[Entry], position: u64, dots: [u64; 2]) -> Option<Entry> {
+    dot(position, dots).or_else(|| {
+        let entry = entries.get(usize::try_from(position.checked_sub(DOTS)?).ok()?)?;
+        Some(Entry { next: position + 1, ..entry.clone() })
+    })
+}
+
+impl Form {
+    fn new(dir: &Directory) -> Lower<Self> {
+        Ok(if dir.is_converting() {
+            Self::Whole(everything(dir)?)
+        } else if dir.is_managed() {
+            let paths = bucket_paths(dir)?;
+            Self::Buckets(Buckets { paths, at: 0, reader: None, listed: Vec::new(), waiting: None })
+        } else {
+            Self::Plain(Reader::open(dir, OsStr::new("."))?)
+        })
+    }
+}
+
+impl Buckets {
+    fn next(&mut self, dir: &Directory, position: u64, dots: [u64; 2]) -> Lower<Option<Entry>> {
+        if let Some(entry) = dot(position, dots).or_else(|| self.waiting.take()) {
+            return Ok(Some(entry));
+        }
+        loop {
+            let Some(path) = self.paths.get(self.at) else { return Ok(None) };
+            let reader = match &mut self.reader {
+                Some(reader) => reader,
+                None => match Reader::open(dir, path) {
+                    Ok(reader) => self.reader.insert(reader),
+                    Err(Errno::NOENT | Errno::NOTDIR) => {
+                        self.at += 1;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
+            };
+            while let Some(mut entry) = reader.next()? {
+                if is_visible(dir, path, &entry.name) {
+                    let place = (self.at as u32, entry.next);
+                    entry.next = self.number_of(place, position);
+                    return Ok(Some(entry));
+                }
+            }
+            self.reader = None;
+            self.at += 1;
+        }
+    }
+
+    /// An entry keeps its number when it is listed again from the one before it.
+    fn number_of(&mut self, place: (u32, u64), position: u64) -> u64 {
+        let again = usize::try_from(position - DOTS).ok().and_then(|at| self.listed.get(at));
+        if again == Some(&place) {
+            return position + 1;
+        }
+        if self.listed.last() != Some(&place) {
+            self.listed.push(place);
+        }
+        self.listed.len() as u64 + DOTS
+    }
+
+    fn seek(&mut self, dir: &Directory, position: u64) -> Lower<()> {
+        (self.reader, self.waiting, self.at) = (None, None, 0);
+        let Some(index) = position.checked_sub(DOTS + 1) else { return Ok(()) };
+        let place = usize::try_from(index).ok().and_then(|index| self.listed.get(index));
+        let (at, next) = *place.ok_or(Errno::INVAL)?;
+        self.at = at as usize;
+        let Some(path) = self.paths.get(self.at) else { return Ok(()) };
+        match Reader::open(dir, path) {
+            Ok(mut reader) => {
+                reader.seek(next)?;
+                self.reader = Some(reader);
+            }
+            Err(Errno::NOENT) => self.at += 1,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+/// Whether the name would be found there.
+fn is_visible(dir: &Directory, path: &OsStr, name: &OsStr) -> bool {
+    if name == "." || name == ".." {
+        return false;
+    }
+    let own = dir.scheme.bucket(name.as_bytes());
+    path == own.as_str() || path == bucket::OTHERS && bucket::is_article(name.as_bytes())
+}
+
+/// The buckets that a managed directory has, in the order in which they are listed.
+pub fn bucket_paths(dir: &Directory) -> Lower<Vec<OsString>> {
+    let is_level =
+        |entry: &Entry| entry.kind == FileType::Directory && dir.scheme.is_level(entry.name.as_bytes());
+    let mut paths = Vec::new();
+    let mut others = None;
+    for entry in all(dir, OsStr::new("."))? {
+        if entry.name == bucket::OTHERS && entry.kind == FileType::Directory {
+            others = Some(entry.name);
+        } else if is_level(&entry) && dir.scheme.levels() == 1 {
+            paths.push(entry.name);
+        } else if is_level(&entry) {
+            let inner = all(dir, &entry.name)?.into_iter().filter(is_level);
+            paths.extend(inner.map(|second| lower::join(&entry.name, &second.name)));
+        }
+    }
+    paths.sort_unstable();
+    Ok(others.into_iter().chain(paths).collect())
+}
+
+/// All entries of a lower directory but `.` and `..`.
+pub fn all(dir: &Directory, path: &OsStr) -> Lower<Vec<Entry>> {
+    let mut reader = Reader::open(dir, path)?;
+    let mut entries = Vec::new();
+    while let Some(entry) = reader.next()? {
+        if entry.name != "." && entry.name != ".." {
+            entries.push(entry);
+        }
+    }
+    Ok(entries)
+}
+
+/// All entries of a directory that is being converted, read along both ways that they may move.
+fn everything(dir: &Directory) -> Lower<Vec<Entry>> {
+    let mut seen = BTreeSet::new();
+    let mut entries = Vec::new();
+    let mut add = |found: Lower<Vec<Entry>>, in_bucket: Option<&OsStr>| -> Lower<()> {
+        let found = match found {
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
+            found => found?,
+        };
+        for entry in found {
+            let hidden = in_bucket.is_some_and(|path| !is_visible(dir, path, &entry.name));
+            if !hidden && seen.insert(entry.name.clone()) {
+                entries.push(entry);
+            }
+        }
+        Ok(())
+    };
+    let is_own = |entry: &Entry| {
+        let first = dir.scheme.is_first_level(entry.name.as_bytes());
+        entry.name == MARKER || first && entry.kind == FileType::Directory
+    };
+    let top = || all(dir, OsStr::new(".")).map(|found| found.into_iter().filter(|e| !is_own(e)).collect());
+    let staged = || all(dir, OsStr::new(MARKER));
+    add(top(), None)?;
+    add(staged(), None)?;
+    for path in bucket_paths(dir)? {
+        add(all(dir, &path), Some(&path))?;
+    }
+    add(staged(), None)?;
+    add(top(), None)?;
+    Ok(entries)
+}

@@ -1,0 +1,174 @@
+//! The lower file system: the few calls that all parts need, and its attributes in FUSE's form.
+//!
+//! Invariant: no call follows a symbolic link that is stored in the tree. Paths are relative to a descriptor
+//! and consist of names that the rule made.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{FileAttr, FileType, Generation, INodeNo};
+use rustix::fs::{self, AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, StatxTimestamp};
+use rustix::io::Errno;
+
+/// What a call to the lower file system returns.
+pub type Lower<T> = Result<T, Errno>;
+
+/// Bit of a managed directory (UFS-06).
+pub const MANAGED: u16 = 0o4000;
+/// Bit of a directory whose group new entries inherit.
+pub const INHERITED_GROUP: u16 = 0o2000;
+const SET_IDS: u16 = 0o6000;
+const GROUP_EXECUTES: u16 = 0o010;
+
+/// A file of the lower file system, whatever its names: device and inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Major and minor number.
+    pub device: (u32, u32),
+    /// Inode number.
+    pub inode: u64,
+}
+
+/// The file that `stat` is of.
+pub fn key(stat: &Statx) -> Key {
+    Key { device: (stat.stx_dev_major, stat.stx_dev_minor), inode: stat.stx_ino }
+}
+
+/// Attributes by path; a link is not followed.
+pub fn stat_at(dir: impl AsFd, path: &OsStr) -> Lower<Statx> {
+    fs::statx(dir, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
+}
+
+/// Attributes of what a descriptor, perhaps one with `O_PATH`, refers to.
+pub fn stat_fd(fd: impl AsFd) -> Lower<Statx> {
+    fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
+}
+
+/// Whether it is a directory.
+pub fn is_dir(stat: &Statx) -> bool {
+    kind(stat) == FileType::Directory
+}
+
+/// Whether it is a directory that is managed.
+pub fn is_managed(stat: &Statx) -> bool {
+    is_dir(stat) && stat.stx_mode & MANAGED != 0
+}
+
+/// Whether executing it changes user or group.
+pub fn sets_ids(stat: &Statx) -> bool {
+    stat.stx_mode & SET_IDS != 0
+}
+
+/// The mode without the bits that a write by a stranger of this group clears.
+pub fn without_set_ids(stat: &Statx, group: u32) -> Mode {
+    // Without the group's right to execute the bit means something else, which its own group may keep.
+    let keeps = stat.stx_mode & GROUP_EXECUTES == 0 && stat.stx_gid == group;
+    let kept = if keeps { 0o1777 | INHERITED_GROUP } else { 0o1777 };
+    Mode::from_raw_mode(u32::from(stat.stx_mode & kept))
+}
+
+/// A path by which a descriptor's file can be opened again or changed, even if it has no name any more.
+pub fn path_of(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+/// Another descriptor of the same file.
+pub fn reopen(fd: BorrowedFd<'_>, flags: OFlags) -> Lower<OwnedFd> {
+    fs::openat(CWD, path_of(fd), flags | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// A descriptor for listing a directory.
+pub fn open_dir(dir: impl AsFd, path: &OsStr) -> Lower<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    fs::openat(dir, path, flags, Mode::empty())
+}
+
+/// A descriptor that only refers to a file.
+pub fn open_path(dir: impl AsFd, path: &OsStr) -> Lower<OwnedFd> {
+    fs::openat(dir, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// `dir/name`.
+pub fn below(dir: &str, name: &OsStr) -> OsString {
+    join(OsStr::new(dir), name)
+}
+
+/// `first/second`.
+pub fn join(first: &OsStr, second: &OsStr) -> OsString {
+    OsString::from_vec([first.as_bytes(), b"/", second.as_bytes()].concat())
+}
+
+/// The kind of a file.
+pub fn kind(stat: &Statx) -> FileType {
+    kind_of(fs::FileType::from_raw_mode(u32::from(stat.stx_mode)))
+}
+
+/// FUSE's word for a kind.
+pub fn kind_of(kind: fs::FileType) -> FileType {
+    match kind {
+        fs::FileType::Directory => FileType::Directory,
+        fs::FileType::Symlink => FileType::Symlink,
+        fs::FileType::Fifo => FileType::NamedPipe,
+        fs::FileType::Socket => FileType::Socket,
+        fs::FileType::CharacterDevice => FileType::CharDevice,
+        fs::FileType::BlockDevice => FileType::BlockDevice,
+        _ => FileType::RegularFile,
+    }
+}
+
+/// All attributes but the number of links of a managed directory, under the number `inode`.
+pub fn attributes(stat: &Statx, inode: u64) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(inode),
+        size: stat.stx_size,
+        blocks: stat.stx_blocks,
+        atime: time(&stat.stx_atime),
+        mtime: time(&stat.stx_mtime),
+        ctime: time(&stat.stx_ctime),
+        crtime: UNIX_EPOCH,
+        kind: kind(stat),
+        perm: stat.stx_mode & 0o7777,
+        nlink: stat.stx_nlink,
+        uid: stat.stx_uid,
+        gid: stat.stx_gid,
+        rdev: encode_device(stat.stx_rdev_major, stat.stx_rdev_minor),
+        blksize: stat.stx_blksize,
+        flags: 0,
+    }
+}
+
+/// Distinguishes files that had the same inode number one after the other: when this one was made.
+pub fn generation(stat: &Statx) -> Generation {
+    let born = &stat.stx_btime;
+    Generation(u64::from(born.tv_sec as u32).wrapping_mul(0x9e37_79b1) ^ u64::from(born.tv_nsec))
+}
+
+fn time(stamp: &StatxTimestamp) -> SystemTime {
+    let nanoseconds = Duration::from_nanos(u64::from(stamp.tv_nsec));
+    let seconds = Duration::from_secs(stamp.tv_sec.unsigned_abs());
+    if stamp.tv_sec < 0 { UNIX_EPOCH - seconds + nanoseconds } else { UNIX_EPOCH + seconds + nanoseconds }
+}
+
+/// A device number as FUSE has it.
+fn encode_device(major: u32, minor: u32) -> u32 {
+    minor & 0xff | major << 8 | (minor & !0xff) << 12
+}
+
+/// Major and minor of a device number as FUSE has it.
+pub fn decode_device(number: u32) -> (u32, u32) {
+    ((number & 0xf_ff00) >> 8, number & 0xff | number >> 12 & 0xf_ff00)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_numbers_come_back() {
+        for (major, minor) in [(0, 0), (8, 1), (259, 65_535), (4095, 1_048_575)] {
+            assert_eq!(decode_device(encode_device(major, minor)), (major, minor));
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! Changing names: create, link, rename and remove, in managed and in other directories.
+//!
+//! Each is one call that changes the lower tree, after those that make a bucket. So a kill leaves a name
+//! where it was or where it was to be, and at most an empty bucket too many.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use fuser::FileAttr;
+use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Statx};
+use rustix::io::Errno;
+
+use crate::directory::{Directory, Found, MARKER};
+use crate::failpoint;
+use crate::listing::{self, Entry, Listing};
+use crate::lower::{self, Lower};
+use crate::tree::Tree;
+
+/// Who makes an entry.
+#[derive(Debug, Clone, Copy)]
+pub struct Maker {
+    /// User.
+    pub user: u32,
+    /// Group.
+    pub group: u32,
+}
+
+/// What is made.
+#[derive(Debug, Clone, Copy)]
+pub enum Made<'a> {
+    /// A directory.
+    Directory,
+    /// A symbolic link to this.
+    Symlink(&'a OsStr),
+    /// A file, pipe, socket or device with this number.
+    Node(FileType, u64),
+}
+
+impl Tree {
+    /// Looks a name up.
+    pub fn look_up(&self, parent: u64, name: &OsStr) -> Lower<FileAttrAndBirth> {
+        let dir = self.directory(parent)?;
+        let found = dir.find(name)?;
+        self.entered(parent, name, &dir, &found)
+    }
+
+    fn entered(&self, parent: u64, name: &OsStr, dir: &Directory, found: &Found) -> Lower<FileAttrAndBirth> {
+        Ok((self.enter(parent, name, dir, found)?, found.stat))
+    }
+
+    /// Where a new entry goes; an error if there is one.
+    fn free_place(dir: &Directory, name: &OsStr, is_dir: bool) -> Lower<OsString> {
+        match dir.find(name) {
+            Ok(_) => Err(Errno::EXIST),
+            Err(Errno::NOENT) => dir.place(name, is_dir),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes an entry without opening it.
+    pub fn make(
+        &self,
+        parent: u64,
+        name: &OsStr,
+        made: Made<'_>,
+        mode: u32,
+        maker: Maker,
+    ) -> Lower<FileAttrAndBirth> {
+        let dir = self.directory(parent)?;
+        let is_dir = matches!(made, Made::Directory);
+        let place = Self::free_place(&dir, name, is_dir)?;
+        let bits = Mode::from_raw_mode(mode & 0o7777);
+        let path = dir.with_bucket(&place, |path| {
+            match made {
+                Made::Directory => fs::mkdirat(&dir.fd, path, bits)?,
+                Made::Symlink(target) => fs::symlinkat(target, &dir.fd, path)?,
+                Made::Node(kind, device) => fs::mknodat(&dir.fd, path, kind, bits, device)?,
+            }
+            Ok(path.to_owned())
+        })?;
+        let settled = dir.give_to(&path, maker.user, dir.group_of_new(maker.group)).and_then(|()| {
+            let inherits = is_dir && dir.stat.stx_mode & lower::INHERITED_GROUP != 0;
+            let extra = if inherits { u32::from(lower::INHERITED_GROUP) } else { 0 };
+            // A new owner clears them.
+            let lost = !is_dir && mode & 0o6000 != 0;
+            if (inherits || lost) && !matches!(made, Made::Symlink(_)) {
+                fs::chmodat(&dir.fd, &path, Mode::from_raw_mode(mode & 0o7777 | extra), AtFlags::empty())?;
+            }
+            Ok(())
+        });
+        if let Err(error) = settled {
+            let flags = if is_dir { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+            let _left = fs::unlinkat(&dir.fd, &path, flags);
+            return Err(error);
+        }
+        dir.touch();
+        let stat = lower::stat_at(&dir.fd, &path)?;
+        self.entered(parent, name, &dir, &Found { path, stat })
+    }
+
+    /// Makes a file and opens it; one that is there is opened, unless it must not be there.
+    pub fn create(
+        &self,
+        parent: u64,
+        name: &OsStr,
+        mode: u32,
+        flags: OFlags,
+        exclusive: bool,
+        maker: Maker,
+    ) -> Lower<(FileAttrAndBirth, OwnedFd)> {
+        let dir = self.directory(parent)?;
+        let place = match dir.find(name) {
+            Ok(_) if exclusive => return Err(Errno::EXIST),
+            Ok(found) => {
+                let fd = fs::openat(&dir.fd, &found.path, flags | OFlags::NOFOLLOW, Mode::empty())?;
+                return Ok((self.entered(parent, name, &dir, &found)?, fd));
+            }
+            Err(Errno::NOENT) => dir.place(name, false)?,
+            Err(error) => return Err(error),
+        };
+        let how = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let bits = Mode::from_raw_mode(mode & 0o7777);
+        let (fd, path) = dir.with_bucket(&place, |path| {
+            fs::openat(&dir.fd, path, how, bits).map(|fd| (fd, path.to_owned()))
+        })?;
+        let settled = dir
+            .give_to(&path, maker.user, dir.group_of_new(maker.group))
+            .and_then(|()| if mode & 0o6000 != 0 { fs::fchmod(&fd, bits) } else { Ok(()) });
+        if let Err(error) = settled {
+            let _left = fs::unlinkat(&dir.fd, &path, AtFlags::empty());
+            return Err(error);
+        }
+        dir.touch();
+        let stat = lower::stat_fd(&fd)?;
+        Ok((self.entered(parent, name, &dir, &Found { path, stat })?, fd))
+    }
+
+    /// Adds a name to a file.
+    pub fn link(&self, id: u64, parent: u64, name: &OsStr) -> Lower<FileAttrAndBirth> {
+        let dir = self.directory(parent)?;
+        let place = Self::free_place(&dir, name, false)?;
+        let path = dir.with_bucket(&place, |path| {
+            failpoint::reached("link");
+            self.link_at(id, &dir, path)?;
+            failpoint::reached("linked");
+            Ok(path.to_owned())
+        })?;
+        dir.touch();
+        let stat = lower::stat_at(&dir.fd, &path)?;
+        self.entered(parent, name, &dir, &Found { path, stat })
+    }
+
+    fn link_at(&self, id: u64, dir: &Directory, path: &OsStr) -> Lower<()> {
+        let fd = self.node_fd(id)?;
+        fs::linkat(CWD, lower::path_of(fd.as_fd()), &dir.fd, path, AtFlags::SYMLINK_FOLLOW)
+    }
+
+    /// Removes a name that is not a directory's.
+    pub fn unlink(&self, parent: u64, name: &OsStr) -> Lower<()> {
+        let dir = self.directory(parent)?;
+        let found = dir.find(name)?;
+        if lower::is_dir(&found.stat) {
+            return Err(Errno::ISDIR);
+        }
+        let last = self.last_descriptor(&dir, &found);
+        fs::unlinkat(&dir.fd, &found.path, AtFlags::empty())?;
+        self.removed(parent, name, &found.stat, last);
+        dir.touch();
+        Ok(())
+    }
+
+    /// Removes a directory that is empty, whatever buckets it has.
+    pub fn rmdir(&self, parent: u64, name: &OsStr) -> Lower<()> {
+        let dir = self.directory(parent)?;
+        let found = dir.find(name)?;
+        if !lower::is_dir(&found.stat) {
+            return Err(Errno::NOTDIR);
+        }
+        self.strip(&dir, &found)?;
+        let last = self.last_descriptor(&dir, &found);
+        fs::unlinkat(&dir.fd, &found.path, AtFlags::REMOVEDIR)?;
+        self.removed(parent, name, &found.stat, last);
+        dir.touch();
+        Ok(())
+    }
+
+    /// Removes the buckets of an empty managed directory.
+    fn strip(&self, dir: &Directory, found: &Found) -> Lower<()> {
+        if !lower::is_managed(&found.stat) {
+            return Ok(());
+        }
+        let fd = lower::open_path(&dir.fd, &found.path)?;
+        let inner = Directory::new(fd.into(), dir.scheme)?;
+        let mut is_empty = true;
+        Listing::new(inner.clone(), [0; 2])?.read(0, |entry| {
+            is_empty &= entry.name == "." || entry.name == "..";
+            is_empty
+        })?;
+        if !is_empty {
+            return Err(Errno::NOTEMPTY);
+        }
+        remove_buckets(&inner)?;
+        remove_dir(&inner, OsStr::new(MARKER))
+    }
+
+    /// Moves a name, or exchanges two.
+    pub fn rename(
+        &self,
+        (parent, name): (u64, &OsStr),
+        (new_parent, new_name): (u64, &OsStr),
+        flags: RenameFlags,
+    ) -> Lower<()> {
+        let (dir, new_dir) = (self.directory(parent)?, self.directory(new_parent)?);
+        let found = dir.find(name)?;
+        let target = match new_dir.find(new_name) {
+            Err(Errno::NOENT) => None,
+            target => Some(target?),
+        };
+        let exchange = flags.contains(RenameFlags::EXCHANGE);
+        let place = match &target {
+            Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EXIST),
+            // Two names of one file stay as they are.
+            Some(target) if !exchange && lower::key(&target.stat) == lower::key(&found.stat) => return Ok(()),
+            Some(target) => target.path.clone(),
+            None if exchange => return Err(Errno::NOENT),
+            None => new_dir.place(new_name, lower::is_dir(&found.stat))?,
+        };
+        let mut last = None;
+        if let Some(target) = target.as_ref().filter(|_| !exchange) {
+            if lower::is_dir(&found.stat) {
+                self.strip(&new_dir, target)?;
+            }
+            last = self.last_descriptor(&new_dir, target);
+        }
+        new_dir.with_bucket(&place, |path| {
+            failpoint::reached("rename");
+            fs::renameat_with(&dir.fd, &found.path, &new_dir.fd, path, flags)
+        })?;
+        failpoint::reached("renamed");
+        if let Some(target) = &target {
+            self.removed(new_parent, new_name, &target.stat, last);
+            if let (true, Some(id)) = (exchange, self.nodes.known(&target.stat)) {
+                self.nodes.add_name(id, parent, name);
+            }
+        }
+        if let Some(id) = self.nodes.known(&found.stat) {
+            self.nodes.drop_name(id, parent, name);
+            self.nodes.add_name(id, new_parent, new_name);
+        }
+        dir.touch();
+        new_dir.touch();
+        Ok(())
+    }
+
+    /// What keeps a file that is about to lose its last name, if the kernel knows it.
+    fn last_descriptor(&self, dir: &Directory, found: &Found) -> Option<OwnedFd> {
+        let is_last = lower::is_dir(&found.stat) || found.stat.stx_nlink <= 1;
+        (is_last && self.nodes.known(&found.stat).is_some())
+            .then(|| lower::open_path(&dir.fd, &found.path).ok())
+            .flatten()
+    }
+
+    fn removed(&self, parent: u64, name: &OsStr, stat: &Statx, last: Option<OwnedFd>) {
+        if let Some(id) = self.nodes.known(stat) {
+            self.nodes.drop_name(id, parent, name);
+            if let Some(fd) = last {
+                self.nodes.keep_nameless(id, fd);
+            }
+        }
+    }
+}
+
+/// Attributes for the kernel, and those of the lower file.
+pub type FileAttrAndBirth = (FileAttr, Statx);
+
+/// Removes all buckets of a directory, which must be empty.
+pub fn remove_buckets(dir: &Directory) -> Lower<()> {
+    for path in listing::bucket_paths(dir)? {
+        remove_dir(dir, &path)?;
+    }
+    if dir.scheme.levels() > 1 {
+        let is_level = |entry: &Entry| dir.scheme.is_level(entry.name.as_bytes());
+        for entry in listing::all(dir, OsStr::new("."))?.into_iter().filter(is_level) {
+            remove_dir(dir, &entry.name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a directory if it is there.
+fn remove_dir(dir: &Directory, path: &OsStr) -> Lower<()> {
+    match fs::unlinkat(&dir.fd, path, AtFlags::REMOVEDIR) {
+        Err(Errno::NOENT) => Ok(()),
+        removed => removed,
+    }
+}

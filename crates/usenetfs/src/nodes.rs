@@ -1,0 +1,214 @@
+//! What the kernel knows of the mount: its inodes, by which names it found them, and descriptors.
+//!
+//! A node's number is the inode number of the lower file. The exceptions are the root, which FUSE calls 1,
+//! and lower files of another device or with inode 1, which get numbers from 2^63 on. Only directories keep
+//! a descriptor, at most [`DESCRIPTORS_MAX`] of them; everything else, and a directory that lost its
+//! descriptor, is found again by its names and recognised by its key. A file whose last name is removed
+//! while the kernel knows it keeps one until it is forgotten, so that its inode is not used again
+//! meanwhile.
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::fs::Statx;
+
+use crate::lower::{self, Key};
+
+/// The root's number.
+pub const ROOT: u64 = 1;
+/// Descriptors of directories that are kept.
+const DESCRIPTORS_MAX: usize = 4096;
+/// Names of a file that are remembered.
+const NAMES_MAX: usize = 16;
+const FIRST_FOREIGN: u64 = 1 << 63;
+
+/// A directory and a name in it.
+pub type Name = (u64, OsString);
+
+/// All nodes.
+pub struct Nodes {
+    root: Key,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    nodes: HashMap<u64, Node>,
+    foreign: HashMap<Key, u64>,
+    foreign_made: u64,
+    /// Nodes with a descriptor in `dir`, in the order in which they may lose it.
+    turns: VecDeque<u64>,
+}
+
+struct Node {
+    key: Key,
+    /// How often the kernel was told of it and has not forgotten it.
+    lookups: u64,
+    /// The latest last.
+    names: Vec<Name>,
+    dir: Option<Arc<OwnedFd>>,
+    was_used: bool,
+    nameless: Option<Arc<OwnedFd>>,
+}
+
+impl Nodes {
+    /// Those of a tree that begins at `root`.
+    pub fn new(root: Key) -> Self {
+        Self { root, table: Mutex::default() }
+    }
+
+    /// The number of a file, for a listing.
+    pub fn number(&self, inode: u64) -> u64 {
+        if inode == self.root.inode { ROOT } else { inode }
+    }
+
+    /// The number of a file if the kernel knows it.
+    pub fn known(&self, stat: &Statx) -> Option<u64> {
+        let key = lower::key(stat);
+        let table = self.table.lock();
+        if key == self.root {
+            return Some(ROOT);
+        }
+        let id = table.foreign.get(&key).copied().unwrap_or(key.inode);
+        table.nodes.get(&id).filter(|node| node.key == key).map(|_| id)
+    }
+
+    /// The kernel is told that this is there; its number.
+    pub fn remember(&self, parent: u64, name: &OsStr, stat: &Statx) -> u64 {
+        let key = lower::key(stat);
+        let mut table = self.table.lock();
+        let id = table.number_of(key, self.root);
+        let node = table.nodes.entry(id).or_insert_with(|| Node {
+            key,
+            lookups: 0,
+            names: Vec::new(),
+            dir: None,
+            was_used: false,
+            nameless: None,
+        });
+        node.lookups += 1;
+        node.add_name(parent, name);
+        id
+    }
+
+    /// The kernel has forgotten this many of its look-ups.
+    pub fn forget(&self, id: u64, lookups: u64) {
+        let mut table = self.table.lock();
+        let Some(node) = table.nodes.get_mut(&id) else { return };
+        node.lookups = node.lookups.saturating_sub(lookups);
+        if node.lookups == 0
+            && let Some(node) = table.nodes.remove(&id)
+        {
+            table.foreign.remove(&node.key);
+        }
+    }
+
+    /// Which file it is; `None` for the root and for what is not known.
+    pub fn key(&self, id: u64) -> Option<Key> {
+        self.table.lock().nodes.get(&id).map(|node| node.key)
+    }
+
+    /// Its names as far as they are known, the latest first.
+    pub fn names(&self, id: u64) -> Vec<Name> {
+        let table = self.table.lock();
+        table.nodes.get(&id).map(|node| node.names.iter().rev().cloned().collect()).unwrap_or_default()
+    }
+
+    /// The directory it was found in last.
+    pub fn parent(&self, id: u64) -> Option<u64> {
+        self.table.lock().nodes.get(&id)?.names.last().map(|(parent, _)| *parent)
+    }
+
+    /// The known names in a directory.
+    pub fn children(&self, parent: u64) -> Vec<OsString> {
+        let table = self.table.lock();
+        let names = table.nodes.values().flat_map(|node| &node.names);
+        names.filter(|(of, _)| *of == parent).map(|(_, name)| name.clone()).collect()
+    }
+
+    /// It has this name now.
+    pub fn add_name(&self, id: u64, parent: u64, name: &OsStr) {
+        if let Some(node) = self.table.lock().nodes.get_mut(&id) {
+            node.add_name(parent, name);
+        }
+    }
+
+    /// It has this name no longer.
+    pub fn drop_name(&self, id: u64, parent: u64, name: &OsStr) {
+        if let Some(node) = self.table.lock().nodes.get_mut(&id) {
+            node.names.retain(|(of, known)| (*of, known.as_os_str()) != (parent, name));
+        }
+    }
+
+    /// A directory's descriptor, if it still has one.
+    pub fn dir(&self, id: u64) -> Option<Arc<OwnedFd>> {
+        let mut table = self.table.lock();
+        let node = table.nodes.get_mut(&id)?;
+        node.was_used = true;
+        node.dir.clone()
+    }
+
+    /// Keeps a directory's descriptor, at the cost of one that was not used lately.
+    pub fn keep_dir(&self, id: u64, fd: &Arc<OwnedFd>) {
+        let mut table = self.table.lock();
+        let Some(node) = table.nodes.get_mut(&id) else { return };
+        if node.dir.replace(fd.clone()).is_none() {
+            table.turns.push_back(id);
+        }
+        while table.turns.len() > DESCRIPTORS_MAX
+            && let Some(id) = table.turns.pop_front()
+        {
+            match table.nodes.get_mut(&id) {
+                Some(node) if node.was_used => {
+                    node.was_used = false;
+                    table.turns.push_back(id);
+                }
+                Some(node) => node.dir = None,
+                None => {}
+            }
+        }
+    }
+
+    /// What is left of a file without names.
+    pub fn nameless(&self, id: u64) -> Option<Arc<OwnedFd>> {
+        self.table.lock().nodes.get(&id)?.nameless.clone()
+    }
+
+    /// Keeps a file that has lost its last name.
+    pub fn keep_nameless(&self, id: u64, fd: OwnedFd) {
+        if let Some(node) = self.table.lock().nodes.get_mut(&id) {
+            node.nameless = Some(Arc::new(fd));
+        }
+    }
+}
+
+impl Table {
+    fn number_of(&mut self, key: Key, root: Key) -> u64 {
+        if key.device == root.device && key.inode != ROOT && key.inode < FIRST_FOREIGN {
+            return key.inode;
+        }
+        if let Some(id) = self.foreign.get(&key) {
+            return *id;
+        }
+        let id = FIRST_FOREIGN + self.foreign_made;
+        self.foreign_made += 1;
+        self.foreign.insert(key, id);
+        id
+    }
+}
+
+impl Node {
+    fn add_name(&mut self, parent: u64, name: &OsStr) {
+        if self.names.last().is_some_and(|(of, known)| (*of, known.as_os_str()) == (parent, name)) {
+            return;
+        }
+        self.names.retain(|(of, known)| (*of, known.as_os_str()) != (parent, name));
+        if self.names.len() == NAMES_MAX {
+            self.names.remove(0);
+        }
+        self.names.push((parent, name.to_owned()));
+    }
+}

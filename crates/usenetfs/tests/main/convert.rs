@@ -1,0 +1,215 @@
+//! Directories made managed and flat again: offline, in use, and killed at every step.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use netnews::bucket::Scheme;
+use usenetfs::{ConvertError, Converted, Form, Options, convert};
+
+use crate::site::{Site, Stop, sorted};
+
+/// Where the other process is told what to convert.
+const DIR: &str = "USENETFS_TEST_CONVERT";
+
+fn to(dir: &Path, form: Form) -> Result<Converted, ConvertError> {
+    convert(dir, form, Scheme::Tens, false, &mut |_, _| {})
+}
+
+/// A group's directory with names of every kind, those of buckets among them.
+fn fill(dir: &Path) {
+    let names = (95..400).chain([1, 9, 999, 1000, 123_456]).map(|n: u32| n.to_string());
+    for name in names.chain(["000", "034", "0987", "aaa", "index", ".overview"].map(str::to_owned)) {
+        fs::write(dir.join(&name), &name).unwrap();
+    }
+    for sub in ["2600", "sub"] {
+        fs::create_dir(dir.join(sub)).unwrap();
+        fs::write(dir.join(sub).join("1"), sub).unwrap();
+    }
+}
+
+/// What is to be seen in it: names, and what is in the files.
+fn seen(dir: &Path) -> BTreeMap<String, String> {
+    let text = |name: &String| {
+        fs::read_to_string(dir.join(name)).unwrap_or_else(|_| {
+            fs::read_to_string(dir.join(name).join("1")).unwrap_or_else(|error| panic!("{name}: {error}"))
+        })
+    };
+    sorted(dir).into_iter().map(|name| (name.clone(), text(&name))).collect()
+}
+
+#[test]
+fn a_directory_is_converted_both_ways_and_looks_the_same() {
+    let Some(site) = Site::new() else { return };
+    fs::create_dir(site.lower("g")).unwrap();
+    fill(&site.lower("g"));
+    let before = seen(&site.lower("g"));
+    let planned = convert(&site.lower("g"), Form::Managed, Scheme::Tens, true, &mut |_, _| {}).unwrap();
+    assert_eq!(seen(&site.lower("g")), before, "a dry run changes nothing");
+    let mut last = 0;
+    let mut progress = |done, total| {
+        assert!(done >= last && done <= total && total == planned.moved);
+        last = done;
+    };
+    let done = convert(&site.lower("g"), Form::Managed, Scheme::Tens, false, &mut progress).unwrap();
+    assert_eq!(done.buckets, planned.buckets);
+    assert_eq!(seen(&site.upper("g")), before);
+    assert!(site.lower("g/000/000").exists() && site.lower("g/003/034").exists());
+    assert!(site.lower("g/aaa/2600/1").exists() && site.lower("g/aaa/aaa").exists());
+    assert_eq!(to(&site.lower("g"), Form::Managed).unwrap().moved, 0, "done already");
+    // Back again, by its path on the mount.
+    to(&site.upper("g"), Form::Flat).unwrap();
+    assert_eq!(seen(&site.lower("g")), before);
+    assert_eq!(seen(&site.upper("g")), before);
+}
+
+#[test]
+fn what_could_not_be_told_from_buckets_is_refused() {
+    let Some(site) = Site::new() else { return };
+    fs::create_dir_all(site.lower("g/345")).unwrap();
+    assert!(
+        matches!(to(&site.lower("g"), Form::Managed), Err(ConvertError::Names(names)) if names == ["345"])
+    );
+    fs::rename(site.lower("g/345"), site.lower("g/aaa")).unwrap();
+    assert!(matches!(to(&site.lower("g"), Form::Managed), Err(ConvertError::Names(_))));
+    assert_eq!(sorted(&site.lower("g")), ["aaa"], "as it was");
+    site.make_managed("m");
+    fs::create_dir(site.upper("m/345")).unwrap();
+    assert!(matches!(to(&site.lower("m"), Form::Flat), Err(ConvertError::Names(_))));
+    fs::remove_dir(site.upper("m/345")).unwrap();
+    fs::write(site.upper("m/123456"), "").unwrap();
+    let other = |form| convert(&site.lower("m"), form, Scheme::Pairs, false, &mut |_, _| {});
+    assert!(matches!(other(Form::Flat), Err(ConvertError::OtherScheme(..))));
+    assert!(matches!(other(Form::Managed), Err(ConvertError::OtherScheme(..))));
+    assert!(site.lower("m/345/123456").exists());
+    // The same name twice, where somebody wrote below the mount.
+    fs::write(site.lower("m/123456"), "other").unwrap();
+    assert!(matches!(to(&site.lower("m"), Form::Managed), Err(ConvertError::Twice(_))));
+    fs::remove_file(site.lower("m/123456")).unwrap();
+    to(&site.lower("m"), Form::Managed).unwrap();
+    assert_eq!(sorted(&site.upper("m")), ["123456"]);
+}
+
+/// Not a test by itself: the process that converts.
+#[test]
+#[ignore = "is started by other tests"]
+fn converts_until_it_is_killed() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let form = if std::env::var_os("USENETFS_TEST_FLAT").is_some() { Form::Flat } else { Form::Managed };
+    assert!(to(&dir, form).is_ok());
+}
+
+/// Converts in another process, which kills itself at a step; whether it got there.
+fn killed_at(dir: &Path, form: Form, step: u64) -> bool {
+    let mut other = Command::new(std::env::current_exe().unwrap());
+    other.args(["--exact", "convert::converts_until_it_is_killed", "--ignored"]).env(DIR, dir);
+    other.env("USENETFS_KILL_AT", format!("convert:{step}")).stdout(Stdio::null()).stderr(Stdio::null());
+    if form == Form::Flat {
+        other.env("USENETFS_TEST_FLAT", "1");
+    }
+    let status = other.status().unwrap();
+    assert!(status.success() || status.signal() == Some(9), "{form:?} {step}: {status}");
+    !status.success()
+}
+
+fn killed_every(step_by: usize) {
+    let Some(site) = Site::with(&Options { keep: std::time::Duration::ZERO, ..Options::default() }) else {
+        return;
+    };
+    let dir = site.lower("g");
+    fs::create_dir(&dir).unwrap();
+    fill(&dir);
+    let before = seen(&dir);
+    for step in (1..).step_by(step_by) {
+        let was_killed = killed_at(&dir, Form::Managed, step);
+        assert_eq!(seen(&site.upper("g")), before, "to managed, step {step}");
+        to(&dir, if step % 2 == 0 { Form::Flat } else { Form::Managed }).unwrap();
+        assert_eq!(seen(&site.upper("g")), before, "after step {step}");
+        to(&dir, Form::Managed).unwrap();
+        let was_killed_too = killed_at(&dir, Form::Flat, step);
+        assert_eq!(seen(&site.upper("g")), before, "to flat, step {step}");
+        to(&dir, if step % 3 == 0 { Form::Managed } else { Form::Flat }).unwrap();
+        assert_eq!(seen(&site.upper("g")), before);
+        to(&dir, Form::Flat).unwrap();
+        assert_eq!(seen(&dir), before, "flat again after step {step}");
+        if !was_killed && !was_killed_too {
+            return;
+        }
+    }
+}
+
+#[test]
+fn killed_at_some_steps_nothing_is_lost() {
+    killed_every(97);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn killed_at_every_step_nothing_is_lost() {
+    killed_every(1);
+}
+
+#[test]
+fn a_directory_in_use_is_converted_and_nobody_notices() {
+    let Some(site) = Site::new() else { return };
+    fs::create_dir(site.upper("g")).unwrap();
+    for n in 50..1500 {
+        fs::write(site.upper("g").join(n.to_string()), n.to_string()).unwrap();
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..2_u64 {
+            let (site, stop) = (&site, &stop);
+            scope.spawn(move || {
+                for n in (2000 + thread..).step_by(2).take_while(|_| !stop.load(Ordering::Acquire)) {
+                    let path = site.upper("g").join(n.to_string());
+                    fs::File::create_new(&path).unwrap();
+                    let old = 50 + n * 7 % 1450;
+                    let text = fs::read_to_string(site.upper("g").join(old.to_string()));
+                    assert_eq!(text.unwrap(), old.to_string(), "an old article");
+                    let next = site.upper("g").join((n + 1_000_000).to_string());
+                    fs::rename(&path, &next).unwrap();
+                    fs::hard_link(&next, &path).unwrap();
+                    fs::remove_file(&path).unwrap();
+                    fs::remove_file(&next).unwrap();
+                }
+            });
+        }
+        let lister = scope.spawn(|| {
+            while !stop.load(Ordering::Acquire) {
+                let old =
+                    sorted(&site.upper("g")).into_iter().filter(|name| name.parse::<u64>().unwrap() < 1500);
+                assert_eq!(old.count(), 1450, "each is listed once");
+            }
+        });
+        let stopping = Stop(&stop);
+        for _ in 0..2 {
+            to(&site.upper("g"), Form::Managed).unwrap();
+            assert!(site.lower("g/003/34").exists() || site.lower("g/005/50").exists());
+            to(&site.upper("g"), Form::Flat).unwrap();
+            assert!(site.lower("g/50").exists());
+        }
+        drop(stopping);
+        lister.join().unwrap();
+    });
+    assert_eq!(sorted(&site.lower("g")).len(), 1450);
+}
+
+#[test]
+fn large_directories_are_suggested() {
+    let Some(site) = Site::new() else { return };
+    for (dir, files) in [("big", 300), ("small", 20), ("big/larger", 400)] {
+        fs::create_dir(site.upper(dir)).unwrap();
+        for n in 0..files {
+            fs::write(site.upper(dir).join(n.to_string()), "").unwrap();
+        }
+    }
+    site.make_managed("done");
+    let found = usenetfs::suggest(&site.lower(""), Scheme::Tens, 100, &mut |_| {}).unwrap();
+    let of = |at: usize| (found.candidates[at].path.to_str().unwrap(), found.candidates[at].files);
+    assert_eq!((of(0), of(1), found.candidates.len()), (("big/larger", 400), ("big", 300), 2));
+    assert_eq!((found.candidates[0].buckets, found.files, found.managed), (40, 720, 1));
+}

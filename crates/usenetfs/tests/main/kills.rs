@@ -1,0 +1,119 @@
+//! Killed in the middle: a name is at one place or the other.
+//!
+//! The mount is in a process of its own, which kills itself at a place that `USENETFS_KILL_AT` names.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::mount::{UnmountFlags, unmount};
+use tempfile::TempDir;
+use usenetfs::Options;
+
+use crate::site::{manage, possible};
+
+/// Where the other process is told what to mount.
+const DIRS: &str = "USENETFS_TEST_DIRS";
+
+/// Not a test by itself: the process that mounts.
+#[test]
+#[ignore = "is started by other tests"]
+fn mounts_until_it_is_killed() {
+    let Some(dirs) = std::env::var_os(DIRS).map(PathBuf::from) else { return };
+    let mounted = usenetfs::mount(&dirs.join("lower"), &dirs.join("mnt"), &Options::default()).unwrap();
+    fs::write(dirs.join("ready"), "").unwrap();
+    std::thread::sleep(Duration::from_secs(60));
+    drop(mounted);
+}
+
+/// A mount in another process; gone at the end.
+struct Other {
+    child: Child,
+    point: PathBuf,
+}
+
+impl Other {
+    fn start(dirs: &Path, kill_at: &str) -> Self {
+        let _first = fs::remove_file(dirs.join("ready"));
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "kills::mounts_until_it_is_killed", "--ignored"])
+            .env(DIRS, dirs)
+            .env("USENETFS_KILL_AT", kill_at)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let other = Self { child, point: dirs.join("mnt") };
+        let began = Instant::now();
+        while !dirs.join("ready").exists() {
+            assert!(began.elapsed() < Duration::from_secs(30), "it does not mount");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        other
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _dead = self.child.kill();
+        let _waited = self.child.wait();
+        let _gone = unmount(&self.point, UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn a_kill_in_a_rename_or_link_leaves_either_name() {
+    if !possible() {
+        return;
+    }
+    let over = [("managed/123456", "plain/1"), ("plain/1", "managed/77777"), ("managed/1", "managed/20000")];
+    for (point, is_done) in [("rename", false), ("renamed", true), ("link", false), ("linked", true)] {
+        for (from, to) in over {
+            let dir = TempDir::new().unwrap();
+            for name in ["lower", "mnt", "lower/managed", "lower/plain"] {
+                fs::create_dir(dir.path().join(name)).unwrap();
+            }
+            manage(&dir.path().join("lower/managed"));
+            let mut other = Other::start(dir.path(), &format!("{point}:1"));
+            let (from, to) = (other.point.join(from), other.point.join(to));
+            fs::write(&from, "text").unwrap();
+            let is_link = point.starts_with("link");
+            let failed = if is_link { fs::hard_link(&from, &to) } else { fs::rename(&from, &to) };
+            assert!(failed.is_err(), "its server was killed");
+            assert_eq!(other.child.wait().unwrap().signal(), Some(9));
+            drop(other);
+            // A new mount takes the dead one's place.
+            let mut mounted =
+                usenetfs::mount(&dir.path().join("lower"), &dir.path().join("mnt"), &Options::default())
+                    .unwrap();
+            let there = [&from, &to].map(|path| fs::read_to_string(path).is_ok_and(|text| text == "text"));
+            let expected = [is_link || !is_done, is_done];
+            assert_eq!(there, expected, "{point}, {from:?} to {to:?}");
+            let left = if is_done { &to } else { &from };
+            assert_eq!(fs::metadata(left).unwrap().nlink(), if is_link && is_done { 2 } else { 1 });
+            mounted.detach().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_dead_mount_is_replaced_by_the_next() {
+    if !possible() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    fs::create_dir(dir.path().join("lower")).unwrap();
+    fs::create_dir(dir.path().join("mnt")).unwrap();
+    let mut other = Other::start(dir.path(), "");
+    other.child.kill().unwrap();
+    other.child.wait().unwrap();
+    assert!(fs::metadata(&other.point).is_err(), "nobody answers there");
+    let mounted = usenetfs::mount(&dir.path().join("lower"), &other.point, &Options::default()).unwrap();
+    fs::write(other.point.join("1"), "x").unwrap();
+    drop(mounted);
+    assert!(!other.point.join("1").exists(), "unmounted");
+    assert!(dir.path().join("lower/1").exists());
+}
