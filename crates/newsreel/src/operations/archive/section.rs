@@ -137,17 +137,20 @@ impl Section {
         if !self.disk.has_dir(root)? {
             return missing(format!("there is no directory {}", root.display()));
         }
+        // No line of the memory has a line end in it.
+        let dir = root.to_string_lossy().replace('\n', "?");
+        memory.forget_other(&dir);
         let marker = root.join(MARKER);
         if self.disk.about(&marker)?.is_some() {
-            memory.begun = true;
-        } else if memory.begun {
+            memory.begun = dir;
+        } else if !memory.begun.is_empty() {
             return missing(format!(
                 "{} is not the archive any more (it has no file {MARKER}): mount its disk",
                 root.display()
             ));
         } else {
             durable_create(&*self.disk, &marker, &[MARKER_TEXT], Access::Group)?;
-            memory.begun = true;
+            memory.begun = dir;
             self.file.write(memory)?;
         }
         Ok(())

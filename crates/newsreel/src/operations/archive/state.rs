@@ -28,8 +28,8 @@ pub(super) struct Written {
 /// What an archive remembers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// Something was copied to its directory.
-    pub begun: bool,
+    /// The directory to which something was copied, as the configuration has it; empty: nothing was yet.
+    pub begun: String,
     /// Articles copied, ever.
     pub archived: u64,
     /// Articles that went without a copy, ever.
@@ -59,10 +59,18 @@ impl Memory {
         }
     }
 
+    /// Everything that is about the directory, if it is another one now.
+    pub fn forget_other(&mut self, dir: &str) {
+        if self.begun != dir {
+            let (archived, missed, places) = (self.archived, self.missed, std::mem::take(&mut self.places));
+            *self = Self { archived, missed, places, ..Self::default() };
+        }
+    }
+
     fn text(&self) -> String {
         let mut text = format!("{FIRST_LINE}\narchived {}\nmissed {}\n", self.archived, self.missed);
-        if self.begun {
-            text.push_str("begun\n");
+        if !self.begun.is_empty() {
+            text.push_str(&format!("begun {}\n", self.begun));
         }
         self.places.iter().for_each(|(volume, place)| text.push_str(&format!("place {volume} {place}\n")));
         if let Some(Written { bytes, is_whole }) = self.mbox {
@@ -79,9 +87,12 @@ impl Memory {
         }
         let mut memory = Self::default();
         for line in lines {
+            if let Some(dir) = line.strip_prefix("begun ") {
+                memory.begun = dir.to_owned();
+                continue;
+            }
             let words: Vec<&str> = line.split(' ').collect();
             match *words.as_slice() {
-                ["begun"] => memory.begun = true,
                 ["archived", n] => memory.archived = n.parse().ok()?,
                 ["missed", n] => memory.missed = n.parse().ok()?,
                 ["place", volume, place] => {
@@ -132,13 +143,18 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_read_back_and_damage_is_noticed() {
-        let mut memory = Memory { begun: true, archived: 7, missed: 2, ..Memory::default() };
+        let mut memory = Memory { begun: "/an archive".into(), archived: 7, missed: 2, ..Memory::default() };
         memory.places = [(3, 99), (4, 5)].into();
         memory.mbox = Some(Written { bytes: 4_096, is_whole: false });
         (0..DONE_MAX as u128 + 5).for_each(|n| memory.add_done(Key(n)));
         assert!(!memory.is_done(&Key(4)) && memory.is_done(&Key(5)) && memory.done.len() == DONE_MAX);
         let text = memory.text();
-        assert_eq!(Memory::parsed(text.as_bytes()), Some(memory));
+        assert_eq!(Memory::parsed(text.as_bytes()), Some(memory.clone()));
+        memory.forget_other("/an archive");
+        assert_eq!(Memory::parsed(text.as_bytes()), Some(memory.clone()));
+        memory.forget_other("/other");
+        assert_eq!((memory.archived, memory.places.len(), memory.mbox), (7, 2, None));
+        assert!(memory.begun.is_empty() && !memory.is_done(&Key(5)));
         for at in (0..text.len()).step_by(997) {
             let mut damaged = text.clone().into_bytes();
             damaged[at] ^= 1;

@@ -316,6 +316,17 @@ fn a_full_or_missing_disk_keeps_nothing_waiting_but_what_is_due() {
     let report = site.expire();
     assert_eq!((report.articles, report.held, site.is_here(3)), (0, 2, true));
     assert!(site.status().problem.contains("mount its disk"), "{}", site.status().problem);
+
+    // Another directory is another archive.
+    let (disk, other) = (site.disk.image_after(CrashKind::Kill, 1).unwrap(), "/other");
+    drop(site);
+    disk.create_dir(Path::new(other)).unwrap();
+    let text = format!("{CONFIG}\n[[archive]]\nname = \"a\"\npath = \"{other}\"\n");
+    let config = config::parse(&text, Path::new("/sim/newsreel.toml")).map_err(|e| e.to_string()).unwrap();
+    let archives = Archives::of(&config, &(Arc::new(disk.clone()) as Arc<dyn Disk>));
+    let (key, numbers) = (Key(9), vec![("kept.test".to_owned(), 9)]);
+    archives.sections()[0].put(&[Copy { key, arrived: 0, numbers, text: b"x\n".to_vec() }]).unwrap();
+    assert_eq!(content(&disk, "/other/kept/test/9").as_deref(), Some("x\n"));
 }
 
 #[test]
