@@ -117,7 +117,8 @@ fn explist(text: &str, sheet: &mut Sheet) {
             _ => match period(groups, kind, times, &bounds, place) {
                 Ok(mut section) => {
                     if archive != "-" {
-                        let why = "archiving has no equal: feed a program that archives, with [peer.send]";
+                        let why =
+                            "make an [[archive]] with when = \"expiry\" for these groups: docs/archive.md";
                         section.remark(place, format!("`{}`: {why}", quoted(archive)));
                     }
                     sheet.push(section);
