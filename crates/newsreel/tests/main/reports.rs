@@ -87,7 +87,7 @@ fn what_happens_on_a_server_is_counted() {
     assert!(post(&mut poster, &headers("local.moderated", ""), "b").starts_with("240 "));
     server.reload(|text| text.replacen("Example Site", "Another Site", 1)).unwrap();
     let logins = json!({ "succeeded": 1, "failed": 2, "lock_outs": 1, "refused": 1 });
-    let mailed = json!({ "waiting": 0, "sent": 1, "failed": 0 });
+    let mailed = json!({ "waiting": 0, "sent": 1, "failed": 0, "held": 0 });
     let begun = Instant::now();
     loop {
         let now = &report(server)["server"];
