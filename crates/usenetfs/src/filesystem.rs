@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -558,6 +558,10 @@ impl Filesystem for Usenetfs {
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        if ino == INodeNo::ROOT && name == lower::LOWER_ROOT {
+            let path = format!("/proc/{}/fd/{}", std::process::id(), self.tree.root().as_raw_fd());
+            return reply_xattr(Ok(path.into_bytes()), size, reply);
+        }
         let value = self.tree.node_fd(ino.0).and_then(|fd| {
             let path = lower::path_of(fd.as_fd());
             whole(|| fs::getxattr_query(&path, name), |buffer| fs::getxattr(&path, name, buffer))

@@ -14,6 +14,9 @@ use crate::directory::Directory;
 use crate::lower;
 use crate::mounting::SOURCE;
 
+/// Bytes of such a path.
+const PATH_BYTES_MAX: usize = 64;
+
 /// The lower directory of a path.
 pub fn lower_directory(path: &Path, scheme: Scheme) -> io::Result<Directory> {
     let path = path.canonicalize()?;
@@ -21,7 +24,10 @@ pub fn lower_directory(path: &Path, scheme: Scheme) -> io::Result<Directory> {
     let mount =
         mounts.split(|b| *b == b'\n').filter_map(mount_of).rfind(|mount| path.starts_with(&mount.point));
     let (root, rest) = match mount.and_then(|mount| Some((mount.lower?, mount.point))) {
-        Some((lower, point)) => (lower, path.strip_prefix(&point).unwrap_or(Path::new("")).to_owned()),
+        Some((lower, point)) => {
+            let root = lower_root(&point).unwrap_or(lower);
+            (root, path.strip_prefix(&point).unwrap_or(Path::new("")).to_owned())
+        }
         None => (path, PathBuf::new()),
     };
     let root = OwnedFd::from(fs::File::open(&root)?);
@@ -31,6 +37,13 @@ pub fn lower_directory(path: &Path, scheme: Scheme) -> io::Result<Directory> {
         dir = Directory::new(Arc::new(lower::open_path(&dir.fd, &found.path)?), scheme)?;
     }
     if lower::is_dir(&dir.stat) { Ok(dir) } else { Err(io::ErrorKind::NotADirectory.into()) }
+}
+
+/// What a mount says of its lower root.
+fn lower_root(point: &Path) -> Option<PathBuf> {
+    let mut value = [0; PATH_BYTES_MAX];
+    let length = rustix::fs::getxattr(point, lower::LOWER_ROOT, &mut value).ok()?;
+    Some(PathBuf::from(OsString::from_vec(value.get(..length)?.to_vec())))
 }
 
 struct Mount {

@@ -19,6 +19,9 @@ pub type Lower<T> = Result<T, Errno>;
 pub const MANAGED: u16 = 0o4000;
 /// Bit of a directory whose group new entries inherit.
 pub const INHERITED_GROUP: u16 = 0o2000;
+/// Attribute of a mount's root, which only root can read: a path to the lower root. It is the one way to it
+/// when a tree is mounted over itself.
+pub const LOWER_ROOT: &str = "trusted.usenetfs.root";
 const SET_IDS: u16 = 0o6000;
 const GROUP_EXECUTES: u16 = 0o010;
 

@@ -8,9 +8,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netnews::bucket::Scheme;
+use tempfile::TempDir;
 use usenetfs::{ConvertError, Converted, Form, Options, convert};
 
-use crate::site::{Site, Stop, sorted};
+use crate::site::{Site, Stop, possible, sorted};
 
 /// Where the other process is told what to convert.
 const DIR: &str = "USENETFS_TEST_CONVERT";
@@ -64,6 +65,25 @@ fn a_directory_is_converted_both_ways_and_looks_the_same() {
     to(&site.upper("g"), Form::Flat).unwrap();
     assert_eq!(seen(&site.lower("g")), before);
     assert_eq!(seen(&site.upper("g")), before);
+}
+
+#[test]
+fn a_tree_that_is_mounted_over_itself_is_converted_through_the_mount() {
+    if !possible() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let group = dir.path().join("a/b");
+    fs::create_dir_all(&group).unwrap();
+    fill(&group);
+    let before = seen(&group);
+    let mounted = usenetfs::mount(dir.path(), dir.path(), &Options::default()).unwrap();
+    to(&group, Form::Managed).unwrap();
+    assert_eq!(seen(&group), before);
+    drop(mounted);
+    assert!(group.join("345").is_dir() && group.join("034/345").exists(), "as it is stored");
+    to(&group, Form::Flat).unwrap();
+    assert_eq!(seen(&group), before);
 }
 
 #[test]
