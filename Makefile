@@ -82,7 +82,7 @@ soak:
 	if [ -d "$$articles" ]; then skip=; else echo "no articles in CORPUS=$(CORPUS): the_corpus_parses is skipped"; skip='--skip the_corpus_parses'; fi; \
 	NEWSREEL_CORPUS=$$(realpath $$articles) $(CARGO) test --workspace --profile soak --locked --no-fail-fast -- \
 	  --ignored --nocapture --skip transcripts::inn --skip feeds::inn --skip feeds::page --skip feeds::cnews --skip feeds::triangle \
-	  --skip moving_in $$skip
+	  --skip moving_in --skip mounting::inn $$skip
 	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p spool --test main --profile soak --locked
 
 fuzz:
@@ -126,7 +126,7 @@ lab-crash lab-scale lab-recover lab-rebuild lab-flat: build
 
 transcripts-inn:
 	INN=$(INN) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture --skip sixty_kills \
-	  transcripts::inn feeds::inn::inn_takes feeds::page feeds::triangle moving_in::a_site_that_has
+	  transcripts::inn feeds::inn::inn_takes feeds::page feeds::triangle moving_in::a_site_that_has mounting::inn_on_a_mount
 
 batches-inn:
 	INN=$(INN) CNEWS=$(CNEWS) $(CARGO) test --workspace --locked --test main -- --ignored --nocapture \

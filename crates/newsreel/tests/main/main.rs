@@ -39,6 +39,7 @@ mod many;
 mod memory;
 mod moderation;
 mod modes;
+mod mounting;
 mod moving_in;
 mod nntp_client;
 mod nocem;
