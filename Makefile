@@ -84,6 +84,7 @@ soak:
 	  --ignored --nocapture --skip transcripts::inn --skip feeds::inn --skip feeds::page --skip feeds::cnews --skip feeds::triangle \
 	  --skip moving_in --skip mounting::inn $$skip
 	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p spool --test main --profile soak --locked
+	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p newscache --lib --profile soak --locked tests::crash
 
 fuzz:
 	cd fuzz && RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO) +nightly build --release --target $(FUZZ_HOST)

@@ -10,9 +10,7 @@ use std::sync::Arc;
 
 use spool::{Disk, DiskFile, Open};
 
-use crate::stats::Access;
-#[cfg(test)]
-use crate::stats::RequestKind;
+use crate::stats::{Access, RequestKind};
 
 /// Lines that wait to be written, in bytes.
 const BUFFER_BYTES: usize = 32 << 10;
@@ -110,13 +108,11 @@ pub(crate) fn put_line(access: &Access<'_>, line: &mut String) {
 }
 
 /// A line that was read.
-#[cfg(test)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     pub at: u64,
     pub client: &'a str,
     pub kind: RequestKind,
-    pub upstream: &'a str,
     /// As it is written: nothing is decoded.
     pub group: &'a str,
     pub number: u64,
@@ -126,7 +122,6 @@ pub(crate) struct Line<'a> {
 }
 
 /// What a line says; `None` if it is none.
-#[cfg(test)]
 pub(crate) fn parse_line(line: &str) -> Option<Line<'_>> {
     if line.len() > LINE_BYTES_MAX {
         return None;
@@ -137,7 +132,7 @@ pub(crate) fn parse_line(line: &str) -> Option<Line<'_>> {
     let client = word()?;
     let kind = word()?;
     let kind = RequestKind::ALL.into_iter().find(|known| known.name() == kind)?;
-    let (upstream, group) = (word()?, word()?);
+    let (_upstream, group) = (word()?, word()?);
     let number = word()?.parse().ok()?;
     let id = word()?;
     let cached: u64 = word()?.parse().ok()?;
@@ -147,7 +142,7 @@ pub(crate) fn parse_line(line: &str) -> Option<Line<'_>> {
         "miss" => false,
         _ => return None,
     };
-    words.next().is_none().then_some(Line { at, client, kind, upstream, group, number, id, bytes, is_hit })
+    words.next().is_none().then_some(Line { at, client, kind, group, number, id, bytes, is_hit })
 }
 
 #[cfg(test)]

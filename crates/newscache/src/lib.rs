@@ -9,6 +9,9 @@
 mod access_log;
 mod bookkeeping;
 mod cache;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 mod ids;
 mod index_io;
@@ -20,6 +23,7 @@ mod opening;
 mod record;
 mod runs;
 mod settings;
+pub mod simulate;
 mod slots;
 mod stats;
 pub mod strategy;

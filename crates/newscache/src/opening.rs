@@ -36,7 +36,7 @@ pub struct Opened {
 
 /// When a file was used, and how often.
 #[derive(Debug, Clone, Copy)]
-struct Use {
+pub(crate) struct Use {
     used: u64,
     uses: u16,
     slot_key: u64,
@@ -156,7 +156,7 @@ fn read_uses(disk: &dyn Disk, path: &Path) -> io::Result<HashMap<u128, Use>> {
     Ok(take_uses(&bytes).unwrap_or_default())
 }
 
-fn take_uses(bytes: &[u8]) -> Option<HashMap<u128, Use>> {
+pub(crate) fn take_uses(bytes: &[u8]) -> Option<HashMap<u128, Use>> {
     let (covered, crc) = bytes.split_last_chunk::<4>()?;
     if u32::from_le_bytes(*crc) != crc32c(covered) {
         return None;

@@ -35,7 +35,7 @@ const SEGMENT_BYTES_MAX: u64 = 1 << 20;
 /// So many files of groups there are about, if all are full.
 const SEGMENTS: u64 = 1 << 16;
 /// No more articles than this are files of their own, in a full cache: what is known of each is in memory.
-const LARGE_MAX: u64 = 1 << 18;
+const LARGE_MAX: u64 = 1 << 17;
 /// The smallest cache.
 pub(crate) const SIZE_BYTES_MIN: u64 = 1 << 20;
 
@@ -76,7 +76,7 @@ mod tests {
         let shape = |size_bytes| Settings { size_bytes, ..Settings::default() }.shape();
         assert_eq!((shape(1 << 30).segment_bytes, shape(1 << 30).large_above), (64 << 10, 16 << 10));
         let large = shape(50 << 30);
-        assert_eq!((large.segment_bytes, large.large_above), (1 << 20, 200 << 10));
+        assert_eq!((large.segment_bytes, large.large_above), (1 << 20, 400 << 10));
         assert!(shape(0).article_bytes_max >= 64 << 10);
     }
 }

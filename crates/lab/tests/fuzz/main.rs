@@ -49,11 +49,17 @@ impl<'a> Input<'a> for (&'a [u8], &'a [u8]) {
 }
 
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/access_log.rs"]
+mod access_log;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/article.rs"]
 mod article;
 #[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/batch.rs"]
 mod batch;
+#[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/cache_files.rs"]
+mod cache_files;
 #[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/certificate_names.rs"]
 mod certificate_names;
@@ -129,8 +135,10 @@ macro_rules! smoke {
 }
 
 smoke! {
+    access_log: INPUTS, seeds::access_logs();
     article: INPUTS, seeds::articles();
     batch: INPUTS, seeds::batches();
+    cache_files: INPUTS, seeds::articles();
     certificate_names: INPUTS, seeds::certificates();
     command: INPUTS, seeds::commands();
     compress_stream: FEW, seeds::streams();

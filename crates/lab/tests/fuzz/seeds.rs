@@ -39,6 +39,19 @@ pub fn batches() -> Vec<Vec<u8>> {
     all(&[&batch, &piece(SHORT), "#! cunbatch\n", SHORT])
 }
 
+/// Logs of what readers asked for: ours, and nnrpd's.
+pub fn access_logs() -> Vec<Vec<u8>> {
+    all(&[
+        "1700000000 192.0.2.1 article isp a.b 7 <x@y> 0 2350 miss\n\
+         1700000001 192.0.2.1 overview isp a.b 1 - 99 0 hit\n",
+        "Nov 23 04:31:11 news nnrpd[77]: a.example (192.0.2.1) connect\n\
+         Nov 23 04:33:00 news nnrpd[77]: a.example group comp.lang.c 3\n\
+         2026-11-23T04:33:00.5+00:00 news nnrpd[77]: a.example artstats get 3 time 0 size 6000\n\
+         Nov 23 04:34:00 news nnrpd[78]: b.example < ARTICLE 5\n\
+         Nov 23 04:34:00 news nnrpd[78]: b.example times user 0 system 0 idle 0 elapsed 1\n",
+    ])
+}
+
 /// Files of INN's configuration, each after a line with its name.
 pub fn settings() -> Vec<Vec<u8>> {
     all(&[

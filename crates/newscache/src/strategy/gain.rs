@@ -1,9 +1,13 @@
 //! Our own strategy: the unit that is expected to save the fewest bytes for each byte it takes goes first.
 //!
-//! What a unit saves for each byte of room is how often it will be asked for again. That is estimated by how
-//! often it was asked for, and by how often the units of its group are, on average; and all that was counted
-//! loses weight with every unit that goes, as in GDSF (Cherkasova 1998): a unit's rank is that of the last
-//! one to go plus its estimate.
+//! What a unit saves for each byte of room is how often it will be asked for again, whatever its size. That
+//! is estimated by how often it was asked for, each time counting less, and by how often the units of its
+//! group are asked for again, on average. All that was counted loses weight with every unit that goes, as in
+//! GDSF (Cherkasova 1998): a unit's rank is that of the last one to go plus its estimate. The uses of units
+//! that went lately are remembered, for as many as twice those that are there: what comes back is no
+//! stranger.
+
+use std::collections::{HashMap, VecDeque};
 
 use super::queue::Lists;
 use super::rank::Ranked;
@@ -11,10 +15,16 @@ use super::{Item, Strategy, Victim};
 
 /// One use, in ranks.
 const USE: u64 = 1 << 16;
-/// Uses of a unit that count.
-const USES_MAX: u64 = 8;
+/// What the uses of a unit count: their square root.
+const USES: [u64; 9] = [0, USE, 92_682, 113_512, 131_072, 146_543, 160_530, 173_392, 185_364];
+/// What the uses of its group count, in tenths.
+const GROUP_TENTHS: u64 = 3;
 /// Uses of a group after which all of them count half.
 const GROUP_USES_MAX: u64 = 1 << 12;
+/// Units that went are remembered, for each that is there.
+const GONE_FOR_EACH: usize = 2;
+/// Uses that are remembered of one that went.
+const GONE_USES_MAX: u8 = 3;
 
 /// The strategy.
 #[derive(Debug, Default)]
@@ -22,10 +32,14 @@ pub(super) struct Gain {
     units: Ranked,
     lists: Lists,
     uses: Vec<u8>,
-    /// Of each group: units asked for again, and units stored.
+    keys: Vec<u64>,
+    count: usize,
+    /// Of each group: requests for units that were there, and units stored.
     groups: Vec<(u64, u64)>,
     /// The rank of the last one to go.
     floor: u64,
+    gone: HashMap<u64, u8>,
+    gone_order: VecDeque<u64>,
 }
 
 impl Gain {
@@ -43,9 +57,20 @@ impl Gain {
 
     fn rank(&mut self, unit: u32, group: u32) {
         let (again, stored) = *self.group(group);
-        let uses = self.uses.get(unit as usize).map_or(0, |uses| u64::from(*uses));
-        let expected = uses * USE + again * USE / (stored + 1);
+        let uses = self.uses.get(unit as usize).map_or(0, |uses| usize::from(*uses));
+        let of_group = again * USE * GROUP_TENTHS / 10 / (stored + 1);
+        let expected = USES.get(uses).copied().unwrap_or(0) + of_group;
         self.units.set(unit, self.floor + expected);
+    }
+
+    fn remember(&mut self, key: u64, uses: u8) {
+        if self.gone.insert(key, uses.min(GONE_USES_MAX)).is_none() {
+            self.gone_order.push_back(key);
+        }
+        while self.gone_order.len() > (self.count * GONE_FOR_EACH).max(1) {
+            let oldest = self.gone_order.pop_front();
+            oldest.map(|key| self.gone.remove(&key));
+        }
     }
 }
 
@@ -54,8 +79,12 @@ impl Strategy for Gain {
         let at = unit as usize;
         if at >= self.uses.len() {
             self.uses.resize(at + 1, 0);
+            self.keys.resize(at + 1, 0);
         }
-        self.uses[at] = 0;
+        // Its place in the order of those that went stays until its turn.
+        self.uses[at] = self.gone.remove(&item.key).map_or(0, |uses| uses + 1);
+        self.keys[at] = item.key;
+        self.count += 1;
         self.lists.push(item.group, unit);
         self.group(item.group).1 += 1;
         self.rank(unit, item.group);
@@ -65,7 +94,7 @@ impl Strategy for Gain {
         let Some(group) = self.lists.list_of(unit) else { return };
         self.group(group).0 += 1;
         let uses = &mut self.uses[unit as usize];
-        *uses = (u64::from(*uses) + 1).min(USES_MAX) as u8;
+        *uses = (*uses + 1).min(USES.len() as u8 - 1);
         self.rank(unit, group);
     }
 
@@ -76,8 +105,14 @@ impl Strategy for Gain {
     }
 
     fn remove(&mut self, unit: u32) {
+        if self.lists.list_of(unit).is_none() {
+            return;
+        }
         self.lists.remove(unit);
         self.units.remove(unit);
+        self.count -= 1;
+        let (key, uses) = (self.keys[unit as usize], self.uses[unit as usize]);
+        self.remember(key, uses);
     }
 
     fn victim(&mut self) -> Option<Victim> {

@@ -255,6 +255,12 @@ pub(super) enum Command {
     )]
     Unmanage(super::mount::UnmanageOptions),
 
+    /// Find out what a cache of other servers' articles would do
+    Cache {
+        #[command(subcommand)]
+        command: super::cache::CacheCommand,
+    },
+
     /// Print docs/config.md
     #[command(hide = true)]
     Docs,

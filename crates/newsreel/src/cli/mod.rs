@@ -10,6 +10,7 @@ mod args;
 mod bar;
 mod batch;
 mod buffer;
+mod cache;
 mod care;
 mod check;
 mod compare;
@@ -128,6 +129,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Send(options) => send::send(&options, at),
         Command::Export { command } => export::export(command, at),
         Command::Import { command } => import::import(command, at),
+        Command::Cache { command } => cache::run(command),
         Command::Docs => check::docs(),
         Command::CancelKey { message_id, user } => posting::cancel_key(at, &message_id, user.as_deref()),
     }

@@ -1,0 +1,243 @@
+//! Traces that are made up, for tests and for comparing strategies; the same on every machine.
+//!
+//! [`paper`] has readers who come back, with the shares that the NewsCache paper reports; [`scans`] has them
+//! beside programs that fetch whole groups; [`decay`] knows no readers: each article has a popularity, which
+//! fades. Called by tests.
+
+use super::trace::{Builder, Trace};
+
+const DAY: u64 = 86_400;
+/// When traces begin: some Monday.
+const BEGIN: u64 = 1_767_571_200;
+
+/// Requests of table 3 of the paper: for articles, and all others.
+pub const PAPER_ARTICLES: u64 = 205_363;
+const PAPER_OTHERS: u64 = 322_934 - PAPER_ARTICLES;
+/// Sessions, clients and groups of section 6.
+const PAPER_SESSIONS: u64 = 6350;
+const PAPER_CLIENTS: u64 = 309;
+const PAPER_GROUPS: u64 = 1314;
+/// What part of the requests, in hundredths, goes to the ten groups that are asked for most.
+const PAPER_TOP_PERCENT: u64 = 59;
+const TOP: u64 = 10;
+const PAPER_DAYS: u64 = 10;
+/// How far readers go back: the middle, and how much they differ.
+const PATIENCE: f64 = 300.0;
+const PATIENCE_SPREAD: f64 = 1.5;
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A rank below `end`, where rank r has the weight 1 / (r + 1).
+    fn rank(&mut self, end: u64) -> u64 {
+        (((end as f64 + 1.0).powf(self.unit()) - 1.0) as u64).min(end - 1)
+    }
+
+    /// With a long tail: half of the values are below `middle`.
+    fn tailed(&mut self, middle: f64, spread: f64) -> f64 {
+        let normal: f64 = (0..12).map(|_| self.unit()).sum::<f64>() - 6.0;
+        middle * (normal * spread).exp()
+    }
+}
+
+/// A group as it grows.
+struct Group {
+    /// Articles that come in a day.
+    per_day: f64,
+    is_binary: bool,
+    /// Articles that were there at the beginning.
+    before: u64,
+}
+
+impl Group {
+    fn high(&self, at: u64) -> u64 {
+        self.before + (self.per_day * (at - BEGIN) as f64 / DAY as f64) as u64
+    }
+}
+
+/// The size of an article, which follows from its name alone.
+fn size(group: u64, number: u64, is_binary: bool) -> u64 {
+    let mut random = Random(group.wrapping_mul(0x1234_5678_9abc) ^ number);
+    let bytes = if is_binary { random.tailed(60_000.0, 1.0) } else { random.tailed(1900.0, 0.6) };
+    bytes.clamp(300.0, 2_000_000.0) as u64
+}
+
+fn groups(count: u64, random: &mut Random) -> Vec<Group> {
+    let group = |at: u64| {
+        let per_day = random.tailed(if at < TOP { 100.0 } else { 14.0 }, 0.8);
+        Group { per_day, is_binary: at % 9 == 3, before: (per_day * 12.0) as u64 }
+    };
+    (0..count).map(group).collect()
+}
+
+/// A reader: which groups it follows, and up to which number it has read each.
+struct Reader {
+    follows: Vec<u64>,
+    places: std::collections::HashMap<u64, u64>,
+    /// How much it reads of what is new, in hundredths.
+    thorough: u64,
+    /// It goes back so many articles at most.
+    patience: u64,
+}
+
+fn reader(random: &mut Random) -> Reader {
+    let count = 2 + random.below(14);
+    let follow = |random: &mut Random| match random.below(100) {
+        0..PAPER_TOP_PERCENT => random.rank(TOP),
+        _ => TOP + random.rank(PAPER_GROUPS - TOP),
+    };
+    let follows = (0..count).map(|_| follow(random)).collect();
+    let patience = random.tailed(PATIENCE, PATIENCE_SPREAD) as u64;
+    Reader { follows, places: Default::default(), thorough: 20 + random.below(70), patience }
+}
+
+/// One visit of a group: some articles that came since the last one, or of the newest ones.
+#[allow(clippy::too_many_arguments)]
+fn visit(
+    to: &mut Builder,
+    random: &mut Random,
+    group: (u64, &Group),
+    reader: &mut Reader,
+    client: &str,
+    at: u64,
+    most: u64,
+) -> u64 {
+    let (n, group) = group;
+    let high = group.high(at);
+    let oldest = high.saturating_sub((group.per_day * 12.0) as u64);
+    let first = high.saturating_sub(30 + random.below(120));
+    // Who has missed too much passes over it.
+    let place =
+        reader.places.get(&n).copied().unwrap_or(first).max(oldest).max(high.saturating_sub(reader.patience));
+    let name = format!("g{n}");
+    let (mut read, mut number) = (0, place);
+    while number < high && read < most {
+        number += 1;
+        // Threads that interest one interest others.
+        let interest = Random((n << 32) | (number / 3)).below(100);
+        if (interest + random.below(100)) / 2 < reader.thorough {
+            read += 1;
+            let bytes = size(n, number, group.is_binary);
+            to.article(at + read * 20, client, &name, number, "", bytes);
+        }
+    }
+    reader.places.insert(n, number);
+    read
+}
+
+/// Readers who come back, as in the paper's trial of ten days.
+pub fn paper(seed: u64) -> Trace {
+    let mut to = Builder::default();
+    let random = &mut Random(seed);
+    let groups = groups(PAPER_GROUPS, random);
+    let mut readers: Vec<Reader> = (0..PAPER_CLIENTS).map(|_| reader(random)).collect();
+    readings(&mut to, random, &groups, &mut readers);
+    (0..PAPER_OTHERS).for_each(|_| to.other());
+    to.finish()
+}
+
+/// All sessions of the paper's trial.
+fn readings(to: &mut Builder, random: &mut Random, groups: &[Group], readers: &mut [Reader]) {
+    let (mut articles, mut of_top) = (0, 0);
+    for session in 0..PAPER_SESSIONS {
+        let at = BEGIN + session * PAPER_DAYS * DAY / PAPER_SESSIONS;
+        // Every client comes once at first; then some come often.
+        let who = if session < PAPER_CLIENTS { session } else { random.rank(PAPER_CLIENTS) };
+        let Some(reader) = readers.get_mut(who as usize) else { continue };
+        let client = format!("192.0.2.{who}");
+        let due = PAPER_ARTICLES * (session + 1) / PAPER_SESSIONS;
+        let mut visits = 0;
+        while articles < due {
+            visits += 1;
+            let wants_top = of_top * 100 < articles * PAPER_TOP_PERCENT;
+            let own: Vec<u64> = reader.follows.iter().copied().filter(|n| (*n < TOP) == wants_top).collect();
+            let n = match own.get(random.below(own.len().max(1) as u64) as usize) {
+                Some(own) if visits < 6 => *own,
+                // Every group is looked at once.
+                _ if wants_top => random.below(TOP),
+                _ => TOP + (session * 7 + visits) % (PAPER_GROUPS - TOP),
+            };
+            let Some(group) = groups.get(n as usize) else { continue };
+            let most = (due - articles).min(60) + random.below(30);
+            let most = most.min(PAPER_ARTICLES - articles);
+            let at = at + visits * 60;
+            let mut read = visit(to, random, (n, group), reader, &client, at, most);
+            if read == 0 {
+                // Nothing is new: an older one again.
+                let number = group.high(at).saturating_sub(random.rank(100)).max(1);
+                to.article(at, &client, &format!("g{n}"), number, "", size(n, number, group.is_binary));
+                read = 1;
+            }
+            articles += read;
+            of_top += if n < TOP { read } else { 0 };
+        }
+    }
+}
+
+/// The same kind of readers, and three programs that fetch all of some groups every night, for themselves.
+pub fn scans(seed: u64) -> Trace {
+    let mut to = Builder::default();
+    let random = &mut Random(seed ^ 0x5ca5);
+    let groups = groups(PAPER_GROUPS, random);
+    let mut readers: Vec<Reader> = (0..PAPER_CLIENTS).map(|_| reader(random)).collect();
+    readings(&mut to, random, &groups, &mut readers);
+    for night in 1..PAPER_DAYS {
+        for program in 0..3_u64 {
+            for n in (0..60).map(|at| TOP + (program * 400 + night * 60 + at) % (PAPER_GROUPS - TOP)) {
+                let Some(group) = groups.get(n as usize) else { continue };
+                let at = BEGIN + night * DAY + 3 * 3600 + program * 600;
+                let high = group.high(at);
+                let first = high.saturating_sub((group.per_day * 12.0) as u64).max(1);
+                for number in first..high {
+                    let bytes = size(n, number, group.is_binary);
+                    to.article(at + number % 500, "192.0.2.250", &format!("g{n}"), number, "", bytes);
+                }
+            }
+        }
+    }
+    to.finish()
+}
+
+/// Articles with a popularity of their own that fades with the days since they were posted; no readers.
+pub fn decay(seed: u64) -> Trace {
+    let mut to = Builder::default();
+    let random = &mut Random(seed ^ 0xdeca);
+    let count = 300;
+    let groups = groups(count, random);
+    // In each group readers have another patience, in days.
+    let patience: Vec<f64> = (0..count).map(|_| random.tailed(1.2, 0.7)).collect();
+    for request in 0..200_000_u64 {
+        let at = BEGIN + request * PAPER_DAYS * DAY / 200_000;
+        let n = random.rank(count);
+        let (Some(group), Some(patience)) = (groups.get(n as usize), patience.get(n as usize)) else {
+            continue;
+        };
+        let age_days = -patience * (1.0 - random.unit()).ln();
+        let back = (age_days * group.per_day) as u64;
+        let newest = group.high(at);
+        let near = newest.saturating_sub(back).max(1);
+        // Of some that were posted together the one that interests most.
+        let few = (0..4).map(|_| (near + random.below(8)).min(newest.max(1)));
+        let number = few.min_by_key(|number| Random((n << 40) ^ number).next()).unwrap_or(near);
+        let bytes = size(n, number, group.is_binary);
+        to.article(at, &format!("192.0.2.{}", random.below(250)), &format!("g{n}"), number, "", bytes);
+    }
+    to.finish()
+}

@@ -1,0 +1,103 @@
+//! The simulator: what each strategy would have done with what readers asked for, at many sizes.
+//!
+//! The strategies are those of the store. [`Units::Articles`] is the comparison of the paper: an article is
+//! what goes. [`Units::Files`] is what the store does with small articles, by its own books: of many articles
+//! in one file. Called by `newsreel cache simulate`. Source: section 4.1 of the NewsCache paper.
+
+mod chart;
+#[cfg(any(test, feature = "testing"))]
+pub mod made;
+mod nnrpd;
+mod replay;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::strategy::StrategyKind;
+pub use chart::{Figure, figure};
+pub use trace::{Article, Request, Trace};
+
+/// Sizes that are simulated where none are named.
+const SIZES: usize = 12;
+
+/// What goes at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Units {
+    /// One article, as in the paper.
+    Articles,
+    /// One file, as in the store.
+    #[default]
+    Files,
+}
+
+/// What one strategy does at one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Point {
+    /// The strategy.
+    pub strategy: StrategyKind,
+    /// The size of the cache.
+    pub size_bytes: u64,
+    /// Requests for articles.
+    pub requests: u64,
+    /// Those that the cache had.
+    pub hits: u64,
+    /// Bytes asked for.
+    pub asked_bytes: u64,
+    /// Bytes that came from upstream.
+    pub upstream_bytes: u64,
+}
+
+impl Point {
+    /// Hits as a part of the requests.
+    pub fn hit_rate(&self) -> f64 {
+        self.hits as f64 / (self.requests as f64).max(1.0)
+    }
+
+    /// Bytes from upstream as a part of those asked for.
+    pub fn upstream_part(&self) -> f64 {
+        self.upstream_bytes as f64 / (self.asked_bytes as f64).max(1.0)
+    }
+}
+
+/// Sizes from a hundredth of all articles of a trace to all of them, in equal factors.
+pub fn sizes_for(trace: &Trace) -> Vec<u64> {
+    let all = trace.article_bytes().max(1) as f64;
+    let size = |n: usize| all * 100_f64.powf(n as f64 / (SIZES - 1) as f64 - 1.0);
+    (0..SIZES).map(|n| size(n).round() as u64).collect()
+}
+
+/// Replays a trace for all these strategies and sizes, on all processors. `progress` is told how many of them
+/// are done. The points are in the order of the strategies, then of the sizes.
+pub fn simulate(
+    trace: &Trace,
+    strategies: &[StrategyKind],
+    sizes: &[u64],
+    units: Units,
+    progress: impl Fn(u64) + Sync,
+) -> Vec<Point> {
+    let pairs = strategies.iter().flat_map(|strategy| sizes.iter().map(move |size| (*strategy, *size)));
+    let work: Vec<(StrategyKind, u64)> = pairs.collect();
+    let points = Mutex::new(vec![None; work.len()]);
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(work.len());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((strategy, size)) = work.get(at).copied() else { break };
+                    let point = replay::replay(trace, strategy, size, units);
+                    if let Some(place) = points.lock().get_mut(at) {
+                        *place = Some(point);
+                    }
+                    progress(done.fetch_add(1, Ordering::Relaxed) as u64 + 1);
+                }
+            });
+        }
+    });
+    points.into_inner().into_iter().flatten().collect()
+}

@@ -1,0 +1,196 @@
+//! The log of INN's nnrpd, as syslog has it.
+//!
+//! With `nnrpd -t` it has all commands, and what was read is known exactly. Otherwise it says at the end how
+//! many articles a client read in a group (`group NAME COUNT`) and how large all were (`artstats`): then the
+//! client is taken to have read the articles that came since its last visit. Called by `trace`.
+
+use std::collections::HashMap;
+
+use netnews::decimal::parse_decimal;
+
+use super::trace::{Builder, USUAL_BYTES};
+
+/// Sessions that are open at once, at most; groups that clients are known in.
+const SESSIONS_MAX: usize = 1 << 16;
+const PLACES_MAX: usize = 1 << 22;
+/// Articles of a session that wait for their sizes, at most.
+const WAITING_MAX: usize = 1 << 16;
+/// Articles that are read in one group at one visit, at most.
+const VISIT_MAX: u64 = 100_000;
+const DAY_SECONDS: u64 = 86_400;
+
+#[derive(Debug, Default)]
+struct Session {
+    client: String,
+    group: String,
+    at: u64,
+    /// It has commands, so what it says at the end is known already.
+    has_commands: bool,
+    waiting: Vec<(String, u64)>,
+}
+
+/// What is known while a log is read.
+#[derive(Debug, Default)]
+pub(crate) struct Nnrpd {
+    sessions: HashMap<String, Session>,
+    /// The last number that a client has read of a group.
+    places: HashMap<(String, String), u64>,
+    highs: HashMap<String, u64>,
+    last_at: u64,
+}
+
+impl Nnrpd {
+    /// Reads a line; false if it is none of nnrpd's.
+    pub fn line(&mut self, line: &str, to: &mut Builder) -> bool {
+        let Some((head, text)) = line.split_once(": ") else { return false };
+        let Some(pid) = head.rsplit(' ').next().filter(|word| word.starts_with("nnrpd")) else {
+            return false;
+        };
+        let at = time_of(head).unwrap_or(self.last_at);
+        self.last_at = at;
+        let mut words = text.split(' ');
+        let (Some(client), Some(verb)) = (words.next(), words.next()) else { return true };
+        if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(pid) {
+            return true;
+        }
+        let session = self.sessions.entry(pid.to_owned()).or_default();
+        (session.at, session.client) = (at, client.to_owned());
+        let number = |word: Option<&str>| parse_decimal(word.unwrap_or_default().as_bytes());
+        match verb {
+            "<" => {
+                session.has_commands = true;
+                command(session, words, to);
+            }
+            "group" if !session.has_commands && session.waiting.len() < WAITING_MAX => {
+                let group = words.next().unwrap_or_default();
+                if let Some(count) = number(words.next()).filter(|count| (1..=VISIT_MAX).contains(count)) {
+                    session.waiting.push((group.to_owned(), count));
+                }
+                to.other();
+            }
+            "artstats" => {
+                let figures: Vec<&str> = words.collect();
+                let figure = |name| {
+                    let at = figures.iter().position(|word| *word == name)?;
+                    number(figures.get(at + 1).copied())
+                };
+                let count = figure("get").unwrap_or(0);
+                let bytes = figure("size").unwrap_or(0).checked_div(count).filter(|bytes| *bytes > 0);
+                self.visits(pid, bytes.unwrap_or(USUAL_BYTES), to);
+            }
+            // It comes after the others.
+            "times" => {
+                self.visits(pid, USUAL_BYTES, to);
+                self.sessions.remove(pid);
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Sessions of which the end is not in the log.
+    pub fn finish(mut self, to: &mut Builder) {
+        let mut pids: Vec<String> = self.sessions.keys().cloned().collect();
+        pids.sort_unstable();
+        for pid in pids {
+            self.visits(&pid, USUAL_BYTES, to);
+        }
+    }
+
+    /// The client read the next articles of each group.
+    fn visits(&mut self, pid: &str, bytes: u64, to: &mut Builder) {
+        let Some(session) = self.sessions.get_mut(pid) else { return };
+        for (group, count) in std::mem::take(&mut session.waiting) {
+            let high = self.highs.entry(group.clone()).or_insert(0);
+            let place = (session.client.clone(), group.clone());
+            // Who is new begins with the newest ones.
+            let before = self.places.get(&place).copied().unwrap_or(high.saturating_sub(count));
+            let last = before + count;
+            *high = last.max(*high);
+            for number in before + 1..=last {
+                to.article(session.at, &session.client, &group, number, "", bytes);
+            }
+            if self.places.len() < PLACES_MAX || self.places.contains_key(&place) {
+                self.places.insert(place, last);
+            }
+        }
+    }
+}
+
+/// A command of a client, as `nnrpd -t` logs it.
+fn command<'a>(session: &mut Session, mut words: impl Iterator<Item = &'a str>, to: &mut Builder) {
+    let verb = words.next().unwrap_or_default().to_ascii_uppercase();
+    let argument = words.next().unwrap_or_default();
+    match verb.as_str() {
+        "GROUP" | "LISTGROUP" => {
+            argument.clone_into(&mut session.group);
+            to.other();
+        }
+        "ARTICLE" | "BODY" if argument.starts_with('<') => {
+            to.article(session.at, &session.client, &session.group, 0, argument, USUAL_BYTES);
+        }
+        "ARTICLE" | "BODY" => {
+            if let Some(number) = parse_decimal(argument.as_bytes()) {
+                to.article(session.at, &session.client, &session.group, number, "", USUAL_BYTES);
+            }
+        }
+        _ => to.other(),
+    }
+}
+
+/// The time of a line: `2026-11-23T04:31:11`, or `Nov 23 04:31:11`, in seconds of some epoch.
+fn time_of(head: &str) -> Option<u64> {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let number = |text: &str| parse_decimal(text.as_bytes());
+    let clock = |text: &str| {
+        let mut parts = text.get(..8)?.split(':');
+        let mut part = |limit| number(parts.next()?).filter(|n| *n < limit);
+        Some(part(24)? * 3600 + part(60)? * 60 + part(61)?)
+    };
+    if let Some((date, time)) = head.split(' ').next()?.split_once('T').filter(|(date, _)| date.len() == 10) {
+        let mut parts = date.split('-');
+        let mut part = || number(parts.next()?);
+        let (year, month, day) = (part()?, part()?, part()?);
+        // Days of this calendar are enough for an order.
+        return Some((year.min(9999) * 372 + month.min(12) * 31 + day.min(31)) * DAY_SECONDS + clock(time)?);
+    }
+    let mut words = head.split(' ').filter(|word| !word.is_empty());
+    let month = words.next()?;
+    let month = MONTHS.iter().position(|name| *name == month)? as u64;
+    let day = number(words.next()?)?.min(31);
+    Some((month * 31 + day) * DAY_SECONDS + clock(words.next()?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trace::Trace;
+
+    #[test]
+    fn visits_are_the_articles_since_the_last_one() {
+        let log = "Nov 23 04:31:11 news nnrpd[77]: a.example (192.0.2.1) connect\n\
+                   Nov 23 04:33:00 news nnrpd[77]: a.example group comp.lang.c 3\n\
+                   Nov 23 04:33:00 news nnrpd[77]: a.example exit articles 3 groups 1\n\
+                   Nov 23 04:33:00 news nnrpd[77]: a.example artstats get 3 time 0 size 6000\n\
+                   Nov 23 04:33:00 news nnrpd[77]: a.example times user 0.0 system 0.0 idle 0.0 elapsed 1.0\n\
+                   2026-11-23T05:00:00.5+00:00 news nnrpd[78]: b.example group comp.lang.c 2\n\
+                   2026-11-23T05:00:00.5+00:00 news nnrpd[78]: b.example times user 0 system 0 idle 0 elapsed 1\n\
+                   Nov 23 04:33:00 news innd: ME time 1\n";
+        let trace = Trace::read(log.as_bytes(), |_| ()).unwrap();
+        assert_eq!((trace.requests.len(), trace.articles.len(), trace.clients), (5, 3, 2));
+        assert_eq!(trace.articles[0].bytes, 2000);
+        assert_eq!(trace.unknown_lines, 1);
+    }
+
+    #[test]
+    fn commands_are_taken_as_they_are() {
+        let log = "Nov  3 04:31:11 news nnrpd[77]: a.example < GROUP a.b\n\
+                   Nov  3 04:31:12 news nnrpd[77]: a.example < ARTICLE 5\n\
+                   Nov  3 04:31:12 news nnrpd[77]: a.example < ARTICLE <x@y>\n\
+                   Nov  3 04:31:13 news nnrpd[77]: a.example < article 5\n\
+                   Nov  3 04:33:00 news nnrpd[77]: a.example group a.b 3\n";
+        let trace = Trace::read(log.as_bytes(), |_| ()).unwrap();
+        assert_eq!((trace.requests.len(), trace.articles.len()), (3, 2));
+        assert_eq!(trace.requests[2].at - trace.requests[0].at, 1);
+    }
+}

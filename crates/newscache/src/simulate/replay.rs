@@ -1,0 +1,131 @@
+//! One strategy at one size. Called by `simulate`.
+
+use super::{Point, Trace, Units};
+use crate::bookkeeping::{Books, File, on_disk};
+use crate::record::HEADER_BYTES;
+use crate::settings::Settings;
+use crate::strategy::{Item, StrategyKind, Victim};
+
+/// Bytes of a Message-ID, about.
+const ID_BYTES: u64 = 40;
+
+/// Replays a trace.
+pub(super) fn replay(trace: &Trace, strategy: StrategyKind, size_bytes: u64, units: Units) -> Point {
+    let mut point = Point {
+        strategy,
+        size_bytes,
+        requests: trace.requests.len() as u64,
+        hits: 0,
+        asked_bytes: trace.asked_bytes(),
+        upstream_bytes: 0,
+    };
+    match units {
+        Units::Articles => by_article(trace, &mut point),
+        Units::Files => by_file(trace, &mut point),
+    }
+    point
+}
+
+fn by_article(trace: &Trace, point: &mut Point) {
+    let mut strategy = point.strategy.new_strategy();
+    let mut is_here = vec![false; trace.articles.len()];
+    // Of each group what is here, and some that is not any more.
+    let mut groups: Vec<Vec<u32>> = vec![Vec::new(); trace.groups];
+    let mut used = 0;
+    for request in &trace.requests {
+        let unit = request.article;
+        let Some(article) = trace.articles.get(unit as usize) else { continue };
+        if is_here.get(unit as usize) == Some(&true) {
+            point.hits += 1;
+            strategy.hit(unit);
+            continue;
+        }
+        point.upstream_bytes += article.bytes;
+        if article.bytes > point.size_bytes {
+            continue;
+        }
+        while used + article.bytes > point.size_bytes {
+            let gone = match strategy.victim() {
+                Some(Victim::Unit(unit)) => vec![unit],
+                Some(Victim::Group(group)) => {
+                    groups.get_mut(group as usize).map(std::mem::take).unwrap_or_default()
+                }
+                None => break,
+            };
+            for unit in gone {
+                if let Some(is_here) = is_here.get_mut(unit as usize).filter(|is_here| **is_here) {
+                    *is_here = false;
+                    strategy.remove(unit);
+                    used -= trace.articles.get(unit as usize).map_or(0, |article| article.bytes);
+                }
+            }
+        }
+        used += article.bytes;
+        is_here[unit as usize] = true;
+        groups[article.group as usize].push(unit);
+        let key = u64::from(unit);
+        let item = Item { key, group: article.group, bytes: article.bytes, expires: article.posted };
+        strategy.insert(unit, item);
+    }
+}
+
+/// What the store does, without its disk.
+fn by_file(trace: &Trace, point: &mut Point) {
+    let settings = Settings { size_bytes: point.size_bytes, strategy: point.strategy, ..Settings::default() };
+    let shape = settings.shape();
+    let mut books = Books::new(point.strategy, shape);
+    // Where each article is, and the newest file of each group with its length.
+    let mut places: Vec<Option<(u32, File)>> = vec![None; trace.articles.len()];
+    let mut newest: Vec<Option<(u32, File, u64)>> = vec![None; trace.groups];
+    let mut gone = Vec::new();
+    for (n, request) in trace.requests.iter().enumerate() {
+        let Some(article) = trace.articles.get(request.article as usize) else { continue };
+        let place = places.get(request.article as usize).copied().flatten();
+        if let Some((unit, file)) = place.filter(|(unit, file)| books.is_file(*unit, *file)) {
+            point.hits += 1;
+            books.hit(unit, file, request.at);
+            continue;
+        }
+        point.upstream_bytes += article.bytes;
+        if article.bytes > shape.article_bytes_max {
+            continue;
+        }
+        let name = article.group.to_le_bytes();
+        let slot = books.slot("trace", &name, request.at, |_| false).0;
+        let (key, generation) = books.slots.get(slot as usize).map_or((0, 0), |s| (s.key, s.generation));
+        gone.clear();
+        if article.bytes > shape.large_above {
+            let file = File::Large((u128::from(request.article) << 64) | u128::from(request.article));
+            let bytes = article.bytes + 2 * HEADER_BYTES as u64;
+            if books.reserve(on_disk(bytes), &mut gone) {
+                books.release(on_disk(bytes));
+                let unit = books.enter(slot, file, bytes, article.posted, request.at);
+                places[request.article as usize] = Some((unit, file));
+            }
+            continue;
+        }
+        let bytes = (article.bytes + ID_BYTES + HEADER_BYTES as u64).next_multiple_of(8);
+        let begun = newest[article.group as usize]
+            .filter(|(unit, file, end)| books.is_file(*unit, *file) && end + bytes <= shape.segment_bytes);
+        let end = begun.map_or(2 * HEADER_BYTES as u64, |(.., end)| end);
+        let more = on_disk(end + bytes) - begun.map_or(0, |_| on_disk(end));
+        if !books.reserve(more, &mut gone) {
+            continue;
+        }
+        books.release(more);
+        let grown = begun.filter(|(unit, file, _)| {
+            books.grow(*unit, *file, end + bytes, u64::MAX, article.posted, request.at)
+        });
+        let (unit, file) = match grown {
+            Some((unit, file, _)) => (unit, file),
+            None => {
+                let file = File::Segment { key, generation, seq: n as u32 };
+                let bytes = 2 * HEADER_BYTES as u64 + bytes;
+                (books.enter(slot, file, bytes, article.posted, request.at), file)
+            }
+        };
+        let end = if grown.is_some() { end + bytes } else { 2 * HEADER_BYTES as u64 + bytes };
+        newest[article.group as usize] = Some((unit, file, end));
+        places[request.article as usize] = Some((unit, file));
+    }
+}

@@ -1,0 +1,242 @@
+//! `newsreel cache`: what a cache of other servers' articles would do, and does.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use newscache::StrategyKind;
+use newscache::simulate::{Figure, Point, Trace, Units, figure, simulate, sizes_for};
+use serde::Serialize;
+use spool::Progress;
+
+use super::bar::Bar;
+use super::screen::{Failure, complain, say, say_json};
+use super::table::Columns;
+use crate::base::units::{about_size, grouped, parse_size};
+
+/// Bytes of a log that are read at once.
+const READ_BYTES: usize = 1 << 20;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CacheCommand {
+    /// Replay a log of accesses with all replacement strategies at many sizes
+    #[command(
+        long_about = "Replay a log of accesses with all replacement strategies at many sizes, and print how many \
+        requests for articles a cache would have answered, and how many bytes would have come from upstream.\n\n\
+        LOG is an access log of newsreel's cache, or the log of INN's nnrpd as syslog has it; - is standard input. With \
+        nnrpd -t every command is known; without, readers are taken to read what came since their last visit. For each \
+        --size, what a fifth more disk would give is said too."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel cache simulate access.log\n  \
+        newsreel cache simulate /var/log/news/news.notice --strategy lrug --strategy gain --size \"2 GiB\"\n  \
+        newsreel cache simulate access.log --json --figures .")]
+    Simulate(SimulateOptions),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct SimulateOptions {
+    /// The log
+    log: PathBuf,
+    /// Only this strategy (repeatable)
+    #[arg(long, value_name = "NAME")]
+    strategy: Vec<StrategyKind>,
+    /// Only this size (repeatable) [default: 12 sizes, up to that of all articles in the log]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    size: Vec<u64>,
+    /// Replace single articles, as in the NewsCache paper, instead of files of several as the cache does
+    #[arg(long)]
+    by_article: bool,
+    /// Write figures 3 and 4 of the paper, bandwidth.svg and hit-rate.svg, to this directory
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One strategy at one size.
+#[derive(Debug, Serialize)]
+struct Row {
+    strategy: &'static str,
+    size_bytes: u64,
+    requests: u64,
+    hits: u64,
+    hit_rate: f64,
+    asked_bytes: u64,
+    upstream_bytes: u64,
+    /// What a fifth more disk would give; only where a size was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with_a_fifth_more: Option<More>,
+}
+
+/// What more disk gives.
+#[derive(Debug, Serialize)]
+struct More {
+    hits: i64,
+    upstream_bytes: i64,
+}
+
+/// The whole answer.
+#[derive(Debug, Serialize)]
+struct Simulation {
+    requests: usize,
+    articles: usize,
+    article_bytes: u64,
+    groups: usize,
+    clients: usize,
+    other_requests: u64,
+    unknown_lines: u64,
+    rows: Vec<Row>,
+}
+
+pub(super) fn run(command: CacheCommand) -> Result<(), Failure> {
+    match command {
+        CacheCommand::Simulate(options) => replay(&options),
+    }
+}
+
+fn replay(options: &SimulateOptions) -> Result<(), Failure> {
+    let trace = read(&options.log)?;
+    if trace.requests.is_empty() {
+        return Err(Failure::Problem(format!(
+            "{} names no request for an article: it is neither an access log of newsreel nor a log of nnrpd",
+            options.log.display()
+        )));
+    }
+    let strategies = if options.strategy.is_empty() { &StrategyKind::ALL[..] } else { &options.strategy[..] };
+    let mut sizes = if options.size.is_empty() { sizes_for(&trace) } else { options.size.clone() };
+    sizes.extend(options.size.iter().map(|size| fifth_more(*size)));
+    sizes.sort_unstable();
+    sizes.dedup();
+    let units = if options.by_article { Units::Articles } else { Units::Files };
+    let bar = Bar::new();
+    bar.start("replaying", (strategies.len() * sizes.len()) as u64);
+    let points = simulate(&trace, strategies, &sizes, units, |done| bar.step(done));
+    bar.finish();
+    if let Some(dir) = &options.figures {
+        draw(dir, &points)?;
+    }
+    let simulation = summary(&trace, rows(&points, &options.size));
+    if options.json { say_json(&simulation) } else { say(text(&simulation)) }
+}
+
+fn fifth_more(size: u64) -> u64 {
+    size.saturating_add(size / 5)
+}
+
+fn read(log: &Path) -> Result<Trace, Failure> {
+    let cannot = |error: std::io::Error| Failure::Usage(format!("cannot read {}: {error}", log.display()));
+    let bar = Bar::new();
+    let trace = if log == Path::new("-") {
+        Trace::read(std::io::stdin().lock(), |_| ())
+    } else {
+        let file = File::open(log).map_err(cannot)?;
+        bar.start("reading the log", file.metadata().map_err(cannot)?.len());
+        Trace::read(BufReader::with_capacity(READ_BYTES, file), |done| bar.step(done))
+    };
+    bar.finish();
+    let trace = trace.map_err(cannot)?;
+    if trace.unknown_lines > 0 {
+        complain(format_args!("{} lines of no known form were passed over", grouped(trace.unknown_lines)));
+    }
+    Ok(trace)
+}
+
+fn draw(dir: &Path, points: &[Point]) -> Result<(), Failure> {
+    for (name, what) in [("bandwidth.svg", Figure::Bandwidth), ("hit-rate.svg", Figure::HitRate)] {
+        let path = dir.join(name);
+        std::fs::write(&path, figure(points, what))
+            .map_err(|error| Failure::Problem(format!("cannot write {}: {error}", path.display())))?;
+    }
+    Ok(())
+}
+
+fn summary(trace: &Trace, rows: Vec<Row>) -> Simulation {
+    Simulation {
+        requests: trace.requests.len(),
+        articles: trace.articles.len(),
+        article_bytes: trace.article_bytes(),
+        groups: trace.groups,
+        clients: trace.clients,
+        other_requests: trace.others,
+        unknown_lines: trace.unknown_lines,
+        rows,
+    }
+}
+
+/// A row for each point; of sizes that were asked for with what a fifth more gives, which is no row.
+fn rows(points: &[Point], asked: &[u64]) -> Vec<Row> {
+    let more = |point: &Point| {
+        let with = |other: &&Point| {
+            other.strategy == point.strategy && other.size_bytes == fifth_more(point.size_bytes)
+        };
+        let other = points.iter().find(with).filter(|_| asked.contains(&point.size_bytes))?;
+        Some(More {
+            hits: other.hits as i64 - point.hits as i64,
+            upstream_bytes: other.upstream_bytes as i64 - point.upstream_bytes as i64,
+        })
+    };
+    let shown = points.iter().filter(|point| asked.is_empty() || asked.contains(&point.size_bytes));
+    let row = |point: &Point| Row {
+        strategy: point.strategy.name(),
+        size_bytes: point.size_bytes,
+        requests: point.requests,
+        hits: point.hits,
+        hit_rate: point.hit_rate(),
+        asked_bytes: point.asked_bytes,
+        upstream_bytes: point.upstream_bytes,
+        with_a_fifth_more: more(point),
+    };
+    shown.map(row).collect()
+}
+
+fn text(simulation: &Simulation) -> String {
+    let head = format!(
+        "{} requests for {} articles ({}) in {} groups by {} clients\n",
+        grouped(simulation.requests as u64),
+        grouped(simulation.articles as u64),
+        about_size(simulation.article_bytes),
+        grouped(simulation.groups as u64),
+        grouped(simulation.clients as u64)
+    );
+    let percent = |part: u64, of: u64| format!("{:.1} %", 100.0 * part as f64 / (of as f64).max(1.0));
+    let columns = Columns::of(&simulation.rows)
+        .left("strategy", |row| row.strategy.to_owned())
+        .right("size", |row| about_size(row.size_bytes))
+        .right("hits", |row| percent(row.hits, row.requests))
+        .right("from upstream", |row| about_size(row.upstream_bytes))
+        .right("of asked", |row| percent(row.upstream_bytes, row.asked_bytes));
+    if simulation.rows.iter().all(|row| row.with_a_fifth_more.is_none()) {
+        return head + &columns.text();
+    }
+    let more = |row: &Row| {
+        let more = row.with_a_fifth_more.as_ref()?;
+        let saved = more.upstream_bytes.min(0).unsigned_abs();
+        Some(format!("{:+} hits, {} less", more.hits, about_size(saved)))
+    };
+    head + &columns.right("with a fifth more", |row| more(row).unwrap_or_default()).text()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_replayed_and_a_fifth_more_is_said() {
+        let line = |at: u64, n: u64| format!("{at} c article isp a.b {n} <{n}@x> 0 100000 miss\n");
+        let log: String = (0..600).map(|at| line(at, at % 30)).collect();
+        let trace = Trace::read(log.as_bytes(), |_| ()).unwrap();
+        let sizes = [2_000_000, fifth_more(2_000_000), 100_000_000];
+        let points = simulate(&trace, &[StrategyKind::Lrua], &sizes, Units::Articles, |_| ());
+        let all = rows(&points, &[2_000_000]);
+        assert_eq!((all.len(), all[0].hits), (1, 0), "a cycle that does not fit");
+        assert_eq!(all[0].with_a_fifth_more.as_ref().unwrap().hits, 0);
+        let shown = text(&summary(&trace, rows(&points, &[])));
+        assert!(
+            shown.starts_with("600 requests for 30 articles (2.9 MiB) in 1 groups by 1 clients\n"),
+            "{shown}"
+        );
+        assert!(shown.lines().last().unwrap().contains("95.0 %"), "{shown}");
+    }
+}
