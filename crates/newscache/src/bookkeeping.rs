@@ -528,6 +528,38 @@ mod tests {
         }
     }
 
+    /// Resident memory of this process.
+    fn resident_bytes() -> u64 {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+    }
+
+    /// Beside the indexes of groups in use, at most 300,000 entries.
+    #[test]
+    #[ignore = "it must be alone in its process"]
+    fn the_books_of_a_full_cache_of_50_gib_and_55_000_groups_are_small() {
+        let settings = Settings { size_bytes: 50 << 30, strategy: StrategyKind::Gain, ..Settings::default() };
+        let shape = settings.shape();
+        let before = resident_bytes();
+        let mut books = Books::new(StrategyKind::Gain, shape);
+        let mut gone = Vec::new();
+        let mut files = 0_u64;
+        for n in 0..400_000_u64 {
+            let name = format!("comp.some.hierarchy.of.groups.{}", n % 55_000);
+            let slot = books.slot("upstream", name.as_bytes(), n, |_| true).0;
+            let bytes = if n < 55_000 { 5000 } else { shape.large_above + n % 1000 };
+            let file = File::Large((u128::from(n) << 64) | u128::from(n));
+            assert!(books.reserve(on_disk(bytes), &mut gone));
+            books.release(on_disk(bytes));
+            books.enter(slot, file, bytes, n, n);
+            files = files.max(books.files());
+            gone.clear();
+        }
+        let used = resident_bytes() - before;
+        println!("{files} files, {} groups: {} KiB", books.slots.len(), used >> 10);
+        assert!(used < 56 << 20, "{used} bytes for {files} files");
+    }
+
     #[test]
     fn what_is_reserved_cannot_be_reserved_again() {
         let mut books = books(StrategyKind::Lrua);

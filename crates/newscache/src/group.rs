@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::bookkeeping::{Asked, File, Marks};
 use crate::cache::{Cache, Cell, Inner};
 use crate::index_io::Located;
-use crate::loaded::{Block, Loaded, WITHOUT_ROW, append_row, rows, short_hash};
+use crate::loaded::{Block, Loaded, WITHOUT_ROW, append_row, lines, rows, short_hash};
 use crate::record::{HEADER_BYTES, Kind, Record};
 use crate::runs::Runs;
 
@@ -141,7 +141,13 @@ impl Group {
         let mut index = self.cell.index.lock();
         self.inner().refresh(&self.cell, &mut index)?;
         let (done, weight) = match index.as_mut() {
-            Some(loaded) => (work(loaded), loaded.weight().max(1)),
+            Some(loaded) => {
+                let done = work(loaded);
+                if let Err(error) = self.inner().compact(&self.cell, loaded) {
+                    tracing::warn!("a file of the cache was not written again: {error}");
+                }
+                (done, loaded.weight().max(1))
+            }
             None => return Err(io::ErrorKind::NotFound.into()),
         };
         drop(index);
@@ -388,9 +394,11 @@ impl Group {
         let mut payload = Vec::new();
         for row in rows(text).flatten().filter(|row| part.contains(&row.number)) {
             if loaded.articles.get(&row.number).is_some_and(|entry| entry.has_row) {
-                continue;
+                // The number alone: there is a row, which is made of the article.
+                payload.extend_from_slice(format!("{}\r\n", row.number).as_bytes());
+            } else {
+                payload.extend_from_slice(row.line);
             }
-            payload.extend_from_slice(row.line);
             if payload.len() >= BLOCK_BYTES {
                 self.put_block(loaded, first, row.number, &payload, now)?;
                 payload.clear();
@@ -509,7 +517,7 @@ impl Group {
         into: &mut Vec<u8>,
     ) -> io::Result<Option<RangeInclusive<u64>>> {
         let (first, last) = (*range.start(), *range.end());
-        let mut stored = rows(text).flatten().filter(|row| (first..=last).contains(&row.number)).peekable();
+        let mut stored = lines(text).filter(|line| (first..=last).contains(&line.number)).peekable();
         let mut cached = loaded.articles.range(range).filter(|(_, entry)| entry.has_row).peekable();
         let mut at = first;
         loop {
@@ -521,13 +529,14 @@ impl Group {
             if let Some(missing) = listed(loaded, at, next) {
                 return Ok(Some(missing));
             }
-            let row = stored.next_if(|row| row.number == next);
+            let row = stored.next_if(|line| line.number == next);
             let is_cached = cached.next_if(|(number, _)| **number == next).is_some();
             match row {
                 _ if loaded.is_gone(next) => {}
-                Some(row) => into.extend_from_slice(row.line),
-                None if is_cached && !self.made_row(loaded, next, into)? => return Ok(Some(next..=next)),
-                None => {}
+                Some(row) if row.is_row => into.extend_from_slice(row.text),
+                None if !is_cached => {}
+                _ if self.made_row(loaded, next, into)? => {}
+                _ => return Ok(Some(next..=next)),
             }
             match next.checked_add(1) {
                 Some(next) => at = next,

@@ -9,6 +9,7 @@
 mod access_log;
 mod bookkeeping;
 mod cache;
+mod compact;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -14,6 +14,8 @@ use crate::runs::Runs;
 
 /// In `last` of an article's record: no row can be made of it.
 pub(crate) const WITHOUT_ROW: u64 = 1;
+/// Files are not written again for less.
+const WASTE_BYTES_MIN: u64 = 4096;
 /// Fields that a row has at least (RFC 3977 section 8.3).
 const ROW_FIELDS_MIN: usize = 8;
 
@@ -77,6 +79,8 @@ pub(crate) struct Loaded {
     gone: Runs,
     pub numbers: Option<Numbers>,
     pub numbers_unit: u32,
+    /// Files of which more than half does not count any more.
+    pub wasteful: Vec<u32>,
     /// The generation of the files it is of.
     pub generation: u64,
     /// The count of removals that the index has followed.
@@ -134,9 +138,23 @@ impl Loaded {
     }
 
     fn bury(&mut self, place: Place) {
-        if let Some(segment) = self.segments.get_mut(&place.seq) {
-            segment.dead += u64::from(place.bytes);
+        let Some(segment) = self.segments.get_mut(&place.seq) else { return };
+        let half = (segment.end / 2).max(WASTE_BYTES_MIN);
+        let was_less = segment.dead <= half;
+        segment.dead += u64::from(place.bytes);
+        if was_less && segment.dead > half {
+            self.wasteful.push(place.seq);
         }
+    }
+
+    /// Whether upstream was found to have no such article, whatever it listed.
+    pub fn is_forgotten(&self, number: u64) -> bool {
+        self.gone.contains(number)
+    }
+
+    /// The blocks that begin in a range.
+    pub fn blocks(&self, range: RangeInclusive<u64>) -> impl Iterator<Item = (u64, Block)> {
+        self.blocks.range(range).map(|(first, block)| (*first, *block))
     }
 
     /// Takes the rows of a range out of all blocks; a block is dead when nothing of it is left.
@@ -310,6 +328,24 @@ pub(crate) fn rows(text: &[u8]) -> impl Iterator<Item = Option<Row<'_>>> {
         let is_row = fields >= ROW_FIELDS_MIN && line.ends_with(b"\r\n") && before < Some(number);
         before = Some(number);
         is_row.then_some(Row { number, line })
+    })
+}
+
+/// A line of a block: a row, or a number alone, whose row is made of its article.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line<'a> {
+    pub number: u64,
+    /// With its CRLF.
+    pub text: &'a [u8],
+    pub is_row: bool,
+}
+
+/// The lines of a block.
+pub(crate) fn lines(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
+    text.split_inclusive(|b| *b == b'\n').filter_map(|text| {
+        let digits = overview_row::field(text, overview_row::index::NUMBER)?;
+        let number = netnews::decimal::parse_decimal(digits)?;
+        Some(Line { number, text, is_row: memchr::memchr(b'\t', text).is_some() })
     })
 }
 

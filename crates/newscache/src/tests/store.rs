@@ -318,3 +318,31 @@ fn lists_are_replaced_as_a_whole() {
     sim.open(&path, spool::Open::Existing).unwrap().set_len(70_000).unwrap();
     assert_eq!(read(&cache), None, "it has no end");
 }
+
+/// Of what is cancelled no more than about as much stays on disk as of what is not.
+#[test]
+fn files_are_written_again_when_most_of_them_does_not_count() {
+    let sim = SimDisk::new();
+    let (cache, _) = open(&sim, settings(8 << 20), 5);
+    let group = cache.group("isp", b"a.b", 5);
+    for n in 1..=300 {
+        assert_eq!(group.put_article(n, &id(n), &article(n, 4000), 5).unwrap(), Change::None);
+    }
+    let before = bytes_on(&sim);
+    assert_eq!(group.put_rows(1..=300, &rows(1..=300), 5).unwrap(), Change::None);
+    assert!(bytes_on(&sim) - before < 300 * 10, "rows of small articles are stored");
+    for n in (1..=300).filter(|n| n % 5 > 0) {
+        group.forget(n, 6).unwrap();
+    }
+    let living: u64 = (1..=60).map(|n| article(5 * n, 4000).len() as u64 + 100).sum();
+    assert!(bytes_on(&sim) < 5 * living / 2, "{} bytes for {living}", bytes_on(&sim));
+    drop((group, cache));
+    let (cache, _) = open(&sim.image().unwrap(), settings(8 << 20), 7);
+    let group = cache.group("isp", b"a.b", 5);
+    for n in 1..=300 {
+        let expected = (n % 5 == 0).then(|| (id(n), article(n, 4000)));
+        assert_eq!(get(&group, n), expected, "{n}");
+    }
+    let articles = cache.verify(&()).unwrap().articles;
+    assert!((60..150).contains(&articles), "{articles} articles are stored");
+}

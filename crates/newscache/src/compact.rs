@@ -1,0 +1,78 @@
+//! Files of a group of which more than half does not count any more: what does is written again.
+//!
+//! What remains is appended to the group's newest file, then the old one is removed; a crash between the two
+//! leaves both, which say the same. Called by `group`, with the group's index locked.
+
+use std::io;
+
+use spool::read_small;
+
+use crate::bookkeeping::File;
+use crate::cache::{Cell, Inner};
+use crate::loaded::{Loaded, lines};
+use crate::record::{self, Kind, Record};
+
+/// No file of a group is larger.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+impl Inner {
+    /// Writes the group's wasteful files again.
+    pub fn compact(&self, cell: &Cell, loaded: &mut Loaded) -> io::Result<()> {
+        while let Some(seq) = loaded.wasteful.pop() {
+            self.rewrite(cell, loaded, seq)?;
+        }
+        Ok(())
+    }
+
+    fn rewrite(&self, cell: &Cell, loaded: &mut Loaded, seq: u32) -> io::Result<()> {
+        let Some(segment) = loaded.segments.get_mut(&seq) else { return Ok(()) };
+        // What remains goes elsewhere.
+        segment.is_sealed = true;
+        let unit = segment.unit;
+        let file = File::Segment { key: cell.key, generation: loaded.generation, seq };
+        let Some(known) = self.books.lock().unit(unit).filter(|known| known.file == file).copied() else {
+            return Ok(());
+        };
+        let Some(bytes) = read_small(&*self.disk, &file.path(&self.dir), FILE_BYTES_MAX)? else {
+            return Ok(());
+        };
+        let mut records = Vec::new();
+        record::scan(&bytes, |record, at| records.push((record, at)));
+        for (record, at) in records {
+            for (number, last, payload) in living(loaded, &record, seq, at) {
+                let copy = Record { number, last, payload: &payload, ..record };
+                if !self.append(cell, loaded, &copy, known.expires, known.used)? {
+                    return Ok(());
+                }
+            }
+        }
+        let gone = {
+            let mut books = self.books.lock();
+            if books.is_file(unit, file) { books.remove(unit) } else { None }
+        };
+        self.discard(&gone.map(|file| (unit, file)).into_iter().collect::<Vec<_>>());
+        loaded.remove_segment(seq);
+        Ok(())
+    }
+}
+
+/// What of a record still counts: numbers and payload of each part.
+fn living(loaded: &Loaded, record: &Record<'_>, seq: u32, at: usize) -> Vec<(u64, u64, Vec<u8>)> {
+    let is_here = |place: crate::loaded::Place| place.seq == seq && place.at as usize == at;
+    match record.kind {
+        Kind::Article | Kind::Link => {
+            let entry = loaded.articles.get(&record.number).filter(|entry| is_here(entry.place));
+            entry.map(|_| (record.number, record.last, record.payload.to_vec())).into_iter().collect()
+        }
+        Kind::Rows => {
+            let pieces = loaded.blocks(record.number..=record.last).filter(|(_, block)| is_here(block.place));
+            let text = |first: u64, last: u64| {
+                let inside = lines(record.payload).filter(|line| (first..=last).contains(&line.number));
+                inside.flat_map(|line| line.text).copied().collect()
+            };
+            pieces.map(|(first, block)| (first, block.last, text(first, block.last))).collect()
+        }
+        Kind::Gone if loaded.is_forgotten(record.number) => vec![(record.number, record.last, Vec::new())],
+        _ => Vec::new(),
+    }
+}
