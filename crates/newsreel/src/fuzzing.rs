@@ -9,6 +9,7 @@ use crate::base::clock::unix_now;
 use crate::import::settings::{self, CNEWS_FILES, DIABLO_FILES, INN_FILES, LEAFNODE_FILES, Old};
 use crate::import::{head, source::Found};
 use crate::ingest::control::{Keyring, Proof, signer_of};
+use crate::source::{GroupList, parsers};
 use crate::tls::names;
 use netnews::openpgp::Cleartext;
 use spool::SimDisk;
@@ -131,5 +132,28 @@ impl Keys {
         let signed = Cleartext::of(body).ok()?;
         signer_of(&signed.text, &signed.signature, &self.0, unix_now()).ok()?;
         Some(signed.text)
+    }
+}
+
+/// What an upstream's octets come to where they are a row, a line of a list, the answer to GROUP, or an
+/// article.
+pub struct FromUpstream {
+    /// The row as it is shown, with the number 7.
+    pub row: Vec<u8>,
+    /// Low and high mark and count, of each way to read them.
+    pub marks: Vec<(u64, u64, u64)>,
+    /// The article with another Xref.
+    pub article: Vec<u8>,
+}
+
+/// Reads octets of an upstream.
+pub fn from_upstream(octets: &[u8]) -> FromUpstream {
+    let lists = [GroupList::Active, GroupList::Counts, GroupList::Times, GroupList::Descriptions];
+    let listed = lists.into_iter().filter_map(|list| parsers::listed(list, octets)).map(|(_, marks)| marks);
+    let marks = listed.chain(parsers::marks(octets)).map(|marks| (marks.low, marks.high, marks.count));
+    FromUpstream {
+        row: parsers::row(octets, 7),
+        marks: marks.collect(),
+        article: parsers::other_xref(octets),
     }
 }

@@ -8,6 +8,7 @@ use crate::operations::report::Measuring;
 use crate::relay::feed::{Feeds, Prepared};
 use crate::session::SessionContext;
 use crate::site::Site;
+use crate::source::Upstreams;
 use crate::tls::Offer;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub(crate) struct Server {
     pub feeds: Feeds,
     /// Where it listens.
     pub listening: Listening,
+    /// The servers whose groups are shown beside ours.
+    pub upstreams: Upstreams,
     /// What is known of the standing pulls.
     pub pulls: Arc<Pulls>,
     /// The archives.
@@ -33,6 +36,7 @@ impl Server {
     /// Lets a new configuration hold from now on, with what was prepared for it; the spool has switched
     /// already.
     pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>, listeners: Plan, feeds: Prepared) {
+        self.upstreams.apply(&config);
         self.site.apply(config.clone(), tls);
         self.feeds.apply(&config, feeds);
         self.listening.apply(listeners);

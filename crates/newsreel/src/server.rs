@@ -19,7 +19,7 @@ use crate::running::Server;
 use crate::serve::numbers;
 use crate::session::{Budget, Client, Session, SessionContext};
 use crate::site::Site;
-use crate::source::{LocalSpool, NewsSource};
+use crate::source::{Beside, LocalFirst, LocalSpool, NewsSource, Upstreams};
 use crate::tls::Offer;
 use netnews::nntp::response::{append, code};
 use nntp_io::Socket;
@@ -46,15 +46,18 @@ pub fn runtime() -> io::Result<tokio::runtime::Runtime> {
 }
 
 /// Serves NNTP on `listeners` and the control socket until `shutdown` resolves; then ends all sessions and
-/// closes the spool. Readers read from the spool. Needs the runtime of [`runtime`].
+/// closes the spool. Readers read from the spool, and beside it from the upstreams of the configuration.
+/// Needs the runtime of [`runtime`].
 pub async fn run(
     config: Arc<Config>,
     spool: Arc<Spool>,
     listeners: impl Into<Listeners>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
-    let source = LocalSpool(spool.clone());
-    run_with(config, spool, source, listeners, shutdown).await
+    let upstreams = block_in_place(|| Upstreams::open(&config, &spool))?;
+    let split = LocalFirst { spool: spool.clone(), upstreams: upstreams.clone() };
+    let source = Beside { first: LocalSpool(spool.clone()), second: upstreams.clone(), split };
+    run_from(config, spool, (source, upstreams), listeners, shutdown).await
 }
 
 /// The same where readers read from `source`; articles that arrive still go to the spool.
@@ -62,6 +65,17 @@ pub async fn run_with<S: NewsSource>(
     config: Arc<Config>,
     spool: Arc<Spool>,
     source: S,
+    listeners: impl Into<Listeners>,
+    shutdown: impl Future<Output = ()> + Send,
+) -> io::Result<()> {
+    let upstreams = block_in_place(|| Upstreams::open(&config, &spool))?;
+    run_from(config, spool, (source, upstreams), listeners, shutdown).await
+}
+
+async fn run_from<S: NewsSource>(
+    config: Arc<Config>,
+    spool: Arc<Spool>,
+    (source, upstreams): (S, Upstreams),
     listeners: impl Into<Listeners>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
@@ -77,7 +91,7 @@ pub async fn run_with<S: NewsSource>(
     let listening = Listening::new(&site, admitting(&site, &context, source));
     let (measuring, pulls, archives) = (Measuring::new(), Arc::default(), Archives::of_site(&site));
     let feeds = Feeds::new(site.spool.clone(), site.filer.clone());
-    let server = Arc::new(Server { listening, measuring, pulls, archives, context, feeds, site });
+    let server = Arc::new(Server { listening, measuring, pulls, archives, context, feeds, upstreams, site });
     let site = &server.site;
     let control_messages = ControlMessages::open(site, &moderation)?;
     match block_in_place(|| site.filer.obey_again()) {
@@ -100,6 +114,7 @@ pub async fn run_with<S: NewsSource>(
     tasks.spawn(crate::operations::keep_renewed(site.clone()));
     tasks.spawn(crate::operations::file_incoming(site.clone()));
     tasks.spawn(keep_archiving(site.clone(), server.archives.clone()));
+    tasks.spawn(server.upstreams.clone().keep_saved(site.stopping()));
     tasks.spawn(crate::operations::keep_pulling(site.clone(), server.pulls.clone()));
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
     let packing = crate::operations::overview::Packing::start(&site.spool)?;

@@ -8,10 +8,17 @@
 //! [`Remainder`], overview rows and numbers by asking again. Called by `serve`.
 
 mod article;
+mod beside;
+mod listed;
 mod local;
+mod upstream;
 
 pub use article::{ArticleBytes, ArticleLayout, Fetched, Part, Remainder};
+pub use beside::{Beside, Either, Merged, Split};
 pub use local::LocalSpool;
+#[cfg(feature = "testing")]
+pub(crate) use upstream::parsers;
+pub use upstream::{CacheCounts, CacheStatus, LocalFirst, UpstreamStatus, Upstreams};
 
 use netnews::MessageId;
 use std::error::Error;

@@ -106,6 +106,9 @@ mod signed_article;
 #[path = "../../../../fuzz/fuzz_targets/tree_file.rs"]
 mod tree_file;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/upstream.rs"]
+mod upstream;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/users_file.rs"]
 mod users_file;
 #[allow(unused_attributes)]
@@ -154,6 +157,7 @@ smoke! {
     session: SESSIONS, seeds::sessions();
     signed_article: INPUTS, seeds::signed();
     tree_file: INPUTS, seeds::articles();
+    upstream: INPUTS, seeds::upstreams();
     users_file: INPUTS, seeds::users();
     wildmat: INPUTS, seeds::wildmats();
     wire: INPUTS, seeds::articles();

@@ -29,6 +29,21 @@ pub fn articles() -> Vec<Vec<u8>> {
     marked.chain(plain.clone()).collect()
 }
 
+/// What servers send to those who read there.
+pub fn upstreams() -> Vec<Vec<u8>> {
+    let lines = all(&[
+        "7\tS\tF\tD\t<x@y>\t<a@b>\t100\t2\tXref: h a.b:7 c.d:1 e.f:3",
+        "7\tS\tF\tD\t<x@y>\t\t\t\tother\txref: h a.b:9",
+        "a.b 0000000005 0000000002 y",
+        "a.b 5 2 3 =c.d",
+        "a.b 1000 me@x",
+        "a.b\tAll of it",
+        "3 1 5 a.b",
+        "0 0 0",
+    ]);
+    [articles(), lines].concat()
+}
+
 /// Batches for rnews.
 pub fn batches() -> Vec<Vec<u8>> {
     let piece = |text: &str| {

@@ -8,8 +8,8 @@ use super::table::{Columns, age};
 use crate::base::clock::unix_secs;
 use crate::base::units::{about_size, about_span, counted, grouped};
 use crate::operations::report::{
-    BatchesStatus, BufferStatus, ClassStatus, FeedStatus, FilterStatus, OutputStatus, Overhead, PullStatus,
-    Report, ServerStatus, SpoolStatus, Unnumbered,
+    BatchesStatus, BufferStatus, CacheCounts, CacheStatus, ClassStatus, FeedStatus, FilterStatus,
+    OutputStatus, Overhead, PullStatus, Report, ServerStatus, SpoolStatus, Unnumbered, UpstreamStatus,
 };
 use crate::operations::request::{Reply, Request};
 
@@ -52,6 +52,10 @@ fn text(report: &Report, now: u64) -> String {
 fn server_parts(report: &Report, server: &ServerStatus, now: u64) -> Vec<String> {
     let head = server_text(report, server, now);
     let mut texts = vec![head];
+    if !server.upstreams.is_empty() {
+        texts.push(upstreams_text(&server.upstreams));
+    }
+    texts.extend(server.cache.as_ref().map(cache_text));
     if !server.pulls.is_empty() {
         texts.push(pulls_text(&server.pulls, now));
     }
@@ -82,6 +86,41 @@ fn filters_text(filters: &[FilterStatus]) -> String {
         .right("not judged", |filter| grouped(filter.unjudged))
         .right("started", |filter| grouped(filter.starts))
         .text_if_any()
+}
+
+fn upstreams_text(upstreams: &[UpstreamStatus]) -> String {
+    let mut text = Columns::of(upstreams)
+        .left("upstream", |upstream| upstream.name.clone())
+        .left("server", |upstream| upstream.host.clone())
+        .left("state", |upstream| if upstream.problem.is_empty() { "answers" } else { "away" }.into())
+        .right("connections", |upstream| grouped(upstream.connections))
+        .right("questions", |upstream| grouped(upstream.questions))
+        .right("failures", |upstream| grouped(upstream.failures))
+        .right("wrong", |upstream| grouped(upstream.wrong))
+        .right("received", |upstream| about_size(upstream.bytes))
+        .text();
+    for upstream in upstreams.iter().filter(|upstream| !upstream.problem.is_empty()) {
+        text.push_str(&format!("\n  {}: {}", upstream.name, upstream.problem));
+    }
+    text
+}
+
+/// What the cache was asked for, by kind of request.
+fn cache_text(cache: &CacheStatus) -> String {
+    let percent = |counts: &CacheCounts| match counts.requests {
+        0 => "-".into(),
+        requests => format!("{} %", counts.hits * 100 / requests),
+    };
+    let table = Columns::of(&cache.kinds)
+        .left("cached", |counts| counts.of.clone())
+        .right("requests", |counts| grouped(counts.requests))
+        .right("hits", |counts| grouped(counts.hits))
+        .right("share", percent)
+        .right("from cache", |counts| about_size(counts.cache_bytes))
+        .right("from upstream", |counts| about_size(counts.upstream_bytes))
+        .text();
+    let (used, size) = (about_size(cache.used_bytes), about_size(cache.size_bytes));
+    format!("{table}\n  {used} of {size} in {}", counted(cache.files, "file"))
 }
 
 fn pulls_text(pulls: &[PullStatus], now: u64) -> String {
@@ -582,6 +621,29 @@ mod tests {
                 problem: "no room".into(),
             },
             archives: Vec::new(),
+            upstreams: vec![UpstreamStatus {
+                name: "isp".into(),
+                host: "isp.example:563".into(),
+                connections: 2,
+                questions: 1_002,
+                failures: 33,
+                wrong: 34,
+                bytes: 2_048,
+                problem: "timed out waiting for an answer".into(),
+            }],
+            cache: Some(CacheStatus {
+                used_bytes: 1_024,
+                size_bytes: 2_048,
+                files: 35,
+                kinds: vec![CacheCounts {
+                    of: "article".into(),
+                    requests: 1_003,
+                    hits: 500,
+                    cache_bytes: 3_072,
+                    upstream_bytes: 4_096,
+                }],
+                ..CacheStatus::default()
+            }),
             pulls: vec![PullStatus {
                 name: "far".into(),
                 from: "far.example:119".into(),
@@ -623,6 +685,13 @@ mod tests {
                     far   far.example:119  5 s ago   1 min ago      0    2,500     2,400\n  \
                     far: the server closed the connection\n";
         assert!(shown.contains(pull), "{shown}");
+        let upstream = "upstream server state connections questions failures wrong received\n\
+                        isp isp.example:563 away 2 1,002 33 34 2.00 KiB\n \
+                        isp: timed out waiting for an answer\n";
+        assert!(squeezed(&shown).contains(squeezed(upstream).trim()), "{shown}");
+        let cache = "cached requests hits share from cache from upstream\n\
+                     article 1,003 500 49 % 3.00 KiB 4.00 KiB\n1.00 KiB of 2.00 KiB in 35 files";
+        assert!(squeezed(&shown).contains(cache), "{shown}");
         let filter = "filter  state         judged  not judged  started\n\
                       perl    cannot judge   1,001          31       32\n";
         assert!(shown.contains(filter), "{shown}");

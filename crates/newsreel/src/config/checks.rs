@@ -25,6 +25,7 @@ pub(super) fn check(draft: &Draft, end: Range<usize>, faults: &mut Vec<Fault>) {
     checker.peers();
     checker.outputs();
     checker.pulls();
+    checker.upstreams();
     checker.names();
     draft.classes.iter().for_each(|class| checker.class(class));
     checker.buffers_of_classes();
@@ -244,6 +245,22 @@ impl Checker<'_> {
         }
     }
 
+    fn upstreams(&mut self) {
+        for upstream in &self.draft.upstreams {
+            let name = name(&upstream.name);
+            if let Some(at) = upstream.half_login() {
+                let message = format!("upstream `{name}` has only one of user and password_file");
+                self.fault(&at, "this one", message, "a login needs both");
+            }
+        }
+        if let Some(first) = self.draft.upstreams.first()
+            && self.draft.upstreams.iter().all(|upstream| upstream.fill.value == Some(true))
+        {
+            let advice = "remove fill = true from the one whose article numbers readers are to see";
+            self.fault(&first.head, "this one and all others fill in", "no upstream numbers a group", advice);
+        }
+    }
+
     fn send(&mut self, name: &str, peer: &PeerDraft, send: &SendDraft) {
         if peer.name.value.is_some() && !names_a_file(name, CURSOR_NAME_BYTES_MAX) {
             let message = format!("peer `{name}` is sent articles, so its name names a file too");
@@ -358,6 +375,7 @@ impl Checker<'_> {
         );
         self.unique("filter", "name", draft.filters.iter().map(|filter| of(&filter.name)));
         self.unique("pull", "name", draft.pulls.iter().map(|pull| of(&pull.name)));
+        self.unique("upstream", "name", draft.upstreams.iter().map(|upstream| of(&upstream.name)));
     }
 
     fn unique<'b>(

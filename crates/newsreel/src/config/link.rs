@@ -1,4 +1,5 @@
-//! How connections to other servers are made: the keys that `[peer.send]` and `[[pull]]` have in common.
+//! How connections to other servers are made: the keys that `[peer.send]`, `[[pull]]` and
+//! `[[upstream]]` have in common.
 
 use super::words::Word;
 use serde::{Deserialize, Serialize};

@@ -15,6 +15,7 @@ mod access;
 mod archive;
 mod auth;
 mod batches;
+mod cache;
 mod checks;
 mod cidr;
 mod control;
@@ -42,6 +43,7 @@ pub mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tls;
+mod upstream;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -52,6 +54,7 @@ pub use access::{Access, Numbers};
 pub use archive::{Archive, ArchiveForm, ArchiveWhen};
 pub use auth::{Auth, Authenticator, Mechanism};
 pub use batches::Batches;
+pub use cache::Cache;
 pub use cidr::Cidr;
 pub use control::{Control, ControlAction, ControlType, LockRule};
 pub use diff::{Change, Difference, differences};
@@ -73,6 +76,7 @@ pub use spam::{Spam, SpamMode};
 pub use spool::{Durability, FreeMin, HeaderCondition as HeaderMatch, MethodKind as Method, Order};
 pub use storage::{AgeOf, Buffer, Class, Compression, Expire, GroupMatch, LineEnds, Rule, Stay, keeps};
 pub use tls::{KnownCertificate, Peer, PeerSend, PeerTls, SendTemplate, Tls};
+pub use upstream::Upstream;
 pub use words::Word;
 
 sections! {
@@ -100,6 +104,10 @@ sections! {
     batches: Batches,
     /// Servers from which articles are fetched.
     pulls: [Pull],
+    /// Servers whose groups are shown beside the local ones.
+    upstreams: [Upstream],
+    /// Where what comes from them is kept.
+    cache: Cache,
     /// How clients log in.
     auth: Auth,
     /// Programs that know users.
@@ -162,11 +170,15 @@ impl Config {
 
     /// With every path joined to the directory that it is relative to.
     fn resolved(mut self) -> Self {
-        let Self { file, site, tls, buffers, classes, archives, batches, peers, pulls, .. } = &mut self;
+        let Self {
+            file, site, tls, buffers, classes, archives, batches, peers, pulls, upstreams, cache, ..
+        } = &mut self;
         let archives = archives.iter_mut().map(|archive| &mut archive.path);
         let own = [&mut site.data, &mut site.lists].into_iter().chain(archives);
         let of_tls = tls.certificate.iter_mut().chain(&mut tls.key).chain(&mut tls.client_ca);
-        for path in own.chain(of_tls).chain(pulls.iter_mut().flat_map(Pull::link_files)) {
+        let of_links = pulls.iter_mut().flat_map(Pull::link_files);
+        let of_links = of_links.chain(upstreams.iter_mut().flat_map(Upstream::link_files));
+        for path in own.chain(of_tls).chain(of_links) {
             *path = beside(file, path);
         }
         for send in peers.iter_mut().filter_map(|peer| peer.send.as_mut()) {
@@ -175,6 +187,8 @@ impl Config {
         }
         buffers.iter_mut().for_each(|buffer| buffer.path = site.data.join(&buffer.path));
         batches.incoming = site.data.join(&batches.incoming);
+        cache.path = site.data.join(&cache.path);
+        cache.log.iter_mut().for_each(|path| *path = site.data.join(&path));
         for class in classes {
             let path = class.path.take().unwrap_or_else(|| Path::new("kept").join(&class.name));
             class.path = keeps(class.method).then(|| site.data.join(path));
@@ -198,6 +212,7 @@ pub fn held_back(old: &Config, mut new: Config) -> Config {
             class.size = old.size;
         }
     }
+    new.cache.path.clone_from(&old.cache.path);
     new
 }
 

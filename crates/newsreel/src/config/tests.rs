@@ -204,6 +204,27 @@ tls = "implicit"
 tls_ca = "upstream-ca.crt"
 user = "fred"
 password_file = "upstream.password"
+
+[[upstream]]
+name = "isp"
+host = "news.example.net:119"
+groups = "*,!local.*"
+group_age = "0 s"
+
+[[upstream]]
+name = "filler"
+host = "fill.example.net:563"
+fill = true
+priority = 2
+owner = "wholesale"
+bind = "192.0.2.1"
+tls = "implicit"
+tls_ca = "filler-ca.crt"
+user = "fred"
+password_file = "filler.password"
+
+[cache]
+log = "accesses"
 "#;
 
 fn read(text: &str) -> Result<Config, ConfigError> {
@@ -331,7 +352,13 @@ fn faults_of_access_and_auth_are_told_with_advice() {
             "\"cancel\"]\naction = \"mail\"",
             "cancels and Supersedes are not mailed",
         ),
-        ("bind = \"192.0.2.1\"", "bind = \"here\"", "`here` is not an IP address"),
+        (
+            "bind = \"192.0.2.1\"\ntls = \"implicit\"\ntls_ca = \"upstream",
+            "bind = \"here\"\ntls = \"implicit\"\ntls_ca = \"upstream",
+            "`here` is not an IP address",
+        ),
+        ("password_file = \"filler.password\"\n", "", "has only one of user and password_file"),
+        ("groups = \"*,!local.*\"\ngroup_age", "fill = true\ngroup_age", "no upstream numbers a group"),
     ] {
         let (message, _, advice) = only_fault(&with(from, to));
         assert!(message.contains(told) && !advice.is_empty(), "{message} ({advice})");

@@ -148,7 +148,7 @@ fn answer(
             let report = report::of_server(
                 site,
                 &server.context,
-                (&server.feeds, &server.pulls, &server.archives),
+                (&server.feeds, &server.pulls, &server.archives, &server.upstreams),
                 &server.listening.addresses(),
             );
             say(replies, &Reply::Status(Box::new(report)))?;

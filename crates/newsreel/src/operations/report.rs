@@ -19,6 +19,8 @@ use crate::relay::feed::Feeds;
 pub use crate::relay::feed::status::{FeedStatus, OutputStatus};
 use crate::session::SessionContext;
 use crate::site::Site;
+use crate::source::Upstreams;
+pub use crate::source::{CacheCounts, CacheStatus, UpstreamStatus};
 use serde::{Deserialize, Serialize};
 use spool::{Glance, GlancedBuffer, Spool};
 use std::io;
@@ -93,6 +95,10 @@ pub struct ServerStatus {
     pub batches: BatchesStatus,
     /// The pulls of the configuration, in its order.
     pub pulls: Vec<PullStatus>,
+    /// The upstreams of the configuration, in its order.
+    pub upstreams: Vec<UpstreamStatus>,
+    /// What the cache was asked for; absent: there is none.
+    pub cache: Option<CacheStatus>,
     /// The filter programs of the configuration, in its order.
     pub filters: Vec<FilterStatus>,
     /// The archives of the configuration, in its order.
@@ -415,13 +421,14 @@ pub struct KeptStatus {
 pub(crate) fn of_server(
     site: &Site,
     context: &SessionContext,
-    (feeds, pulls, archives): (&Feeds, &Pulls, &Archives),
+    (feeds, pulls, archives, upstreams): (&Feeds, &Pulls, &Archives, &Upstreams),
     listen: &[SocketAddr],
 ) -> Report {
     let config = site.config.load();
     let server = server(site, (context, feeds), &config, listen);
     let (pulls, archives) = (pulls.status(&config), archives.status(&site.spool));
-    let server = ServerStatus { pulls, archives, ..server };
+    let (upstreams, cache) = (upstreams.status(), upstreams.cache_status());
+    let server = ServerStatus { pulls, archives, upstreams, cache, ..server };
     Report { server: Some(server), ..of_status(&site.spool.report(), &config) }
 }
 
@@ -568,6 +575,8 @@ fn server(
         },
         pulls: Vec::new(),
         archives: Vec::new(),
+        upstreams: Vec::new(),
+        cache: None,
     }
 }
 

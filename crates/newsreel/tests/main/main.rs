@@ -71,3 +71,4 @@ mod trouble;
 #[path = "../../../spool/tests/unpack.rs"]
 mod unpack;
 mod upgrading;
+mod upstreams;

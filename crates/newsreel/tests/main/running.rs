@@ -1,5 +1,8 @@
 //! A server on a free port, with a spool in a temporary directory, that stops when dropped.
 
+use newsreel::config::Config;
+use newsreel::listening::Listeners;
+use newsreel::server;
 use newsreel::source::{LocalSpool, NewsSource};
 use spool::{Disk, Flag, GroupChange, NewGroup, RealDisk, Spool};
 use std::io::{BufRead, BufReader, Write};
@@ -52,6 +55,35 @@ impl Server {
         source: impl FnOnce(&Arc<Spool>) -> S,
     ) -> Self {
         Self::start_listening([127, 0, 0, 1], disk, change, source)
+    }
+
+    /// A site with these groups of its own, whose readers see what its configuration says.
+    pub fn start_showing(groups: &[(&str, &str, &str)], change: impl FnOnce(String) -> String) -> Self {
+        Self::show_in(Arc::new(TempDir::new().unwrap()), groups, change)
+    }
+
+    /// Ends, and starts the same site again, whose readers see what its configuration says.
+    pub fn again_as_configured(self) -> Self {
+        let (dir, text) = (self.dir.clone(), std::fs::read_to_string(self.file()).unwrap());
+        drop(self);
+        Self::show_in(dir, &[], |_| text)
+    }
+
+    fn show_in(
+        dir: Arc<TempDir>,
+        groups: &[(&str, &str, &str)],
+        change: impl FnOnce(String) -> String,
+    ) -> Self {
+        let (config, spool) = test_site::make_with(groups, Arc::new(RealDisk::new()), dir.path(), change);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let shutdown = async {
+            let _dropped = stopped.await;
+        };
+        let thread = serve_as_configured(config, spool.clone(), listener, shutdown);
+        let (stop, thread) = (Some(stop), Some(thread));
+        Self { address, tls_address: None, dir, spool, may_fail: false, stop, thread }
     }
 
     /// Ends, and starts the same site again from another disk.
@@ -211,6 +243,19 @@ impl Server {
             assert!(ended.is_ok() || self.may_fail, "{ended:?}");
         }
     }
+}
+
+/// Serves the site in a thread of its own, to readers as its configuration says.
+fn serve_as_configured(
+    config: Config,
+    spool: Arc<Spool>,
+    plain: TcpListener,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<std::io::Result<()>> {
+    let listeners = Listeners { plain: vec![plain.into()], tls: Vec::new() };
+    std::thread::spawn(move || {
+        server::runtime().unwrap().block_on(server::run(Arc::new(config), spool, listeners, stop))
+    })
 }
 
 impl Drop for Server {

@@ -98,13 +98,23 @@ approve = "*"
 
 /// The site made in `dir`: its configuration, changed by `change`, its groups and its texts.
 pub fn make(disk: Arc<dyn Disk>, dir: &Path, change: impl FnOnce(String) -> String) -> (Config, Arc<Spool>) {
+    make_with(GROUPS, disk, dir, change)
+}
+
+/// The same with other groups: name, flag, description.
+pub fn make_with(
+    groups: &[(&str, &str, &str)],
+    disk: Arc<dyn Disk>,
+    dir: &Path,
+    change: impl FnOnce(String) -> String,
+) -> (Config, Arc<Spool>) {
     let file = dir.join("newsreel.toml");
     let text = change(CONFIG.replace("{DATA}", dir.join("data").to_str().unwrap()));
     let config = config::parse(&text, &file).map_err(|e| e.to_string()).unwrap();
     std::fs::create_dir_all(&config.site.data).unwrap();
     std::fs::write(file, &text).unwrap();
     let (spool, _) = Spool::open(disk, config.spool_config(), &()).unwrap();
-    let groups: Vec<_> = GROUPS
+    let groups: Vec<_> = groups
         .iter()
         .map(|(name, flag, description)| NewGroup {
             name: (*name).into(),

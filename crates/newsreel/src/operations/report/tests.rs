@@ -53,10 +53,16 @@ fn a_report_does_not_wait_for_a_writer_that_waits_for_the_disk() {
         let (reported, reports) = mpsc::channel();
         let feeds = Feeds::new(site.spool.clone(), site.filer.clone());
         let archives = Archives::of(&site.config.load(), site.spool.disk());
+        let upstreams = Upstreams::open(&site.config.load(), &site.spool).unwrap();
         let asked = (&*site, &context);
         scope.spawn(move || {
             reported
-                .send(of_server(asked.0, asked.1, (&feeds, &Pulls::default(), &archives), &listen))
+                .send(of_server(
+                    asked.0,
+                    asked.1,
+                    (&feeds, &Pulls::default(), &archives, &upstreams),
+                    &listen,
+                ))
                 .unwrap()
         });
         let report = reports.recv_timeout(DEADLINE);
@@ -95,10 +101,12 @@ fn a_report_of_a_large_site_takes_less_than_a_millisecond() {
     let (site, context, _) = large_site(&dir);
     let archives = Archives::of(&site.config.load(), site.spool.disk());
     let feeds = Feeds::new(site.spool.clone(), site.filer.clone());
+    let upstreams = Upstreams::open(&site.config.load(), &site.spool).unwrap();
     let mut micros: Vec<u128> = (0..1_001)
         .map(|_| {
             let begun = Instant::now();
-            std::hint::black_box(of_server(&site, &context, (&feeds, &Pulls::default(), &archives), &[]));
+            let parts = (&feeds, &Pulls::default(), &archives, &upstreams);
+            std::hint::black_box(of_server(&site, &context, parts, &[]));
             begun.elapsed().as_micros()
         })
         .collect();

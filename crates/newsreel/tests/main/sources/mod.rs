@@ -3,15 +3,13 @@
 //!
 //! Articles arrive in the server's spool as ever, and the sources copy them from there.
 
-mod beside;
 mod memory;
 
 use crate::client::{Client, article};
 use crate::running::Server;
 use crate::transcripts::play_all;
-use beside::Beside;
 use memory::{GROUPS_AT_ONCE, Gate, Memory};
-use newsreel::source::{LocalSpool, NewsSource};
+use newsreel::source::{Beside, LocalSpool, NewsSource};
 use spool::{RealDisk, Spool};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,7 +52,7 @@ fn two_sources_side_by_side_pass_the_transcripts() {
         start(|spool| Beside {
             first: Memory::of(spool, is_local),
             second: Memory::of(spool, |group| !is_local(group)),
-            in_first: is_local,
+            split: is_local as fn(&[u8]) -> bool,
         })
     });
 }
@@ -65,7 +63,7 @@ fn memory_beside_the_local_spool_passes_the_transcripts() {
         start(|spool| Beside {
             first: Memory::of(spool, is_local),
             second: LocalSpool(spool.clone()),
-            in_first: is_local,
+            split: is_local as fn(&[u8]) -> bool,
         })
     });
 }

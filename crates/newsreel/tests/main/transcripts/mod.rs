@@ -44,6 +44,19 @@ impl Stage for Own {
     }
 }
 
+/// A server whose groups another one shows: peers speak to the one, readers to the other.
+struct Through(Server, Server);
+
+impl Stage for Through {
+    fn address(&self, who: Who) -> SocketAddr {
+        if who == Who::Peer { self.0.address } else { self.1.address }
+    }
+
+    fn operate(&self, words: &[&str]) -> bool {
+        if words.first() == Some(&"user") { self.1.operate(words) } else { self.0.operate(words) }
+    }
+}
+
 /// Any server.
 struct Other(SocketAddr);
 
@@ -61,6 +74,21 @@ impl Stage for Other {
 pub fn play_all(start: impl Fn() -> Server) {
     let mut report = Report::default();
     scripts().iter().for_each(|script| play(script, &Own(start()), &mut report));
+    check(&report);
+}
+
+/// Plays those transcripts that `is_meant`, each to readers of a server that shows the groups of another one.
+pub fn play_through(
+    start: impl Fn() -> Server,
+    show: impl Fn(&Server) -> Server,
+    is_meant: impl Fn(&Script) -> bool,
+) {
+    let mut report = Report::default();
+    for script in scripts().iter().filter(|script| is_meant(script)) {
+        let upstream = start();
+        let shown = show(&upstream);
+        play(script, &Through(upstream, shown), &mut report);
+    }
     check(&report);
 }
 

@@ -98,6 +98,13 @@ impl Script {
         })
     }
 
+    /// Whether a client posts in it.
+    pub fn posts(&self) -> bool {
+        let is_post =
+            |command: &Vec<u8>| command.get(..4).is_some_and(|verb| verb.eq_ignore_ascii_case(b"POST"));
+        self.turns().any(|turn| turn.commands.iter().any(is_post))
+    }
+
     /// Command lines that are answered.
     pub fn exchanges(&self) -> usize {
         self.turns().map(|turn| turn.commands.len()).sum()

@@ -1,68 +1,59 @@
 //! Two sources side by side: some groups are in the one, all others in the other.
+//!
+//! An article by its Message-ID is looked for in the first one first. Where all groups are in the first, the
+//! second one costs nothing: it is not asked, and what it would hold while it is asked lies in boxes.
 
-use netnews::MessageId;
-use newsreel::source::{
+use super::listed::Listed;
+use super::{
     Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, NewsSource, Part, Place,
     Remainder, Side, Wanted, Which,
 };
+use netnews::MessageId;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// One of two.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Either<A, B> {
+    /// Of the first source.
     First(A),
+    /// Of the second source.
     Second(B),
 }
 
+/// Which groups are in the first of two sources.
+pub trait Split: Clone + Send + Sync + 'static {
+    /// Whether this one is.
+    fn in_first(&self, name: &[u8]) -> bool;
+
+    /// Whether all are, and all articles.
+    fn only_first(&self) -> bool {
+        false
+    }
+}
+
+impl Split for fn(&[u8]) -> bool {
+    fn in_first(&self, name: &[u8]) -> bool {
+        self(name)
+    }
+}
+
 /// Two sources.
-#[derive(Clone)]
-pub struct Beside<A, B> {
+#[derive(Debug, Clone)]
+pub struct Beside<A, B, S> {
+    /// The first one.
     pub first: A,
+    /// The second one.
     pub second: B,
     /// Which groups are in the first.
-    pub in_first: fn(&[u8]) -> bool,
+    pub split: S,
 }
 
 impl<A: Remainder, B: Remainder> Remainder for Either<A, B> {
     async fn next(&mut self, into: &mut Vec<u8>) -> Answer<bool> {
         match self {
             Self::First(rest) => rest.next(into).await,
-            Self::Second(rest) => rest.next(into).await,
-        }
-    }
-}
-
-/// A group's info that is waiting for its turn.
-#[derive(Default)]
-struct Owned {
-    name: Vec<u8>,
-    marks: Marks,
-    flag: Vec<u8>,
-    created: u64,
-    creator: Vec<u8>,
-    description: Vec<u8>,
-}
-
-impl Owned {
-    fn of(info: GroupInfo<'_>) -> Self {
-        Self {
-            name: info.name.to_vec(),
-            marks: info.marks,
-            flag: info.flag.to_vec(),
-            created: info.created,
-            creator: info.creator.to_vec(),
-            description: info.description.to_vec(),
-        }
-    }
-
-    fn info(&self) -> GroupInfo<'_> {
-        GroupInfo {
-            name: &self.name,
-            marks: self.marks,
-            flag: &self.flag,
-            created: self.created,
-            creator: &self.creator,
-            description: &self.description,
+            Self::Second(rest) => Box::pin(rest.next(into)).await,
         }
     }
 }
@@ -70,38 +61,52 @@ impl Owned {
 /// One of two lists, and its next group; the groups of the other source are left out.
 struct Half<G> {
     groups: Option<G>,
-    next: Option<Owned>,
+    next: Option<Listed>,
 }
 
 impl<G: GroupStream> Half<G> {
+    fn new(groups: Option<G>) -> Self {
+        Self { groups, next: None }
+    }
+
     async fn advance(&mut self, wanted: Wanted<'_>) -> Answer<()> {
         if self.next.is_none()
             && let Some(groups) = &mut self.groups
         {
             match groups.next(wanted).await? {
-                Some(info) => self.next = Some(Owned::of(info)),
+                Some(info) => self.next = Some(Listed::of(&info)),
                 None => self.groups = None,
             }
         }
         Ok(())
     }
+
+    fn name(&self) -> Option<&[u8]> {
+        self.next.as_ref().map(|next| &next.name[..])
+    }
 }
 
 /// Both lists as one, in the order of names.
-pub struct Merged<A, B> {
+pub struct Merged<A, B, S> {
     first: Half<A>,
     second: Half<B>,
-    in_first: fn(&[u8]) -> bool,
-    last: Owned,
+    split: S,
+    last: Listed,
 }
 
-impl<A: GroupStream, B: GroupStream> GroupStream for Merged<A, B> {
+impl<A: GroupStream, B: GroupStream, S: Split> GroupStream for Merged<A, B, S> {
     async fn next<'s>(&'s mut self, wanted: Wanted<'_>) -> Answer<Option<GroupInfo<'s>>> {
-        let in_first = self.in_first;
-        self.first.advance(&|name| in_first(name) && wanted(name)).await?;
-        self.second.advance(&|name| !in_first(name) && wanted(name)).await?;
-        let name = |next: &Option<Owned>| next.as_ref().map(|next| next.name.clone());
-        let next = match (name(&self.first.next), name(&self.second.next)) {
+        if self.second.groups.is_none() && self.second.next.is_none() && self.first.next.is_none() {
+            let Some(groups) = &mut self.first.groups else { return Ok(None) };
+            if self.split.only_first() {
+                return groups.next(wanted).await;
+            }
+            return groups.next(&|name| self.split.in_first(name) && wanted(name)).await;
+        }
+        let split = &self.split;
+        self.first.advance(&|name| split.in_first(name) && wanted(name)).await?;
+        Box::pin(self.second.advance(&|name| !split.in_first(name) && wanted(name))).await?;
+        let next = match (self.first.name(), self.second.name()) {
             (Some(first), Some(second)) if second < first => &mut self.second.next,
             (Some(_), _) => &mut self.first.next,
             (None, _) => &mut self.second.next,
@@ -112,16 +117,17 @@ impl<A: GroupStream, B: GroupStream> GroupStream for Merged<A, B> {
     }
 }
 
-impl<A: NewsSource, B: NewsSource> NewsSource for Beside<A, B> {
+impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
     type Group = Either<A::Group, B::Group>;
-    type Groups = Merged<A::Groups, B::Groups>;
+    type Groups = Merged<A::Groups, B::Groups, S>;
     type Rest = Either<A::Rest, B::Rest>;
 
     async fn group(&self, name: &[u8], base: Base) -> Answer<Option<(Self::Group, Marks)>> {
-        Ok(if (self.in_first)(name) {
+        Ok(if self.split.in_first(name) {
             self.first.group(name, base).await?.map(|(group, marks)| (Either::First(group), marks))
         } else {
-            self.second.group(name, base).await?.map(|(group, marks)| (Either::Second(group), marks))
+            let found = Box::pin(self.second.group(name, base)).await?;
+            found.map(|(group, marks)| (Either::Second(group), marks))
         })
     }
 
@@ -134,25 +140,25 @@ impl<A: NewsSource, B: NewsSource> NewsSource for Beside<A, B> {
         let (first, second) = match which {
             Which::All => (Some(Which::All), Some(Which::All)),
             Which::Like(wildmat) => (Some(Which::Like(wildmat)), Some(Which::Like(wildmat))),
-            Which::Named(name) if (self.in_first)(name) => (Some(Which::Named(name)), None),
+            Which::Named(name) if self.split.in_first(name) => (Some(Which::Named(name)), None),
             Which::Named(name) => (None, Some(Which::Named(name))),
             Which::One(Either::First(group)) => (Some(Which::One(group)), None),
             Which::One(Either::Second(group)) => (None, Some(Which::One(group))),
+        };
+        let second = match second.filter(|_| !self.split.only_first()) {
+            Some(which) => Some(Box::pin(self.second.groups(list, which, base)).await?),
+            None => None,
         };
         let first = match first {
             Some(which) => Some(self.first.groups(list, which, base).await?),
             None => None,
         };
-        let second = match second {
-            Some(which) => Some(self.second.groups(list, which, base).await?),
-            None => None,
-        };
-        Ok(Merged {
-            first: Half { groups: first, next: None },
-            second: Half { groups: second, next: None },
-            in_first: self.in_first,
-            last: Owned::default(),
-        })
+        let (first, second) = (Half::new(first), Half::new(second));
+        Ok(Merged { first, second, split: self.split.clone(), last: Listed::default() })
+    }
+
+    async fn active_text(&self) -> Answer<Option<Arc<Vec<u8>>>> {
+        if self.split.only_first() { self.first.active_text().await } else { Ok(None) }
     }
 
     async fn article(
@@ -173,8 +179,8 @@ impl<A: NewsSource, B: NewsSource> NewsSource for Beside<A, B> {
                 Fetched::Begun(rest) => return Ok(Fetched::Begun(Either::First(rest))),
             }
         }
-        let Some(place) = second else { return Ok(Fetched::Missing) };
-        Ok(match self.second.article(place, part, into).await? {
+        let Some(place) = second.filter(|_| !self.split.only_first()) else { return Ok(Fetched::Missing) };
+        Ok(match Box::pin(self.second.article(place, part, into)).await? {
             Fetched::Missing => Fetched::Missing,
             Fetched::Whole => Fetched::Whole,
             Fetched::Begun(rest) => Fetched::Begun(Either::Second(rest)),
@@ -182,7 +188,10 @@ impl<A: NewsSource, B: NewsSource> NewsSource for Beside<A, B> {
     }
 
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
-        Ok(self.first.has(id).await? || self.second.has(id).await?)
+        if self.first.has(id).await? {
+            return Ok(true);
+        }
+        if self.split.only_first() { Ok(false) } else { Box::pin(self.second.has(id)).await }
     }
 
     async fn numbers(
@@ -194,14 +203,14 @@ impl<A: NewsSource, B: NewsSource> NewsSource for Beside<A, B> {
     ) -> Answer<()> {
         match group {
             Either::First(group) => self.first.numbers(group, range, max, into).await,
-            Either::Second(group) => self.second.numbers(group, range, max, into).await,
+            Either::Second(group) => Box::pin(self.second.numbers(group, range, max, into)).await,
         }
     }
 
     async fn neighbour(&self, group: &Self::Group, number: u64, side: Side) -> Answer<Option<u64>> {
         match group {
             Either::First(group) => self.first.neighbour(group, number, side).await,
-            Either::Second(group) => self.second.neighbour(group, number, side).await,
+            Either::Second(group) => Box::pin(self.second.neighbour(group, number, side)).await,
         }
     }
 
@@ -214,15 +223,15 @@ impl<A: NewsSource, B: NewsSource> NewsSource for Beside<A, B> {
     ) -> Answer<Option<u64>> {
         match group {
             Either::First(group) => self.first.over(group, range, limit_bytes, into).await,
-            Either::Second(group) => self.second.over(group, range, limit_bytes, into).await,
+            Either::Second(group) => Box::pin(self.second.over(group, range, limit_bytes, into)).await,
         }
     }
 
     async fn arrived_since(&self, name: &[u8], since: u64, into: &mut Vec<u8>) -> Answer<()> {
-        if (self.in_first)(name) {
+        if self.split.in_first(name) {
             self.first.arrived_since(name, since, into).await
         } else {
-            self.second.arrived_since(name, since, into).await
+            Box::pin(self.second.arrived_since(name, since, into)).await
         }
     }
 }

@@ -1,0 +1,211 @@
+//! ARTICLE: an article on its way from an upstream, looked at before anybody sees it.
+//!
+//! It must be the one that was asked for: by the number and the Message-ID of the status line, by its own
+//! Message-ID, and where its overview row is known also by that one's Message-ID and size. A small article is
+//! shown when it is whole; a large one as soon as its head and a good piece are there, and its final line
+//! only if all of it is as it should be: a reader can tell a part from a whole. Source: RFC 3977 section
+//! 6.2.1.
+
+use super::flight::Landing;
+use super::line::{Line, Status};
+use super::pool::Question;
+use super::questions::found;
+use super::rows::command;
+use super::trouble::{Trouble, shown};
+use memchr::memmem;
+use netnews::article::{HEADER_BYTES_MAX, content_of};
+use netnews::nntp::response::code;
+use netnews::{Article, MessageId};
+use std::sync::Arc;
+
+/// From this many bytes on an article is passed on before it is whole.
+pub(super) const LARGE_BYTES: usize = 64 << 10;
+/// How much smaller than another server's overview row says the headers of an article may be.
+const HEADERS_SLACK_BYTES: u64 = 1024;
+
+/// What is known of an article on its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct About {
+    /// Its Message-ID.
+    pub id: Vec<u8>,
+    /// Where its body begins.
+    pub body_at: usize,
+    /// The place of the upstream that it comes from.
+    pub from: usize,
+}
+
+/// What an upstream brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Brought {
+    /// The article.
+    Whole,
+    /// It has none.
+    Missing,
+    /// Another one than was known by this number: its Message-ID.
+    Other(Vec<u8>),
+}
+
+/// Which article is asked for.
+#[derive(Debug, Clone)]
+pub(super) enum Wanted {
+    /// By its number in a group.
+    Number(Box<[u8]>, u64),
+    /// By its Message-ID.
+    Id(Box<[u8]>),
+}
+
+/// What is known of it before.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Expected {
+    /// Its Message-ID.
+    pub id: Option<Vec<u8>>,
+    /// Its size, as an overview row has it.
+    pub bytes: Option<u64>,
+    /// The most bytes that are taken.
+    pub bytes_max: u64,
+}
+
+/// ARTICLE.
+pub(super) struct AskArticle {
+    pub wanted: Wanted,
+    pub expected: Expected,
+    /// The place of the upstream that is asked.
+    pub from: usize,
+    pub landing: Arc<Landing<About>>,
+}
+
+impl Question for AskArticle {
+    type Answer = Brought;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<Brought, Trouble> {
+        let mut is_there = true;
+        match &self.wanted {
+            Wanted::Number(group, number) => {
+                let selecting = line.select(group)?;
+                line.submit(command("ARTICLE", *number))?;
+                if selecting {
+                    is_there = line.selected(group).await?.is_some();
+                }
+            }
+            Wanted::Id(id) => line.submit([b"ARTICLE ", &**id].concat())?,
+        }
+        let status = line.answer().await?;
+        match status.code {
+            code::ARTICLE_FOLLOWS => {}
+            code::NO_SUCH_NUMBER | code::NO_SUCH_ARTICLE | code::NO_CURRENT_ARTICLE => {
+                return Ok(Brought::Missing);
+            }
+            _ if !is_there => return Ok(Brought::Missing),
+            _ => return Err(status.refused()),
+        }
+        let id = self.named(&status)?;
+        if self.expected.id.as_ref().is_some_and(|expected| *expected != id) {
+            return Ok(Brought::Other(id));
+        }
+        self.bring(line, id).await
+    }
+}
+
+impl AskArticle {
+    /// The Message-ID of the status line, which is about what was asked for.
+    fn named(&self, status: &Status) -> Result<Vec<u8>, Trouble> {
+        let (number, id) = found(status)?;
+        let fits = match &self.wanted {
+            Wanted::Number(_, wanted) => number == *wanted,
+            Wanted::Id(wanted) => id == **wanted,
+        };
+        if fits {
+            Ok(id)
+        } else {
+            let (answer, wanted) = (shown(&status.text), self.wanted.text());
+            Err(Trouble::Wrong(format!("`220 {answer}` to ARTICLE {wanted}")))
+        }
+    }
+
+    /// Takes the article.
+    async fn bring(&mut self, line: &mut Line, id: Vec<u8>) -> Result<Brought, Trouble> {
+        // What somebody has begun to read is not begun again.
+        let is_shown = self.landing.change(|cargo| {
+            if cargo.about.is_none() {
+                cargo.bytes.clear();
+            }
+            cargo.about.is_some()
+        });
+        if is_shown {
+            return Err(Trouble::Away("an article broke off".into()));
+        }
+        let mut checked = None;
+        while let Some(piece) = line.chunk().await? {
+            let (head, len) = self.landing.change(|cargo| {
+                cargo.bytes.extend_from_slice(piece);
+                let head = checked.is_none().then(|| head_of(&cargo.bytes)).flatten();
+                (head, cargo.bytes.len())
+            });
+            if let Some(head) = head {
+                self.check_head(&head, &id)?;
+                checked = Some(head.len() + 2);
+            }
+            if checked.is_none() && len > HEADER_BYTES_MAX {
+                return Err(self.wrong("a head without end"));
+            }
+            if len as u64 > self.expected.bytes_max {
+                return Err(self.wrong("more bytes than are taken"));
+            }
+            if let Some(body_at) = checked.filter(|_| len >= LARGE_BYTES) {
+                self.landing.change(|cargo| {
+                    cargo.about.get_or_insert_with(|| About { id: id.clone(), body_at, from: self.from });
+                });
+            }
+        }
+        let Some(body_at) = checked else { return Err(self.wrong("no head")) };
+        self.check_whole()?;
+        self.landing.change(|cargo| {
+            cargo.about.get_or_insert(About { id, body_at, from: self.from });
+        });
+        Ok(Brought::Whole)
+    }
+
+    fn check_head(&self, head: &[u8], id: &[u8]) -> Result<(), Trouble> {
+        let own = content_of(head, b"Message-ID").and_then(MessageId::from_header);
+        match own {
+            Some(own) if own.as_bytes() == id => Ok(()),
+            Some(own) => Err(self.wrong(&format!("the article {own}"))),
+            None => Err(self.wrong("an article without Message-ID")),
+        }
+    }
+
+    /// Looks at all of it.
+    fn check_whole(&self) -> Result<(), Trouble> {
+        let bytes = self.landing.change(|cargo| Article::parse(&cargo.bytes).map(|article| article.bytes()));
+        let bytes = bytes.map_err(|fault| self.wrong(&format!("what is no article: {fault}")))?;
+        // Servers differ in whether they count line ends.
+        let slack = match self.wanted {
+            Wanted::Number(..) => 0,
+            Wanted::Id(_) => HEADERS_SLACK_BYTES,
+        };
+        let least = self.expected.bytes.map_or(0, |bytes| (bytes - bytes / 8).saturating_sub(slack));
+        if bytes < least {
+            return Err(self.wrong(&format!("{bytes} bytes of an article of {least} or more")));
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, what: &str) -> Trouble {
+        Trouble::Wrong(format!("{what}, for ARTICLE {}", self.wanted.text()))
+    }
+}
+
+impl Wanted {
+    fn text(&self) -> String {
+        match self {
+            Self::Number(group, number) => format!("{number} in {}", shown(group)),
+            Self::Id(id) => shown(id),
+        }
+    }
+}
+
+/// The header lines, if they are there to their end.
+fn head_of(bytes: &[u8]) -> Option<Vec<u8>> {
+    let end = memmem::find(bytes, b"\r\n\r\n")? + 2;
+    bytes.get(..end).map(<[u8]>::to_vec)
+}

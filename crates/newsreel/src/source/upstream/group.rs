@@ -1,0 +1,379 @@
+//! One group of an upstream: its marks no older than they may be, the numbers and overview rows that belong
+//! to them.
+//!
+//! Marks are asked for with GROUP. Where they say that articles have come or gone, LISTGROUP finds out which,
+//! also those that were cancelled or reinstated. Of overview rows those are asked for that are not known, and
+//! a request for them waits for no other: a task fetches what is wanted, while it arrives readers are served
+//! from it. Where the upstream is away, what is known of the group is shown. Source: the NewsCache paper,
+//! section 3.2.
+
+use super::pool::Pool;
+use super::questions::{AskMarks, AskNumbers};
+use super::rows::AskRows;
+use super::shelf::Shelf;
+use super::trouble::{Trouble, shown};
+use super::xref::Holds;
+use crate::source::{Answer, Base, Marks, Side, SourceError};
+use newscache::{Cache, Rows};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::{Mutex as Turn, Notify};
+use tracing::warn;
+
+/// In groups with more numbers than this it is not looked for what was cancelled.
+const WHOLE_NUMBERS_MAX: u64 = 1 << 20;
+
+/// Numbers of which rows are fetched at once when nobody waits for them.
+const AHEAD_NUMBERS: u64 = 1_000;
+/// Of how many of the newest numbers they are.
+const AHEAD_NUMBERS_MAX: u64 = 100_000;
+
+/// One group of an upstream.
+pub(super) struct Group {
+    pub name: Box<[u8]>,
+    pub pool: Arc<Pool>,
+    pub is_here: Holds,
+    pub shelf: Shelf,
+    pub cache: Cache,
+    age_max: Duration,
+    /// Counts how often the group got other numbers.
+    pub made: AtomicU64,
+    asked: Mutex<Asked>,
+    /// Held by the one that asks for marks or numbers.
+    asking: Turn<()>,
+    fetching: Mutex<Fetching>,
+    fetched: Notify,
+}
+
+#[derive(Debug)]
+struct Asked {
+    at: Option<Instant>,
+    is_there: bool,
+    /// The marks as of which all numbers were compared.
+    compared: Option<Marks>,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self { at: None, is_there: true, compared: None }
+    }
+}
+
+/// What is fetched of the overview.
+#[derive(Debug, Default)]
+struct Fetching {
+    is_running: bool,
+    wanted: VecDeque<RangeInclusive<u64>>,
+    /// When nothing is wanted, what is missing up to here is fetched, the newest first.
+    ahead: Option<u64>,
+    failures: u64,
+    trouble: Option<Trouble>,
+}
+
+impl Group {
+    pub fn new(name: &[u8], pool: Arc<Pool>, age_max: Duration, is_here: Holds, cache: &Cache) -> Self {
+        Self {
+            name: name.into(),
+            shelf: Shelf::of(cache, pool.name(), name),
+            cache: cache.clone(),
+            pool,
+            is_here,
+            age_max,
+            made: AtomicU64::new(0),
+            asked: Mutex::default(),
+            asking: Turn::default(),
+            fetching: Mutex::default(),
+            fetched: Notify::new(),
+        }
+    }
+
+    /// The marks; `None`: there is no such group.
+    pub async fn marks(&self) -> Answer<Option<Marks>> {
+        let begun = Instant::now();
+        if let Some(known) = self.known_marks(begun) {
+            return Ok(known);
+        }
+        let _one_at_a_time = self.asking.lock().await;
+        match self.known_marks(begun) {
+            Some(known) => Ok(known),
+            None => self.ask_marks().await,
+        }
+    }
+
+    /// The marks that were asked for since, or not too long ago.
+    fn known_marks(&self, since: Instant) -> Option<Option<Marks>> {
+        let asked = self.asked.lock();
+        let at = asked.at?;
+        (at >= since || at.elapsed() < self.age_max).then(|| self.shelf.marks().filter(|_| asked.is_there))
+    }
+
+    async fn ask_marks(&self) -> Answer<Option<Marks>> {
+        let at = Instant::now();
+        let answer = self.pool.ask_apart(AskMarks(self.name.clone())).await;
+        match answer {
+            Ok(marks) => {
+                self.take_marks(marks);
+                self.asked.lock().at = Some(at);
+                Ok(marks)
+            }
+            Err(Trouble::Away(text)) => {
+                // As it was known last.
+                let is_there = self.asked.lock().is_there;
+                match self.shelf.marks() {
+                    Some(marks) => Ok(Some(marks).filter(|_| is_there)),
+                    None => Err(Trouble::Away(text).into()),
+                }
+            }
+            Err(trouble) => Err(trouble.into()),
+        }
+    }
+
+    /// The upstream has said these marks; `None`: there is no such group.
+    pub fn take_marks(&self, marks: Option<Marks>) {
+        {
+            let mut asked = self.asked.lock();
+            (asked.at, asked.is_there) = (Some(Instant::now()), marks.is_some());
+        }
+        if marks.is_some_and(|marks| self.shelf.set_marks(marks)) {
+            self.renumbered();
+        }
+    }
+
+    /// The group has other numbers now; who has it selected must select it again.
+    fn renumbered(&self) {
+        warn!(
+            upstream = self.pool.name(),
+            group = shown(&self.name),
+            "the upstream has renumbered the group"
+        );
+        self.made.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The group was found to have other numbers than were known.
+    pub fn begin_anew(&self) {
+        self.shelf.begin_anew();
+        *self.asked.lock() = Asked::default();
+        self.renumbered();
+    }
+
+    /// The marks as they are shown: with the exact count where it is known.
+    pub async fn shown_marks(&self) -> Answer<Option<Marks>> {
+        let Some(marks) = self.marks().await? else { return Ok(None) };
+        let is_compared = self.asked.lock().compared == Some(marks);
+        let exact = self.shelf.count(marks.low..=marks.high).filter(|_| is_compared);
+        Ok(Some(Marks { count: exact.unwrap_or(marks.count), ..marks }))
+    }
+
+    /// The same of the articles above what counts.
+    pub async fn marks_above(&self, base: Base) -> Answer<Option<Marks>> {
+        let Some(marks) = self.shown_marks().await? else { return Ok(None) };
+        let least = base(marks.high).saturating_add(1);
+        if least <= marks.low {
+            return Ok(Some(marks));
+        }
+        let range = least..=marks.high;
+        if !range.is_empty() {
+            self.know_numbers(&range, marks).await?;
+        }
+        let low = self.shelf.neighbour(range.clone(), Side::Next).unwrap_or(marks.high + 1);
+        Ok(Some(Marks { low, count: self.shelf.count(range).unwrap_or_default(), ..marks }))
+    }
+
+    /// Makes sure that it is known which numbers of a range have articles, as far as the marks say.
+    pub async fn know_numbers(&self, range: &RangeInclusive<u64>, marks: Marks) -> Answer<()> {
+        let all = marks.low..=marks.high;
+        let _one_at_a_time = self.asking.lock().await;
+        if marks.high.saturating_sub(marks.low) > WHOLE_NUMBERS_MAX {
+            return match self.shelf.unknown(range.clone()) {
+                Some(gap) => self.ask_numbers(gap..=*range.end()).await,
+                None => Ok(()),
+            };
+        }
+        if let Some(gap) = self.shelf.unknown(all.clone()) {
+            self.ask_numbers(gap..=marks.high).await?;
+            if gap == marks.low {
+                self.asked.lock().compared = Some(marks);
+                return Ok(());
+            }
+        }
+        self.compare(marks).await
+    }
+
+    /// Looks for what was cancelled or reinstated, if the upstream does not have as many articles as are
+    /// known.
+    async fn compare(&self, marks: Marks) -> Answer<()> {
+        let all = marks.low..=marks.high;
+        let is_as_known = self.shelf.count(all.clone()).is_none_or(|count| count == marks.count);
+        if !is_as_known && self.asked.lock().compared != Some(marks) {
+            self.ask_numbers(all).await?;
+        }
+        self.asked.lock().compared = Some(marks);
+        Ok(())
+    }
+
+    async fn ask_numbers(&self, range: RangeInclusive<u64>) -> Answer<()> {
+        let question = AskNumbers { group: self.name.clone(), range: range.clone() };
+        let numbers = self.pool.ask_apart(question).await?;
+        self.shelf.set_numbers(&range, &numbers);
+        Ok(())
+    }
+
+    /// The part of a range in which there can be articles, for who has the group selected.
+    pub async fn within(&self, range: RangeInclusive<u64>) -> Answer<Option<(RangeInclusive<u64>, Marks)>> {
+        let made = self.made.load(Ordering::SeqCst);
+        let marks = self.marks().await?;
+        if made != self.made.load(Ordering::SeqCst) {
+            return Err(self.stale());
+        }
+        let Some(marks) = marks else { return Ok(None) };
+        let range = marks.low.max(*range.start())..=marks.high.min(*range.end());
+        Ok((!range.is_empty()).then_some((range, marks)))
+    }
+
+    /// Appends overview rows; see [`crate::source::NewsSource::over`].
+    pub async fn rows(
+        self: &Arc<Self>,
+        range: RangeInclusive<u64>,
+        limit_bytes: usize,
+        into: &mut Vec<u8>,
+    ) -> Answer<Option<u64>> {
+        let Some((range, marks)) = self.within(range).await? else { return Ok(None) };
+        // What is known already may be no longer so; what is not comes as it is.
+        let is_begun = self.shelf.unknown(marks.low..=marks.high) != Some(marks.low);
+        if is_begun && let Err(error) = self.know_numbers(&range, marks).await {
+            self.shelf.count(range.clone()).ok_or(error)?;
+        }
+        let start = into.len();
+        let mut asked_from = None;
+        loop {
+            match self.shelf.rows(range.clone(), limit_bytes, into) {
+                Rows::Done => return Ok(None),
+                Rows::Limit { next } => return Ok(Some(next)),
+                Rows::Missing { range } if into.len() > start => return Ok(Some(*range.start())),
+                Rows::Missing { range } if asked_from == Some(*range.start()) => {
+                    return Err(Trouble::Away("overview rows cannot be kept".into()).into());
+                }
+                Rows::Missing { range } => {
+                    let from = *range.start();
+                    asked_from = self.fetch(range).await?.then_some(from);
+                }
+            }
+        }
+    }
+
+    /// Has rows fetched, and waits until some have come; true: all of them have.
+    async fn fetch(self: &Arc<Self>, range: RangeInclusive<u64>) -> Answer<bool> {
+        let mut fetched = pin!(self.fetched.notified());
+        fetched.as_mut().enable();
+        let failures = {
+            let mut fetching = self.fetching.lock();
+            let is_wanted =
+                |wanted: &RangeInclusive<u64>| wanted.contains(range.start()) && wanted.contains(range.end());
+            if !fetching.wanted.iter().any(is_wanted) {
+                fetching.wanted.push_back(range.clone());
+            }
+            if range.start() < range.end() {
+                fetching.ahead = self.shelf.marks().map(|marks| marks.high);
+            }
+            if !std::mem::replace(&mut fetching.is_running, true) {
+                tokio::spawn(Running(self.clone()).run());
+            }
+            fetching.failures
+        };
+        fetched.await;
+        let fetching = self.fetching.lock();
+        match &fetching.trouble {
+            Some(trouble) if fetching.failures != failures => Err(trouble.clone().into()),
+            _ => Ok(!fetching.wanted.iter().any(|wanted| wanted.contains(range.start()))),
+        }
+    }
+
+    /// Fetches what is wanted of the overview, until nothing is.
+    async fn fetch_rows(self: &Arc<Self>) {
+        loop {
+            let wanted = self.fetching.lock().wanted.front().cloned();
+            let is_wanted = wanted.is_some();
+            let Some(range) = wanted.or_else(|| self.next_ahead()) else { return };
+            let group = self.clone();
+            let question = AskRows {
+                group: self.name.clone(),
+                ranges: vec![range],
+                is_here: self.is_here.clone(),
+                take: move |range, rows: &[u8]| {
+                    let _asked_again = group.shelf.put_rows(range, rows);
+                    group.fetched.notify_waiters();
+                },
+            };
+            let trouble = match self.pool.ask(question).await {
+                Ok(true) => None,
+                Ok(false) => Some(Trouble::Away("the group is no longer there".into())),
+                Err(trouble) => Some(trouble),
+            };
+            let mut fetching = self.fetching.lock();
+            if is_wanted {
+                fetching.wanted.pop_front();
+            }
+            if let Some(trouble) = trouble {
+                fetching.failures += 1;
+                fetching.trouble = Some(trouble);
+                fetching.wanted.clear();
+                fetching.ahead = None;
+            }
+            drop(fetching);
+            self.fetched.notify_waiters();
+        }
+    }
+
+    /// What is fetched when nothing is wanted: the newest rows that are missing, of groups that are not huge.
+    fn next_ahead(&self) -> Option<RangeInclusive<u64>> {
+        let marks = self.shelf.marks()?;
+        loop {
+            let high = self.fetching.lock().ahead?;
+            let low = marks.low.max(high.saturating_sub(AHEAD_NUMBERS - 1));
+            let is_over = high < marks.low || marks.high.saturating_sub(high) >= AHEAD_NUMBERS_MAX;
+            self.fetching.lock().ahead = if is_over { None } else { low.checked_sub(1) };
+            if is_over {
+                return None;
+            }
+            if let Rows::Missing { range } = self.shelf.rows(low..=high, usize::MAX, &mut Vec::new()) {
+                return Some(range);
+            }
+        }
+    }
+
+    /// Whether it is known that a number has no article any more, or never had.
+    pub async fn is_gone(&self, number: u64, range: &RangeInclusive<u64>, marks: Marks) -> Answer<bool> {
+        if self.shelf.count(range.clone()).is_none() {
+            return Ok(false);
+        }
+        // What was cancelled since; without an answer, as it was known.
+        let _as_known = self.know_numbers(range, marks).await;
+        Ok(self.shelf.count(number..=number) == Some(0))
+    }
+
+    /// A handle that is of no more use because the group has other numbers now.
+    pub fn stale(&self) -> SourceError {
+        SourceError::Unavailable(format!("{} was renumbered, and must be selected again", shown(&self.name)))
+    }
+}
+
+/// The one task that fetches rows of a group.
+struct Running(Arc<Group>);
+
+impl Running {
+    async fn run(self) {
+        self.0.fetch_rows().await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetching.lock().is_running = false;
+        self.0.fetched.notify_waiters();
+    }
+}

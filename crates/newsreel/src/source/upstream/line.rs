@@ -1,0 +1,202 @@
+//! One connection to an upstream, as questions use it: which group is selected there, what the server can do,
+//! and answers checked for their shape.
+//!
+//! Sources: RFC 3977 sections 6.1.1, 7.6 and 8.3, RFC 2980 section 2.8 (XOVER), RFC 6048 (lists).
+
+use super::trouble::{Trouble, shown};
+use crate::source::Marks;
+use netnews::decimal::parse_decimal;
+use netnews::nntp::command::ARTICLE_NUMBER_MAX;
+use netnews::nntp::response::code;
+use nntp_io::{Client, Error};
+use std::sync::Arc;
+
+/// What a server can do, as far as questions depend on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Abilities {
+    /// It has OVER; any server has XOVER.
+    pub over: bool,
+    /// LISTGROUP takes a range (RFC 3977 section 6.1.2).
+    pub ranges: bool,
+    /// It has LIST COUNTS (RFC 6048 section 2.2).
+    pub counts: bool,
+    /// It has LIST ACTIVE.MODTIME.
+    pub modtime: bool,
+}
+
+/// The first line of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Status {
+    pub code: u16,
+    pub text: Vec<u8>,
+    pub has_block: bool,
+}
+
+impl Status {
+    /// As the reason why there is no answer.
+    pub fn refused(&self) -> Trouble {
+        match self.code {
+            code::UNAVAILABLE => Trouble::Away(format!("{} {}", self.code, shown(&self.text))),
+            401..600 => Trouble::Refused(self.code, shown(&self.text)),
+            code => Trouble::Wrong(format!("an unexpected answer with code {code}")),
+        }
+    }
+}
+
+/// A connection.
+pub(super) struct Line {
+    client: Client,
+    pub abilities: Arc<Abilities>,
+    /// What GROUP has named last.
+    selected: Vec<u8>,
+    /// It was made for the question that uses it now.
+    pub fresh: bool,
+    bytes_seen: u64,
+}
+
+impl Line {
+    pub fn new(client: Client) -> Self {
+        Self { client, abilities: Arc::default(), selected: Vec::new(), fresh: true, bytes_seen: 0 }
+    }
+
+    /// Finds out what the server can do.
+    pub async fn ask_abilities(&mut self) -> Result<Abilities, Trouble> {
+        let known = self.client.capabilities().await?;
+        Ok(Abilities {
+            over: known.has("OVER"),
+            ranges: known.has("VERSION"),
+            counts: known.has_argument("LIST", "COUNTS"),
+            modtime: known.has_argument("LIST", "ACTIVE.MODTIME"),
+        })
+    }
+
+    /// Whether it can be asked something else.
+    pub async fn is_reusable(&mut self) -> bool {
+        self.client.is_reusable().await
+    }
+
+    /// Bytes received since the last call.
+    pub fn take_bytes(&mut self) -> usize {
+        let bytes = self.client.connection().received_bytes();
+        let new = bytes - self.bytes_seen;
+        self.bytes_seen = bytes;
+        usize::try_from(new).unwrap_or(usize::MAX)
+    }
+
+    /// Queues a command.
+    pub fn submit(&mut self, command: impl AsRef<[u8]>) -> Result<(), Trouble> {
+        self.client.submit(command).map_err(|error| self.judged(error))
+    }
+
+    /// Queues GROUP, if this group is not selected; true: its answer is to be taken.
+    pub fn select(&mut self, group: &[u8]) -> Result<bool, Trouble> {
+        if self.selected == group {
+            return Ok(false);
+        }
+        // Until it is answered nothing is known of what is selected.
+        self.selected.clear();
+        self.submit([b"GROUP ", group].concat())?;
+        Ok(true)
+    }
+
+    /// The answer to the GROUP that [`Line::select`] has queued; `None`: there is no such group.
+    pub async fn selected(&mut self, group: &[u8]) -> Result<Option<Marks>, Trouble> {
+        let status = self.answer().await?;
+        match status.code {
+            code::GROUP_SELECTED => {
+                let marks = marks_of(&status.text, group)?;
+                self.selected = group.to_vec();
+                Ok(Some(marks))
+            }
+            code::NO_SUCH_GROUP => Ok(None),
+            _ => Err(status.refused()),
+        }
+    }
+
+    /// The first line of the next answer.
+    pub async fn answer(&mut self) -> Result<Status, Trouble> {
+        let status = match self.client.answer().await {
+            Ok(answer) => {
+                Status { code: answer.code, text: answer.text().to_vec(), has_block: answer.has_block }
+            }
+            Err(error) => return Err(self.judged(error)),
+        };
+        match status.code {
+            code::UNAVAILABLE if !self.fresh => Err(Trouble::Stale),
+            code::UNAVAILABLE => Err(status.refused()),
+            _ => {
+                // From here on the question is being answered.
+                self.fresh = true;
+                Ok(status)
+            }
+        }
+    }
+
+    /// Sends a command and waits for its answer.
+    pub async fn request(&mut self, command: impl AsRef<[u8]>) -> Result<Status, Trouble> {
+        self.submit(command)?;
+        self.answer().await
+    }
+
+    /// The next line of a block; `None` at its end.
+    pub async fn block_line(&mut self) -> Result<Option<&[u8]>, Trouble> {
+        Ok(self.client.block_line().await?)
+    }
+
+    /// The next piece of a block, in wire format; `None` at its end.
+    pub async fn chunk(&mut self) -> Result<Option<&[u8]>, Trouble> {
+        Ok(self.client.chunk().await?)
+    }
+
+    fn judged(&self, error: Error) -> Trouble {
+        match error {
+            Error::Ended | Error::Broken(_) if !self.fresh => Trouble::Stale,
+            error => error.into(),
+        }
+    }
+}
+
+/// The marks in the text of an answer to GROUP or LISTGROUP: `count low high name`.
+pub(super) fn marks_of(text: &[u8], group: &[u8]) -> Result<Marks, Trouble> {
+    let wrong = || Trouble::Wrong(format!("`211 {}` to GROUP {}", shown(text), shown(group)));
+    let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let mut number = || words.next().and_then(parse_decimal).filter(|n| *n <= ARTICLE_NUMBER_MAX);
+    let (Some(count), Some(low), Some(high)) = (number(), number(), number()) else { return Err(wrong()) };
+    // RFC 977 has the name, and RFC 3977 too; LISTGROUP of old servers has neither name nor numbers.
+    if words.next().is_some_and(|name| name != group) {
+        return Err(wrong());
+    }
+    if count == 0 || low > high || high == 0 {
+        // An empty group has a high mark below the low one, or both the same (RFC 3977 section 6.1.1.2).
+        let high = if low > high { low.saturating_sub(1).max(high) } else { high };
+        return Ok(Marks { low: high + 1, high, count: 0 });
+    }
+    // Articles are at most as many as numbers.
+    let low = low.max(1);
+    Ok(Marks { low, high, count: count.min(high - low + 1) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_checked() {
+        let marks = |text: &str| marks_of(text.as_bytes(), b"a.b").ok().map(|m| (m.count, m.low, m.high));
+        for (text, expected) in [
+            ("3 1 5 a.b", Some((3, 1, 5))),
+            ("3 1 5", Some((3, 1, 5))),
+            ("0 6 5 a.b", Some((0, 6, 5))),
+            ("0 0 0 a.b", Some((0, 1, 0))),
+            ("0 5 5 a.b", Some((0, 6, 5))),
+            ("99 1 5 a.b", Some((5, 1, 5))),
+            ("3 1 5 a.c", None),
+            ("3 1 a.b", None),
+            ("-3 1 5 a.b", None),
+            ("3 1 99999999999999999999 a.b", None),
+            ("", None),
+        ] {
+            assert_eq!(marks(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,498 @@
+//! Groups of other servers as a source of news.
+//!
+//! Each upstream numbers some groups (`table`) and is asked over a few connections (`pool`, `line`), with
+//! questions whose answers are checked (`questions`, `rows`, `bringing`). What is known of a group is kept in
+//! the cache (`group`, `shelf`), lists and articles are passed on while they arrive (`lists`, `articles`),
+//! and what several readers want at once is asked for once (`flight`). An upstream that is away costs a
+//! reader a 403 for what is not known here, and no time. Sources: the NewsCache paper, sections 2 to 5; RFC
+//! 3977.
+
+mod articles;
+mod bringing;
+mod flight;
+mod group;
+mod line;
+mod lists;
+#[cfg(feature = "testing")]
+pub(crate) mod parsers;
+mod pool;
+mod questions;
+mod rows;
+mod shelf;
+mod status;
+mod table;
+mod trouble;
+mod xref;
+
+use super::beside::Split;
+use super::listed::Listed;
+use super::{
+    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, NewsSource, Part, Place,
+    Side, Wanted, Which,
+};
+use crate::base::clock::unix_secs;
+use crate::config::Config;
+use arc_swap::ArcSwap;
+use articles::{Flights, Rest};
+use group::Group;
+use lists::{Kind, Lines};
+use netnews::MessageId;
+use netnews::date::format_nntp;
+use newscache::{Cache, RequestKind};
+use questions::AskArrived;
+use spool::{Disk, Spool};
+use std::fmt;
+use std::io;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use table::{Local, Routes, Table, Upstream};
+use tokio::task::block_in_place;
+use tracing::{error, info, warn};
+use trouble::Trouble;
+
+pub use status::{CacheCounts, CacheStatus, UpstreamStatus};
+
+/// Numbers of a huge group that are asked for at first to find an article's neighbour, and how many times
+/// more each time that there is none.
+const NEIGHBOURS_AT_FIRST: u64 = 4096;
+const NEIGHBOURS_MORE: u64 = 16;
+
+/// The upstreams of a site.
+#[derive(Clone)]
+pub struct Upstreams(Arc<Shared>);
+
+struct Shared {
+    table: ArcSwap<Table>,
+    local: Local,
+    disk: Arc<dyn Disk>,
+    flights: Arc<Flights>,
+}
+
+/// The access log is renamed at so many bytes.
+const LOG_BYTES_MAX: u64 = 64 << 20;
+/// Between two times that the order of use is written down.
+const SAVE_INTERVAL: Duration = Duration::from_secs(300);
+
+/// A group of an upstream, for as long as it keeps its numbers.
+#[derive(Clone)]
+pub struct UpstreamGroup {
+    group: Arc<Group>,
+    made: u64,
+}
+
+impl PartialEq for UpstreamGroup {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.group, &other.group) && self.made == other.made
+    }
+}
+
+impl fmt::Debug for UpstreamGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", String::from_utf8_lossy(&self.group.name), self.group.pool.name())
+    }
+}
+
+impl fmt::Debug for Upstreams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = self.0.table.load();
+        f.debug_list().entries(table.upstreams.iter().map(|upstream| &upstream.config.name)).finish()
+    }
+}
+
+impl UpstreamGroup {
+    fn of(group: Arc<Group>) -> Self {
+        Self { made: group.made.load(Ordering::SeqCst), group }
+    }
+
+    /// The group, if it still has the numbers that it had.
+    fn current(&self) -> Answer<&Arc<Group>> {
+        if self.made == self.group.made.load(Ordering::SeqCst) {
+            Ok(&self.group)
+        } else {
+            Err(self.group.stale())
+        }
+    }
+}
+
+impl Upstreams {
+    /// The upstreams of a configuration; the groups of `spool` are not theirs. Opens the cache, if there are
+    /// any. Blocks.
+    ///
+    /// # Errors
+    /// The cache cannot be opened.
+    pub fn open(config: &Config, spool: &Arc<Spool>) -> io::Result<Self> {
+        let (disk, groups) = (spool.disk().clone(), spool.clone());
+        let local: Local = Arc::new(move |name| groups.group_id(name).is_some());
+        let cache = open_cache(config, &disk)?;
+        let table = ArcSwap::from_pointee(Table::new(config, &local, cache, None));
+        Ok(Self(Arc::new(Shared { table, local, disk, flights: Arc::default() })))
+    }
+
+    /// Another configuration holds; upstreams that are as before keep their connections. Blocks.
+    pub fn apply(&self, config: &Config) {
+        let old = self.0.table.load();
+        let cache = match &old.cache {
+            Some(cache) => configure(cache, config).map(|()| Some(cache.clone())),
+            None => open_cache(config, &self.0.disk),
+        };
+        let cache = cache.unwrap_or_else(|error| {
+            error!(%error, "the cache cannot be used as configured");
+            old.cache.clone()
+        });
+        let is_as_before = old.upstreams.len() == config.upstreams.len()
+            && old.upstreams.iter().zip(&config.upstreams).all(|(old, new)| old.config == *new);
+        if !is_as_before || old.article_bytes_max != config.site.article_bytes_max {
+            self.0.table.store(Arc::new(Table::new(config, &self.0.local, cache, Some(&old))));
+        }
+    }
+
+    /// Writes down from time to time, and when `stopping` resolves, what of the cache was used when.
+    pub async fn keep_saved(self, stopping: impl Future<Output = ()>) {
+        let mut stopping = std::pin::pin!(stopping);
+        loop {
+            let is_over = tokio::select! {
+                () = &mut stopping => true,
+                () = tokio::time::sleep(SAVE_INTERVAL) => false,
+            };
+            if let Some(cache) = &self.0.table.load().cache
+                && let Err(error) = block_in_place(|| cache.save(unix_secs()))
+            {
+                warn!(%error, "the cache cannot write down what was used");
+            }
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    /// What the cache was asked for, and what it had; `None`: there is no cache.
+    pub fn cache_status(&self) -> Option<CacheStatus> {
+        self.0.table.load().cache.as_ref().map(|cache| CacheStatus::of(&cache.stats()))
+    }
+
+    /// What is known of each, in the order of the configuration.
+    pub fn status(&self) -> Vec<UpstreamStatus> {
+        self.0.table.load().upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.table.load().upstreams.is_empty()
+    }
+}
+
+/// The cache of a configuration; `None`: it has no upstream.
+fn open_cache(config: &Config, disk: &Arc<dyn Disk>) -> io::Result<Option<Cache>> {
+    if config.upstreams.is_empty() {
+        return Ok(None);
+    }
+    let path = &config.cache.path;
+    let opened = Cache::open(disk.clone(), path, config.cache.settings(), unix_secs());
+    let (cache, opened) = opened.map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot open the cache in {}: {error}", path.display()))
+    })?;
+    info!(groups = opened.groups, files = opened.files, bytes = opened.bytes, "cache opened");
+    if !opened.removed.is_empty() {
+        warn!(files = opened.removed.len(), "damaged or unfinished files of the cache were removed");
+    }
+    cache.log_to(config.cache.log.as_deref(), LOG_BYTES_MAX)?;
+    Ok(Some(cache))
+}
+
+fn configure(cache: &Cache, config: &Config) -> io::Result<()> {
+    cache.set(config.cache.settings(), unix_secs())?;
+    cache.log_to(config.cache.log.as_deref(), LOG_BYTES_MAX)
+}
+
+/// The local spool's groups, and those of upstreams beside them.
+#[derive(Debug, Clone)]
+pub struct LocalFirst {
+    /// The spool.
+    pub spool: Arc<Spool>,
+    /// The upstreams.
+    pub upstreams: Upstreams,
+}
+
+impl Split for LocalFirst {
+    fn in_first(&self, name: &[u8]) -> bool {
+        self.only_first() || self.spool.group_id(name).is_some()
+    }
+
+    fn only_first(&self) -> bool {
+        self.upstreams.is_empty()
+    }
+}
+
+/// Groups of upstreams, in the order of their names if the upstreams list them so.
+pub struct UpstreamGroups {
+    list: GroupList,
+    base: Base,
+    routes: Arc<Routes>,
+    parts: Vec<ListPart>,
+    last: Listed,
+}
+
+/// The list of one upstream, and its next group.
+struct ListPart {
+    /// Which upstream it is.
+    at: usize,
+    lines: Lines,
+    next: Option<Listed>,
+    is_over: bool,
+}
+
+impl ListPart {
+    /// Looks for the next group that is wanted.
+    async fn advance(
+        &mut self,
+        (list, base, routes): (GroupList, Base, &Routes),
+        wanted: Wanted<'_>,
+    ) -> Answer<()> {
+        while self.next.is_none() && !self.is_over {
+            match self.lines.next().await? {
+                None => self.is_over = true,
+                Some(line) => {
+                    let found = lists::info(list, line, base).filter(|group| wanted(group.name));
+                    let own = found.filter(|group| routes.numbering(group.name) == Some(self.at));
+                    self.next = own.map(|group| Listed::of(&group));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl GroupStream for UpstreamGroups {
+    async fn next<'s>(&'s mut self, wanted: Wanted<'_>) -> Answer<Option<GroupInfo<'s>>> {
+        for part in &mut self.parts {
+            part.advance((self.list, self.base, &self.routes), wanted).await?;
+        }
+        let waiting = self.parts.iter_mut().filter(|part| part.next.is_some());
+        let first = waiting.min_by(|a, b| {
+            let name = |part: &ListPart| part.next.as_ref().map(|next| next.name.clone());
+            name(a).cmp(&name(b))
+        });
+        let Some(next) = first.and_then(|part| part.next.take()) else { return Ok(None) };
+        self.last = next;
+        Ok(Some(self.last.info()))
+    }
+}
+
+/// The list of an upstream from which groups are listed.
+async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<Lines, Trouble> {
+    let (pool, age_max) = (&upstream.pool, upstream.config.active_age);
+    let kept = async |kind| upstream.lists.list(kind, pool, &upstream.cache, age_max).await;
+    let found = match list {
+        GroupList::Active | GroupList::Names => kept(Kind::Active).await,
+        GroupList::Times => kept(Kind::Times).await,
+        GroupList::Descriptions => kept(Kind::Descriptions).await,
+        GroupList::Counts => match kept(Kind::Counts).await {
+            Err(Trouble::Refused(..)) => kept(Kind::Active).await,
+            counts => counts,
+        },
+        // Where the upstream does not say which have changed, all may have.
+        GroupList::Changed { since } => {
+            match lists::fetch(pool, format!("LIST ACTIVE.MODTIME {since}").into()).await {
+                Err(Trouble::Refused(..)) => kept(Kind::Active).await,
+                changed => changed,
+            }
+        }
+        GroupList::New { since } => {
+            let digits = format_nntp(i64::try_from(since).unwrap_or_default());
+            let (day, time) = digits.as_ref().split_at_checked(8).unwrap_or_default();
+            lists::fetch(pool, [b"NEWGROUPS ", day, b" ", time, b" GMT"].concat()).await
+        }
+    };
+    found.map(Lines::of)
+}
+
+/// What a list says of one group.
+async fn one_line(upstream: &Upstream, list: GroupList, name: &[u8]) -> Answer<Option<Listed>> {
+    let (kind, word) = match list {
+        GroupList::Times => (Kind::Times, "ACTIVE.TIMES"),
+        GroupList::Descriptions => (Kind::Descriptions, "NEWSGROUPS"),
+        _ => (Kind::Active, "ACTIVE"),
+    };
+    let found = match upstream.lists.at_hand(kind, upstream.config.active_age) {
+        Some(found) => found,
+        None => lists::fetch(&upstream.pool, [b"LIST ", word.as_bytes(), b" ", name].concat()).await?,
+    };
+    let mut lines = Lines::of(found);
+    let list = if kind == Kind::Active { GroupList::Active } else { list };
+    while let Some(line) = lines.next().await? {
+        if let Some(group) = lists::info(list, line, |_| 0).filter(|group| group.name == name) {
+            return Ok(Some(Listed::of(&group)));
+        }
+    }
+    Ok(None)
+}
+
+impl Upstreams {
+    /// A list with one group, or none.
+    async fn one(&self, list: GroupList, name: &[u8], base: Base, with_flag: bool) -> Answer<Option<Listed>> {
+        let table = self.0.table.load_full();
+        let Some(upstream) = table.numbering(name) else { return Ok(None) };
+        match list {
+            GroupList::Times
+            | GroupList::Descriptions
+            | GroupList::New { .. }
+            | GroupList::Changed { .. } => one_line(upstream, list, name).await,
+            GroupList::Active | GroupList::Counts | GroupList::Names => {
+                let Some(group) = upstream.group(name).await? else { return Ok(None) };
+                let Some(marks) = group.marks_above(base).await? else { return Ok(None) };
+                let line = if with_flag { one_line(upstream, GroupList::Active, name).await? } else { None };
+                let flag = line.map_or_else(|| b"y".to_vec(), |line| line.flag);
+                Ok(Some(Listed { name: name.to_vec(), marks, flag, ..Listed::default() }))
+            }
+        }
+    }
+}
+
+impl NewsSource for Upstreams {
+    type Group = UpstreamGroup;
+    type Groups = UpstreamGroups;
+    type Rest = Rest;
+
+    async fn group(&self, name: &[u8], base: Base) -> Answer<Option<(UpstreamGroup, Marks)>> {
+        let table = self.0.table.load_full();
+        let Some(upstream) = table.numbering(name) else { return Ok(None) };
+        let asked = upstream.pool.questions();
+        let Some(group) = upstream.group(name).await? else { return Ok(None) };
+        let marks = group.marks_above(base).await?;
+        upstream.record(RequestKind::Group, &group.name, upstream.pool.questions() == asked, (0, 0));
+        Ok(marks.map(|marks| (UpstreamGroup::of(group), marks)))
+    }
+
+    async fn groups(
+        &self,
+        list: GroupList,
+        which: Which<'_, UpstreamGroup>,
+        base: Base,
+    ) -> Answer<UpstreamGroups> {
+        let table = self.0.table.load_full();
+        let mut groups = UpstreamGroups {
+            list,
+            base,
+            routes: table.routes.clone(),
+            parts: Vec::new(),
+            last: Listed::default(),
+        };
+        let one = match which {
+            Which::All | Which::Like(_) => {
+                for (at, upstream) in table.upstreams.iter().enumerate().filter(|(_, u)| !u.config.fill) {
+                    let asked = upstream.pool.questions();
+                    let lines = lines_of(upstream, list).await?;
+                    upstream.record(RequestKind::Active, b"", upstream.pool.questions() == asked, (0, 0));
+                    groups.parts.push(ListPart { at, lines, next: None, is_over: false });
+                }
+                return Ok(groups);
+            }
+            Which::Named(name) => self.one(list, name, base, true).await?,
+            Which::One(selected) => match selected.current() {
+                Ok(group) => self.one(list, &group.name, base, false).await?,
+                Err(_) => None,
+            },
+        };
+        if let Some(one) = one
+            && let Some(at) = table.routes.numbering(&one.name)
+        {
+            groups.parts.push(ListPart { at, lines: Lines::none(), next: Some(one), is_over: true });
+        }
+        Ok(groups)
+    }
+
+    async fn article(
+        &self,
+        place: Place<'_, UpstreamGroup>,
+        _: Part,
+        into: &mut ArticleBytes,
+    ) -> Answer<Fetched<Rest>> {
+        let place = match place {
+            Place::MessageId(id) => articles::Place::Id(id.as_bytes().into()),
+            Place::Number(selected, number) => {
+                let group = selected.current()?;
+                let Some((range, marks)) = group.within(number..=number).await? else {
+                    return Ok(Fetched::Missing);
+                };
+                if group.is_gone(number, &range, marks).await? {
+                    return Ok(Fetched::Missing);
+                }
+                articles::Place::Number(group.clone(), number)
+            }
+        };
+        articles::article(&self.0.table.load_full(), &self.0.flights, place, into).await
+    }
+
+    async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
+        articles::has(&self.0.table.load_full(), id).await
+    }
+
+    async fn numbers(
+        &self,
+        group: &UpstreamGroup,
+        range: RangeInclusive<u64>,
+        max: usize,
+        into: &mut Vec<u64>,
+    ) -> Answer<()> {
+        let group = group.current()?;
+        let Some((range, marks)) = group.within(range).await? else { return Ok(()) };
+        let known = group.know_numbers(&range, marks).await;
+        if group.shelf.numbers(range, max, into) { Ok(()) } else { known }
+    }
+
+    async fn neighbour(&self, group: &UpstreamGroup, number: u64, side: Side) -> Answer<Option<u64>> {
+        let group = group.current()?;
+        let (mut from, mut len) = (number, NEIGHBOURS_AT_FIRST);
+        loop {
+            let range = match side {
+                Side::Next => from.saturating_add(1)..=from.saturating_add(len),
+                Side::Previous => from.saturating_sub(len)..=from.saturating_sub(1),
+            };
+            len = len.saturating_mul(NEIGHBOURS_MORE);
+            let far = if side == Side::Next { *range.end() } else { *range.start() };
+            let Some((range, marks)) = group.within(range).await? else { return Ok(None) };
+            group.know_numbers(&range, marks).await?;
+            if let Some(found) = group.shelf.neighbour(range, side) {
+                return Ok(Some(found));
+            }
+            from = far;
+        }
+    }
+
+    async fn over(
+        &self,
+        group: &UpstreamGroup,
+        range: RangeInclusive<u64>,
+        limit_bytes: usize,
+        into: &mut Vec<u8>,
+    ) -> Answer<Option<u64>> {
+        let (group, start, first) = (group.current()?, into.len(), *range.start());
+        let asked = group.pool.questions();
+        let next = group.rows(range, limit_bytes, into).await?;
+        let is_hit = group.pool.questions() == asked;
+        let bytes = (into.len() - start) as u64;
+        let bytes = if is_hit { (bytes, 0) } else { (0, bytes) };
+        group.cache.record(&newscache::Access {
+            at: unix_secs(),
+            client: "",
+            kind: RequestKind::Overview,
+            upstream: group.pool.name(),
+            group: &group.name,
+            number: first,
+            id: b"",
+            cache_bytes: bytes.0,
+            upstream_bytes: bytes.1,
+            is_hit,
+        });
+        Ok(next)
+    }
+
+    async fn arrived_since(&self, name: &[u8], since: u64, into: &mut Vec<u8>) -> Answer<()> {
+        let table = self.0.table.load_full();
+        let Some(upstream) = table.numbering(name) else { return Ok(()) };
+        into.extend(upstream.pool.ask_apart(AskArrived { group: name.into(), since }).await?);
+        Ok(())
+    }
+}

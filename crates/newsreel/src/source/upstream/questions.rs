@@ -1,0 +1,131 @@
+//! The questions that an upstream is asked, and the checks of their answers.
+//!
+//! Nothing that an upstream says is believed further than it can be checked: numbers lie in the range that
+//! was asked for and ascend, an overview row has its fields, an article is the one that was asked for.
+//! Sources: RFC 3977 sections 6.1.1, 6.1.2, 6.2.4, 7.4 and 8.3.
+
+use super::line::{Line, Status, marks_of};
+use super::pool::Question;
+use super::trouble::{Trouble, shown};
+use crate::source::Marks;
+use netnews::MessageId;
+use netnews::date::format_nntp;
+use netnews::decimal::parse_decimal;
+use netnews::nntp::response::code;
+use std::ops::RangeInclusive;
+
+/// The most numbers that one answer may have.
+const NUMBERS_MAX: usize = 4 << 20;
+/// The most Message-IDs that one answer may have.
+const IDS_MAX: usize = 2_000_000;
+
+/// GROUP: the marks of a group; `None`: there is no such group.
+pub(super) struct AskMarks(pub Box<[u8]>);
+
+impl Question for AskMarks {
+    type Answer = Option<Marks>;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<Self::Answer, Trouble> {
+        let status = line.request([b"GROUP ", &*self.0].concat()).await?;
+        match status.code {
+            code::GROUP_SELECTED => Ok(Some(marks_of(&status.text, &self.0)?)),
+            code::NO_SUCH_GROUP => Ok(None),
+            _ => Err(status.refused()),
+        }
+    }
+}
+
+/// LISTGROUP: the numbers of a range that have articles.
+pub(super) struct AskNumbers {
+    pub group: Box<[u8]>,
+    pub range: RangeInclusive<u64>,
+}
+
+impl Question for AskNumbers {
+    type Answer = Vec<u64>;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<Vec<u64>, Trouble> {
+        let mut command = [b"LISTGROUP ", &*self.group].concat();
+        if line.abilities.ranges {
+            command.extend_from_slice(format!(" {}-{}", self.range.start(), self.range.end()).as_bytes());
+        }
+        let status = line.request(command).await?;
+        if !status.has_block {
+            return Err(status.refused());
+        }
+        let mut numbers = Vec::new();
+        while let Some(text) = line.block_line().await? {
+            let number = parse_decimal(text.trim_ascii());
+            let Some(number) = number.filter(|n| numbers.last().is_none_or(|last| last < n)) else {
+                return Err(Trouble::Wrong(format!(
+                    "`{}` in the numbers of {}",
+                    shown(text),
+                    shown(&self.group)
+                )));
+            };
+            if self.range.contains(&number) {
+                numbers.push(number);
+            }
+            if numbers.len() > NUMBERS_MAX {
+                return Err(Trouble::Wrong(format!("too many numbers in {}", shown(&self.group))));
+            }
+        }
+        Ok(numbers)
+    }
+}
+
+/// STAT: whether there is an article with this Message-ID.
+pub(super) struct AskHas(pub Box<[u8]>);
+
+impl Question for AskHas {
+    type Answer = bool;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<bool, Trouble> {
+        let status = line.request([b"STAT ", &*self.0].concat()).await?;
+        match status.code {
+            code::ARTICLE_EXISTS => Ok(true),
+            code::NO_SUCH_ARTICLE => Ok(false),
+            _ => Err(status.refused()),
+        }
+    }
+}
+
+/// NEWNEWS: the Message-IDs of what has arrived in a group since then, each with CRLF.
+pub(super) struct AskArrived {
+    pub group: Box<[u8]>,
+    /// Unix seconds.
+    pub since: u64,
+}
+
+impl Question for AskArrived {
+    type Answer = Vec<u8>;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<Vec<u8>, Trouble> {
+        let digits = format_nntp(i64::try_from(self.since).unwrap_or_default());
+        let (day, time) = digits.as_ref().split_at_checked(8).unwrap_or_default();
+        let status =
+            line.request([b"NEWNEWS ", &*self.group, b" ", day, b" ", time, b" GMT"].concat()).await?;
+        if !status.has_block {
+            return Err(status.refused());
+        }
+        let (mut ids, mut count) = (Vec::new(), 0);
+        while let Some(text) = line.block_line().await? {
+            count += 1;
+            if MessageId::parse(text.trim_ascii()).is_none() || count > IDS_MAX {
+                return Err(Trouble::Wrong(format!("`{}` in the answer to NEWNEWS", shown(text))));
+            }
+            ids.extend_from_slice(text.trim_ascii());
+            ids.extend_from_slice(b"\r\n");
+        }
+        Ok(ids)
+    }
+}
+
+/// What the status line of an article says: its number and Message-ID.
+pub(super) fn found(status: &Status) -> Result<(u64, Vec<u8>), Trouble> {
+    let wrong = || Trouble::Wrong(format!("`{} {}` of an article", status.code, shown(&status.text)));
+    let mut words = status.text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let number = words.next().and_then(parse_decimal).ok_or_else(wrong)?;
+    let id = words.next().and_then(MessageId::parse).ok_or_else(wrong)?;
+    Ok((number, id.as_bytes().to_vec()))
+}

@@ -1,0 +1,149 @@
+//! Overview rows of an upstream, checked, in the form in which they are sent here.
+//!
+//! They are passed on while they arrive, a few at first and then more at once. A row without its fields is
+//! left out, as if its article were not there. Sources: RFC 3977 section 8.3, RFC 2980 section 2.8.
+
+use super::line::Line;
+use super::pool::Question;
+use super::trouble::{Trouble, shown};
+use super::xref::{Holds, IsHere, fitted};
+use netnews::MessageId;
+use netnews::decimal::{append_decimal, parse_decimal};
+use netnews::nntp::response::code;
+use netnews::overview_row::{append_fields, append_row, field, index};
+use std::ops::RangeInclusive;
+
+/// Bytes of rows that are passed on at once, at the beginning and at last.
+const FIRST_BYTES: usize = 1;
+const LATER_BYTES_MAX: usize = 64 << 10;
+
+/// OVER: the overview rows of some ranges, one after the other.
+pub(super) struct AskRows<F> {
+    pub group: Box<[u8]>,
+    /// Ascending or not; none twice.
+    pub ranges: Vec<RangeInclusive<u64>>,
+    /// Which groups' numbers hold here.
+    pub is_here: Holds,
+    /// Takes the rows of a range, all that there are.
+    pub take: F,
+}
+
+impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> Question for AskRows<F> {
+    /// Whether there is such a group.
+    type Answer = bool;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<bool, Trouble> {
+        let selecting = line.select(&self.group)?;
+        let verb = if line.abilities.over { "OVER" } else { "XOVER" };
+        for range in &self.ranges {
+            line.submit(format!("{verb} {}-{}", range.start(), range.end()))?;
+        }
+        let is_there = !selecting || line.selected(&self.group).await?.is_some();
+        for at in 0..self.ranges.len() {
+            let status = line.answer().await?;
+            if !is_there {
+                continue;
+            }
+            let Some(range) = self.ranges.get(at).cloned() else { break };
+            match status.code {
+                code::OVERVIEW_FOLLOWS => self.block(line, range).await?,
+                // No article in that range.
+                code::NO_CURRENT_ARTICLE | code::NO_SUCH_NUMBER => (self.take)(range, &[]),
+                _ => return Err(status.refused()),
+            }
+        }
+        Ok(is_there)
+    }
+}
+
+impl<F: FnMut(RangeInclusive<u64>, &[u8]) + Send> AskRows<F> {
+    async fn block(&mut self, line: &mut Line, range: RangeInclusive<u64>) -> Result<(), Trouble> {
+        let (mut from, last) = range.into_inner();
+        let (mut rows, mut enough, mut next) = (Vec::new(), FIRST_BYTES, from);
+        while let Some(text) = line.block_line().await? {
+            let number = field(text, index::NUMBER).and_then(parse_decimal);
+            let Some(number) = number.filter(|number| (next..=last).contains(number)) else {
+                let text = shown(text);
+                return Err(Trouble::Wrong(format!("`{text}` in the overview of {from}-{last}")));
+            };
+            next = number + 1;
+            append_fitted(text, &self.group, number, &*self.is_here, &mut rows);
+            if rows.len() >= enough {
+                (self.take)(from..=number, &rows);
+                rows.clear();
+                from = next;
+                enough = (enough * 4).min(LATER_BYTES_MAX);
+            }
+        }
+        if from <= last {
+            (self.take)(from..=last, &rows);
+        }
+        Ok(())
+    }
+}
+
+/// Appends a row as it is shown here; nothing if it lacks fields.
+pub(super) fn append_fitted(row: &[u8], group: &[u8], number: u64, is_here: IsHere<'_>, out: &mut Vec<u8>) {
+    let text = |index| field(row, index).unwrap_or_default();
+    if field(row, index::LINES).is_none() || MessageId::parse(text(index::MESSAGE_ID)).is_none() {
+        return;
+    }
+    let count = |index| parse_decimal(text(index).trim_ascii()).unwrap_or_default();
+    let fields = netnews::overview_row::Fields {
+        subject: text(index::SUBJECT),
+        from: text(index::FROM),
+        date: text(index::DATE),
+        message_id: text(index::MESSAGE_ID),
+        references: text(index::REFERENCES),
+        bytes: count(index::BYTES),
+        lines: count(index::LINES),
+    };
+    let mut gathered = Vec::with_capacity(row.len());
+    append_fields(&fields, &mut gathered);
+    let more = row.split(|&byte| byte == b'\t').skip(index::XREF);
+    let xref = more.filter_map(|text| {
+        let (name, value) = text.split_at_checked(5)?;
+        name.eq_ignore_ascii_case(b"Xref:").then_some(value)
+    });
+    let value = fitted(xref.clone().next().unwrap_or_default(), Some((group, number)), is_here);
+    append_row(number, &gathered, &value, out);
+}
+
+/// The place in `Xref` and the size that a row says; `None`: it says none.
+pub(super) fn size_in(row: &[u8]) -> Option<u64> {
+    field(row, index::BYTES).and_then(parse_decimal).filter(|bytes| *bytes > 0)
+}
+
+/// Puts a number's digits after a word and a blank.
+pub(super) fn command(word: &str, number: u64) -> Vec<u8> {
+    let mut text = word.as_bytes().to_vec();
+    text.push(b' ');
+    append_decimal(number, &mut text);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_brought_into_our_form() {
+        let is_here = |group: &[u8]| group == b"a.b";
+        let row = |text: &str| {
+            let mut out = Vec::new();
+            append_fitted(text.as_bytes(), b"a.b", 7, &is_here, &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let fields = "7\tS\tF\tD\t<x@y>\t\t100\t2";
+        assert_eq!(row(fields), "7\tS\tF\tD\t<x@y>\t\t100\t2\tXref: upstream.invalid a.b:7\r\n");
+        assert_eq!(row(&format!("{fields}\tXref: h c.d:1 a.b:7")), format!("{fields}\tXref: h a.b:7\r\n"));
+        assert_eq!(row(&format!("{fields}\tother\txref: h a.b:9")), format!("{fields}\tXref: h a.b:7\r\n"));
+        assert_eq!(
+            row("7\tS\tF\tD\t<x@y>\t\t\t\t"),
+            "7\tS\tF\tD\t<x@y>\t\t0\t0\tXref: upstream.invalid a.b:7\r\n"
+        );
+        for bad in ["7\tS\tF\tD\t<x@y>\t\t100", "7\tS\tF\tD\tx\t\t100\t2", "7"] {
+            assert_eq!(row(bad), "");
+        }
+    }
+}

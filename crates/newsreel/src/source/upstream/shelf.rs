@@ -1,0 +1,133 @@
+//! What is cached of one group of an upstream: marks, which numbers have articles, overview rows, articles.
+//!
+//! A thin layer over the store: times are added, and what the store cannot do costs that the upstream is
+//! asked again, and a line in the log.
+
+use crate::base::clock::unix_secs;
+use crate::source::{Marks, Side};
+use newscache::{Cache, Change, Neighbour, Rows};
+use std::io;
+use std::ops::RangeInclusive;
+use tokio::task::block_in_place;
+use tracing::warn;
+
+use super::rows::size_in;
+
+/// What is cached of a group.
+pub(super) struct Shelf(newscache::Group);
+
+fn theirs(marks: Marks) -> newscache::Marks {
+    newscache::Marks { low: marks.low, high: marks.high, count: marks.count }
+}
+
+impl Shelf {
+    /// That of a group of the upstream `origin`.
+    pub fn of(cache: &Cache, origin: &str, name: &[u8]) -> Self {
+        Self(cache.group(origin, name, unix_secs()))
+    }
+
+    /// What the store answers; without one, nothing.
+    fn done<T: Default>(&self, done: impl FnOnce(&newscache::Group) -> io::Result<T>) -> T {
+        block_in_place(|| done(&self.0)).unwrap_or_else(|error| {
+            let group = super::trouble::shown(self.0.name());
+            warn!(group, %error, "the cache cannot be used");
+            T::default()
+        })
+    }
+
+    pub fn marks(&self) -> Option<Marks> {
+        let marks = self.0.marks()?.value;
+        Some(Marks { low: marks.low, high: marks.high, count: marks.count })
+    }
+
+    /// The marks as the upstream has them now; true: the group has other numbers, and all that was cached of
+    /// it is gone.
+    pub fn set_marks(&self, marks: Marks) -> bool {
+        self.done(|group| Ok(group.set_marks(theirs(marks), unix_secs())? == Change::Anew))
+    }
+
+    /// Forgets all of it.
+    pub fn begin_anew(&self) {
+        self.done(|group| group.begin_anew(unix_secs()));
+    }
+
+    /// These numbers of a range have articles, ascending, and no others.
+    pub fn set_numbers(&self, range: &RangeInclusive<u64>, numbers: &[u64]) {
+        self.done(|group| group.set_numbers(range.clone(), numbers, unix_secs()).map(|_| ()));
+    }
+
+    /// How many articles there are in a range; `None`: not known.
+    pub fn count(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        self.done(|group| group.count(range))
+    }
+
+    /// The first number of a range of which LISTGROUP has not said whether it has an article.
+    pub fn unknown(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        let (first, last) = range.into_inner();
+        match self.done(|group| group.known_numbers()).map(|asked| asked.value) {
+            Some(known) if known.contains(&first) => (*known.end() < last).then(|| known.end() + 1),
+            _ => Some(first),
+        }
+    }
+
+    /// Appends the numbers of a range that have articles, at most so many; false: not all are known.
+    pub fn numbers(&self, range: RangeInclusive<u64>, max: usize, into: &mut Vec<u64>) -> bool {
+        self.done(|group| group.numbers(range, max, into))
+    }
+
+    /// The rows of a range as OVER sent them: numbers of it without row have no article. False: they cannot
+    /// be kept.
+    pub fn put_rows(&self, range: RangeInclusive<u64>, rows: &[u8]) -> bool {
+        self.done(|group| group.put_rows(range, rows, unix_secs()).map(|_| true))
+    }
+
+    /// Appends the rows of a range until they are more bytes than this.
+    pub fn rows(&self, range: RangeInclusive<u64>, limit_bytes: usize, into: &mut Vec<u8>) -> Rows {
+        let missing = Rows::Missing { range: range.clone() };
+        self.done(|group| group.rows(range, limit_bytes, into, unix_secs()).map(Some)).unwrap_or(missing)
+    }
+
+    /// A row that is known.
+    pub fn row(&self, number: u64) -> Option<Box<[u8]>> {
+        let mut row = Vec::new();
+        let rows = self.rows(number..=number, usize::MAX, &mut row);
+        (rows == Rows::Done && !row.is_empty()).then(|| row.into())
+    }
+
+    /// The size that a row says.
+    pub fn size_of(&self, number: u64) -> Option<u64> {
+        self.row(number).as_deref().and_then(size_in)
+    }
+
+    /// The Message-ID of a number, if it is known.
+    pub fn id_of(&self, number: u64) -> Option<Vec<u8>> {
+        self.done(|group| group.id_of(number))
+    }
+
+    /// The article next to a number on this side, within a range of which all is known.
+    pub fn neighbour(&self, range: RangeInclusive<u64>, side: Side) -> Option<u64> {
+        let (from, side) = match side {
+            Side::Next => (range.start().saturating_sub(1), newscache::Side::Next),
+            Side::Previous => (range.end().saturating_add(1), newscache::Side::Previous),
+        };
+        match self.done(|group| group.neighbour(from, side).map(Some)) {
+            Some(Neighbour::Number(number)) => Some(number).filter(|number| range.contains(number)),
+            _ => None,
+        }
+    }
+
+    /// There is no article with this number any more.
+    pub fn forget(&self, number: u64) {
+        self.done(|group| group.forget(number, unix_secs()));
+    }
+
+    /// Appends an article; its Message-ID.
+    pub fn article(&self, number: u64, into: &mut Vec<u8>) -> Option<Vec<u8>> {
+        self.done(|group| group.article(number, into, unix_secs())).map(|found| found.id)
+    }
+
+    /// Keeps an article.
+    pub fn put_article(&self, number: u64, id: &[u8], article: &[u8]) {
+        self.done(|group| group.put_article(number, id, article, unix_secs()).map(|_| ()));
+    }
+}

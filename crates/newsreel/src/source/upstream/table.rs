@@ -1,0 +1,208 @@
+//! The upstreams of the configuration, and which of them is whose.
+//!
+//! Which upstream numbers a group follows from the group's name alone; groups that are carried here are
+//! nobody's.
+
+use super::group::Group;
+use super::lists::Lists;
+use super::pool::Pool;
+use super::questions::AskMarks;
+use super::trouble::Trouble;
+use super::xref::Holds;
+use crate::base::clock::unix_secs;
+use crate::config::{self, Config};
+use crate::source::Answer;
+use hashbrown::HashMap;
+use netnews::newsgroups;
+use newscache::{Access, Cache, RequestKind};
+use parking_lot::Mutex;
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// Says which groups are this server's own.
+pub(super) type Local = Holds;
+
+/// Who numbers which group.
+pub(super) struct Routes {
+    sections: Vec<config::Upstream>,
+    local: Local,
+}
+
+impl Routes {
+    /// The place of the upstream that numbers a group; `None`: nobody does, or this server.
+    pub fn numbering(&self, group: &[u8]) -> Option<usize> {
+        let sections = self.sections.iter().enumerate().filter(|(_, section)| !section.fill);
+        let matching = sections.filter_map(|(at, section)| Some((section.match_len(group)?, Reverse(at))));
+        matching.max().map(|(_, Reverse(at))| at).filter(|_| !(self.local)(group))
+    }
+}
+
+/// One upstream.
+pub(super) struct Upstream {
+    pub config: config::Upstream,
+    pub pool: Arc<Pool>,
+    pub lists: Lists,
+    pub cache: Cache,
+    groups: Mutex<HashMap<Box<[u8]>, Arc<Group>>>,
+    is_here: Holds,
+}
+
+impl Upstream {
+    /// A group of it; `None`: it has none of this name.
+    pub async fn group(&self, name: &[u8]) -> Answer<Option<Arc<Group>>> {
+        if let Some(known) = self.groups.lock().get(name) {
+            return Ok(Some(known.clone()));
+        }
+        if !newsgroups::valid_name(name) {
+            return Ok(None);
+        }
+        let asked = self.pool.ask_apart(AskMarks(name.into())).await;
+        let group = || {
+            let (pool, age_max) = (self.pool.clone(), self.config.group_age);
+            Arc::new(Group::new(name, pool, age_max, self.is_here.clone(), &self.cache))
+        };
+        match asked {
+            // Those that do not exist are not kept.
+            Ok(None) => Ok(None),
+            Ok(Some(marks)) => {
+                let group = self.groups.lock().entry(name.into()).or_insert_with(group).clone();
+                group.take_marks(Some(marks));
+                Ok(Some(group))
+            }
+            Err(Trouble::Away(text)) => {
+                let group = group();
+                group.shelf.marks().ok_or(Trouble::Away(text))?;
+                Ok(Some(self.groups.lock().entry(name.into()).or_insert(group).clone()))
+            }
+            Err(trouble) => Err(trouble.into()),
+        }
+    }
+
+    /// Counts a request of a reader, and the bytes that the cache had and that came from the upstream.
+    pub fn record(&self, kind: RequestKind, group: &[u8], is_hit: bool, bytes: (u64, u64)) {
+        self.cache.record(&Access {
+            at: unix_secs(),
+            client: "",
+            kind,
+            upstream: &self.config.name,
+            group,
+            number: 0,
+            id: b"",
+            cache_bytes: bytes.0,
+            upstream_bytes: bytes.1,
+            is_hit,
+        });
+    }
+}
+
+/// The upstreams of the configuration.
+pub(super) struct Table {
+    pub upstreams: Vec<Arc<Upstream>>,
+    pub routes: Arc<Routes>,
+    /// Larger articles are not taken.
+    pub article_bytes_max: u64,
+    /// Absent where there is no upstream.
+    pub cache: Option<Cache>,
+    /// The order in which they are asked by Message-ID.
+    order: Vec<usize>,
+}
+
+impl Table {
+    /// The table of a configuration; what is as in `old` keeps its connections.
+    pub fn new(config: &Config, local: &Local, cache: Option<Cache>, old: Option<&Self>) -> Self {
+        // Without a cache there is no upstream.
+        let sections = if cache.is_some() { config.upstreams.as_slice() } else { &[] };
+        let routes = Arc::new(Routes { sections: sections.to_vec(), local: local.clone() });
+        let upstream = |(at, section): (usize, &config::Upstream)| {
+            let cache = cache.clone()?;
+            let mut known = old.into_iter().flat_map(|old| &old.upstreams);
+            let known = known.find(|known| known.config == *section);
+            let pool = known.map_or_else(|| Arc::new(Pool::new(section)), |known| known.pool.clone());
+            let routes = routes.clone();
+            Some(Arc::new(Upstream {
+                cache,
+                config: section.clone(),
+                pool,
+                lists: Lists::default(),
+                groups: Mutex::default(),
+                is_here: Arc::new(move |name| routes.numbering(name) == Some(at)),
+            }))
+        };
+        let upstreams: Vec<_> = sections.iter().enumerate().filter_map(upstream).collect();
+        let mut order: Vec<usize> = (0..upstreams.len()).collect();
+        order.sort_by_key(|at| sections.get(*at).map(|section| (section.fill, section.priority)));
+        Self { upstreams, routes, article_bytes_max: config.site.article_bytes_max, cache, order }
+    }
+
+    /// The upstream that numbers a group.
+    pub fn numbering(&self, group: &[u8]) -> Option<&Arc<Upstream>> {
+        self.upstreams.get(self.routes.numbering(group)?)
+    }
+
+    /// Those that may have an article by its Message-ID, in the order in which they are asked; of a group if
+    /// one is known.
+    pub fn in_order_of(&self, group: Option<&[u8]>) -> impl Iterator<Item = &Upstream> {
+        let all = self.order.iter().filter_map(|at| self.upstreams.get(*at));
+        let may_have =
+            move |upstream: &&Arc<Upstream>| group.is_none_or(|group| upstream.config.groups.matches(group));
+        all.filter(may_have).map(|upstream| &**upstream)
+    }
+
+    /// An owner's servers do not have an article; they are not asked for it again for a while.
+    pub fn is_without(&self, owner: &str, id: &[u8]) {
+        if let Some(cache) = &self.cache {
+            cache.missing(owner, id, unix_secs() + cache.settings().negative_age);
+        }
+    }
+
+    /// Whether that is known.
+    pub fn is_known_without(&self, owner: &str, id: &[u8]) -> bool {
+        self.cache.as_ref().is_some_and(|cache| cache.is_missing(owner, id, unix_secs()))
+    }
+
+    /// The place of the upstream with these connections.
+    pub fn place_of(&self, pool: &Arc<Pool>) -> usize {
+        let found = self.upstreams.iter().position(|upstream| Arc::ptr_eq(&upstream.pool, pool));
+        found.unwrap_or(usize::MAX)
+    }
+
+    /// Whose server this is.
+    pub fn owner_of(&self, pool: &Arc<Pool>) -> &str {
+        self.upstreams.get(self.place_of(pool)).map_or("", |upstream| upstream.config.owner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_pattern_numbers_a_group() {
+        let text = "[site]\ndata = \"/sim\"\n[[class]]\nname = \"c\"\nmethod = \"trash\"\n[[rule]]\nclass = \"c\"\n\
+            [[upstream]]\nname = \"all\"\nhost = \"a:1\"\n\
+            [[upstream]]\nname = \"comp\"\nhost = \"b:1\"\ngroups = \"comp.*,!comp.lang.*,comp.lang.c\"\n\
+            [[upstream]]\nname = \"all again\"\nhost = \"c:1\"\npriority = 1\n\
+            [[upstream]]\nname = \"fill\"\nhost = \"d:1\"\nfill = true\npriority = 0\ngroups = \"comp.*\"\n";
+        let config = config::parse(text, std::path::Path::new("/sim/newsreel.toml"));
+        let config = config.map_err(|error| error.to_string()).unwrap();
+        let local: Local = Arc::new(|name| name.starts_with(b"local."));
+        let disk = Arc::new(spool::SimDisk::new());
+        let (cache, _) = Cache::open(disk, &config.cache.path, config.cache.settings(), 0).unwrap();
+        let table = Table::new(&config, &local, Some(cache), None);
+        let name = |group: &str| table.numbering(group.as_bytes()).map(|found| found.config.name.as_str());
+        for (group, upstream) in [
+            ("misc.test", Some("all")),
+            ("comp.test", Some("comp")),
+            ("comp.lang.c", Some("comp")),
+            ("comp.lang.rust", Some("all")),
+            ("local.test", None),
+        ] {
+            assert_eq!(name(group), upstream, "{group}");
+        }
+        let order = |group: Option<&[u8]>| -> Vec<&str> {
+            table.in_order_of(group).map(|upstream| upstream.config.name.as_str()).collect()
+        };
+        assert_eq!(order(None), ["all", "comp", "all again", "fill"]);
+        assert_eq!(order(Some(b"misc.test")), ["all", "all again"]);
+    }
+}

@@ -1,0 +1,109 @@
+//! Xref, as readers here may see it.
+//!
+//! An upstream names the places that an article has there. Only those hold here whose group it numbers; the
+//! numbers of all others are another server's matter, and would make newsreaders mark wrong articles as read.
+//! Source: RFC 5536 section 3.2.14.
+
+use netnews::article::Headers;
+use netnews::decimal::{append_decimal, parse_decimal};
+use netnews::newsgroups;
+use std::sync::Arc;
+
+/// Whose groups count.
+pub(super) type IsHere<'a> = &'a (dyn Fn(&[u8]) -> bool + Send + Sync);
+
+/// The same, to be kept.
+pub(super) type Holds = Arc<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
+/// Named where an upstream does not say who numbers.
+const NOBODY: &[u8] = b"upstream.invalid";
+
+/// The value with the places that hold here; `own` is one that is known to, whatever the value says.
+pub(super) fn fitted(value: &[u8], own: Option<(&[u8], u64)>, is_here: IsHere<'_>) -> Vec<u8> {
+    let mut words = value.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let host = words.next().filter(|host| !host.contains(&b':')).unwrap_or(NOBODY);
+    let mut out = host.to_vec();
+    let mut push = |group: &[u8], number: u64| {
+        out.push(b' ');
+        out.extend_from_slice(group);
+        out.push(b':');
+        append_decimal(number, &mut out);
+    };
+    let mut own = own;
+    for word in words {
+        let Some(colon) = memchr::memrchr(b':', word) else { continue };
+        let (group, number) = word.split_at_checked(colon).unwrap_or_default();
+        let Some(number) = number.get(1..).and_then(parse_decimal) else { continue };
+        match own {
+            Some((name, number)) if name == group => {
+                push(name, number);
+                own = None;
+            }
+            _ if newsgroups::valid_name(group) && is_here(group) => push(group, number),
+            _ => {}
+        }
+    }
+    if let Some((name, number)) = own {
+        push(name, number);
+    }
+    out
+}
+
+/// Whether the Xref in these header lines has this place.
+pub(super) fn has_place(head: &[u8], group: &[u8], number: u64) -> bool {
+    let mut digits = Vec::new();
+    append_decimal(number, &mut digits);
+    netnews::article::xref_places(head).any(|place| place == (group, &digits[..]))
+}
+
+/// An article with another value of Xref in its header; without one if it is empty.
+pub(super) fn with_xref(article: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(article.len() + value.len() + 8);
+    if !value.is_empty() {
+        out.extend_from_slice(b"Xref: ");
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
+    }
+    let mut rest = article;
+    for (name, text) in Headers::of(article).fields() {
+        // From the name to the line end after the text.
+        let len = name.len() + 1 + text.len() + 2;
+        let Some((line, after)) = rest.split_at_checked(len) else { break };
+        if !name.eq_ignore_ascii_case(b"Xref") {
+            out.extend_from_slice(line);
+        }
+        rest = after;
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_places_that_hold_here_are_shown() {
+        let is_here = |group: &[u8]| group.starts_with(b"comp.");
+        let value = |text: &str, own: Option<(&[u8], u64)>| {
+            String::from_utf8(fitted(text.as_bytes(), own, &is_here)).unwrap()
+        };
+        for (text, expected) in [
+            ("h comp.a:1 misc.b:2 comp.c:3", "h comp.a:1 comp.c:3"),
+            ("h  comp.a:x comp.c:3 junk", "h comp.c:3"),
+            ("", "upstream.invalid"),
+        ] {
+            assert_eq!(value(text, None), expected);
+        }
+        assert_eq!(value("h comp.c:3 misc.b:2", Some((b"misc.b", 7))), "h comp.c:3 misc.b:7");
+        assert_eq!(value("comp.c:3", Some((b"misc.b", 7))), "upstream.invalid misc.b:7");
+    }
+
+    #[test]
+    fn the_header_is_replaced() {
+        let article = b"Path: x\r\nXref: h a:1\r\n b:2\r\nFrom: y\r\n\r\nXref: h a:1\r\n";
+        assert_eq!(with_xref(article, b"h b:2"), b"Xref: h b:2\r\nPath: x\r\nFrom: y\r\n\r\nXref: h a:1\r\n");
+        assert_eq!(with_xref(article, b""), b"Path: x\r\nFrom: y\r\n\r\nXref: h a:1\r\n");
+        assert!(has_place(article, b"a", 1) && has_place(article, b"b", 2) && !has_place(article, b"a", 12));
+    }
+}

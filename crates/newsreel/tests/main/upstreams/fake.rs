@@ -1,0 +1,281 @@
+//! An upstream of our own: it has the articles that a test gives it, records every command, and answers
+//! wrongly, slowly or not at all as it is told.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// What it does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fault {
+    #[default]
+    None,
+    /// The status line of an article has another number.
+    OtherNumber,
+    /// It has another Message-ID.
+    OtherId,
+    /// The article is another one.
+    OtherArticle,
+    /// The article and its status line are of another one.
+    Exchanged,
+    /// Half of the article is missing, and it ends as if it were whole.
+    Truncated,
+    /// It ends in the middle, with the connection.
+    BreaksOff,
+    /// NUL octets in place of the article.
+    Garbage,
+    /// No answer.
+    Silent,
+    /// Connections are closed at once.
+    Dead,
+    /// It has no articles by number or Message-ID.
+    Forgetful,
+    /// Rows of other numbers.
+    OtherRows,
+}
+
+/// One group: articles by number, and the high mark.
+#[derive(Debug, Default, Clone)]
+pub struct Group {
+    pub high: u64,
+    pub articles: BTreeMap<u64, String>,
+}
+
+#[derive(Default)]
+struct State {
+    fault: Fault,
+    groups: BTreeMap<String, Group>,
+    commands: Vec<String>,
+    /// Articles stop after this many bytes, lists after this many lines, until it is lifted.
+    held: Option<usize>,
+}
+
+/// The upstream.
+#[derive(Clone)]
+pub struct Fake {
+    pub address: SocketAddr,
+    state: Arc<(Mutex<State>, Condvar)>,
+}
+
+impl Fake {
+    pub fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let fake = Self { address: listener.local_addr().unwrap(), state: Arc::default() };
+        let own = fake.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let own = own.clone();
+                // Its end is the client's matter.
+                std::thread::spawn(move || own.serve(stream).unwrap_or_default());
+            }
+        });
+        fake
+    }
+
+    /// One with a group of `count` articles of so many bytes.
+    pub fn with(group: &str, count: u64, bytes: usize) -> Self {
+        let fake = Self::start();
+        (1..=count).for_each(|number| fake.put(group, number, bytes));
+        fake
+    }
+
+    pub fn put(&self, group: &str, number: u64, bytes: usize) {
+        let article = article(group, number, bytes);
+        self.change(|groups| {
+            let group = groups.entry(group.to_owned()).or_default();
+            group.high = group.high.max(number);
+            group.articles.insert(number, article);
+        });
+    }
+
+    pub fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Group>)) {
+        change(&mut self.state.0.lock().unwrap().groups);
+    }
+
+    pub fn fail(&self, fault: Fault) {
+        self.state.0.lock().unwrap().fault = fault;
+    }
+
+    pub fn hold(&self, held: Option<usize>) {
+        self.state.0.lock().unwrap().held = held;
+        self.state.1.notify_all();
+    }
+
+    /// The commands so far that begin with this, and forgets them all.
+    pub fn take(&self, word: &str) -> Vec<String> {
+        let commands = std::mem::take(&mut self.state.0.lock().unwrap().commands);
+        commands.into_iter().filter(|command| command.starts_with(word)).collect()
+    }
+
+    fn fault(&self) -> Fault {
+        self.state.0.lock().unwrap().fault
+    }
+
+    fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
+        if self.fault() == Fault::Dead {
+            return Ok(());
+        }
+        let mut lines = BufReader::new(stream.try_clone()?).lines();
+        write!(stream, "200 ready\r\n")?;
+        let mut selected = String::new();
+        while let Some(line) = lines.next().transpose()? {
+            self.state.0.lock().unwrap().commands.push(line.clone());
+            match self.fault() {
+                Fault::Dead => return Ok(()),
+                Fault::Silent => {
+                    std::thread::sleep(Duration::from_secs(600));
+                }
+                _ => {}
+            }
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["MODE", _] => write!(stream, "200 ready\r\n")?,
+                ["CAPABILITIES"] => {
+                    write!(stream, "101 list\r\nVERSION 2\r\nREADER\r\nOVER\r\nLIST ACTIVE\r\n.\r\n")?;
+                }
+                ["GROUP", name] => {
+                    let found =
+                        self.state.0.lock().unwrap().groups.get(name).map(|group| group_line(name, group));
+                    if found.is_some() {
+                        name.clone_into(&mut selected);
+                    }
+                    write!(stream, "{}", found.unwrap_or("411 none\r\n".into()))?;
+                }
+                ["LISTGROUP", name, range] => {
+                    let group = self.state.0.lock().unwrap().groups.get(name).cloned().unwrap_or_default();
+                    let (from, to) = ends(range);
+                    let numbers = group.articles.range(from..=to).map(|(number, _)| format!("{number}\r\n"));
+                    write!(stream, "{}{}.\r\n", group_line(name, &group), numbers.collect::<String>())?;
+                }
+                ["OVER", range] => self.rows(&mut stream, &selected, ends(range))?,
+                ["ARTICLE", which] => self.article(&mut stream, &selected, which)?,
+                ["STAT", which] => {
+                    let found = self.find(&selected, which).is_some();
+                    write!(stream, "{} 0 {which}\r\n", if found { 223 } else { 430 })?;
+                }
+                ["LIST", "ACTIVE", ..] => self.list(&mut stream, words.get(2).copied())?,
+                ["QUIT"] => return write!(stream, "205 bye\r\n"),
+                _ => write!(stream, "500 what?\r\n")?,
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&self, selected: &str, which: &str) -> Option<(u64, String)> {
+        let state = self.state.0.lock().unwrap();
+        if state.fault == Fault::Forgetful {
+            return None;
+        }
+        if let Ok(number) = which.parse() {
+            return Some((number, state.groups.get(selected)?.articles.get(&number)?.clone()));
+        }
+        let mut all = state.groups.values().flat_map(|group| group.articles.values());
+        all.find(|article| article.contains(&format!("Message-ID: {which}\r\n")))
+            .map(|article| (0, article.clone()))
+    }
+
+    fn article(&self, stream: &mut TcpStream, selected: &str, which: &str) -> std::io::Result<()> {
+        let Some((number, mut text)) = self.find(selected, which) else {
+            return write!(stream, "{} none\r\n", if which.starts_with('<') { 430 } else { 423 });
+        };
+        let mut id = id_of(&text);
+        let mut shown = number;
+        match self.fault() {
+            Fault::OtherNumber => shown = number + 1,
+            Fault::OtherId => id = "<other@fake.example>".into(),
+            Fault::OtherArticle => text = article("other", 1, 900),
+            Fault::Exchanged => {
+                text = article("other", 1, 900);
+                id = id_of(&text);
+            }
+            Fault::Truncated => {
+                let half = text.len() / 2;
+                text.truncate(text[..half].rfind("\r\n").unwrap() + 2);
+            }
+            Fault::Garbage => text = text.replace('x', "\0"),
+            _ => {}
+        }
+        write!(stream, "220 {shown} {id}\r\n")?;
+        if self.fault() == Fault::BreaksOff {
+            stream.write_all(&text.as_bytes()[..text.len() / 2])?;
+            return stream.shutdown(std::net::Shutdown::Both);
+        }
+        let held = self.state.0.lock().unwrap().held.unwrap_or(text.len()).min(text.len());
+        stream.write_all(&text.as_bytes()[..held])?;
+        self.wait();
+        stream.write_all(&text.as_bytes()[held..])?;
+        write!(stream, ".\r\n")
+    }
+
+    /// Waits until nothing is held.
+    fn wait(&self) {
+        let state = self.state.0.lock().unwrap();
+        drop(self.state.1.wait_while(state, |state| state.held.is_some()).unwrap());
+    }
+
+    fn rows(&self, stream: &mut TcpStream, selected: &str, (from, to): (u64, u64)) -> std::io::Result<()> {
+        let group = self.state.0.lock().unwrap().groups.get(selected).cloned().unwrap_or_default();
+        let other = if self.fault() == Fault::OtherRows { 1_000 } else { 0 };
+        let row = |(number, text): (&u64, &String)| {
+            let (id, bytes) = (id_of(text), text.len());
+            let number = number + other;
+            format!(
+                "{number}\tS {number}\tF\tD\t{id}\t\t{bytes}\t9\tXref: fake.example {selected}:{number}\r\n"
+            )
+        };
+        let rows: String = group.articles.range(from..=to).map(row).collect();
+        if rows.is_empty() {
+            return write!(stream, "423 none\r\n");
+        }
+        write!(stream, "224 rows\r\n{rows}.\r\n")
+    }
+
+    fn list(&self, stream: &mut TcpStream, wildmat: Option<&str>) -> std::io::Result<()> {
+        let (groups, held) = {
+            let state = self.state.0.lock().unwrap();
+            (state.groups.clone(), state.held)
+        };
+        write!(stream, "215 list\r\n")?;
+        for (at, (name, group)) in groups.iter().enumerate() {
+            if held == Some(at) {
+                self.wait();
+            }
+            if wildmat.is_none_or(|wildmat| wildmat == name) {
+                let low = group.articles.keys().next().copied().unwrap_or(group.high + 1);
+                write!(stream, "{name} {:010} {low:010} y\r\n", group.high)?;
+            }
+        }
+        write!(stream, ".\r\n")
+    }
+}
+
+fn ends(range: &str) -> (u64, u64) {
+    let (from, to) = range.split_once('-').unwrap_or((range, range));
+    (from.parse().unwrap(), to.parse().unwrap_or(u64::MAX))
+}
+
+fn group_line(name: &str, group: &Group) -> String {
+    let low = group.articles.keys().next().copied().unwrap_or(group.high + 1);
+    format!("211 {} {low} {} {name}\r\n", group.articles.len(), group.high)
+}
+
+/// The Message-ID of a fake's article.
+pub fn id(group: &str, number: u64) -> String {
+    format!("<{number}.{group}@fake.example>")
+}
+
+fn id_of(text: &str) -> String {
+    text.lines().find_map(|line| line.strip_prefix("Message-ID: ")).unwrap().to_owned()
+}
+
+fn article(group: &str, number: u64, bytes: usize) -> String {
+    let id = id(group, number);
+    let body = format!("{}\r\n", "x".repeat(70)).repeat(bytes / 72);
+    format!(
+        "Path: fake.example!not-for-mail\r\nXref: fake.example {group}:{number}\r\nFrom: F <f@fake.example>\r\n\
+         Newsgroups: {group}\r\nSubject: S {number}\r\nDate: Sun, 22 Nov 2026 10:00:00 +0000\r\n\
+         Message-ID: {id}\r\n\r\n{body}"
+    )
+}

@@ -1,0 +1,321 @@
+//! Groups of other servers: shown as they are there, beside local ones, and with servers that are away, slow,
+//! or lie.
+
+mod fake;
+
+use crate::client::Client;
+use crate::running::Server;
+use crate::transcripts::play_through;
+use fake::{Fake, Fault, id};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// A cache that asks again for what was not there.
+const CACHE: &str = "[cache]\nnegative_age = \"0 s\"\n";
+
+/// A section of an upstream that is always asked.
+fn section(name: &str, address: SocketAddr, more: &str) -> String {
+    format!(
+        "[[upstream]]\nname = \"{name}\"\nhost = \"{address}\"\nactive_age = \"0 s\"\ngroup_age = \"0 s\"\n\
+         answer_timeout = \"2 s\"\n{more}\n"
+    )
+}
+
+/// A site that shows the groups of these upstreams, and no others.
+fn showing(sections: &[String]) -> Server {
+    Server::start_showing(&[], |text| text + &sections.concat() + CACHE)
+}
+
+fn article_of(client: &mut Client, command: &str) -> Option<Vec<String>> {
+    client.ask(command).starts_with("220 ").then(|| client.block())
+}
+
+#[test]
+fn the_transcripts_pass_through_an_upstream() {
+    play_through(
+        Server::start,
+        |upstream| showing(&[section("site", upstream.address, "")]),
+        // In two a reader reads what it has fed itself.
+        |script| !script.posts() && !["mixed.txt", "numbers.txt"].contains(&script.name.as_str()),
+    );
+}
+
+#[test]
+fn upstreams_stand_beside_local_groups_and_each_other() {
+    let (first, second) = (Fake::with("comp.a", 3, 500), Fake::with("comp.b", 2, 500));
+    first.put("misc.x", 7, 500);
+    second.put("misc.test", 1, 500);
+    second.put("misc.x", 1, 500);
+    let sections =
+        [section("first", first.address, "groups = \"*,!comp.b\""), section("second", second.address, "")];
+    let server = Server::start_showing(&[("misc.test", "y", "Ours")], |text| text + &sections.concat());
+    let mut client = server.client();
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    assert_eq!(client.block(), ["comp.a 3 1 y", "comp.b 2 1 y", "misc.test 0 1 y", "misc.x 7 7 y"]);
+    assert_eq!(client.ask("GROUP misc.test"), "211 0 1 0 misc.test");
+    assert_eq!(client.ask("GROUP comp.b"), "211 2 1 2 comp.b");
+    assert_eq!(client.ask("GROUP misc.x"), "211 1 7 7 misc.x");
+    assert_eq!(client.ask("GROUP comp.c"), "411 No such newsgroup");
+    // What several upstreams have is asked of one after the other, by Message-ID.
+    assert!(client.ask(&format!("STAT {}", id("comp.b", 2))).starts_with("223 "));
+    assert!(client.ask(&format!("STAT {}", id("comp.b", 9))).starts_with("430 "));
+    // Numbers of groups that another server numbers are not shown.
+    second.change(|groups| {
+        let article = groups.get_mut("comp.b").unwrap().articles.get_mut(&2).unwrap();
+        *article = article.replace("comp.b:2", "misc.x:1 comp.b:2 misc.test:1");
+    });
+    let article = article_of(&mut client, &format!("ARTICLE {}", id("comp.b", 2))).unwrap();
+    assert!(article.contains(&"Xref: fake.example comp.b:2".to_owned()), "{article:?}");
+}
+
+#[test]
+fn a_reload_brings_and_removes_upstreams() {
+    let fake = Fake::with("comp.a", 3, 500);
+    let server = showing(&[]);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("411 "));
+    server.reload(|text| text + &section("fake", fake.address, "")).unwrap();
+    assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a");
+    server.reload(|text| text.split("[[upstream]]").next().unwrap().to_owned()).unwrap();
+    assert!(client.ask("GROUP comp.a").starts_with("411 "));
+}
+
+#[test]
+fn what_is_cancelled_reinstated_or_renumbered_there_is_so_here() {
+    let fake = Fake::with("comp.a", 5, 500);
+    let server = showing(&[section("fake", fake.address, "")]);
+    let mut client = server.client();
+    let listed = |client: &mut Client| {
+        assert!(client.ask("LISTGROUP comp.a").starts_with("211 "));
+        client.block().join(" ")
+    };
+    assert_eq!(listed(&mut client), "1 2 3 4 5");
+    assert!(client.ask("OVER 1-").starts_with("224 "));
+    assert_eq!(client.block().len(), 5);
+    let kept = fake_article(&fake, 3);
+    fake.change(|groups| _ = groups.get_mut("comp.a").unwrap().articles.remove(&3));
+    assert_eq!(client.ask("STAT 3"), "423 No article with that number");
+    assert!(client.ask("ARTICLE 3").starts_with("423 "));
+    assert_eq!(client.ask("GROUP comp.a"), "211 4 1 5 comp.a");
+    assert_eq!(listed(&mut client), "1 2 4 5");
+    fake.change(|groups| _ = groups.get_mut("comp.a").unwrap().articles.insert(3, kept));
+    assert_eq!(listed(&mut client), "1 2 3 4 5");
+    assert!(client.ask("STAT 3").starts_with("223 "));
+    // Other numbers: who has the group selected learns of it, and selects it again.
+    fake.change(|groups| groups.clear());
+    fake.put("comp.a", 2, 700);
+    assert!(client.ask("STAT").starts_with("403 "));
+    assert_eq!(client.ask("GROUP comp.a"), "211 1 2 2 comp.a");
+    assert!(client.ask("OVER 1-").starts_with("224 "));
+    assert_eq!(client.block().len(), 1);
+    // The same number is another article now.
+    assert!(client.ask("STAT 2").starts_with("223 "));
+    fake.change(|groups| {
+        let article = groups.get_mut("comp.a").unwrap().articles.get_mut(&2).unwrap();
+        *article = article.replace("<2.", "<other.");
+    });
+    assert!(client.ask("ARTICLE 2").starts_with("403 "));
+    assert_eq!(client.ask("GROUP comp.a"), "211 1 2 2 comp.a");
+    assert_eq!(client.ask("STAT 2"), "223 2 <other.comp.a@fake.example>");
+}
+
+/// Waits until the upstream is asked again.
+fn wait_for(client: &mut Client) {
+    let begun = Instant::now();
+    while !client.ask(&format!("STAT {}", id("comp.a", 1))).starts_with("223 ") {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the upstream stays away");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn fake_article(fake: &Fake, number: u64) -> String {
+    let mut found = String::new();
+    fake.change(|groups| found.clone_from(&groups["comp.a"].articles[&number]));
+    found
+}
+
+#[test]
+fn no_reader_sees_what_a_liar_says() {
+    let (liar, honest) = (Fake::with("comp.a", 20, 3_000), Fake::with("comp.a", 20, 3_000));
+    let alone = showing(&[section("liar", liar.address, "")]);
+    let filled =
+        showing(&[section("liar", liar.address, ""), section("honest", honest.address, "fill = true")]);
+    let faults = [
+        Fault::OtherNumber,
+        Fault::OtherId,
+        Fault::OtherArticle,
+        Fault::Exchanged,
+        Fault::Truncated,
+        Fault::BreaksOff,
+        Fault::Garbage,
+        Fault::Forgetful,
+    ];
+    // Another article for each: what was found to be right stays in the cache.
+    for (fault, number) in faults.into_iter().zip(2..) {
+        let right: Vec<_> = fake_article(&honest, number).lines().map(str::to_owned).collect();
+        for (server, is_filled) in [(&alone, false), (&filled, true)] {
+            liar.fail(Fault::None);
+            let mut client = server.client();
+            // A broken connection costs a pause.
+            wait_for(&mut client);
+            assert!(client.ask("GROUP comp.a").starts_with("211 "));
+            assert!(client.ask("OVER 1-").starts_with("224 "));
+            client.block();
+            liar.fail(fault);
+            let answer = client.ask(&format!("ARTICLE {number}"));
+            if is_filled {
+                assert!(answer.starts_with(&format!("220 {number} ")), "{fault:?}: {answer}");
+                assert_eq!(client.block(), right, "{fault:?}");
+            } else if fault == Fault::OtherNumber {
+                // By its Message-ID the server has it.
+                assert_eq!(client.block(), right, "{answer}");
+            } else {
+                let code = if fault == Fault::Forgetful { "423 " } else { "403 " };
+                assert!(answer.starts_with(code), "{fault:?}: {answer}");
+            }
+        }
+    }
+    liar.fail(Fault::OtherRows);
+    let fresh = showing(&[section("liar", liar.address, "")]);
+    let mut client = fresh.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 "));
+    assert!(client.ask("OVER 1-").starts_with("403 "));
+}
+
+#[test]
+fn an_upstream_that_is_away_costs_403_and_no_time() {
+    let fake = Fake::with("comp.a", 3, 500);
+    let server = Server::start_showing(&[("misc.test", "y", "Ours")], |text| {
+        text + &section("fake", fake.address, "groups = \"*\"")
+    });
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 "));
+    assert!(client.ask("OVER 1-").starts_with("224 "));
+    let rows = client.block();
+    for fault in [Fault::Silent, Fault::Dead] {
+        fake.fail(fault);
+        let mut client = server.client();
+        // The first one finds out, the others are told.
+        assert!(client.ask("GROUP comp.b").starts_with("403 "), "{fault:?}");
+        let begun = Instant::now();
+        assert!(client.ask("GROUP comp.b").starts_with("403 "));
+        assert!(client.ask("ARTICLE <no@where.example>").starts_with("403 "));
+        assert!(client.ask("LIST ACTIVE").starts_with("403 "));
+        // What is known is shown.
+        assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a");
+        assert!(client.ask("OVER 1-").starts_with("224 "));
+        assert_eq!(client.block(), rows);
+        assert!(client.ask("ARTICLE 1").starts_with("403 "));
+        assert_eq!(client.ask("GROUP misc.test"), "211 0 1 0 misc.test");
+        assert!(begun.elapsed() < Duration::from_secs(1), "{fault:?}: {:?}", begun.elapsed());
+        fake.fail(Fault::None);
+        wait_for(&mut client);
+    }
+}
+
+#[test]
+fn what_is_cached_costs_no_octet_from_upstream_and_survives_a_restart() {
+    let fake = Fake::with("comp.a", 30, 2_000);
+    fake.put("comp.a", 31, 100_000);
+    let own = section("fake", fake.address, "").replace("\"0 s\"", "\"1 h\"");
+    let mut server = Server::start_showing(&[], |text| text + &own);
+    let read = |server: &Server| -> Vec<Vec<String>> {
+        let mut client = server.client();
+        assert_eq!(client.ask("GROUP comp.a"), "211 31 1 31 comp.a");
+        let mut all: Vec<_> =
+            [3, 31, 4].map(|n| article_of(&mut client, &format!("ARTICLE {n}")).unwrap()).into();
+        all.push(article_of(&mut client, &format!("ARTICLE {}", id("comp.a", 3))).unwrap());
+        assert!(client.ask("OVER 1-").starts_with("224 "));
+        all.push(client.block());
+        assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+        all.push(client.block());
+        all
+    };
+    let first = read(&server);
+    assert_eq!(first[4].len(), 31);
+    assert!(first[0].contains(&"Xref: fake.example comp.a:3".to_owned()));
+    fake.take("");
+    assert_eq!(read(&server), first);
+    assert_eq!(fake.take(""), [""; 0]);
+    // After a restart marks are asked for again, and where the upstream is away nothing is.
+    server = server.again_as_configured();
+    assert_eq!(read(&server), first);
+    let asked = fake.take("");
+    assert!(
+        asked.iter().all(|command| !command.starts_with("ARTICLE") && !command.starts_with("OVER")),
+        "{asked:?}"
+    );
+    fake.fail(Fault::Dead);
+    let server = server.again_as_configured();
+    assert_eq!(read(&server), first);
+}
+
+#[test]
+fn a_miss_is_not_asked_for_again_for_a_while() {
+    let fake = Fake::with("comp.a", 1, 500);
+    let server = Server::start_showing(&[], |text| text + &section("fake", fake.address, ""));
+    let mut client = server.client();
+    for _ in 0..3 {
+        assert!(client.ask("ARTICLE <no@where.example>").starts_with("430 "));
+        assert!(client.ask("STAT <no@where.example>").starts_with("430 "));
+    }
+    assert_eq!(fake.take("ARTICLE").len(), 1);
+}
+
+#[test]
+fn several_readers_ask_once_and_read_while_it_arrives() {
+    let fake = Fake::with("comp.a", 1, 300_000);
+    let own = section("fake", fake.address, "").replace("group_age = \"0 s\"", "group_age = \"1 h\"");
+    let server = Server::start_showing(&[], |text| text.replace("128 KiB", "4 MiB") + &own);
+    fake.hold(Some(200_000));
+    let readers: Vec<_> = (0..6)
+        .map(|_| {
+            let mut client = server.client();
+            std::thread::spawn(move || {
+                assert!(client.ask("GROUP comp.a").starts_with("211 "));
+                assert!(client.ask("ARTICLE 1").starts_with("220 1 "));
+                // The first part is here, the rest is not there yet.
+                (0..500).for_each(|_| _ = client.line());
+                client
+            })
+        })
+        .collect();
+    let mut clients: Vec<_> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+    assert_eq!(fake.take("ARTICLE"), ["ARTICLE 1"]);
+    fake.hold(None);
+    let whole = fake_article(&fake, 1).lines().count();
+    for client in &mut clients {
+        assert_eq!(500 + client.block().len(), whole);
+        assert!(client.ask("DATE").starts_with("111 "));
+    }
+}
+
+#[test]
+fn a_list_is_passed_on_while_it_arrives() {
+    let fake = Fake::start();
+    (0..400).for_each(|at| fake.put(&format!("comp.g{at:03}"), 1, 100));
+    let server = showing(&[section("fake", fake.address, "")]);
+    fake.hold(Some(200));
+    let mut client = server.client();
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    assert_eq!(client.line(), "comp.g000 1 1 y");
+    fake.hold(None);
+    assert_eq!(1 + client.block().len(), 400);
+}
+
+#[test]
+fn what_one_server_of_an_owner_lacks_is_not_asked_for_at_another() {
+    let servers: Vec<_> = (0..4).map(|_| Fake::with("comp.a", 1, 500)).collect();
+    let owners =
+        ["fill = true\nowner = \"one\"", "fill = true\nowner = \"one\"", "fill = true\npriority = 5"];
+    let fills = servers[1..].iter().zip(owners).enumerate();
+    let mut sections = vec![section("first", servers[0].address, "")];
+    sections.extend(fills.map(|(at, (fake, more))| section(&format!("fill{at}"), fake.address, more)));
+    let server = showing(&sections);
+    servers[..3].iter().for_each(|fake| fake.fail(Fault::Forgetful));
+    let mut client = server.client();
+    let article = article_of(&mut client, &format!("ARTICLE {}", id("comp.a", 1))).unwrap();
+    assert!(article.contains(&"Subject: S 1".to_owned()));
+    let asked: Vec<_> = servers.iter().map(|fake| fake.take("ARTICLE").len()).collect();
+    assert_eq!(asked, [1, 1, 0, 1]);
+}
