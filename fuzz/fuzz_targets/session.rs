@@ -41,7 +41,7 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
     let (config, spool) = test_site::make(Arc::new(RealDisk::new()), &dir, small);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let source = LocalSpool(spool.clone());
+    let source = LocalSpool::new(spool.clone());
     test_site::serve(config, spool, source, listener, None, std::future::pending());
     address
 });

@@ -4,7 +4,7 @@
 //! so that a row is assembled by copying. Values never contain TAB, CR, LF or NUL. Called by ingest (fields)
 //! and the spool (rows). Source: RFC 3977 sections 8.3 and 8.4.
 
-use crate::article::{Article, Known};
+use crate::article::{Article, Bodiless, Known};
 use crate::decimal::append_decimal;
 use memchr::{memchr, memchr_iter, memchr3};
 
@@ -56,17 +56,21 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of an article with this Message-ID.
+    /// The fields of an article with this Message-ID; one without its body counts as the whole one.
     pub fn of(article: &Article<'a>, message_id: &'a [u8]) -> Self {
         let content = |known| article.content(known).unwrap_or_default();
+        let (bytes, lines) = match article.bodiless() {
+            Some(Bodiless { bytes, lines }) => (bytes, lines),
+            None => (article.bytes(), article.lines()),
+        };
         Self {
             subject: content(Known::Subject),
             from: content(Known::From),
             date: content(Known::Date),
             message_id,
             references: content(Known::References),
-            bytes: article.bytes(),
-            lines: article.lines(),
+            bytes,
+            lines,
         }
     }
 }

@@ -79,8 +79,17 @@ impl Feed {
 
     /// Goes on as that of a peer of another configuration; what was offered or announced before stays so.
     pub fn under(&mut self, config: &Config, peer: &Peer, address: &str) {
+        let has_headers = self.origin.brings_headers() && peer.headers_only;
         self.counters = self.site.counters.of_peer(&peer.name);
         self.origin = Origin::peer(&config.site.path_names(), peer, self.counters.clone(), address);
+        if has_headers {
+            self.of_headers();
+        }
+    }
+
+    /// From now on articles may come without their bodies (MODE HEADFEED).
+    pub fn of_headers(&mut self) {
+        self.origin.bring_headers();
     }
 
     /// CHECKs. Their arguments are given back as they came, even if they are no Message-IDs (RFC 4644 section

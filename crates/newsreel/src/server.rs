@@ -56,7 +56,7 @@ pub async fn run(
 ) -> io::Result<()> {
     let upstreams = block_in_place(|| Upstreams::open(&config, &spool))?;
     let split = LocalFirst { spool: spool.clone(), upstreams: upstreams.clone() };
-    let source = Beside { first: LocalSpool(spool.clone()), second: upstreams.clone(), split };
+    let source = Beside { first: LocalSpool::new(spool.clone()), second: upstreams.clone(), split };
     run_from(config, spool, (source, upstreams), listeners, shutdown).await
 }
 
@@ -88,7 +88,7 @@ async fn run_from<S: NewsSource>(
     let context = Arc::new(SessionContext { injector, budget: Budget::default() });
     let site = Site::new(config, spool, offer);
     let control = control_socket::Listener::bind(&site)?;
-    let listening = Listening::new(&site, admitting(&site, &context, source));
+    let listening = Listening::new(&site, admitting(&site, &context, source.under(&site.config)));
     let (measuring, pulls, archives) = (Measuring::new(), Arc::default(), Archives::of_site(&site));
     let feeds = Feeds::new(site.spool.clone(), site.filer.clone());
     let server = Arc::new(Server { listening, measuring, pulls, archives, context, feeds, upstreams, site });

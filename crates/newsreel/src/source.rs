@@ -9,6 +9,7 @@
 
 mod article;
 mod beside;
+mod bodies;
 mod listed;
 mod local;
 mod upstream;
@@ -20,6 +21,7 @@ pub use local::LocalSpool;
 pub(crate) use upstream::parsers;
 pub use upstream::{CacheCounts, CacheStatus, LocalFirst, UpstreamStatus, Upstreams};
 
+use crate::config::Live;
 use netnews::MessageId;
 use std::error::Error;
 use std::fmt::{self, Debug};
@@ -179,6 +181,12 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
     /// What is still to come of an article; [`Infallible`](std::convert::Infallible) where articles are
     /// always whole.
     type Rest: Remainder;
+
+    /// The same, for a server with this configuration, of which a source may depend.
+    #[must_use]
+    fn under(self, _config: &Live) -> Self {
+        self
+    }
 
     /// The group called `name`, with its marks.
     fn group(

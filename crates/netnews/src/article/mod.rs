@@ -6,6 +6,7 @@
 //! Sources: RFC 5536 section 2, RFC 3977 section 3.6.
 
 mod binary;
+mod bodiless;
 mod headers;
 mod known;
 mod malformed;
@@ -13,6 +14,7 @@ mod scan;
 mod types;
 
 pub use binary::{Encoding, encoding};
+pub use bodiless::Bodiless;
 pub use headers::{HeaderFields, Headers, content_of, xref_places};
 pub use known::Known;
 pub use malformed::Malformed;

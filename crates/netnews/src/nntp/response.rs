@@ -42,6 +42,7 @@ codes! {
     CHECK_SEND = 238, "Send it";
     TAKETHIS_ACCEPTED = 239, "Article transferred OK";
     POSTED = 240, "Article received OK";
+    HEADERS_OK = 250, "Articles may come without their bodies";
     AUTHENTICATED = 281, "Authentication accepted";
     GROUP_TITLES_FOLLOW = 282, "List of groups and descriptions follows";
     AUTHENTICATED_WITH_DATA = 283, "Authentication accepted";

@@ -243,6 +243,21 @@ impl Checker<'_> {
                 self.fault(&at, "this one", message, "a login needs both");
             }
         }
+        for server in &self.draft.body_servers {
+            if let Some(at) = server.half_login() {
+                let name = name(&server.name);
+                let message = format!("body_server `{name}` has only one of user and password_file");
+                self.fault(&at, "this one", message, "a login needs both");
+            }
+        }
+        for peer in self.draft.peers.iter().filter(|peer| peer.headers_only.value == Some(true)) {
+            if self.draft.body_servers.is_empty() {
+                let name = name(&peer.name);
+                let message = format!("peer `{name}` may send headers only, and nobody has the bodies");
+                let advice = "add a [[body_server]], or remove headers_only";
+                self.fault(&peer.headers_only.span, "this one", message, advice);
+            }
+        }
     }
 
     fn upstreams(&mut self) {
@@ -376,6 +391,7 @@ impl Checker<'_> {
         self.unique("filter", "name", draft.filters.iter().map(|filter| of(&filter.name)));
         self.unique("pull", "name", draft.pulls.iter().map(|pull| of(&pull.name)));
         self.unique("upstream", "name", draft.upstreams.iter().map(|upstream| of(&upstream.name)));
+        self.unique("body_server", "name", draft.body_servers.iter().map(|server| of(&server.name)));
     }
 
     fn unique<'b>(

@@ -1,4 +1,4 @@
-//! How connections to other servers are made: the keys that `[peer.send]`, `[[pull]]` and
+//! How connections to other servers are made: the keys that `[peer.send]`, `[[pull]]`, `[[body_server]]` and
 //! `[[upstream]]` have in common.
 
 use super::words::Word;

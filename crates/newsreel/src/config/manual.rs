@@ -122,7 +122,7 @@ mod tests {
         assert!(text.starts_with("site.durability\n\nWhen an article counts as stored"), "{text}");
         assert!(text.contains("  default  \"interval(100ms)\"\n"), "{text}");
         assert_eq!(explain("durability").unwrap(), text);
-        assert_eq!(explain("name").unwrap().matches("  type  ").count(), 8);
+        assert_eq!(explain("name").unwrap().matches("  type  ").count(), 9);
         assert!(explain("[[buffer]]").unwrap().contains("buffer.block"));
         assert!(explain("").unwrap().lines().count() == keys().count());
         assert_eq!(explain("durabilty"), None);

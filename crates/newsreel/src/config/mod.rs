@@ -68,7 +68,7 @@ pub use live::Live;
 pub use local_address::LocalAddress;
 pub use place::Place;
 pub use posting::{Cancel, Honor, MailForm, Moderation, Moderator, Posting, Reveal};
-pub use pull::{Pull, PullBy};
+pub use pull::{BodyServer, Pull, PullBy};
 pub use read::{data_in, load, parse};
 pub use send::{ArticleType, BatchCompress, FeedOrder, FeedStart, HashSplit, LineItem, Only, WayOut};
 pub use site::{Limits, LogFormat, LogLevel, Site, UnknownGroups};
@@ -104,6 +104,8 @@ sections! {
     batches: Batches,
     /// Servers from which articles are fetched.
     pulls: [Pull],
+    /// Servers that have the bodies of which only the headers are here.
+    body_servers: [BodyServer],
     /// Servers whose groups are shown beside the local ones.
     upstreams: [Upstream],
     /// Where what comes from them is kept.
@@ -171,13 +173,26 @@ impl Config {
     /// With every path joined to the directory that it is relative to.
     fn resolved(mut self) -> Self {
         let Self {
-            file, site, tls, buffers, classes, archives, batches, peers, pulls, upstreams, cache, ..
+            file,
+            site,
+            tls,
+            buffers,
+            classes,
+            archives,
+            batches,
+            peers,
+            pulls,
+            body_servers,
+            upstreams,
+            cache,
+            ..
         } = &mut self;
         let archives = archives.iter_mut().map(|archive| &mut archive.path);
         let own = [&mut site.data, &mut site.lists].into_iter().chain(archives);
         let of_tls = tls.certificate.iter_mut().chain(&mut tls.key).chain(&mut tls.client_ca);
         let of_links = pulls.iter_mut().flat_map(Pull::link_files);
         let of_links = of_links.chain(upstreams.iter_mut().flat_map(Upstream::link_files));
+        let of_links = of_links.chain(body_servers.iter_mut().flat_map(BodyServer::link_files));
         for path in own.chain(of_tls).chain(of_links) {
             *path = beside(file, path);
         }

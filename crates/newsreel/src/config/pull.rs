@@ -1,4 +1,4 @@
-//! `[[pull]]`: servers from which articles are fetched.
+//! `[[pull]]` and `[[body_server]]`: servers from which articles are fetched.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -36,6 +36,23 @@ section! {
         connections: usize = 1..=32, default 2, example 4;
         /// Bytes of articles per second, over all connections; by default as fast as they arrive.
         bytes_per_sec_max: Option<u64> = Maybe(Size { min: 1 << 10, max: u64::MAX }), example "1 MiB";
+    }
+}
+
+section! {
+    /// A server that has the bodies of articles of which a peer sends only the headers (peer.headers_only).
+    /// When a reader asks for one, these servers are asked for the article by its Message-ID, in this order;
+    /// it is then kept in a cyclic buffer.
+    [[body_server]] BodyServer, BodyServerDraft with link {
+        /// A name for logs.
+        name: String = Text, example "spool1";
+        /// Where to connect.
+        from: String = HostPort, example "spool1.example.net:119";
+        /// Concurrent connections.
+        connections: usize = 1..=256, default 4, example 16;
+        /// How long an article may take to come, with all that is needed for it. The reader gets a 403 then,
+        /// and may ask again.
+        timeout: Duration = Pause, default "15 s", example "5 s";
     }
 }
 

@@ -193,6 +193,15 @@ default_address = "%s@moderators.example.org"
 groups = "local.*"
 address = "%s@example.org"
 
+[[body_server]]
+name = "spool1"
+from = "spool1.example.net:563"
+bind = "192.0.2.1"
+tls = "implicit"
+tls_ca = "spool1-ca.crt"
+user = "fred"
+password_file = "spool1.password"
+
 [[pull]]
 name = "upstream"
 from = "news.example.net:563"

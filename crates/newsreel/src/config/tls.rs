@@ -74,6 +74,9 @@ section! {
         /// Whether it may send whole batches (XBATCH), compressed or not. They wait in batches.incoming and
         /// are filed as if the peer had offered each article.
         xbatch: bool = Switch, default false, example true;
+        /// Whether it may send articles without their bodies, once it has said MODE HEADFEED (as Diablo
+        /// does). Their bodies are fetched from [[body_server]] when a reader asks for them.
+        headers_only: bool = Switch, default false, example true;
         sub send: PeerSend, SendDraft, "What is sent to it; absent: nothing.";
     }
 }

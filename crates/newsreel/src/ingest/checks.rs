@@ -33,9 +33,12 @@ impl Policy {
 }
 
 /// Damage that parsing lets through.
-pub(crate) fn framing(article: &Article<'_>) -> Result<(), Reject> {
+pub(crate) fn framing(article: &Article<'_>, origin: &Origin) -> Result<(), Reject> {
     if article.count(Known::Xref) > 1 {
         return Err(Reject::Malformed(Malformed::Repeated(Known::Xref)));
+    }
+    if !origin.brings_headers() && article.bodiless().is_some() {
+        return Err(Reject::NoBody);
     }
     Ok(())
 }
@@ -121,6 +124,7 @@ mod tests {
             max_connections: 1,
             streaming: true,
             xbatch: false,
+            headers_only: false,
             send: None,
         };
         let here = || Err(Reject::UnwantedDistribution);

@@ -279,6 +279,8 @@ impl<'a> Draft<'a> {
         let prefix = origin.before_path(value(Known::Path));
         let xref = article.header_lines(Known::Xref).unwrap_or(0..0);
         let id_at = value_at(article, Known::MessageId) + leading_blanks(value(Known::MessageId));
+        let (kind, fields) = (kind(article), Fields::of(article, id.as_bytes()));
+        let put_in = if kind.has(ArticleKind::HEADERS) { 0 } else { prefix.len() as u64 };
         let moved = |at: usize| {
             let put_in = if at >= path_at { prefix.len() } else { 0 };
             let left_out = if at >= xref.end { xref.len() } else { 0 };
@@ -292,10 +294,7 @@ impl<'a> Draft<'a> {
             message_id_at: moved(id_at),
             groups,
             is_filed: true,
-            fields: Fields {
-                bytes: article.bytes() + prefix.len() as u64 - xref.len() as u64,
-                ..Fields::of(article, id.as_bytes())
-            },
+            fields: Fields { bytes: fields.bytes + put_in - xref.len() as u64, ..fields },
             expires: article
                 .header(Known::Expires)
                 .and_then(date::parse)
@@ -309,7 +308,7 @@ impl<'a> Draft<'a> {
                 origin: origin.for_rules(),
                 newsgroups: value(Known::Newsgroups),
             },
-            kind: kind(article),
+            kind,
             distribution: value(Known::Distribution),
             wire: article.wire(),
             body_offset: article.body_offset(),
@@ -377,6 +376,7 @@ pub(crate) fn kind(article: &Article<'_>) -> ArticleKind {
         .with(ArticleKind::CONTROL, control.is_some())
         .with(ArticleKind::CANCEL, is_cancel)
         .with(ArticleKind::SUPERSEDES, article.count(Known::Supersedes) > 0)
+        .with(ArticleKind::HEADERS, article.bodiless().is_some())
 }
 
 /// `wire` with `prefix` put in at `path_at` and `xref` left out.

@@ -90,7 +90,7 @@ impl Filer {
     ) -> Result<(), Reject> {
         let article = Article::parse(imported.wire)?;
         article.required()?;
-        checks::framing(&article)?;
+        checks::framing(&article, origin)?;
         let (id, key) = self.identify(&article, None)?;
         if imported.wire.len() as u64 > rules.policy.article_bytes_max {
             return Err(Reject::TooLarge { bytes_max: rules.policy.article_bytes_max });

@@ -138,7 +138,7 @@ impl Filer {
         let claimed = self.claimed(incoming, claimed)?;
         let article = Article::parse(incoming.wire)?;
         article.required()?;
-        checks::framing(&article)?;
+        checks::framing(&article, origin)?;
         let is_claimed = claimed.is_some();
         let (id, key) = self.identify(&article, claimed)?;
         if !is_claimed && self.spool.is_hash_known(id.as_bytes()) {

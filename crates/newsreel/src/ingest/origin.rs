@@ -27,6 +27,8 @@ pub(crate) struct Origin {
     for_rules: Box<str>,
     /// What has been said of all its articles already.
     opinion: Opinion,
+    /// Articles may come without their bodies.
+    headers: bool,
 }
 
 /// The groups that articles may be filed in.
@@ -89,6 +91,7 @@ impl Origin {
             prefix: Some(PathPrefix::of_peer(identity, &peer.name, address)),
             for_rules: format!("peer {}", peer.name).into(),
             opinion: Opinion::Pass,
+            headers: false,
         }
     }
 
@@ -127,7 +130,18 @@ impl Origin {
         let (accepts, for_rules) = (Accepts::All, name.into());
         let (name, opinion) = (name.into(), Opinion::Pass);
         let (counters, reads, distributions, prefix) = (None, None, None, None);
-        Self { name, counters, accepts, reads, distributions, prefix, for_rules, opinion }
+        let headers = false;
+        Self { name, counters, accepts, reads, distributions, prefix, for_rules, opinion, headers }
+    }
+
+    /// From now on articles may come without their bodies.
+    pub fn bring_headers(&mut self) {
+        self.headers = true;
+    }
+
+    /// Whether articles may come without their bodies.
+    pub fn brings_headers(&self) -> bool {
+        self.headers
     }
 
     /// The same, of whose articles this is known already.
@@ -207,6 +221,7 @@ mod tests {
             max_connections: 1,
             streaming: true,
             xbatch: false,
+            headers_only: false,
             send: None,
         };
         let origin = Origin::peer("me.example", &peer, Arc::default(), "192.0.2.1");

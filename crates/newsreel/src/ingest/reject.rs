@@ -17,6 +17,8 @@ pub(crate) enum Reject {
     BadMessageId,
     /// It has another Message-ID than announced.
     OtherMessageId,
+    /// It is an article without its body, and the sender may not bring such.
+    NoBody,
     /// It was seen before.
     Duplicate,
     /// It has been here: our path identity is in its Path.
@@ -68,7 +70,7 @@ impl Reject {
     /// Whether its Message-ID goes into history, so that no copy of it is asked for again.
     pub fn is_remembered(&self) -> bool {
         match self {
-            Self::Malformed(_) | Self::BadMessageId | Self::OtherMessageId => false,
+            Self::Malformed(_) | Self::BadMessageId | Self::OtherMessageId | Self::NoBody => false,
             Self::BadDate | Self::FutureDate => false,
             Self::Duplicate | Self::Loop | Self::NoPlace | Self::NumberTaken => false,
             Self::NotAccepted | Self::DistributionNotAccepted => false,
@@ -85,6 +87,7 @@ impl Reject {
             Self::Malformed(_) => "malformed article",
             Self::BadMessageId => "bad Message-ID",
             Self::OtherMessageId => "Message-ID is not the announced one",
+            Self::NoBody => "only the headers",
             Self::Duplicate => "duplicate",
             Self::Loop => "path loop",
             Self::BadDate => "bad date",

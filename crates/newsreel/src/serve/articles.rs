@@ -33,7 +33,7 @@ impl<S: NewsSource> Reader<S> {
                 let code = match part {
                     Part::Head => code::HEAD_FOLLOWS,
                     Part::Body => code::BODY_FOLLOWS,
-                    Part::Article => code::ARTICLE_FOLLOWS,
+                    Part::Article | Part::Counted => code::ARTICLE_FOLLOWS,
                 };
                 append_found(code, number, article.message_id(), out.text());
                 let tail = if part == Part::Head { END } else { &[] };

@@ -101,7 +101,7 @@ impl Request<'_> {
     /// What of an article must be read for it.
     fn part(&self) -> Part {
         match self.column {
-            Column::Overview(index::BYTES | index::LINES) => Part::Article,
+            Column::Overview(index::BYTES | index::LINES) => Part::Counted,
             _ => Part::Head,
         }
     }

@@ -77,7 +77,7 @@ impl<S: NewsSource> Reader<S> {
     /// article.
     async fn append_row_of(&self, id: MessageId<'_>, out: &mut Output) -> Result<(), Refusal> {
         let mut article = spare::take();
-        let result = match self.whole(id, Part::Article, &mut article).await {
+        let result = match self.whole(id, Part::Counted, &mut article).await {
             Ok(()) => {
                 let stored = article.article();
                 let parsed = Article::parse(stored.strip_suffix(b".\r\n").unwrap_or(stored));

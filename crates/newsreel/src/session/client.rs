@@ -229,6 +229,11 @@ impl Client {
         self.peer().is_some_and(|peer| peer.streaming)
     }
 
+    /// MODE HEADFEED.
+    pub fn may_feed_headers(&self) -> bool {
+        self.peer().is_some_and(|peer| peer.headers_only)
+    }
+
     /// XBATCH.
     pub fn may_xbatch(&self) -> bool {
         self.peer().is_some_and(|peer| peer.xbatch)

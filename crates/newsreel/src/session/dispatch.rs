@@ -59,9 +59,11 @@ impl<S: NewsSource> Session<S> {
             feed.settle_withdrawals();
         }
         match command {
-            Command::Check(_) | Command::Takethis(_) | Command::Ihave(_) | Command::ModeStream => {
-                Ok(self.relay(&command))
-            }
+            Command::Check(_)
+            | Command::Takethis(_)
+            | Command::Ihave(_)
+            | Command::ModeStream
+            | Command::ModeHeadfeed => Ok(self.relay(&command)),
             Command::Post => Ok(self.post()),
             Command::Xbatch { bytes } => Ok(self.xbatch(bytes)),
             Command::AuthinfoUser(_)
@@ -109,10 +111,16 @@ impl<S: NewsSource> Session<S> {
     fn relay(&mut self, command: &Command<'_>) -> Verdict {
         let may = match command {
             Command::Ihave(_) => self.client.may_feed(),
+            Command::ModeHeadfeed => self.client.may_feed_headers(),
             _ => self.client.may_stream(),
         };
         if !may {
-            let (code, text) = self.client.no_feed();
+            let (code, text) = match command {
+                Command::ModeHeadfeed if self.client.may_feed() => {
+                    (code::NOT_PERMITTED, "You may not send articles without their bodies here")
+                }
+                _ => self.client.no_feed(),
+            };
             append(self.out.text(), code, text);
             return Verdict::Done;
         }
@@ -121,6 +129,10 @@ impl<S: NewsSource> Session<S> {
             Command::Check(argument) => feed.check(&[argument], out.text()),
             Command::Ihave(id) if feed.offer(*id, out.text()) => return Verdict::Expect(Way::Ihave),
             Command::ModeStream => append_standard(out.text(), code::STREAMING_OK),
+            Command::ModeHeadfeed => {
+                feed.of_headers();
+                append_standard(out.text(), code::HEADERS_OK);
+            }
             _ => {}
         }
         Verdict::Done

@@ -14,6 +14,8 @@ pub enum Part {
     Head,
     /// The body.
     Body,
+    /// What there is of it, to count: the whole article, but for one of which only the headers are here.
+    Counted,
 }
 
 /// What became of reading an article.
@@ -112,7 +114,7 @@ impl ArticleBytes {
     /// This part. That of [`Part::Head`] has no final `.`-line.
     pub fn part(&self, part: Part) -> &[u8] {
         match part {
-            Part::Article => self.article(),
+            Part::Article | Part::Counted => self.article(),
             Part::Head => self.head(),
             Part::Body => self.body(),
         }

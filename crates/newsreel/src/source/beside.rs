@@ -8,6 +8,7 @@ use super::{
     Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, NewsSource, Part, Place,
     Remainder, Side, Wanted, Which,
 };
+use crate::config::Live;
 use netnews::MessageId;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -121,6 +122,11 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
     type Group = Either<A::Group, B::Group>;
     type Groups = Merged<A::Groups, B::Groups, S>;
     type Rest = Either<A::Rest, B::Rest>;
+
+    fn under(self, config: &Live) -> Self {
+        let Self { first, second, split } = self;
+        Self { first: first.under(config), second: second.under(config), split }
+    }
 
     async fn group(&self, name: &[u8], base: Base) -> Answer<Option<(Self::Group, Marks)>> {
         Ok(if self.split.in_first(name) {

@@ -3,11 +3,13 @@
 //! What is in memory is read at once; what the disk must be waited for is read without holding up the other
 //! sessions of this thread. Articles are read into the buffers they are sent from.
 
+use super::bodies::Bodies;
 use super::{
     Answer, ArticleBytes, ArticleLayout, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, NewsSource,
     Part, Place, Side, SourceError, Wanted, Which,
 };
-use netnews::MessageId;
+use crate::config::Live;
+use netnews::{Article, MessageId};
 use nntp_io::Slice;
 use spool::{ArticleBuf, Flag, Group, GroupId, Lookup, Patience, ReadError, Spool};
 use std::convert::Infallible;
@@ -18,12 +20,19 @@ use tokio::task::block_in_place;
 /// What may pass between a change of an active entry and the moment it is noted, in seconds.
 const CHANGE_SLACK_SECS: u64 = 2;
 
+/// The line that the stored form ends with.
+const END: &[u8] = b".\r\n";
+
 /// Groups looked at before others may go first.
 const GROUPS_AT_ONCE: usize = 64;
 
 /// The local spool.
 #[derive(Debug, Clone)]
-pub struct LocalSpool(pub Arc<Spool>);
+pub struct LocalSpool {
+    spool: Arc<Spool>,
+    /// Where the bodies are that are not here.
+    bodies: Option<Arc<Bodies>>,
+}
 
 /// Groups of the spool.
 #[derive(Debug)]
@@ -60,15 +69,31 @@ impl From<spool::Marks> for Marks {
 }
 
 impl LocalSpool {
+    /// The articles of this spool.
+    pub fn new(spool: Arc<Spool>) -> Self {
+        Self { spool, bodies: None }
+    }
+
+    /// The whole article instead of its headers, in `into`.
+    async fn with_body(&self, into: &mut ArticleBytes) -> Answer<Fetched<Infallible>> {
+        let Some(bodies) = &self.bodies else {
+            return Err(SourceError::Unavailable("the body of an article is not here".to_owned()));
+        };
+        let Some(wire) = bodies.whole(into.article()).await? else { return Ok(Fetched::Missing) };
+        let id = into.message_id().to_vec();
+        into.set(&id, &wire);
+        Ok(Fetched::Whole)
+    }
+
     fn token(&self, place: Place<'_, GroupId>) -> Answer<Option<(spool::Token, Option<spool::Key>)>> {
         Ok(match place {
             Place::Number(group, number) => {
-                let token = read(|patience| self.0.token_of(*group, number, patience))?;
+                let token = read(|patience| self.spool.token_of(*group, number, patience))?;
                 token.map(|token| (token, None))
             }
             Place::MessageId(id) => {
-                let key = self.0.key(id.as_bytes());
-                match self.0.lookup(&key) {
+                let key = self.spool.key(id.as_bytes());
+                match self.spool.lookup(&key) {
                     Lookup::Present(token) => Some((token, Some(key))),
                     _ => None,
                 }
@@ -77,21 +102,35 @@ impl LocalSpool {
     }
 }
 
+/// Whether only the headers of an article are here.
+fn is_bodiless(article: &ArticleBytes) -> bool {
+    article.body() == END
+        && article
+            .article()
+            .strip_suffix(END)
+            .is_some_and(|wire| Article::parse(wire).is_ok_and(|article| article.bodiless().is_some()))
+}
+
 impl NewsSource for LocalSpool {
     type Group = GroupId;
     type Groups = LocalGroups;
     type Rest = Infallible;
 
+    fn under(self, config: &Live) -> Self {
+        let bodies = Bodies::new(self.spool.clone(), config.clone());
+        Self { bodies: Some(Arc::new(bodies)), ..self }
+    }
+
     async fn group(&self, name: &[u8], base: Base) -> Answer<Option<(GroupId, Marks)>> {
-        let id = self.0.group_id(name);
-        Ok(id.and_then(|id| self.0.marks_above(id, base).map(|marks| (id, marks.into()))))
+        let id = self.spool.group_id(name);
+        Ok(id.and_then(|id| self.spool.marks_above(id, base).map(|marks| (id, marks.into()))))
     }
 
     async fn groups(&self, list: GroupList, which: Which<'_, GroupId>, base: Base) -> Answer<LocalGroups> {
-        let one = |id: Option<GroupId>| id.and_then(|id| self.0.group(id)).into_iter().collect();
+        let one = |id: Option<GroupId>| id.and_then(|id| self.spool.group(id)).into_iter().collect();
         let groups = match which {
-            Which::All | Which::Like(_) => self.0.groups(),
-            Which::Named(name) => one(self.0.group_id(name)),
+            Which::All | Which::Like(_) => self.spool.groups(),
+            Which::Named(name) => one(self.spool.group_id(name)),
             Which::One(id) => one(Some(*id)),
         };
         let (next, slice) = (0, Slice::default());
@@ -99,25 +138,32 @@ impl NewsSource for LocalSpool {
     }
 
     async fn active_text(&self) -> Answer<Option<Arc<Vec<u8>>>> {
-        Ok(Some(self.0.list_active()))
+        Ok(Some(self.spool.list_active()))
     }
 
     async fn article(
         &self,
         place: Place<'_, GroupId>,
-        _: Part,
+        part: Part,
         into: &mut ArticleBytes,
     ) -> Answer<Fetched<Infallible>> {
         let Some((token, expect)) = self.token(place)? else { return Ok(Fetched::Missing) };
         let mut article = ArticleBuf::from_buffers(into.take());
-        let found = read(|patience| self.0.read(&token, expect.as_ref(), patience, &mut article));
+        let found = read(|patience| self.spool.read(&token, expect.as_ref(), patience, &mut article));
         let (article_at, body_at, message_id) = article.layout();
         into.put(article.into_buffers(), ArticleLayout { article_at, body_at, message_id });
-        Ok(if found? { Fetched::Whole } else { Fetched::Missing })
+        if !found? {
+            return Ok(Fetched::Missing);
+        }
+        match matches!(part, Part::Article | Part::Body) && is_bodiless(into) {
+            // In a box: what fetching holds would make every session larger.
+            true => Box::pin(self.with_body(into)).await,
+            false => Ok(Fetched::Whole),
+        }
     }
 
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
-        Ok(matches!(self.0.lookup(&self.0.key(id.as_bytes())), Lookup::Present(_)))
+        Ok(matches!(self.spool.lookup(&self.spool.key(id.as_bytes())), Lookup::Present(_)))
     }
 
     async fn numbers(
@@ -127,14 +173,14 @@ impl NewsSource for LocalSpool {
         max: usize,
         into: &mut Vec<u64>,
     ) -> Answer<()> {
-        self.0.numbers(*group, range, max, into);
+        self.spool.numbers(*group, range, max, into);
         Ok(())
     }
 
     async fn neighbour(&self, group: &GroupId, number: u64, side: Side) -> Answer<Option<u64>> {
         Ok(match side {
-            Side::Previous => self.0.previous_number(*group, number),
-            Side::Next => self.0.next_number(*group, number),
+            Side::Previous => self.spool.previous_number(*group, number),
+            Side::Next => self.spool.next_number(*group, number),
         })
     }
 
@@ -145,16 +191,16 @@ impl NewsSource for LocalSpool {
         limit_bytes: usize,
         into: &mut Vec<u8>,
     ) -> Answer<Option<u64>> {
-        read(|patience| self.0.over(*group, range.clone(), limit_bytes, patience, into))
+        read(|patience| self.spool.over(*group, range.clone(), limit_bytes, patience, into))
     }
 
     async fn arrived_since(&self, name: &[u8], since: u64, into: &mut Vec<u8>) -> Answer<()> {
-        let Some(group) = self.0.group_id(name) else { return Ok(()) };
+        let Some(group) = self.spool.group_id(name) else { return Ok(()) };
         let mut visit = |id: &[u8]| {
             into.extend_from_slice(id);
             into.extend_from_slice(b"\r\n");
         };
-        block_in_place(|| self.0.arrived_since(group, since, &mut visit)).map_err(SourceError::from)
+        block_in_place(|| self.spool.arrived_since(group, since, &mut visit)).map_err(SourceError::from)
     }
 }
 

@@ -45,7 +45,7 @@ impl Server {
 
     /// The same on another disk.
     pub fn start_on(disk: Arc<dyn Disk>, change: impl FnOnce(String) -> String) -> Self {
-        Self::start_from(disk, change, |spool| LocalSpool(spool.clone()))
+        Self::start_from(disk, change, |spool| LocalSpool::new(spool.clone()))
     }
 
     /// The same where readers read from another source.
@@ -91,14 +91,19 @@ impl Server {
         let (dir, text) = (self.dir.clone(), std::fs::read_to_string(self.file()).unwrap());
         // Its lock on the spool ends with it.
         drop(self);
-        let source = |spool: &Arc<Spool>| LocalSpool(spool.clone());
+        let source = |spool: &Arc<Spool>| LocalSpool::new(spool.clone());
         Self::start_in(dir, [127, 0, 0, 1], disk, |_| text, source)
     }
 
     /// The test site at another address of this machine, which no other test uses: nobody takes the port once
     /// the server has ended.
     pub fn start_at(host: [u8; 4]) -> Self {
-        Self::start_listening(host, Arc::new(RealDisk::new()), |text| text, |spool| LocalSpool(spool.clone()))
+        Self::start_listening(
+            host,
+            Arc::new(RealDisk::new()),
+            |text| text,
+            |spool| LocalSpool::new(spool.clone()),
+        )
     }
 
     fn start_listening<S: NewsSource>(

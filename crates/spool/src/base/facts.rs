@@ -39,6 +39,8 @@ impl ArticleKind {
     pub const LOCAL: Self = Self(8);
     /// It may be a notice that asks to hide other articles.
     pub const NOTICE: Self = Self(16);
+    /// Only its headers are here.
+    pub const HEADERS: Self = Self(32);
 
     /// Whether it is of all the kinds of `other`.
     pub fn has(self, other: Self) -> bool {

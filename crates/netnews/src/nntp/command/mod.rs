@@ -69,6 +69,8 @@ pub enum Command<'a> {
     Takethis(&'a [u8]),
     ModeReader,
     ModeStream,
+    /// MODE HEADFEED: articles come without their bodies (Diablo).
+    ModeHeadfeed,
     /// Another MODE: 501.
     Mode(&'a [u8]),
     Capabilities {

@@ -132,6 +132,8 @@ fn mode(keyword: &[u8]) -> Option<Command<'_>> {
         Command::ModeReader
     } else if keyword.eq_ignore_ascii_case(b"STREAM") {
         Command::ModeStream
+    } else if keyword.eq_ignore_ascii_case(b"HEADFEED") {
+        Command::ModeHeadfeed
     } else {
         Command::Mode(keyword)
     })

@@ -187,6 +187,7 @@ fn transfer() {
     assert_eq!(ok("CHECK <a@b>"), Command::Check(b"<a@b>"));
     assert_eq!(ok("TAKETHIS <a@b> "), Command::Takethis(b"<a@b>"));
     assert_eq!(ok("MODE STREAM"), Command::ModeStream);
+    assert_eq!(ok("mode headfeed"), Command::ModeHeadfeed);
     for bad in ["IHAVE", "IHAVE a@b", "IHAVE <a@b> x", "POST x", "CHECK", "MODE", "MODE READER x"] {
         assert_eq!(code(bad), 501, "{bad}");
     }

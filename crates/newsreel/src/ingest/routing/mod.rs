@@ -131,6 +131,8 @@ struct Sites {
     guards: Vec<Vec<Guard>>,
     /// The peers that have guards.
     guarded: Vec<u64>,
+    /// The peers that take articles of which only the headers are here.
+    take_headers: Vec<u64>,
     passed: Passed,
     words: usize,
 }
@@ -140,12 +142,16 @@ impl Sites {
         let columns = routes.iter().map(|route| route.number as usize + 1).max().unwrap_or(0);
         let words = columns.div_ceil(64);
         let (mut guards, mut guarded) = (vec![Vec::new(); columns], vec![0; words]);
+        let mut take_headers = vec![0; words];
         let mut passed = Passed::new(words);
         for route in &routes {
             let column = route.number as usize;
             let own = Guard::all(&route.send);
             if !own.is_empty() {
                 set(&mut guarded, column);
+            }
+            if route.send.headers_only {
+                set(&mut take_headers, column);
             }
             if let Some(slot) = guards.get_mut(column) {
                 *slot = own;
@@ -155,7 +161,7 @@ impl Sites {
         }
         let own = std::iter::once(&site.path_identity).chain(&site.path_also);
         let own = own.map(|name| name.as_bytes().into()).collect();
-        Self { own, routes, guards, guarded, passed, words }
+        Self { own, routes, guards, guarded, take_headers, passed, words }
     }
 }
 
@@ -199,6 +205,9 @@ impl Routes {
         for name in facts.groups() {
             self.matrix.merge(&self.table, &sites.routes, name, &mut decision.takes, &mut decision.never);
         }
+        if decision.takes.iter().all(|word| *word == 0) {
+            return;
+        }
         sites.passed.exclude(facts.path, &mut decision.never);
         if let Some(peer) = facts.origin.strip_prefix(OF_PEER) {
             sites.passed.exclude_one(peer.as_bytes(), &mut decision.never);
@@ -206,6 +215,9 @@ impl Routes {
         let types = LazyTypes::default();
         for (at, (takes, never)) in decision.takes.iter().zip(&decision.never).enumerate() {
             let mut left = takes & !never;
+            if facts.kind.has(ArticleKind::HEADERS) {
+                left &= sites.take_headers.get(at).copied().unwrap_or(0);
+            }
             let mut ask = left & sites.guarded.get(at).copied().unwrap_or(0);
             while ask != 0 {
                 let bit = ask.trailing_zeros();
@@ -236,6 +248,10 @@ impl Routes {
         let mut steps = vec![from(facts, route)];
         steps.extend(self.matrix.explain(&self.table, route, facts));
         steps.push(self.sites.passed.explain(facts, route));
+        if facts.kind.has(ArticleKind::HEADERS) {
+            let text = "only its headers are here".to_owned();
+            steps.push(Step { what: "headers_only", passed: route.send.headers_only, text });
+        }
         let guards = self.sites.guards.get(route.number as usize).into_iter().flatten();
         steps.extend(guards.map(|guard| guard.explain(facts, &self.sites.own)));
         Some(steps)

@@ -100,7 +100,8 @@ fn whole(article: &[u8]) -> Vec<u8> {
 fn outgoing(wire: Vec<u8>) -> Option<Outgoing> {
     let article = Article::parse(&wire).ok()?;
     let id = MessageId::from_header(article.header(Known::MessageId)?)?;
-    let is_whole = wire.ends_with(b"\r\n");
+    // Of some only the headers are here.
+    let is_whole = wire.ends_with(b"\r\n") && article.bodiless().is_none();
     let id = id.as_str().into();
     is_whole.then_some(Outgoing { id, wire })
 }

@@ -23,10 +23,17 @@ pub(super) async fn announce(client: &mut Client) -> Result<(), String> {
     }
 }
 
+/// Whether only the headers of an article are here.
+pub(super) fn is_bodiless(wire: &WireArticle) -> bool {
+    let bytes = wire.bytes();
+    bytes.ends_with(b"\r\n\r\n") && Article::parse(bytes).is_ok_and(|article| article.bodiless().is_some())
+}
+
 /// What is sent of an article instead of all of it; `None`: all of it is.
 pub(super) fn of(whole: &WireArticle) -> Option<WireArticle> {
     let article = Article::parse(whole.bytes()).ok()?;
-    if article.count(Known::Control) > 0 {
+    // What came without its body goes on as it came.
+    if article.count(Known::Control) > 0 || article.bodiless().is_some() {
         return None;
     }
     let mut head = Vec::with_capacity(article.body_offset() + 48);

@@ -1,6 +1,7 @@
 //! What all feeds share.
 
 use super::articles::{Articles, Found};
+use super::headers_only::is_bodiless;
 use super::hub::Hub;
 use super::offer::Offer;
 use super::peer::Peer;
@@ -34,6 +35,9 @@ impl Shared {
     /// noted.
     pub fn article(&self, peer: &Peer, offer: &Offer) -> Option<Arc<WireArticle>> {
         let why = match self.articles.get(offer) {
+            Found::Whole(wire) if !peer.send.headers_only && is_bodiless(&wire) => {
+                "only its headers are here".to_owned()
+            }
             Found::Whole(wire) => return Some(wire),
             Found::Withdrawn => return None,
             Found::Overwritten => "it was overwritten before it was sent".to_owned(),

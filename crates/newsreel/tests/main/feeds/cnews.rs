@@ -4,12 +4,14 @@
 //! batches-inn`; without the script, or not as root, it says so and passes.
 
 use super::batches::{batch, file, lower, section, waiting};
-use super::id;
+use super::{id, sendme};
 use crate::client::article;
 use crate::clients::skipped;
 use crate::running::Server;
 use crate::test_site::GROUPS;
 use std::fs;
+use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -53,11 +55,67 @@ impl CNews {
         output
     }
 
+    /// Speaks ihave and sendme with the site `up.example`, about misc.test.
+    fn speaks(&self) {
+        let ctl = self.site().join("ctl");
+        let sys = "ME:all/all::\nup.example.wehave/up.example:misc.test,!to/all:I:\nup.example:to.up.example/all:f:\n";
+        fs::write(ctl.join("sys"), sys).unwrap();
+        let mut parms = "/default/\tu\t65536\t20\tbatcher | cat\n".to_owned();
+        for (queue, programs) in
+            [("wehave", "batchih | viainews"), ("ihave", "batchsm | viainews"), ("sendme", "batchra | cat")]
+        {
+            parms = format!("up.example.{queue}\tu\t40000\t20\t{programs}\n") + &parms;
+            fs::create_dir_all(self.site().join("arts/out.going").join(format!("up.example.{queue}")))
+                .unwrap();
+        }
+        fs::write(ctl.join("batchparms"), parms).unwrap();
+        fs::create_dir_all(self.site().join("arts/out.going/up.example")).unwrap();
+        // There is no UUCP whose queue could be full.
+        for (name, answer) in [("spacefor", 100), ("queuelen", 0)] {
+            let program = ctl.join("bin").join(name);
+            fs::write(&program, format!("#!/bin/sh\necho {answer}\n")).unwrap();
+            fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+
+    /// Has it file a batch.
+    fn file(&self, batch: &str) {
+        let path = self.dir.path().join("batch");
+        fs::write(&path, batch).unwrap();
+        self.run("rnews", &self.site(), &[path.to_str().unwrap()]);
+    }
+
+    /// What it has for `up.example` once this queue was looked after.
+    fn made_of(&self, queue: &str) -> String {
+        self.run("run", &self.site(), &["sendbatches", &format!("up.example.{queue}")]);
+        self.run("run", &self.site(), &["newsrun", "-#"]);
+        let batch = self.run("batcher", &self.site(), &["up.example"]).stdout;
+        fs::remove_file(self.site().join("arts/out.going/up.example/togo")).unwrap();
+        String::from_utf8(batch).unwrap()
+    }
+
     /// Articles of a group.
     fn articles(&self, group: &str) -> usize {
         let dir = self.site().join("arts").join(group.replace('.', "/"));
         let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
         names.filter(|name| name.to_str().unwrap().bytes().all(|b| b.is_ascii_digit())).count()
+    }
+}
+
+/// Article `n` as of now: C News takes no articles that are older than what it remembers.
+fn fresh(n: usize, groups: &str) -> String {
+    let mut date = Vec::new();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    netnews::date::format_rfc5322(now as i64, &mut date);
+    article(&id(n), groups, "..body").replace("15 Apr 1993 12:00:00 GMT", str::from_utf8(&date).unwrap())
+}
+
+/// Has a server take some articles.
+fn hand_in(server: &Server, numbers: Range<usize>, groups: &str) {
+    let mut client = server.client();
+    for n in numbers {
+        client.send(format!("TAKETHIS {}\r\n{}", id(n), fresh(n, groups)));
+        assert_eq!(client.line().trim_end(), format!("239 {}", id(n)));
     }
 }
 
@@ -70,18 +128,8 @@ fn batches_plain_and_compressed_are_filed_by_c_news_and_those_of_c_news_here() {
     };
     let sections = section("plain", &keys("1", "none")) + &section("compressed", &keys("2", "compress"));
     let server = Server::start_with(|text| text.replace("\"site.example\"", "\"up.example\"") + &sections);
-    // C News takes no articles that are older than what it remembers.
-    let mut date = Vec::new();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    netnews::date::format_rfc5322(now as i64, &mut date);
-    let date = String::from_utf8(date).unwrap();
-    let mut client = server.client();
-    for n in 0..310 {
-        let groups = if n < 300 { "misc.test" } else { "misc.test,local.closed" };
-        let article = article(&id(n), groups, "..body").replace("15 Apr 1993 12:00:00 GMT", &date);
-        client.send(format!("TAKETHIS {}\r\n{article}", id(n)));
-        assert_eq!(client.line(), format!("239 {}", id(n)));
-    }
+    hand_in(&server, 0..300, "misc.test");
+    hand_in(&server, 300..310, "misc.test,local.closed");
     for peer in ["plain", "compressed"] {
         assert!(batch(&server, peer).1);
         let batches = waiting(&server.data(), peer);
@@ -99,4 +147,53 @@ fn batches_plain_and_compressed_are_filed_by_c_news_and_those_of_c_news_here() {
     let lower = lower();
     assert_eq!(file(&lower, &[compressed]), (310, 0));
     assert_eq!(file(&lower, &[batch]), (0, 310));
+}
+
+/// The Message-IDs in the bodies of messages, in order.
+fn named(batch: &str) -> Vec<String> {
+    let mut ids: Vec<String> =
+        sendme::ids_in(batch, "<").into_iter().map(|rest| format!("<{rest}")).collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+#[ignore = "needs C News and root: make batches-inn"]
+fn ihave_and_sendme_are_spoken_with_c_news_in_both_directions() {
+    let Some(cnews) = CNews::found() else { return };
+    cnews.speaks();
+    let ids = |numbers: Range<usize>| numbers.map(id).collect::<Vec<_>>();
+    let batch_of = |numbers: Range<usize>| -> String {
+        let texts = numbers.map(|n| fresh(n, "misc.test").replace("\r\n", "\n").replace("\n.\n", "\n"));
+        texts.map(|text| format!("#! rnews {}\n{text}", text.len())).collect()
+    };
+    let server = sendme::server("up.example", "cnews-bench", "groups = \"misc.*\"");
+    // It is told of ten articles, has three, and asks for the others.
+    cnews.file(&batch_of(7..10));
+    hand_in(&server, 0..10, "misc.test");
+    assert!(batch(&server, "cnews-bench").1);
+    let ihave = sendme::taken(&server, "cnews-bench");
+    assert_eq!(named(&ihave), ids(0..10));
+    cnews.file(&ihave);
+    let asked = cnews.made_of("ihave");
+    assert_eq!(named(&asked), ids(0..7), "{asked}");
+    sendme::file(&server, &asked);
+    let mut sent = String::new();
+    while sendme::ids_in(&sent, "Message-ID: ").len() < 7 {
+        sent += &sendme::taken(&server, "cnews-bench");
+    }
+    cnews.file(&sent);
+    assert_eq!(cnews.articles("misc.test"), 10);
+    // The other way: it tells of what did not come from here, and is asked for what is new.
+    cnews.file(&batch_of(5..10));
+    cnews.file(&batch_of(10..13));
+    let ihave = cnews.made_of("wehave");
+    assert_eq!(named(&ihave), [ids(10..13), ids(7..10)].concat(), "{ihave}");
+    sendme::file(&server, &ihave);
+    let asked = sendme::taken(&server, "cnews-bench");
+    assert_eq!(named(&asked), ids(10..13), "{asked}");
+    cnews.file(&asked);
+    sendme::file(&server, &cnews.made_of("sendme"));
+    let group = server.client().ask("GROUP misc.test");
+    assert!(group.starts_with("211 13 1 13 "), "{group}");
 }

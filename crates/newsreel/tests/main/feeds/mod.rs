@@ -4,6 +4,7 @@ mod batches;
 mod chain;
 pub(crate) mod cnews;
 mod difficult;
+mod headers;
 mod inn;
 mod keys;
 mod lines;
@@ -19,14 +20,19 @@ use crate::client::{Client, article};
 use crate::operated::PATIENCE;
 use crate::running::Server;
 use recorder::{Behaviour, Recorder};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// The section of a peer that is sent articles, quick to try again.
 fn section(name: &str, recorder: &Recorder, keys: &str) -> String {
+    section_to(name, recorder.address, keys)
+}
+
+/// The same for a peer at this address.
+fn section_to(name: &str, address: SocketAddr, keys: &str) -> String {
     format!(
-        "\n[[peer]]\nname = \"{name}\"\n[peer.send]\nto = \"{}\"\nretry_first = \"10ms\"\n\
-         retry_longest = \"200ms\"\n{keys}\n",
-        recorder.address
+        "\n[[peer]]\nname = \"{name}\"\n[peer.send]\nto = \"{address}\"\nretry_first = \"10ms\"\n\
+         retry_longest = \"200ms\"\n{keys}\n"
     )
 }
 

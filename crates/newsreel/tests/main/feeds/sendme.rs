@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// A server that speaks ihave and sendme with another one.
-fn server(own: &str, other: &str, keys: &str) -> Server {
+pub(super) fn server(own: &str, other: &str, keys: &str) -> Server {
     let section = section(other, &format!("ihave = true\n{keys}"));
     Server::start_with(|text| text.replace("\"site.example\"", &format!("\"{own}\"")) + &section)
 }
 
 /// Waits for batches to a peer, and takes them away.
-fn taken(server: &Server, peer: &str) -> String {
+pub(super) fn taken(server: &Server, peer: &str) -> String {
     let begun = Instant::now();
     loop {
         let batches = waiting(&server.data(), peer);
@@ -30,7 +30,7 @@ fn taken(server: &Server, peer: &str) -> String {
 }
 
 /// Has a server file a batch.
-fn file(server: &Server, batch: &str) {
+pub(super) fn file(server: &Server, batch: &str) {
     let incoming: PathBuf = server.data().join("incoming");
     fs::create_dir_all(&incoming).unwrap();
     let filed = server.status()["batches"]["filed"].as_u64().unwrap();
@@ -43,7 +43,7 @@ fn file(server: &Server, batch: &str) {
     }
 }
 
-fn ids_in(batch: &str, header: &str) -> Vec<String> {
+pub(super) fn ids_in(batch: &str, header: &str) -> Vec<String> {
     batch.lines().filter_map(|line| line.strip_prefix(header)).map(str::to_owned).collect()
 }
 

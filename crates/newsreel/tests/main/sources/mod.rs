@@ -62,7 +62,7 @@ fn memory_beside_the_local_spool_passes_the_transcripts() {
     play_all(|| {
         start(|spool| Beside {
             first: Memory::of(spool, is_local),
-            second: LocalSpool(spool.clone()),
+            second: LocalSpool::new(spool.clone()),
             split: is_local as fn(&[u8]) -> bool,
         })
     });

@@ -1,0 +1,79 @@
+//! Articles without their bodies, as feeds of headers bring them (MODE HEADFEED of Diablo).
+//!
+//! Such an article is its headers and no line of a body; it says in Bytes how long all of it is, and mostly
+//! in Lines how many lines its body has. Both may have been added by the sender, at the end. Called by
+//! [`super::Article`].
+
+use super::{Article, Known};
+
+/// What an article without its body says of the whole one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bodiless {
+    /// Its octets, with the Xref that this copy has.
+    pub bytes: u64,
+    /// The lines of its body; 0 if it does not say.
+    pub lines: u64,
+}
+
+impl Article<'_> {
+    /// What it says of the whole article, if this is one without its body. Control messages are always whole.
+    pub fn bodiless(&self) -> Option<Bodiless> {
+        if !self.body().is_empty() || self.count(Known::Control) > 0 {
+            return None;
+        }
+        let (mut announced, mut lines) = (None, None);
+        // The headers that the sender has not added, and the blank line.
+        let mut own = b"\r\n".len() as u64;
+        for (name, field) in self.headers().fields() {
+            let bytes = (name.len() + b":".len() + field.len() + b"\r\n".len()) as u64;
+            if name.eq_ignore_ascii_case(b"Bytes") {
+                announced = number(field);
+                continue;
+            }
+            let is_lines = name.eq_ignore_ascii_case(b"Lines");
+            if is_lines {
+                lines = number(field);
+            }
+            own += if is_lines && announced.is_some() { 0 } else { bytes };
+        }
+        let (announced, lines) = (announced?, lines.unwrap_or_default());
+        let xref = self.header_lines(Known::Xref).map_or(0, |range| range.len() as u64);
+        (lines > 0 || announced > own).then_some(Bodiless { bytes: announced + xref, lines })
+    }
+}
+
+fn number(field: &[u8]) -> Option<u64> {
+    std::str::from_utf8(field.trim_ascii()).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Option<(u64, u64)> {
+        let wire = text.replace('\n', "\r\n");
+        Article::parse(wire.as_bytes()).unwrap().bodiless().map(|found| (found.bytes, found.lines))
+    }
+
+    #[test]
+    fn it_is_told_by_what_it_says_of_its_body() {
+        let head = "From: a@b\nMessage-ID: <1@x>\n";
+        let own = head.len() + head.lines().count() + 2;
+        assert_eq!(of(&format!("{head}Bytes: 900\nLines: 7\n\n")), Some((900, 7)));
+        assert_eq!(of(&format!("{head}Lines: 7\nBytes: 900\n\n")), Some((900, 7)));
+        assert_eq!(of(&format!("{head}bytes: 900\n\n")), Some((900, 0)));
+        assert_eq!(of(&format!("Xref: s g:1\n{head}Bytes: 900\nLines: 7\n\n")), Some((913, 7)));
+        // A very short body, and our names before the Path.
+        assert_eq!(of(&format!("Path: me!you!x\n{head}Bytes: {}\nLines: 1\n\n", own + 3)).unwrap().1, 1);
+        for whole in [
+            // It has a body, says nothing, is empty, or is a control message.
+            format!("{head}Bytes: 900\nLines: 7\n\nbody\n"),
+            format!("{head}Lines: 7\n\n"),
+            format!("{head}Bytes: {own}\nLines: 0\n\n"),
+            format!("{head}Bytes: many\nLines: 7\n\n"),
+            format!("{head}Control: newgroup x\nBytes: 900\nLines: 7\n\n"),
+        ] {
+            assert_eq!(of(&whole), None, "{whole}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Feeds of headers, whose bodies are fetched when a reader asks for them.
+
+use super::{hand_in, hand_in_all, id, section_to, status};
+use crate::client::{Client, article};
+use crate::operated::PATIENCE;
+use crate::running::Server;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// A server that takes headers from the test's address, and has bodies from these servers.
+fn taking_headers(servers: &[SocketAddr]) -> Server {
+    let section = |(n, address): (usize, &SocketAddr)| {
+        format!("\n[[body_server]]\nname = \"spool{n}\"\nfrom = \"{address}\"\ntimeout = \"1 s\"\n")
+    };
+    let sections: String = servers.iter().enumerate().map(section).collect();
+    Server::start_with(|text| {
+        text.replace("\"site.example\"", "\"reader.example\"").replace("xbatch = true", "headers_only = true")
+            + &sections
+    })
+}
+
+/// How many articles are stored, bodies counted too.
+fn stored(server: &Server) -> u64 {
+    let (replies, ok) = server.control(&serde_json::json!({ "do": "status" }));
+    assert!(ok, "{replies:?}");
+    replies[0]["status"]["spool"]["articles"].as_u64().unwrap()
+}
+
+/// What is left of an article apart from the lines that each server has of its own.
+fn common(article: &[String]) -> Vec<String> {
+    let own = |line: &&String| !line.starts_with("Path: ") && !line.starts_with("Xref: ");
+    article.iter().filter(own).cloned().collect()
+}
+
+/// The block of an answer with this code.
+fn block(client: &mut Client, command: &str, code: &str) -> Vec<String> {
+    let answer = client.ask(command);
+    assert!(answer.starts_with(code), "{command}: {answer}");
+    client.block()
+}
+
+/// The headers of an article, as a feed of headers brings them.
+fn headers_of(article: &str, lines: usize) -> String {
+    let head = article.split("\r\n\r\n").next().unwrap();
+    format!("{head}\r\nBytes: {}\r\nLines: {lines}\r\n\r\n.\r\n", article.len() - 3)
+}
+
+#[test]
+fn bodies_come_from_another_newsreel_when_they_are_asked_for_and_stay() {
+    let upper = Server::start();
+    let lower = taking_headers(&[upper.address]);
+    let keys = "headers_only = true";
+    upper.reload(|text| text + &section_to("down.example", lower.address, keys)).unwrap();
+    let texts = ["one\r\n..two\r\n\r\nthree", "x", "", "nobody reads this"];
+    let all: Vec<_> =
+        texts.iter().enumerate().map(|(n, text)| (id(n), article(&id(n), "misc.test", text))).collect();
+    hand_in_all(&mut upper.client(), &all);
+    let (mut above, mut below) = (upper.client(), lower.client());
+    let begun = Instant::now();
+    while !below.ask(&format!("STAT {}", id(3))).starts_with("223") {
+        assert!(begun.elapsed() < PATIENCE, "{}", status(&upper, "down.example"));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // What is there without the bodies.
+    for client in [&mut above, &mut below] {
+        client.ask("GROUP misc.test");
+    }
+    let lines = |rows: Vec<String>| -> Vec<String> {
+        rows.iter().map(|row| row.split('\t').nth(7).unwrap().to_owned()).collect()
+    };
+    assert_eq!(lines(block(&mut below, "OVER 1-4", "224")), lines(block(&mut above, "OVER 1-4", "224")));
+    let head = block(&mut below, &format!("HEAD {}", id(3)), "221");
+    assert!(head.iter().any(|line| line.starts_with("Bytes: ")), "{head:?}");
+    let row = block(&mut below, &format!("OVER {}", id(3)), "224");
+    assert_eq!(lines(row), ["1"]);
+    assert_eq!(stored(&lower), 4, "nothing was fetched");
+    // What is fetched, by each way of asking.
+    for (n, command) in
+        [(0, "ARTICLE 1".to_owned()), (1, format!("ARTICLE {}", id(1))), (2, "ARTICLE 3".into())]
+    {
+        let original = block(&mut above, &command, "220");
+        for _ in 0..2 {
+            assert_eq!(common(&block(&mut below, &command, "220")), common(&original), "{n}");
+        }
+    }
+    let path = block(&mut below, "ARTICLE 1", "220").into_iter().find(|line| line.starts_with("Path: "));
+    let path = path.unwrap();
+    assert!(
+        path.starts_with("Path: reader.example!")
+            && path.ends_with("!site.example!!peer.example!not-for-mail"),
+        "{path}"
+    );
+    assert_eq!(block(&mut below, "BODY 1", "222"), ["one", "..two", "", "three"]);
+    // It is kept, the rest cannot be had.
+    drop(above);
+    drop(upper);
+    assert_eq!(block(&mut below, &format!("BODY {}", id(0)), "222"), ["one", "..two", "", "three"]);
+    for command in [format!("ARTICLE {}", id(3)), "BODY 4".into()] {
+        assert!(below.ask(&command).starts_with("403 "), "{command}");
+    }
+    assert_eq!(block(&mut below, "HEAD 4", "221"), head);
+    assert_eq!(stored(&lower), 7, "three bodies");
+}
+
+/// A server that answers ARTICLE as it is told to, after a while; how often it was asked.
+fn scripted(
+    answer: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, asked) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+    let (count, answer) = (asked.clone(), Arc::new(answer));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (count, answer) = (count.clone(), answer.clone());
+            std::thread::spawn(move || converse(&stream.unwrap(), &count, &*answer));
+        }
+    });
+    (address, asked)
+}
+
+fn converse(mut stream: &TcpStream, asked: &AtomicUsize, answer: &dyn Fn(&str) -> Option<String>) {
+    let mut lines = BufReader::new(stream).lines();
+    let mut reply = Some("200 ready\r\n".to_owned());
+    while let Some(text) = reply {
+        // The other side may have gone.
+        if stream.write_all(text.as_bytes()).is_err() {
+            return;
+        }
+        let Some(Ok(line)) = lines.next() else { return };
+        reply = match line.split_once(' ') {
+            Some(("ARTICLE", id)) => {
+                asked.fetch_add(1, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(200));
+                answer(id)
+            }
+            _ if line == "CAPABILITIES" => Some("101 these\r\nVERSION 2\r\nREADER\r\n.\r\n".to_owned()),
+            _ => Some("500 what?\r\n".to_owned()),
+        };
+    }
+}
+
+/// Brings the headers of this article.
+fn bring(server: &Server, article: &str) {
+    let mut client = server.client();
+    assert!(client.ask("MODE HEADFEED").starts_with("250 "));
+    let id = article.split("Message-ID: ").nth(1).unwrap().split("\r\n").next().unwrap();
+    client.send(format!("TAKETHIS {id}\r\n{}", headers_of(article, 1)));
+    assert_eq!(client.line().trim_end(), format!("239 {id}"));
+}
+
+#[test]
+fn readers_who_ask_at_once_share_one_fetch() {
+    let whole = article(&id(0), "misc.test", "the body");
+    let answer = whole.clone();
+    let (address, asked) = scripted(move |id| Some(format!("220 0 {id}\r\n{answer}")));
+    let server = taking_headers(&[address]);
+    bring(&server, &whole);
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let mut client = server.client();
+                assert_eq!(block(&mut client, &format!("BODY {}", id(0)), "222"), ["the body"]);
+            });
+        }
+    });
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn another_article_is_not_taken_for_the_one_asked_for() {
+    let whole = article(&id(0), "misc.test", "the body");
+    let lies: [fn(&str) -> Option<String>; 5] = [
+        // Another Message-ID; the same one with another author; no body; an article cut off; nothing.
+        |id| Some(format!("220 0 {id}\r\n{}", article("<other@x>", "misc.test", "a lie"))),
+        |id| {
+            Some(format!("220 0 {id}\r\n{}", article(id, "misc.test", "a lie").replace("A Tester", "Nobody")))
+        },
+        |id| Some(format!("220 0 {id}\r\n{}", headers_of(&article(id, "misc.test", "a lie"), 1))),
+        |id| Some(format!("220 0 {id}\r\nPath: x\r\nFrom: ")),
+        |_| None,
+    ];
+    for (n, lie) in lies.into_iter().enumerate() {
+        let (liar, asked) = scripted(lie);
+        let server = taking_headers(&[liar]);
+        bring(&server, &whole);
+        let mut client = server.client();
+        let answer = client.ask(&format!("ARTICLE {}", id(0)));
+        assert!(answer.starts_with("403 "), "{n}: {answer}");
+        assert_eq!(asked.load(Ordering::SeqCst), 1, "{n}");
+        // Nothing of it was kept, and the next server is asked.
+        let answer = whole.clone();
+        let (honest, _) = scripted(move |id| Some(format!("220 0 {id}\r\n{answer}")));
+        let next = format!("\n[[body_server]]\nname = \"honest\"\nfrom = \"{honest}\"\n");
+        server.reload(|text| text + &next).unwrap();
+        assert_eq!(block(&mut client, &format!("BODY {}", id(0)), "222"), ["the body"], "{n}");
+    }
+    let (without, _) = scripted(|_| Some("430 no\r\n".to_owned()));
+    let server = taking_headers(&[without]);
+    bring(&server, &whole);
+    assert!(server.client().ask(&format!("ARTICLE {}", id(0))).starts_with("430 "));
+    assert!(server.client().ask(&format!("HEAD {}", id(0))).starts_with("221 "));
+}
+
+#[test]
+fn headers_are_taken_from_those_only_who_may_and_have_said_so() {
+    let headers = headers_of(&article(&id(0), "misc.test", "the body"), 1);
+    for (server, says, answer) in
+        [(Server::start(), true, "502 "), (taking_headers(&["127.0.0.1:9".parse().unwrap()]), false, "250 ")]
+    {
+        let mut client = server.client();
+        if says {
+            assert!(client.ask("MODE HEADFEED").starts_with(answer));
+        }
+        client.send(format!("TAKETHIS {}\r\n{headers}", id(0)));
+        assert_eq!(client.line().trim_end(), format!("439 {} only the headers", id(0)));
+        // A whole copy may still come.
+        hand_in(&mut client, 0..1, "misc.test");
+    }
+}
