@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(all[0].with_a_fifth_more.as_ref().unwrap().hits, 0);
         let shown = text(&summary(&trace, rows(&points, &[])));
         assert!(
-            shown.starts_with("600 requests for 30 articles (2.9 MiB) in 1 groups by 1 clients\n"),
+            shown.starts_with("600 requests for 30 articles (2.86 MiB) in 1 groups by 1 clients\n"),
             "{shown}"
         );
         assert!(shown.lines().last().unwrap().contains("95.0 %"), "{shown}");
