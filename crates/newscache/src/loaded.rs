@@ -409,14 +409,16 @@ mod tests {
 
     #[test]
     fn rows_that_are_none_are_told() {
-        let text = b"1\ta\tb\tc\t<d@e>\t\t5\t6\r\n3\ta\tb\tc\t<f@g>\t\t5\t6\tXref: h x:3\r\n2\ta\tb\tc\t<d@e>\t\t5\t6\r\nx\r\n";
+        let text = b"1\ta\tb\tc\t<d@e>\t\t5\t6\r\n\
+            3\ta\tb\tc\t<f@g>\t\t5\t6\tXref: h x:3\r\n2\ta\tb\tc\t<d@e>\t\t5\t6\r\nx\r\n";
         let found: Vec<_> = rows(text).map(|row| row.map(|row| (row.number, row.id()))).collect();
         assert_eq!(found, [Some((1, &b"<d@e>"[..])), Some((3, b"<f@g>")), None, None]);
     }
 
     #[test]
     fn a_row_is_made_of_an_article() {
-        let article = b"Path: a\r\nFrom: b@c\r\nSubject: s\r\nDate: d\r\nMessage-ID: <x@y>\r\nXref: h g:7\r\n\r\nbody\r\n";
+        let article = b"Path: a\r\nFrom: b@c\r\nSubject: s\r\nDate: d\r\nMessage-ID: <x@y>\r\n\
+            Xref: h g:7\r\n\r\nbody\r\n";
         let mut row = Vec::new();
         assert!(append_row(7, b"<x@y>", article, &mut row));
         let expected = format!("7\ts\tb@c\td\t<x@y>\t\t{}\t1\tXref: h g:7\r\n", article.len());

@@ -174,7 +174,8 @@ mod tests {
                    Nov 23 04:33:00 news nnrpd[77]: a.example artstats get 3 time 0 size 6000\n\
                    Nov 23 04:33:00 news nnrpd[77]: a.example times user 0.0 system 0.0 idle 0.0 elapsed 1.0\n\
                    2026-11-23T05:00:00.5+00:00 news nnrpd[78]: b.example group comp.lang.c 2\n\
-                   2026-11-23T05:00:00.5+00:00 news nnrpd[78]: b.example times user 0 system 0 idle 0 elapsed 1\n\
+                   2026-11-23T05:00:00.5+00:00 news nnrpd[78]: \
+                   b.example times user 0 system 0 idle 0 elapsed 1\n\
                    Nov 23 04:33:00 news innd: ME time 1\n";
         let trace = Trace::read(log.as_bytes(), |_| ()).unwrap();
         assert_eq!((trace.requests.len(), trace.articles.len(), trace.clients), (5, 3, 2));
