@@ -268,7 +268,7 @@ impl Search<'_> {
                 Err(other) => trouble = Some(other),
             }
         }
-        let Some(id) = id else { return Err(trouble.unwrap_or(Trouble::Missing)) };
+        let Some(id) = id else { return Err(self.not_found(trouble)) };
         for upstream in self.table.in_order_of(self.group()) {
             let owner = upstream.config.owner();
             let is_without = without.contains(owner) || self.table.is_known_without(owner, &id);
@@ -285,7 +285,16 @@ impl Search<'_> {
                 Err(other) => trouble = Some(other),
             }
         }
-        Err(trouble.unwrap_or(Trouble::Missing))
+        Err(self.not_found(trouble))
+    }
+
+    /// Why it is not brought. A number whose article nobody has is forgotten; where another server has it,
+    /// its row is still needed.
+    fn not_found(&self, trouble: Option<Trouble>) -> Trouble {
+        if let (None, Place::Number(group, number)) = (&trouble, self.place) {
+            group.shelf.forget(*number);
+        }
+        trouble.unwrap_or(Trouble::Missing)
     }
 
     fn group(&self) -> Option<&[u8]> {
@@ -324,7 +333,6 @@ impl Search<'_> {
         let expected = Expected { id: id.clone(), ..self.expected() };
         let brought = self.ask(&group.pool, wanted, expected).await?;
         match &brought {
-            Brought::Missing => group.shelf.forget(number),
             Brought::Other(other) if row_says(group, number, other).await? => {
                 group.begin_anew();
                 *id = None;
@@ -337,7 +345,7 @@ impl Search<'_> {
                 group.pool.told_wrong();
                 return Err(Trouble::Wrong(format!("another article by the number {number}")));
             }
-            Brought::Whole => {}
+            Brought::Missing | Brought::Whole => {}
         }
         Ok(brought)
     }
