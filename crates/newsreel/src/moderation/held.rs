@@ -4,6 +4,7 @@
 //! worst, and approving it again finds it known. Called by `moderation`. Format:
 //! `docs/formats/moderation.md`.
 
+use super::fields;
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use spool::{Access, Disk, durable_create, read_small};
@@ -140,16 +141,9 @@ impl HeldPosts {
 }
 
 fn parsed(bytes: &[u8]) -> Option<HeldPost> {
-    let end = memchr::memmem::find(bytes, b"\n\n")?;
-    let head = std::str::from_utf8(bytes.get(..end)?).ok()?;
-    let mut lines = head.lines();
-    if lines.next()? != FIRST_LINE {
-        return None;
-    }
-    let mut value = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);
-    let (message_id, group, address, user) = (value("id")?, value("group")?, value("from")?, value("user")?);
-    let queued = value("queued")?.parse().ok()?;
-    Some(HeldPost { message_id, group, address, user, queued, wire: bytes.get(end + 2..)?.to_vec() })
+    let names = ["id", "group", "from", "user", "queued"];
+    let ([message_id, group, address, user, queued], wire) = fields::read(bytes, FIRST_LINE, names)?;
+    Some(HeldPost { message_id, group, address, user, queued: queued.parse().ok()?, wire: wire.to_vec() })
 }
 
 #[cfg(test)]

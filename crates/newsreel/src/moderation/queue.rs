@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::error;
 
+use super::fields;
 use crate::base::counters::add;
 
 /// Directory below `site.data`.
@@ -154,15 +155,8 @@ impl Queue {
 }
 
 fn parsed(bytes: &[u8]) -> Option<Mail> {
-    let end = memchr::memmem::find(bytes, b"\n\n")?;
-    let head = std::str::from_utf8(bytes.get(..end)?).ok()?;
-    let mut lines = head.lines();
-    if lines.next()? != FIRST_LINE {
-        return None;
-    }
-    let mut value = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ').map(str::to_owned);
-    let (to, from, queued) = (value("to")?, value("from")?, value("queued")?);
-    Some(Mail { to, from, queued: queued.parse().ok()?, text: bytes.get(end + 2..)?.to_vec() })
+    let ([to, from, queued], text) = fields::read(bytes, FIRST_LINE, ["to", "from", "queued"])?;
+    Some(Mail { to, from, queued: queued.parse().ok()?, text: text.to_vec() })
 }
 
 #[cfg(test)]
