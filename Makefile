@@ -1,4 +1,5 @@
-# make build    compile the binary, target/release/newsreel
+# make build    compile the binary, target/release/newsreel, and make man pages and completions
+# make man      make man pages and completions alone, in target/release/share
 # make run      build and serve a site in ./run (readers and peers: 127.0.0.1:1119)
 # make test     every test
 # make quick    unit tests and transcripts: under a minute after a build
@@ -23,7 +24,7 @@
 # make size     build the release binary without debug information, and check how large it is
 # make fuzz     every fuzz target for FUZZ_SECONDS each (needs the nightly toolchain)
 # make docs     regenerate docs/config.md from the table of keys
-# make install  install what `make build` built, the manuals and, on Linux, the systemd unit in PREFIX
+# make install  install what `make build` made, the manuals and, on Linux, the systemd unit in PREFIX
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
@@ -32,6 +33,9 @@ FUZZ_SECONDS ?= 60
 SIZE_BYTES_MAX ?= 15550000
 RUN_DIR ?= run
 BINARY = $(or $(CARGO_TARGET_DIR),target)/release/newsreel
+SHARE = $(or $(CARGO_TARGET_DIR),target)/release/share
+# The date that man pages bear: that of the sources.
+MAN_DATE ?= $(shell git log -1 --format=%cs 2> /dev/null || date +%F)
 LAB_ROUNDS ?= 50
 LAB_DIR ?= /tmp/newsreel-lab
 CORPUS ?= ../shared/corpus
@@ -43,13 +47,17 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build test quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-cancels docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
+.PHONY: run build man test quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-cancels docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
 
 build:
 	$(CARGO) build --release --locked -p newsreel
+	@rm -rf $(SHARE) && $(BINARY) docs --share $(SHARE) --date "$(MAN_DATE)"
+
+man:
+	@rm -rf $(SHARE) && $(CARGO) run --quiet --locked -p newsreel -- docs --share $(SHARE) --date "$(MAN_DATE)"
 
 # Most tests wait for a server, a disk or a clock more than they compute.
 test:
@@ -142,10 +150,11 @@ docs:
 
 # Does not compile anything, so root does not need cargo.
 install:
-	@[ -x $(BINARY) ] || { echo 'there is no $(BINARY); run "make build" first, as a user who has cargo' >&2; exit 1; }
+	@[ -x $(BINARY) -a -d $(SHARE)/man ] || { echo 'there is no $(BINARY), or no $(SHARE); run "make build" first, as a user who has cargo' >&2; exit 1; }
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/newsreel
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/libexec/newsreel packaging/filters/newsreel-filter-perl packaging/filters/newsreel-filter-python
 	install -d $(DESTDIR)$(PREFIX)/share/doc/newsreel
+	cp -R $(SHARE)/. $(DESTDIR)$(PREFIX)/share
 	cp -R README.md CHANGELOG.md docs/config.md packaging $(DESTDIR)$(PREFIX)/share/doc/newsreel
 	[ "$$(uname)" != Linux ] || \
 	  { install -d $(DESTDIR)/etc/systemd/system && sed 's|/usr/bin/newsreel|$(PREFIX)/bin/newsreel|' packaging/newsreel.service > $(DESTDIR)/etc/systemd/system/newsreel.service; }

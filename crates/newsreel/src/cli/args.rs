@@ -261,9 +261,30 @@ pub(super) enum Command {
         command: super::cache::CacheCommand,
     },
 
-    /// Print docs/config.md
+    /// Print what a shell completes commands and options by
+    #[command(
+        long_about = "Print what a shell completes the commands and options of newsreel by. Packages and make install \
+        put it where bash, zsh and fish look for it."
+    )]
+    #[command(
+        after_long_help = "Examples:\n  newsreel completions bash > ~/.local/share/bash-completion/completions/newsreel\n  \
+        newsreel completions fish > ~/.config/fish/completions/newsreel.fish"
+    )]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+
+    /// Print docs/config.md, or write man pages and completions
     #[command(hide = true)]
-    Docs,
+    Docs {
+        /// Write man pages and completions below this directory
+        #[arg(long, value_name = "DIR")]
+        share: Option<PathBuf>,
+        /// The date that man pages bear
+        #[arg(long, value_name = "YYYY-MM-DD", requires = "share", default_value = "")]
+        date: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -60,10 +60,6 @@ pub(super) fn show(at: &Where) -> Result<(), Failure> {
     say(at.load()?.to_toml().trim_end())
 }
 
-pub(super) fn docs() -> Result<(), Failure> {
-    say(manual::markdown().trim_end())
-}
-
 pub(super) fn explain(word: &str) -> Result<(), Failure> {
     match manual::explain(word) {
         Some(text) => say(text.trim_end()),

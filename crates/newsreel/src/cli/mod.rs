@@ -30,6 +30,7 @@ mod keys;
 mod listeners;
 mod listing;
 mod locate;
+mod manuals;
 mod moderation;
 #[cfg(feature = "mount")]
 mod mount;
@@ -56,7 +57,7 @@ mod user;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use rustix::fs::Mode;
 
 use crate::operations::request::{ArchiveCommand, BufferCommand, FilterCommand, ModerationCommand, Request};
@@ -130,7 +131,8 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Export { command } => export::export(command, at),
         Command::Import { command } => import::import(command, at),
         Command::Cache { command } => cache::run(command),
-        Command::Docs => check::docs(),
+        Command::Completions { shell } => manuals::completions(&mut Cli::command(), shell),
+        Command::Docs { share, date } => manuals::docs(&mut Cli::command(), share.as_deref(), &date),
         Command::CancelKey { message_id, user } => posting::cancel_key(at, &message_id, user.as_deref()),
     }
 }

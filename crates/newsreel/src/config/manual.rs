@@ -1,15 +1,21 @@
-//! The manual of the configuration, generated from the table of keys: `newsreel explain-config` and
-//! `docs/config.md`.
+//! The manual of the configuration, generated from the table of keys: `newsreel explain-config`,
+//! `docs/config.md` and newsreel.toml(5).
 
 use std::fmt::Write as _;
 
+use roff::{Inline, Roff, bold, roman};
 use textwrap::{Options, WordSeparator, WordSplitter};
 
 use super::table::{Effect, Key, SECTIONS, Section, keys, section};
 
+/// What the file is, and what a reload does: a heading, and paragraphs with a line between.
+const INTRODUCTION: &str = include_str!("manual.txt");
+/// What stands below that on the page alone.
+const ON_THE_PAGE: &str = include_str!("manual-more.txt");
+
 /// `docs/config.md`: an introduction, the contents, and every section with its keys.
 pub fn markdown() -> String {
-    let mut out = String::from(include_str!("manual.txt"));
+    let mut out = [INTRODUCTION, ON_THE_PAGE].concat();
     for section in SECTIONS.iter() {
         let (title, about) = (section.brackets(), first_sentence(&section.doc));
         let anchor = section.name.replace('.', "");
@@ -32,6 +38,53 @@ pub fn markdown() -> String {
         }
     }
     out
+}
+
+/// newsreel.toml(5), as of a date.
+pub fn man_page(date: &str) -> String {
+    let mut page = Roff::new();
+    let version = concat!("newsreel ", env!("CARGO_PKG_VERSION"));
+    page.control("TH", ["newsreel.toml", "5", date, version, "Usenet server"]);
+    page.control("SH", ["NAME"])
+        .text([roman("newsreel.toml - configuration of newsreel, the Usenet server")]);
+    page.control("SH", ["DESCRIPTION"]);
+    let paragraphs = INTRODUCTION.split("\n\n").map(str::trim).filter(|text| !text.is_empty());
+    for paragraph in paragraphs.filter(|text| !text.starts_with('#')) {
+        page.text(inlines(&paragraph.replace('\n', " "))).control("PP", []);
+    }
+    page.text([roman("The file has these sections.")]);
+    for section in SECTIONS.iter() {
+        page.control("SH", [section.brackets().as_str()]).text(inlines(&section.doc));
+        page.control("PP", []).text(inlines(&effect_of_section(section)));
+        for key in &section.keys {
+            page.control("TP", []).text([bold(key.name)]).text(inlines(&key.doc));
+            let mut fact = |name: &str, text: Vec<Inline>| {
+                let head = [roman(format!("{name}: "))].into_iter();
+                page.control("br", []).text(head.chain(text).collect::<Vec<_>>());
+            };
+            fact("type", inlines(&key.takes));
+            fact("default", inlines(&absent_text(key)));
+            fact("example", vec![bold(key.example.as_str())]);
+            if let Some(text) = effect_text(key) {
+                fact("changes", inlines(&text));
+            }
+        }
+    }
+    page.control("SH", ["SEE ALSO"]).text([
+        bold("newsreel"),
+        roman("(1), "),
+        bold("newsreel-check"),
+        roman("(1), "),
+        bold("newsreel-explain-config"),
+        roman("(1)"),
+    ]);
+    page.render()
+}
+
+/// What stands between backticks is bold.
+fn inlines(text: &str) -> Vec<Inline> {
+    let parts = text.split('`').enumerate().filter(|(_, part)| !part.is_empty());
+    parts.map(|(at, part)| if at % 2 == 0 { roman(part) } else { bold(part) }).collect()
 }
 
 fn first_sentence(text: &str) -> &str {

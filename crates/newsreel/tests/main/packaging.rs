@@ -1,4 +1,5 @@
-//! The systemd unit and its drop-ins, as systemd itself reads them, and against each other.
+//! The systemd unit and its drop-ins, as systemd itself reads them, and against each other; man pages and
+//! completions, as man and bash read them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -97,4 +98,77 @@ fn the_drop_in_for_sendmail_takes_back_all_that_keeps_a_mailer_from_its_queue() 
     for (name, _) in &all {
         assert!(page.contains(&format!("`newsreel.service.d/{name}`")), "{name}");
     }
+}
+
+/// Man pages and completions as they are installed, in a directory of their own.
+fn share() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    let mut docs = Command::new(env!("CARGO_BIN_EXE_newsreel"));
+    let made =
+        docs.arg("docs").arg("--share").arg(dir.path()).args(["--date", "2026-01-31"]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    dir
+}
+
+fn pages(share: &Path) -> Vec<PathBuf> {
+    let of = |dir: &str| fs::read_dir(share.join(dir)).unwrap().map(|entry| entry.unwrap().path());
+    of("man/man1").chain(of("man/man5")).collect()
+}
+
+#[test]
+fn every_command_has_a_man_page_that_man_and_mandoc_take_without_a_warning() {
+    let share = share();
+    let pages = pages(share.path());
+    let has = |name: &str| pages.iter().any(|page| page.ends_with(name));
+    for name in ["newsreel.1", "newsreel-import-inn.1", "newsreel-ctl-feed-stop.1", "newsreel.toml.5"] {
+        assert!(has(name), "{name}");
+    }
+    assert!(!has("newsreel-docs.1") && !has("newsreel-help.1"), "{pages:?}");
+    if !installed(&[("mandoc", "mandoc"), ("man", "man-db"), ("groff", "groff-base")]) {
+        return;
+    }
+    let lint = Command::new("mandoc").args(["-Tlint", "-Wwarning"]).args(&pages).output().unwrap();
+    assert!(lint.status.success() && lint.stdout.is_empty(), "{}", String::from_utf8_lossy(&lint.stdout));
+    // man takes its time: one page of each kind.
+    let of_each = ["newsreel.1", "newsreel-import-inn.1", "newsreel-rnews.1", "newsreel.toml.5"];
+    let shown = pages.iter().filter(|page| of_each.iter().any(|name| page.ends_with(name)));
+    let mut man = Command::new("man");
+    man.args(["--warnings", "-E", "UTF-8", "-l"]).args(shown).env("MANWIDTH", "80").env("LC_ALL", "C.UTF-8");
+    let shown = man.output().unwrap();
+    assert!(shown.status.success() && shown.stderr.is_empty(), "{}", String::from_utf8_lossy(&shown.stderr));
+    let text = String::from_utf8(shown.stdout).unwrap();
+    for part in
+        ["newsreel import inn [OPTIONS] <DIR|FILE>...", "[[buffer]]", "EXIT STATUS", "newsreel rnews batch.1"]
+    {
+        assert!(text.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn bash_completes_commands_and_options() {
+    let share = share();
+    for file in ["zsh/site-functions/_newsreel", "fish/vendor_completions.d/newsreel.fish"] {
+        assert!(fs::read_to_string(share.path().join(file)).unwrap().contains("newsreel"), "{file}");
+    }
+    let script = share.path().join("bash-completion/completions/newsreel");
+    let printed =
+        Command::new(env!("CARGO_BIN_EXE_newsreel")).args(["completions", "bash"]).output().unwrap();
+    assert_eq!(fs::read(&script).unwrap(), printed.stdout);
+    if !installed(&[("bash", "bash")]) {
+        return;
+    }
+    let complete = |words: &str| {
+        let text = format!(
+            "source {}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _newsreel newsreel \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; \
+             echo \"${{COMPREPLY[@]}}\"",
+            script.display()
+        );
+        let output = Command::new("bash").args(["--norc", "-c", &text]).output().unwrap();
+        assert!(output.stderr.is_empty(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(complete("newsreel imp"), "import");
+    assert_eq!(complete("newsreel import inn-"), "inn-config");
+    assert_eq!(complete("newsreel init --buf"), "--buffer");
 }

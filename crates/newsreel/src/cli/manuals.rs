@@ -1,0 +1,171 @@
+//! Man pages and completions, made of what `args` declares and of the configuration's tables; none of them
+//! is written by hand.
+//!
+//! `newsreel docs --share DIR` writes them as they are installed below a prefix's `share` (`make build` runs
+//! it); `newsreel completions` prints those of one shell.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use clap::Command;
+use clap_complete::Shell;
+use clap_mangen::Man;
+use roff::{Roff, bold, roman};
+
+use super::screen::{Failure, say};
+use crate::config::manual;
+
+/// The program, as its pages and completions are named.
+const PROGRAM: &str = "newsreel";
+/// Where a shell looks for completions, below `share`, and what their file is called there.
+const COMPLETIONS: [(Shell, &str, &str); 3] = [
+    (Shell::Bash, "bash-completion/completions", "newsreel"),
+    (Shell::Zsh, "zsh/site-functions", "_newsreel"),
+    (Shell::Fish, "fish/vendor_completions.d", "newsreel.fish"),
+];
+/// What each exit code means; the page of a command that differs says so itself.
+const EXIT_CODES: [(&str, &str); 4] = [
+    ("0", "It was done."),
+    ("1", "A problem was found, or something could not be done."),
+    ("2", "The command or the configuration is wrong."),
+    ("75", "It cannot be done now; the same command can be tried again later (rnews and send)."),
+];
+
+/// Prints docs/config.md, or writes man pages and completions.
+pub(super) fn docs(program: &mut Command, share: Option<&Path>, date: &str) -> Result<(), Failure> {
+    match share {
+        None => say(manual::markdown().trim_end()),
+        Some(dir) => write_all(program, dir, date)
+            .map_err(|error| Failure::Problem(format!("cannot write below {}: {error}", dir.display()))),
+    }
+}
+
+/// Prints what a shell completes commands and options by.
+pub(super) fn completions(program: &mut Command, shell: Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, program, PROGRAM, &mut script);
+    // Not by `say`: what a shell reads is not to be changed.
+    io::Write::write_all(&mut io::stdout().lock(), &script).map_err(|_| Failure::Told)
+}
+
+fn write_all(program: &mut Command, share: &Path, date: &str) -> io::Result<()> {
+    let (commands, formats) = (share.join("man/man1"), share.join("man/man5"));
+    fs::create_dir_all(&commands)?;
+    fs::create_dir_all(&formats)?;
+    fs::write(formats.join("newsreel.toml.5"), manual::man_page(date))?;
+    // Its own list of commands is not one of them here.
+    let mut documented = program.clone().disable_help_subcommand(true);
+    documented.build();
+    write_pages(&documented, None, &commands, date)?;
+    for (shell, dir, file) in COMPLETIONS {
+        let dir = share.join(dir);
+        fs::create_dir_all(&dir)?;
+        let mut script = Vec::new();
+        clap_complete::generate(shell, program, PROGRAM, &mut script);
+        fs::write(dir.join(file), script)?;
+    }
+    Ok(())
+}
+
+/// The page of a command, and those of its own commands.
+fn write_pages(command: &Command, above: Option<&str>, dir: &Path, date: &str) -> io::Result<()> {
+    let name = page_name(command);
+    fs::write(dir.join(format!("{name}.1")), page(command, above, date)?)?;
+    let mut below = command.get_subcommands().filter(|below| !below.is_hide_set());
+    below.try_for_each(|below| write_pages(below, Some(&name), dir, date))
+}
+
+fn page_name(command: &Command) -> String {
+    command.get_display_name().unwrap_or(command.get_name()).to_owned()
+}
+
+fn page(command: &Command, above: Option<&str>, date: &str) -> io::Result<Vec<u8>> {
+    let named = command.clone().subcommand_help_heading("COMMANDS");
+    let man = Man::new(named).date(date).source(concat!("newsreel ", env!("CARGO_PKG_VERSION")));
+    let man = man.manual("Usenet server");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    let after = command.get_after_long_help().or_else(|| command.get_after_help());
+    let after = after.map(ToString::to_string).unwrap_or_default();
+    let (text, examples) = match after.split_once(":\n") {
+        Some(("Example" | "Examples", examples)) => ("", examples),
+        _ => (after.as_str(), ""),
+    };
+    page.extend(synopsis(command).render().into_bytes());
+    man.render_description_section(&mut page)?;
+    let mut more = Roff::new();
+    text.split("\n\n").filter(|text| !text.is_empty()).for_each(|text| {
+        more.control("PP", []).text([roman(text)]);
+    });
+    page.extend(more.render().into_bytes());
+    if command.get_subcommands().any(|below| !below.is_hide_set()) {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let mut options = Vec::new();
+    man.render_options_section(&mut options)?;
+    // Lists of possible values begin with more empty lines than there can be.
+    page.extend(String::from_utf8_lossy(&options).replace(".br\n\n.br\n", ".br\n").into_bytes());
+    page.extend(last_sections(command, above, examples).render().into_bytes());
+    Ok(page)
+}
+
+/// What `--help` says after `Usage:`, where options have their values.
+fn synopsis(command: &Command) -> Roff {
+    let usage = command.clone().render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ");
+    let name = command.get_bin_name().unwrap_or(command.get_name());
+    let mut page = Roff::new();
+    page.control("SH", ["SYNOPSIS"]);
+    for (at, form) in usage.lines().map(str::trim).enumerate() {
+        if at > 0 {
+            page.control("br", []);
+        }
+        let rest = form.strip_prefix(name).unwrap_or(form);
+        page.text([bold(&form[..form.len() - rest.len()]), roman(rest)]);
+    }
+    page
+}
+
+/// Exit codes, examples and what to read besides.
+fn last_sections(command: &Command, above: Option<&str>, examples: &str) -> Roff {
+    let mut page = Roff::new();
+    if above.is_none() {
+        page.control("SH", ["EXIT STATUS"]);
+        for (code, meaning) in EXIT_CODES {
+            page.control("TP", []).text([bold(code)]).text([roman(meaning)]);
+        }
+    }
+    if !examples.is_empty() {
+        page.control("SH", ["EXAMPLES"]);
+        for (at, part) in examples.split("\n\n").enumerate() {
+            let (said, typed) = match part.split_once(":\n") {
+                Some((said, typed)) if !said.starts_with(' ') => (said, typed),
+                _ => ("", part),
+            };
+            if !said.is_empty() {
+                page.control("PP", []).text([roman(format!("{said}:"))]);
+            }
+            if at > 0 {
+                page.control("PP", []);
+            }
+            page.control("EX", []);
+            typed.lines().for_each(|line| _ = page.text([roman(line)]));
+            page.control("EE", []);
+        }
+    }
+    page.control("SH", ["SEE ALSO"]);
+    let pages = above.into_iter().chain((above.is_some_and(|above| above != PROGRAM)).then_some(PROGRAM));
+    let mut others: Vec<(String, &str)> = pages.map(|name| (name.to_owned(), "1")).collect();
+    let below = command.get_subcommands().filter(|below| !below.is_hide_set());
+    others.extend(below.map(|below| (page_name(below), "1")).filter(|_| above.is_some()));
+    others.push(("newsreel.toml".to_owned(), "5"));
+    let end = others.len() - 1;
+    let text = others.iter().enumerate().flat_map(|(at, (name, section))| {
+        let comma = if at == end { "" } else { ", " };
+        [bold(name.as_str()), roman(format!("({section}){comma}"))]
+    });
+    page.text(text.collect::<Vec<_>>());
+    page
+}
