@@ -7,6 +7,7 @@
 
 mod approving;
 mod backoff;
+mod elsewhere;
 mod filtering;
 mod groups;
 mod poster;
@@ -21,9 +22,10 @@ pub(crate) use secret::Secret;
 use crate::base::clock::unix_now;
 use crate::config::{Access, Config, Groups, Live};
 use crate::ingest::checks;
-use crate::ingest::{Disposition, Incoming, NotWithdrawn, Origin};
+use crate::ingest::{Disposition, Incoming, NotWithdrawn, Opinion, Origin};
 use crate::moderation::{HeldPost, Moderation, NotQueued};
 use crate::site::Site;
+use crate::source::Upstreams;
 use backoff::{Backoff, Paces, Who};
 use filtering::Judged;
 use groups::Way;
@@ -47,23 +49,33 @@ pub(crate) struct Injector {
     secret: OnceLock<Secret>,
     paces: Paces,
     moderation: Arc<Moderation>,
+    upstreams: Upstreams,
 }
 
 /// A post that was taken.
 struct Taken {
     message_id: String,
+    /// What follows `240 Article`.
+    told: String,
     /// The group whose moderator it was mailed to.
     moderated: Option<String>,
     /// Why it withdraws nothing, though it is to withdraw another article.
     not_withdrawn: Option<NotWithdrawn>,
 }
 
+impl Taken {
+    /// One of which nothing more is known.
+    fn quietly(message_id: String) -> Self {
+        Self { message_id, told: "received OK".into(), moderated: None, not_withdrawn: None }
+    }
+}
+
 impl Injector {
     /// Reads the site's secret, or makes it; without it readers are served and posts refused. `moderation`
-    /// takes what is not filed.
-    pub fn open(config: &Live, moderation: Arc<Moderation>) -> Self {
-        let injector =
-            Self { secret: OnceLock::new(), paces: Paces::default(), config: config.clone(), moderation };
+    /// and `upstreams` take what is not filed.
+    pub fn open(config: &Live, moderation: Arc<Moderation>, upstreams: Upstreams) -> Self {
+        let (secret, paces, config) = (OnceLock::new(), Paces::default(), config.clone());
+        let injector = Self { config, secret, paces, moderation, upstreams };
         let _refused_later = injector.read_secret();
         injector
     }
@@ -89,7 +101,7 @@ impl Injector {
     }
 
     /// Judges a proto-article.
-    fn judge(
+    async fn judge(
         &self,
         config: &Config,
         site: &Site,
@@ -102,7 +114,11 @@ impl Injector {
         if !checks::distributed(article, &config.site.distributions) {
             return Err(Refusal::UnwantedDistribution);
         }
-        let way = groups::judge(article, poster, &site.spool.group_table())?;
+        let table = site.spool.group_table();
+        // In a box: what asking other servers holds would make every session larger.
+        let may_read = |name: &[u8]| poster.access.read.matches(name);
+        let takers = Box::pin(elsewhere::takers(&self.upstreams, article, may_read, &table)).await;
+        let way = groups::judge(article, poster, &table, &takers)?;
         injection::check_body(article, &rules)?;
         Ok(way)
     }
@@ -113,12 +129,12 @@ impl Injector {
         match self.take(site, &poster, wire).await {
             Ok(taken) => {
                 let _infallible = match (taken.moderated, taken.not_withdrawn) {
-                    (None, None) => write!(out, "240 Article received OK {}\r\n", taken.message_id),
+                    (None, None) => write!(out, "240 Article {} {}\r\n", taken.told, taken.message_id),
                     (None, Some(why)) => {
                         write!(
                             out,
-                            "240 Article received OK, but withdraws nothing: {why} {}\r\n",
-                            taken.message_id
+                            "240 Article {}, but withdraws nothing: {why} {}\r\n",
+                            taken.told, taken.message_id
                         )
                     }
                     (Some(group), _) => {
@@ -138,7 +154,7 @@ impl Injector {
         let now = unix_now();
         let article = Article::parse(wire)?;
         let config = self.config.current();
-        let way = self.judge(&config, site, &article, poster, now)?;
+        let way = self.judge(&config, site, &article, poster, now).await?;
         let marks = Marks::of(&article, poster.author(), &config, self.secret()?);
         let who = Who::new(poster.user, poster.address);
         self.paces.post(&Backoff::of(&config.posting), who, Instant::now()).map_err(Refusal::TooFast)?;
@@ -148,15 +164,15 @@ impl Injector {
         if judged.is_dropped {
             let user = poster.user.unwrap_or_default();
             info!(address = poster.address_text, user, id = marks.message_id, "post thrown away by a filter");
-            return Ok(Taken { message_id: marks.message_id, moderated: None, not_withdrawn: None });
+            return Ok(Taken::quietly(marks.message_id));
         }
-        let (moderated, not_withdrawn) = match way {
-            Way::File(groups) => {
-                (None, file(site, (poster.author(), Some(&poster.access.read)), groups, judged).await?)
+        let (moderated, (told, not_withdrawn)) = match way {
+            Way::File { here, elsewhere } => {
+                (None, self.send(site, poster, (here, elsewhere), (&marks.message_id, judged)).await?)
             }
             Way::Moderator(group) => {
                 self.submit(site, &group, &marks.message_id, &judged.wire, (poster.author(), now))?;
-                (Some(group), None)
+                (Some(group), Default::default())
             }
         };
         info!(
@@ -171,7 +187,36 @@ impl Injector {
             let user = poster.user.unwrap_or_default();
             info!(address = poster.address_text, user, id = marks.message_id, %why, "the post withdraws nothing");
         }
-        Ok(Taken { message_id: marks.message_id, moderated, not_withdrawn })
+        Ok(Taken { message_id: marks.message_id, told, moderated, not_withdrawn })
+    }
+
+    /// Files a judged article in groups that are carried here, and sends it to the upstreams that have its
+    /// others: all or nothing, as far as it can be known. Returns what its poster is told, and why it
+    /// withdraws nothing.
+    async fn send(
+        &self,
+        site: &Site,
+        poster: &Poster<'_>,
+        (here, mut elsewhere): (Vec<Box<[u8]>>, Vec<Arc<str>>),
+        (message_id, judged): (&str, Judged),
+    ) -> Result<(String, Option<NotWithdrawn>), Refusal> {
+        let is_aside = matches!(judged.opinion, Opinion::Aside(_));
+        // What is not passed on stays here.
+        if is_aside || judged.opinion == Opinion::Keep {
+            elsewhere.clear();
+        }
+        let is_filed = !here.is_empty() || is_aside;
+        if !is_filed && elsewhere.is_empty() {
+            return Err(Refusal::Rejected(crate::ingest::filtered("it is not passed on")));
+        }
+        let config = self.config.current();
+        let article = (message_id, judged.wire.as_slice());
+        let outbox = elsewhere::queue(&self.upstreams, &elsewhere, article, poster.author(), &config)?;
+        let author = (poster.author(), Some(&poster.access.read));
+        let not_withdrawn = if is_filed { file(site, author, here, judged).await? } else { None };
+        // In a box, as above.
+        let fates = if elsewhere.is_empty() { Vec::new() } else { Box::pin(outbox.send(is_filed)).await };
+        Ok((elsewhere::told(&fates, is_filed)?, not_withdrawn))
     }
 
     /// Queues a proto-article for the moderator of `group`; it is on disk when this returns.

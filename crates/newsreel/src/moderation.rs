@@ -5,7 +5,6 @@
 //! tried again, ever less often, and at last put aside. `submit` is called by `inject`, `run` is a task of
 //! `server`. Sources: RFC 5537 section 3.5.1, `docs/formats/moderation.md`.
 
-mod fields;
 mod held;
 mod mailer;
 mod queue;

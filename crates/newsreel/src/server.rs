@@ -84,7 +84,7 @@ async fn run_from<S: NewsSource>(
     let offer = Offer::read(&config).map_err(io::Error::other)?;
     let config = Live::new(config);
     let moderation = Moderation::open(&config, spool.disk())?;
-    let injector = Injector::open(&config, moderation.clone());
+    let injector = Injector::open(&config, moderation.clone(), upstreams.clone());
     let context = Arc::new(SessionContext { injector, budget: Budget::default() });
     let site = Site::new(config, spool, offer);
     let control = control_socket::Listener::bind(&site)?;
@@ -114,7 +114,7 @@ async fn run_from<S: NewsSource>(
     tasks.spawn(crate::operations::keep_renewed(site.clone()));
     tasks.spawn(crate::operations::file_incoming(site.clone()));
     tasks.spawn(keep_archiving(site.clone(), server.archives.clone()));
-    tasks.spawn(server.upstreams.clone().keep_saved(site.stopping()));
+    tasks.spawn(server.upstreams.clone().run(site.stopping()));
     tasks.spawn(crate::operations::keep_pulling(site.clone(), server.pulls.clone()));
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
     let packing = crate::operations::overview::Packing::start(&site.spool)?;

@@ -20,6 +20,7 @@ pub use local::LocalSpool;
 #[cfg(feature = "testing")]
 pub(crate) use upstream::parsers;
 pub use upstream::{CacheCounts, CacheStatus, LocalFirst, UpstreamStatus, Upstreams};
+pub(crate) use upstream::{Fate, NotQueued, Outbox, Posts, QueuedPost, Taker, Waiting};
 
 use crate::config::Live;
 use netnews::MessageId;

@@ -1,13 +1,14 @@
 //! The injecting agent's rules: requirements on a proto-article, and what is added to make it an article.
 //!
 //! Pure: clock, random octets, hashes and policy are arguments. `check` checks the headers, `body` what
-//! follows them, `complete` builds the article, `moderation` the mail to a moderator; `Objection` tells the
-//! poster what to do. Called by newsreel's `inject`. Sources: RFC 5537 sections 3.4.1 and 3.5, RFC 5536
-//! section 3, and the checks of INN's nnrpd.
+//! follows them, `complete` builds the article, `elsewhere` a proto-article of it again, `moderation` the
+//! mail to a moderator; `Objection` tells the poster what to do. Called by newsreel's `inject`. Sources:
+//! RFC 5537 sections 3.4.1 and 3.5, RFC 5536 section 3, and the checks of INN's nnrpd.
 
 mod body;
 mod check;
 mod complete;
+mod elsewhere;
 mod mailbox;
 pub mod moderation;
 mod objection;
@@ -15,6 +16,7 @@ mod objection;
 pub use body::check as check_body;
 pub use check::check as check_headers;
 pub use complete::{Stamp, append_info, complete, message_id};
+pub use elsewhere::for_another;
 pub use mailbox::{is_address, is_mailbox_list};
 pub use objection::Objection;
 

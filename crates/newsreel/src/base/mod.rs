@@ -1,9 +1,10 @@
 //! What every floor shares: the clock, counters, sizes and times as text, text that is safe to print,
-//! programs that are run, work that may wait, and the right to poll.
+//! programs that are run, work that may wait, the right to poll, and the form of files with one post.
 
 pub(crate) mod busy_poll;
 pub(crate) mod clock;
 pub(crate) mod counters;
+pub(crate) mod fields;
 pub(crate) mod patiently;
 pub(crate) mod printable;
 pub(crate) mod program;

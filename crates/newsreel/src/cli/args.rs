@@ -255,7 +255,7 @@ pub(super) enum Command {
     )]
     Unmanage(super::mount::UnmanageOptions),
 
-    /// Find out what a cache of other servers' articles would do
+    /// Posts to groups of other servers, and what a cache of their articles would do
     Cache {
         #[command(subcommand)]
         command: super::cache::CacheCommand,

@@ -11,9 +11,12 @@ use serde::Serialize;
 use spool::Progress;
 
 use super::bar::Bar;
+use super::locate::Where;
 use super::screen::{Failure, complain, say, say_json};
 use super::table::Columns;
+use super::{posts, reach};
 use crate::base::units::{about_size, grouped, parse_size};
+use crate::operations::request::{PostsCommand, Request};
 
 /// Bytes of a log that are read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -32,6 +35,14 @@ pub(super) enum CacheCommand {
         newsreel cache simulate /var/log/news/news.notice --strategy lrug --strategy gain --size \"2 GiB\"\n  \
         newsreel cache simulate access.log --json --figures .")]
     Simulate(SimulateOptions),
+    /// List, show, send again or delete posts that wait for an upstream, or that one has refused
+    #[command(after_long_help = "Examples:\n  newsreel cache posts list\n  \
+        newsreel cache posts retry '<1993Apr5.012345@example.org>'\n  \
+        newsreel cache posts drop '<1993Apr5.012345@example.org>' --upstream isp")]
+    Posts {
+        #[command(subcommand)]
+        command: PostsCommand,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -90,8 +101,12 @@ struct Simulation {
     rows: Vec<Row>,
 }
 
-pub(super) fn run(command: CacheCommand) -> Result<(), Failure> {
+pub(super) fn run(command: CacheCommand, at: &Where) -> Result<(), Failure> {
     match command {
+        CacheCommand::Posts { command: PostsCommand::List { json } } => {
+            posts::list(at, &Request::Posts { command: PostsCommand::List { json } }, json)
+        }
+        CacheCommand::Posts { command } => reach::print(&at.load()?, &Request::Posts { command }),
         CacheCommand::Simulate(options) => replay(&options),
     }
 }

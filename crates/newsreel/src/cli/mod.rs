@@ -38,6 +38,7 @@ mod output;
 mod owner;
 mod password;
 mod posting;
+mod posts;
 mod preflight;
 mod pull;
 mod purge;
@@ -130,7 +131,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Send(options) => send::send(&options, at),
         Command::Export { command } => export::export(command, at),
         Command::Import { command } => import::import(command, at),
-        Command::Cache { command } => cache::run(command),
+        Command::Cache { command } => cache::run(command, at),
         Command::Completions { shell } => manuals::completions(&mut Cli::command(), shell),
         Command::Docs { share, date } => manuals::docs(&mut Cli::command(), share.as_deref(), &date),
         Command::CancelKey { message_id, user } => posting::cancel_key(at, &message_id, user.as_deref()),

@@ -16,6 +16,7 @@ use crate::moderation::Moderation;
 use crate::operations;
 use crate::operations::archive::Archives;
 use crate::operations::request::{BufferCommand, Reply, Request};
+use crate::source::Posts;
 
 /// How long a spool is waited for that another process has.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -87,6 +88,10 @@ impl Reach {
                     let config = Live::new(Arc::new(config.clone()));
                     let moderation = Moderation::open(&config, spool.disk()).map_err(io_problem)?;
                     operations::moderation::execute(&moderation, None, command, &mut hear)
+                }
+                Request::Posts { command } => {
+                    let posts = Posts::open(spool.disk().clone(), &config.site.data);
+                    operations::posts::execute(&posts, command, &mut hear)
                 }
                 Request::Why { message_id, peer } => {
                     operations::why(spool, config, message_id, peer, &mut hear)

@@ -98,6 +98,8 @@ fn upstreams_text(upstreams: &[UpstreamStatus]) -> String {
         .right("failures", |upstream| grouped(upstream.failures))
         .right("wrong", |upstream| grouped(upstream.wrong))
         .right("received", |upstream| about_size(upstream.bytes))
+        .right("posts", |upstream| grouped(upstream.posts_waiting))
+        .right("refused", |upstream| grouped(upstream.posts_refused))
         .text();
     for upstream in upstreams.iter().filter(|upstream| !upstream.problem.is_empty()) {
         text.push_str(&format!("\n  {}: {}", upstream.name, upstream.problem));
@@ -629,6 +631,8 @@ mod tests {
                 failures: 33,
                 wrong: 34,
                 bytes: 2_048,
+                posts_waiting: 36,
+                posts_refused: 37,
                 problem: "timed out waiting for an answer".into(),
             }],
             cache: Some(CacheStatus {
@@ -685,8 +689,8 @@ mod tests {
                     far   far.example:119  5 s ago   1 min ago      0    2,500     2,400\n  \
                     far: the server closed the connection\n";
         assert!(shown.contains(pull), "{shown}");
-        let upstream = "upstream server state connections questions failures wrong received\n\
-                        isp isp.example:563 away 2 1,002 33 34 2.00 KiB\n \
+        let upstream = "upstream server state connections questions failures wrong received posts refused\n\
+                        isp isp.example:563 away 2 1,002 33 34 2.00 KiB 36 37\n \
                         isp: timed out waiting for an answer\n";
         assert!(squeezed(&shown).contains(squeezed(upstream).trim()), "{shown}");
         let cache = "cached requests hits share from cache from upstream\n\

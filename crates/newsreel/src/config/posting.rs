@@ -43,6 +43,9 @@ section! {
         backoff_first: Duration = Span, default "1 s", example "5 s";
         /// The longest wait.
         backoff_longest: Duration = Span, default "10 min", example "1 h";
+        /// The most posts that may wait for an [[upstream]] that is away, those included that one has refused
+        /// and newsreel cache posts lists; further ones are refused.
+        upstream_queue_max: usize = 1..=1_000_000, default 1000, example 100;
     }
 }
 

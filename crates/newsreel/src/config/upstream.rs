@@ -39,7 +39,11 @@ section! {
         connect_timeout: Duration = Timeout, default "10 s", example "30 s";
         /// How long an answer may take to begin, and how long nothing may come of one that has begun.
         answer_timeout: Duration = Timeout, default "30 s", example "1 min";
-        /// Whether it is not to be connected to: what is known of its groups is shown, and nothing is asked.
+        /// The groups whose posts it takes; by default those that it numbers. Posts to a group that the
+        /// server which numbers it does not take go to the one whose post names it with the longest pattern.
+        post: Option<Groups> = Maybe(Wildmat), example "*,!comp.announce";
+        /// Whether it is not to be connected to: what is known of its groups is shown, nothing is asked, and
+        /// posts wait.
         offline: bool = Switch, default false, example true;
     }
 }
@@ -47,16 +51,21 @@ section! {
 impl Upstream {
     /// How long the longest of the patterns in `groups` is that match `group`; `None`: it is not matched.
     pub fn match_len(&self, group: &[u8]) -> Option<usize> {
-        if !self.groups.matches(group) {
-            return None;
-        }
-        let patterns = self.groups.as_str().split(',').map(str::trim).filter(|text| !text.starts_with('!'));
-        let matching = patterns.filter(|text| Groups::parse(text).is_ok_and(|one| one.matches(group)));
-        matching.map(str::len).max()
+        longest_match(&self.groups, group)
     }
 
     /// Whose server it is.
     pub fn owner(&self) -> &str {
         self.owner.as_deref().unwrap_or(&self.name)
     }
+}
+
+/// How long the longest of the patterns is that match `group`; `None`: it is not matched.
+pub fn longest_match(groups: &Groups, group: &[u8]) -> Option<usize> {
+    if !groups.matches(group) {
+        return None;
+    }
+    let patterns = groups.as_str().split(',').map(str::trim).filter(|text| !text.starts_with('!'));
+    let matching = patterns.filter(|text| Groups::parse(text).is_ok_and(|one| one.matches(group)));
+    matching.map(str::len).max()
 }

@@ -10,6 +10,7 @@
 pub(crate) mod import;
 pub(crate) mod rnews;
 
+use crate::operations::posts;
 use crate::operations::pull::standing;
 use crate::operations::request::{ModerationCommand, Reply, Request};
 use crate::operations::transmit::progress;
@@ -195,6 +196,7 @@ fn answer(
                     operations::archive::execute(&server.archives, &site.spool, command, &mut sink)
                 }
                 Request::Moderation { command } => moderate(server, command, &mut sink),
+                Request::Posts { command } => posts::execute(server.upstreams.posts(), command, &mut sink),
                 Request::Batch { peer } => operations::batch(server.feeds.batch(peer), peer, &mut sink),
                 other => operations::execute(other, &site.spool, &mut sink),
             };

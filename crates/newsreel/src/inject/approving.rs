@@ -1,13 +1,14 @@
 //! Injects a post that has waited here, once its moderator has approved it (RFC 5537 section 3.9).
 //!
-//! It goes the road of all posts, into the groups that it names and that are carried here. Injection-Info
-//! says of it what would have been said of its poster. Called for `newsreel moderation approve`.
+//! It goes the road of all posts, into the groups that it names and that are carried here, and to the
+//! upstreams that have its others. Injection-Info says of it what would have been said of its poster. Called
+//! for `newsreel moderation approve`.
 
 use super::filtering::Judged;
 use super::poster::Author;
 use super::refusal::Refusal;
 use super::stamp::Marks;
-use super::{Injector, file};
+use super::{Injector, elsewhere, file};
 use crate::base::clock::unix_now;
 use crate::ingest::{Reject, carried};
 use crate::moderation::HeldPost;
@@ -41,8 +42,14 @@ impl Injector {
         // The locks and keys are its own since it was posted.
         let stamp = Stamp { cancel_lock: "", cancel_key: "", ..marks.stamp(&config, unix_now(), false) };
         let complete = injection::complete(&article, &stamp);
-        let groups = groups_of(&article, &site.spool.group_table());
+        let table = site.spool.group_table();
+        let groups = groups_of(&article, &table);
+        let takers = elsewhere::takers(&self.upstreams, &article, |_| true, &table).await;
+        let to = elsewhere::upstreams_of(&takers);
+        let outbox = elsewhere::queue(&self.upstreams, &to, (&marks.message_id, &complete), author, &config)?;
         file(site, (author, None), groups, Judged::passed(complete)).await?;
+        // What becomes of it there stands in the log.
+        _ = outbox.send(true).await;
         // Before it stops waiting it is as durable as it was while it waited.
         tokio::task::block_in_place(|| site.spool.sync()).map_err(|_| Refusal::Trouble)
     }

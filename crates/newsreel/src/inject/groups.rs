@@ -1,15 +1,17 @@
-//! Where a proto-article may go: into its groups, or to a moderator.
+//! Where a proto-article may go: into its groups, to the servers that have them, or to a moderator.
 //!
-//! All groups that are carried here and that the poster may read must be open to the poster. All others are
-//! other servers' matter, as long as one is known: a group that the poster may not read is treated as one
-//! that is not carried, in what is answered and in what is filed, so that nobody can post to hidden groups or
-//! find out which there are. Called by `inject`. Sources: RFC 5537 section 3.5 steps 4 and 7, RFC 5536
-//! section 3.1.4 (reserved names), the flags of RFC 6048 section 3.1.
+//! All groups that are carried here or at an upstream and that the poster may read must be open to the
+//! poster. All others are other servers' matter, as long as one is known: a group that the poster may not
+//! read is treated as one that is not carried, in what is answered and in what is filed, so that nobody can
+//! post to hidden groups or find out which there are. Called by `inject`. Sources: RFC 5537 section 3.5
+//! steps 4 and 7, RFC 5536 section 3.1.4 (reserved names), the flags of RFC 6048 section 3.1.
 
+use super::elsewhere::Takers;
 use super::poster::Poster;
 use super::refusal::{Refusal, shown};
-use crate::config::Groups;
+use crate::config::{Access, Groups};
 use crate::ingest::carried;
+use crate::source::Taker;
 use netnews::control::{self, Control};
 use netnews::{Article, Known, newsgroups};
 use spool::{Flag, Group, GroupTable};
@@ -18,8 +20,13 @@ use std::sync::Arc;
 /// Where a proto-article goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Into the spool, in these of the groups it names and in no other.
-    File(Vec<Box<[u8]>>),
+    /// To its groups.
+    File {
+        /// Into the spool, in these of the groups it names and in no other.
+        here: Vec<Box<[u8]>>,
+        /// To the upstreams of these names.
+        elsewhere: Vec<Arc<str>>,
+    },
     /// To the moderator of this group.
     Moderator(String),
 }
@@ -47,17 +54,31 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Judges the groups, and the rights to send control messages and approved articles.
-pub(super) fn judge(article: &Article<'_>, poster: &Poster<'_>, table: &GroupTable) -> Result<Way, Refusal> {
+/// Judges the groups, and the rights to send control messages and approved articles. `takers` are the groups
+/// that upstreams have.
+pub(super) fn judge(
+    article: &Article<'_>,
+    poster: &Poster<'_>,
+    table: &GroupTable,
+    takers: &Takers,
+) -> Result<Way, Refusal> {
     let is_control = article.count(Known::Control) > 0;
     let approved = article.count(Known::Approved) > 0;
     control_permitted(article, poster)?;
     let value = article.header(Known::Newsgroups).unwrap_or_default();
     let access = poster.access;
-    let (mut judged, mut moderated, mut approves) = (Vec::new(), None, false);
+    let (mut judged, mut elsewhere, mut moderated, mut approves) = (Vec::new(), Vec::new(), None, false);
     for name in newsgroups::split(value) {
         let Some(target) = Target::find(table, poster, name) else {
             reserved(name)?;
+            if let Some((_, taker)) = takers.iter().find(|(taken, _)| **taken == *name) {
+                let upstream = taken_by(taker, name, access)?;
+                // Whether it is moderated is that server's matter, and so is who may approve there.
+                approves |= access.approve.matches(name);
+                if !elsewhere.contains(&upstream) {
+                    elsewhere.push(upstream);
+                }
+            }
             continue;
         };
         if !target.is_in(&access.post) {
@@ -77,13 +98,25 @@ pub(super) fn judge(article: &Article<'_>, poster: &Poster<'_>, table: &GroupTab
         }
         judged.push(name.into());
     }
-    if judged.is_empty() {
+    if judged.is_empty() && elsewhere.is_empty() {
         return Err(Refusal::NoSuchGroup(shown(value)));
     }
     if approved && !approves && access.approve.is_empty() {
         return Err(Refusal::MayNotApprove(shown(value)));
     }
-    Ok(moderated.map_or(Way::File(judged), Way::Moderator))
+    Ok(match moderated {
+        Some(group) => Way::Moderator(group),
+        None => Way::File { here: judged, elsewhere },
+    })
+}
+
+/// The upstream that takes a post to this group of another server.
+fn taken_by(taker: &Taker, name: &[u8], access: &Access) -> Result<Arc<str>, Refusal> {
+    match taker {
+        _ if !access.post.matches(name) => Err(Refusal::NotYourGroup(shown(name))),
+        Taker::Nobody => Err(Refusal::NoArticles(shown(name))),
+        Taker::Upstream(upstream) => Ok(upstream.clone()),
+    }
 }
 
 /// Cancels are for everybody who may post; other control messages for who may approve in the group of their

@@ -30,6 +30,10 @@ pub(crate) enum Refusal {
     /// So many wait for moderators.
     QueueFull(usize),
     Rejected(Reject),
+    /// So many wait for upstreams.
+    UpstreamQueueFull(usize),
+    /// The servers that have its groups have all refused it, in these words.
+    RefusedElsewhere(String),
     /// What is needed to sign articles cannot be read.
     NoSecret,
     /// A filter cannot judge it now.
@@ -69,6 +73,10 @@ impl fmt::Display for Refusal {
             Self::QueueFull(max) => {
                 write!(f, "Too many posts wait for moderators (at most {max}), try again later")
             }
+            Self::UpstreamQueueFull(max) => {
+                write!(f, "Too many posts wait for other servers (at most {max}), try again later")
+            }
+            Self::RefusedElsewhere(texts) => write!(f, "Posting failed: {texts}"),
             Self::Rejected(reject) => write!(f, "Posting failed: {reject}"),
             Self::NoSecret => f.write_str(
                 "Posting is not possible now: this server's posting secret cannot be read; please inform its operator",

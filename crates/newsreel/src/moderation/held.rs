@@ -4,7 +4,7 @@
 //! worst, and approving it again finds it known. Called by `moderation`. Format:
 //! `docs/formats/moderation.md`.
 
-use super::fields;
+use crate::base::fields;
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use spool::{Access, Disk, durable_create, read_small};

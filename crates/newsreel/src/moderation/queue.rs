@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::error;
 
-use super::fields;
 use crate::base::counters::add;
+use crate::base::fields;
 
 /// Directory below `site.data`.
 const DIR: &str = "moderation";

@@ -20,6 +20,7 @@ mod keys;
 pub(crate) mod moderation;
 mod name_map;
 pub(crate) mod overview;
+pub(crate) mod posts;
 pub(crate) mod pull;
 pub mod report;
 pub mod request;
@@ -47,7 +48,8 @@ pub(crate) use why::why;
 
 /// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The
 /// caller sends the final [`Reply::Done`]. [`Request::Status`],
-/// [`Request::Archive`], [`Request::Moderation`], [`Request::Rnews`], [`Request::Import`],
+/// [`Request::Archive`], [`Request::Moderation`], [`Request::Posts`], [`Request::Rnews`],
+/// [`Request::Import`],
 /// [`Request::Pull`], [`Request::Send`], [`Request::Reload`], [`Request::Compare`], [`Request::Why`],
 /// [`Request::Feed`] and [`Request::Batch`] are the caller's own.
 pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
@@ -89,6 +91,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         Request::Ping
         | Request::Archive { .. }
         | Request::Moderation { .. }
+        | Request::Posts { .. }
         | Request::Status { .. }
         | Request::Buffer { .. }
         | Request::Rnews

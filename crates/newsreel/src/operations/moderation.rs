@@ -87,7 +87,7 @@ fn post(moderation: &Moderation, id: &str) -> Result<HeldPost, NotDone> {
 fn shown(moderation: &Moderation, id: &str) -> Result<String, NotDone> {
     let post = post(moderation, id)?;
     let user = if post.user.is_empty() { String::new() } else { format!(", as {}", post.user) };
-    Ok(format!("for {}, from {}{user}\n\n{}", post.group, post.address, text_of(&post)))
+    Ok(format!("for {}, from {}{user}\n\n{}", post.group, post.address, text_of(&post.wire)))
 }
 
 fn approved(
@@ -120,7 +120,7 @@ fn rejected(moderation: &Moderation, id: &str, reason: &str) -> Result<String, N
         let text = format!(
             "Your post {id}\nto the moderated group {} was not approved.\n\n{reason}\n\nThis was your post:\n\n{}",
             post.group,
-            text_of(&post)
+            text_of(&post.wire)
         );
         moderation.notify(to, &subject, text.as_bytes(), unix_now()).map_err(NotDone::NotMailed)?;
     }
@@ -135,10 +135,10 @@ fn removed(moderation: &Moderation, id: &str) -> Result<(), NotDone> {
     moderation.held().remove(id).map_err(NotDone::Stays)
 }
 
-/// The post as files have it.
-fn text_of(post: &HeldPost) -> String {
+/// A post in wire format, as files have it.
+pub(super) fn text_of(post: &[u8]) -> String {
     let mut text = Vec::new();
-    wire::to_text(&post.wire, &mut text);
+    wire::to_text(post, &mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 

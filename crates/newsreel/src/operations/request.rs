@@ -6,8 +6,8 @@
 mod commands;
 mod rows;
 
-pub use commands::{ArchiveCommand, FilterCommand, KeysCommand, ModerationCommand};
-pub use rows::{HeldRow, HiddenRow, Purged, ReviewRow, WouldExpire};
+pub use commands::{ArchiveCommand, FilterCommand, KeysCommand, ModerationCommand, PostsCommand};
+pub use rows::{HeldRow, HiddenRow, PostRow, Purged, ReviewRow, WouldExpire};
 
 use super::report::{ArchiveStatus, Report};
 use crate::base::clock::unix_now;
@@ -271,6 +271,13 @@ pub enum Request {
         #[command(subcommand)]
         /// What to show.
         command: ArchiveCommand,
+    },
+
+    /// Posts that wait for upstreams; typed as `cache posts`.
+    #[command(skip)]
+    Posts {
+        /// What to do with which post.
+        command: PostsCommand,
     },
 
     /// List, show, approve or reject posts that wait here for a moderator
@@ -661,6 +668,8 @@ pub enum Reply {
     Archive(ArchiveStatus),
     /// A post that waits here for a moderator.
     Held(HeldRow),
+    /// A post that waits for an upstream, or that it has refused.
+    Post(PostRow),
     /// A hidden article.
     Hidden(HiddenRow),
     /// What a filter found.

@@ -30,9 +30,11 @@ fn large_site(dir: &TempDir) -> (Arc<Site>, SessionContext, SimDisk) {
     spool.add_groups(&(0..GROUPS).map(group).collect::<Vec<_>>()).unwrap();
     spool.measure().unwrap();
     let config = Live::new(Arc::new(config));
-    let injector = Injector::open(&config, Moderation::open(&config, spool.disk()).unwrap());
+    let spool = Arc::new(spool);
+    let upstreams = Upstreams::open(&config.load(), &spool).unwrap();
+    let injector = Injector::open(&config, Moderation::open(&config, spool.disk()).unwrap(), upstreams);
     let context = SessionContext { injector, budget: Budget::default() };
-    (Site::new(config, Arc::new(spool), None), context, sim)
+    (Site::new(config, spool, None), context, sim)
 }
 
 #[test]

@@ -83,6 +83,40 @@ pub enum ModerationCommand {
     },
 }
 
+/// What to do with posts that wait for upstreams.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum PostsCommand {
+    /// List the posts that wait for an upstream, or that one has refused, the oldest first
+    List {
+        /// Print JSON
+        #[arg(long)]
+        #[serde(skip)]
+        json: bool,
+    },
+    /// Show a post
+    Show {
+        /// Its Message-ID, with its angle brackets
+        message_id: String,
+    },
+    /// Send a post again now, also if it was refused
+    Retry {
+        /// Its Message-ID, with its angle brackets
+        message_id: String,
+        /// Only to this upstream
+        #[arg(long, value_name = "NAME")]
+        upstream: Option<String>,
+    },
+    /// Delete a post: it is not sent
+    Drop {
+        /// Its Message-ID, with its angle brackets
+        message_id: String,
+        /// Only for this upstream
+        #[arg(long, value_name = "NAME")]
+        upstream: Option<String>,
+    },
+}
+
 /// What to do about what filters found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

@@ -21,6 +21,33 @@ pub struct HeldRow {
     pub subject: String,
 }
 
+/// A post that waits for an upstream, or that it has refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PostRow {
+    /// Its Message-ID.
+    pub message_id: String,
+    /// The upstream's name.
+    pub upstream: String,
+    /// Unix seconds since when it waits.
+    pub queued: u64,
+    /// Whether it was refused, and is not sent again by itself.
+    pub is_refused: bool,
+    /// How often it was sent since the start.
+    pub tries: u32,
+    /// Why it was not taken when it was last sent; empty: it was not sent yet.
+    pub problem: String,
+    /// The address it was posted from.
+    pub address: String,
+    /// As whom its poster had logged in; empty: as nobody.
+    pub user: String,
+    /// Its From header.
+    pub from: String,
+    /// Its Newsgroups header.
+    pub groups: String,
+    /// Its Subject header.
+    pub subject: String,
+}
+
 /// What a filter found in an article, as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewRow {

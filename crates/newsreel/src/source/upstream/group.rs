@@ -154,6 +154,11 @@ impl Group {
         self.made.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// The marks are asked for when they are next wanted.
+    pub fn look_again(&self) {
+        self.asked.lock().at = None;
+    }
+
     /// The group was found to have other numbers than were known.
     pub fn begin_anew(&self) {
         self.shelf.begin_anew();

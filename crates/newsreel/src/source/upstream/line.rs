@@ -138,6 +138,11 @@ impl Line {
         self.answer().await
     }
 
+    /// Queues an article, after the answer that asks for it.
+    pub fn send_article(&mut self, wire: &[u8]) -> Result<(), Trouble> {
+        self.client.submit_article(wire).map_err(|error| self.judged(error))
+    }
+
     /// The next line of a block; `None` at its end.
     pub async fn block_line(&mut self) -> Result<Option<&[u8]>, Trouble> {
         Ok(self.client.block_line().await?)

@@ -16,6 +16,7 @@ mod lists;
 #[cfg(feature = "testing")]
 pub(crate) mod parsers;
 mod pool;
+mod posts;
 mod questions;
 mod rows;
 mod shelf;
@@ -52,6 +53,7 @@ use tokio::task::block_in_place;
 use tracing::{error, info, warn};
 use trouble::Trouble;
 
+pub(crate) use posts::{Fate, NotQueued, Outbox, Posts, QueuedPost, Taker, Waiting};
 pub use status::{CacheCounts, CacheStatus, UpstreamStatus};
 
 /// Numbers of a huge group that are asked for at first to find an article's neighbour, and how many times
@@ -68,6 +70,7 @@ struct Shared {
     local: Local,
     disk: Arc<dyn Disk>,
     flights: Arc<Flights>,
+    posts: Arc<Posts>,
 }
 
 /// The access log is renamed at so many bytes.
@@ -127,7 +130,8 @@ impl Upstreams {
         let local: Local = Arc::new(move |name| groups.group_id(name).is_some());
         let cache = open_cache(config, &disk)?;
         let table = ArcSwap::from_pointee(Table::new(config, &local, cache, None));
-        Ok(Self(Arc::new(Shared { table, local, disk, flights: Arc::default() })))
+        let posts = Arc::new(Posts::open(disk.clone(), &config.site.data));
+        Ok(Self(Arc::new(Shared { table, local, disk, flights: Arc::default(), posts })))
     }
 
     /// Another configuration holds; upstreams that are as before keep their connections. Blocks.
@@ -145,25 +149,33 @@ impl Upstreams {
             && old.upstreams.iter().zip(&config.upstreams).all(|(old, new)| old.config == *new);
         if !is_as_before || old.article_bytes_max != config.site.article_bytes_max {
             self.0.table.store(Arc::new(Table::new(config, &self.0.local, cache, Some(&old))));
+            self.0.posts.look();
         }
     }
 
-    /// Writes down from time to time, and when `stopping` resolves, what of the cache was used when.
-    pub async fn keep_saved(self, stopping: impl Future<Output = ()>) {
-        let mut stopping = std::pin::pin!(stopping);
+    /// Sends posts that wait, and writes down from time to time, and when `stopping` resolves, what of the
+    /// cache was used when.
+    pub async fn run(self, stopping: impl Future<Output = ()>) {
+        tokio::select! {
+            () = stopping => {}
+            () = self.keep_saved() => {}
+            () = self.keep_posting() => {}
+        }
+        self.save();
+    }
+
+    async fn keep_saved(&self) {
         loop {
-            let is_over = tokio::select! {
-                () = &mut stopping => true,
-                () = tokio::time::sleep(SAVE_INTERVAL) => false,
-            };
-            if let Some(cache) = &self.0.table.load().cache
-                && let Err(error) = block_in_place(|| cache.save(unix_secs()))
-            {
-                warn!(%error, "the cache cannot write down what was used");
-            }
-            if is_over {
-                return;
-            }
+            tokio::time::sleep(SAVE_INTERVAL).await;
+            self.save();
+        }
+    }
+
+    fn save(&self) {
+        if let Some(cache) = &self.0.table.load().cache
+            && let Err(error) = block_in_place(|| cache.save(unix_secs()))
+        {
+            warn!(%error, "the cache cannot write down what was used");
         }
     }
 
@@ -174,7 +186,11 @@ impl Upstreams {
 
     /// What is known of each, in the order of the configuration.
     pub fn status(&self) -> Vec<UpstreamStatus> {
-        self.0.table.load().upstreams.iter().map(|upstream| UpstreamStatus::of(upstream)).collect()
+        let table = self.0.table.load();
+        let status = |upstream: &Arc<Upstream>| {
+            UpstreamStatus::of(upstream, self.0.posts.counts(&upstream.config.name))
+        };
+        table.upstreams.iter().map(status).collect()
     }
 
     /// Whether there is none.

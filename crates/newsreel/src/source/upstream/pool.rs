@@ -146,6 +146,11 @@ impl Pool {
         }
     }
 
+    /// Whether nothing is asked now.
+    pub fn is_away(&self) -> bool {
+        self.may_ask().is_err()
+    }
+
     /// Whether it has answered when it was last asked.
     pub fn problem(&self) -> Option<String> {
         let health = self.health.lock();

@@ -23,12 +23,16 @@ pub struct UpstreamStatus {
     pub wrong: u64,
     /// Bytes received.
     pub bytes: u64,
+    /// Posts that wait for it.
+    pub posts_waiting: u64,
+    /// Posts that it has refused, and that are kept for the operator.
+    pub posts_refused: u64,
     /// Why it is away; empty: it answers, as far as is known.
     pub problem: String,
 }
 
 impl UpstreamStatus {
-    pub(super) fn of(upstream: &Upstream) -> Self {
+    pub(super) fn of(upstream: &Upstream, (posts_waiting, posts_refused): (u64, u64)) -> Self {
         let tally = &upstream.pool.tally;
         Self {
             name: upstream.config.name.clone(),
@@ -38,6 +42,8 @@ impl UpstreamStatus {
             failures: read(&tally.failures),
             wrong: read(&tally.wrong),
             bytes: read(&tally.bytes),
+            posts_waiting,
+            posts_refused,
             problem: upstream.pool.problem().unwrap_or_default(),
         }
     }

@@ -78,6 +78,13 @@ impl Upstream {
         }
     }
 
+    /// The marks of a group are asked for when they are next wanted.
+    pub fn look_again(&self, name: &[u8]) {
+        if let Some(group) = self.groups.lock().get(name) {
+            group.look_again();
+        }
+    }
+
     /// Counts a request of a reader, and the bytes that the cache had and that came from the upstream.
     pub fn record(&self, kind: RequestKind, group: &[u8], is_hit: bool, bytes: (u64, u64)) {
         self.cache.record(&Access {
@@ -137,6 +144,21 @@ impl Table {
     /// The upstream that numbers a group.
     pub fn numbering(&self, group: &[u8]) -> Option<&Arc<Upstream>> {
         self.upstreams.get(self.routes.numbering(group)?)
+    }
+
+    /// The name of the upstream that takes posts to a group which one of them numbers: that one, unless its
+    /// `post` leaves the group out; else the one whose `post` names it with the longest pattern.
+    pub fn taker(&self, group: &[u8]) -> Option<Arc<str>> {
+        let numbering = self.numbering(group)?;
+        if numbering.config.post.as_ref().is_none_or(|post| post.matches(group)) {
+            return Some(numbering.config.name.as_str().into());
+        }
+        let named = self.upstreams.iter().enumerate();
+        let named = named.filter_map(|(at, upstream)| {
+            let len = config::longest_match(upstream.config.post.as_ref()?, group)?;
+            Some((len, Reverse(at), &upstream.config.name))
+        });
+        named.max().map(|(.., name)| name.as_str().into())
     }
 
     /// Those that may have an article by its Message-ID, in the order in which they are asked; of a group if

@@ -34,6 +34,12 @@ pub enum Fault {
     Forgetful,
     /// Rows of other numbers.
     OtherRows,
+    /// A post is taken, and the connection ends before it is answered.
+    TakesSilently,
+    /// Posts are refused.
+    RefusesPosts,
+    /// Posts are refused for now.
+    TakesPostsLater,
 }
 
 /// One group: articles by number, and the high mark.
@@ -48,6 +54,7 @@ struct State {
     fault: Fault,
     groups: BTreeMap<String, Group>,
     commands: Vec<String>,
+    posts: Vec<String>,
     /// Articles stop after this many bytes, lists after this many lines, until it is lifted.
     held: Option<usize>,
 }
@@ -109,6 +116,11 @@ impl Fake {
         commands.into_iter().filter(|command| command.starts_with(word)).collect()
     }
 
+    /// The posts that it has taken, in their order.
+    pub fn posts(&self) -> Vec<String> {
+        self.state.0.lock().unwrap().posts.clone()
+    }
+
     fn fault(&self) -> Fault {
         self.state.0.lock().unwrap().fault
     }
@@ -155,12 +167,38 @@ impl Fake {
                     let found = self.find(&selected, which).is_some();
                     write!(stream, "{} 0 {which}\r\n", if found { 223 } else { 430 })?;
                 }
+                ["POST"] => {
+                    write!(stream, "340 send it\r\n")?;
+                    let text: Vec<_> =
+                        lines.by_ref().map_while(Result::ok).take_while(|l| l != ".").collect();
+                    let Some(answer) = self.posted(&text) else {
+                        return stream.shutdown(std::net::Shutdown::Both);
+                    };
+                    write!(stream, "{answer}\r\n")?;
+                }
                 ["LIST", "ACTIVE", ..] => self.list(&mut stream, words.get(2).copied())?,
                 ["QUIT"] => return write!(stream, "205 bye\r\n"),
                 _ => write!(stream, "500 what?\r\n")?,
             }
         }
         Ok(())
+    }
+
+    /// The answer to a post; `None`: none comes.
+    fn posted(&self, text: &[String]) -> Option<&'static str> {
+        let id = |text: &str| text.lines().find(|line| line.starts_with("Message-ID:")).map(str::to_owned);
+        let text = text.join("\n");
+        let mut state = self.state.0.lock().unwrap();
+        match state.fault {
+            Fault::RefusesPosts => return Some("441 Not in my house"),
+            Fault::TakesPostsLater => return Some("441 436 Not now"),
+            _ => {}
+        }
+        if state.posts.iter().any(|known| id(known) == id(&text)) {
+            return Some("441 435 I have it");
+        }
+        state.posts.push(text);
+        (state.fault != Fault::TakesSilently).then_some("240 thanks")
     }
 
     fn find(&self, selected: &str, which: &str) -> Option<(u64, String)> {

@@ -2,6 +2,7 @@
 //! or lie.
 
 mod fake;
+mod posts;
 
 use crate::client::Client;
 use crate::running::Server;

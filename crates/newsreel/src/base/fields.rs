@@ -1,9 +1,10 @@
-//! The form that the files of `queue` and `held` share: a first line that says what it is, lines of a name
-//! and its value, an empty line, and then what it is about. Format: `docs/formats/moderation.md`.
+//! The form of files that hold one post or mail that waits: a first line that says what it is, lines of a
+//! name and its value, an empty line, and then the post. Called by `moderation` and `source`. Formats:
+//! `docs/formats/moderation.md`, `docs/formats/posts.md`.
 
 /// The values of these names, which come in this order, and what follows the empty line; `None` if it is not
 /// such a file.
-pub(super) fn read<'b, const N: usize>(
+pub(crate) fn read<'b, const N: usize>(
     bytes: &'b [u8],
     first_line: &str,
     names: [&str; N],

@@ -1,0 +1,143 @@
+//! Posts for upstreams on disk: one file for each post and upstream, written whole and durably before it has
+//! its name.
+//!
+//! The name follows from Message-ID and upstream, so a post is queued for an upstream at most once. Called by
+//! `posts`. Format: `docs/formats/posts.md`.
+
+use crate::base::fields;
+use ring::digest::{SHA256, digest};
+use spool::{Access, Disk, durable_create, durable_replace, read_small};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tracing::error;
+
+/// Directory below `site.data`.
+const DIR: &str = "posts";
+const FIRST_LINE: &str = "newsreel post 1";
+/// How the name of a post's file ends, and of one being written.
+const POST: &str = ".post";
+const UNFINISHED: &str = ".new";
+/// Octets of the SHA-256 hash in the name, in hexadecimal.
+const NAME_BYTES: usize = 16;
+/// As much of a file as is read; articles are shorter.
+const POST_BYTES_MAX: u64 = 2 << 30;
+
+/// A post for one upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct QueuedPost {
+    pub message_id: String,
+    /// The upstream's name in the configuration.
+    pub upstream: String,
+    /// The address it was posted from.
+    pub address: String,
+    /// As whom its poster had logged in; empty: as nobody.
+    pub user: String,
+    /// Unix time in nanoseconds; posts leave in the order of it.
+    pub queued: u64,
+    /// Why the upstream has refused it for good; empty: it is still to be sent.
+    pub refused: String,
+    /// The proto-article in wire format without the final `.` line; it has Message-ID and Date.
+    pub wire: Vec<u8>,
+}
+
+/// A file's name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Name(String);
+
+impl Name {
+    pub fn of(message_id: &str, upstream: &str) -> Self {
+        let hash = digest(&SHA256, format!("{message_id}\n{upstream}").as_bytes());
+        let name: String = hash.as_ref().iter().take(NAME_BYTES).map(|b| format!("{b:02x}")).collect();
+        Self(name + POST)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The files.
+#[derive(Debug)]
+pub(super) struct Queue {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+}
+
+impl Queue {
+    /// Those of the site in `data`; files that were being written are removed.
+    pub fn of(disk: Arc<dyn Disk>, data: &Path) -> Self {
+        let queue = Self { disk, dir: data.join(DIR) };
+        for name in queue.disk.list(&queue.dir).unwrap_or_default() {
+            if name.ends_with(UNFINISHED)
+                && let Err(error) = queue.disk.remove(&queue.dir.join(&name))
+            {
+                error!(file = name, %error, "cannot remove an unfinished file of the posts for upstreams");
+            }
+        }
+        queue
+    }
+
+    /// All that can be read.
+    pub fn all(&self) -> Vec<(Name, QueuedPost)> {
+        let names = self.disk.list(&self.dir).unwrap_or_default();
+        let names = names.into_iter().filter(|name| name.ends_with(POST)).map(Name);
+        names.filter_map(|name| self.read(&name).map(|post| (name, post))).collect()
+    }
+
+    pub fn read(&self, name: &Name) -> Option<QueuedPost> {
+        let path = self.dir.join(&name.0);
+        match read_small(&*self.disk, &path, POST_BYTES_MAX) {
+            Ok(None) => None,
+            Ok(Some(bytes)) => {
+                let post = parsed(&bytes);
+                if post.is_none() {
+                    error!(file = %path.display(), "not a post for an upstream");
+                }
+                post
+            }
+            Err(error) => {
+                error!(file = %path.display(), %error, "cannot read a post for an upstream");
+                None
+            }
+        }
+    }
+
+    /// Adds a post; durable when this returns. False: it is there already.
+    pub fn create(&self, name: &Name, post: &QueuedPost) -> io::Result<bool> {
+        self.disk.create_dir(&self.dir)?;
+        let head = head_of(post);
+        durable_create(&*self.disk, &self.dir.join(&name.0), &[head.as_bytes(), &post.wire], Access::Owner)
+    }
+
+    /// Replaces a post; durable when this returns.
+    pub fn replace(&self, name: &Name, post: &QueuedPost) -> io::Result<()> {
+        let head = head_of(post);
+        durable_replace(&*self.disk, &self.dir.join(&name.0), &[head.as_bytes(), &post.wire], Access::Owner)
+    }
+
+    /// It is there no longer; durable when this returns.
+    pub fn remove(&self, name: &Name) -> io::Result<()> {
+        self.disk.remove(&self.dir.join(&name.0))?;
+        self.disk.sync_dir(&self.dir)
+    }
+}
+
+fn head_of(post: &QueuedPost) -> String {
+    let QueuedPost { message_id, upstream, address, user, queued, refused, .. } = post;
+    format!(
+        "{FIRST_LINE}\nid {message_id}\nto {upstream}\nfrom {address}\nuser {user}\nqueued {queued}\n\
+         refused {refused}\n\n"
+    )
+}
+
+fn parsed(bytes: &[u8]) -> Option<QueuedPost> {
+    let names = ["id", "to", "from", "user", "queued", "refused"];
+    let ([message_id, upstream, address, user, queued, refused], wire) =
+        fields::read(bytes, FIRST_LINE, names)?;
+    let queued = queued.parse().ok()?;
+    Some(QueuedPost { message_id, upstream, address, user, queued, refused, wire: wire.to_vec() })
+}

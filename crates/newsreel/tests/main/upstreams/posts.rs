@@ -1,0 +1,157 @@
+//! Posts to groups of other servers: to each server once, also while it is away, and told to the poster.
+
+use super::fake::{Fake, Fault};
+use super::{section, showing};
+use crate::client::Client;
+use crate::posting;
+use crate::running::Server;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// Posts an article; the answer.
+fn post(client: &mut Client, id: &str, groups: &str) -> String {
+    let id = if id.is_empty() { String::new() } else { format!("Message-ID: {id}\r\n") };
+    posting::post(client, &posting::headers(groups, &id), "body\r\n..stuffed")
+}
+
+/// The posts that the operator sees: upstream, refused or not, and why.
+fn listed(server: &Server) -> Vec<(String, bool, String)> {
+    let (replies, ok) = server.control(&json!({ "do": "posts", "command": { "list": {} } }));
+    assert!(ok, "{replies:?}");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let row = |reply: &Value| {
+        let post = &reply["post"];
+        (text(&post["upstream"]), post["is_refused"].as_bool().unwrap(), text(&post["problem"]))
+    };
+    replies.iter().map(row).collect()
+}
+
+fn operate(server: &Server, command: &Value) -> bool {
+    server.control(&json!({ "do": "posts", "command": command })).1
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_crosspost_goes_once_to_each_upstream_that_numbers_one_of_its_groups() {
+    let (isp, project, block) =
+        (Fake::with("comp.a", 1, 500), Fake::with("project.a", 1, 500), Fake::with("comp.a", 1, 500));
+    isp.put("comp.b", 1, 500);
+    isp.put("comp.announce", 1, 500);
+    isp.put("comp.read", 1, 500);
+    let sections = [
+        section("isp", isp.address, "post = \"*,!comp.announce,!comp.read\""),
+        section("project", project.address, "groups = \"project.*\""),
+        section("block", block.address, "fill = true\npost = \"comp.announce\""),
+    ];
+    let groups = [("misc.test", "y", ""), ("local.moderated", "m", "")];
+    let server = Server::start_showing(&groups, |text| text + &sections.concat());
+    let mut client = server.client();
+    assert_eq!(client.ask("GROUP comp.a"), "211 1 1 1 comp.a");
+    let answer = post(&mut client, "", "comp.a,misc.test,comp.b,project.a,no.where");
+    assert!(answer.starts_with("240 Article received OK <"), "{answer}");
+    let id = answer.rsplit(' ').next().unwrap().to_owned();
+    // One article for all, without the traces of its way through here.
+    let (at_isp, at_project) = (isp.posts(), project.posts());
+    assert_eq!((at_isp.len(), &at_isp, block.posts().len()), (1, &at_project, 0));
+    let text = &at_isp[0];
+    for header in
+        [&format!("Message-ID: {id}\n"), "Date: ", "Injection-Date: ", "Newsgroups: comp.a,misc.test,"]
+    {
+        assert!(text.contains(header), "{header}: {text}");
+    }
+    assert!(!text.contains("Path:") && !text.contains("Injection-Info:"), "{text}");
+    assert!(text.ends_with("\nbody\n..stuffed"), "{text}");
+    assert_eq!(client.ask("GROUP misc.test"), "211 1 1 1 misc.test");
+    assert!(client.ask("ARTICLE 1").starts_with(&format!("220 1 {id}")));
+    assert!(client.block().iter().any(|line| line.starts_with("Injection-Info: site.example")));
+    // The next look at a group asks again, though its marks are not old.
+    isp.take("");
+    assert_eq!(client.ask("GROUP comp.a"), "211 1 1 1 comp.a");
+    assert_ne!(isp.take("GROUP comp.a"), [""; 0]);
+    // Another one takes what the numbering server does not; what nobody takes is refused.
+    assert!(post(&mut client, "", "comp.announce").starts_with("240 Article received OK <"));
+    assert_eq!((isp.posts().len(), block.posts().len()), (1, 1));
+    for (groups, refused) in [
+        ("comp.read", "441 Posting to comp.read is not permitted: it accepts no articles"),
+        ("comp.c", "441 None of these newsgroups is carried here: comp.c"),
+    ] {
+        assert_eq!(post(&mut client, "", groups), refused);
+    }
+    // What a moderator must see first goes nowhere else.
+    assert!(post(&mut client, "", "local.moderated,comp.a").starts_with("240 Queued for the moderator"));
+    // What is refused here is sent nowhere.
+    assert!(post(&mut client, &id, "misc.test,comp.a").starts_with("441 "));
+    assert_eq!((isp.posts().len(), listed(&server)), (1, vec![]));
+}
+
+#[test]
+fn posts_wait_while_an_upstream_is_away_and_arrive_once() {
+    let (isp, project) = (Fake::with("comp.a", 1, 500), Fake::with("project.a", 1, 500));
+    let sections =
+        [section("isp", isp.address, ""), section("project", project.address, "groups = \"project.*\"")];
+    let server = showing(&sections);
+    let mut client = server.client();
+    assert_eq!(client.ask("GROUP comp.a"), "211 1 1 1 comp.a");
+    isp.fail(Fault::Dead);
+    let queued = |id: &str| format!("240 Article queued for isp, which cannot take it now {id}");
+    assert_eq!(post(&mut client, "<1@x.example>", "comp.a"), queued("<1@x.example>"));
+    let answer = post(&mut client, "<2@x.example>", "project.a,comp.a");
+    let expected = "240 Article received OK; queued for isp, which cannot take it now <2@x.example>";
+    assert_eq!((answer.as_str(), project.posts().len()), (expected, 1));
+    assert!(post(&mut client, "<1@x.example>", "comp.a").starts_with("441 "), "it waits already");
+    let upstream = |server: &Server| server.status()["upstreams"][0].clone();
+    assert_eq!(upstream(&server)["posts_waiting"], 2);
+    // They wait over a restart, and one of them arrives though its answer does not.
+    isp.fail(Fault::TakesSilently);
+    let server = server.again_as_configured();
+    wait_until("a post arrives", || !isp.posts().is_empty());
+    isp.fail(Fault::None);
+    wait_until("both posts arrive", || listed(&server).is_empty());
+    assert_eq!((isp.posts().len(), project.posts().len()), (2, 1));
+    // Offline, they wait until the configuration says otherwise.
+    server.reload(|text| text.replacen("answer_timeout", "offline = true\nanswer_timeout", 1)).unwrap();
+    let mut client = server.client();
+    assert_eq!(post(&mut client, "<3@x.example>", "comp.a"), queued("<3@x.example>"));
+    assert_eq!((listed(&server).len(), isp.posts().len()), (1, 2));
+    server.reload(|text| text.replacen("offline = true\n", "", 1)).unwrap();
+    wait_until("the third post arrives", || listed(&server).is_empty());
+    assert_eq!(isp.posts().len(), 3);
+}
+
+#[test]
+fn what_an_upstream_refuses_is_told_to_the_poster_or_the_operator() {
+    let (isp, project) = (Fake::with("comp.a", 1, 500), Fake::with("project.a", 1, 500));
+    let sections =
+        [section("isp", isp.address, ""), section("project", project.address, "groups = \"project.*\"")];
+    let server = showing(&sections);
+    let mut client = server.client();
+    isp.fail(Fault::RefusesPosts);
+    let refused = "441 Posting failed: isp: 441 Not in my house";
+    assert_eq!(post(&mut client, "<1@x.example>", "comp.a"), refused);
+    assert_eq!(listed(&server), []);
+    let answer = post(&mut client, "<2@x.example>", "comp.a,project.a");
+    assert_eq!(answer, "240 Article received OK; refused by isp: 441 Not in my house <2@x.example>");
+    let kept = ("isp".to_owned(), true, "441 Not in my house".to_owned());
+    assert_eq!(listed(&server), [kept]);
+    // A refusal that passes is none.
+    isp.fail(Fault::TakesPostsLater);
+    assert!(post(&mut client, "<3@x.example>", "comp.a").starts_with("240 Article queued for isp"));
+    assert_eq!(listed(&server)[1].2, "441 436 Not now");
+    // Posts whose posters were told that they wait.
+    isp.fail(Fault::RefusesPosts);
+    wait_until("the third post is refused", || listed(&server).iter().all(|(_, is_refused, _)| *is_refused));
+    isp.fail(Fault::None);
+    assert!(operate(&server, &json!({ "retry": { "message_id": "<2@x.example>", "upstream": null } })));
+    wait_until("the second post arrives", || isp.posts().len() == 1);
+    let drop = json!({ "drop": { "message_id": "<3@x.example>", "upstream": "isp" } });
+    assert!(operate(&server, &drop) && !operate(&server, &drop));
+    wait_until("nothing waits", || listed(&server).is_empty());
+    assert_eq!(isp.posts().len(), 1);
+}
