@@ -14,6 +14,7 @@ use netnews::bucket::{self, Scheme};
 use rustix::fs::{self, AtFlags, Gid, Mode, Statx, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 
+use crate::failpoint;
 use crate::lower::{self, Lower};
 
 /// Name of a directory that exists below another one while that is converted, and has the entries whose
@@ -139,10 +140,12 @@ impl Directory {
         let bytes = place.as_bytes();
         for end in bytes.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at) {
             let level = OsStr::from_bytes(bytes.get(..end).unwrap_or_default());
+            failpoint::reached("step");
             match fs::mkdirat(&self.fd, level, mode) {
                 Err(Errno::EXIST) => continue,
                 made => made?,
             }
+            failpoint::reached("step");
             self.give_to(level, self.stat.stx_uid, self.stat.stx_gid)?;
         }
         Ok(())
@@ -165,6 +168,7 @@ impl Directory {
 
     /// After a name was added or removed: a managed directory's own times do not show it by themselves.
     pub fn touch(&self) {
+        failpoint::reached("step");
         if self.is_managed() {
             let omit = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_OMIT };
             let now = Timespec { tv_sec: 0, tv_nsec: fs::UTIME_NOW };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use netnews::bucket::Scheme;
 
 use crate::directory::Directory;
-use crate::lower;
+use crate::lower::{self, marking};
 use crate::mounting::SOURCE;
 
 /// Bytes of such a path.
@@ -30,6 +30,7 @@ pub fn lower_directory(path: &Path, scheme: Scheme) -> io::Result<Directory> {
         }
         None => (path, PathBuf::new()),
     };
+    marking::check_within(&root, scheme)?;
     let root = OwnedFd::from(fs::File::open(&root)?);
     let mut dir = Directory::new(Arc::new(root), scheme)?;
     for name in &rest {

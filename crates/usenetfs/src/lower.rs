@@ -3,6 +3,8 @@
 //! Invariant: no call follows a symbolic link that is stored in the tree. Paths are relative to a descriptor
 //! and consist of names that the rule made.
 
+pub mod marking;
+
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::filesystem::Usenetfs;
+use crate::lower::marking;
 use crate::tree::Tree;
 
 /// What the source of a mount begins with in `/proc/mounts`; the lower directory follows.
@@ -63,6 +64,7 @@ pub fn mount(lower: &Path, point: &Path, options: &Options) -> io::Result<Mounte
         let why = format!("{} is below {}, which it would show", point.display(), lower.display());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
+    marking::check(&lower, options.scheme, !options.read_only)?;
     rustix::process::umask(rustix::fs::Mode::empty());
     let root = OwnedFd::from(File::open(&lower)?);
     let tree = Arc::new(Tree::new(crate::lower::open_path(root, ".".as_ref())?, options.scheme)?);

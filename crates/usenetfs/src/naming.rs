@@ -70,8 +70,10 @@ impl Tree {
         let dir = self.directory(parent)?;
         let is_dir = matches!(made, Made::Directory);
         let place = Self::free_place(&dir, name, is_dir)?;
-        let bits = Mode::from_raw_mode(mode & 0o7777);
+        // What sets user or group does so once it is its maker's.
+        let bits = Mode::from_raw_mode(mode & 0o1777);
         let path = dir.with_bucket(&place, |path| {
+            failpoint::reached("step");
             match made {
                 Made::Directory => fs::mkdirat(&dir.fd, path, bits)?,
                 Made::Symlink(target) => fs::symlinkat(target, &dir.fd, path)?,
@@ -79,10 +81,11 @@ impl Tree {
             }
             Ok(path.to_owned())
         })?;
+        failpoint::reached("step");
         let settled = dir.give_to(&path, maker.user, dir.group_of_new(maker.group)).and_then(|()| {
+            failpoint::reached("step");
             let inherits = is_dir && dir.stat.stx_mode & lower::INHERITED_GROUP != 0;
             let extra = if inherits { u32::from(lower::INHERITED_GROUP) } else { 0 };
-            // A new owner clears them.
             let lost = !is_dir && mode & 0o6000 != 0;
             if (inherits || lost) && !matches!(made, Made::Symlink(_)) {
                 fs::chmodat(&dir.fd, &path, Mode::from_raw_mode(mode & 0o7777 | extra), AtFlags::empty())?;
@@ -120,13 +123,17 @@ impl Tree {
             Err(error) => return Err(error),
         };
         let how = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let bits = Mode::from_raw_mode(mode & 0o7777);
+        // What sets user or group does so once it is its maker's.
+        let (bits, first) = (Mode::from_raw_mode(mode & 0o7777), Mode::from_raw_mode(mode & 0o1777));
         let (fd, path) = dir.with_bucket(&place, |path| {
-            fs::openat(&dir.fd, path, how, bits).map(|fd| (fd, path.to_owned()))
+            failpoint::reached("step");
+            fs::openat(&dir.fd, path, how, first).map(|fd| (fd, path.to_owned()))
         })?;
-        let settled = dir
-            .give_to(&path, maker.user, dir.group_of_new(maker.group))
-            .and_then(|()| if mode & 0o6000 != 0 { fs::fchmod(&fd, bits) } else { Ok(()) });
+        failpoint::reached("step");
+        let settled = dir.give_to(&path, maker.user, dir.group_of_new(maker.group)).and_then(|()| {
+            failpoint::reached("step");
+            if mode & 0o6000 != 0 { fs::fchmod(&fd, bits) } else { Ok(()) }
+        });
         if let Err(error) = settled {
             let _left = fs::unlinkat(&dir.fd, &path, AtFlags::empty());
             return Err(error);
@@ -164,6 +171,7 @@ impl Tree {
             return Err(Errno::ISDIR);
         }
         let last = self.last_descriptor(&dir, &found);
+        failpoint::reached("step");
         fs::unlinkat(&dir.fd, &found.path, AtFlags::empty())?;
         self.removed(parent, name, &found.stat, last);
         dir.touch();
@@ -179,6 +187,7 @@ impl Tree {
         }
         self.strip(&dir, &found)?;
         let last = self.last_descriptor(&dir, &found);
+        failpoint::reached("step");
         fs::unlinkat(&dir.fd, &found.path, AtFlags::REMOVEDIR)?;
         self.removed(parent, name, &found.stat, last);
         dir.touch();
@@ -290,6 +299,7 @@ pub fn remove_buckets(dir: &Directory) -> Lower<()> {
 
 /// Removes a directory if it is there.
 fn remove_dir(dir: &Directory, path: &OsStr) -> Lower<()> {
+    failpoint::reached("step");
     match fs::unlinkat(&dir.fd, path, AtFlags::REMOVEDIR) {
         Err(Errno::NOENT) => Ok(()),
         removed => removed,

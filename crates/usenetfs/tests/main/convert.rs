@@ -101,6 +101,8 @@ fn what_could_not_be_told_from_buckets_is_refused() {
     assert!(matches!(to(&site.lower("m"), Form::Flat), Err(ConvertError::Names(_))));
     fs::remove_dir(site.upper("m/345")).unwrap();
     fs::write(site.upper("m/123456"), "").unwrap();
+    // A copy without attributes.
+    rustix::fs::removexattr(site.lower(""), "user.usenetfs.scheme").unwrap();
     let other = |form| convert(&site.lower("m"), form, Scheme::Pairs, false, &mut |_, _| {});
     assert!(matches!(other(Form::Flat), Err(ConvertError::OtherScheme(..))));
     assert!(matches!(other(Form::Managed), Err(ConvertError::OtherScheme(..))));

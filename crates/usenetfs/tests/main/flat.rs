@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use netnews::bucket::Scheme;
 use rustix::fs::{CWD, Mode, OFlags, RawDir, SeekFrom};
-use usenetfs::Options;
+use usenetfs::{Form, Options};
 
 use crate::site::{Site, listed, manage, sorted};
 
@@ -205,6 +205,25 @@ fn every_scheme_works_and_the_root_can_be_managed() {
         }
         assert_eq!(sorted(&site.upper("")), ["123456", "name"]);
     }
+}
+
+#[test]
+fn a_tree_is_refused_with_another_scheme() {
+    let pairs = Options { scheme: Scheme::Pairs, ..Options::default() };
+    let Some(mut site) = Site::with(&Options { read_only: true, ..Options::default() }) else { return };
+    site.unmount();
+    // Nothing was noted of a tree that could not be changed.
+    site.mount(&pairs);
+    site.make_managed("g");
+    fs::write(site.upper("g/123456"), "").unwrap();
+    site.unmount();
+    let refused = usenetfs::mount(&site.lower(""), &site.upper(""), &Options::default());
+    let refused = refused.err().unwrap().to_string();
+    assert!(refused.contains("use --scheme 34/56"), "{refused}");
+    let convert = |scheme| usenetfs::convert(&site.lower("g"), Form::Flat, scheme, false, &mut |_, _| {});
+    assert!(convert(Scheme::Tens).unwrap_err().to_string().contains("use --scheme 34/56"));
+    convert(Scheme::Pairs).unwrap();
+    assert!(exists(&site.lower("g/123456")));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! The mount is in a process of its own, which kills itself at a place that `USENETFS_KILL_AT` names.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +14,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use tempfile::TempDir;
 use usenetfs::Options;
 
-use crate::site::{manage, possible};
+use crate::site::{manage, possible, sorted};
 
 /// Where the other process is told what to mount.
 const DIRS: &str = "USENETFS_TEST_DIRS";
@@ -96,6 +97,71 @@ fn a_kill_in_a_rename_or_link_leaves_either_name() {
             assert_eq!(fs::metadata(left).unwrap().nlink(), if is_link && is_done { 2 } else { 1 });
             mounted.detach().unwrap();
         }
+    }
+}
+
+type Change = fn(&Path) -> std::io::Result<()>;
+
+/// Changes of one name each, in a managed directory with articles 1 and 20000 and an empty managed directory
+/// `group` that has had articles.
+const CHANGES: &[(&str, Change)] = &[
+    ("123456", |dir| fs::File::create_new(dir.join("123456")).map(drop)),
+    ("sub", |dir| fs::create_dir(dir.join("sub"))),
+    ("777777", |dir| std::os::unix::fs::symlink("1", dir.join("777777"))),
+    ("20000", |dir| fs::remove_file(dir.join("20000"))),
+    ("group", |dir| fs::remove_dir(dir.join("group"))),
+];
+
+#[test]
+fn a_kill_at_any_step_of_a_change_leaves_the_name_or_not() {
+    if !possible() {
+        return;
+    }
+    for (name, change) in CHANGES {
+        let (mut step, mut was_there) = (1, 0);
+        loop {
+            let dir = TempDir::new().unwrap();
+            for name in ["lower", "mnt", "lower/managed"] {
+                fs::create_dir(dir.path().join(name)).unwrap();
+            }
+            manage(&dir.path().join("lower/managed"));
+            let (lower, point) = (dir.path().join("lower"), dir.path().join("mnt"));
+            let managed = point.join("managed");
+            let mut mounted = usenetfs::mount(&lower, &point, &Options::default()).unwrap();
+            fs::create_dir(managed.join("group")).unwrap();
+            manage(&managed.join("group"));
+            for name in ["1", "20000", "group/30", "group/4000"] {
+                fs::write(managed.join(name), name).unwrap();
+            }
+            for name in ["group/30", "group/4000"] {
+                fs::remove_file(managed.join(name)).unwrap();
+            }
+            let all: BTreeSet<String> = ["1", "20000", "group", *name].map(str::to_owned).into();
+            mounted.detach().unwrap();
+            let mut other = Other::start(dir.path(), &format!("step:{step}"));
+            let is_done = change(&managed).is_ok();
+            if !is_done {
+                assert_eq!(other.child.wait().unwrap().signal(), Some(9), "{name} {step}");
+            }
+            drop(other);
+            let mut mounted = usenetfs::mount(&lower, &point, &Options::default()).unwrap();
+            let names: BTreeSet<String> = sorted(&managed).into_iter().collect();
+            let without: BTreeSet<String> = all.iter().filter(|known| *known != name).cloned().collect();
+            assert!(names == all || names == without, "{name} {step}: {names:?}");
+            was_there += u32::from(names == all);
+            for left in &names {
+                assert!(fs::symlink_metadata(managed.join(left)).is_ok(), "{name} {step}: {left}");
+            }
+            // What was not done can be done, and what was done is done.
+            let is_new = ["123456", "sub", "777777"].contains(name);
+            assert_eq!(change(&managed).is_ok(), (names == without) == is_new, "{name} {step}");
+            mounted.detach().unwrap();
+            if is_done {
+                break;
+            }
+            step += 1;
+        }
+        assert!(step > 2 && was_there > 0 && was_there < step, "{name}: {step} steps, {was_there} with it");
     }
 }
 

@@ -1,0 +1,67 @@
+//! Which scheme a tree has, noted at its root.
+//!
+//! A tree whose managed directories have other buckets than the mount expects would look empty, and get
+//! buckets of two kinds. So the first mount that may write notes its scheme in an extended attribute of the
+//! lower root, and every later one, and `manage`, must have the same. A tree without the note is taken as it
+//! is: one that was never mounted, a class of the method `bucketed`, a copy without attributes, one on a file
+//! system that has none.
+
+use std::io;
+use std::path::Path;
+
+use netnews::bucket::Scheme;
+use rustix::fs::{self, XattrFlags};
+use rustix::io::Errno;
+
+/// The attribute.
+const SCHEME: &str = "user.usenetfs.scheme";
+/// Bytes of its value.
+const SCHEME_BYTES_MAX: usize = 16;
+
+/// Refuses a root that is noted to have another scheme; notes this one if none is and `may_note`.
+pub fn check(root: &Path, scheme: Scheme, may_note: bool) -> io::Result<()> {
+    match noted(root)? {
+        Some(noted) if noted != scheme => Err(differs(root, noted)),
+        Some(_) => Ok(()),
+        None if !may_note => Ok(()),
+        None => match fs::setxattr(root, SCHEME, scheme.to_string().as_bytes(), XattrFlags::CREATE) {
+            // Without attributes, or without the right to change them, there is no note.
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS | Errno::ROFS | Errno::NOSPC) => {
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        },
+    }
+}
+
+/// Refuses a directory in a tree that is noted to have another scheme.
+pub fn check_within(dir: &Path, scheme: Scheme) -> io::Result<()> {
+    for root in dir.ancestors() {
+        if let Some(noted) = noted(root)? {
+            return if noted == scheme { Ok(()) } else { Err(differs(root, noted)) };
+        }
+    }
+    Ok(())
+}
+
+fn noted(root: &Path) -> io::Result<Option<Scheme>> {
+    let mut value = [0; SCHEME_BYTES_MAX];
+    let length = match fs::getxattr(root, SCHEME, &mut value) {
+        Ok(length) => length,
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::ACCESS) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let text = value.get(..length).and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default();
+    text.parse().map(Some).map_err(|unknown| {
+        let why = format!("the attribute {SCHEME} of {} is {unknown}", root.display());
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    })
+}
+
+fn differs(root: &Path, noted: Scheme) -> io::Error {
+    let why = format!(
+        "the tree at {} has the buckets of scheme {noted} (its attribute {SCHEME} says so); use --scheme {noted}",
+        root.display()
+    );
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
