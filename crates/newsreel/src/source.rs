@@ -17,6 +17,8 @@ mod upstream;
 pub use article::{ArticleBytes, ArticleLayout, Fetched, Part, Remainder};
 pub use beside::{Beside, Either, Merged, Split};
 pub use local::LocalSpool;
+#[cfg(feature = "mount")]
+pub(crate) use local::is_bodiless;
 #[cfg(feature = "testing")]
 pub(crate) use upstream::parsers;
 pub use upstream::{CacheCounts, CacheStatus, LocalFirst, UpstreamStatus, Upstreams};

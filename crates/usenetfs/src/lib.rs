@@ -2,9 +2,10 @@
 //!
 //! A managed directory, which has the setuid bit, is stored as up to a thousand small ones; names are
 //! translated on their way down ([`netnews::bucket`]). Everything else passes through. [`mount`] mounts a
-//! tree; [`convert`] makes a directory managed or flat again. `newsreel mount` and `newsreel manage` are
-//! their command line. Invariants: each change of a name is one call to the lower file system; no `unsafe`;
-//! nothing is kept on disk but what the paper's layout has. Source: the Usenetfs paper (UFS-01 to UFS-11),
+//! tree; [`convert`] makes a directory managed or flat again. [`Device`] and [`serve`] show a server's
+//! articles as files instead. `newsreel mount` and `newsreel manage` are their command line. Invariants: each
+//! change of a name is one call to the lower file system; no `unsafe`; nothing is kept on disk but what the
+//! paper's layout has, and at the root which scheme it is. Source: the Usenetfs paper (UFS-01 to UFS-11),
 //! `docs/usenetfs.md`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -25,5 +26,7 @@ mod tree;
 mod workers;
 
 pub use converting::{ConvertError, Converted, Form, convert};
+pub use mounting::articles::{Articles, NotRead, Place, ShownArticle, Wait};
+pub use mounting::device::{Device, serve};
 pub use mounting::{Mounted, Options, mount};
 pub use suggesting::{Candidate, FILES_MIN, Suggestions, suggest};

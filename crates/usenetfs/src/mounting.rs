@@ -1,4 +1,13 @@
 //! Mounting and unmounting.
+//!
+//! What is mounted is a tree of files ([`mount`]), or a server's articles: `articles` is what is asked of the
+//! server, `group_tree` names its directories, `article_files` answers the kernel, and `device` connects the
+//! process that mounts with the one that answers.
+
+mod article_files;
+pub mod articles;
+pub mod device;
+mod group_tree;
 
 use std::fs::File;
 use std::io;
@@ -98,11 +107,12 @@ fn config(lower: &Path, options: &Options) -> Config {
 }
 
 /// The mount point, without what a killed mount left there.
-fn clear_dead_mount(point: &Path) -> io::Result<PathBuf> {
+pub fn clear_dead_mount(point: &Path) -> io::Result<PathBuf> {
     let found = point.canonicalize();
     let is_dead = |error: &io::Error| error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error());
     if found.as_ref().err().is_some_and(is_dead)
-        || std::fs::metadata(point).as_ref().err().is_some_and(is_dead)
+        // The kernel may still have the attributes.
+        || rustix::fs::statfs(point).is_err_and(|error| error == rustix::io::Errno::NOTCONN)
     {
         unmount(point, UnmountFlags::DETACH)?;
         return point.canonicalize();

@@ -227,11 +227,13 @@ pub(super) enum Command {
         A directory with the setuid bit is managed: it is stored as up to a thousand small directories, by article number, and \
         shown as one. Programs that use MOUNTPOINT notice nothing; no other directory is changed. It helps where a file \
         system searches large directories from the beginning. Root can mount without further programs, others \
-        need fusermount3."
+        need fusermount3.\n\n\
+        With --spool the running server's articles are shown instead, whatever methods store them: a file an article, \
+        group/name/number, and message.id/MESSAGE-ID. Only root can do that."
     )]
     #[command(after_long_help = "Examples:\n  newsreel mount /srv/spool /var/spool/news/articles\n  \
         newsreel manage /var/spool/news/articles/control/cancel\n  \
-        umount /var/spool/news/articles")]
+        umount /var/spool/news/articles\n  newsreel mount --spool /news")]
     Mount(super::mount::MountOptions),
 
     /// Convert a directory to a managed one, or show which ones would gain

@@ -210,11 +210,19 @@ impl Control {
         self.hear(hear)
     }
 
+    /// Passes the device of a mount to the server.
+    #[cfg(feature = "mount")]
+    pub(super) fn send_device(&self, device: Option<std::os::fd::OwnedFd>) -> io::Result<()> {
+        let device = device.ok_or(ErrorKind::NotFound)?;
+        crate::control_socket::mount::send_device(&self.write, &device)
+    }
+
     fn send(&mut self, request: &Request) -> io::Result<()> {
         self.write.write_all(&line(request)?)
     }
 
-    fn hear(&mut self, hear: &mut (dyn FnMut(Reply) + Send)) -> Result<bool, Failure> {
+    /// Hears replies up to the last one; returns whether all was well.
+    pub(super) fn hear(&mut self, hear: &mut (dyn FnMut(Reply) + Send)) -> Result<bool, Failure> {
         let mut text = Vec::new();
         loop {
             text.clear();

@@ -92,7 +92,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Init(options) => init::init(&options),
         Command::Serve => serve::serve(&at.load()?),
         #[cfg(feature = "mount")]
-        Command::Mount(options) => mount::mount(&options),
+        Command::Mount(options) => mount::mount(&options, at),
         #[cfg(feature = "mount")]
         Command::Manage(options) => mount::manage(&options),
         #[cfg(feature = "mount")]

@@ -1,6 +1,8 @@
-//! `mount`, `manage`, `unmanage`: the Usenetfs mount and the directories that it manages.
+//! `mount`, `manage`, `unmanage`: the Usenetfs mount and the directories that it manages, and the mount of a
+//! running server's articles.
 
-use std::path::PathBuf;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -8,11 +10,15 @@ use netnews::bucket::Scheme;
 use serde::Serialize;
 use spool::Progress as _;
 use tokio::signal::unix::{SignalKind, signal};
-use usenetfs::{Form, Mounted, Options, Suggestions};
+use usenetfs::{Device, Form, Mounted, Options, Suggestions};
 
 use super::bar::Bar;
+use super::control::Control;
+use super::locate::Where;
+use super::reach;
 use super::screen::{Failure, complain, say, say_json};
 use crate::base::units;
+use crate::operations::request::{Reply, Request};
 
 /// How long open files are waited for after a signal.
 const OPEN_FILES_WAIT: Duration = Duration::from_secs(10);
@@ -23,11 +29,20 @@ const SUGGESTED_MAX: usize = 50;
 #[derive(Debug, Clone, Args)]
 pub(super) struct MountOptions {
     /// The tree to be shown
-    #[arg(value_name = "LOWER")]
-    lower: PathBuf,
+    #[arg(value_name = "LOWER", required_unless_present = "spool")]
+    lower: Option<PathBuf>,
     /// An existing directory on which it is mounted; it may be LOWER itself
-    #[arg(value_name = "MOUNTPOINT")]
-    mountpoint: PathBuf,
+    #[arg(value_name = "MOUNTPOINT", required_unless_present = "spool")]
+    mountpoint: Option<PathBuf>,
+    /// Show the articles of the running server instead, read-only, as files group/name/number
+    #[arg(long, value_name = "MOUNTPOINT", conflicts_with_all = ["lower", "mountpoint"])]
+    spool: Option<PathBuf>,
+    /// With --spool: show the groups that a reader may read who connects from here
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), requires = "spool")]
+    reader: IpAddr,
+    /// With --spool: lines of files end in CRLF, as NNTP sends them, instead of LF
+    #[arg(long, requires = "spool")]
+    crlf: bool,
     /// Which buckets managed directories have, called by that of article 123456: 345, 34/56, 56/34 or 456
     #[arg(long, value_name = "SCHEME", default_value_t)]
     scheme: Scheme,
@@ -87,7 +102,15 @@ fn problem(error: impl std::fmt::Display) -> Failure {
     Failure::Problem(error.to_string())
 }
 
-pub(super) fn mount(options: &MountOptions) -> Result<(), Failure> {
+pub(super) fn mount(options: &MountOptions, at: &Where) -> Result<(), Failure> {
+    match (&options.spool, &options.lower, &options.mountpoint) {
+        (Some(point), ..) => spool(point, options, at),
+        (None, Some(lower), Some(point)) => tree(lower, point, options),
+        _ => Ok(()),
+    }
+}
+
+fn tree(lower: &Path, point: &Path, options: &MountOptions) -> Result<(), Failure> {
     let mount = Options {
         scheme: options.scheme,
         keep: options.keep,
@@ -95,14 +118,10 @@ pub(super) fn mount(options: &MountOptions) -> Result<(), Failure> {
         read_only: options.read_only,
         passthrough: !options.no_passthrough,
     };
-    let mounted = usenetfs::mount(&options.lower, &options.mountpoint, &mount).map_err(|error| {
-        problem(format_args!(
-            "cannot mount {} on {}: {error}",
-            options.lower.display(),
-            options.mountpoint.display()
-        ))
+    let mounted = usenetfs::mount(lower, point, &mount).map_err(|error| {
+        problem(format_args!("cannot mount {} on {}: {error}", lower.display(), point.display()))
     })?;
-    complain(format_args!("{} is mounted on {}", options.lower.display(), mounted.point().display()));
+    complain(format_args!("{} is mounted on {}", lower.display(), mounted.point().display()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(problem)?;
     let ended = runtime.block_on(until_ended(mounted));
     runtime.shutdown_background();
@@ -128,6 +147,71 @@ async fn until_ended(mut mounted: Mounted) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Mounts, and lets the server answer.
+fn spool(point: &Path, options: &MountOptions, at: &Where) -> Result<(), Failure> {
+    let mut control = reach::server(at)?;
+    let source = format!("newsreel:{}", control.data().display());
+    let stage = move |control: &mut Control, request: Option<&Request>| {
+        let mut errors = Vec::new();
+        let mut hear = |reply| {
+            if let Reply::Error(text) = reply {
+                errors.push(text);
+            }
+        };
+        let ok = match request {
+            Some(request) => control.ask(request, &mut hear),
+            None => control.hear(&mut hear),
+        };
+        if ok? { Ok(()) } else { Err(Failure::Problem(errors.join("\n"))) }
+    };
+    stage(&mut control, Some(&Request::Mount { reader: options.reader, crlf: options.crlf }))?;
+    let refused = |error: std::io::Error| {
+        let advice =
+            if error.kind() == std::io::ErrorKind::PermissionDenied { "; only root may" } else { "" };
+        problem(format_args!("cannot mount on {}: {error}{advice}", point.display()))
+    };
+    let mut device = Device::mount(point, &source, !options.only_owner).map_err(refused)?;
+    control.send_device(device.take()).map_err(problem)?;
+    stage(&mut control, None)?;
+    complain(format_args!("the spool is mounted on {}", device.point().display()));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(problem)?;
+    let end = move || stage(&mut control, None);
+    let ended = runtime.block_on(until_answered_no_longer(device, end));
+    runtime.shutdown_background();
+    ended
+}
+
+/// Keeps a mount that the server answers until somebody unmounts it, a signal comes or the server stops.
+/// `end` waits for what the server says at last.
+async fn until_answered_no_longer(
+    mut device: Device,
+    end: impl FnOnce() -> Result<(), Failure> + Send + 'static,
+) -> Result<(), Failure> {
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate()).map_err(problem)?,
+        signal(SignalKind::interrupt()).map_err(problem)?,
+    );
+    let mut end = tokio::task::spawn_blocking(end);
+    // Nobody waits for it if no service manager started this.
+    let _unheard = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    tokio::select! {
+        ended = &mut end => {
+            let ended = ended.map_err(problem)?;
+            if ended.is_ok() {
+                device.forget();
+            }
+            return ended.map_err(|why| problem(format_args!("{why}; unmounted")));
+        }
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    drop(device);
+    if tokio::time::timeout(OPEN_FILES_WAIT, end).await.is_err() {
+        complain("unmounted; files that were open still are, until the server stops");
+    }
+    Ok(())
+}
+
 pub(super) fn manage(options: &ManageOptions) -> Result<(), Failure> {
     match (&options.suggest, &options.dir) {
         (Some(spool), _) => suggest(spool, options),
@@ -140,7 +224,7 @@ pub(super) fn unmanage(options: &UnmanageOptions) -> Result<(), Failure> {
     convert(&options.dir, Form::Flat, options.scheme, options.dry_run)
 }
 
-fn convert(dir: &std::path::Path, form: Form, scheme: Scheme, dry_run: bool) -> Result<(), Failure> {
+fn convert(dir: &Path, form: Form, scheme: Scheme, dry_run: bool) -> Result<(), Failure> {
     let bar = Bar::new();
     let mut begun = false;
     let mut progress = |done, total| {
@@ -183,7 +267,7 @@ struct CandidateAsJson {
     gain: u64,
 }
 
-fn suggest(spool: &std::path::Path, options: &ManageOptions) -> Result<(), Failure> {
+fn suggest(spool: &Path, options: &ManageOptions) -> Result<(), Failure> {
     let found = usenetfs::suggest(spool, options.scheme, options.at_least, &mut |_| {})
         .map_err(|error| problem(format_args!("{}: {error}", spool.display())))?;
     if options.json { say_json(&as_json(&found)) } else { say(as_text(&found)) }

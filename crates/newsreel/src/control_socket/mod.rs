@@ -8,8 +8,12 @@
 //! that may block. Called by `server`; the other side is `cli::control`.
 
 pub(crate) mod import;
+#[cfg(feature = "mount")]
+pub(crate) mod mount;
 pub(crate) mod rnews;
 
+#[cfg(feature = "mount")]
+use crate::operations::mounted::Looks;
 use crate::operations::posts;
 use crate::operations::pull::standing;
 use crate::operations::request::{ModerationCommand, Reply, Request};
@@ -125,6 +129,11 @@ fn converse(server: &Server, stream: UnixStream) -> io::Result<()> {
             Err(error) => {
                 say(&mut replies, &Reply::Error(error.to_string()))?;
                 false
+            }
+            #[cfg(feature = "mount")]
+            Ok(Request::Mount { reader, crlf }) => {
+                let (looks, stream) = (Looks { reader, crlf }, replies.get_ref().try_clone()?);
+                mount::serve(&server.site, looks, &stream, &mut replies)?
             }
             Ok(request) => answer(server, &request, &mut requests, &mut replies)?,
         };

@@ -18,6 +18,8 @@ mod history;
 mod incoming;
 mod keys;
 pub(crate) mod moderation;
+#[cfg(feature = "mount")]
+pub(crate) mod mounted;
 mod name_map;
 pub(crate) mod overview;
 pub(crate) mod posts;
@@ -51,7 +53,7 @@ pub(crate) use why::why;
 /// [`Request::Archive`], [`Request::Moderation`], [`Request::Posts`], [`Request::Rnews`],
 /// [`Request::Import`],
 /// [`Request::Pull`], [`Request::Send`], [`Request::Reload`], [`Request::Compare`], [`Request::Why`],
-/// [`Request::Feed`] and [`Request::Batch`] are the caller's own.
+/// [`Request::Feed`], [`Request::Batch`] and [`Request::Mount`] are the caller's own.
 pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match request {
         Request::GroupAdd { groups } => groups::add(spool, groups, sink),
@@ -102,6 +104,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         | Request::Why { .. }
         | Request::Feed { .. }
         | Request::Batch { .. }
+        | Request::Mount { .. }
         | Request::Compare { .. } => {
             sink(Reply::Error("this request is not carried out on the spool alone".into()));
             false

@@ -19,6 +19,7 @@ use crate::operations::transmit::SendCounts;
 use crate::tls::Dial;
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// One request: what an operator types, with its help, and what the socket carries. Options that only concern
@@ -113,6 +114,15 @@ pub enum Request {
         group: String,
         /// The server.
         dial: Box<Dial>,
+    },
+    /// Answer for a mount of the spool: [`Reply::Done`] asks for its device, the next one says that the mount
+    /// works, the last that it has ended. Only of servers that are built with mounts.
+    #[command(skip)]
+    Mount {
+        /// Shows the groups that a reader sees who connects from there.
+        reader: IpAddr,
+        /// Whether lines of files end in CRLF instead of LF.
+        crlf: bool,
     },
     /// How many of the articles that were imported are still stored; answered by [`Reply::Count`].
     #[command(skip)]

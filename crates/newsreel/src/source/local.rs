@@ -102,11 +102,10 @@ impl LocalSpool {
     }
 }
 
-/// Whether only the headers of an article are here.
-fn is_bodiless(article: &ArticleBytes) -> bool {
-    article.body() == END
+/// Whether only the headers of an article are here; `body` is the end of it.
+pub(crate) fn is_bodiless(article: &[u8], body: &[u8]) -> bool {
+    body == END
         && article
-            .article()
             .strip_suffix(END)
             .is_some_and(|wire| Article::parse(wire).is_ok_and(|article| article.bodiless().is_some()))
 }
@@ -155,7 +154,7 @@ impl NewsSource for LocalSpool {
         if !found? {
             return Ok(Fetched::Missing);
         }
-        match matches!(part, Part::Article | Part::Body) && is_bodiless(into) {
+        match matches!(part, Part::Article | Part::Body) && is_bodiless(into.article(), into.body()) {
             // In a box: what fetching holds would make every session larger.
             true => Box::pin(self.with_body(into)).await,
             false => Ok(Fetched::Whole),

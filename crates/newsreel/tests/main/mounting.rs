@@ -2,6 +2,8 @@
 //!
 //! Needs root and /dev/fuse; where they are missing a test says so and is skipped.
 
+mod mounted_spool;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;

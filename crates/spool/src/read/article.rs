@@ -66,6 +66,16 @@ impl ArticleBuf {
         self.data().get(self.header_bytes()..).unwrap_or_default()
     }
 
+    /// The article as readers are sent it, with the final `.`-line: see [`ArticleBuf::layout`].
+    pub fn shown(&self) -> &[u8] {
+        self.bytes.get(self.layout().0..).unwrap_or_default()
+    }
+
+    /// Its position in the order of all articles of the spool, which no other article has.
+    pub fn sequence(&self) -> u64 {
+        self.header.map_or(0, |h| h.sequence)
+    }
+
     /// When it arrived, Unix seconds.
     pub fn arrived(&self) -> u64 {
         self.header.map_or(0, |h| u64::from(h.arrived))

@@ -1,0 +1,408 @@
+//! FUSE's requests on a mount of a server's articles, answered from [`Articles`].
+//!
+//! An article's inode number is its sequence number, which no other article ever has. Every look-up of a name
+//! asks the server, so a name is there exactly as long as its article; what the kernel keeps is what never
+//! changes, the content of an inode. So an open file whose article is gone returns its own bytes, as far as
+//! the kernel or [`Recent`] has them, or EIO, and never others. Only inodes that the kernel knows are in
+//! memory, and no listing is: an article's position in one is its number.
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
+    ReplyOpen, Request,
+};
+use parking_lot::Mutex;
+
+use super::articles::{Articles, NotRead, Place, ShownArticle, Wait};
+use super::group_tree::{Directory, GroupTree, Named};
+use crate::workers::Workers;
+
+/// Added to a sequence number: 0 and 1 are no file's.
+const FIRST_ARTICLE: u64 = 2;
+/// What a listing says of an inode number that is not known without reading the article.
+const UNKNOWN_INODE: u64 = 0xffff_ffff;
+/// Positions in a listing from here on are those of articles, by number.
+const FIRST_NUMBER: u64 = 1 << 32;
+/// Numbers that are fetched for a piece of a listing, which has room for fewer.
+const NUMBERS_AT_ONCE: usize = 512;
+/// For how long the kernel may take a directory for being there.
+const DIRECTORY_KEPT: Duration = Duration::from_secs(1);
+/// For how long the kernel may keep an article's attributes, which never change; its name it may not keep.
+const ATTRIBUTES_KEPT: Duration = Duration::from_secs(365 * 86_400);
+/// Articles that are kept after they were looked up, since they are usually read then.
+const RECENT_MAX: usize = 64;
+/// Bytes of them, beside the last one.
+const RECENT_BYTES_MAX: usize = 8 << 20;
+
+/// The mount's side of FUSE.
+pub struct ArticleFiles<A: Articles> {
+    shared: Arc<Shared<A>>,
+    workers: Workers,
+}
+
+struct Shared<A: Articles> {
+    articles: A,
+    tree: GroupTree,
+    known: Mutex<HashMap<u64, Known<A::Locator>>>,
+    recent: Mutex<Recent>,
+    listings: Mutex<HashMap<u64, Arc<Mutex<Listing>>>>,
+    last_listing: AtomicU64,
+    mounted: SystemTime,
+    owner: (u32, u32),
+}
+
+/// An article that the kernel was told of.
+struct Known<L> {
+    locator: L,
+    lookups: u64,
+}
+
+/// Articles that were just looked up, the latest last.
+#[derive(Default)]
+struct Recent {
+    articles: VecDeque<(u64, Arc<Vec<u8>>)>,
+    bytes: usize,
+}
+
+/// A directory that is being listed: its subdirectories as of the beginning. Its articles are asked for.
+struct Listing {
+    directory: Directory,
+    inner: Vec<(String, Directory)>,
+}
+
+/// What a request may wait for the disk for, or an error.
+enum Failed {
+    WouldWait,
+    With(Errno),
+}
+
+type Done<T> = Result<T, Failed>;
+
+impl From<Errno> for Failed {
+    fn from(error: Errno) -> Self {
+        Self::With(error)
+    }
+}
+
+impl From<NotRead> for Failed {
+    fn from(error: NotRead) -> Self {
+        match error {
+            NotRead::WouldWait => Self::WouldWait,
+            NotRead::Failed => Self::With(Errno::EIO),
+        }
+    }
+}
+
+impl Recent {
+    fn get(&self, inode: u64) -> Option<Arc<Vec<u8>>> {
+        self.articles.iter().rev().find(|(of, _)| *of == inode).map(|(_, text)| text.clone())
+    }
+
+    fn put(&mut self, inode: u64, text: Arc<Vec<u8>>) {
+        if self.get(inode).is_some() {
+            return;
+        }
+        self.bytes += text.len();
+        self.articles.push_back((inode, text));
+        while self.articles.len() > RECENT_MAX || self.bytes > RECENT_BYTES_MAX && self.articles.len() > 1 {
+            self.bytes -= self.articles.pop_front().map_or(0, |(_, text)| text.len());
+        }
+    }
+}
+
+impl<A: Articles> ArticleFiles<A> {
+    /// Shows these articles as files of this user and group.
+    pub fn new(articles: A, owner: (u32, u32)) -> io::Result<Self> {
+        let shared = Shared {
+            articles,
+            tree: GroupTree::default(),
+            known: Mutex::default(),
+            recent: Mutex::default(),
+            listings: Mutex::default(),
+            last_listing: AtomicU64::new(0),
+            mounted: SystemTime::now(),
+            owner,
+        };
+        Ok(Self { shared: Arc::new(shared), workers: Workers::start()? })
+    }
+
+    /// Answers at once if the disk need not be waited for, else by a worker.
+    fn answer<T, R: Send + 'static>(
+        &self,
+        reply: R,
+        work: impl Fn(&Shared<A>, Wait) -> Done<T> + Send + 'static,
+        send: impl FnOnce(Result<T, Errno>, R) + Send + 'static,
+    ) {
+        match work(&self.shared, Wait::No) {
+            Ok(done) => send(Ok(done), reply),
+            Err(Failed::With(error)) => send(Err(error), reply),
+            Err(Failed::WouldWait) => {
+                let shared = self.shared.clone();
+                self.workers.run(move || {
+                    let done = work(&shared, Wait::Yes).map_err(|failed| match failed {
+                        Failed::With(error) => error,
+                        Failed::WouldWait => Errno::EIO,
+                    });
+                    send(done, reply);
+                });
+            }
+        }
+    }
+}
+
+impl<A: Articles> Shared<A> {
+    fn attributes(&self, inode: u64, kind: FileType, time: SystemTime) -> FileAttr {
+        FileAttr {
+            ino: INodeNo(inode),
+            size: 0,
+            blocks: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            crtime: time,
+            kind,
+            perm: if kind == FileType::Directory { 0o555 } else { 0o444 },
+            // Of directories: not counted.
+            nlink: 1,
+            uid: self.owner.0,
+            gid: self.owner.1,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        }
+    }
+
+    fn directory_attributes(&self, directory: &Directory) -> FileAttr {
+        let changed = match directory {
+            Directory::Group(name) => self.articles.group_changed(name),
+            Directory::Root | Directory::ById => None,
+        };
+        let time = changed.map_or(self.mounted, |at| UNIX_EPOCH + Duration::from_secs(at));
+        self.attributes(self.tree.number(directory), FileType::Directory, time)
+    }
+
+    fn article_attributes(&self, article: &ShownArticle<A::Locator>) -> FileAttr {
+        let time = UNIX_EPOCH + Duration::from_secs(article.arrived);
+        let size = article.text.len() as u64;
+        let plain = self.attributes(article.sequence + FIRST_ARTICLE, FileType::RegularFile, time);
+        FileAttr { size, blocks: size.div_ceil(512), nlink: article.links, ..plain }
+    }
+
+    /// Looks a name up: attributes, and for how long the name may be kept.
+    fn look_up(&self, parent: u64, name: &OsStr, wait: Wait) -> Done<(FileAttr, Duration)> {
+        let directory = self.tree.directory(parent).ok_or(Errno::ENOTDIR)?;
+        let place = match directory.named(name.as_bytes()).ok_or(Errno::ENOENT)? {
+            Named::Directory(directory) if directory.exists(&self.articles) => {
+                return Ok((self.directory_attributes(&directory), DIRECTORY_KEPT));
+            }
+            Named::Directory(_) => return Err(Errno::ENOENT.into()),
+            Named::Number(group, number) => self.articles.article(Place::Number(&group, number), wait)?,
+            Named::MessageId(id) => self.articles.article(Place::MessageId(&id), wait)?,
+        };
+        let article = place.ok_or(Errno::ENOENT)?;
+        let attributes = self.article_attributes(&article);
+        let inode = attributes.ino.0;
+        {
+            let mut known = self.known.lock();
+            let entry =
+                known.entry(inode).or_insert_with(|| Known { locator: article.locator.clone(), lookups: 0 });
+            entry.locator = article.locator;
+            entry.lookups += 1;
+        }
+        self.recent.lock().put(inode, Arc::new(article.text));
+        Ok((attributes, Duration::ZERO))
+    }
+
+    /// An article that the kernel knows, if it is still there.
+    fn again(&self, inode: u64, wait: Wait) -> Done<Option<ShownArticle<A::Locator>>> {
+        let locator = self.known.lock().get(&inode).map(|known| known.locator.clone());
+        let locator = locator.ok_or(Errno::ESTALE)?;
+        let article = self.articles.article(Place::Again(&locator), wait)?;
+        Ok(article.filter(|article| article.sequence + FIRST_ARTICLE == inode))
+    }
+
+    fn stat(&self, inode: u64, wait: Wait) -> Done<(FileAttr, Duration)> {
+        match self.tree.directory(inode) {
+            Some(directory) if directory.exists(&self.articles) => {
+                Ok((self.directory_attributes(&directory), DIRECTORY_KEPT))
+            }
+            Some(_) => Err(Errno::ENOENT.into()),
+            None => {
+                let article = self.again(inode, wait)?.ok_or(Errno::ESTALE)?;
+                Ok((self.article_attributes(&article), ATTRIBUTES_KEPT))
+            }
+        }
+    }
+
+    fn text(&self, inode: u64, wait: Wait) -> Done<Arc<Vec<u8>>> {
+        if let Some(text) = self.recent.lock().get(inode) {
+            return Ok(text);
+        }
+        let article = self.again(inode, wait)?.ok_or(Errno::EIO)?;
+        let text = Arc::new(article.text);
+        self.recent.lock().put(inode, text.clone());
+        Ok(text)
+    }
+
+    fn open_listing(&self, inode: u64) -> Result<FileHandle, Errno> {
+        let directory = self.tree.directory(inode).ok_or(Errno::ENOTDIR)?;
+        let handle = self.last_listing.fetch_add(1, Ordering::Relaxed);
+        let listing = Listing { directory, inner: Vec::new() };
+        self.listings.lock().insert(handle, Arc::new(Mutex::new(listing)));
+        Ok(FileHandle(handle))
+    }
+
+    /// Passes entries from a position on to `add`, each with the position after it, until that says that
+    /// there is no more room.
+    fn list(
+        &self,
+        handle: FileHandle,
+        position: u64,
+        mut add: impl FnMut(u64, u64, FileType, &str) -> bool,
+    ) -> Result<(), Errno> {
+        let listing = self.listings.lock().get(&handle.0).cloned().ok_or(Errno::EBADF)?;
+        let mut listing = listing.lock();
+        if position == 0 {
+            listing.inner = listing.directory.directories(&self.articles);
+        }
+        let directory = &listing.directory;
+        let dots = [(".", directory.clone()), ("..", directory.parent())];
+        let inner = listing.inner.iter().map(|(name, directory)| (name.as_str(), directory.clone()));
+        if position < FIRST_NUMBER {
+            let from = usize::try_from(position).map_err(|_| Errno::EINVAL)?;
+            for (at, (name, directory)) in dots.into_iter().chain(inner).enumerate().skip(from) {
+                let number = self.tree.number(&directory);
+                if add(number, at as u64 + 1, FileType::Directory, name) {
+                    return Ok(());
+                }
+            }
+        }
+        let Directory::Group(group) = directory else { return Ok(()) };
+        let mut numbers = Vec::new();
+        let mut from = (position.max(FIRST_NUMBER) - FIRST_NUMBER).saturating_add(1);
+        loop {
+            numbers.clear();
+            self.articles.numbers(group, from, NUMBERS_AT_ONCE, &mut numbers);
+            let Some(last) = numbers.last() else { return Ok(()) };
+            from = last.saturating_add(1);
+            for number in &numbers {
+                let next = FIRST_NUMBER.saturating_add(*number);
+                if add(UNKNOWN_INODE, next, FileType::RegularFile, &number.to_string()) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn forget(&self, inode: u64, lookups: u64) {
+        let mut known = self.known.lock();
+        if let Some(entry) = known.get_mut(&inode) {
+            entry.lookups = entry.lookups.saturating_sub(lookups);
+            if entry.lookups == 0 {
+                known.remove(&inode);
+            }
+        }
+    }
+}
+
+impl<A: Articles> Filesystem for ArticleFiles<A> {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        for capability in [InitFlags::FUSE_PARALLEL_DIROPS, InitFlags::FUSE_NO_OPEN_SUPPORT] {
+            // What the kernel does not have it does in its own way.
+            let _without = config.add_capabilities(capability);
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let name = name.to_owned();
+        self.answer(
+            reply,
+            move |shared, wait| shared.look_up(parent.0, &name, wait),
+            |found, reply| match found {
+                Ok((attributes, kept)) => {
+                    let whole = if kept.is_zero() { ATTRIBUTES_KEPT } else { kept };
+                    reply.entry_with_ttls(&whole, &kept, &attributes, Generation(0));
+                }
+                Err(error) => reply.error(error),
+            },
+        );
+    }
+
+    fn forget(&self, _: &Request, inode: INodeNo, lookups: u64) {
+        self.shared.forget(inode.0, lookups);
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        self.answer(
+            reply,
+            move |shared, wait| shared.stat(inode.0, wait),
+            |found, reply| match found {
+                Ok((attributes, kept)) => reply.attr(&kept, &attributes),
+                Err(error) => reply.error(error),
+            },
+        );
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        // Opening needs nothing of us; the kernel does not ask again.
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        inode: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        self.answer(
+            reply,
+            move |shared, wait| shared.text(inode.0, wait),
+            move |text, reply| match text {
+                Ok(text) => {
+                    let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+                    let to = from.saturating_add(size as usize).min(text.len());
+                    reply.data(text.get(from..to).unwrap_or_default());
+                }
+                Err(error) => reply.error(error),
+            },
+        );
+    }
+
+    fn opendir(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        match self.shared.open_listing(inode.0) {
+            Ok(handle) => reply.opened(handle, FopenFlags::empty()),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn readdir(&self, _: &Request, _: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let add = |inode, next, kind, name: &str| reply.add(INodeNo(inode), next, kind, name);
+        match self.shared.list(handle, offset, add) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn releasedir(&self, _: &Request, _: INodeNo, handle: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.shared.listings.lock().remove(&handle.0);
+        reply.ok();
+    }
+}
+
+#[cfg(test)]
+#[path = "article_files_tests.rs"]
+mod tests;

@@ -1,0 +1,145 @@
+//! Listings and what is kept, without a kernel.
+
+use super::*;
+
+/// A group of a million articles.
+struct Large;
+
+const NUMBERS: u64 = 1_000_000;
+
+impl Articles for Large {
+    type Locator = u64;
+
+    fn group_from(&self, name: &str) -> Option<Arc<str>> {
+        (name <= "a").then(|| "a".into())
+    }
+
+    fn group_changed(&self, group: &str) -> Option<u64> {
+        (group == "a").then_some(7)
+    }
+
+    fn numbers(&self, _: &str, from: u64, max: usize, into: &mut Vec<u64>) {
+        assert!(max <= NUMBERS_AT_ONCE, "no listing is collected");
+        into.extend((from..=NUMBERS).take(max));
+    }
+
+    fn article(&self, place: Place<'_, u64>, wait: Wait) -> Result<Option<ShownArticle<u64>>, NotRead> {
+        let number = match place {
+            Place::Number(_, number) => number,
+            Place::Again(number) => *number,
+            Place::MessageId(_) => return Ok(None),
+        };
+        match number {
+            7 if wait == Wait::No => Err(NotRead::WouldWait),
+            8 => Err(NotRead::Failed),
+            // Another article is where this one was.
+            9 if matches!(place, Place::Again(_)) => Ok(Some(article(10))),
+            _ => Ok((number <= NUMBERS).then(|| article(number))),
+        }
+    }
+}
+
+fn article(number: u64) -> ShownArticle<u64> {
+    let text = vec![b'x'; number as usize % 100_000];
+    ShownArticle { sequence: number, text, links: 2, arrived: 9, locator: number }
+}
+
+fn files() -> ArticleFiles<Large> {
+    ArticleFiles::new(Large, (1, 2)).unwrap()
+}
+
+#[test]
+fn a_large_group_is_listed_in_pieces_from_every_position() {
+    let files = files();
+    let shared = &files.shared;
+    let root = shared.open_listing(1).unwrap();
+    let mut group = 0;
+    shared
+        .list(root, 0, |inode, _, _, name| {
+            group = if name == "a" { inode } else { group };
+            false
+        })
+        .unwrap();
+    let handle = shared.open_listing(group).unwrap();
+    let piece = |position: u64, most: usize| {
+        let mut found = Vec::new();
+        shared
+            .list(handle, position, |_, next, _, name| {
+                let is_full = found.len() == most;
+                if !is_full {
+                    found.push((name.to_owned(), next));
+                }
+                is_full
+            })
+            .unwrap();
+        found
+    };
+    let (mut position, mut names) = (0, 0u64);
+    loop {
+        let found = piece(position, 1_000);
+        let Some((last, next)) = found.last() else { break };
+        names += found.len() as u64;
+        assert!(names < 3 || *last == (names - 2).to_string());
+        position = *next;
+    }
+    assert_eq!(names, NUMBERS + 2);
+    let again = piece(FIRST_NUMBER + 4_711, 2);
+    assert_eq!(again, [("4712".to_owned(), FIRST_NUMBER + 4_712), ("4713".to_owned(), FIRST_NUMBER + 4_713)]);
+    assert_eq!(piece(1, 1), [("..".to_owned(), 2)]);
+}
+
+fn looked_up(files: &ArticleFiles<Large>, number: u64) -> FileAttr {
+    let directory = files.shared.tree.number(&Directory::Group("a".into()));
+    let name = number.to_string();
+    match files.shared.look_up(directory, name.as_ref(), Wait::Yes) {
+        Ok((attributes, _)) => attributes,
+        Err(_) => panic!("{number}"),
+    }
+}
+
+#[test]
+fn an_inode_is_one_article_for_ever() {
+    let files = files();
+    let attributes = looked_up(&files, 9);
+    assert_eq!((attributes.ino.0, attributes.nlink, attributes.size), (9 + FIRST_ARTICLE, 2, 9));
+    let text = |wait| files.shared.text(attributes.ino.0, wait);
+    assert!(text(Wait::No).is_ok_and(|text| text.len() == 9), "it was just looked up");
+    *files.shared.recent.lock() = Recent::default();
+    let error = text(Wait::Yes).map_err(|failed| match failed {
+        Failed::With(error) => error,
+        Failed::WouldWait => panic!(),
+    });
+    assert_eq!(error.err().map(i32::from), Some(Errno::EIO.into()));
+    files.shared.forget(attributes.ino.0, 1);
+    assert!(files.shared.known.lock().is_empty());
+}
+
+#[test]
+fn what_must_wait_for_the_disk_is_answered_by_a_worker() {
+    let files = files();
+    let directory = files.shared.tree.number(&Directory::Group("a".into()));
+    for (name, found) in [("6", true), ("7", true), ("8", false), ("1000001", false)] {
+        let (send, receive) = std::sync::mpsc::channel();
+        files.answer(
+            send,
+            move |shared, wait| shared.look_up(directory, name.as_ref(), wait),
+            |found, send| send.send(found.is_ok()).unwrap(),
+        );
+        assert_eq!(receive.recv().unwrap(), found, "{name}");
+    }
+}
+
+#[test]
+fn few_articles_are_kept() {
+    let mut recent = Recent::default();
+    for n in 0..1000 {
+        recent.put(n, Arc::new(vec![0; 1 << 19]));
+        assert!(recent.bytes <= RECENT_BYTES_MAX && recent.get(n).is_some());
+    }
+    recent.put(1000, Arc::new(vec![0; 2 * RECENT_BYTES_MAX]));
+    assert_eq!((recent.articles.len(), recent.get(999)), (1, None));
+    for n in 0..1000 {
+        recent.put(n, Arc::default());
+    }
+    assert_eq!((recent.articles.len(), recent.bytes), (RECENT_MAX, 0));
+}

@@ -1,0 +1,193 @@
+//! Groups as directories: `comp.lang.c` is `comp/lang/c`, and a part that consists of digits gets a final dot
+//! (`alt/2600.`), as in a tradspool of newsreel's, so that it is no article's name.
+//!
+//! [`GroupTree`] numbers the directories that were seen. Nothing else is kept: whether one exists is asked of
+//! [`Articles`] each time.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use netnews::bucket::is_article;
+use parking_lot::Mutex;
+
+use super::articles::Articles;
+
+/// The number of the root.
+pub const ROOT: u64 = 1;
+/// From here on directories are numbered, in the order in which they are seen.
+const FIRST_DIRECTORY: u64 = 1 << 63;
+/// The number of the directory in which articles are found by Message-ID.
+const BY_ID: u64 = FIRST_DIRECTORY;
+/// Its name, which no part of a group's name can be.
+pub const BY_ID_NAME: &str = "message.id";
+
+/// A directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Directory {
+    /// The one that everything is in.
+    Root,
+    /// Articles by Message-ID.
+    ById,
+    /// That of a group, of those whose names begin so, or both.
+    Group(Arc<str>),
+}
+
+/// What a name in a directory stands for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A directory, if it exists.
+    Directory(Directory),
+    /// The article with this number.
+    Number(Arc<str>, u64),
+    /// The article with this Message-ID.
+    MessageId(Vec<u8>),
+}
+
+/// The numbers of directories.
+#[derive(Default)]
+pub struct GroupTree {
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    names: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u64>,
+}
+
+impl GroupTree {
+    /// The number of a directory, which it keeps as long as this lives.
+    pub fn number(&self, directory: &Directory) -> u64 {
+        let name = match directory {
+            Directory::Root => return ROOT,
+            Directory::ById => return BY_ID,
+            Directory::Group(name) => name,
+        };
+        let mut table = self.table.lock();
+        if let Some(number) = table.numbers.get(name) {
+            return *number;
+        }
+        table.names.push(name.clone());
+        let number = BY_ID + table.names.len() as u64;
+        table.numbers.insert(name.clone(), number);
+        number
+    }
+
+    /// The directory of a number; `None`: it is an article's, or of nothing.
+    pub fn directory(&self, number: u64) -> Option<Directory> {
+        match number {
+            ROOT => Some(Directory::Root),
+            BY_ID => Some(Directory::ById),
+            _ => {
+                let index = usize::try_from(number.checked_sub(BY_ID + 1)?).ok()?;
+                self.table.lock().names.get(index).cloned().map(Directory::Group)
+            }
+        }
+    }
+}
+
+impl Directory {
+    /// The directory that this one is in.
+    pub fn parent(&self) -> Self {
+        match self {
+            Self::Root | Self::ById => Self::Root,
+            Self::Group(name) => {
+                name.rsplit_once('.').map_or(Self::Root, |(parent, _)| Self::Group(parent.into()))
+            }
+        }
+    }
+
+    /// Whether it is there.
+    pub fn exists(&self, articles: &impl Articles) -> bool {
+        match self {
+            Self::Root | Self::ById => true,
+            Self::Group(name) => {
+                articles.group_changed(name).is_some() || first_below(articles, name).is_some()
+            }
+        }
+    }
+
+    /// What a name in it stands for, if it can be one.
+    pub fn named(&self, name: &[u8]) -> Option<Named> {
+        match self {
+            Self::ById => Some(Named::MessageId(message_id(name)?)),
+            Self::Root if name == BY_ID_NAME.as_bytes() => Some(Named::Directory(Self::ById)),
+            Self::Root => {
+                let name = std::str::from_utf8(name).ok().filter(|name| !name.contains('.'))?;
+                Some(Named::Directory(Self::Group(name.into())))
+            }
+            Self::Group(group) if is_article(name) => Some(Named::Number(group.clone(), number(name)?)),
+            Self::Group(group) => {
+                let part = match name.strip_suffix(b".") {
+                    Some(digits) if is_article(digits) => digits,
+                    _ => name,
+                };
+                let part = std::str::from_utf8(part).ok().filter(|part| !part.contains('.'))?;
+                Some(Named::Directory(Self::Group(format!("{group}.{part}").into())))
+            }
+        }
+    }
+
+    /// The directories in it with their names, in order.
+    pub fn directories(&self, articles: &impl Articles) -> Vec<(String, Self)> {
+        let (prefix, mut parts) = match self {
+            Self::ById => return Vec::new(),
+            Self::Root => (String::new(), BTreeSet::new()),
+            Self::Group(name) => (format!("{name}."), BTreeSet::new()),
+        };
+        let mut next = articles.group_from(&prefix);
+        while let Some(group) = next {
+            let Some(rest) = group.strip_prefix(prefix.as_str()) else { break };
+            let (part, is_below) = rest.split_once('.').map_or((rest, false), |(part, _)| (part, true));
+            parts.insert(part.to_owned());
+            // What follows all that is below `part.`, or the group itself.
+            let after = if is_below { format!("{prefix}{part}/") } else { format!("{group}\0") };
+            next = articles.group_from(&after);
+        }
+        let is_root = *self == Self::Root;
+        let named = parts.into_iter().map(|part| {
+            let directory = Self::Group(format!("{prefix}{part}").into());
+            (if !is_root && is_article(part.as_bytes()) { format!("{part}.") } else { part }, directory)
+        });
+        let by_id = is_root.then(|| (BY_ID_NAME.to_owned(), Self::ById));
+        named.chain(by_id).collect()
+    }
+}
+
+/// The first group below another name.
+fn first_below(articles: &impl Articles, name: &str) -> Option<Arc<str>> {
+    let prefix = format!("{name}.");
+    articles.group_from(&prefix).filter(|group| group.starts_with(&prefix))
+}
+
+/// An article number as files are named: digits without zeros before them.
+fn number(name: &[u8]) -> Option<u64> {
+    let is_plain = name.first().is_some_and(|first| *first != b'0');
+    let digits = std::str::from_utf8(name).ok().filter(|_| is_plain)?;
+    digits.parse().ok()
+}
+
+/// The Message-ID that a name stands for: the id without its angle brackets, `%2F` for `/` and `%25` for `%`
+/// before digits that could be taken for these.
+fn message_id(name: &[u8]) -> Option<Vec<u8>> {
+    let mut id = vec![b'<'];
+    let mut rest = name;
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match (first, after.first_chunk::<2>()) {
+            (b'%', Some(b"2F")) => id.push(b'/'),
+            (b'%', Some(b"25")) => id.push(b'%'),
+            (other, _) => {
+                id.push(*other);
+                continue;
+            }
+        }
+        rest = after.get(2..).unwrap_or_default();
+    }
+    id.push(b'>');
+    Some(id).filter(|_| !name.is_empty())
+}
+
+#[cfg(test)]
+#[path = "group_tree_tests.rs"]
+mod tests;
