@@ -56,6 +56,7 @@ pub(super) enum Command {
     #[command(
         long_about = "Create a site without serving it: a directory with newsreel.toml, two cyclic buffers, \
         groups and the lists that newsreaders ask for.\n\n\
+        On a terminal, and with no other option than --dir, it asks what it has to know: at most five questions.\n\n\
         The configuration has comments and is meant to be edited; see newsreel explain-config and newsreel \
         check. If anything fails, nothing is left behind. In the directory of an existing site, what is missing \
         is added, and nothing is overwritten."
@@ -85,6 +86,18 @@ pub(super) enum Command {
         #[command(flatten)]
         access: super::check::AccessQuestion,
     },
+
+    /// Look at the machine and its network, and say what to mend
+    #[command(
+        long_about = "Look at the machine: limits, disk space and file systems, memory, clock, owners and rights of \
+        files, certificates, the systemd unit, our name in DNS, our own ports and the servers that the configuration \
+        names, besides everything that newsreel check looks at. One line each: ok, warning or FAULT, with what to do. \
+        Changes nothing, and may be run while the server runs; run it as the server's user.\n\n\
+        The clock is compared with those of the servers that are fed or read from (DATE), and with the newest files of \
+        the site. Exit code 2 if the configuration has errors, 1 if there are faults, 0 if there are only warnings."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel doctor\n  newsreel doctor --offline --json")]
+    Doctor(super::doctor::DoctorOptions),
 
     /// Print the configuration in effect, defaults included
     Show,
@@ -528,7 +541,7 @@ pub(super) struct InnOptions {
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct InitOptions {
     /// The site's directory; created if missing
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", default_value = "newsreel-data")]
     pub(super) dir: PathBuf,
     /// Where to listen (repeatable) [default: 127.0.0.1:1119]
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]

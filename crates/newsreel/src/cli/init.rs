@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::args::InitOptions;
 use super::locate::CONFIG_FILE_NAME;
 use super::screen::{Failure, complain, say};
-use super::{group, groups_file, reach, starter_lists};
+use super::{asking, group, groups_file, reach, starter_lists};
 use crate::base::units;
 use crate::config::{self, Cidr, Config, Durability, list, quoted};
 use crate::inject::Secret;
@@ -25,8 +26,6 @@ use spool::{Access, Disk, RealDisk, durable_create};
 const LISTEN: &str = "127.0.0.1:1119";
 /// Where `up` listens for connections that begin with TLS.
 const TLS_LISTEN: &str = "127.0.0.1:1563";
-/// This machine; default of `--reader`.
-const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 /// Default of `--buffer`, in bytes.
 const BUFFER_BYTES: u64 = 512 << 20;
 /// Default of `--max-age`.
@@ -59,6 +58,12 @@ local.test y For trying things out
 ";
 
 pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
+    let is_asked = is_open(options) && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let answered = match is_asked && !config_file(&options.dir).is_file() {
+        true => Some(asked(options)?),
+        false => None,
+    };
+    let options = answered.as_ref().unwrap_or(options);
     let (config, is_new) = make(options)?;
     let file = config.file.display();
     if let Some(text) = config.identity_advice() {
@@ -76,6 +81,39 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
     say(format_args!(
         "{file} is there already and stays as it is; what was missing of the site has been added"
     ))
+}
+
+/// Whether nothing but the directory was said.
+fn is_open(options: &InitOptions) -> bool {
+    let InitOptions {
+        dir: _,
+        listen,
+        tls_listen,
+        groups,
+        buffer,
+        peer,
+        reader,
+        max_age,
+        durability,
+        path_identity,
+    } = options;
+    (listen.is_empty() && tls_listen.is_empty() && peer.is_empty() && reader.is_empty())
+        && (groups.is_none() && buffer.is_none() && max_age.is_none())
+        && (durability.is_none() && path_identity.is_none())
+}
+
+/// The options as they were answered on the terminal.
+fn asked(options: &InitOptions) -> Result<InitOptions, Failure> {
+    let answers = asking::ask(&options.dir, &mut std::io::stdin().lock(), &mut std::io::stderr().lock())?;
+    Ok(InitOptions {
+        path_identity: Some(answers.identity),
+        reader: answers.readers,
+        // Two buffers, of whole mebibytes.
+        buffer: Some((answers.disk / 2) >> 20 << 20),
+        peer: answers.peers,
+        listen: answers.listen.into_iter().collect(),
+        ..options.clone()
+    })
 }
 
 /// Makes the site that `up` serves in a new directory.
@@ -285,6 +323,14 @@ fn groups(file: Option<&Path>) -> Result<Vec<GroupEntry>, Failure> {
     Ok(groups)
 }
 
+/// Who may read and post, as the configuration has it.
+fn readers(options: &InitOptions) -> Vec<String> {
+    match options.reader.as_slice() {
+        [] => asking::LOOPBACK.map(str::to_owned).to_vec(),
+        readers => readers.iter().map(Cidr::to_string).collect(),
+    }
+}
+
 /// The configuration's text, with comments for whoever edits it.
 fn config_text(options: &InitOptions) -> String {
     let identity = options.path_identity.clone().unwrap_or_else(config::host_name);
@@ -293,10 +339,7 @@ fn config_text(options: &InitOptions) -> String {
     let age = days.map_or_else(|| "\"none\"".to_owned(), |days| days.to_string());
     let remember = days.map_or(REMEMBER_DAYS, |days| REMEMBER_DAYS.max(days + 1));
     let size = quoted(&units::size_text(options.buffer.unwrap_or(BUFFER_BYTES)));
-    let readers: Vec<String> = match options.reader.as_slice() {
-        [] => LOOPBACK.map(str::to_owned).to_vec(),
-        readers => readers.iter().map(Cidr::to_string).collect(),
-    };
+    let readers = readers(options);
     let mut text = format!(
         "# newsreel's configuration. `newsreel check` checks it, `newsreel explain-config KEY` explains a key.\n\n\
          [site]\n\
@@ -343,7 +386,11 @@ fn config_text(options: &InitOptions) -> String {
     }
     text.push_str(ABOUT_MODERATORS);
     // On this machine whoever posts may also be the moderator.
-    let approve = if readers.iter().all(|reader| is_loopback(reader)) { "approve = \"*\"\n" } else { "" };
+    let approve = if options.reader.iter().all(|reader| asking::is_loopback(*reader)) {
+        "approve = \"*\"\n"
+    } else {
+        ""
+    };
     text.push_str(&format!(
         "\n# Who may read and post; the first section that names the address decides.\n\
          # Users (newsreel user add NAME) have sections of their own, before those for everyone:\n\
@@ -359,8 +406,29 @@ pub(super) fn config_file(dir: &Path) -> PathBuf {
     dir.join(CONFIG_FILE_NAME)
 }
 
-fn is_loopback(network: &str) -> bool {
-    let parsed = |text: &str| text.parse::<Cidr>().ok();
-    let reader = parsed(network);
-    LOOPBACK.iter().any(|own| parsed(own).zip(reader).is_some_and(|(own, reader)| own.covers(&reader)))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_is_not_asked() {
+        assert!(is_open(&InitOptions { dir: "d".into(), ..InitOptions::default() }));
+        assert!(!is_open(&InitOptions { buffer: Some(1), ..InitOptions::default() }));
+        assert!(!is_open(&InitOptions { listen: vec!["127.0.0.1:0".into()], ..InitOptions::default() }));
+    }
+
+    #[test]
+    fn a_new_configuration_is_short_enough_to_be_read() {
+        let network = |text: &str| vec![text.parse().unwrap()];
+        let options = InitOptions {
+            dir: "d".into(),
+            tls_listen: vec!["0.0.0.0:563".into()],
+            reader: network("192.0.2.0/24"),
+            ..InitOptions::default()
+        };
+        for options in [InitOptions { peer: network("198.51.100.7"), ..options.clone() }, options] {
+            let lines = config_text(&options).lines().count();
+            assert!(lines < 60, "{lines} lines");
+        }
+    }
 }

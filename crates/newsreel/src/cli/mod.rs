@@ -7,6 +7,7 @@
 
 mod archive;
 mod args;
+mod asking;
 mod bar;
 mod batch;
 mod buffer;
@@ -16,6 +17,7 @@ mod check;
 mod compare;
 mod control;
 mod ctl;
+mod doctor;
 mod expire;
 mod export;
 mod filter;
@@ -98,6 +100,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         #[cfg(feature = "mount")]
         Command::Unmanage(options) => mount::unmanage(&options),
         Command::Check { access } => check::check(at, &access),
+        Command::Doctor(options) => doctor::doctor(at, &options),
         Command::Show => check::show(at),
         Command::ExplainConfig { key } => check::explain(key.as_deref().unwrap_or_default()),
         Command::Group { command } => group::run(command, at),

@@ -34,7 +34,7 @@ pub(super) fn refuse_root(data: &Path) -> Result<(), String> {
 }
 
 /// The name of a user, or the number with a hash sign, as `sudo` takes it.
-fn user_name(uid: u32) -> String {
+pub(super) fn user_name(uid: u32) -> String {
     let users = fs::read_to_string(USERS_FILE).unwrap_or_default();
     let name = users.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -1,5 +1,5 @@
-//! What would keep a site from serving, found by `check` before it is served: each question is a function of
-//! its own.
+//! What would keep a site from serving, found by `check` and `doctor` before it is served: each question is a
+//! function of its own.
 //!
 //! Opens, binds and looks at what `serve` would, without changing anything, beside the running server too:
 //! what that one has is not in its own way. A problem keeps the site, or a part of it that is configured,
@@ -7,7 +7,7 @@
 
 mod files;
 mod groups;
-mod machine;
+pub(super) mod machine;
 mod programs;
 mod sockets;
 mod spool;
@@ -32,12 +32,18 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    fn problem(&mut self, text: impl Into<String>) {
+    pub fn problem(&mut self, text: impl Into<String>) {
         add(&mut self.problems, text.into());
     }
 
-    fn warning(&mut self, text: impl Into<String>) {
+    pub fn warning(&mut self, text: impl Into<String>) {
         add(&mut self.warnings, text.into());
+    }
+
+    /// All of one and of the other.
+    pub fn merge(&mut self, other: Self) {
+        other.problems.into_iter().for_each(|text| add(&mut self.problems, text));
+        other.warnings.into_iter().for_each(|text| add(&mut self.warnings, text));
     }
 
     /// How many there are, as a file's name is followed by it.
@@ -70,36 +76,72 @@ fn add(list: &mut Vec<String>, text: String) {
 
 /// The server that serves the site now, as far as it matters here.
 #[derive(Debug, Default)]
-struct Running {
+pub(super) struct Running {
     /// The directory of its spool, which another one may replace when it is restarted.
     data: PathBuf,
-    pid: u32,
+    pub pid: u32,
+    /// Seconds since it began to listen.
+    pub uptime_secs: u64,
     /// Where it listens, ports resolved.
-    listen: Vec<String>,
+    pub listen: Vec<String>,
     /// Its groups with their flags.
     groups: Vec<(String, String)>,
+}
+
+/// One thing that was looked at.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// What, in a word or two.
+    pub about: &'static str,
+    /// What is said of it if nothing was found.
+    pub well: String,
+    pub found: Findings,
 }
 
 /// Looks at everything.
 pub(super) fn look(config: &Arc<Config>, users: &mut Option<Table>) -> Findings {
     let mut found = Findings::default();
-    match rights::users_of(config) {
+    parts(config, users).0.into_iter().for_each(|part| found.merge(part.found));
+    found
+}
+
+/// Looks at everything, one part after the other, and for the server that runs.
+pub(super) fn parts(config: &Arc<Config>, users: &mut Option<Table>) -> (Vec<Part>, Option<Running>) {
+    let mut parts = Vec::new();
+    let mut part = |about, well: String, look: &mut dyn FnMut(&mut Findings)| {
+        let mut found = Findings::default();
+        look(&mut found);
+        parts.push(Part { about, well, found });
+    };
+    part("users", "can be read".into(), &mut |found| match rights::users_of(config) {
         Ok(table) => *users = table,
         Err(failure) => found.problem(failure.to_string().trim_start_matches("newsreel: ")),
-    }
-    let running = running(config, &mut found);
-    let here = running.as_ref().filter(|running| running.data == config.site.data);
-    files::look(config, here, &mut found);
-    let groups = spool::look(config, here, &mut found);
-    sockets::look(config, running.as_ref(), &mut found);
-    tls::look(config, &mut found);
-    programs::look(config, &groups, &mut found);
-    groups::look(config, &groups, &mut found);
-    machine::look(config, running.as_ref(), &mut found);
-    if let Some(advice) = config.identity_advice() {
-        found.warning(advice);
-    }
-    found
+    });
+    let mut server = None;
+    part("control socket", "can be reached".into(), &mut |found| server = running(config, found));
+    let here = server.as_ref().filter(|running| running.data == config.site.data);
+    let data = config.site.data.display();
+    part("site", format!("{data} and its files can be used"), &mut |found| files::look(config, here, found));
+    let mut groups = Vec::new();
+    part("spool", format!("{data} can be opened"), &mut |found| groups = spool::look(config, here, found));
+    let listen: Vec<&str> =
+        config.site.listen.iter().chain(&config.site.tls_listen).map(|at| &**at).collect();
+    part("addresses", format!("{} can be listened on", listen.join(", ")), &mut |found| {
+        sockets::look(config, server.as_ref(), found);
+    });
+    part("certificate", tls::summary(config), &mut |found| tls::look(config, found));
+    part("programs", "all that are configured can be run".into(), &mut |found| {
+        programs::look(config, &groups, found);
+    });
+    let carried = format!("{} fit the configuration", units::counted(groups.len() as u64, "group"));
+    part("groups", carried, &mut |found| groups::look(config, &groups, found));
+    part("limits", machine::summary(config, server.as_ref()), &mut |found| {
+        machine::look(config, server.as_ref(), found);
+    });
+    part("name", format!("{} in Path", config.site.path_identity), &mut |found| {
+        config.identity_advice().into_iter().for_each(|advice| found.warning(advice));
+    });
+    (parts, server)
 }
 
 fn running(config: &Config, found: &mut Findings) -> Option<Running> {
@@ -116,8 +158,9 @@ fn running(config: &Config, found: &mut Findings) -> Option<Running> {
     let mut running = Running { data: control.data().to_owned(), ..Running::default() };
     let mut hear = |reply: Reply| match reply {
         Reply::Status(report) => {
-            let ServerStatus { pid, listen, .. } = report.server.unwrap_or_default();
-            (running.pid, running.listen) = (pid, listen);
+            let server: ServerStatus = report.server.unwrap_or_default();
+            (running.pid, running.uptime_secs) = (server.pid, server.uptime_secs);
+            running.listen = server.listen;
         }
         Reply::Group(group) => running.groups.push((group.name, group.flag)),
         _ => {}

@@ -3,6 +3,8 @@
 //! Whatever is not understood is passed over. Whether the certificate is to be believed is not asked here.
 //! Source: RFC 5280 sections 4.1.2.6 and 4.2.1.6.
 
+use std::path::Path;
+
 use x509_cert::Certificate;
 use x509_cert::der::oid::ObjectIdentifier;
 use x509_cert::der::{Decode, Tag, Tagged};
@@ -12,6 +14,12 @@ use x509_cert::ext::pkix::name::GeneralName;
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 /// Names taken from one certificate at most.
 const NAMES_MAX: usize = 100;
+
+/// The names of the certificate in a PEM file; none if it cannot be read.
+pub(crate) fn of_file(path: &Path) -> Box<[Box<str>]> {
+    let chain = super::files::chain(path).unwrap_or_default();
+    chain.first().map(|der| of(der)).unwrap_or_default()
+}
 
 /// The names of a certificate in DER, the common name first.
 pub(crate) fn of(der: &[u8]) -> Box<[Box<str>]> {

@@ -12,6 +12,7 @@ use spool::{Disk, Open, RealDisk};
 use tempfile::TempDir;
 
 use crate::clients::installed;
+use crate::operated::Operated;
 
 /// A site of one's own, with a moderated group, that listens on a port that is free.
 struct Broken {
@@ -348,4 +349,41 @@ fn a_site_that_is_not_made_yet_is_checked_without_making_it() {
     refuses(&check(), &["the disk is too small"]);
     let left: Vec<_> = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, [Path::new("newsreel.toml")]);
+}
+
+#[test]
+fn the_doctor_has_a_line_for_everything() {
+    let site = Operated::new();
+    let serving = site.serve();
+    let lines =
+        |output: &Output| -> Vec<serde_json::Value> { serde_json::from_slice(&output.stdout).unwrap() };
+    let output = site.run(&["doctor", "--offline", "--json"]);
+    let all = lines(&output);
+    let of = |about: &str| {
+        all.iter().find(|line| line["about"] == about).unwrap_or_else(|| panic!("{about}: {all:#?}"))
+    };
+    for about in
+        ["site", "spool", "limits", "disk", "memory", "clock", "owner", "secrets", "service", "certificate"]
+    {
+        assert_ne!(of(about)["health"], "fault", "{all:#?}");
+    }
+    assert!(
+        of("server")["text"].as_str().unwrap().contains(&format!("process {}", serving.pid())),
+        "{all:#?}"
+    );
+    let ports = of("ports")["text"].as_str().unwrap();
+    assert!(ports.contains(&format!("{} greets: ", serving.address)), "{all:#?}");
+    assert!(output.status.success(), "{all:#?}");
+    serving.stop();
+    // How a name that does not exist is answered, and whether in time, is up to others.
+    site.edit(|text| {
+        text + "[[peer]]\nname = \"p\"\n[peer.send]\nto = \"peer.invalid:119\"\ngroups = \"*\"\n"
+    });
+    let found = site.run(&["doctor"]);
+    let text = told(&found);
+    assert!(text.contains("peer p, peer.invalid:119"), "{text}");
+    fs::remove_file(site.dir().join("text1.cyc")).unwrap();
+    let text = told(&site.run(&["doctor", "--offline"]));
+    assert!(text.contains("FAULT    spool") && text.contains("text1"), "{text}");
+    assert!(text.contains("ok       server") && text.contains("does not run"), "{text}");
 }

@@ -11,10 +11,28 @@ use crate::config::{Config, Method};
 /// Descriptors for everything but connections: buffers come on top.
 const DESCRIPTORS_OWN: u64 = 256;
 
+/// How many files may be open, and how many are needed; without a limit, the latter alone.
+pub(super) fn summary(config: &Config, running: Option<&Running>) -> String {
+    let needed = units::grouped(config.limits.connections_max as u64 + own(config));
+    match limit(running) {
+        Some(limit) => format!("{} files may be open, and at most {needed} are", units::grouped(limit)),
+        None => format!("at most {needed} files are open, and there is no limit"),
+    }
+}
+
+/// Files that are open besides connections.
+fn own(config: &Config) -> u64 {
+    DESCRIPTORS_OWN + config.buffers.len() as u64
+}
+
+fn limit(running: Option<&Running>) -> Option<u64> {
+    running.and_then(limit_of).or_else(|| getrlimit(Resource::Nofile).maximum)
+}
+
 pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findings) {
     let connections = config.limits.connections_max as u64;
-    let own = DESCRIPTORS_OWN + config.buffers.len() as u64;
-    if let Some(limit) = running.and_then(limit_of).or_else(|| getrlimit(Resource::Nofile).maximum) {
+    let own = own(config);
+    if let Some(limit) = limit(running) {
         let text = format!(
             "connections_max is {connections}, and some {own} more files are open besides, but the hard \
              limit of open files is {limit}; raise it (LimitNOFILE= of the systemd unit, ulimit -Hn), or \
@@ -44,7 +62,12 @@ fn limit_of(running: &Running) -> Option<u64> {
 }
 
 fn memory_bytes() -> Option<u64> {
+    meminfo("MemTotal:")
+}
+
+/// A line of what the system says of its memory, in bytes.
+pub(in crate::cli) fn meminfo(name: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }

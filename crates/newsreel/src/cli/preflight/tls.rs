@@ -1,6 +1,7 @@
 //! Whether the certificates can be shown, now and in the next days.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Findings;
@@ -13,6 +14,19 @@ use crate::tls::{Offer, lifetime};
 const SOON_SECS: i64 = 14 * 86_400;
 /// Permissions with which others than owner and group can read a file.
 const READ_BY_OTHERS: u32 = 0o004;
+
+/// Which certificates there are, and how long they are valid.
+pub(super) fn summary(config: &Config) -> String {
+    let until = |file: &PathBuf| {
+        let left = lifetime(file).map_or(0, |(_, until)| until - unix_now());
+        let span = units::about_span(u64::try_from(left).unwrap_or_default());
+        format!("{} is valid for {span}", file.display())
+    };
+    match config.tls.certificate.as_slice() {
+        [] => "none: clients cannot encrypt".into(),
+        files => files.iter().map(until).collect::<Vec<_>>().join("; "),
+    }
+}
 
 pub(super) fn look(config: &Arc<Config>, found: &mut Findings) {
     if let Err(text) = Offer::read(config) {

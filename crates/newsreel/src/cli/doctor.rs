@@ -1,0 +1,124 @@
+//! `doctor`: whether the machine suits the site, in one line for each thing looked at.
+//!
+//! What `check` looks at comes first, by the same functions (`preflight`); then `paths` looks at file systems
+//! and owners, `host` at memory, clock and service, `network` at names, at our own ports and at the servers
+//! that the configuration names. Nothing is changed, and no look takes longer than a few seconds.
+
+mod host;
+mod network;
+mod paths;
+
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::locate::Where;
+use super::preflight::{self, Findings, Part, Running};
+use super::screen::{Failure, say, say_json};
+use super::table::Columns;
+use crate::base::units;
+use crate::config::Config;
+
+/// What `doctor` is told.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct DoctorOptions {
+    /// Look up no name, and connect to no other server
+    #[arg(long)]
+    offline: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// How something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Health {
+    Ok,
+    Warning,
+    Fault,
+}
+
+/// One line: what was looked at, how it is, and what to do about it if it is not well.
+#[derive(Debug, Serialize)]
+struct Line {
+    about: &'static str,
+    health: Health,
+    text: String,
+}
+
+pub(super) fn doctor(at: &Where, options: &DoctorOptions) -> Result<(), Failure> {
+    let config = Arc::new(at.load()?);
+    let lines = lines(&config, options.offline)?;
+    let count = |health| lines.iter().filter(|line| line.health == health).count() as u64;
+    let faults = count(Health::Fault);
+    if options.json {
+        say_json(&lines)?;
+    } else {
+        let word = |line: &Line| match line.health {
+            Health::Ok => "ok",
+            Health::Warning => "warning",
+            Health::Fault => "FAULT",
+        };
+        let table = Columns::of(&lines).left("", |line| word(line).into()).left("", |line| line.about.into());
+        let table = table.left("", |line| line.text.clone()).text();
+        let (faults, warnings) = (units::counted(faults, "fault"), count(Health::Warning));
+        say(format_args!("{}\n\n{faults}, {}", table.trim_start(), units::counted(warnings, "warning")))?;
+    }
+    if faults == 0 { Ok(()) } else { Err(Failure::Told) }
+}
+
+fn lines(config: &Arc<Config>, offline: bool) -> Result<Vec<Line>, Failure> {
+    let (mut parts, running) = preflight::parts(config, &mut None);
+    parts.push(server(config, running.as_ref()));
+    parts.extend(paths::parts(config));
+    parts.extend(host::parts(config));
+    parts.extend(network::parts(config, running.as_ref(), offline)?);
+    let mut lines = Vec::new();
+    for Part { about, well, found: Findings { problems, warnings } } in parts {
+        let mut add = |health, text| lines.push(Line { about, health, text });
+        if problems.is_empty() && warnings.is_empty() {
+            add(Health::Ok, well);
+        }
+        problems.into_iter().for_each(|text| add(Health::Fault, text));
+        warnings.into_iter().for_each(|text| add(Health::Warning, text));
+    }
+    Ok(lines)
+}
+
+/// A part of which nothing bad is known yet.
+fn part(about: &'static str, well: impl Into<String>) -> Part {
+    Part { about, well: well.into(), found: Findings::default() }
+}
+
+/// Whether a server runs, and how the last one ended.
+fn server(config: &Config, running: Option<&Running>) -> Part {
+    if let Some(Running { pid, uptime_secs, .. }) = running {
+        return part("server", format!("runs as process {pid}, since {}", units::about_span(*uptime_secs)));
+    }
+    let last = std::fs::read_to_string(config.site.data.join("lock")).unwrap_or_default();
+    match last.trim() {
+        "" => part("server", "does not run"),
+        pid => part("server", format!("does not run; the last one was process {pid}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::tests::with_trash;
+
+    #[test]
+    fn what_is_wrong_comes_in_place_of_what_is_well() {
+        let config = Arc::new(with_trash(""));
+        let lines = lines(&config, true).unwrap();
+        let of = |about: &str| lines.iter().filter(|line| line.about == about).collect::<Vec<_>>();
+        let spool = of("spool");
+        assert!(spool.iter().any(|line| line.health == Health::Fault), "{lines:#?}");
+        assert!(spool.iter().all(|line| line.health != Health::Ok), "{lines:#?}");
+        assert_eq!(of("memory").len(), 1);
+        assert!(of("ports").iter().all(|line| line.text.contains("no server runs")), "{lines:#?}");
+        assert!(of("peers").is_empty() && of("dns").is_empty(), "{lines:#?}");
+    }
+}

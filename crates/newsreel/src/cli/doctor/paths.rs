@@ -1,0 +1,301 @@
+//! Where the site lies: file systems, the room on them, and to whom the files belong.
+
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{StatVfsMountFlags, statvfs};
+
+use super::{Part, part};
+use crate::base::units;
+use crate::cli::owner;
+use crate::config::Config;
+use crate::inject::Secret;
+
+/// With less free the journal and the indexes may not find room for long, in bytes.
+const FREE_BYTES_FEW: u64 = 1 << 30;
+/// With less free nothing can be expected to work, in bytes.
+const FREE_BYTES_MIN: u64 = 64 << 20;
+/// Files that are asked for their owners at most.
+const FILES_MAX: usize = 20_000;
+/// Names of files that a line shows.
+const NAMES_SHOWN: usize = 3;
+/// The table of file systems.
+const MOUNTS_FILE: &str = "/proc/self/mountinfo";
+/// File systems of other machines: their locks and their failures are not those of a disk.
+const REMOTE: [&str; 10] =
+    ["nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "afs", "fuse.sshfs", "fuse.glusterfs"];
+
+/// A file system that is mounted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mount {
+    point: PathBuf,
+    kind: String,
+}
+
+/// What lies on one file system.
+struct Place {
+    mount: Mount,
+    /// A path on it that is there.
+    path: PathBuf,
+    /// What the configuration has there.
+    what: Vec<String>,
+    /// Bytes of buffers that the file system has not given them yet.
+    promised_bytes: u64,
+}
+
+pub(super) fn parts(config: &Config) -> Vec<Part> {
+    let mounts = mounts(&fs::read_to_string(MOUNTS_FILE).unwrap_or_default());
+    let mut places: Vec<Place> = Vec::new();
+    for (what, path) in paths(config) {
+        // Nothing is known of what is away; `check` says so.
+        let Some(path) = path.ancestors().find_map(|path| fs::canonicalize(path).ok()) else { continue };
+        let Some(mount) = mount_of(&mounts, &path) else { continue };
+        let promised_bytes = promised(&path);
+        match places.iter_mut().find(|place| place.mount == *mount) {
+            Some(place) => {
+                place.what.push(what);
+                place.promised_bytes += promised_bytes;
+            }
+            None => places.push(Place { mount: mount.clone(), path, what: vec![what], promised_bytes }),
+        }
+    }
+    let mut parts: Vec<Part> = places.iter().map(room).collect();
+    parts.push(archives(config, &places));
+    parts.push(owners(&config.site.data));
+    parts.push(secrets(config));
+    parts
+}
+
+/// Everything that the site writes to: its name and where it lies.
+fn paths(config: &Config) -> Vec<(String, PathBuf)> {
+    let mut paths = vec![("data".to_owned(), config.site.data.clone())];
+    paths
+        .extend(config.buffers.iter().map(|buffer| (format!("buffer {}", buffer.name), buffer.path.clone())));
+    let classes = config.classes.iter().filter_map(|class| Some((&class.name, class.path.clone()?)));
+    paths.extend(classes.map(|(name, path)| (format!("class {name}"), path)));
+    paths.extend(config.archives.iter().map(|one| (format!("archive {}", one.name), one.path.clone())));
+    if !config.upstreams.is_empty() {
+        paths.push(("cache".to_owned(), config.cache.path.clone()));
+    }
+    paths
+}
+
+/// What a file may still take of the room on its file system, as it has holes; nothing for other things.
+fn promised(path: &Path) -> u64 {
+    let Ok(about) = fs::metadata(path) else { return 0 };
+    // Blocks are always counted in 512 bytes.
+    if about.is_file() { about.len().saturating_sub(about.blocks() * 512) } else { 0 }
+}
+
+fn mounts(text: &str) -> Vec<Mount> {
+    let mount = |line: &str| {
+        let (own, of_type) = line.split_once(" - ")?;
+        let point = PathBuf::from(std::ffi::OsString::from_vec(unescaped(own.split(' ').nth(4)?)));
+        Some(Mount { point, kind: of_type.split(' ').next()?.to_owned() })
+    };
+    text.lines().filter_map(mount).collect()
+}
+
+/// Spaces and their kin are written as `\040`.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut parts = text.split('\\');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        match part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                bytes.extend_from_slice(part.get(3..).unwrap_or_default().as_bytes());
+            }
+            None => {
+                bytes.push(b'\\');
+                bytes.extend_from_slice(part.as_bytes());
+            }
+        }
+    }
+    bytes
+}
+
+/// The file system of a path: the last one of those that are mounted nearest to it.
+fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+    let above = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    above.max_by_key(|mount| mount.point.components().count())
+}
+
+fn room(place: &Place) -> Part {
+    let Place { mount, path, what, promised_bytes } = place;
+    let (point, kind, what) = (mount.point.display(), &mount.kind, what.join(", "));
+    let space = match statvfs(path) {
+        Ok(space) => space,
+        Err(error) => {
+            let mut part = part("disk", "");
+            part.found.problem(format!("{point} ({kind}) of {what} cannot be looked at: {error}"));
+            return part;
+        }
+    };
+    let (free, total) = (space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize);
+    let size = units::about_size;
+    let mut part =
+        part("disk", format!("{point} ({kind}): {} of {} are free; {what}", size(free), size(total)));
+    let found = &mut part.found;
+    if space.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        found
+            .problem(format!("{point} of {what} is mounted read-only; see what the kernel says of its disk"));
+    }
+    if free < FREE_BYTES_MIN {
+        found.problem(format!("{point} has {} free, for {what}; make room", size(free)));
+    } else if *promised_bytes > free {
+        found.problem(format!(
+            "{point} has {} free, but buffers there will take {} more as they fill; make room, or smaller buffers",
+            size(free),
+            size(*promised_bytes)
+        ));
+    } else if free - promised_bytes < FREE_BYTES_FEW {
+        found.warning(format!(
+            "{point} has {} free for what grows of {what} (journal, indexes); make room",
+            size(free - promised_bytes)
+        ));
+    }
+    if REMOTE.contains(&kind.as_str()) {
+        found.warning(format!(
+            "{point} ({kind}) of {what} is another machine's: a server needs a disk of its own for its spool"
+        ));
+    } else if ["tmpfs", "ramfs"].contains(&kind.as_str()) {
+        found.warning(format!("{point} ({kind}) of {what} is in memory: everything is gone after a reboot"));
+    } else if kind == "overlay" {
+        found.warning(format!("{point} (overlay) of {what} goes with its container; mount a volume there"));
+    }
+    part
+}
+
+/// Whether archives lie where a disk that dies does not take them along.
+fn archives(config: &Config, places: &[Place]) -> Part {
+    let mut part = part("archives", "none");
+    if config.archives.is_empty() {
+        return part;
+    }
+    part.well = "are on file systems of their own".into();
+    for place in places {
+        let archive = place.what.iter().find(|what| what.starts_with("archive "));
+        let other = place.what.iter().find(|what| !what.starts_with("archive "));
+        if let (Some(archive), Some(other)) = (archive, other) {
+            part.found.warning(format!(
+                "{archive} is on the file system of {other}: a disk that dies takes both; put it on another one"
+            ));
+        }
+    }
+    part
+}
+
+/// Whether all files belong to the owner of the directory, whose server must be able to use them.
+fn owners(data: &Path) -> Part {
+    let mut part = part("owner", "nothing is there yet");
+    let Ok(about) = fs::metadata(data) else { return part };
+    let user = owner::user_name(about.uid());
+    part.well = format!("{} and what is in it belong to {user}", data.display());
+    let (mut dirs, mut seen, mut others) = (vec![data.to_owned()], 0, Vec::new());
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            seen += 1;
+            // Not what a link points to.
+            let Ok(found) = entry.metadata() else { continue };
+            if found.uid() != about.uid() {
+                others.push(entry.path().display().to_string());
+            }
+            if found.is_dir() && seen < FILES_MAX {
+                dirs.push(entry.path());
+            }
+        }
+    }
+    if !others.is_empty() {
+        let more = if others.len() > NAMES_SHOWN { ", ..." } else { "" };
+        part.found.problem(format!(
+            "{} in {} belong to others than {user}: {}{more}; type: chown -R {user} {}",
+            units::counted(others.len() as u64, "file"),
+            data.display(),
+            others.iter().take(NAMES_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", "),
+            data.display()
+        ));
+    }
+    part
+}
+
+/// Whether others can read what is secret. Keys of certificates are looked at by `check` as well.
+fn secrets(config: &Config) -> Part {
+    let mut part = part("secrets", "can be read by their owner and group alone");
+    let data = &config.site.data;
+    let of_links = [
+        config.peers.iter().filter_map(|peer| peer.send.as_ref()?.password_file.clone()).collect::<Vec<_>>(),
+        config.pulls.iter().filter_map(|pull| pull.password_file.clone()).collect(),
+        config.upstreams.iter().filter_map(|upstream| upstream.password_file.clone()).collect(),
+        config.body_servers.iter().filter_map(|server| server.password_file.clone()).collect(),
+    ];
+    let own = [data.join(Secret::FILE_NAME), data.join("users")];
+    for path in own.into_iter().chain(of_links.into_iter().flatten()) {
+        if fs::metadata(&path).is_ok_and(|about| about.mode() & 0o007 != 0) {
+            let path = path.display();
+            part.found.warning(format!("{path} can be used by everyone; type: chmod o= {path}"));
+        }
+    }
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+35 22 0:30 / /srv/news rw - nfs4 host:/news rw
+36 35 8:17 / /srv/news/my\\040disk rw,noatime shared:2 master:3 - xfs /dev/sdb1 rw
+";
+
+    #[test]
+    fn a_path_is_on_the_file_system_that_is_mounted_nearest() {
+        let mounts = mounts(MOUNTS);
+        let kind = |path: &str| mount_of(&mounts, Path::new(path)).map(|mount| mount.kind.as_str());
+        assert_eq!(kind("/srv"), Some("ext4"));
+        assert_eq!(kind("/srv/newsreel"), Some("ext4"));
+        assert_eq!(kind("/srv/news/text0.cyc"), Some("nfs4"));
+        assert_eq!(kind("/srv/news/my disk/text1.cyc"), Some("xfs"));
+    }
+
+    #[test]
+    fn the_kinds_of_file_systems_that_lose_articles_are_told() {
+        let home = tempfile::tempdir().unwrap();
+        let place = |kind: &str, promised_bytes| Place {
+            mount: Mount { point: home.path().to_owned(), kind: kind.into() },
+            path: home.path().to_owned(),
+            what: vec!["data".into()],
+            promised_bytes,
+        };
+        let warned = |kind| room(&place(kind, 0)).found.warnings.join("\n");
+        assert!(warned("nfs4").contains("another machine's"), "{}", warned("nfs4"));
+        assert!(warned("tmpfs").contains("gone after a reboot"));
+        assert!(warned("overlay").contains("mount a volume"));
+        assert!(!warned("ext4").contains("ext4"));
+        let short = room(&place("ext4", u64::MAX)).found.problems.join("\n");
+        assert!(short.contains("more as they fill") || short.contains("make room"), "{short}");
+    }
+
+    #[test]
+    fn holes_of_files_are_counted_and_open_secrets_told() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("text0.cyc");
+        fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
+        assert!(promised(&file) > 0);
+        assert_eq!(promised(home.path()), 0);
+        let mut config = crate::config::tests::with_trash("");
+        config.site.data = home.path().to_owned();
+        let users = home.path().join("users");
+        fs::write(&users, "").unwrap();
+        let mode =
+            |mode| fs::set_permissions(&users, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        mode(0o640);
+        assert!(secrets(&config).found.warnings.is_empty());
+        mode(0o644);
+        assert!(secrets(&config).found.warnings[0].contains("chmod o="), "{:?}", secrets(&config));
+        assert!(owners(home.path()).found.problems.is_empty());
+    }
+}
