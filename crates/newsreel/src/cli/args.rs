@@ -159,6 +159,15 @@ pub(super) enum Command {
     #[command(flatten)]
     Ask(Request),
 
+    /// Watch a running server, live
+    #[command(
+        long_about = "Watch a running server, live in a terminal: what comes in and goes out, peers with rates and lag, \
+        trouble, buffers and classes. Keys sort the peers, show everything about one, and pause and start the feed to it; \
+        h shows them all."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel top\n  newsreel top --interval 10")]
+    Top(super::top::TopOptions),
+
     /// Rebuild all indexes from the stored articles (the server must be stopped)
     #[command(long_about = "Rebuild all indexes from the stored articles. The server must be stopped.\n\n\
         If the file of a buffer is missing, or an older file is in its place, nothing is rebuilt unless --without names the \

@@ -55,6 +55,7 @@ mod status;
 mod table;
 #[cfg(test)]
 mod tests;
+mod top;
 mod user;
 
 use std::io::Write as _;
@@ -128,6 +129,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         }
         Command::Ask(Request::Keys { command }) => keys::keys(at, command),
         Command::Ask(request) => reach::print(&at.load()?, &request),
+        Command::Top(options) => top::top(at, &options),
         Command::Rebuild { without } => care::rebuild(&without, at),
         Command::Rnews { file } => rnews::rnews(file.as_deref(), at),
         Command::Pull(options) => pull::pull(&options, at),

@@ -351,7 +351,7 @@ fn overhead_text(o: &Overhead) -> String {
     )
 }
 
-fn classes_text(spool: &SpoolStatus, now: u64) -> String {
+pub(super) fn classes_text(spool: &SpoolStatus, now: u64) -> String {
     let rate = |bytes: f64| format!("{}/s", about_size(bytes as u64));
     let span = |secs: Option<u64>| secs.map_or_else(String::new, about_span);
     let stay = |class: &ClassStatus| {
@@ -384,7 +384,7 @@ fn classes_text(spool: &SpoolStatus, now: u64) -> String {
         .text_if_any()
 }
 
-fn buffers_text(spool: &SpoolStatus, now: u64) -> String {
+pub(super) fn buffers_text(spool: &SpoolStatus, now: u64) -> String {
     // Of a spool that is not open the age of what it holds is not known, and of a buffer that is away
     // nothing.
     let oldest = |buffer: &BufferStatus| match buffer.oldest_arrival {

@@ -1,0 +1,93 @@
+//! `top`: the running server live, in a terminal: what `status` tells, again and again, with rates.
+//!
+//! `view` makes lines of a report, without a terminal; `terminal` shows them and reads keys. What is asked of
+//! the server goes over its control socket, as with every command.
+
+mod terminal;
+mod view;
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use super::control::Control;
+use super::locate::Where;
+use super::reach;
+use super::screen::Failure;
+use crate::base::clock::unix_secs;
+use crate::operations::report::Report;
+use crate::operations::request::{Reply, Request};
+use terminal::Terminal;
+use view::{Action, View};
+
+/// What `top` is told.
+#[derive(Debug, Clone, Args)]
+pub(super) struct TopOptions {
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = clap::value_parser!(u64).range(1..=300))]
+    interval: u64,
+}
+
+pub(super) fn top(at: &Where, options: &TopOptions) -> Result<(), Failure> {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        let text = "top needs a terminal; newsreel status tells the same once, and --json for programs";
+        return Err(Failure::Usage(text.into()));
+    }
+    let mut control = reach::server(at)?;
+    let mut view = View::new(status(&mut control)?, Instant::now());
+    let mut terminal =
+        Terminal::open().map_err(|error| Failure::Problem(format!("the terminal: {error}")))?;
+    // Left before anything is complained of.
+    let ended = run(&mut control, &mut view, &mut terminal, Duration::from_secs(options.interval));
+    drop(terminal);
+    ended
+}
+
+fn run(
+    control: &mut Control,
+    view: &mut View,
+    terminal: &mut Terminal,
+    interval: Duration,
+) -> Result<(), Failure> {
+    let lost = |error: std::io::Error| Failure::Problem(format!("the terminal: {error}"));
+    let mut next = Instant::now() + interval;
+    loop {
+        terminal.show(&view.lines(terminal.size(), unix_secs())).map_err(lost)?;
+        let key = terminal.key(next.saturating_duration_since(Instant::now())).map_err(lost)?;
+        match key.map(|key| view.press(key)) {
+            Some(Action::Quit) => return Ok(()),
+            Some(Action::Ask(request)) => {
+                view.say(asked(control, &request)?);
+                next = Instant::now();
+            }
+            Some(Action::Look) => next = Instant::now(),
+            Some(Action::Stay) | None => {}
+        }
+        if Instant::now() >= next {
+            view.take(status(control)?, Instant::now());
+            next = Instant::now() + interval;
+        }
+    }
+}
+
+fn status(control: &mut Control) -> Result<Report, Failure> {
+    let mut report = None;
+    control.ask(&Request::STATUS, &mut |reply| {
+        if let Reply::Status(told) = reply {
+            report = Some(told);
+        }
+    })?;
+    report.map(|report| *report).ok_or_else(|| Failure::Problem("the server sent no status".into()))
+}
+
+/// What the server says of a request.
+fn asked(control: &mut Control, request: &Request) -> Result<String, Failure> {
+    let mut said = String::new();
+    control.ask(request, &mut |reply| {
+        if let Reply::Text(text) | Reply::Error(text) = reply {
+            said = text;
+        }
+    })?;
+    Ok(said)
+}

@@ -1,0 +1,122 @@
+//! The terminal of `top`: whole screens and single keys. It is given back as it was, however `top` ends.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::view::{Key, Line, Style};
+use crate::base::printable;
+
+/// Another screen, without a cursor.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+/// The screen as it was, with its cursor.
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+/// What a terminal is taken for that does not say how large it is.
+const SIZE_USUAL: (usize, usize) = (80, 24);
+
+/// The screen while it is ours.
+pub(super) struct Terminal {
+    before: Termios,
+}
+
+impl Terminal {
+    /// Takes the screen, and the keys one by one.
+    pub(super) fn open() -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        restore_on_signals(before.clone())?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(io::stdin(), OptionalActions::Flush, &raw)?;
+        let terminal = Self { before };
+        put(ENTER)?;
+        Ok(terminal)
+    }
+
+    /// Columns and rows.
+    pub(super) fn size(&self) -> (usize, usize) {
+        match tcgetwinsize(io::stdout()) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+            _ => SIZE_USUAL,
+        }
+    }
+
+    /// Shows lines, one below the other, in one write.
+    pub(super) fn show(&self, lines: &[Line]) -> io::Result<()> {
+        let mut text = String::from("\x1b[H");
+        for (at, Line { text: line, style }) in lines.iter().enumerate() {
+            if at > 0 {
+                text.push_str("\r\n");
+            }
+            let (on, off) = match style {
+                Style::Plain => ("", ""),
+                Style::Head => ("\x1b[1m", "\x1b[0m"),
+                Style::Bar => ("\x1b[7m", "\x1b[0m"),
+                Style::Bad => ("\x1b[1;31m", "\x1b[0m"),
+            };
+            // What others have written is shown, and not obeyed.
+            let line = printable::lines(line);
+            text.push_str(&[on, &line, off, "\x1b[K"].concat());
+        }
+        text.push_str("\x1b[J");
+        put(&text)
+    }
+
+    /// The next key, if one comes in time; `q` where there will be none any more.
+    pub(super) fn key(&self, within: Duration) -> io::Result<Option<Key>> {
+        let stdin = io::stdin();
+        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+        let timeout = Timespec::try_from(within).map_err(|_| io::ErrorKind::InvalidInput)?;
+        match poll(&mut fds, Some(&timeout)) {
+            // A window that changes its size interrupts.
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(None),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut bytes = [0; 16];
+        let count = rustix::io::read(&stdin, &mut bytes)?;
+        Ok(Some(Key::of(bytes.get(..count).unwrap_or_default())))
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        restore(&self.before);
+    }
+}
+
+fn put(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn restore(before: &Termios) {
+    // A terminal that is gone needs nothing.
+    let _gone = put(LEAVE);
+    let _gone = tcsetattr(io::stdin(), OptionalActions::Flush, before);
+}
+
+/// Gives the terminal back when somebody ends this process.
+fn restore_on_signals(before: Termios) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let mut signals = {
+        let _inside = runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?, signal(SignalKind::interrupt())?)
+    };
+    let wait = move || {
+        let number = runtime.block_on(async {
+            tokio::select! {
+                _ = signals.0.recv() => 15,
+                _ = signals.1.recv() => 1,
+                _ = signals.2.recv() => 2,
+            }
+        });
+        restore(&before);
+        std::process::exit(128 + number);
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(wait)?;
+    Ok(())
+}

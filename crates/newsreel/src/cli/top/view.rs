@@ -1,0 +1,638 @@
+//! What `top` shows, as lines: two reports of a server, and what was typed. Knows no terminal.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use crate::base::units::{about_size, about_span, counted, grouped};
+use crate::cli::status;
+use crate::cli::table::Columns;
+use crate::operations::report::{FeedStatus, PeerStatus, Report, ServerStatus};
+use crate::operations::request::{FeedCommand, Request};
+
+/// Rates that are remembered.
+const RATES_MAX: usize = 120;
+/// Lines of trouble on the first page.
+const TROUBLES_MAX: usize = 4;
+/// A certificate that ends so soon is trouble, in seconds.
+const SOON_SECS: i64 = 14 * 86_400;
+/// A rate as a letter, from the lowest to the highest.
+const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+const HELP: &str = "\
+up, down    choose a peer
+Enter       show everything about it; again or Esc: back
+s           sort peers by the next column: name, accepted from, sent to, lag
+p           pause the feed to the chosen peer, or start it again
+r           look again now
+h           this page; again or Esc: back
+q, Ctrl-C   quit
+
+Rates are those between the last two looks. The curves show the last looks, the newest on the right.";
+
+/// A line and how it looks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub text: String,
+    pub style: Style,
+}
+
+/// How a line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    Plain,
+    Head,
+    /// First and last line, and what is chosen.
+    Bar,
+    /// Trouble.
+    Bad,
+}
+
+/// A key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Key {
+    Up,
+    Down,
+    Enter,
+    Back,
+    Quit,
+    Other(u8),
+}
+
+impl Key {
+    /// What a terminal sends for a key.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        match bytes {
+            // The terminal is gone, or Ctrl-C.
+            [] | [3, ..] | [b'q', ..] => Self::Quit,
+            b"\x1b[A" | b"\x1bOA" | [b'k', ..] => Self::Up,
+            b"\x1b[B" | b"\x1bOB" | [b'j', ..] => Self::Down,
+            [b'\r' | b'\n', ..] => Self::Enter,
+            [0x1b] => Self::Back,
+            [byte, ..] => Self::Other(*byte),
+        }
+    }
+}
+
+/// What a key asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Stay,
+    Look,
+    Quit,
+    Ask(Request),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Page {
+    All,
+    Peer,
+    Help,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Name,
+    From,
+    To,
+    Lag,
+}
+
+/// A peer with its rates, in articles a second.
+struct PeerRow<'a> {
+    peer: &'a PeerStatus,
+    from: f64,
+    rejected: f64,
+    to: f64,
+}
+
+/// What is known and what is shown of it.
+pub(super) struct View {
+    now: (Report, Instant),
+    before: Option<(Report, Instant)>,
+    accepted: VecDeque<f64>,
+    sent: VecDeque<f64>,
+    page: Page,
+    sort: Sort,
+    /// The chosen peer.
+    chosen: Option<String>,
+    said: String,
+}
+
+impl View {
+    pub(super) fn new(report: Report, at: Instant) -> Self {
+        let chosen = report.server.as_ref().and_then(|server| Some(server.peers.first()?.name.clone()));
+        Self {
+            now: (report, at),
+            before: None,
+            accepted: VecDeque::new(),
+            sent: VecDeque::new(),
+            page: Page::All,
+            sort: Sort::Name,
+            chosen,
+            said: String::new(),
+        }
+    }
+
+    /// The next report.
+    pub(super) fn take(&mut self, report: Report, at: Instant) {
+        self.before = Some(std::mem::replace(&mut self.now, (report, at)));
+        let sent = |server: &ServerStatus| {
+            server.peers.iter().filter_map(|peer| Some(peer.feed.as_ref()?.accepted)).sum()
+        };
+        let (accepted, sent) = (self.rate(|server| server.accepted), self.rate(sent));
+        for (rates, rate) in [(&mut self.accepted, accepted), (&mut self.sent, sent)] {
+            rates.push_back(rate);
+            if rates.len() > RATES_MAX {
+                rates.pop_front();
+            }
+        }
+    }
+
+    /// Something to say until the next key.
+    pub(super) fn say(&mut self, text: String) {
+        self.said = text;
+    }
+
+    pub(super) fn press(&mut self, key: Key) -> Action {
+        self.said.clear();
+        let toggled = |page, now| if now == page { Page::All } else { page };
+        match key {
+            Key::Quit => return Action::Quit,
+            Key::Back => self.page = Page::All,
+            Key::Enter if self.chosen.is_some() => self.page = toggled(Page::Peer, self.page),
+            Key::Other(b'h' | b'?') => self.page = toggled(Page::Help, self.page),
+            Key::Other(b'r') => return Action::Look,
+            Key::Other(b's') => {
+                self.sort = match self.sort {
+                    Sort::Name => Sort::From,
+                    Sort::From => Sort::To,
+                    Sort::To => Sort::Lag,
+                    Sort::Lag => Sort::Name,
+                };
+            }
+            Key::Other(b'p') => return self.pause(),
+            Key::Up | Key::Down => {
+                let names: Vec<String> = self.peers().iter().map(|row| row.peer.name.clone()).collect();
+                let at = names.iter().position(|name| Some(name) == self.chosen.as_ref()).unwrap_or(0);
+                let next = if key == Key::Up { at.saturating_sub(1) } else { at + 1 };
+                self.chosen = names.get(next).or(names.last()).cloned();
+            }
+            Key::Enter | Key::Other(_) => {}
+        }
+        Action::Stay
+    }
+
+    /// Pauses the feed to the chosen peer, or starts it.
+    fn pause(&mut self) -> Action {
+        let Some(feed) = self.chosen_peer().and_then(|peer| peer.feed.as_ref()) else {
+            self.said = "nothing is sent to this peer".into();
+            return Action::Stay;
+        };
+        let command = if feed.state == "stopped" { FeedCommand::Start } else { FeedCommand::Stop };
+        let peer = self.chosen.clone().unwrap_or_default();
+        Action::Ask(Request::Feed { peer, command })
+    }
+
+    fn chosen_peer(&self) -> Option<&PeerStatus> {
+        let server = self.now.0.server.as_ref()?;
+        server.peers.iter().find(|peer| Some(&peer.name) == self.chosen.as_ref())
+    }
+
+    /// By how much a figure of the server grew in a second.
+    fn rate(&self, figure: impl Fn(&ServerStatus) -> u64) -> f64 {
+        let (Some((before, then)), (now, at)) = (&self.before, &self.now) else { return 0.0 };
+        let (Some(before), Some(now)) = (&before.server, &now.server) else { return 0.0 };
+        // A server that was restarted begins again with nothing.
+        let grown = figure(now).saturating_sub(figure(before)) as f64;
+        grown / at.duration_since(*then).as_secs_f64().max(0.001)
+    }
+
+    /// The peers with their rates, sorted.
+    fn peers(&self) -> Vec<PeerRow<'_>> {
+        let Some(server) = &self.now.0.server else { return Vec::new() };
+        let rate = |peer: &PeerStatus, figure: &dyn Fn(&PeerStatus) -> u64| {
+            self.rate(|server| server.peers.iter().find(|own| own.name == peer.name).map_or(0, figure))
+        };
+        let row = |peer| PeerRow {
+            peer,
+            from: rate(peer, &|peer| peer.accepted),
+            rejected: rate(peer, &|peer| peer.rejected),
+            to: rate(peer, &|peer| peer.feed.as_ref().map_or(0, |feed| feed.accepted)),
+        };
+        let mut rows: Vec<PeerRow<'_>> = server.peers.iter().map(row).collect();
+        let lag = |row: &PeerRow<'_>| row.peer.feed.as_ref().map_or(0, |feed| feed.lag_articles);
+        match self.sort {
+            Sort::Name => rows.sort_by(|a, b| a.peer.name.cmp(&b.peer.name)),
+            Sort::From => rows.sort_by(|a, b| b.from.total_cmp(&a.from)),
+            Sort::To => rows.sort_by(|a, b| b.to.total_cmp(&a.to)),
+            Sort::Lag => rows.sort_by_key(|row| std::cmp::Reverse(lag(row))),
+        }
+        rows
+    }
+
+    /// A screen of so many columns and rows.
+    pub(super) fn lines(&self, (columns, rows): (usize, usize), now: u64) -> Vec<Line> {
+        let mut lines = vec![self.title()];
+        let room = rows.saturating_sub(2);
+        match (self.page, self.chosen_peer()) {
+            (Page::Help, _) => lines.extend(plain(HELP)),
+            (Page::Peer, Some(peer)) => lines.extend(details(peer)),
+            _ => self.all(columns, room, now, &mut lines),
+        }
+        lines.resize(room + 1, Line { text: String::new(), style: Style::Plain });
+        lines.push(self.footer());
+        lines.truncate(rows);
+        for line in &mut lines {
+            line.text = line.text.chars().take(columns).collect();
+            if line.style == Style::Bar {
+                line.text = format!("{:columns$}", line.text);
+            }
+        }
+        lines
+    }
+
+    fn title(&self) -> Line {
+        let Report { version, path_identity, server, .. } = &self.now.0;
+        let text = match server {
+            Some(server) => format!(
+                " newsreel {version}  {path_identity}  process {}, up {}",
+                server.pid,
+                about_span(server.uptime_secs)
+            ),
+            None => format!(" newsreel {version}  {path_identity}: no server runs"),
+        };
+        Line { text, style: Style::Bar }
+    }
+
+    fn footer(&self) -> Line {
+        let text = match self.said.as_str() {
+            "" => " q quit  h help  s sort  Enter peer  p pause or start  r look now".into(),
+            said => format!(" {said}"),
+        };
+        Line { text, style: Style::Bar }
+    }
+
+    /// The first page: figures, trouble, peers, buffers, classes.
+    fn all(&self, columns: usize, room: usize, now: u64, lines: &mut Vec<Line>) {
+        let begun = lines.len();
+        lines.extend(plain(&self.figures(columns)));
+        let troubles = troubles(&self.now.0, now);
+        let more = troubles.len().saturating_sub(TROUBLES_MAX);
+        lines.extend(troubles.into_iter().take(TROUBLES_MAX).map(|text| Line { text, style: Style::Bad }));
+        if more > 0 {
+            lines.push(Line { text: format!("and {more} more; see newsreel status"), style: Style::Bad });
+        }
+        let left = room.saturating_sub(lines.len() - begun);
+        let spool = &self.now.0.spool;
+        let tables = [status::buffers_text(spool, now), status::classes_text(spool, now)];
+        let below: Vec<Line> = tables.iter().flat_map(|text| table(text, left / 4)).collect();
+        let peers = self.peer_table(left.saturating_sub(below.len()));
+        lines.extend(peers.into_iter().chain(below));
+    }
+
+    fn figures(&self, columns: usize) -> String {
+        let Report { server, spool, .. } = &self.now.0;
+        let server = server.clone().unwrap_or_default();
+        let width = columns.saturating_sub(30).min(RATES_MAX);
+        let curve = |what: &str, rates: &VecDeque<f64>| {
+            let rate = rates.back().copied().unwrap_or_default();
+            format!("{what} {:>9} articles/s  {}", per_second(rate), sparkline(rates, width))
+        };
+        let memory = match resident_bytes(server.pid) {
+            Some(bytes) => format!("{} of memory", about_size(bytes)),
+            None => "memory is not known".into(),
+        };
+        [
+            curve("in ", &self.accepted),
+            curve("out", &self.sent),
+            format!(
+                "{} open, {} refused; {} served; {} failed logins",
+                counted(server.connections, "connection"),
+                grouped(server.refused),
+                counted(server.readers_served, "reader"),
+                grouped(server.logins.failed),
+            ),
+            format!(
+                "{} in {}; {memory}; {} not durable yet",
+                counted(spool.articles, "article"),
+                counted(spool.groups, "group"),
+                about_size(spool.undurable_bytes),
+            ),
+        ]
+        .join("\n")
+    }
+
+    /// The peers, as many as there is room for, around the chosen one.
+    fn peer_table(&self, room: usize) -> Vec<Line> {
+        let rows = self.peers();
+        if rows.is_empty() || room < 3 {
+            return Vec::new();
+        }
+        let mark = |sort, text: &str| if self.sort == sort { format!("{text}*") } else { text.to_owned() };
+        let of = |row: &PeerRow<'_>, text: &dyn Fn(&FeedStatus) -> String| {
+            row.peer.feed.as_ref().map_or_else(String::new, text)
+        };
+        let table = Columns::of(&rows)
+            .left(&mark(Sort::Name, "peer"), |row| row.peer.name.clone())
+            .right("conn", |row| grouped(row.peer.connections))
+            .right(&mark(Sort::From, "from/s"), |row| per_second(row.from))
+            .right("rejected/s", |row| per_second(row.rejected))
+            .right(&mark(Sort::To, "to/s"), |row| of(row, &|_| per_second(row.to)))
+            .right(&mark(Sort::Lag, "lag"), |row| of(row, &|feed| grouped(feed.lag_articles)))
+            .right("since", |row| of(row, &|feed| about_span(feed.lag_secs)))
+            .left("feed", |row| of(row, &|feed| feed.state.clone()))
+            .text();
+        let chosen = rows.iter().position(|row| Some(&row.peer.name) == self.chosen.as_ref()).unwrap_or(0);
+        let shown = room - 2;
+        let first = (chosen + 1).saturating_sub(shown);
+        let mut texts = table.lines();
+        let head = Line { text: texts.next().unwrap_or_default().to_owned(), style: Style::Head };
+        let style = |at: usize| if at == chosen { Style::Bar } else { Style::Plain };
+        let body = texts.enumerate().map(|(at, text)| Line { text: text.to_owned(), style: style(at) });
+        let blank = Line { text: String::new(), style: Style::Plain };
+        [blank, head].into_iter().chain(body.skip(first).take(shown)).collect()
+    }
+}
+
+fn plain(text: &str) -> Vec<Line> {
+    text.lines().map(|text| Line { text: text.to_owned(), style: Style::Plain }).collect()
+}
+
+/// A table below an empty line, of at most so many lines.
+fn table(text: &str, room: usize) -> Vec<Line> {
+    if text.is_empty() || room < 3 {
+        return Vec::new();
+    }
+    let mut lines = plain(text);
+    let more = lines.len().saturating_sub(room - 1);
+    if more > 0 {
+        lines.truncate(room - 2);
+        lines.extend(plain(&format!("and {} more", more + 1)));
+    }
+    if let Some(head) = lines.first_mut() {
+        head.style = Style::Head;
+    }
+    lines.insert(0, Line { text: String::new(), style: Style::Plain });
+    lines
+}
+
+fn per_second(rate: f64) -> String {
+    if rate > 0.0 && rate < 10.0 { format!("{rate:.1}") } else { grouped(rate.round() as u64) }
+}
+
+/// The last rates as a curve, each against the highest.
+fn sparkline(rates: &VecDeque<f64>, width: usize) -> String {
+    let highest = rates.iter().copied().fold(0.0, f64::max);
+    let step = |rate: &f64| match highest > 0.0 && *rate > 0.0 {
+        true => STEPS[((rate / highest * 8.0).ceil() as usize).clamp(1, 8) - 1],
+        false => ' ',
+    };
+    rates.iter().skip(rates.len().saturating_sub(width)).map(step).collect()
+}
+
+/// Memory of a process of this machine that is in use.
+fn resident_bytes(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
+}
+
+/// What is wrong, in a line each.
+fn troubles(report: &Report, now: u64) -> Vec<String> {
+    let spool = &report.spool;
+    let mut all = Vec::new();
+    all.extend(spool.stopped.iter().map(|why| format!("ACCEPTS NOTHING: {why}")));
+    all.extend(spool.unopened.iter().map(|why| format!("CANNOT BE OPENED: {why}")));
+    for class in spool.classes.iter().filter(|class| class.is_below_target()) {
+        let (stays, target) = (class.stays_secs.unwrap_or(0), class.keep_target_secs.unwrap_or(0));
+        all.push(format!(
+            "class {}: at this rate articles stay {}, and not {}; give it more room",
+            class.name,
+            about_span(stays),
+            about_span(target)
+        ));
+    }
+    all.extend(spool.kept.iter().filter(|kept| kept.full).map(|kept| format!("class {} is FULL", kept.name)));
+    let Some(server) = &report.server else { return all };
+    let mut add = |what: &str, name: &str, why: &str| {
+        if !why.is_empty() {
+            all.push(format!("{what} {name}: {why}"));
+        }
+    };
+    for (peer, feed) in server.peers.iter().filter_map(|peer| Some((peer, peer.feed.as_ref()?))) {
+        add("feed to", &peer.name, feed.last_error.as_deref().unwrap_or_default());
+    }
+    server.pulls.iter().for_each(|pull| add("pull", &pull.name, &pull.last_error));
+    server.upstreams.iter().for_each(|upstream| add("upstream", &upstream.name, &upstream.problem));
+    server.archives.iter().for_each(|archive| add("archive", &archive.name, &archive.problem));
+    let down = server.filters.iter().filter(|filter| filter.down);
+    down.for_each(|filter| add("filter", &filter.name, "cannot judge; see the log"));
+    if server.batches.waiting > 0 {
+        add("batches", "are not filed", &server.batches.problem);
+    }
+    if let Some(left) = server.certificate_expires.map(|at| at - i64::try_from(now).unwrap_or(i64::MAX))
+        && left < SOON_SECS
+    {
+        let left = u64::try_from(left)
+            .map_or("has expired".into(), |secs| format!("expires in {}", about_span(secs)));
+        add("certificate", &left, "renew it");
+    }
+    all
+}
+
+/// Everything about a peer.
+fn details(peer: &PeerStatus) -> Vec<Line> {
+    let mut lines = vec![Line { text: format!("peer {}", peer.name), style: Style::Head }];
+    let mut add = |what: &str, text: String| {
+        lines.push(Line { text: format!("  {what:<14}{text}"), style: Style::Plain })
+    };
+    add("from it", format!("{} open", counted(peer.connections, "connection")));
+    add("offered", grouped(peer.offered));
+    add("accepted", grouped(peer.accepted));
+    add("rejected", grouped(peer.rejected));
+    let Some(feed) = &peer.feed else {
+        add("to it", "nothing is sent".into());
+        return lines;
+    };
+    let retry = feed.retry_secs.map(|secs| format!(", next attempt in {}", about_span(secs)));
+    add(
+        "to it",
+        format!(
+            "{}{}, {} open",
+            feed.state,
+            retry.unwrap_or_default(),
+            counted(feed.connections, "connection")
+        ),
+    );
+    add(
+        "lag",
+        format!(
+            "{} articles, {} of journal, {}",
+            grouped(feed.lag_articles),
+            about_size(feed.lag_bytes),
+            about_span(feed.lag_secs)
+        ),
+    );
+    add(
+        "offered",
+        format!(
+            "{}, of these {} wanted and {} not",
+            grouped(feed.offered),
+            grouped(feed.wanted),
+            grouped(feed.refused)
+        ),
+    );
+    add("accepted", format!("{} ({})", grouped(feed.accepted), about_size(feed.sent_bytes)));
+    add("rejected", grouped(feed.rejected));
+    add(
+        "deferred",
+        format!("{} times, {} wait to be offered again", grouped(feed.deferred), grouped(feed.waiting)),
+    );
+    add("missed", grouped(feed.missed));
+    feed.missed_ids.iter().for_each(|id| add("", id.clone()));
+    if let Some(output) = &feed.output {
+        add(
+            "output",
+            format!(
+                "{}: {} in {} files",
+                output.to,
+                about_size(output.waiting_bytes),
+                grouped(output.waiting_files)
+            ),
+        );
+    }
+    if let Some(error) = &feed.last_error {
+        lines.push(Line { text: format!("  {error}"), style: Style::Bad });
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operations::report::{BufferStatus, ClassStatus, SpoolStatus};
+    use std::time::Duration;
+
+    fn report(peers: u64, accepted: u64) -> Report {
+        let feed = |at: u64| FeedStatus {
+            state: if at == 1 { "stopped" } else { "sending" }.into(),
+            accepted: accepted * 2,
+            lag_articles: at * 100,
+            last_error: (at == 2).then(|| "no route to host\x1b[2J".to_owned()),
+            ..FeedStatus::default()
+        };
+        let peer = |at: u64| PeerStatus {
+            name: format!("peer{at:02}.example.net"),
+            accepted: accepted / peers,
+            feed: (at > 0).then(|| feed(at)),
+            ..PeerStatus::default()
+        };
+        let server = ServerStatus {
+            pid: 1,
+            accepted,
+            peers: (0..peers).map(peer).collect(),
+            ..ServerStatus::default()
+        };
+        let buffer = |at: u64| BufferStatus {
+            name: format!("text{at}"),
+            size_bytes: 1 << 30,
+            ..BufferStatus::default()
+        };
+        let class = ClassStatus {
+            name: "text".into(),
+            stays_secs: Some(86_400),
+            keep_target_secs: Some(10 * 86_400),
+            ..ClassStatus::default()
+        };
+        let spool = SpoolStatus {
+            buffers: (0..8).map(buffer).collect(),
+            classes: vec![class],
+            ..SpoolStatus::default()
+        };
+        Report {
+            version: "0.1.0".into(),
+            path_identity: "news.example.org".into(),
+            server: Some(server),
+            spool,
+        }
+    }
+
+    fn view(peers: u64) -> View {
+        let start = Instant::now();
+        let mut view = View::new(report(peers, 1_000), start);
+        view.take(report(peers, 2_000), start + Duration::from_secs(2));
+        view
+    }
+
+    fn texts(view: &View, size: (usize, usize)) -> Vec<String> {
+        let lines = view.lines(size, 1_800_000_000);
+        assert_eq!(lines.len(), size.1);
+        assert!(lines.iter().all(|line| line.text.chars().count() <= size.0), "{lines:#?}");
+        lines.into_iter().map(|line| line.text).collect()
+    }
+
+    #[test]
+    fn a_screen_of_any_size_shows_what_there_is_room_for() {
+        let view = view(40);
+        let small = texts(&view, (80, 24)).join("\n");
+        for part in [
+            "news.example.org",
+            "500 articles/s",
+            "peer00.example.net",
+            "class text: at this rate articles stay",
+            "text0",
+            "q quit",
+        ] {
+            assert!(small.contains(part), "{part}:\n{small}");
+        }
+        let large = texts(&view, (200, 60)).join("\n");
+        assert!(
+            large.contains("peer30.example.net") && large.contains("text7") && !large.contains("more; see"),
+            "{large}"
+        );
+        for size in [(0, 0), (1, 1), (20, 5), (79, 9), (500, 300)] {
+            texts(&view, size);
+        }
+        for page in [b'h', b's', b's', b's'] {
+            let mut view = self::view(3);
+            view.press(Key::Other(page));
+            texts(&view, (80, 24));
+        }
+    }
+
+    #[test]
+    fn keys_choose_sort_and_pause() {
+        let mut view = view(4);
+        let first = |view: &View| view.peers()[0].peer.name.clone();
+        assert_eq!(view.press(Key::Other(b'p')), Action::Stay);
+        assert!(texts(&view, (80, 24))[23].contains("nothing is sent to this peer"));
+        view.press(Key::Down);
+        let asked = |command| Action::Ask(Request::Feed { peer: "peer01.example.net".into(), command });
+        assert_eq!(view.press(Key::Other(b'p')), asked(FeedCommand::Start));
+        (0..9).for_each(|_| _ = view.press(Key::Down));
+        assert_eq!(view.chosen.as_deref(), Some("peer03.example.net"));
+        let Action::Ask(Request::Feed { command, .. }) = view.press(Key::Other(b'p')) else { panic!() };
+        assert_eq!(command, FeedCommand::Stop);
+        view.press(Key::Enter);
+        assert!(texts(&view, (80, 24)).join("\n").contains("sending, 0 connections open"));
+        view.press(Key::Back);
+        assert_eq!(first(&view), "peer00.example.net");
+        (0..3).for_each(|_| _ = view.press(Key::Other(b's')));
+        assert_eq!(first(&view), "peer03.example.net");
+        (0..9).for_each(|_| _ = view.press(Key::Up));
+        assert_eq!(view.chosen.as_deref(), Some("peer03.example.net"));
+        assert_eq!(view.press(Key::of(&[3])), Action::Quit);
+        assert_eq!((Key::of(b"\x1b[A"), Key::of(b"\x1b"), Key::of(b"")), (Key::Up, Key::Back, Key::Quit));
+    }
+
+    #[test]
+    fn curves_are_drawn_against_their_highest_point() {
+        let rates: VecDeque<f64> = [0.0, 1.0, 4.0, 8.0].into();
+        assert_eq!(sparkline(&rates, 10), " ▁▄█");
+        assert_eq!(sparkline(&rates, 2), "▄█");
+        assert_eq!(
+            (per_second(0.0), per_second(1.25), per_second(1234.4)),
+            ("0".into(), "1.2".into(), "1,234".into())
+        );
+    }
+}
