@@ -24,6 +24,8 @@
 # make size     build the release binary without debug information, and check how large it is
 # make fuzz     every fuzz target for FUZZ_SECONDS each (needs the nightly toolchain)
 # make docs     regenerate docs/config.md from the table of keys
+# make deb      a Debian package of what `make build` made, in target/release; looked at by lintian if it is here
+# make deb-test  installs it in a clean Debian of its own, and upgrades and purges it (needs root and debootstrap)
 # make install  install what `make build` made, the manuals and, on Linux, the systemd unit in PREFIX
 
 CARGO ?= cargo
@@ -47,7 +49,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build man test quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-cancels docs install lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
+.PHONY: run build man test quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-cancels docs install deb deb-test lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -147,6 +149,16 @@ triangle:
 docs:
 	$(CARGO) run --quiet -p newsreel -- docs > docs/config.md.new
 	mv docs/config.md.new docs/config.md
+
+DEB = $(dir $(BINARY))newsreel_*.deb
+
+deb: build
+	@rm -f $(DEB)
+	packaging/deb/build.sh $(BINARY) $(SHARE) $(dir $(BINARY))
+	@! command -v lintian > /dev/null || lintian --allow-root --fail-on error $(DEB)
+
+deb-test: deb
+	packaging/deb/test.sh $(DEB)
 
 # Does not compile anything, so root does not need cargo.
 install:

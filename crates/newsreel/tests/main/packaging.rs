@@ -172,3 +172,80 @@ fn bash_completes_commands_and_options() {
     assert_eq!(complete("newsreel import inn-"), "inn-config");
     assert_eq!(complete("newsreel init --buf"), "--buffer");
 }
+
+#[test]
+fn a_debian_package_has_everything_and_takes_no_articles_away() {
+    if !installed(&[("dpkg-deb", "dpkg"), ("strip", "binutils"), ("objdump", "binutils"), ("xz", "xz-utils")])
+    {
+        return;
+    }
+    let (share, out) = (share(), TempDir::new().unwrap());
+    // Any program will do, and a small one is packed at once.
+    let build = Command::new(packaging().join("deb/build.sh"))
+        .args(["/bin/true"])
+        .args([share.path(), out.path()])
+        .output();
+    let build = build.unwrap();
+    assert!(build.status.success(), "{build:?}");
+    let deb = String::from_utf8(build.stdout).unwrap().trim().to_owned();
+    let of_deb = |option: &str| {
+        let output = Command::new("dpkg-deb").arg(option).arg(&deb).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let files = of_deb("--contents");
+    for file in [
+        "usr/bin/newsreel",
+        "lib/systemd/system/newsreel.service",
+        "usr/share/man/man1/newsreel-import-inn.1.gz",
+        "usr/share/man/man5/newsreel.toml.5.gz",
+        "usr/share/bash-completion/completions/newsreel",
+        "usr/share/zsh/vendor-completions/_newsreel",
+        "usr/share/fish/vendor_completions.d/newsreel.fish",
+        "usr/share/doc/newsreel/copyright",
+        "usr/libexec/newsreel/newsreel-filter-perl",
+    ] {
+        assert!(files.contains(&format!(" ./{file}\n")), "{file}: {files}");
+    }
+    assert!(files.lines().all(|line| line.contains(" root/root ")), "{files}");
+    let control = of_deb("--info");
+    assert!(control.contains(&format!("Version: {}", env!("CARGO_PKG_VERSION"))), "{control}");
+    assert!(control.contains("libc6 (>= 2."), "{control}");
+    // Neither removing nor purging it touches what the server has written.
+    for script in ["prerm", "postrm"] {
+        let text = fs::read_to_string(packaging().join("deb").join(script)).unwrap();
+        let harmful = |line: &&str| line.contains("rm ") && !line.trim_start().starts_with("echo");
+        assert_eq!(text.lines().find(harmful), None, "{script}");
+    }
+}
+
+/// The container's first start makes a site, and each start serves it; the second one changes nothing.
+#[test]
+fn what_a_container_runs_makes_a_site_once_and_serves_it() {
+    let home = TempDir::new().unwrap();
+    let bin = home.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_newsreel"), bin.join("newsreel")).unwrap();
+    let site = home.path().join("site");
+    let start = || {
+        let mut entry = Command::new(packaging().join("container-entry"));
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        entry.env("PATH", path).env("NEWSREEL_SITE", &site).env("NEWSREEL_BUFFER", "1 MiB");
+        entry.env("NEWSREEL_READERS", "192.0.2.0/24 2001:db8::/32").env("NEWSREEL_LISTEN", "127.0.0.1:0");
+        let log = fs::File::create(home.path().join("log")).unwrap();
+        let mut child = entry.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        let begun = std::time::Instant::now();
+        let status =
+            || Command::new(bin.join("newsreel")).arg("status").arg("--dir").arg(&site).output().unwrap();
+        while !String::from_utf8_lossy(&status().stdout).contains(&format!("process {}", child.id())) {
+            let log = fs::read_to_string(home.path().join("log")).unwrap();
+            assert!(begun.elapsed() < crate::operated::PATIENCE, "{log}{:?}", status());
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        Command::new("kill").arg(child.id().to_string()).status().unwrap();
+        assert!(child.wait().unwrap().success());
+        fs::read_to_string(site.join("newsreel.toml")).unwrap()
+    };
+    let made = start();
+    assert!(made.contains("192.0.2.0/24") && made.contains("2001:db8::/32"), "{made}");
+    assert_eq!(start(), made);
+}
