@@ -128,3 +128,44 @@ impl From<Malformed> for Reject {
         Self::Malformed(malformed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The reason that follows, so that none is forgotten.
+    fn next(reject: &Reject) -> Option<Reject> {
+        Some(match reject {
+            Reject::Malformed(_) => Reject::BadMessageId,
+            Reject::BadMessageId => Reject::OtherMessageId,
+            Reject::OtherMessageId => Reject::NoBody,
+            Reject::NoBody => Reject::Duplicate,
+            Reject::Duplicate => Reject::Loop,
+            Reject::Loop => Reject::BadDate,
+            Reject::BadDate => Reject::FutureDate,
+            Reject::FutureDate => Reject::TooOld { days_max: 10 },
+            Reject::TooOld { .. } => Reject::TooLarge { bytes_max: 1 },
+            Reject::TooLarge { .. } => Reject::UnwantedDistribution,
+            Reject::UnwantedDistribution => Reject::DistributionNotAccepted,
+            Reject::DistributionNotAccepted => Reject::UnknownGroups,
+            Reject::UnknownGroups => Reject::NotAccepted,
+            Reject::NotAccepted => Reject::RefusedGroups,
+            Reject::RefusedGroups => Reject::Unapproved,
+            Reject::Unapproved => Reject::TooManyGroups { groups_max: 1 },
+            Reject::TooManyGroups { .. } => Reject::Withdrawn,
+            Reject::Withdrawn => Reject::ControlRefused,
+            Reject::ControlRefused => Reject::Filtered("spam".into()),
+            Reject::Filtered(_) => Reject::NoPlace,
+            Reject::NoPlace => Reject::NumberTaken,
+            Reject::NumberTaken => return None,
+        })
+    }
+
+    #[test]
+    fn the_book_says_what_to_do_about_each() {
+        let page = include_str!("../../../../docs/book/src/refusals.md");
+        assert!(page.contains("| malformed article |"));
+        let all = std::iter::successors(Some(Reject::BadMessageId), next);
+        all.for_each(|reject| assert!(page.contains(&format!("| {} |", reject.text())), "{}", reject.text()));
+    }
+}

@@ -10,6 +10,7 @@ mod archiving;
 mod auth;
 mod away;
 mod bad_input;
+mod book;
 mod buffers;
 mod cancel_lock;
 mod checking;
