@@ -85,7 +85,18 @@ impl<'a> Reader<'a> {
         Some(u128::from_le_bytes(self.array()?))
     }
 
+    #[inline]
     pub fn varint(&mut self) -> Option<u64> {
+        match self.0.split_first() {
+            Some((b, rest)) if *b < 0x80 => {
+                self.0 = rest;
+                Some(u64::from(*b))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Option<u64> {
         let mut n = 0u64;
         for shift in (0..64).step_by(7) {
             let b = self.u8()?;
@@ -107,8 +118,9 @@ impl<'a> Reader<'a> {
         (n <= self.0.len() / each.max(1)).then_some(n)
     }
 
+    #[inline]
     pub fn bytes(&mut self) -> Option<&'a [u8]> {
-        let n = self.count(1)?;
+        let n = usize::try_from(self.varint()?).ok()?;
         self.take(n)
     }
 

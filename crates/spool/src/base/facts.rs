@@ -117,6 +117,11 @@ fn put_number(tag: u64, n: u64, out: &mut Vec<u8>) {
     put_varint(n, out);
 }
 
+/// The bit of a tag; none for those that this version does not know.
+fn bit(tag: u64) -> u64 {
+    1u64.checked_shl(u32::try_from(tag).unwrap_or(u32::MAX)).unwrap_or(0)
+}
+
 /// Length of a varint.
 fn varint_bytes(n: u64) -> u8 {
     (64 - (n | 1).leading_zeros()).div_ceil(7) as u8
@@ -124,26 +129,33 @@ fn varint_bytes(n: u64) -> u8 {
 
 /// The tagged fields of an article row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tagged<'a>(&'a [u8]);
+pub struct Tagged<'a> {
+    bytes: &'a [u8],
+    /// Bit `n` is set if there is a field with tag `n`.
+    present: u64,
+}
 
 impl<'a> Tagged<'a> {
     /// What [`Facts::put`] appended; `None` if the bytes are not a list of tagged fields.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
-        let mut r = Reader(bytes);
+        let (mut r, mut present) = (Reader(bytes), 0);
         while !r.is_empty() {
-            r.varint()?;
+            present |= bit(r.varint()?);
             r.bytes()?;
         }
-        Some(Self(bytes))
+        Some(Self { bytes, present })
     }
 
     /// The encoded fields.
     pub fn as_bytes(self) -> &'a [u8] {
-        self.0
+        self.bytes
     }
 
     fn find(self, tag: u64) -> Option<&'a [u8]> {
-        let mut r = Reader(self.0);
+        if self.present & bit(tag) == 0 {
+            return None;
+        }
+        let mut r = Reader(self.bytes);
         loop {
             let (found, value) = (r.varint()?, r.bytes()?);
             if found == tag {
