@@ -1,7 +1,8 @@
 //! The bytes of a simulated file, as words that mappings and calls share.
 //!
 //! Every file has room for [`FILE_BYTES_MAX`] from the start (untouched pages cost nothing), so that its
-//! words never move while they are mapped.
+//! words never move while they are mapped. A crash test makes and drops thousands of files: their memory goes
+//! back to a pool, since the kernel needs longer to map and unmap it than the test needs for all else.
 
 use std::io;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::Mapping;
 use super::super::map::SharedMap;
+use parking_lot::Mutex;
 
 /// A simulated file cannot be longer.
 pub(super) const FILE_BYTES_MAX: u64 = 1 << 28;
@@ -16,17 +18,59 @@ pub(super) const FILE_BYTES_MAX: u64 = 1 << 28;
 pub(super) const PAGE_BYTES: u64 = 4096;
 const PAGE_WORDS: usize = PAGE_BYTES as usize / 8;
 
+/// Areas that no file has, all zeroes.
+static POOL: Mutex<Vec<SharedMap>> = Mutex::new(Vec::new());
+/// Areas in the pool at most.
+const POOLED_MAX: usize = 512;
+/// An area of which more was written is not worth keeping.
+const POOLED_BYTES_MAX: u64 = 1 << 21;
+
 /// Zeroes, until written.
 #[derive(Debug, Clone)]
-pub(super) struct Memory(Arc<SharedMap>);
+pub(super) struct Memory(Arc<Area>);
+
+#[derive(Debug)]
+struct Area {
+    /// `None` only while it is dropped.
+    map: Option<SharedMap>,
+    /// All bytes from here on are still as they were.
+    touched: AtomicU64,
+}
+
+impl Area {
+    fn words(&self) -> &[AtomicU64] {
+        self.map.as_ref().map(SharedMap::words).unwrap_or_default()
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        let touched = *self.touched.get_mut();
+        let words = self.words().get(..touched as usize / 8);
+        let Some(words) = words.filter(|_| touched <= POOLED_BYTES_MAX) else { return };
+        words.chunks(PAGE_WORDS).filter(|page| !is_zero(page)).flatten().for_each(clear);
+        let mut pool = POOL.lock();
+        if pool.len() < POOLED_MAX {
+            pool.extend(self.map.take());
+        }
+    }
+}
 
 impl Memory {
     pub fn new() -> io::Result<Self> {
-        Ok(Self(Arc::new(SharedMap::anonymous(FILE_BYTES_MAX as usize / 8)?)))
+        let pooled = POOL.lock().pop();
+        let map = pooled.map_or_else(|| SharedMap::anonymous(FILE_BYTES_MAX as usize / 8), Ok)?;
+        Ok(Self(Arc::new(Area { map: Some(map), touched: AtomicU64::new(0) })))
     }
 
     pub fn words(&self) -> &[AtomicU64] {
         self.0.words()
+    }
+
+    /// Notes that bytes before `end` may be written from now on, by whoever has the words too.
+    pub fn touch(&self, end: u64) {
+        let end = end.next_multiple_of(PAGE_BYTES).min(FILE_BYTES_MAX);
+        self.0.touched.fetch_max(end, Ordering::Relaxed);
     }
 
     /// The words of page `n`.
@@ -64,6 +108,7 @@ impl Memory {
 
     /// Writes `bytes` from `offset` on.
     pub fn write(&self, mut bytes: &[u8], offset: u64) {
+        self.touch(offset.saturating_add(bytes.len() as u64));
         let mut at = offset as usize;
         while !bytes.is_empty() {
             let words = self.words().get(at / 8..).unwrap_or_default();
@@ -113,10 +158,11 @@ impl Memory {
     /// Makes page `n` equal to another's.
     pub fn copy_page(&self, other: &Self, n: u64) {
         let (here, there) = (self.page(n), other.page(n));
+        self.touch((n + 1) * PAGE_BYTES);
         if is_zero(there) {
             // Only a store makes an untouched page take room.
             let stained = here.iter().filter(|word| word.load(Ordering::Relaxed) != 0);
-            stained.for_each(|word| word.store(0, Ordering::Release));
+            stained.for_each(clear);
             return;
         }
         for (to, from) in here.iter().zip(there) {
@@ -129,6 +175,10 @@ impl Memory {
         let load = |word: &AtomicU64| word.load(Ordering::Acquire);
         self.page(n).iter().map(load).eq(other.page(n).iter().map(load))
     }
+}
+
+fn clear(word: &AtomicU64) {
+    word.store(0, Ordering::Release);
 }
 
 fn is_zero(words: &[AtomicU64]) -> bool {

@@ -152,6 +152,7 @@ impl Node {
     /// The memory, for a mapping of these pages.
     pub fn map(&mut self, pages: Range<u64>) -> Memory {
         self.mapped = true;
+        self.live.touch(pages.end.saturating_mul(PAGE_BYTES));
         self.mapped_pages.push(pages.clone());
         self.lose(pages);
         self.live.clone()
