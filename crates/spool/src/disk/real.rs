@@ -6,13 +6,14 @@
 use std::fmt::{self, Debug};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::os::unix::fs::{
     DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown,
 };
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fsync, syncfs};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fsync, seek, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
 use super::map::{self, SharedMap, set_write_hint, write_hint};
@@ -365,6 +366,23 @@ impl DiskFile for RealFile {
     fn allocated(&self) -> io::Result<u64> {
         // In units of 512 bytes, whatever the file system's blocks are.
         if self.device { self.len() } else { Ok(self.file.metadata()?.blocks().saturating_mul(512)) }
+    }
+
+    fn written(&self, offset: u64) -> io::Result<Vec<Range<u64>>> {
+        let end = self.len()?.max(offset);
+        let (mut ranges, mut at) = (Vec::new(), offset);
+        while at < end {
+            let data = match seek(&self.file, rustix::fs::SeekFrom::Data(at)) {
+                Ok(data) => data.clamp(at, end),
+                Err(Errno::NXIO) => break,
+                // Devices and some file systems do not know.
+                Err(_) => at,
+            };
+            let hole = seek(&self.file, rustix::fs::SeekFrom::Hole(data)).ok().filter(|hole| *hole > data);
+            at = hole.map_or(end, |hole| hole.min(end));
+            ranges.push(data..at);
+        }
+        Ok(ranges)
     }
 
     fn try_lock(&self) -> io::Result<()> {

@@ -232,19 +232,24 @@ impl JournalReader {
 fn read_written(file: &dyn DiskFile, offset: u64) -> io::Result<Vec<u8>> {
     let mut written = Vec::new();
     let mut piece = vec![0; READ_BYTES];
-    let mut read = 0;
-    loop {
-        let n = read_around(file, &mut piece, offset + read as u64)?;
-        let used = without_trailing_zeros(piece.get(..n).unwrap_or_default());
-        if !used.is_empty() {
-            written.resize(read, 0);
-            written.extend_from_slice(used);
-        }
-        read += n;
-        if n < piece.len() {
-            return Ok(written);
+    for range in file.written(offset)? {
+        let mut at = range.start;
+        while at < range.end {
+            let want = piece.len().min(usize::try_from(range.end - at).unwrap_or(usize::MAX));
+            let Some(part) = piece.get_mut(..want) else { break };
+            let n = read_around(file, part, at)?;
+            let used = without_trailing_zeros(part.get(..n).unwrap_or_default());
+            if !used.is_empty() {
+                written.resize((at - offset) as usize, 0);
+                written.extend_from_slice(used);
+            }
+            if n < want {
+                return Ok(written);
+            }
+            at += n as u64;
         }
     }
+    Ok(written)
 }
 
 /// Whether a file is part of the journal: its head says so, or, where a bit of the head is damaged, its first

@@ -92,6 +92,7 @@ fn wildmat(list: &str) -> Result<String, Why> {
 /// explist: there, too, the first line that fits decides.
 fn explist(text: &str, sheet: &mut Sheet) {
     let mut bounds = ("0".to_owned(), "never".to_owned());
+    let mut archives = Archives::default();
     for line in lines("explist", text) {
         let fields: Vec<&str> = line.text.split_ascii_whitespace().collect();
         let (place, whole) = (line.place, format!("`{}`", quoted(&line.text)));
@@ -115,17 +116,65 @@ fn explist(text: &str, sheet: &mut Sheet) {
                 expire::remember_days(Some((place, days.to_owned())), None, sheet);
             }
             _ => match period(groups, kind, times, &bounds, place) {
-                Ok(mut section) => {
-                    if archive != "-" {
-                        let why =
-                            "make an [[archive]] with when = \"expiry\" for these groups: docs/archive.md";
-                        section.remark(place, format!("`{}`: {why}", quoted(archive)));
-                    }
+                Ok(section) => {
+                    archives.line(groups, kind, archive, place);
                     sheet.push(section);
                 }
                 Err(why) => sheet.remark(place, format!("{whole} is not carried over: {why}")),
             },
         }
+    }
+    archives.sections.into_iter().for_each(|section| sheet.push(section));
+}
+
+/// What the fourth fields of explist say: where articles go before they are deleted.
+#[derive(Default)]
+struct Archives {
+    /// Patterns of the lines so far, the last first; an article belongs to the first line that fits.
+    before: Vec<String>,
+    sections: Vec<Section>,
+}
+
+impl Archives {
+    fn line(&mut self, groups: &str, kind: &str, archive: &str, place: Place) {
+        let Ok(own) = wildmat(groups) else { return };
+        if archive != "-" {
+            self.sections.push(self.section(&own, kind, archive, place));
+        }
+        // A line for moderated groups alone leaves the others to the lines after it.
+        if kind == "x" {
+            self.before.insert(0, own);
+        }
+    }
+
+    fn section(&self, own: &str, kind: &str, archive: &str, place: Place) -> Section {
+        let mut section = Section::new("archive");
+        section.noted("name", format!("archive-{}", self.sections.len() + 1), "");
+        let (spared, earlier): (Vec<&str>, Vec<&str>) =
+            self.before.iter().flat_map(|list| pieces(list)).partition(|piece| piece.starts_with('!'));
+        let earlier = earlier.into_iter().map(|piece| format!("!{piece}"));
+        let groups: Vec<String> = pieces(own).map(str::to_owned).chain(earlier).collect();
+        section.key("groups", groups.join(","), place);
+        section.noted("when", "expiry", "");
+        let path = archive.strip_prefix('=').unwrap_or(archive);
+        if path.starts_with('/') {
+            section.key("path", path, place);
+        } else {
+            section.disable("the directory is the one that expire -a names: say it in path");
+            section.noted("path", "/archive", "");
+        }
+        if archive.starts_with('=') {
+            section.remark(place, "`=`: here, too, every group gets a directory of its own below it");
+        }
+        for pattern in spared {
+            let why = "that a line before this one excludes may belong here, and are left out";
+            section.remark(place, format!("groups `{}` {why}", quoted(pattern.trim_start_matches('!'))));
+        }
+        if kind != "x" {
+            section
+                .remark(place, format!("`{kind}` has no equal: the groups are archived whatever they are"));
+        }
+        section
     }
 }
 

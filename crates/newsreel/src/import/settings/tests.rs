@@ -304,7 +304,7 @@ const CNEWS: &[(&str, &str)] = &[
     (
         "explist",
         "/expired/ x 14 -\n/bounds/ x 0-1-90 -\nlocal.announce x never -\nlocal x 30 -\nsci,alt u 4 -\n\
-         comp.binaries x 7-7 /archive\nbad line\nall x 7 -\n",
+         comp.binaries x 7-7 /archive\ncomp x 9 =/old/comp\nbiz m 9 @\nbad line\nall x 7 -\n",
     ),
     (
         "sys",
@@ -348,11 +348,19 @@ fn a_site_of_c_news_becomes_a_configuration() {
             (Some("local,local.*"), None, days(30), days(90)),
             (Some("sci,sci.*,alt,alt.*"), Some(false), days(4), days(90)),
             (Some("comp.binaries,comp.binaries.*"), None, days(7), days(7)),
+            (Some("comp,comp.*"), None, days(9), days(90)),
+            (Some("biz,biz.*"), Some(true), days(9), days(90)),
             (None, None, days(7), days(90)),
         ],
         "{}",
         new.text
     );
+    let archives: Vec<_> =
+        config.archives.iter().map(|archive| (archive.groups.as_str(), archive.path.to_str())).collect();
+    let comp =
+        "comp,comp.*,!comp.binaries,!comp.binaries.*,!local,!local.*,!local.announce,!local.announce.*";
+    let binaries = "comp.binaries,comp.binaries.*,!local,!local.*,!local.announce,!local.announce.*";
+    assert_eq!(archives, [(binaries, Some("/archive")), (comp, Some("/old/comp"))], "{}", new.text);
     let send =
         |name: &str| config.peers.iter().find(|peer| peer.name == name).unwrap().send.as_ref().unwrap();
     let gladstone = send("gladstone");
@@ -375,7 +383,7 @@ fn a_site_of_c_news_becomes_a_configuration() {
     assert_eq!(controls, [config::ControlAction::Do, config::ControlAction::Do, config::ControlAction::Log]);
     assert_eq!(config.moderation.default_address.as_deref(), Some("%s@moderators.example"));
     for part in
-        ["explist 7: `bad line`: not four fields", "sys 2: ", "batchparms 2: `viamail` of the pipeline"]
+        ["explist 9: `bad line`: not four fields", "sys 2: ", "batchparms 2: `viamail` of the pipeline"]
     {
         assert!(new.text.contains(part), "{part}: {}", new.text);
     }
