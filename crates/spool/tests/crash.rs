@@ -170,7 +170,7 @@ fn steps(durability: Durability) -> u64 {
 
 fn crash_everywhere(durability: Durability, kind: CrashKind) {
     let config = test_config(durability);
-    let (steps, every) = (steps(durability), crash_every(1));
+    let (steps, every) = (steps(durability), crash_every(3));
     assert!(steps > 100, "{steps}");
     let keeps_all = matches!(kind, CrashKind::Kill) || durability == Durability::Always;
     let tried = crashed_at(
@@ -215,7 +215,7 @@ fn what_is_known_after_a_kill_outlives_a_power_cut() {
     let config = test_config(Durability::Always);
     let mut known = 0;
     crashed_at(
-        (0..steps(Durability::Always)).step_by(5 * crash_every(1)),
+        (0..steps(Durability::Always)).step_by(5 * crash_every(3)),
         CrashKind::Kill,
         |sim, told| run(sim, &config, told),
         |image, told: &Told, what| {
@@ -241,7 +241,7 @@ fn every_call_may_fail() {
     let config = test_config(Durability::Always);
     let steps = steps(Durability::Always);
     failed_at(
-        (0..steps).step_by(crash_every(1)),
+        (0..steps).step_by(crash_every(3)),
         |sim, told| run(sim, &config, told),
         |image, told, what| check(image, &config, told, true, what),
     );

@@ -562,11 +562,11 @@ fn crashed_while_freeing(kind: CrashKind) {
     for method in [MethodKind::AppendOnly, MethodKind::Tradspool] {
         let sim = SimDisk::new();
         let begun = fill_and_free(&sim, method, &mut Freed::default()).unwrap();
-        let steps = (begun.saturating_sub(4)..sim.steps() + 2).step_by(crash_every(1));
+        let steps = (begun.saturating_sub(4)..sim.steps() + 2).step_by(crash_every(3));
         let run = |sim: &SimDisk, freed: &mut Freed| fill_and_free(sim, method, freed).map(drop);
         let tried =
             crashed_at(steps, kind, run, |image, freed, what| check_freed(image, method, freed, what));
-        assert!(crash_every(1) > 1 || tried > 20, "{tried}");
+        assert!(crash_every(3) > 1 || tried > 20, "{tried}");
     }
 }
 

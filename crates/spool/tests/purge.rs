@@ -112,20 +112,20 @@ fn steps() -> std::ops::Range<u64> {
 
 #[test]
 fn killed_at_every_step_of_a_purge() {
-    crashed_at(steps().step_by(crash_every(1)), CrashKind::Kill, run, check);
+    crashed_at(steps().step_by(crash_every(3)), CrashKind::Kill, run, check);
 }
 
 #[test]
 fn power_cut_at_every_step_of_a_purge() {
-    crashed_at(steps().step_by(crash_every(1)), CrashKind::Power, run, check);
+    crashed_at(steps().step_by(crash_every(3)), CrashKind::Power, run, check);
 }
 
 #[test]
 fn power_cut_that_loses_all_unsynced_of_a_purge() {
-    crashed_at(steps().step_by(crash_every(1)), CrashKind::Lost, run, check);
+    crashed_at(steps().step_by(crash_every(3)), CrashKind::Lost, run, check);
 }
 
 #[test]
 fn every_call_of_a_purge_may_fail() {
-    failed_at(steps().step_by(crash_every(1)), run, check);
+    failed_at(steps().step_by(crash_every(3)), run, check);
 }

@@ -165,7 +165,7 @@ fn repair_steps() -> (std::ops::Range<u64>, u64) {
 fn crash_everywhere(kind: CrashKind) {
     let (steps, page) = repair_steps();
     crashed_at(
-        steps.step_by(crash_every(1)),
+        steps.step_by(crash_every(3)),
         kind,
         |sim, told| damage_and_repair(sim, page, told),
         |image, told, what| check(image, *told, what),
