@@ -5,6 +5,7 @@
 //! no other module of this crate opens a file, maps memory or asks for the boot id.
 
 mod ahead;
+mod holes;
 mod map;
 mod real;
 #[cfg(any(test, feature = "testing"))]
@@ -144,8 +145,8 @@ pub trait DiskFile: Send + Sync + Debug {
     fn allocate(&self, len: u64) -> io::Result<()>;
     /// Reads up to `buf.len()` bytes; fewer only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Where bytes may have been written, from `offset` on, as ascending ranges; all else is zeros. Space that
-    /// was allocated ahead and never written is left out where the file system tells it, and is not read.
+    /// Where bytes may have been written, from `offset` on, as ascending ranges; all else is zeros. Space
+    /// that was reserved and never written is left out where the file system tells it, and is not read.
     fn written(&self, offset: u64) -> io::Result<Vec<Range<u64>>> {
         Ok(vec![offset..self.len()?.max(offset)])
     }

@@ -13,9 +13,10 @@ use std::os::unix::fs::{
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fsync, seek, syncfs};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fsync, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
+use super::holes;
 use super::map::{self, SharedMap, set_write_hint, write_hint};
 use super::{About, Disk, DiskFile, FileSystem, Mapping, Open};
 
@@ -369,20 +370,7 @@ impl DiskFile for RealFile {
     }
 
     fn written(&self, offset: u64) -> io::Result<Vec<Range<u64>>> {
-        let end = self.len()?.max(offset);
-        let (mut ranges, mut at) = (Vec::new(), offset);
-        while at < end {
-            let data = match seek(&self.file, rustix::fs::SeekFrom::Data(at)) {
-                Ok(data) => data.clamp(at, end),
-                Err(Errno::NXIO) => break,
-                // Devices and some file systems do not know.
-                Err(_) => at,
-            };
-            let hole = seek(&self.file, rustix::fs::SeekFrom::Hole(data)).ok().filter(|hole| *hole > data);
-            at = hole.map_or(end, |hole| hole.min(end));
-            ranges.push(data..at);
-        }
-        Ok(ranges)
+        Ok(holes::between(&self.file, offset, self.len()?.max(offset)))
     }
 
     fn try_lock(&self) -> io::Result<()> {
