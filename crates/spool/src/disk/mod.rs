@@ -148,7 +148,7 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Where bytes may have been written, from `offset` on, as ascending ranges; all else is zeros. Space
     /// that was reserved and never written is left out where the file system tells it, and is not read.
     fn written(&self, offset: u64) -> io::Result<Vec<Range<u64>>> {
-        Ok(vec![offset..self.len()?.max(offset)])
+        Ok(std::iter::once(offset..self.len()?.max(offset)).collect())
     }
     /// As [`DiskFile::read_at`], but `WouldBlock` where the bytes are not in memory and the disk would have
     /// to be waited for.
