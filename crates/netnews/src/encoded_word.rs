@@ -34,6 +34,44 @@ pub fn encoded_words(field: &str) -> impl Iterator<Item = EncodedWord<'_>> {
     })
 }
 
+/// A piece of a header, as a newsreader shows it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Text that stands for itself.
+    Text(&'a str),
+    /// An encoded word.
+    Word(EncodedWord<'a>),
+}
+
+/// A header in pieces, in order. White space between two encoded words is in none (RFC 2047 section 6.2).
+pub fn pieces(field: &str) -> Vec<Piece<'_>> {
+    let (mut pieces, mut start, mut from) = (Vec::new(), 0, 0);
+    while let Some(at) = field.get(from..).and_then(|rest| rest.find("=?")).map(|at| from + at) {
+        let after = field.get(at + 2..).unwrap_or_default();
+        let after = after.get(..after.floor_char_boundary(WORD_BYTES_MAX)).unwrap_or_default();
+        let (Some(word), Some(bytes)) = (word(after), word_bytes(after)) else {
+            from = at + 2;
+            continue;
+        };
+        let text = field.get(start..at).unwrap_or_default();
+        let is_between = matches!(pieces.last(), Some(Piece::Word(_))) && text.trim_ascii().is_empty();
+        if !text.is_empty() && !is_between {
+            pieces.push(Piece::Text(text));
+        }
+        pieces.push(Piece::Word(word));
+        (start, from) = (at + 2 + bytes, at + 2 + bytes);
+    }
+    pieces.extend(field.get(start..).filter(|text| !text.is_empty()).map(Piece::Text));
+    pieces
+}
+
+/// The bytes of an encoded word after its `=?`.
+fn word_bytes(text: &str) -> Option<usize> {
+    let charset = text.find('?')?;
+    let encoding = charset + 1 + text.get(charset + 1..)?.find('?')?;
+    Some(encoding + 1 + text.get(encoding + 1..)?.find("?=")? + 2)
+}
+
 /// What follows `=?`.
 fn word(text: &str) -> Option<EncodedWord<'_>> {
     let (charset, text) = text.split_once('?')?;
@@ -87,6 +125,24 @@ mod tests {
         let expected =
             [("utf-8", "Gr\u{fc}\u{df}e ==".as_bytes().to_vec()), ("ISO-8859-1", b"E\xfc\x80".to_vec())];
         assert_eq!(decoded(field), expected);
+    }
+
+    #[test]
+    fn text_and_words_come_in_order() {
+        let word = |octets: &[u8]| Piece::Word(EncodedWord { charset: "utf-8", octets: octets.to_vec() });
+        assert_eq!(
+            pieces("Re: =?utf-8?Q?a=20?=\r\n =?utf-8?B?Yg==?= c =?utf-8?Q?d?= =?x"),
+            [
+                Piece::Text("Re: "),
+                word(b"a "),
+                word(b"b"),
+                Piece::Text(" c "),
+                word(b"d"),
+                Piece::Text(" =?x")
+            ]
+        );
+        assert_eq!(pieces("=?=?utf-8?Q?d?="), [Piece::Text("=?"), word(b"d")]);
+        assert_eq!(pieces(""), []);
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub mod date;
 pub mod decimal;
 pub mod encoded_word;
 pub mod injection;
+pub mod mbox;
 pub mod message_id;
 pub mod newsgroups;
 pub mod nntp;

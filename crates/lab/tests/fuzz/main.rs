@@ -55,6 +55,9 @@ mod access_log;
 #[path = "../../../../fuzz/fuzz_targets/article.rs"]
 mod article;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/article_page.rs"]
+mod article_page;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/batch.rs"]
 mod batch;
 #[allow(unused_attributes)]
@@ -82,8 +85,14 @@ mod inn_files;
 #[path = "../../../../fuzz/fuzz_targets/inn_settings.rs"]
 mod inn_settings;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/mbox.rs"]
+mod mbox;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/message_id_newsgroups_path.rs"]
 mod message_id_newsgroups_path;
+#[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/mime.rs"]
+mod mime;
 #[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/notice.rs"]
 mod notice;
@@ -140,6 +149,7 @@ macro_rules! smoke {
 smoke! {
     access_log: INPUTS, seeds::access_logs();
     article: INPUTS, seeds::articles();
+    article_page: INPUTS, seeds::pages();
     batch: INPUTS, seeds::batches();
     cache_files: INPUTS, seeds::articles();
     certificate_names: INPUTS, seeds::certificates();
@@ -149,7 +159,9 @@ smoke! {
     injection: INPUTS, seeds::articles();
     inn_files: FEW, seeds::articles();
     inn_settings: FEW, seeds::settings();
+    mbox: INPUTS, seeds::mboxes();
     message_id_newsgroups_path: INPUTS, seeds::values();
+    mime: INPUTS, seeds::pages();
     notice: INPUTS, seeds::notices();
     overview_row: INPUTS, seeds::values();
     reply: INPUTS, seeds::replies();

@@ -44,6 +44,35 @@ pub fn upstreams() -> Vec<Vec<u8>> {
     [articles(), lines].concat()
 }
 
+/// Articles with MIME, files and markup in them.
+pub fn pages() -> Vec<Vec<u8>> {
+    let mime = "Subject: =?utf-8?Q?Gr=C3=BC=C3=9Fe?= <script>\r\nMessage-ID: <1@x>\r\n\
+        Content-Type: multipart/mixed; \
+        boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; format=flowed; charset=iso-8859-1\r\n\
+        Content-Transfer-Encoding: quoted-printable\r\n\r\n> quoted =\r\n\
+        http://a.example/?b&c \r\n-- \r\nsig\r\n\
+        --b\r\nContent-Type: multipart/alternative; boundary=\"c\"\r\n\r\n--c\r\n\r\nplain\r\n--c\r\n\
+        Content-Type: text/html\r\n\r\n<b onclick=x>&lt;</b>\r\n--c--\r\n--b\r\nContent-Type: image/png\r\n\
+        Content-Disposition: attachment; filename*=utf-8''../%C3%BC.png\r\n\
+        Content-Transfer-Encoding: base64\r\n\r\n\
+        iVBORw0KGgo=\r\n--b\r\nContent-Type: message/rfc822\r\n\r\nSubject: in\r\n\r\nner\r\n--b--\r\n";
+    let files = "Subject: files\r\n\r\nnews:a@b.c\r\nbegin 644 ../x.gif\r\n#9F]U\r\n`\r\nend\r\n\
+        =ybegin part=1 total=2 line=128 size=2 name=a b.bin\r\n=ypart begin=1 end=2\r\n\u{8b}=}\r\n\
+        =yend size=2 pcrc32=00000000\r\n";
+    [all(&[mime, files, ARTICLE]), articles()].concat()
+}
+
+/// Files of mails.
+pub fn mboxes() -> Vec<Vec<u8>> {
+    all(&[
+        "From a@b Thu Jan  1 00:00:07 1970\nSubject: x\n\n>From y\n>>From z\n\n\
+         From c Fri Jan  2 00:00:00 1970\n\nw\n\n",
+        "From a Thu Jan  1 00:00:07 1970 remote from z\r\nA: b\r\n\r\nx\r\n\r\n\
+         From d Thu, 1 Jan 1970 00:00:08 +0000\r\n",
+        "garbage\n\nFrom a Thu Jan  1 00:00:07 1970\nA: b\n",
+    ])
+}
+
 /// Batches for rnews.
 pub fn batches() -> Vec<Vec<u8>> {
     let piece = |text: &str| {

@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use super::locate::Where;
 use crate::base::units;
 use crate::config::{Cidr, Durability, check_host_port, is_path_identity};
+use crate::import::mails::rules::{Rule, group_name};
 use crate::operations::request::{FeedCommand, HistoryForm, Request};
 
 /// A Usenet server: relays, injects, stores and serves news
@@ -229,7 +230,7 @@ pub(super) enum Command {
         newsreel send - news.example.net < article")]
     Send(super::send::SendOptions),
 
-    /// Import groups, articles and numbers from another server
+    /// Import groups, articles and numbers from another server, or articles from files
     Import {
         #[command(subcommand)]
         command: ImportCommand,
@@ -461,6 +462,40 @@ pub(super) enum ImportCommand {
         newsreel import inn /etc/news\n  newsreel import inn /var/lib/news/active /mnt/cycbuffs/*\n  \
         newsreel import inn --groups 'comp.*,!comp.os.*' /var/spool/news/articles")]
     Inn(InnOptions),
+    /// From mbox files, of news or of mailing lists, compressed or not
+    #[command(
+        long_about = "Import articles from files of mails: news that programs have kept as mbox (all its forms are read; \
+        quoting is taken off as in mboxrd), and archives of mailing lists. Directories are searched.\n\n\
+        An article goes to the group of --group; else to that of the first --rule whose pattern matches its header; else \
+        to those of its Newsgroups header; else to the group that its file is named after (comp/lang/c.mbox and \
+        comp.lang.c are of comp.lang.c). What is an article already stays as it is, to the byte. Mails get the headers \
+        that news must have. B News and A News are understood; what has no Message-ID gets one made of its \
+        content, the same each time.\n\n\
+        Arrival is the time in the From line of the mbox, in the name of the file in a maildir, else the Date. It counts for \
+        [[expire]]; but no article is filed as older than the last that arrived here, so import into a new site first \
+        what is old.\n\n\
+        Articles that are here are counted as duplicates: an import that was interrupted can simply be run again. Works \
+        with and without a running server."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel import mbox --create-groups archive/\n  \
+        newsreel import mbox --group lists.dev 2024-*.txt.gz\n  \
+        newsreel import mbox --rule \"List-Id: *<dev.example.org>* = lists.dev\" --dry-run lists.mbox")]
+    Mbox(MailOptions),
+    /// From maildirs; as import mbox
+    #[command(
+        long_about = "Import articles from maildirs: files in new and cur, a folder for each group. Everything else is as \
+        newsreel help import mbox says it.",
+        after_long_help = "Examples:\n  newsreel import maildir --create-groups Mail/"
+    )]
+    Maildir(MailOptions),
+    /// From batches of rnews, or files with an article each; as import mbox
+    #[command(
+        long_about = "Import articles from batches of rnews, compressed or not, or from files with an article each, such as \
+        those of a spool of news. Unlike newsreel rnews it keeps the times of articles, however old, and judges neither age \
+        nor moderation. Everything else is as newsreel help import mbox says it.",
+        after_long_help = "Examples:\n  newsreel import rnews --create-groups batches/\n  newsreel import rnews utzoo/*.gz"
+    )]
+    Rnews(MailOptions),
     /// From INN: its configuration, as a newsreel.toml with a comment for each thing that has no equal
     #[command(
         name = "inn-config",
@@ -508,6 +543,29 @@ pub(super) enum ImportCommand {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ExportCommand {
+    /// Articles as mbox files, one for each group
+    #[command(
+        long_about = "Write the articles of groups as mbox files (in the form mboxrd), one for each group: DIR/GROUP.mbox, in \
+        order of number, with the time of arrival in the From lines. newsreel import mbox reads them back. Works with and \
+        without a running server. A file that is there already is not overwritten.",
+        after_long_help = "Examples:\n  newsreel export mbox comp.lang.c --out /tmp/archive\n  \
+        newsreel export mbox 'comp.*,!comp.binaries.*' --out /tmp/archive"
+    )]
+    Mbox(ExportOptions),
+    /// Articles as maildirs, one for each group
+    #[command(
+        long_about = "Write the articles of groups as maildirs, one for each group: DIR/GROUP, with the time of arrival in the \
+        names of files. What is there already is not written twice. newsreel import maildir reads them back.",
+        after_long_help = "Examples:\n  newsreel export maildir 'comp.lang.*' --out ~/Mail"
+    )]
+    Maildir(ExportOptions),
+    /// Articles as batches of rnews, one for each group
+    #[command(
+        long_about = "Write the articles of groups as batches that any rnews reads, one for each group: DIR/GROUP.rnews. A \
+        batch does not tell when articles arrived. A file that is there already is not overwritten.",
+        after_long_help = "Examples:\n  newsreel export rnews 'local.*' --out /tmp/batches"
+    )]
+    Rnews(ExportOptions),
     /// A group's name.map, as the CNFS paper has it: a line of 34 bytes with the token of each article
     #[command(
         long_about = "Write a group's name.map, as the CNFS paper has it: a header of three lines, then a \
@@ -521,6 +579,41 @@ pub(super) enum ExportCommand {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+}
+
+/// Arguments of `export mbox`, `maildir` and `rnews`.
+#[derive(Debug, Clone, Args)]
+pub(super) struct ExportOptions {
+    /// The groups, such as comp.lang.c or comp.*,!comp.os.*
+    #[arg(value_name = "WILDMAT")]
+    pub(super) groups: String,
+    /// The directory in which they are written; created if missing
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: PathBuf,
+}
+
+/// Arguments of `import mbox`, `maildir` and `rnews`.
+#[derive(Debug, Clone, Args)]
+pub(super) struct MailOptions {
+    /// Files, or directories of them
+    #[arg(required = true, value_name = "DIR|FILE")]
+    pub(super) paths: Vec<PathBuf>,
+    /// File everything in this group
+    #[arg(long, value_name = "GROUP", value_parser = group_name, conflicts_with = "rules")]
+    pub(super) group: Option<String>,
+    /// File in GROUP what has a header that matches, as in "List-Id: *dev.example.org* = lists.dev"
+    /// (repeatable)
+    #[arg(long = "rule", value_name = "HEADER: PATTERN = GROUP")]
+    pub(super) rules: Vec<Rule>,
+    /// Add groups that are missing, with flag y
+    #[arg(long)]
+    pub(super) create_groups: bool,
+    /// Show what would be imported, and import nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// Arguments of `import inn`.

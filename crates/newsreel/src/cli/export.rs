@@ -1,17 +1,42 @@
 //! `export`: what other programs read.
+//!
+//! Articles are written group by group, as the server that runs, or the spool opened here, hands them out. A
+//! file gets its name when it is whole, and none is overwritten.
 
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
-use super::args::ExportCommand;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use netnews::{batch, mbox};
+use spool::{Key, Progress, RealDisk};
+
+use super::args::{ExportCommand, ExportOptions};
+use super::bar::Bar;
+use super::init::make_dir;
 use super::locate::Where;
 use super::output::Output;
-use super::reach;
-use super::screen::Failure;
-use crate::operations::request::{Reply, Request};
+use super::reach::{self, Reach};
+use super::screen::{Failure, complain, say};
+use crate::base::units::counted;
+use crate::import::mails::folders::Form;
+use crate::operations::archive::{Copy, maildir};
+use crate::operations::request::{ArticleText, GroupRow, Reply, Request};
+
+/// The sender in the line that begins a mail.
+const SENDER: &str = "newsreel-export";
+/// Mails of a maildir that are written at once.
+const MAILS_AT_ONCE: usize = 1_000;
+/// Their bytes.
+const MAIL_BYTES_AT_ONCE: usize = 16 << 20;
 
 pub(super) fn export(command: ExportCommand, at: &Where) -> Result<(), Failure> {
     match command {
         ExportCommand::NameMap { group, out } => name_map(&group, out.as_deref(), at),
+        ExportCommand::Mbox(options) => articles(Form::Mbox, &options, at),
+        ExportCommand::Maildir(options) => articles(Form::Maildir, &options, at),
+        ExportCommand::Rnews(options) => articles(Form::Rnews, &options, at),
     }
 }
 
@@ -25,4 +50,124 @@ fn name_map(group: &str, out: Option<&Path>, at: &Where) -> Result<(), Failure> 
     })?;
     to.finish()?;
     if ok { Ok(()) } else { Err(Failure::Told) }
+}
+
+fn articles(form: Form, options: &ExportOptions, at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    let mut reach = Reach::new(&config)?;
+    let mut groups: Vec<GroupRow> = Vec::new();
+    let request = Request::GroupList { wildmat: Some(options.groups.clone()) };
+    let mut ok = reach.ask(&config, &request, &mut |reply| {
+        if let Reply::Group(group) = reply {
+            groups.push(group);
+        }
+    })?;
+    groups.retain(|group| group.count > 0);
+    make_dir(&options.out)?;
+    let bar = Bar::new();
+    bar.start("exporting", groups.iter().map(|group| group.count).sum());
+    let mut written = 0;
+    for group in &groups {
+        let mut to = Writing::new(form, &options.out, &group.name)?;
+        let mut result = Ok(());
+        ok &= reach.ask(&config, &Request::Articles { group: group.name.clone() }, &mut |reply| {
+            if let (Reply::Article(article), Ok(())) = (reply, &result) {
+                result = to.article(&article);
+                written += u64::from(result.is_ok());
+                bar.step(written);
+            }
+        })?;
+        let path = to.path.display().to_string();
+        let cannot = |error| Failure::Problem(format!("cannot write {path}: {error}"));
+        result.and_then(|()| to.finish()).map_err(cannot)?;
+    }
+    bar.finish();
+    reach.close()?;
+    say(format_args!(
+        "{} of {} written",
+        counted(written, "article"),
+        counted(groups.len() as u64, "group")
+    ))?;
+    if groups.is_empty() {
+        complain("newsreel: no group that matches has articles");
+    }
+    if ok { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// The articles of a group on their way.
+struct Writing {
+    form: Form,
+    /// The file, or the maildir.
+    path: PathBuf,
+    /// The file, until it is whole.
+    part: PathBuf,
+    file: Option<BufWriter<File>>,
+    bytes: Vec<u8>,
+    mails: Vec<Copy>,
+    mail_bytes: usize,
+}
+
+impl Writing {
+    fn new(form: Form, dir: &Path, group: &str) -> Result<Self, Failure> {
+        let name = match form {
+            Form::Mbox => format!("{group}.mbox"),
+            Form::Rnews => format!("{group}.rnews"),
+            Form::Maildir => group.to_owned(),
+        };
+        let (path, part) = (dir.join(&name), dir.join(format!("{name}.part")));
+        let mut writing =
+            Self { form, path, part, file: None, bytes: Vec::new(), mails: Vec::new(), mail_bytes: 0 };
+        if form == Form::Maildir {
+            make_dir(&writing.path)?;
+            return Ok(writing);
+        }
+        if writing.path.exists() {
+            let path = writing.path.display();
+            return Err(Failure::Problem(format!(
+                "{path} is there already; move it away, or name another --out"
+            )));
+        }
+        let cannot = |error| Failure::Problem(format!("cannot write {}: {error}", writing.part.display()));
+        writing.file = Some(BufWriter::with_capacity(1 << 20, File::create(&writing.part).map_err(cannot)?));
+        Ok(writing)
+    }
+
+    fn article(&mut self, article: &ArticleText) -> io::Result<()> {
+        let text = BASE64_STANDARD.decode(&article.text).map_err(io::Error::other)?;
+        let arrived = i64::try_from(article.arrived).unwrap_or_default();
+        self.bytes.clear();
+        match self.form {
+            Form::Mbox => mbox::append_mail(SENDER, arrived, &text, &mut self.bytes),
+            Form::Rnews => {
+                batch::append_rnews_line(text.len() as u64, &mut self.bytes);
+                self.bytes.extend_from_slice(&text);
+            }
+            Form::Maildir => {
+                let key = Key(u128::from_str_radix(&article.key, 16).map_err(io::Error::other)?);
+                self.mail_bytes += text.len();
+                self.mails.push(Copy { key, arrived: article.arrived, numbers: Vec::new(), text });
+                if self.mails.len() >= MAILS_AT_ONCE || self.mail_bytes >= MAIL_BYTES_AT_ONCE {
+                    self.put()?;
+                }
+            }
+        }
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.bytes))
+    }
+
+    fn put(&mut self) -> io::Result<()> {
+        maildir::put(&RealDisk::new(), &self.path, &self.mails, true)?;
+        self.mails.clear();
+        self.mail_bytes = 0;
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        match self.file.take() {
+            None => self.put(),
+            Some(file) => {
+                file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+                fs::rename(&self.part, &self.path)
+            }
+        }
+    }
 }

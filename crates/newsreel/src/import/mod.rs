@@ -13,6 +13,7 @@ pub mod cnfs;
 pub mod conf;
 pub(crate) mod head;
 pub mod history;
+pub(crate) mod mails;
 pub mod names;
 pub(crate) mod order;
 pub(crate) mod plan;

@@ -8,6 +8,7 @@ pub mod buffers;
 mod care;
 mod certificates;
 mod expire;
+mod export;
 mod feed;
 mod filter;
 mod group_control;
@@ -64,6 +65,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         }
         Request::GroupList { wildmat } => groups::list(spool, wildmat.as_deref(), sink),
         Request::Explain { subject } => explain(spool, subject, sink),
+        Request::Articles { group } => export::articles(spool, group, sink),
         Request::NameMap { group } => name_map::name_map(spool, group, sink),
         Request::Verify { repair: false, .. } => care::verify(spool, sink),
         Request::Verify { dry_run, .. } => care::repair(spool, *dry_run, sink),

@@ -7,7 +7,7 @@ mod commands;
 mod rows;
 
 pub use commands::{ArchiveCommand, FilterCommand, KeysCommand, ModerationCommand, PostsCommand};
-pub use rows::{HeldRow, HiddenRow, PostRow, Purged, ReviewRow, WouldExpire};
+pub use rows::{ArticleText, HeldRow, HiddenRow, PostRow, Purged, ReviewRow, WouldExpire};
 
 use super::report::{ArchiveStatus, Report};
 use crate::base::clock::unix_now;
@@ -72,6 +72,12 @@ pub enum Request {
     /// A group's name.map; answered by its lines, one [`Reply::Text`] each.
     #[command(skip)]
     NameMap {
+        /// Its name.
+        group: String,
+    },
+    /// The articles of a group, in order of number; answered by [`Reply::Article`] each.
+    #[command(skip)]
+    Articles {
         /// Its name.
         group: String,
     },
@@ -656,6 +662,8 @@ pub enum Reply {
     Buffer(BufferRow),
     /// A line of explanation.
     Text(String),
+    /// An article of [`Request::Articles`].
+    Article(ArticleText),
     /// The progress of a long operation.
     Progress {
         /// What is being done.

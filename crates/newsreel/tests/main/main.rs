@@ -35,6 +35,7 @@ mod importing;
 mod layers;
 mod link;
 mod lists;
+mod mails;
 mod making;
 mod many;
 mod memory;

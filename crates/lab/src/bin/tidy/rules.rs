@@ -13,11 +13,12 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// Crates and the crates of ours that each may depend on.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("netnews", &[]),
+    ("newspages", &["netnews"]),
     ("nntp-io", &["netnews"]),
     ("spool", &["netnews"]),
     ("newscache", &["netnews", "spool"]),
     ("usenetfs", &["netnews"]),
-    ("newsreel", &["netnews", "nntp-io", "spool", "newscache", "usenetfs"]),
+    ("newsreel", &["netnews", "nntp-io", "spool", "newscache", "newspages", "usenetfs"]),
 ];
 
 /// Lines of code that a key of the configuration may cost, over all of `config` and without tests.

@@ -148,7 +148,7 @@ pub(super) fn raise(
 }
 
 /// The groups here with their high water marks.
-fn highs(config: &Config, target: &mut Target) -> Result<HashMap<String, u64>, Failure> {
+pub(super) fn highs(config: &Config, target: &mut Target) -> Result<HashMap<String, u64>, Failure> {
     let mut highs = HashMap::new();
     target.ask(config, &Request::GroupList { wildmat: None }, &mut |reply| {
         if let Reply::Group(group) = reply {

@@ -1,8 +1,9 @@
 //! `import`: take over another server's groups, articles and numbers, through the running server or into the
-//! spool; and its configuration.
+//! spool, or articles in files; and its configuration.
 
 mod feed;
 mod groups;
+mod mails;
 mod room;
 mod settings;
 mod tally;
@@ -19,6 +20,7 @@ use super::group;
 use super::locate::Where;
 use super::screen::{Failure, complain, say, say_json};
 use crate::config::{Config, Groups};
+use crate::import::mails::folders::Form;
 use crate::import::plan::Plan;
 use crate::import::site::Inn;
 use feed::Feed;
@@ -30,6 +32,9 @@ use target::Target;
 pub(super) fn import(command: ImportCommand, at: &Where) -> Result<(), Failure> {
     match command {
         ImportCommand::Inn(options) => inn(&options, at),
+        ImportCommand::Mbox(options) => mails::mails(Form::Mbox, &options, at),
+        ImportCommand::Maildir(options) => mails::mails(Form::Maildir, &options, at),
+        ImportCommand::Rnews(options) => mails::mails(Form::Rnews, &options, at),
         ImportCommand::InnConfig(options) => settings::inn(&options),
         ImportCommand::CnewsConfig(options) => settings::cnews(&options),
         ImportCommand::LeafnodeConfig(options) => settings::leafnode(&options),
@@ -109,13 +114,18 @@ fn refuse(tally: &Tally, json: bool) -> Result<(), Failure> {
 /// Counts which of the imported articles are still there; for a dry run it is estimated.
 fn count_what_stays(config: &Config, target: &mut Target, tally: &mut Tally) -> Result<(), Failure> {
     let filed = std::mem::take(&mut tally.filed);
-    let stays = match tally.dry_run {
-        true => tally.room.iter().map(|room| room.staying).sum(),
-        false => tally.imported - filed.len() as u64 + room::count_living(config, &filed, target)?,
+    let (filed, living) = match tally.dry_run {
+        true => (tally.imported, tally.room.iter().map(|room| room.staying).sum()),
+        false => (filed.len() as u64, room::count_living(config, &filed, target)?),
     };
-    tally.still_there = stays.min(tally.imported);
-    tally.displaced = tally.imported - tally.still_there;
+    count_displaced(tally, filed, living);
     Ok(())
+}
+
+/// Notes how many of the `filed` articles are still there.
+fn count_displaced(tally: &mut Tally, filed: u64, living: u64) {
+    tally.displaced = filed.saturating_sub(living).min(tally.imported);
+    tally.still_there = tally.imported - tally.displaced;
 }
 
 fn run(

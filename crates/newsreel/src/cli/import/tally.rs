@@ -94,7 +94,7 @@ impl Tally {
                 false => format!("{there} of them are still stored; {gone} were displaced by later ones"),
             });
         }
-        if self.groups_kept + self.groups_renumbered + self.imported > 0 {
+        if self.groups_kept + self.groups_renumbered > 0 {
             lines.push(format!(
                 "numbers: kept in {}, new in {}; {} with a new number",
                 groups(self.groups_kept),

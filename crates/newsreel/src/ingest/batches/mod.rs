@@ -21,6 +21,7 @@ pub(crate) use incoming::{Arriving, Found, Incoming, NotKept, Sender};
 pub(crate) use ledger::{Keep, Ledger, Tally};
 pub(crate) use pack::Packer;
 pub(crate) use reader::{Batch, Parcel};
+pub(crate) use unpack::Unpacked;
 
 use std::sync::atomic::AtomicU64;
 

@@ -29,7 +29,7 @@ const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 type Source = Box<dyn Read + Send>;
 
 /// A batch without its compression.
-pub(super) struct Unpacked {
+pub(crate) struct Unpacked {
     source: Source,
     /// Whether the layers are still on.
     is_packed: bool,

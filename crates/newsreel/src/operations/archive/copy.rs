@@ -5,7 +5,7 @@ use spool::{ArticleBuf, Key, Lookup, Patience, Spool, Token};
 
 /// An article that is to be copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Copy {
+pub(crate) struct Copy {
     pub key: Key,
     /// When it arrived, Unix seconds.
     pub arrived: u64,

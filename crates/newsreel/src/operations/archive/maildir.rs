@@ -14,7 +14,7 @@ const SUFFIX: &str = ".newsreel";
 
 /// Copies articles to the maildir at `root`, durably; returns how many were not there. With `again`, some may
 /// have been copied before and read since.
-pub(super) fn put(disk: &dyn Disk, root: &Path, copies: &[Copy], again: bool) -> io::Result<u64> {
+pub(crate) fn put(disk: &dyn Disk, root: &Path, copies: &[Copy], again: bool) -> io::Result<u64> {
     let [tmp, new, cur] = ["tmp", "new", "cur"].map(|name| root.join(name));
     for dir in [&tmp, &new, &cur] {
         disk.create_dir(dir)?;

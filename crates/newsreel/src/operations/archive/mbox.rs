@@ -6,8 +6,7 @@
 
 use super::copy::Copy;
 use super::state::{Memory, MemoryFile, Written};
-use memchr::memchr;
-use netnews::date::format_rfc5322;
+use netnews::mbox::append_mail;
 use spool::{Disk, Open};
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -51,49 +50,7 @@ pub(super) fn put(
 
 /// An article as a mail of an mbox.
 fn mail(copy: &Copy) -> Vec<u8> {
-    let mut mail = format!("From {SENDER} {}\n", asctime(copy.arrived)).into_bytes();
-    let mut rest = copy.text.as_slice();
-    while !rest.is_empty() {
-        let end = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
-        let (line, after) = rest.split_at(end);
-        let quotes = line.iter().take_while(|b| **b == b'>').count();
-        if line.get(quotes..).is_some_and(|line| line.starts_with(b"From ")) {
-            mail.push(b'>');
-        }
-        mail.extend_from_slice(line);
-        rest = after;
-    }
-    if !mail.ends_with(b"\n") {
-        mail.push(b'\n');
-    }
-    mail.push(b'\n');
+    let mut mail = Vec::new();
+    append_mail(SENDER, i64::try_from(copy.arrived).unwrap_or_default(), &copy.text, &mut mail);
     mail
-}
-
-/// `Thu Jan  1 00:00:00 1970`, UTC.
-fn asctime(secs: u64) -> String {
-    let mut date = Vec::new();
-    format_rfc5322(i64::try_from(secs).unwrap_or_default(), &mut date);
-    let date = String::from_utf8_lossy(&date).into_owned();
-    match *date.split(' ').collect::<Vec<_>>().as_slice() {
-        [weekday, day, month, year, time, ..] => {
-            format!("{} {month} {day:>2} {time} {year}", weekday.trim_end_matches(','))
-        }
-        _ => date,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use spool::Key;
-
-    #[test]
-    fn a_mail_can_be_told_from_the_next_one() {
-        let text = b"Subject: x\n\nFrom here\n>From there\n>>From\nend".to_vec();
-        let mail = mail(&Copy { key: Key(1), arrived: 0, numbers: Vec::new(), text });
-        let expected = "From newsreel-archive Thu Jan  1 00:00:00 1970\nSubject: x\n\n>From here\n>>From there\n\
-                        >>From\nend\n\n";
-        assert_eq!(String::from_utf8(mail).unwrap(), expected);
-    }
 }

@@ -8,7 +8,7 @@
 
 mod arrivals;
 mod copy;
-mod maildir;
+pub(crate) mod maildir;
 mod mbox;
 mod missed;
 mod overwriting;
@@ -26,7 +26,8 @@ use super::report::ArchiveStatus;
 use super::request::{ArchiveCommand, Reply};
 use crate::config::Config;
 use crate::site::Site;
-use copy::{Copy, Found, fetch};
+pub(crate) use copy::Copy;
+use copy::{Found, fetch};
 use missed::MissedLog;
 use parking_lot::Mutex;
 use section::Section;

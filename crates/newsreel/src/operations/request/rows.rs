@@ -115,3 +115,14 @@ pub struct Purged {
     /// Article numbers that were removed.
     pub numbers: u64,
 }
+
+/// An article as files have it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArticleText {
+    /// When it arrived, Unix seconds.
+    pub arrived: u64,
+    /// The hash of its Message-ID, in hexadecimal digits.
+    pub key: String,
+    /// Its text in base64: lines end in LF, no dot-stuffing.
+    pub text: String,
+}

@@ -1,0 +1,374 @@
+//! Mails in one file, one after the other: mbox, written in the form mboxrd and read in all its forms.
+//!
+//! A mail begins with a line `From SENDER DATE` after an empty line, or at the beginning of the file. In
+//! mboxrd a line of a mail that begins with any number of `>` and `From ` gets one more `>`, so that what
+//! is written here is read back to the byte. Lines end in LF; CRLF is read too. Called by archives,
+//! `newsreel import` and `export`, and the pages that offer a thread as a file. Source: qmail's mbox(5),
+//! RFC 4155.
+
+use crate::date;
+use memchr::{memchr, memmem};
+
+/// Longest `From ` line that begins a mail, in bytes.
+const FROM_LINE_BYTES_MAX: usize = 1024;
+/// What that line begins with.
+const FROM: &[u8] = b"From ";
+
+const TOO_LARGE: &str = "the mail is too large";
+
+/// A mail as it stands in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mail<'a> {
+    /// The time in its `From ` line, Unix seconds.
+    pub arrived: Option<i64>,
+    /// What follows that line, still quoted, without the empty line that ends the mail.
+    pub quoted: &'a [u8],
+}
+
+impl Mail<'_> {
+    /// Appends the text of the mail: its quoted lines lose a `>`.
+    pub fn append_text(&self, out: &mut Vec<u8>) {
+        let mut start = 0;
+        for at in memmem::find_iter(self.quoted, FROM) {
+            let before = self.quoted.get(start..at).unwrap_or_default();
+            let quotes = before.iter().rev().take_while(|b| **b == b'>').count();
+            let line_starts = match before.len() - quotes {
+                0 => start == 0,
+                others => before.get(others - 1) == Some(&b'\n'),
+            };
+            if quotes > 0 && line_starts {
+                out.extend_from_slice(before.get(..before.len() - 1).unwrap_or_default());
+                start = at;
+            }
+        }
+        out.extend_from_slice(self.quoted.get(start..).unwrap_or_default());
+    }
+}
+
+/// Appends a text, whose lines end in LF, as a mail that arrived at this time (Unix seconds).
+pub fn append_mail(sender: &str, arrived: i64, text: &[u8], out: &mut Vec<u8>) {
+    out.reserve(text.len() + sender.len() + 64);
+    out.extend_from_slice(FROM);
+    out.extend_from_slice(sender.as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(asctime(arrived).as_bytes());
+    out.push(b'\n');
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+        let (line, after) = rest.split_at(end);
+        let quotes = line.iter().take_while(|b| **b == b'>').count();
+        if line.get(quotes..).is_some_and(|line| line.starts_with(FROM)) {
+            out.push(b'>');
+        }
+        out.extend_from_slice(line);
+        rest = after;
+    }
+    if !out.ends_with(b"\n") {
+        out.push(b'\n');
+    }
+    out.push(b'\n');
+}
+
+/// `Thu Jan  1 00:00:00 1970`, UTC.
+fn asctime(secs: i64) -> String {
+    let mut text = Vec::new();
+    date::format_rfc5322(secs, &mut text);
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match *text.split(' ').collect::<Vec<_>>().as_slice() {
+        [weekday, day, month, year, time, ..] => {
+            format!("{} {month} {day:>2} {time} {year}", weekday.trim_end_matches(','))
+        }
+        _ => text,
+    }
+}
+
+/// Splits a file that is read in pieces. Whoever reads it keeps a window of it: what was read and is not
+/// consumed yet.
+#[derive(Clone, Debug)]
+pub struct Splitter {
+    mail_bytes_max: usize,
+    /// So much of the window holds no beginning of a mail but that of the first.
+    searched: usize,
+    /// The rest of a mail that is too large is being passed over.
+    passing: bool,
+}
+
+/// What the beginning of a window is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// It cannot be told before more is read.
+    More,
+    /// So many bytes are a mail.
+    Mail(usize, Mail<'a>),
+    /// So many bytes are empty lines, or the rest of what was damaged.
+    Skip(usize),
+    /// So many bytes are no mail, for this reason; what follows up to the next mail is passed over.
+    Damaged(usize, &'static str),
+    /// The file ends here.
+    End,
+}
+
+impl Splitter {
+    /// For a file from its beginning. Larger mails are damage.
+    pub fn new(mail_bytes_max: usize) -> Self {
+        Self { mail_bytes_max, searched: 0, passing: false }
+    }
+
+    /// With so many bytes in the window the answer is never [`Step::More`].
+    pub fn window_bytes_max(&self) -> usize {
+        self.mail_bytes_max.saturating_add(2 * FROM_LINE_BYTES_MAX)
+    }
+
+    /// Looks at the window; `is_end`: the file ends with it. What the answer counts is consumed.
+    pub fn step<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
+        if window.is_empty() {
+            return if is_end { Step::End } else { Step::More };
+        }
+        if self.passing {
+            return self.pass(window, is_end);
+        }
+        let blank = window.iter().take_while(|b| matches!(b, b'\n' | b'\r')).count();
+        if blank > 0 {
+            self.searched = 0;
+            return Step::Skip(blank);
+        }
+        let first = match from_line(window, is_end) {
+            FromLine::More => return Step::More,
+            FromLine::Not => {
+                self.passing = true;
+                return Step::Damaged(0, "no line \"From SENDER DATE\" where a mail must begin");
+            }
+            FromLine::Is { bytes, arrived } => (bytes, arrived),
+        };
+        match self.next_start(window, first.0, is_end) {
+            Some(end) => {
+                self.searched = 0;
+                let quoted = window.get(first.0..end).unwrap_or_default();
+                if quoted.len() > self.mail_bytes_max {
+                    return Step::Damaged(end, TOO_LARGE);
+                }
+                Step::Mail(end, Mail { arrived: first.1, quoted: without_blank_line(quoted) })
+            }
+            None if window.len() > self.mail_bytes_max => {
+                self.passing = true;
+                self.searched = 0;
+                Step::Damaged(first.0, TOO_LARGE)
+            }
+            None => Step::More,
+        }
+    }
+
+    /// Where the next mail begins after the first line, or the file ends.
+    fn next_start(&mut self, window: &[u8], first: usize, is_end: bool) -> Option<usize> {
+        let mut from = self.searched.max(first.saturating_sub(1));
+        while let Some(at) = window.get(from..).and_then(|rest| memmem::find(rest, b"\nFrom ")) {
+            let lf = from + at;
+            let before = window.get(..lf).unwrap_or_default();
+            // The line before is empty: the mail's own first line, if it has nothing, ends at `first`.
+            let is_after_blank = before.ends_with(b"\n") || before.ends_with(b"\n\r") || lf + 1 == first;
+            if is_after_blank {
+                match from_line(window.get(lf + 1..).unwrap_or_default(), is_end) {
+                    FromLine::Is { .. } => return Some(lf + 1),
+                    FromLine::Not => {}
+                    FromLine::More => {
+                        self.searched = lf;
+                        return None;
+                    }
+                }
+            }
+            from = lf + 1;
+        }
+        self.searched = window.len().saturating_sub(FROM.len() + 1);
+        is_end.then_some(window.len())
+    }
+
+    /// Passes over damage, up to the next mail.
+    fn pass<'a>(&mut self, window: &'a [u8], is_end: bool) -> Step<'a> {
+        let mut from = 0;
+        while let Some(at) = window.get(from..).and_then(|rest| memmem::find(rest, b"\nFrom ")) {
+            let start = from + at + 1;
+            match from_line(window.get(start..).unwrap_or_default(), is_end) {
+                FromLine::Is { .. } => {
+                    self.passing = false;
+                    return Step::Skip(start);
+                }
+                FromLine::More if from + at > 0 => return Step::Skip(from + at),
+                FromLine::More => return Step::More,
+                FromLine::Not => from = start,
+            }
+        }
+        let kept = if is_end { 0 } else { FROM.len() + 1 };
+        match window.len().saturating_sub(kept) {
+            0 => Step::More,
+            bytes => Step::Skip(bytes),
+        }
+    }
+}
+
+/// Whether a text begins with a line that begins a mail.
+enum FromLine {
+    /// Its bytes, and the time that it names.
+    Is {
+        bytes: usize,
+        arrived: Option<i64>,
+    },
+    Not,
+    /// The line has not arrived as a whole.
+    More,
+}
+
+fn from_line(text: &[u8], is_end: bool) -> FromLine {
+    let begun = text.get(..text.len().min(FROM_LINE_BYTES_MAX)).unwrap_or_default();
+    if !begun.starts_with(FROM.get(..begun.len().min(FROM.len())).unwrap_or_default()) {
+        return FromLine::Not;
+    }
+    let (line, bytes) = match memchr(b'\n', begun) {
+        Some(lf) => (begun.get(..lf).unwrap_or_default(), lf + 1),
+        None if is_end && text.len() < FROM_LINE_BYTES_MAX => (begun, begun.len()),
+        None if text.len() < FROM_LINE_BYTES_MAX => return FromLine::More,
+        None => return FromLine::Not,
+    };
+    match line.strip_prefix(FROM).and_then(time_of) {
+        Some(arrived) => FromLine::Is { bytes, arrived: Some(arrived) },
+        None => FromLine::Not,
+    }
+}
+
+/// The time in what follows `From `: a sender, a date, and perhaps `remote from SITE`.
+fn time_of(rest: &[u8]) -> Option<i64> {
+    let rest = rest.trim_ascii();
+    let rest = memmem::find(rest, b" remote from ").and_then(|at| rest.get(..at)).unwrap_or(rest);
+    let sender = memchr(b' ', rest)?;
+    let after = rest.get(sender..)?.trim_ascii();
+    // A sender may have blanks; the date is the last 24 octets then.
+    date::parse(after).or_else(|| date::parse(after.get(after.len().checked_sub(24)?..)?))
+}
+
+/// Without the empty line at the end.
+fn without_blank_line(quoted: &[u8]) -> &[u8] {
+    if quoted.ends_with(b"\n\n") || quoted == b"\n" {
+        return quoted.get(..quoted.len() - 1).unwrap_or_default();
+    }
+    if quoted.ends_with(b"\n\r\n") {
+        return quoted.get(..quoted.len() - 2).unwrap_or_default();
+    }
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// When each mail arrived, and its text.
+    type Mails = Vec<(Option<i64>, Vec<u8>)>;
+
+    /// All mails of a file that arrives in pieces of `piece` bytes, and how many pieces of damage there
+    /// are.
+    fn read(file: &[u8], piece: usize, mail_bytes_max: usize) -> (Mails, usize) {
+        let mut splitter = Splitter::new(mail_bytes_max);
+        let (mut start, mut end, mut mails, mut damaged) = (0, 0, Vec::new(), 0);
+        loop {
+            let is_end = end == file.len();
+            match splitter.step(&file[start..end], is_end) {
+                Step::More => {
+                    assert!(!is_end && end - start < splitter.window_bytes_max());
+                    end = (end + piece).min(file.len());
+                }
+                Step::Mail(bytes, mail) => {
+                    let mut text = Vec::new();
+                    mail.append_text(&mut text);
+                    mails.push((mail.arrived, text));
+                    start += bytes;
+                }
+                Step::Skip(bytes) => start += bytes,
+                Step::Damaged(bytes, _) => {
+                    damaged += 1;
+                    start += bytes;
+                }
+                Step::End => return (mails, damaged),
+            }
+        }
+    }
+
+    #[test]
+    fn a_mail_can_be_told_from_the_next_one() {
+        let mut mail = Vec::new();
+        append_mail("newsreel", 0, b"Subject: x\n\nFrom here\n>From there\n>>From\nend", &mut mail);
+        let expected = "From newsreel Thu Jan  1 00:00:00 1970\nSubject: x\n\n>From here\n>>From there\n\
+                        >>From\nend\n\n";
+        assert_eq!(String::from_utf8(mail).unwrap(), expected);
+    }
+
+    #[test]
+    fn all_forms_are_read() {
+        for (file, expected) in [
+            (
+                "From a Thu Jan  1 00:00:07 1970\nA: b\n\nx\n\nFrom me to you\n",
+                vec![(7, "A: b\n\nx\n\nFrom me to you\n")],
+            ),
+            (
+                "From a Thu Jan  1 00:00:07 1970 remote from z\nA: b\n\nx\n\n\
+                 From b@c Fri Jan  2 00:00:00 1970\nC: d\n\n\n",
+                vec![(7, "A: b\n\nx\n"), (86_400, "C: d\n\n")],
+            ),
+            (
+                "\nFrom a b c Thu Jan  1 00:00:07 1970\r\nA: b\r\n\r\nx\r\n\r\n\
+                 From - Thu, 1 Jan 1970 00:00:08 +0000\r\n\r\n",
+                vec![(7, "A: b\r\n\r\nx\r\n"), (8, "\r\n")],
+            ),
+            // Not after an empty line: a quotation.
+            (
+                "From a Thu Jan  1 00:00:07 1970\nA: b\n\nx\nFrom b Thu Jan  1 00:00:08 1970\n",
+                vec![(7, "A: b\n\nx\nFrom b Thu Jan  1 00:00:08 1970\n")],
+            ),
+            ("", vec![]),
+        ] {
+            let expected: Mails =
+                expected.into_iter().map(|(at, text)| (Some(at), text.as_bytes().to_vec())).collect();
+            for piece in [1, 7, 10_000] {
+                assert_eq!(read(file.as_bytes(), piece, 1 << 16), (expected.clone(), 0), "{file:?} {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn damage_costs_only_what_it_touches() {
+        let good = "From a Thu Jan  1 00:00:07 1970\nA: b\n\nx\n\n";
+        let large = format!("From a Thu Jan  1 00:00:07 1970\nA: b\n\n{}\n\n", "y".repeat(5_000));
+        for piece in [1, 100, 1 << 20] {
+            let (mails, damaged) = read(format!("garbage\n\n{good}{large}{good}").as_bytes(), piece, 1_000);
+            assert_eq!((mails.len(), damaged), (2, 2), "{piece}");
+        }
+        assert_eq!(read(b"garbage without an end", 3, 1_000), (vec![], 1));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(
+            texts in prop::collection::vec("(>{0,2}(From )?[ -~]{0,9}\n){1,6}", 1..5),
+            at in prop::collection::vec(0..4_000_000_000_i64, 5), piece in 1..60_usize,
+        ) {
+            let mut file = Vec::new();
+            for (text, at) in texts.iter().zip(&at) {
+                append_mail("a@b", *at, text.as_bytes(), &mut file);
+            }
+            let (mails, damaged) = read(&file, piece, 1 << 16);
+            prop_assert_eq!(damaged, 0);
+            let expected: Mails =
+                texts.iter().zip(&at).map(|(text, at)| (Some(*at), text.as_bytes().to_vec())).collect();
+            prop_assert_eq!(mails, expected);
+        }
+
+        #[test]
+        fn pieces_change_nothing(file in prop::collection::vec(prop::sample::select(
+            vec!["From a Thu Jan  1 00:00:07 1970\n", "\n", "x\n", "From ", ">From b\n", "\r\n", "From c"],
+        ), 0..20),
+            piece in 1..30_usize,
+        ) {
+            let file = file.concat().into_bytes();
+            prop_assert_eq!(read(&file, piece, 1 << 16).0, read(&file, 1 << 20, 1 << 16).0);
+        }
+    }
+}

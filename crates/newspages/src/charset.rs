@@ -1,0 +1,105 @@
+//! Octets in some charset as text that can be shown.
+//!
+//! What is declared counts where it is known and can be; where nothing is declared, as in most articles
+//! before MIME and in many after it, the octets are UTF-8 if they can be, else windows-1252. Called by
+//! everything that shows text. Sources: RFC 2045 section 5.2, the WHATWG's Encoding Standard (names of
+//! charsets).
+
+use encoding_rs::{Encoding, REPLACEMENT, UTF_8, WINDOWS_1252};
+
+/// The text of octets that were declared to be in this charset.
+pub fn decode(declared: Option<&str>, octets: &[u8]) -> String {
+    let encoding = declared.and_then(|name| Encoding::for_label(name.trim_ascii().as_bytes()));
+    match encoding {
+        // US-ASCII and Latin 1 have this encoding too, and are often said of UTF-8.
+        Some(encoding) if encoding != REPLACEMENT && encoding != WINDOWS_1252 && encoding != UTF_8 => {
+            clean(&encoding.decode_without_bom_handling(octets).0)
+        }
+        _ => guess(octets),
+    }
+}
+
+/// The text of octets of which nothing is declared.
+pub fn guess(octets: &[u8]) -> String {
+    match std::str::from_utf8(octets) {
+        Ok(text) => clean(text),
+        Err(error) => match cut_short(octets, error) {
+            Some(text) => clean(text),
+            None => clean(&WINDOWS_1252.decode_without_bom_handling(octets).0),
+        },
+    }
+}
+
+/// UTF-8 that ends within a character, as it was cut off at a bound.
+fn cut_short(octets: &[u8], error: std::str::Utf8Error) -> Option<&str> {
+    let good = octets.get(..error.valid_up_to())?;
+    (error.error_len().is_none() && !good.is_ascii()).then(|| std::str::from_utf8(good).ok()).flatten()
+}
+
+/// Text without what would change how the page around it is shown: control characters become pictures of
+/// themselves, overrides of the writing direction are replaced. CR is dropped; LF and TAB stay.
+pub fn clean(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            '\r' => {}
+            '\0'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}')),
+            '\u{7f}' => out.push('\u{2421}'),
+            '\u{80}'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
+            '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {}
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_declared_counts_where_it_can_be() {
+        for (declared, octets, expected) in [
+            (None, &b"plain"[..], "plain"),
+            (None, "Gr\u{fc}\u{df}e \u{20ac}".as_bytes(), "Gr\u{fc}\u{df}e \u{20ac}"),
+            (None, b"Gr\xfc\xdfe \x80 \x93x\x94", "Gr\u{fc}\u{df}e \u{20ac} \u{201c}x\u{201d}"),
+            (Some("us-ascii"), "\u{fc}".as_bytes(), "\u{fc}"),
+            (Some("ISO-8859-1"), b"\xfc", "\u{fc}"),
+            (Some("utf-8"), b"\xfc!", "\u{fc}!"),
+            (Some(" KOI8-R "), b"\xf0\xd2", "\u{41f}\u{440}"),
+            (Some("iso-8859-15"), b"\xa4", "\u{20ac}"),
+            (Some("iso-2022-jp"), b"\x1b$B$\"\x1b(B.", "\u{3042}."),
+            (Some("gb2312"), b"\xc4\xe3", "\u{4f60}"),
+            (Some("x-unknown"), b"a\xe9", "a\u{e9}"),
+            // One octet for all of it, which is no use to anybody.
+            (Some("iso-2022-kr"), b"text", "text"),
+            (Some("utf-16le"), b"<\0b\0", "<b"),
+            (Some("\"><script>"), b"x", "x"),
+        ] {
+            assert_eq!(decode(declared, octets), expected, "{declared:?} {octets:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_cut_off_stays_utf_8() {
+        assert_eq!(guess("\u{e9}t\u{e9}".as_bytes().get(..4).unwrap()), "\u{e9}t");
+    }
+
+    #[test]
+    fn nothing_controls_the_page() {
+        assert_eq!(clean("a\x1b[2Jb\0c\x7f\r\n\td"), "a\u{241b}[2Jb\u{2400}c\u{2421}\n\td");
+        assert_eq!(clean("gpj.\u{202e}exe\u{2066}\u{9b}"), "gpj.\u{fffd}exe\u{fffd}\u{fffd}");
+    }
+
+    proptest! {
+        #[test]
+        fn text_is_clean_and_bounded(label in "[ -~]{0,12}", octets in prop::collection::vec(any::<u8>(), 0..200)) {
+            for text in [decode(Some(&label), &octets), decode(Some("iso-2022-jp"), &octets), guess(&octets)] {
+                prop_assert!(text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')));
+                prop_assert!(text.len() <= 3 * octets.len() + 3);
+            }
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! What an article says, as text in blocks and files that are offered.
+//!
+//! Files are numbered from 1 in the order in which they stand there, whatever is shown, so that the number is
+//! a permanent name. Called by `view` and the web server.
+
+use std::borrow::Cow;
+
+use netnews::nntp::wire;
+use netnews::{Article, Known, MessageId, date};
+
+use crate::flowed::{self, Line};
+use crate::mime::{self, Leaf};
+use crate::{charset, embedded, header, html, names};
+
+/// Body that is looked at, in bytes; what follows can be had as the raw source.
+const BODY_BYTES_MAX: usize = 32 << 20;
+/// Groups and references that are shown.
+const NAMES_MAX: usize = 100;
+/// Text that is shown unless all of it is asked for, in bytes.
+pub const SHOWN_BYTES: usize = 128 << 10;
+/// Text that is shown if all of it is asked for, in bytes.
+pub const SHOWN_BYTES_MAX: usize = 4 << 20;
+/// Lines of a quotation that are shown unfolded.
+pub const QUOTED_LINES_OPEN: usize = 12;
+
+/// An article as it can be shown.
+#[derive(Debug, Default)]
+pub struct Content {
+    /// The headers that matter to a reader.
+    pub head: Head,
+    /// The text, in order.
+    pub blocks: Vec<Block>,
+    /// The files, in order.
+    pub files: Vec<File>,
+    /// Whether there is more text than was asked for.
+    pub is_cut: bool,
+    /// Whether there is more than can be looked at.
+    pub is_incomplete: bool,
+}
+
+/// Headers as text.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// Subject.
+    pub subject: String,
+    /// From.
+    pub from: String,
+    /// Date, Unix seconds.
+    pub date: Option<i64>,
+    /// Date, as it stands there.
+    pub date_text: String,
+    /// Message-ID, if it is one.
+    pub message_id: Option<String>,
+    /// Newsgroups.
+    pub groups: Vec<String>,
+    /// Followup-To: groups, or `poster`.
+    pub followup_to: Vec<String>,
+    /// References, the eldest first.
+    pub references: Vec<String>,
+    /// Organization.
+    pub organization: String,
+}
+
+/// A piece of the text.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Block {
+    /// Lines of its author.
+    Text(Vec<String>),
+    /// Lines that are quoted, with how often.
+    Quote(Vec<Line>),
+    /// What follows `-- `.
+    Signature(Vec<String>),
+    /// A file stands here: its index in [`Content::files`].
+    File(usize),
+    /// A message within the message begins: From, Subject and Date.
+    Message([String; 3]),
+    /// What follows was HTML.
+    FromHtml,
+}
+
+/// A file that an article brings.
+#[derive(Debug, PartialEq, Eq)]
+pub struct File {
+    /// A safe name.
+    pub name: String,
+    /// Its type as declared, or how it is encoded in the text.
+    pub kind: String,
+    /// About how many bytes it has.
+    pub bytes: usize,
+    /// Which part of a file it is, and of how many (0: not told).
+    pub part: Option<(u32, u32)>,
+}
+
+/// Where a file is.
+enum Place<'a> {
+    Leaf(&'a Leaf<'a>),
+    Text(Vec<u8>, embedded::Encoding),
+}
+
+impl Content {
+    /// What an article (wire format, without the final `.` line) says; at most about `shown_bytes_max` of its
+    /// text.
+    pub fn of(article: &[u8], shown_bytes_max: usize) -> Self {
+        let (head, body, is_whole) = divided(article);
+        let leaves = mime::leaves(head, &body);
+        let mut content =
+            Self { head: Head::of(head), is_incomplete: leaves.is_cut || !is_whole, ..Self::default() };
+        let mut left = shown_bytes_max;
+        for leaf in &leaves.all {
+            content.leaf(leaf, &mut left);
+        }
+        content
+    }
+
+    /// The name and the octets of a file, and whether it is as it should be; `number` is from 1.
+    pub fn file(article: &[u8], number: usize) -> Option<(String, embedded::Decoded)> {
+        let (head, body, _) = divided(article);
+        let leaves = mime::leaves(head, &body);
+        let mut content = Self::default();
+        let mut place = None;
+        for leaf in &leaves.all {
+            let before = content.files.len();
+            let mut found = content.files_of(leaf);
+            if number > before && number <= content.files.len() {
+                place = Some(found.swap_remove(number - before - 1));
+                break;
+            }
+        }
+        let name = content.files.get(number.checked_sub(1)?)?.name.clone();
+        Some((name, place?.decoded()))
+    }
+
+    /// Adds the files of a leaf; returns where they are.
+    fn files_of<'a>(&mut self, leaf: &'a Leaf<'a>) -> Vec<Place<'a>> {
+        if leaf.media_type == "message/rfc822" && leaf.is_shown {
+            return Vec::new();
+        }
+        if !leaf.is_shown {
+            self.files.push(self.attached(leaf));
+            return vec![Place::Leaf(leaf)];
+        }
+        if leaf.media_type == "text/html" {
+            return Vec::new();
+        }
+        let octets = leaf.octets(BODY_BYTES_MAX);
+        let mut places = Vec::new();
+        for file in embedded::find(&octets) {
+            let text = octets.get(file.range.clone()).unwrap_or_default().to_vec();
+            self.files.push(self.within_text(&file, text.len()));
+            places.push(Place::Text(text, file.encoding));
+        }
+        places
+    }
+
+    fn attached(&self, leaf: &Leaf<'_>) -> File {
+        let fallback = format!("file-{}{}", self.files.len() + 1, suffix(&leaf.media_type));
+        let factor = if leaf.transfer == mime::Transfer::Base64 { 3 } else { 4 };
+        File {
+            name: names::safe(leaf.name.as_deref().unwrap_or_default(), &fallback),
+            kind: leaf.media_type.clone(),
+            bytes: leaf.body.len() / 4 * factor,
+            part: None,
+        }
+    }
+
+    fn within_text(&self, file: &embedded::Embedded, text_bytes: usize) -> File {
+        let fallback = format!("file-{}.bin", self.files.len() + 1);
+        let (kind, bytes) = match file.encoding {
+            embedded::Encoding::Yenc => ("yEnc", text_bytes),
+            embedded::Encoding::Uuencode => ("uuencode", text_bytes / 4 * 3),
+        };
+        File { name: names::safe(&file.name, &fallback), kind: kind.to_owned(), bytes, part: file.part }
+    }
+
+    fn leaf(&mut self, leaf: &Leaf<'_>, left: &mut usize) {
+        if leaf.media_type == "message/rfc822" && leaf.is_shown {
+            let get = |name: &[u8]| mime::inner_header(leaf, name).unwrap_or_default();
+            self.blocks.push(Block::Message([get(b"From"), get(b"Subject"), get(b"Date")]));
+            return;
+        }
+        if !leaf.is_shown {
+            self.blocks.push(Block::File(self.files.len()));
+            self.files.push(self.attached(leaf));
+            return;
+        }
+        let octets = leaf.octets(BODY_BYTES_MAX);
+        if leaf.media_type == "text/html" {
+            self.blocks.push(Block::FromHtml);
+            let octets = octets.get(..octets.len().min(SHOWN_BYTES_MAX)).unwrap_or_default();
+            let text = html::to_text(&charset::decode(leaf.charset.as_deref(), octets));
+            self.lines(flowed::fixed(&text), left, true);
+            return;
+        }
+        let mut start = 0;
+        for file in embedded::find(&octets) {
+            self.text(leaf, octets.get(start..file.range.start).unwrap_or_default(), left, false);
+            self.blocks.push(Block::File(self.files.len()));
+            self.files.push(self.within_text(&file, file.range.len()));
+            start = file.range.end;
+        }
+        self.text(leaf, octets.get(start..).unwrap_or_default(), left, true);
+    }
+
+    fn text(&mut self, leaf: &Leaf<'_>, octets: &[u8], left: &mut usize, is_last: bool) {
+        let shown = octets.get(..octets.len().min(*left)).unwrap_or_default();
+        self.is_cut |= shown.len() < octets.len();
+        let text = charset::decode(leaf.charset.as_deref(), shown);
+        let lines = match leaf.flowed {
+            Some(delsp) => flowed::flowed(&text, delsp),
+            None => flowed::fixed(&text),
+        };
+        self.lines(lines, left, is_last);
+    }
+
+    /// Adds lines in blocks: quotations, the author's own, the signature.
+    fn lines(&mut self, lines: Vec<Line>, left: &mut usize, may_be_signed: bool) {
+        let mark = lines.iter().rposition(|line| may_be_signed && line.depth == 0 && line.text == "-- ");
+        let mut fresh = Vec::new();
+        for (at, line) in lines.into_iter().enumerate() {
+            let bytes = line.text.len() + 1;
+            if *left < bytes {
+                self.is_cut = true;
+                break;
+            }
+            *left -= bytes;
+            match (fresh.last_mut(), mark) {
+                (_, Some(mark)) if at == mark => fresh.push(Block::Signature(Vec::new())),
+                (Some(Block::Signature(lines)), _) => lines.push(line.text),
+                (Some(Block::Quote(lines)), _) if line.depth > 0 => lines.push(line),
+                (_, _) if line.depth > 0 => fresh.push(Block::Quote(vec![line])),
+                (Some(Block::Text(lines)), _) => lines.push(line.text),
+                _ => fresh.push(Block::Text(vec![line.text])),
+            }
+        }
+        let is_empty =
+            |block: &Block| matches!(block, Block::Text(lines) if lines.iter().all(|l| l.trim().is_empty()));
+        self.blocks.extend(fresh.into_iter().filter(|block| !is_empty(block)));
+    }
+}
+
+impl Place<'_> {
+    fn decoded(&self) -> embedded::Decoded {
+        match self {
+            Self::Leaf(leaf) => embedded::Decoded { octets: leaf.octets(BODY_BYTES_MAX), is_whole: true },
+            Self::Text(text, encoding) => embedded::decode(text, *encoding, BODY_BYTES_MAX),
+        }
+    }
+}
+
+impl Head {
+    fn of(head: &[u8]) -> Self {
+        let get = |name: &[u8]| mime::content(head, name);
+        let text = |name: &[u8]| get(name).map(header::text).unwrap_or_default();
+        let list = |name: &[u8]| -> Vec<String> {
+            let names = text(name);
+            names
+                .split(',')
+                .map(str::trim)
+                .filter(|name| !name.is_empty())
+                .take(NAMES_MAX)
+                .map(str::to_owned)
+                .collect()
+        };
+        let id = get(Known::MessageId.name().as_bytes()).and_then(MessageId::from_header);
+        Self {
+            subject: text(b"Subject"),
+            from: text(b"From"),
+            date: get(b"Date").and_then(date::parse),
+            date_text: text(b"Date"),
+            message_id: id.map(|id| id.as_str().to_owned()),
+            groups: list(b"Newsgroups"),
+            followup_to: list(b"Followup-To"),
+            references: references(get(b"References").unwrap_or_default()),
+            organization: text(b"Organization"),
+        }
+    }
+}
+
+/// The Message-IDs in the value of References, the eldest first; of many the last.
+pub fn references(value: &[u8]) -> Vec<String> {
+    let words = value.split(|b| b.is_ascii_whitespace() || *b == b',').filter(|word| !word.is_empty());
+    let ids = words.rev().filter_map(MessageId::parse).take(NAMES_MAX);
+    let mut ids: Vec<String> = ids.map(|id| id.as_str().to_owned()).collect();
+    ids.reverse();
+    ids
+}
+
+/// Header lines and body without dot-stuffing; whether that is all of it.
+fn divided(article: &[u8]) -> (&[u8], Cow<'_, [u8]>, bool) {
+    let (head, body) = match Article::parse(article) {
+        Ok(parsed) => (parsed.head(), parsed.body()),
+        // Something else is shown as far as it can be.
+        Err(_) => match memchr::memmem::find(article, b"\r\n\r\n") {
+            Some(at) => article.split_at(at + 2),
+            None => (article, &b""[..]),
+        },
+    };
+    let is_whole = body.len() <= BODY_BYTES_MAX;
+    let body = body.get(..body.len().min(BODY_BYTES_MAX)).unwrap_or_default();
+    if body.starts_with(b".") || memchr::memmem::find(body, b"\n.").is_some() {
+        let mut plain = Vec::new();
+        wire::unstuff(body, &mut plain);
+        return (head, Cow::Owned(plain), is_whole);
+    }
+    (head, Cow::Borrowed(body), is_whole)
+}
+
+/// What the name of a file of this type ends with.
+fn suffix(media_type: &str) -> &'static str {
+    match media_type {
+        "text/plain" => ".txt",
+        "text/html" => ".html.txt",
+        "image/jpeg" => ".jpg",
+        "image/png" => ".png",
+        "image/gif" => ".gif",
+        "application/pdf" => ".pdf",
+        "application/pgp-signature" => ".asc",
+        "message/rfc822" => ".eml",
+        _ => ".bin",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(text: &str) -> Content {
+        Content::of(text.replace('\n', "\r\n").as_bytes(), SHOWN_BYTES)
+    }
+
+    #[test]
+    fn text_comes_in_blocks() {
+        let content = content(
+            "From: =?utf-8?Q?J=C3=BCrgen?= <j@x.de>\nSubject: =?utf-8?B?R3LDvMOfZQ==?=\nNewsgroups: a.b, c.d\n\
+             Message-ID: <1@x>\nReferences: <0@x>\n  bad <00@x>\nDate: Thu, 1 Jan 1970 00:00:09 +0000\n\n\
+             On Friday she wrote:\n> one\n>> two\n\n..dots\n-- \nJ.\n",
+        );
+        assert_eq!(content.head.subject, "Gr\u{fc}\u{df}e");
+        assert_eq!(header::author(&content.head.from), "J\u{fc}rgen");
+        assert_eq!(content.head.references, ["<0@x>", "<00@x>"]);
+        assert_eq!((content.head.groups.len(), content.head.date), (2, Some(9)));
+        let line = |depth, text: &str| Line { depth, text: text.to_owned() };
+        assert_eq!(
+            content.blocks,
+            [
+                Block::Text(vec!["On Friday she wrote:".into()]),
+                Block::Quote(vec![line(1, "one"), line(2, "two")]),
+                Block::Text(vec![String::new(), ".dots".into()]),
+                Block::Signature(vec!["J.".into()]),
+            ]
+        );
+    }
+
+    #[test]
+    fn files_keep_their_numbers_and_have_safe_names() {
+        let text = "Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nsee\nbegin 644 ../../x.gif\n#9F]U\n`\nend\nthat\n\
+            --b\nContent-Type: application/octet-stream; name=\"a/../../b.exe\"\nContent-Transfer-Encoding: base64\n\naGFsbG8=\n--b--\n";
+        let shown = content(text);
+        let names: Vec<&str> = shown.files.iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(names, ["x.gif", "b.exe"]);
+        assert!(shown.blocks.contains(&Block::File(0)) && shown.blocks.contains(&Block::File(1)));
+        let wire = text.replace('\n', "\r\n");
+        let (name, file) = Content::file(wire.as_bytes(), 1).unwrap();
+        assert_eq!((name.as_str(), file.octets.as_slice(), file.is_whole), ("x.gif", &b"fou"[..], true));
+        let (name, file) = Content::file(wire.as_bytes(), 2).unwrap();
+        assert_eq!((name.as_str(), file.octets.as_slice()), ("b.exe", &b"hallo"[..]));
+        assert!(Content::file(wire.as_bytes(), 0).is_none() && Content::file(wire.as_bytes(), 3).is_none());
+    }
+
+    #[test]
+    fn no_more_is_shown_than_asked_for() {
+        let text = format!("Subject: x\r\n\r\n{}", "0123456789\r\n".repeat(1_000));
+        let part = Content::of(text.as_bytes(), 1_000);
+        let [Block::Text(lines)] = part.blocks.as_slice() else { panic!("{:?}", part.blocks) };
+        assert!(part.is_cut && lines.len() <= 100);
+        assert!(!Content::of(text.as_bytes(), 100_000).is_cut);
+    }
+
+    #[test]
+    fn html_is_shown_as_text() {
+        let content =
+            content("Subject: x\nContent-Type: text/html\n\n<b>bold</b><script>alert(1)</script>&lt;i&gt;\n");
+        assert_eq!(content.blocks, [Block::FromHtml, Block::Text(vec!["bold<i>".into()])]);
+    }
+}

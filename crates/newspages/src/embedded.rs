@@ -1,0 +1,316 @@
+//! Files within text: yEnc and uuencode, as articles have brought them since before MIME.
+//!
+//! Works on octets, before any charset. Called by `content`. Sources: the yEnc draft 1.3, POSIX uuencode.
+
+use memchr::memchr;
+use std::ops::Range;
+
+use crate::charset;
+
+/// Files that are looked for in one text.
+const FILES_MAX: usize = 50;
+/// Longest line that begins such a file, in bytes.
+const LINE_BYTES_MAX: usize = 1024;
+
+/// How a file is encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// yEnc.
+    Yenc,
+    /// uuencode.
+    Uuencode,
+}
+
+/// A file within text.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Embedded {
+    /// Where it stands, from its first line to the end of its last.
+    pub range: Range<usize>,
+    /// How it is encoded.
+    pub encoding: Encoding,
+    /// Its name, as it stands there.
+    pub name: String,
+    /// Which part of a file it is, and of how many (0: not told), if it is not all of it.
+    pub part: Option<(u32, u32)>,
+}
+
+/// A decoded file.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// Its octets.
+    pub octets: Vec<u8>,
+    /// Whether it is as it should be, where that is told: size, and checksum for yEnc.
+    pub is_whole: bool,
+}
+
+/// The files within a text, in order.
+pub fn find(text: &[u8]) -> Vec<Embedded> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty() && found.len() < FILES_MAX) {
+        let line = line(rest);
+        let begun = yenc_begin(line).or_else(|| uu_begin(rest));
+        match begun {
+            Some((encoding, name, part)) => {
+                let end = at + end_of(rest, encoding);
+                found.push(Embedded { range: at..end, encoding, name, part });
+                at = end;
+            }
+            None => at += line.len(),
+        }
+    }
+    found
+}
+
+/// The first line of a text, with its end.
+fn line(text: &[u8]) -> &[u8] {
+    memchr(b'\n', text).and_then(|lf| text.get(..=lf)).unwrap_or(text)
+}
+
+type Begun = (Encoding, String, Option<(u32, u32)>);
+
+fn yenc_begin(line: &[u8]) -> Option<Begun> {
+    let rest = line.strip_prefix(b"=ybegin ").filter(|rest| rest.len() <= LINE_BYTES_MAX)?;
+    number(rest, b"line=")?;
+    number(rest, b"size=")?;
+    // The name is last, and may have blanks.
+    let name = memchr::memmem::find(rest, b" name=").and_then(|at| rest.get(at + 6..)).unwrap_or_default();
+    let part = number(rest, b"part=").map(|part| (part as u32, number(rest, b"total=").unwrap_or(0) as u32));
+    Some((
+        Encoding::Yenc,
+        charset::guess(name.trim_ascii()).replace('\n', ""),
+        part.filter(|part| *part != (1, 1)),
+    ))
+}
+
+/// The number after a word of a line of yEnc, before its name.
+fn number(line: &[u8], word: &[u8]) -> Option<u64> {
+    let before_name = memchr::memmem::find(line, b" name=").and_then(|at| line.get(..at)).unwrap_or(line);
+    let words = before_name.trim_ascii().split(|b| *b == b' ');
+    let digits = words.filter_map(|found| found.strip_prefix(word)).next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn uu_begin(text: &[u8]) -> Option<Begun> {
+    let first = line(text);
+    let rest = first.strip_prefix(b"begin ").filter(|rest| rest.len() <= LINE_BYTES_MAX)?;
+    let (mode, name) = rest.split_at(memchr(b' ', rest)?);
+    let is_mode = (3..=4).contains(&mode.len()) && mode.iter().all(|b| (b'0'..=b'7').contains(b));
+    let name = charset::guess(name.trim_ascii()).replace('\n', "");
+    let second = text.get(first.len()..).map(line)?;
+    // A text that talks of uuencode has other lines.
+    (is_mode && !name.is_empty() && (uu_line(second).is_some() || second.trim_ascii() == b"end")).then_some((
+        Encoding::Uuencode,
+        name,
+        None,
+    ))
+}
+
+/// The content of a line of uuencode: its length, and the characters that it needs.
+fn uu_line(line: &[u8]) -> Option<(usize, &[u8])> {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let (first, rest) = line.split_first()?;
+    let bytes = usize::from(first.checked_sub(b' ')? & 63);
+    let needed = bytes.div_ceil(3) * 4;
+    // Blanks at the end of a line get lost; a checksum may follow.
+    let fits = rest.len() <= needed + 2 && rest.len() + 4 > needed;
+    (fits && rest.iter().all(|b| (b' '..=b'`').contains(b))).then_some((bytes, rest))
+}
+
+/// The bytes of a file up to the end of its last line, or of the text.
+fn end_of(text: &[u8], encoding: Encoding) -> usize {
+    let mut at = 0;
+    while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+        let line = line(rest);
+        let is_first = at == 0;
+        at += line.len();
+        let is_last = match encoding {
+            Encoding::Yenc => line.starts_with(b"=yend"),
+            Encoding::Uuencode => line.trim_ascii() == b"end",
+        };
+        if is_last {
+            return at;
+        }
+        if encoding == Encoding::Uuencode && !is_first && uu_line(line).is_none() {
+            return at - line.len();
+        }
+    }
+    text.len()
+}
+
+/// Decodes a file, given the text of its range; no more than `bytes_max` octets.
+pub fn decode(text: &[u8], encoding: Encoding, bytes_max: usize) -> Decoded {
+    match encoding {
+        Encoding::Yenc => yenc(text, bytes_max),
+        Encoding::Uuencode => uuencode(text, bytes_max),
+    }
+}
+
+fn yenc(text: &[u8], bytes_max: usize) -> Decoded {
+    let mut octets = Vec::with_capacity(text.len().min(bytes_max));
+    let mut told: Option<(u64, Option<u32>)> = None;
+    for line in text.split(|b| *b == b'\n').skip(1) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some(rest) = line.strip_prefix(b"=yend ") {
+            let crc = |word| hexadecimal(rest, word);
+            told = number(rest, b"size=").map(|size| (size, crc(b"pcrc32=").or_else(|| crc(b"crc32="))));
+            break;
+        }
+        if line.starts_with(b"=ypart ") || octets.len() >= bytes_max {
+            continue;
+        }
+        let mut escaped = false;
+        for b in line {
+            match (escaped, b) {
+                (false, b'=') => escaped = true,
+                (true, b) => {
+                    octets.push(b.wrapping_sub(106));
+                    escaped = false;
+                }
+                (false, b) => octets.push(b.wrapping_sub(42)),
+            }
+        }
+    }
+    octets.truncate(bytes_max);
+    let is_whole = told.is_some_and(|(size, crc)| {
+        let sum = || crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, &octets) as u32;
+        size == octets.len() as u64 && crc.is_none_or(|crc| crc == sum())
+    });
+    Decoded { octets, is_whole }
+}
+
+fn hexadecimal(line: &[u8], word: &[u8]) -> Option<u32> {
+    let digits = line.split(|b| *b == b' ').filter_map(|found| found.strip_prefix(word)).next()?;
+    u32::from_str_radix(std::str::from_utf8(digits.trim_ascii()).ok()?, 16).ok()
+}
+
+fn uuencode(text: &[u8], bytes_max: usize) -> Decoded {
+    let mut octets = Vec::with_capacity((text.len() / 4 * 3).min(bytes_max));
+    let mut is_whole = false;
+    for line in text.split_inclusive(|b| *b == b'\n').skip(1) {
+        if line.trim_ascii() == b"end" {
+            is_whole = true;
+            break;
+        }
+        let Some((bytes, characters)) = uu_line(line) else { continue };
+        if octets.len() >= bytes_max {
+            break;
+        }
+        let start = octets.len();
+        let value = |at: usize| characters.get(at).map_or(0, |b| b.wrapping_sub(b' ') & 63);
+        for group in 0..bytes.div_ceil(3) {
+            let [a, b, c, d] = [0, 1, 2, 3].map(|n| value(4 * group + n));
+            octets.extend_from_slice(&[a << 2 | b >> 4, b << 4 | c >> 2, c << 6 | d]);
+        }
+        octets.truncate(start + bytes);
+    }
+    octets.truncate(bytes_max);
+    Decoded { octets, is_whole }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn yencoded(octets: &[u8], name: &str) -> Vec<u8> {
+        let mut out = format!("=ybegin line=16 size={} name={name}\r\n", octets.len()).into_bytes();
+        for line in octets.chunks(16) {
+            for b in line {
+                match b.wrapping_add(42) {
+                    c @ (0 | b'\n' | b'\r' | b'=') => out.extend_from_slice(&[b'=', c.wrapping_add(64)]),
+                    c => out.push(c),
+                }
+            }
+            out.extend_from_slice(b"\r\n");
+        }
+        let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, octets);
+        out.extend_from_slice(format!("=yend size={} crc32={crc:08x}\r\n", octets.len()).as_bytes());
+        out
+    }
+
+    fn uuencoded(octets: &[u8], name: &str) -> Vec<u8> {
+        let mut out = format!("begin 644 {name}\n").into_bytes();
+        let six = |bits: u8| if bits == 0 { b'`' } else { bits + b' ' };
+        for line in octets.chunks(45) {
+            out.push(six(line.len() as u8));
+            for group in line.chunks(3) {
+                let at = |n: usize| group.get(n).copied().unwrap_or(0);
+                let [a, b, c] = [at(0), at(1), at(2)];
+                out.extend([a >> 2, a << 4 & 63 | b >> 4, b << 2 & 63 | c >> 6, c & 63].map(six));
+            }
+            out.push(b'\n');
+        }
+        out.extend_from_slice(b"`\nend\n");
+        out
+    }
+
+    #[test]
+    fn files_are_found_between_text() {
+        let (yenc, uu) = (yencoded(b"one two three", "a b.bin"), uuencoded(b"four", "../x.gif"));
+        let text = [&b"Hello\r\nbegin at the beginning\r\n"[..], &yenc, b"and\n", &uu, b"bye\n"].concat();
+        let found = find(&text);
+        let names: Vec<&str> = found.iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(names, ["a b.bin", "../x.gif"]);
+        assert_eq!(&text[found[1].range.end..], b"bye\n");
+        let octets: Vec<Decoded> =
+            found.iter().map(|file| decode(&text[file.range.clone()], file.encoding, 1000)).collect();
+        assert_eq!(octets[0], Decoded { octets: b"one two three".to_vec(), is_whole: true });
+        assert_eq!(octets[1], Decoded { octets: b"four".to_vec(), is_whole: true });
+    }
+
+    #[test]
+    fn parts_and_damage_are_told() {
+        let part = b"=ybegin part=2 total=9 line=128 size=500 name=x\r\n=ypart begin=11 end=13\r\n\x8b\x8c\r\n=yend size=2 part=2 pcrc32=00000000\r\n";
+        let found = find(part);
+        assert_eq!(found[0].part, Some((2, 9)));
+        assert_eq!(decode(part, Encoding::Yenc, 99), Decoded { octets: b"ab".to_vec(), is_whole: false });
+        for talk in [
+            "begin 644 x\nis how it begins, is it not?\n",
+            "begin 9 x\n",
+            "=ybegin is a word\n",
+            "=ybegin line=x size=3 name=y\n",
+        ] {
+            assert_eq!(find(talk.as_bytes()), [], "{talk}");
+        }
+        assert!(!decode(&uuencoded(b"four", "x")[..12], Encoding::Uuencode, 99).is_whole);
+    }
+
+    #[test]
+    fn no_more_is_decoded_than_asked_for() {
+        for (text, encoding) in
+            [(yencoded(&[7; 5000], "x"), Encoding::Yenc), (uuencoded(&[7; 5000], "x"), Encoding::Uuencode)]
+        {
+            let decoded = decode(&text, encoding, 100);
+            assert!(decoded.octets == [7; 100] && !decoded.is_whole || encoding == Encoding::Uuencode);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_encoded_comes_back(octets in prop::collection::vec(any::<u8>(), 0..300)) {
+            for text in [yencoded(&octets, "n"), uuencoded(&octets, "n")] {
+                let found = find(&text);
+                prop_assert_eq!((found.len(), found[0].range.clone()), (1, 0..text.len()));
+                let decoded = decode(&text, found[0].encoding, 1000);
+                prop_assert!(decoded.is_whole);
+                prop_assert_eq!(&decoded.octets, &octets);
+            }
+        }
+
+        #[test]
+        fn anything_is_looked_through(pieces in prop::collection::vec(prop::sample::select(vec![
+            &b"begin 644 x\n"[..], b"M", b"#0@(\n", b"=ybegin line=1 size=2 name=\n", b"=yend size=1\n", b"=", b"\n", b"end\n",
+            b"\xff\x00", b"=ypart \n", b"`\n",
+        ]), 0..40)) {
+            let text = pieces.concat();
+            let mut end = 0;
+            for file in find(&text) {
+                prop_assert!(file.range.start >= end && file.range.end <= text.len());
+                end = file.range.end;
+                prop_assert!(decode(&text[file.range.clone()], file.encoding, 50).octets.len() <= 50);
+            }
+        }
+    }
+}

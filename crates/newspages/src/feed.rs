@@ -1,0 +1,130 @@
+//! Atom feeds of a group or a thread.
+//!
+//! Called by the web server. Source: RFC 4287.
+
+use netnews::date;
+
+use crate::threads::Row;
+use crate::{header, urls};
+
+/// Bytes of an article's text in its entry.
+pub const SUMMARY_BYTES: usize = 2_000;
+
+/// An article in a feed.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    /// Its overview row.
+    pub row: &'a Row,
+    /// The beginning of its text; empty: none.
+    pub summary: &'a str,
+}
+
+/// What a feed is of.
+#[derive(Debug)]
+pub struct Feed<'a> {
+    /// Its title.
+    pub title: &'a str,
+    /// The site's address, such as `https://news.example.org`, without a slash at the end.
+    pub site: &'a str,
+    /// The path of the page that it is the feed of.
+    pub page: &'a str,
+    /// Its own path.
+    pub path: &'a str,
+}
+
+/// An Atom feed of these articles.
+pub fn atom(feed: &Feed<'_>, entries: &[Entry<'_>]) -> String {
+    let newest = entries.iter().map(|entry| entry.row.date).max().unwrap_or(0);
+    let mut out = String::from(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\">\n",
+    );
+    let site = feed.site;
+    element("title", feed.title, &mut out);
+    element("id", &format!("{site}{}", feed.path), &mut out);
+    element("updated", &rfc3339(newest), &mut out);
+    link("self", &format!("{site}{}", feed.path), &mut out);
+    link("alternate", &format!("{site}{}", feed.page), &mut out);
+    for Entry { row, summary } in entries {
+        let place = format!("{site}{}", urls::article(&row.message_id));
+        out.push_str("<entry>\n");
+        element("title", if row.subject.is_empty() { "(no subject)" } else { &row.subject }, &mut out);
+        element("id", &place, &mut out);
+        element("updated", &rfc3339(row.date), &mut out);
+        link("alternate", &place, &mut out);
+        out.push_str("<author>");
+        element(
+            "name",
+            Some(header::author(&row.from)).filter(|name| !name.is_empty()).unwrap_or("?"),
+            &mut out,
+        );
+        out.push_str("</author>\n");
+        if !summary.is_empty() {
+            out.push_str("<summary type=\"text\">");
+            escaped(summary, &mut out);
+            out.push_str("</summary>\n");
+        }
+        out.push_str("</entry>\n");
+    }
+    out.push_str("</feed>\n");
+    out
+}
+
+fn element(name: &str, text: &str, out: &mut String) {
+    out.push_str(&format!("<{name}>"));
+    escaped(text, out);
+    out.push_str(&format!("</{name}>\n"));
+}
+
+fn link(relation: &str, place: &str, out: &mut String) {
+    out.push_str(&format!("<link rel=\"{relation}\" href=\""));
+    escaped(place, out);
+    out.push_str("\"/>\n");
+}
+
+/// Text of XML; characters that XML has not are replaced.
+fn escaped(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+}
+
+/// `2026-11-21T01:24:41Z`.
+pub fn rfc3339(secs: i64) -> String {
+    let digits = date::format_nntp(secs);
+    let part = |from: usize, to: usize| {
+        String::from_utf8_lossy(digits.get(from..to).unwrap_or_default()).into_owned()
+    };
+    format!("{}-{}-{}T{}:{}:{}Z", part(0, 4), part(4, 6), part(6, 8), part(8, 10), part(10, 12), part(12, 14))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_feed_is_xml_whatever_articles_say() {
+        let row = Row {
+            subject: "</title><script>&\u{1}".into(),
+            from: "\"<b>\" <a@b>".into(),
+            message_id: "<a\"b@c>".into(),
+            date: 1,
+            ..Row::default()
+        };
+        let feed =
+            Feed { title: "a.b", site: "https://x.example", page: "/groups/a.b", path: "/groups/a.b/atom" };
+        let xml = atom(&feed, &[Entry { row: &row, summary: "]]><x/>" }]);
+        assert!(xml.contains("<title>&lt;/title&gt;&lt;script&gt;&amp;\u{fffd}</title>"));
+        assert!(xml.contains("<id>https://x.example/article/a%22b%40c</id>"));
+        assert!(xml.contains("<updated>1970-01-01T00:00:01Z</updated>"));
+        assert!(xml.contains("<summary type=\"text\">]]&gt;&lt;x/&gt;</summary>"));
+        assert_eq!(xml.matches('<').count(), xml.matches('>').count());
+    }
+}

@@ -1,0 +1,270 @@
+//! Headers as text: encoded words decoded, and the parameters of MIME fields.
+//!
+//! Called by `mime`, `content` and `threads`. Sources: RFC 2045 section 5.1, RFC 2047, RFC 2231.
+
+use netnews::encoded_word::{EncodedWord, Piece, pieces};
+
+use crate::charset;
+
+/// Longest value that is looked at, in octets.
+const VALUE_BYTES_MAX: usize = 16 << 10;
+/// Parameters of one field that are looked at.
+const PARAMETERS_MAX: usize = 64;
+
+/// The value of a header as text in one line.
+pub fn text(value: &[u8]) -> String {
+    let value = value.get(..value.len().min(VALUE_BYTES_MAX)).unwrap_or_default();
+    let plain = charset::guess(value).replace('\n', "");
+    if !plain.contains("=?") {
+        return one_line(&plain);
+    }
+    let mut out = String::with_capacity(plain.len());
+    let mut words: Option<EncodedWord<'_>> = None;
+    for piece in pieces(&plain) {
+        match (piece, &mut words) {
+            // A character may be cut in two by the end of a word.
+            (Piece::Word(next), Some(word)) if next.charset.eq_ignore_ascii_case(word.charset) => {
+                word.octets.extend_from_slice(&next.octets);
+            }
+            (Piece::Word(next), words) => flush(words.replace(next), &mut out),
+            (Piece::Text(text), words) => {
+                flush(words.take(), &mut out);
+                out.push_str(text);
+            }
+        }
+    }
+    flush(words, &mut out);
+    one_line(&out)
+}
+
+fn flush(word: Option<EncodedWord<'_>>, out: &mut String) {
+    if let Some(word) = word {
+        out.push_str(&charset::decode(Some(word.charset), &word.octets));
+    }
+}
+
+/// Line ends and tabs become spaces.
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\t'], " ").trim().to_owned()
+}
+
+/// Who wrote it, from the value of From: the name, or what there is.
+pub fn author(from: &str) -> &str {
+    let from = from.trim();
+    if let (Some(open), true) = (from.find('<'), from.ends_with('>')) {
+        let name = from.get(..open).unwrap_or_default().trim().trim_matches('"').trim();
+        if !name.is_empty() {
+            return name;
+        }
+        return from.get(open + 1..from.len() - 1).unwrap_or(from).trim();
+    }
+    if let (Some(open), true) = (from.find('('), from.ends_with(')')) {
+        let name = from.get(open + 1..from.len() - 1).unwrap_or_default().trim();
+        if !name.is_empty() {
+            return name;
+        }
+    }
+    from
+}
+
+/// A field of MIME: its first word and its parameters.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Field {
+    /// The first word, in small letters: `text/plain`, `attachment`.
+    pub value: String,
+    /// Names in small letters, and values, decoded.
+    parameters: Vec<(String, String)>,
+}
+
+impl Field {
+    /// Reads the value of Content-Type or Content-Disposition.
+    pub fn parse(value: &[u8]) -> Self {
+        let value = value.get(..value.len().min(VALUE_BYTES_MAX)).unwrap_or_default();
+        let text = charset::guess(value).replace('\n', "");
+        let mut parts = split(&text).into_iter();
+        let first = parts.next().unwrap_or_default();
+        let value = first.split_ascii_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+        let mut raw: Vec<Raw> = Vec::new();
+        for part in parts.take(PARAMETERS_MAX) {
+            let Some((name, value)) = part.split_once('=') else { continue };
+            raw.push(Raw::of(name.trim(), value.trim()));
+        }
+        Self { value, parameters: joined(raw) }
+    }
+
+    /// The value of a parameter.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Splits at semicolons outside of quoted strings.
+fn split(text: &str) -> Vec<String> {
+    let (mut parts, mut part) = (Vec::new(), String::new());
+    let (mut quoted, mut escaped) = (false, false);
+    for c in text.chars() {
+        match c {
+            ';' if !quoted => parts.push(std::mem::take(&mut part)),
+            _ => {
+                quoted ^= c == '"' && !escaped;
+                escaped = c == '\\' && quoted && !escaped;
+                part.push(c);
+            }
+        }
+    }
+    parts.push(part);
+    parts
+}
+
+/// A parameter as it stands there, perhaps one of several sections (RFC 2231 section 3).
+struct Raw {
+    name: String,
+    section: u32,
+    /// Whether it is percent-encoded.
+    extended: bool,
+    value: String,
+}
+
+impl Raw {
+    fn of(name: &str, value: &str) -> Self {
+        let (name, extended) = name.strip_suffix('*').map_or((name, false), |name| (name, true));
+        let (name, section) = match name.rsplit_once('*') {
+            Some((before, digits)) => (before, digits.parse().unwrap_or(0)),
+            None => (name, 0),
+        };
+        Self { name: name.to_ascii_lowercase(), section, extended, value: unquoted(value) }
+    }
+}
+
+/// Without the quotation marks; comments after the value are dropped.
+fn unquoted(value: &str) -> String {
+    let Some(inner) = value.strip_prefix('"') else {
+        return value.split([' ', '\t']).next().unwrap_or_default().to_owned();
+    };
+    let (mut out, mut escaped) = (String::new(), false);
+    for c in inner.chars() {
+        match c {
+            '\\' if !escaped => escaped = true,
+            '"' if !escaped => break,
+            _ => {
+                escaped = false;
+                out.push(c);
+            }
+        }
+    }
+    out
+}
+
+/// Puts sections together and decodes them.
+fn joined(mut raw: Vec<Raw>) -> Vec<(String, String)> {
+    raw.sort_by(|a, b| a.name.cmp(&b.name).then(a.section.cmp(&b.section)));
+    let mut out: Vec<(String, String)> = Vec::new();
+    let mut rest = raw.as_slice();
+    while let Some(first) = rest.first() {
+        let count = rest.iter().take_while(|other| other.name == first.name).count();
+        let (sections, after) = rest.split_at(count);
+        rest = after;
+        // `name*` is meant for those who can read it, `name` beside it for others.
+        let has_extended = sections.iter().any(|part| part.extended);
+        let is_split = sections.iter().any(|part| part.section > 0);
+        let wanted = |part: &&Raw| is_split || part.extended == has_extended;
+        let mut declared = None;
+        let mut octets = Vec::new();
+        for (at, part) in sections.iter().filter(wanted).enumerate() {
+            if !is_split && at > 0 {
+                break;
+            }
+            let mut value = part.value.as_str();
+            if at == 0
+                && part.extended
+                && let Some((charset, after)) = value.split_once('\'')
+                && let Some((_language, after)) = after.split_once('\'')
+            {
+                (declared, value) = (Some(charset), after);
+            }
+            match part.extended {
+                true => crate::urls::unescape(value, &mut octets),
+                false => octets.extend_from_slice(value.as_bytes()),
+            }
+        }
+        let value = match declared {
+            Some(charset) => charset::decode(Some(charset), &octets),
+            // Names are often encoded as if they were headers.
+            None => text(&octets),
+        };
+        out.push((first.name.clone(), value));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn headers_are_decoded() {
+        for (value, expected) in [
+            (&b" plain\r\n\tfolded "[..], "plain folded"),
+            (b"=?utf-8?Q?Gr=C3=BC=C3=9Fe?= aus =?iso-8859-1?B?S/ZsbiA=?=", "Gr\u{fc}\u{df}e aus K\u{f6}ln"),
+            // A character in two words.
+            (b"=?utf-8?Q?Gr=C3?= =?UTF-8?Q?=BC?=n", "Gr\u{fc}n"),
+            (b"caf\xe9", "caf\u{e9}"),
+            ("caf\u{e9}".as_bytes(), "caf\u{e9}"),
+            (b"=?utf-8?Q?a=0D=0AX: b=1B?=", "a X: b\u{241b}"),
+            (b"=?x?=?=", "=?x?=?="),
+        ] {
+            assert_eq!(text(value), expected);
+        }
+    }
+
+    #[test]
+    fn authors_have_names() {
+        for (from, name) in [
+            ("Jane Doe <jane@example.com>", "Jane Doe"),
+            ("\"Doe, Jane\" <jane@example.com>", "Doe, Jane"),
+            ("jane@example.com (Jane Doe)", "Jane Doe"),
+            ("<jane@example.com>", "jane@example.com"),
+            ("jane@example.com", "jane@example.com"),
+            ("()", "()"),
+            ("<>", ""),
+            (">", ">"),
+        ] {
+            assert_eq!(author(from), name, "{from}");
+        }
+    }
+
+    #[test]
+    fn parameters_of_every_form_are_read() {
+        let field = Field::parse(
+            b"Text/PLAIN (x); charset=\"utf-8\" ; format = flowed; name=\"a;\\\"b\\\".txt\"; delsp=yes (y)",
+        );
+        assert_eq!(field.value, "text/plain");
+        assert_eq!(field.get("charset"), Some("utf-8"));
+        assert_eq!(field.get("format"), Some("flowed"));
+        assert_eq!(field.get("name"), Some("a;\"b\".txt"));
+        assert_eq!(field.get("delsp"), Some("yes"));
+        for (value, expected) in [
+            (&b"x; filename*=utf-8'de'Gr%C3%BC%DFe; filename=plain"[..], "Gr\u{fc}\u{fffd}e"),
+            (b"x; filename*0=\"a b\"; filename*1*=%20c; filename*2=d", "a b cd"),
+            (b"x; filename*1=b; filename*0*=iso-8859-1''%FC", "\u{fc}b"),
+            (b"x; filename=\"=?utf-8?Q?=C3=BC?=\"", "\u{fc}"),
+            (b"x; filename=caf\xe9", "caf\u{e9}"),
+        ] {
+            let got = Field::parse(value).get("filename").map(str::to_owned);
+            // What is no UTF-8 is taken for windows-1252 as a whole.
+            let expected = expected.replace("Gr\u{fc}\u{fffd}e", "Gr\u{c3}\u{bc}\u{df}e");
+            assert_eq!(got.as_deref(), Some(expected.as_str()), "{value:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_read(value in prop::collection::vec(any::<u8>(), 0..300)) {
+            let text = text(&value);
+            prop_assert!(text.chars().all(|c| !c.is_control()));
+            let field = Field::parse(&value);
+            prop_assert!(field.parameters.iter().all(|(_, value)| !value.contains(['\r', '\0'])));
+        }
+    }
+}

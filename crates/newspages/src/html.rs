@@ -1,0 +1,214 @@
+//! HTML as plain text: what a reader would have seen, and nothing that does anything.
+//!
+//! No parser of HTML: tags are cut out, those that end a line end one, and a few entities are decoded. The
+//! result is text, which is escaped like any other. Called by `content`.
+
+/// Elements whose contents are no text.
+const SILENT: &[&str] = &["script", "style", "head", "title", "template", "noscript", "svg"];
+/// Elements that begin or end a line.
+const LINES: &[&str] = &[
+    "br",
+    "p",
+    "div",
+    "tr",
+    "li",
+    "ul",
+    "ol",
+    "table",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "blockquote",
+    "pre",
+    "section",
+    "article",
+    "header",
+    "footer",
+    "dt",
+    "dd",
+];
+/// Longest entity, in bytes.
+const ENTITY_BYTES_MAX: usize = 12;
+
+/// The text of HTML.
+pub fn to_text(html: &str) -> String {
+    let mut out = String::with_capacity(html.len());
+    let mut rest = html;
+    let mut is_pre = false;
+    while let Some(at) = rest.find(['<', '&']) {
+        let (before, after) = rest.split_at(at);
+        append(before, is_pre, &mut out);
+        rest = if after.starts_with('&') {
+            let (text, bytes) = entity(after);
+            match text {
+                Some('\u{a0}') => out.push(' '),
+                Some(c) => out.push(c),
+                None => out.push('&'),
+            }
+            after.get(bytes..).unwrap_or_default()
+        } else {
+            tag(after, &mut is_pre, &mut out)
+        };
+    }
+    append(rest, is_pre, &mut out);
+    tidied(&out)
+}
+
+/// Appends text with its white space as one space, unless it is preformatted.
+fn append(text: &str, is_pre: bool, out: &mut String) {
+    if is_pre {
+        out.push_str(text);
+        return;
+    }
+    for c in text.chars() {
+        if !c.is_ascii_whitespace() {
+            out.push(c);
+        } else if !out.ends_with([' ', '\n']) && !out.is_empty() {
+            out.push(' ');
+        }
+    }
+}
+
+/// What follows a tag, at whose `<` the text begins.
+fn tag<'a>(text: &'a str, is_pre: &mut bool, out: &mut String) -> &'a str {
+    if text.starts_with("<!--") {
+        return text.find("-->").and_then(|end| text.get(end + 3..)).unwrap_or_default();
+    }
+    let inner = text.get(1..).unwrap_or_default();
+    if !inner.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!' | '?')) {
+        out.push('<');
+        return inner;
+    }
+    let Some(end) = inner.find('>') else { return "" };
+    let (tag, after) = (inner.get(..end).unwrap_or_default(), inner.get(end + 1..).unwrap_or_default());
+    let closes = tag.starts_with('/');
+    let name: String = tag.trim_start_matches('/').chars().take_while(char::is_ascii_alphanumeric).collect();
+    let name = name.to_ascii_lowercase();
+    if LINES.contains(&name.as_str()) && !out.is_empty() {
+        while out.ends_with(' ') {
+            out.pop();
+        }
+        out.push('\n');
+    }
+    if name == "li" && !closes {
+        out.push_str("* ");
+    }
+    if name == "pre" {
+        *is_pre = !closes;
+    }
+    if SILENT.contains(&name.as_str()) && !closes && !tag.ends_with('/') {
+        return after_end_of(&name, after);
+    }
+    after
+}
+
+/// What follows the end tag of an element; nothing if it never ends.
+fn after_end_of<'a>(name: &str, text: &'a str) -> &'a str {
+    let mut rest = text;
+    while let Some(at) = rest.find("</") {
+        rest = rest.get(at + 2..).unwrap_or_default();
+        if rest.get(..name.len()).is_some_and(|found| found.eq_ignore_ascii_case(name)) {
+            return rest.find('>').and_then(|end| rest.get(end + 1..)).unwrap_or_default();
+        }
+    }
+    ""
+}
+
+/// The character of an entity and the bytes that it takes; of something else, none and those of the `&`.
+fn entity(text: &str) -> (Option<char>, usize) {
+    let inner = text.get(1..).unwrap_or_default();
+    let window = inner.get(..inner.floor_char_boundary(ENTITY_BYTES_MAX)).unwrap_or_default();
+    let Some(end) = window.find(';') else { return (None, 1) };
+    let name = window.get(..end).unwrap_or_default();
+    let number = match name.strip_prefix('#') {
+        Some(hex) if hex.starts_with(['x', 'X']) => {
+            u32::from_str_radix(hex.get(1..).unwrap_or_default(), 16).ok()
+        }
+        Some(digits) => digits.parse().ok(),
+        None => None,
+    };
+    let character = match name {
+        "amp" => Some('&'),
+        "lt" => Some('<'),
+        "gt" => Some('>'),
+        "quot" => Some('"'),
+        "apos" => Some('\''),
+        "nbsp" => Some('\u{a0}'),
+        "auml" => Some('\u{e4}'),
+        "ouml" => Some('\u{f6}'),
+        "uuml" => Some('\u{fc}'),
+        "Auml" => Some('\u{c4}'),
+        "Ouml" => Some('\u{d6}'),
+        "Uuml" => Some('\u{dc}'),
+        "szlig" => Some('\u{df}'),
+        "eacute" => Some('\u{e9}'),
+        "egrave" => Some('\u{e8}'),
+        "ndash" => Some('\u{2013}'),
+        "mdash" => Some('\u{2014}'),
+        "hellip" => Some('\u{2026}'),
+        "lsquo" => Some('\u{2018}'),
+        "rsquo" => Some('\u{2019}'),
+        "ldquo" => Some('\u{201c}'),
+        "rdquo" => Some('\u{201d}'),
+        "bull" => Some('\u{2022}'),
+        "copy" => Some('\u{a9}'),
+        "euro" => Some('\u{20ac}'),
+        _ => number.and_then(char::from_u32),
+    };
+    character.map_or((None, 1), |character| (Some(character), end + 2))
+}
+
+/// At most one empty line after the other, and no control characters that entities brought.
+fn tidied(text: &str) -> String {
+    let clean = crate::charset::clean(text);
+    let mut out = String::with_capacity(clean.len());
+    let mut empty = 0;
+    for line in clean.trim().lines() {
+        empty = if line.trim().is_empty() { empty + 1 } else { 0 };
+        if empty < 2 {
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn html_becomes_text() {
+        for (html, text) in [
+            ("<p>Hello,\n <b>world</b>!<br>Bye</p>", "Hello, world!\nBye\n"),
+            ("a<script>alert('</p>')</SCRIPT >b<style>x</style>c", "abc\n"),
+            ("<script>alert(1)", "\n"),
+            ("<!-- a > b -->x<!-- no end", "x\n"),
+            ("1 &lt; 2 &amp;&nbsp;3 &#x41;&#66; &bogus; & &#27;[", "1 < 2 & 3 AB &bogus; & \u{241b}[\n"),
+            ("a < b and <3", "a < b and <3\n"),
+            ("<ul><li>one</li><li>two</li></ul>", "* one\n\n* two\n"),
+            ("<pre>a\n  b</pre>", "a\n  b\n"),
+            ("&lt;script&gt;x", "<script>x\n"),
+            ("<img src=x onerror=alert(1)>", "\n"),
+            ("<a href='unfinished", "\n"),
+        ] {
+            // An empty text has no line.
+            let text = if text == "\n" { "" } else { text };
+            assert_eq!(to_text(html), text, "{html}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn text_has_no_controls_and_is_not_longer(html in "(<|>|&|;|/|#|!|-|script|li|x|\\n|\\x1b|\\PC){0,80}") {
+            let text = to_text(&html);
+            prop_assert!(text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')));
+            prop_assert!(text.len() <= 3 * html.len() + 1);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What in a line of text leads somewhere: URLs of the web, `news:` URLs and Message-IDs of this site.
+//!
+//! Only `http`, `https` and `ftp` leave the site, and only when somebody follows them. Called by `view`.
+//! Sources: RFC 3986 appendix C, RFC 5538.
+
+use netnews::MessageId;
+use netnews::message_id::MESSAGE_ID_BYTES_MAX;
+
+use crate::urls;
+
+/// Links of one line.
+const LINKS_MAX: usize = 50;
+/// Longest URL that becomes a link, in bytes.
+const URL_BYTES_MAX: usize = 2048;
+/// Letters of the longest scheme.
+const SCHEME_BYTES_MAX: usize = 5;
+/// Schemes that lead to other hosts.
+const SCHEMES: &[&str] = &["http://", "https://", "ftp://"];
+
+/// A piece of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Span<'a> {
+    /// Text that leads nowhere.
+    Text(&'a str),
+    /// A link to another host.
+    Outside(&'a str),
+    /// A link within the site: its text, and where it leads.
+    Inside(&'a str, String),
+}
+
+/// A line in pieces, which are all of it.
+pub fn spans(line: &str) -> Vec<Span<'_>> {
+    let (mut spans, mut start, mut from, mut links) = (Vec::new(), 0, 0, 0);
+    while links < LINKS_MAX
+        && let Some(at) = line.get(from..).and_then(|rest| rest.find([':', '<'])).map(|at| from + at)
+    {
+        let found = match line.as_bytes().get(at) {
+            Some(b'<') => message_id(line, at),
+            _ => url(line, at).filter(|(range, _)| range.start >= start),
+        };
+        let Some((range, span)) = found else {
+            from = at + 1;
+            continue;
+        };
+        if range.start > start {
+            spans.extend(line.get(start..range.start).map(Span::Text));
+        }
+        (start, from, links) = (range.end, range.end, links + 1);
+        spans.push(span);
+    }
+    spans.extend(line.get(start..).filter(|rest| !rest.is_empty()).map(Span::Text));
+    spans
+}
+
+type Found<'a> = (std::ops::Range<usize>, Span<'a>);
+
+/// A Message-ID in angle brackets, as in "In article <...>".
+fn message_id(line: &str, at: usize) -> Option<Found<'_>> {
+    let rest = line.as_bytes().get(at..)?;
+    let end = memchr::memchr(b'>', rest.get(..rest.len().min(MESSAGE_ID_BYTES_MAX)).unwrap_or_default())?;
+    let rest = line.get(at..)?;
+    let text = rest.get(..=end)?;
+    let id = MessageId::parse(text.as_bytes()).filter(MessageId::is_relayable)?;
+    // `<jane@example.com>` after a name is an address as often, and `mailto:` is one always.
+    let inner = text.get(1..end)?;
+    let (left, _) = inner.split_once('@')?;
+    let is_id = left.bytes().any(|b| b.is_ascii_digit()) && !inner.contains([':', ',', '/']);
+    is_id.then(|| (at..at + end + 1, Span::Inside(text, urls::article(id.as_str()))))
+}
+
+/// A URL whose scheme ends with the colon at `colon`.
+fn url(line: &str, colon: usize) -> Option<Found<'_>> {
+    let before = line.get(..colon)?;
+    let letters = before.bytes().rev().take(SCHEME_BYTES_MAX + 1).take_while(u8::is_ascii_alphabetic).count();
+    if !(3..=SCHEME_BYTES_MAX).contains(&letters) {
+        return None;
+    }
+    let start = colon - letters;
+    // Not within a word.
+    if before.get(..start)?.ends_with(|c: char| c.is_alphanumeric()) {
+        return None;
+    }
+    let is_url = |b: &u8| b.is_ascii_graphic() && !b"<>\"'`{}|\\^".contains(b);
+    let bytes = line.get(start..)?.bytes().take(URL_BYTES_MAX + 1).take_while(is_url).count();
+    if bytes > URL_BYTES_MAX {
+        return None;
+    }
+    let text = trimmed(line.get(start..start + bytes)?);
+    let range = start..start + text.len();
+    if let Some(place) = urls::of_news(text) {
+        return Some((range, Span::Inside(text, place)));
+    }
+    let scheme = SCHEMES
+        .iter()
+        .find(|scheme| text.get(..scheme.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(scheme)))?;
+    let host = text.get(scheme.len()..)?.split(['/', '?', '#']).next()?;
+    // `http://user@host` shows one host and leads to another.
+    (!host.is_empty() && !host.contains('@')).then_some((range, Span::Outside(text)))
+}
+
+/// Without what belongs to the sentence around a URL.
+fn trimmed(url: &str) -> &str {
+    let mut url = url;
+    loop {
+        let shorter = url.trim_end_matches(['.', ',', ';', ':', '!', '?', '*', '_']);
+        let closes = shorter.matches(')').count() > shorter.matches('(').count();
+        let brackets = shorter.matches(']').count() > shorter.matches('[').count();
+        let next = match (closes, brackets) {
+            (true, _) if shorter.ends_with(')') => shorter.get(..shorter.len() - 1).unwrap_or_default(),
+            (_, true) if shorter.ends_with(']') => shorter.get(..shorter.len() - 1).unwrap_or_default(),
+            _ => shorter,
+        };
+        if next.len() == url.len() {
+            return url;
+        }
+        url = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn links(line: &str) -> Vec<String> {
+        let link = |span| match span {
+            Span::Text(_) => None,
+            Span::Outside(url) => Some(url.to_owned()),
+            Span::Inside(text, place) => Some(format!("{text} -> {place}")),
+        };
+        spans(line).into_iter().filter_map(link).collect()
+    }
+
+    #[test]
+    fn urls_are_found_where_sentences_have_them() {
+        for (line, expected) in [
+            (
+                "see http://example.org/a_(b), and <https://example.net>.",
+                vec!["http://example.org/a_(b)", "https://example.net"],
+            ),
+            ("(http://example.org/x.)", vec!["http://example.org/x"]),
+            ("HTTP://EXAMPLE.ORG", vec!["HTTP://EXAMPLE.ORG"]),
+            ("ftp://ftp.example.org/pub/", vec!["ftp://ftp.example.org/pub/"]),
+            (
+                "news:a@b.c and news:comp.lang.c.",
+                vec!["news:a@b.c -> /article/a%40b.c", "news:comp.lang.c -> /groups/comp.lang.c"],
+            ),
+            (
+                "In article <1993Apr15.2@x.edu> jane@x.edu writes:",
+                vec!["<1993Apr15.2@x.edu> -> /article/1993Apr15.2%40x.edu"],
+            ),
+            ("Jane <jane@x.edu> writes:", vec![]),
+            ("10:30 a:b c::d http: http:// ://x", vec![]),
+        ] {
+            assert_eq!(links(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_becomes_a_link() {
+        for line in [
+            "javascript:alert(1)",
+            "data:text/html,<script>alert(1)</script>",
+            "vbscript:x",
+            "file:///etc/passwd",
+            "xhttp://example.org",
+            "http://bank.example@evil.example/",
+            "news://other.example/a@b",
+            "mailto:<a1@b.c>x",
+            "https://\u{202e}gro.elpmaxe",
+        ] {
+            let found = links(line);
+            assert!(found.iter().all(|link| link.starts_with('<')), "{line}: {found:?}");
+        }
+        assert_eq!(links("http://a/\"onmouseover=\"alert(1)"), ["http://a/"]);
+        assert_eq!(spans(&"http://a ".repeat(1_000)).len(), 2 * LINKS_MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_are_the_line(line in "(http://|news:|<|>|@|1|[ -~]|\\PC){0,60}") {
+            let mut whole = String::new();
+            for span in spans(&line) {
+                let (Span::Text(text) | Span::Outside(text) | Span::Inside(text, _)) = span;
+                whole.push_str(text);
+                if let Span::Outside(url) = span {
+                    prop_assert!(url.bytes().all(|b| b.is_ascii_graphic() && !b"\"'<>".contains(&b)));
+                }
+            }
+            prop_assert_eq!(whole, line);
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! A body taken apart into its leaves.
+//!
+//! The tree of a message is walked once, within bounds for depth and number of parts; what is beyond them
+//! is shown as the text that it is. Nothing is decoded before it is asked for. Called by `content`.
+//! Sources: RFC 2045, RFC 2046 section 5, RFC 2183, RFC 3676 section 4.
+
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use memchr::memchr;
+
+use crate::header::{self, Field};
+
+/// How deep multiparts and messages are looked into.
+pub const DEPTH_MAX: usize = 8;
+/// Leaves of an article.
+pub const LEAVES_MAX: usize = 100;
+/// Longest boundary, in bytes (RFC 2046 has 70).
+const BOUNDARY_BYTES_MAX: usize = 200;
+/// Header lines of a part that are looked at, in bytes.
+const PART_HEAD_BYTES_MAX: usize = 64 << 10;
+
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// How octets were made safe for transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transfer {
+    /// They were not: 7bit, 8bit, binary, or something unknown.
+    Plain,
+    /// Quoted-printable.
+    QuotedPrintable,
+    /// Base64.
+    Base64,
+}
+
+/// A part that has no parts.
+#[derive(Debug)]
+pub struct Leaf<'a> {
+    /// Its type, in small letters: `text/plain`. Of a message within the message, whose parts follow, it is
+    /// `message/rfc822`.
+    pub media_type: String,
+    /// The charset that it declares.
+    pub charset: Option<String>,
+    /// Whether it is `format=flowed`, and then whether `delsp=yes`.
+    pub flowed: Option<bool>,
+    /// The name it has as a file, as it stands there.
+    pub name: Option<String>,
+    /// Whether it is to be shown: text that is neither attached nor the lesser form of another part.
+    pub is_shown: bool,
+    /// How it was made safe for transport.
+    pub transfer: Transfer,
+    /// Its header lines.
+    pub head: &'a [u8],
+    /// Its body, as it stands there.
+    pub body: &'a [u8],
+}
+
+impl Leaf<'_> {
+    /// Its octets, of which no more than about `bytes_max` are decoded.
+    pub fn octets(&self, bytes_max: usize) -> Vec<u8> {
+        let cut = |factor: usize| {
+            self.body.get(..self.body.len().min(bytes_max.saturating_mul(factor))).unwrap_or_default()
+        };
+        match self.transfer {
+            Transfer::Plain => cut(1).to_vec(),
+            Transfer::QuotedPrintable => quoted_printable(cut(3)),
+            Transfer::Base64 => base64(cut(2)),
+        }
+    }
+}
+
+/// The leaves of a message.
+#[derive(Debug, Default)]
+pub struct Leaves<'a> {
+    /// In order.
+    pub all: Vec<Leaf<'a>>,
+    /// Whether a bound was met: what is beyond is in the last leaf, or in none.
+    pub is_cut: bool,
+}
+
+/// Takes a message apart: its header lines, and its body with CRLF or LF lines, without dot-stuffing.
+pub fn leaves<'a>(head: &'a [u8], body: &'a [u8]) -> Leaves<'a> {
+    let mut leaves = Leaves::default();
+    leaves.part((head, body), "text/plain", 0);
+    leaves
+}
+
+impl<'a> Leaves<'a> {
+    fn part(&mut self, (head, body): (&'a [u8], &'a [u8]), default: &str, depth: usize) {
+        if self.all.len() >= LEAVES_MAX {
+            self.is_cut = true;
+            return;
+        }
+        let get = |name: &[u8]| content(head, name);
+        let field = get(b"Content-Type").map(Field::parse).unwrap_or_default();
+        // What is no type at all is text, as it is in articles of before MIME.
+        let media_type = if field.value.contains('/') { field.value.clone() } else { default.to_owned() };
+        let transfer = get(b"Content-Transfer-Encoding").map_or(Transfer::Plain, transfer);
+        if depth < DEPTH_MAX && media_type.starts_with("multipart/") {
+            let parts = field.get("boundary").map(|boundary| split(body, boundary)).unwrap_or_default();
+            if !parts.is_empty() {
+                self.parts(&parts, &media_type, depth);
+                return;
+            }
+        }
+        self.is_cut |= depth >= DEPTH_MAX && media_type.starts_with("multipart/");
+        let is_message = media_type == "message/rfc822" && transfer == Transfer::Plain && depth < DEPTH_MAX;
+        let disposition = get(b"Content-Disposition").map(Field::parse).unwrap_or_default();
+        let name = disposition.get("filename").or(field.get("name")).map(str::to_owned);
+        let is_text = media_type.starts_with("text/") || media_type.starts_with("multipart/");
+        let is_attached =
+            disposition.value == "attachment" || depth > 0 && name.is_some() && media_type != "text/plain";
+        let is_flowed = field.get("format").is_some_and(|format| format.eq_ignore_ascii_case("flowed"));
+        let flowed = (is_flowed && media_type == "text/plain")
+            .then(|| field.get("delsp").is_some_and(|delsp| delsp.eq_ignore_ascii_case("yes")));
+        self.all.push(Leaf {
+            charset: field.get("charset").map(str::to_owned),
+            flowed,
+            name,
+            is_shown: is_message || is_text && !is_attached,
+            transfer,
+            head,
+            body,
+            media_type,
+        });
+        if is_message {
+            self.part(divide(body), "text/plain", depth + 1);
+        }
+    }
+
+    fn parts(&mut self, parts: &[&'a [u8]], media_type: &str, depth: usize) {
+        let default = if media_type == "multipart/digest" { "message/rfc822" } else { "text/plain" };
+        let is_alternative = media_type == "multipart/alternative";
+        let mut ranges = Vec::new();
+        for part in parts {
+            let start = self.all.len();
+            self.part(divide(part), default, depth + 1);
+            ranges.push(start..self.all.len());
+        }
+        if !is_alternative {
+            return;
+        }
+        // The last form that is plain text, else the last that is text.
+        let has = |range: &std::ops::Range<usize>, wanted: &str| {
+            let leaves = self.all.get(range.clone()).unwrap_or_default();
+            leaves.iter().any(|leaf| leaf.is_shown && leaf.media_type.starts_with(wanted))
+        };
+        let best = ["text/plain", "text/"]
+            .iter()
+            .find_map(|wanted| ranges.iter().rposition(|range| has(range, wanted)));
+        for (_, range) in ranges.into_iter().enumerate().filter(|(at, _)| Some(*at) != best) {
+            self.all.get_mut(range).unwrap_or_default().iter_mut().for_each(|leaf| leaf.is_shown = false);
+        }
+    }
+}
+
+/// The value of the first header of that name, in lines that nobody has checked.
+pub(crate) fn content<'a>(head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let mut rest = head;
+    while !rest.is_empty() {
+        let (line, after) = rest.split_at(field_bytes(rest));
+        rest = after;
+        if let Some(colon) = memchr(b':', line)
+            && let Some((found, value)) = line.split_at_checked(colon)
+            && found.trim_ascii_end().eq_ignore_ascii_case(name)
+        {
+            return value.get(1..).map(<[u8]>::trim_ascii);
+        }
+    }
+    None
+}
+
+/// The bytes of a header with its continuation lines.
+fn field_bytes(head: &[u8]) -> usize {
+    let mut end = 0;
+    loop {
+        match head.get(end..).and_then(|rest| memchr(b'\n', rest)) {
+            None => return head.len(),
+            Some(lf) => end += lf + 1,
+        }
+        if !matches!(head.get(end), Some(b' ' | b'\t')) {
+            return end;
+        }
+    }
+}
+
+fn transfer(value: &[u8]) -> Transfer {
+    match value.split(|b| b";( \t\r\n".contains(b)).next().unwrap_or_default().to_ascii_lowercase().as_slice()
+    {
+        b"quoted-printable" => Transfer::QuotedPrintable,
+        b"base64" => Transfer::Base64,
+        _ => Transfer::Plain,
+    }
+}
+
+/// A part's header lines and body. Without an empty line it has no headers.
+fn divide(part: &[u8]) -> (&[u8], &[u8]) {
+    let mut end = 0;
+    while let Some(rest) = part.get(end..).filter(|_| end <= PART_HEAD_BYTES_MAX) {
+        let Some(lf) = memchr(b'\n', rest) else {
+            // Headers alone, or a line that is no header.
+            return if memchr(b':', rest).is_some() || rest.is_empty() { (part, b"") } else { (b"", part) };
+        };
+        let line = rest.get(..lf).unwrap_or_default().trim_ascii_end();
+        if line.is_empty() {
+            return (part.get(..end).unwrap_or_default(), part.get(end + lf + 1..).unwrap_or_default());
+        }
+        let is_header = line.starts_with(b" ") || line.starts_with(b"\t") || memchr(b':', line).is_some();
+        if !is_header {
+            break;
+        }
+        end += lf + 1;
+    }
+    (b"", part)
+}
+
+/// The parts between lines of the boundary; none if there is no such line.
+fn split<'a>(body: &'a [u8], boundary: &str) -> Vec<&'a [u8]> {
+    let mut parts = Vec::new();
+    if boundary.is_empty() || boundary.len() > BOUNDARY_BYTES_MAX {
+        return parts;
+    }
+    let (mut start, mut at): (Option<usize>, usize) = (None, 0);
+    while let Some(rest) = body.get(at..).filter(|rest| !rest.is_empty() && parts.len() < LEAVES_MAX) {
+        let bytes = memchr(b'\n', rest).map_or(rest.len(), |lf| lf + 1);
+        let line = rest.get(..bytes).unwrap_or_default();
+        let after = line.strip_prefix(b"--").and_then(|line| line.strip_prefix(boundary.as_bytes()));
+        let kind = after.map(<[u8]>::trim_ascii_end);
+        if matches!(kind, Some(b"" | b"--")) {
+            if let Some(start) = start.replace(at + bytes) {
+                // The line end before the boundary belongs to it.
+                let part = body.get(start..at).unwrap_or_default();
+                let part = part.strip_suffix(b"\n").unwrap_or(part);
+                parts.push(part.strip_suffix(b"\r").unwrap_or(part));
+            }
+            if kind == Some(b"--") {
+                return parts;
+            }
+        }
+        at += bytes;
+    }
+    // It was cut off.
+    parts.extend(start.and_then(|start| body.get(start..)).filter(|part| !part.is_empty()));
+    parts
+}
+
+/// Octets of quoted-printable; what is none stands for itself.
+fn quoted_printable(text: &[u8]) -> Vec<u8> {
+    let digit =
+        |b: Option<&u8>| b.and_then(|b| char::from(*b).to_digit(16)).and_then(|d| u8::try_from(d).ok());
+    let mut out = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|b| *b == b'\n') {
+        let (content, end) = match line.strip_suffix(b"\n") {
+            Some(content) => (content.strip_suffix(b"\r").unwrap_or(content), &b"\n"[..]),
+            None => (line, &b""[..]),
+        };
+        let content = content.trim_ascii_end();
+        let (mut rest, soft) = content.strip_suffix(b"=").map_or((content, false), |content| (content, true));
+        while let Some((first, after)) = rest.split_first() {
+            rest = after;
+            match (first, digit(after.first()), digit(after.get(1))) {
+                (b'=', Some(high), Some(low)) => {
+                    out.push(high << 4 | low);
+                    rest = after.get(2..).unwrap_or_default();
+                }
+                _ => out.push(*first),
+            }
+        }
+        if !soft {
+            out.extend_from_slice(end);
+        }
+    }
+    out
+}
+
+/// Octets of base64, up to what is none: padding in the middle, as where two texts were joined, is passed
+/// over.
+fn base64(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    for piece in text.split(|b| *b == b'=') {
+        let kept: Vec<u8> =
+            piece.iter().copied().filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/')).collect();
+        let whole = kept.len() - usize::from(kept.len() % 4 == 1);
+        out.extend(kept.get(..whole).and_then(|kept| LENIENT.decode(kept).ok()).unwrap_or_default());
+    }
+    out
+}
+
+/// The value of a header of a leaf that is a message, as text.
+pub fn inner_header(leaf: &Leaf<'_>, name: &[u8]) -> Option<String> {
+    content(divide(leaf.body).0, name).map(header::text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn shown(head: &str, body: &str) -> Vec<(String, String, bool)> {
+        let leaves = leaves(head.as_bytes(), body.as_bytes());
+        let row = |leaf: &Leaf<'_>| {
+            let text = String::from_utf8_lossy(&leaf.octets(1000)).into_owned();
+            (leaf.media_type.clone(), text, leaf.is_shown)
+        };
+        leaves.all.iter().map(row).collect()
+    }
+
+    fn leaf(media_type: &str, text: &str, is_shown: bool) -> (String, String, bool) {
+        (media_type.to_owned(), text.to_owned(), is_shown)
+    }
+
+    #[test]
+    fn an_article_without_mime_is_one_leaf() {
+        assert_eq!(shown("Subject: x\r\n", "a\r\nb\r\n"), [leaf("text/plain", "a\r\nb\r\n", true)]);
+        assert_eq!(shown("Content-Type: text\r\n", "a"), [leaf("text/plain", "a", true)]);
+        assert_eq!(shown("", ""), [leaf("text/plain", "", true)]);
+    }
+
+    #[test]
+    fn of_alternatives_the_plain_one_is_shown() {
+        let head = "Content-Type: multipart/alternative;\r\n boundary=\"b b\"\r\n";
+        let body = "preamble\r\n--b b\r\n\r\nplain\r\n--b b  \r\nContent-Type: text/html\r\n\r\n<b>html</b>\r\n--b b--\r\nepilogue";
+        assert_eq!(
+            shown(head, body),
+            [leaf("text/plain", "plain", true), leaf("text/html", "<b>html</b>", false)]
+        );
+        let html = body.replace("\r\n\r\nplain", "\r\nContent-Type: image/png\r\n\r\nplain");
+        assert_eq!(
+            shown(head, &html),
+            [leaf("image/png", "plain", false), leaf("text/html", "<b>html</b>", true)]
+        );
+    }
+
+    #[test]
+    fn attachments_and_messages_are_told_from_text() {
+        let head = "Content-Type: multipart/mixed; boundary=x\n";
+        let body = "--x\nContent-Type: text/plain; name=a.txt\nContent-Transfer-Encoding: Quoted-Printable\n\n=41=\nb=3\n\
+            --x\nContent-Type: image/jpeg\nContent-Disposition: attachment; filename=\"b.jpg\"\n\
+            Content-Transfer-Encoding: base64\n\naGFs\nbG8=!\n--x\nContent-Type: message/rfc822\n\nSubject: in\n\nner\n--x--\n";
+        assert_eq!(
+            shown(head, body),
+            [
+                leaf("text/plain", "Ab=3", true),
+                leaf("image/jpeg", "hallo", false),
+                leaf("message/rfc822", "Subject: in\n\nner", true),
+                leaf("text/plain", "ner", true),
+            ]
+        );
+        let leaves = leaves(head.as_bytes(), body.as_bytes());
+        assert_eq!(inner_header(&leaves.all[2], b"subject").as_deref(), Some("in"));
+        assert_eq!(leaves.all[1].name.as_deref(), Some("b.jpg"));
+        assert_eq!(leaves.all[0].name.as_deref(), Some("a.txt"));
+    }
+
+    #[test]
+    fn depth_and_number_are_bounded() {
+        // Messages in messages, 100,000 deep.
+        let deep = "Content-Type: message/rfc822\r\n\r\n".repeat(100_000);
+        let found = leaves(b"Content-Type: message/rfc822\r\n", deep.as_bytes());
+        assert_eq!(found.all.len(), DEPTH_MAX + 1);
+        // Multiparts in multiparts with one boundary for all.
+        let deep = "--x\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n".repeat(20_000);
+        let found = leaves(b"Content-Type: multipart/mixed; boundary=x\r\n", deep.as_bytes());
+        assert!(found.all.len() <= LEAVES_MAX);
+        let nested: String = (0..500)
+            .map(|n| format!("--b{n}\r\nContent-Type: multipart/mixed; boundary=b{}\r\n\r\n", n + 1))
+            .collect();
+        let found = leaves(b"Content-Type: multipart/mixed; boundary=b0\r\n", nested.as_bytes());
+        assert!(found.is_cut && found.all.len() == 1, "{}", found.all.len());
+        // And many side by side.
+        let wide = "--x\r\n\r\na\r\n".repeat(5_000);
+        let found = leaves(b"Content-Type: multipart/mixed; boundary=x\r\n", wide.as_bytes());
+        assert_eq!(found.all.len(), LEAVES_MAX);
+    }
+
+    #[test]
+    fn a_multipart_without_its_boundary_is_text() {
+        for head in ["Content-Type: multipart/mixed\r\n", "Content-Type: multipart/mixed; boundary=\"\"\r\n"]
+        {
+            assert_eq!(shown(head, "--\r\nbody\r\n"), [leaf("multipart/mixed", "--\r\nbody\r\n", true)]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_taken_apart(pieces in prop::collection::vec(prop::sample::select(vec![
+            "--x\r\n", "--x--\r\n", "\r\n", "Content-Type: multipart/mixed; boundary=x\r\n", "text = =41\r\n", "--",
+            "Content-Type: multipart/alternative; boundary=y\r\n", "--y\n", "Content-Type: message/rfc822\r\n", ":",
+            "Content-Transfer-Encoding: base64\r\n", "Content-Disposition: attachment\r\n", " =?x?q??=", "AAAA=\n",
+        ]), 0..60)) {
+            let text = pieces.concat();
+            let found = leaves(b"Content-Type: multipart/mixed; boundary=x\r\n", text.as_bytes());
+            prop_assert!(!found.all.is_empty() && found.all.len() <= LEAVES_MAX);
+            for leaf in &found.all {
+                prop_assert!(leaf.octets(usize::MAX).len() <= leaf.body.len());
+                prop_assert!(leaf.octets(10).len() <= 10 * 3);
+            }
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! Articles in threads, as Jamie Zawinski's algorithm puts them: by References, then by subject.
+//!
+//! Nothing here recurses, so that a chain of any length is only long; the caller bounds the number of rows.
+//! Articles that are referred to and not there are left out where that changes nothing. Called by the web
+//! server. Source: <https://www.jwz.org/doc/threading.html>; RFC 5256 section 2.1 for subjects.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use netnews::overview_row::{self, index};
+use netnews::{date, decimal};
+
+use crate::{content, header};
+
+/// References of an article that count, the last.
+const REFERENCES_MAX: usize = 50;
+
+/// What is known of an article: its overview row, as text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Its number.
+    pub number: u64,
+    /// Subject.
+    pub subject: String,
+    /// From.
+    pub from: String,
+    /// Date, Unix seconds; 0 if it cannot be read.
+    pub date: i64,
+    /// Message-ID.
+    pub message_id: String,
+    /// References, the eldest first.
+    pub references: Vec<String>,
+    /// Lines of its body.
+    pub lines: u64,
+}
+
+impl Row {
+    /// Reads an overview row: `number TAB subject TAB from ...`.
+    pub fn parse(row: &[u8]) -> Option<Self> {
+        let field = |at| overview_row::field(row, at);
+        Some(Self {
+            number: decimal::parse_decimal(field(index::NUMBER)?)?,
+            subject: header::text(field(index::SUBJECT)?),
+            from: header::text(field(index::FROM)?),
+            date: date::parse(field(index::DATE)?).unwrap_or(0),
+            message_id: String::from_utf8_lossy(field(index::MESSAGE_ID)?).into_owned(),
+            references: content::references(field(index::REFERENCES)?),
+            lines: field(index::LINES).and_then(decimal::parse_decimal).unwrap_or(0),
+        })
+    }
+}
+
+/// An article in its thread, or the place of one that is not here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Node {
+    /// Index of its row; `None`: an article that others refer to and that is not here.
+    pub row: Option<usize>,
+    /// How many articles are above it.
+    pub depth: usize,
+}
+
+/// A thread: its articles in the order of reading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// From its root on, each before its answers.
+    pub nodes: Vec<Node>,
+    /// The date of its newest article, Unix seconds.
+    pub latest: i64,
+}
+
+impl Thread {
+    /// Indexes of its rows.
+    pub fn rows(&self) -> impl Iterator<Item = usize> {
+        self.nodes.iter().filter_map(|node| node.row)
+    }
+}
+
+/// The subject without `Re:` and the like; and whether there was any.
+pub fn base_subject(subject: &str) -> (&str, bool) {
+    let mut rest = subject.trim();
+    let mut is_reply = false;
+    loop {
+        let Some((word, after)) = rest.split_once(':') else { return (rest, is_reply) };
+        // `Re[2]:` and `Re^2:`.
+        let word = word.split(['[', '^', '(']).next().unwrap_or_default().trim_end();
+        if !["re", "aw", "antw", "sv", "fwd", "fw"].iter().any(|known| word.eq_ignore_ascii_case(known)) {
+            return (rest, is_reply);
+        }
+        (rest, is_reply) = (after.trim_start(), true);
+    }
+}
+
+/// Containers, by number; the first are those of the rows.
+struct Forest<'a> {
+    rows: &'a [Row],
+    parent: Vec<Option<usize>>,
+    children: Vec<Vec<usize>>,
+    /// The earliest date of an article in the container or below.
+    first: Vec<i64>,
+}
+
+/// The threads of these rows, the one with the newest article first.
+pub fn threads(rows: &[Row]) -> Vec<Thread> {
+    let mut forest = Forest::linked(rows);
+    let roots = forest.pruned();
+    let roots = forest.joined_by_subject(roots);
+    let mut threads: Vec<Thread> = roots.into_iter().map(|root| forest.thread(root)).collect();
+    threads.retain(|thread| !thread.nodes.is_empty());
+    threads.sort_by_key(|thread| std::cmp::Reverse(thread.latest));
+    threads
+}
+
+impl<'a> Forest<'a> {
+    /// Steps 1 and 2: a container for each Message-ID, linked by References.
+    fn linked(rows: &'a [Row]) -> Self {
+        let mut forest = Self {
+            rows,
+            parent: vec![None; rows.len()],
+            children: vec![Vec::new(); rows.len()],
+            first: Vec::new(),
+        };
+        let mut ids: HashMap<&str, usize> = HashMap::with_capacity(rows.len());
+        // An article that is there twice is in the thread twice; answers are to the first.
+        rows.iter().enumerate().for_each(|(at, row)| {
+            ids.entry(&row.message_id).or_insert(at);
+        });
+        for (at, row) in rows.iter().enumerate() {
+            let mut above = None;
+            let skipped = row.references.len().saturating_sub(REFERENCES_MAX);
+            for id in row.references.iter().skip(skipped) {
+                let container = match ids.entry(id) {
+                    Entry::Occupied(found) => *found.get(),
+                    Entry::Vacant(vacant) => {
+                        forest.parent.push(None);
+                        forest.children.push(Vec::new());
+                        *vacant.insert(forest.parent.len() - 1)
+                    }
+                };
+                // What others have said of their order stays.
+                if let Some(above) = above
+                    && forest.parent_of(container).is_none()
+                {
+                    forest.link(above, container);
+                }
+                above = Some(container);
+            }
+            // What an article says of its own parent counts.
+            if let Some(above) = above {
+                forest.unlink(at);
+                forest.link(above, at);
+            }
+        }
+        forest
+    }
+
+    fn parent_of(&self, at: usize) -> Option<usize> {
+        self.parent.get(at).copied().flatten()
+    }
+
+    fn children_of(&self, at: usize) -> &[usize] {
+        self.children.get(at).map_or(&[], Vec::as_slice)
+    }
+
+    /// Puts `below` under `above`, unless that would be a circle.
+    fn link(&mut self, above: usize, below: usize) {
+        let mut up = Some(above);
+        while let Some(at) = up {
+            if at == below {
+                return;
+            }
+            up = self.parent_of(at);
+        }
+        if let (Some(parent), Some(children)) = (self.parent.get_mut(below), self.children.get_mut(above)) {
+            *parent = Some(above);
+            children.push(below);
+        }
+    }
+
+    fn unlink(&mut self, below: usize) {
+        let above = self.parent.get_mut(below).and_then(Option::take);
+        if let Some(children) = above.and_then(|above| self.children.get_mut(above)) {
+            children.retain(|child| *child != below);
+        }
+    }
+
+    /// Steps 3 and 4: containers without an article go, where they do not hold several threads together.
+    fn pruned(&mut self) -> Vec<usize> {
+        let mut order: Vec<usize> =
+            (0..self.parent.len()).filter(|at| self.parent_of(*at).is_none()).collect();
+        let mut next = 0;
+        while let Some(at) = order.get(next).copied() {
+            order.extend_from_slice(self.children.get(at).map_or(&[], Vec::as_slice));
+            next += 1;
+        }
+        self.first = vec![i64::MAX; self.parent.len()];
+        let mut roots = Vec::new();
+        // From the leaves up.
+        for at in order.into_iter().rev() {
+            let is_empty = at >= self.rows.len();
+            let parent = self.parent_of(at);
+            let children = self.children.get_mut(at).map(std::mem::take).unwrap_or_default();
+            let goes = is_empty && (parent.is_some() || children.len() < 2);
+            let first = children.iter().filter_map(|child| self.first.get(*child).copied()).min();
+            let own = self.rows.get(at).map_or(i64::MAX, |row| row.date);
+            if let Some(slot) = self.first.get_mut(at) {
+                *slot = first.unwrap_or(i64::MAX).min(own);
+            }
+            if !goes {
+                if let Some(slot) = self.children.get_mut(at) {
+                    *slot = children;
+                }
+                roots.extend(parent.is_none().then_some(at));
+                continue;
+            }
+            for child in &children {
+                if let Some(slot) = self.parent.get_mut(*child) {
+                    *slot = parent;
+                }
+            }
+            match parent {
+                None => roots.extend(children),
+                Some(parent) => {
+                    if let Some(siblings) = self.children.get_mut(parent) {
+                        siblings.retain(|child| *child != at);
+                        siblings.extend(children);
+                    }
+                }
+            }
+        }
+        roots.sort_by_key(|root| self.first.get(*root).copied());
+        roots
+    }
+
+    /// Step 5: a thread whose subject is that of another one with `Re:` before it belongs to that one.
+    fn joined_by_subject(&mut self, roots: Vec<usize>) -> Vec<usize> {
+        let rows = self.rows;
+        let subject = |forest: &Self, root: usize| {
+            let at = Some(root)
+                .filter(|at| *at < rows.len())
+                .or_else(|| forest.children_of(root).first().copied())?;
+            rows.get(at).map(|row| base_subject(&row.subject))
+        };
+        let mut by_subject: HashMap<&str, usize> = HashMap::new();
+        for root in &roots {
+            let Some((base, is_reply)) = subject(self, *root).filter(|(base, _)| !base.is_empty()) else {
+                continue;
+            };
+            match by_subject.entry(base) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(*root);
+                }
+                Entry::Occupied(mut found) => {
+                    // One that is no answer is rather the beginning.
+                    if !is_reply && subject(self, *found.get()).is_some_and(|(_, is_reply)| is_reply) {
+                        found.insert(*root);
+                    }
+                }
+            }
+        }
+        let mut kept = Vec::new();
+        for root in roots {
+            let found = subject(self, root);
+            let beginning = found.and_then(|(base, _)| by_subject.get(base).copied());
+            match (beginning, found) {
+                (Some(beginning), Some((_, true))) if beginning != root => self.link(beginning, root),
+                _ => kept.push(root),
+            }
+        }
+        kept
+    }
+
+    fn thread(&self, root: usize) -> Thread {
+        let mut thread = Thread { nodes: Vec::new(), latest: i64::MIN };
+        let mut stack = vec![(root, 0)];
+        while let Some((at, depth)) = stack.pop() {
+            let row = (at < self.rows.len()).then_some(at);
+            thread.nodes.push(Node { row, depth });
+            let date = self.rows.get(at).map_or(i64::MIN, |row| row.date);
+            thread.latest = thread.latest.max(date);
+            let mut children = self.children_of(at).to_vec();
+            children.sort_by_key(|child| std::cmp::Reverse(self.first.get(*child).copied()));
+            stack.extend(children.into_iter().map(|child| (child, depth + 1)));
+        }
+        thread.nodes.retain(|node| node.row.is_some() || thread.latest > i64::MIN);
+        thread
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row(number: u64, id: &str, references: &str, subject: &str) -> Row {
+        Row {
+            number,
+            subject: subject.to_owned(),
+            date: number as i64,
+            message_id: format!("<{id}@x>"),
+            references: references.split_whitespace().map(|id| format!("<{id}@x>")).collect(),
+            ..Row::default()
+        }
+    }
+
+    /// Each thread as `depth:number` words; `-` where an article is missing.
+    fn drawn(rows: &[Row]) -> Vec<String> {
+        let node = |node: &Node| {
+            let number = node.row.map_or("-".to_owned(), |at| rows[at].number.to_string());
+            format!("{}:{number}", node.depth)
+        };
+        threads(rows).iter().map(|t| t.nodes.iter().map(node).collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn answers_stand_below_what_they_answer() {
+        let rows = [
+            row(1, "a", "", "x"),
+            row(2, "b", "a", "Re: x"),
+            row(3, "c", "a b", "Re: x"),
+            row(4, "d", "a", "Re: x"),
+            row(5, "e", "", "y"),
+        ];
+        assert_eq!(drawn(&rows), ["0:5", "0:1 1:2 2:3 1:4"]);
+    }
+
+    #[test]
+    fn missing_articles_hold_threads_together() {
+        // <a> and <b> are not there.
+        assert_eq!(drawn(&[row(1, "c", "a b", "x"), row(2, "d", "a b", "z")]), ["0:- 1:1 1:2"]);
+        assert_eq!(drawn(&[row(1, "c", "a b", "x")]), ["0:1"]);
+        // In the middle they go.
+        assert_eq!(drawn(&[row(1, "a", "", "x"), row(2, "c", "a b", "x")]), ["0:1 1:2"]);
+    }
+
+    #[test]
+    fn subjects_join_what_references_do_not() {
+        assert_eq!(drawn(&[row(1, "a", "", "x"), row(2, "b", "", "Re: x")]), ["0:1 1:2"]);
+        assert_eq!(drawn(&[row(1, "a", "", "Re: x"), row(2, "b", "", "x")]), ["0:2 1:1"]);
+        // Two that are no answers are two.
+        assert_eq!(drawn(&[row(1, "a", "", "x"), row(2, "b", "", "x")]).len(), 2);
+        assert_eq!(drawn(&[row(1, "a", "", ""), row(2, "b", "", "Re: ")]).len(), 2);
+    }
+
+    #[test]
+    fn circles_and_lies_end() {
+        let rows =
+            [row(1, "a", "b", "x"), row(2, "b", "a", "y"), row(3, "c", "c", "z"), row(4, "a", "a", "x")];
+        let mut numbers: Vec<usize> = threads(&rows).iter().flat_map(Thread::rows).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_chain_of_any_length_is_only_long() {
+        let mut rows = vec![row(0, "0", "", "x")];
+        rows.extend((1..3_000).map(|n| row(n, &n.to_string(), &(n - 1).to_string(), "Re: x")));
+        let threads = threads(&rows);
+        assert_eq!((threads.len(), threads[0].nodes.len(), threads[0].nodes[2_999].depth), (1, 3_000, 2_999));
+    }
+
+    #[test]
+    fn subjects_are_reduced() {
+        for (subject, base, is_reply) in [
+            ("Re: AW: Fwd: x", "x", true),
+            ("re[2]: x", "x", true),
+            ("Re^3: x", "x", true),
+            ("Regarding: x", "Regarding: x", false),
+            ("x", "x", false),
+            ("Re:", "", true),
+        ] {
+            assert_eq!(base_subject(subject), (base, is_reply), "{subject}");
+        }
+    }
+
+    #[test]
+    fn a_row_is_read() {
+        let row = Row::parse(
+            b"7\t=?utf-8?Q?=C3=BC?=\tJ <j@x>\tThu, 1 Jan 1970 00:00:09 +0000\t<b@x>\t<a@x>\t99\t3\r\n",
+        )
+        .unwrap();
+        assert_eq!((row.number, row.subject.as_str(), row.date, row.lines), (7, "\u{fc}", 9, 3));
+        assert_eq!(row.references, ["<a@x>"]);
+        assert_eq!(Row::parse(b"x\ty"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_article_is_in_one_thread_once(
+            spec in prop::collection::vec((0..12_u8, prop::collection::vec(0..12_u8, 0..5), 0..4_u8), 0..40)
+        ) {
+            let rows: Vec<Row> = spec.iter().enumerate().map(|(n, (id, references, subject))| {
+                let references: Vec<String> = references.iter().map(u8::to_string).collect();
+                row(n as u64, &id.to_string(), &references.join(" "), ["x", "Re: x", "y", "Re: y"][usize::from(*subject)])
+            }).collect();
+            let threads = threads(&rows);
+            let mut seen: Vec<usize> = threads.iter().flat_map(Thread::rows).collect();
+            seen.sort_unstable();
+            prop_assert_eq!(seen, (0..rows.len()).collect::<Vec<_>>());
+            for thread in &threads {
+                prop_assert!(thread.nodes.windows(2).all(|pair| pair[1].depth <= pair[0].depth + 1 && pair[1].depth > 0));
+            }
+        }
+    }
+}

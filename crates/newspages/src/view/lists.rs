@@ -1,0 +1,169 @@
+//! The pages that list: groups, the threads of a group, the articles of a thread.
+
+use maud::{Markup, html};
+
+use super::moment;
+use crate::threads::{Row, Thread, base_subject};
+use crate::{header, urls};
+
+/// Deepest indentation of a thread.
+const INDENT_MAX: usize = 12;
+
+/// A group in the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupLine {
+    /// Its name.
+    pub name: String,
+    /// One line that describes it.
+    pub description: String,
+    /// Its articles.
+    pub articles: u64,
+}
+
+/// Which page of how many; both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pages {
+    /// This page.
+    pub page: u64,
+    /// The last one.
+    pub last: u64,
+}
+
+/// What the page of a group shows.
+#[derive(Debug)]
+pub struct GroupPage<'a> {
+    /// The group.
+    pub name: &'a str,
+    /// One line that describes it.
+    pub description: &'a str,
+    /// The articles of this page.
+    pub rows: &'a [Row],
+    /// Their threads.
+    pub threads: &'a [Thread],
+    /// Which page it is.
+    pub pages: Pages,
+    /// Where an article is written, if the reader may.
+    pub post: Option<&'a str>,
+}
+
+/// What the page of a thread shows.
+#[derive(Debug)]
+pub struct ThreadPage<'a> {
+    /// The group.
+    pub group: &'a str,
+    /// The rows that the thread's nodes name.
+    pub rows: &'a [Row],
+    /// The thread.
+    pub thread: &'a Thread,
+}
+
+/// The list of groups; `pattern` is what they were searched for.
+pub fn groups(lines: &[GroupLine], pattern: &str, pages: Pages) -> Markup {
+    html! {
+        h1 { "Groups" }
+        form.search action=(urls::GROUPS) method="get" role="search" {
+            label for="match" { "Name has " }
+            input id="match" name="match" type="search" value=(pattern) maxlength="100";
+            button { "Show" }
+        }
+        @if lines.is_empty() { p { "No group that you may read has this in its name." } }
+        ul.groups {
+            @for line in lines {
+                li {
+                    a href=(urls::group(&line.name)) { (line.name) }
+                    span.count { (line.articles) }
+                    span.description dir="auto" { (line.description) }
+                }
+            }
+        }
+        @let query = if pattern.is_empty() { String::new() } else { format!("match={}&", urls::escape(pattern)) };
+        (turning(urls::GROUPS, &query, pages))
+    }
+}
+
+/// The threads of a group.
+pub fn group(page: &GroupPage<'_>) -> Markup {
+    let place = urls::group(page.name);
+    html! {
+        h1 { (page.name) }
+        @if !page.description.is_empty() { p.description dir="auto" { (page.description) } }
+        p.ways {
+            @if let Some(post) = page.post { a href=(post) { "Write" } " " }
+            a href={ (place) "/atom" } { "Atom feed" }
+        }
+        @if page.threads.is_empty() { p { "There is nothing to read here now." } }
+        ul.threads {
+            @for thread in page.threads { (thread_line(page, thread)) }
+        }
+        (turning(&place, "", page.pages))
+    }
+}
+
+fn thread_line(page: &GroupPage<'_>, thread: &Thread) -> Markup {
+    let rows: Vec<&Row> = thread.rows().filter_map(|at| page.rows.get(at)).collect();
+    let Some(first) = rows.first() else { return Markup::default() };
+    let (subject, _) = base_subject(&first.subject);
+    let newest = rows.iter().max_by_key(|row| row.date).unwrap_or(first);
+    let place = match rows.len() {
+        1 => urls::article(&first.message_id),
+        _ => urls::thread(page.name, &first.message_id),
+    };
+    html! {
+        li {
+            a dir="auto" href=(place) { @if subject.is_empty() { "(no subject)" } @else { (subject) } }
+            span.count { (rows.len()) }
+            span.by {
+                bdi { (header::author(&first.from)) }
+                @if rows.len() > 1 { ", newest by " bdi { (header::author(&newest.from)) } }
+                " " time { (moment(newest.date)) }
+            }
+        }
+    }
+}
+
+/// The articles of a thread, as they answer each other.
+pub fn thread(page: &ThreadPage<'_>) -> Markup {
+    let first = page.thread.rows().find_map(|at| page.rows.get(at));
+    let place = first.map(|row| urls::thread(page.group, &row.message_id)).unwrap_or_default();
+    html! {
+        h1 dir="auto" { (first.map_or("", |row| base_subject(&row.subject).0)) }
+        p.ways {
+            a href=(urls::group(page.group)) { (page.group) } " "
+            a href={ (place) "/atom" } { "Atom feed" } " "
+            a href={ (place) "/mbox" } { "As a file (mbox)" }
+        }
+        ul.thread {
+            @for node in &page.thread.nodes {
+                li class={ "in" (node.depth.min(INDENT_MAX)) } {
+                    @match node.row.and_then(|at| page.rows.get(at)) {
+                        None => span.missing { "(not here)" },
+                        Some(row) => (article_line(row)),
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn article_line(row: &Row) -> Markup {
+    html! {
+        a dir="auto" href=(urls::article(&row.message_id)) {
+            @if row.subject.is_empty() { "(no subject)" } @else { (row.subject) }
+        }
+        span.by { bdi { (header::author(&row.from)) } " " time { (moment(row.date)) } ", " (row.lines) " lines" }
+    }
+}
+
+/// Links to the pages before and after.
+fn turning(place: &str, query: &str, pages: Pages) -> Markup {
+    let to = |page: u64| format!("{place}?{query}page={page}");
+    html! {
+        @if pages.last > 1 {
+            nav.pages aria-label="Pages" {
+                @if pages.page > 1 { a rel="prev" href=(to(pages.page - 1)) { "Newer" } }
+                span { "page " (pages.page) " of " (pages.last) }
+                @if pages.page < pages.last { a rel="next" href=(to(pages.page + 1)) { "Older" } }
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Articles that try to be more than text: each shows as text, and costs no more than its size.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+mod safe;
+
+use newspages::content::{Content, SHOWN_BYTES, SHOWN_BYTES_MAX};
+use newspages::threads::{Row, threads};
+use newspages::view;
+use safe::assert_safe;
+
+/// The text of an article's page.
+fn shown(article: &str) -> String {
+    let wire = article.replace('\n', "\r\n");
+    let content = Content::of(wire.as_bytes(), SHOWN_BYTES);
+    let page =
+        view::article(&content, &view::ArticlePage { group: Some("a.b"), ..view::ArticlePage::default() });
+    for number in 1..=content.files.len() {
+        let (name, _) = Content::file(wire.as_bytes(), number).unwrap();
+        assert_eq!(name, content.files[number - 1].name);
+    }
+    assert_safe(&page.into_string())
+}
+
+const HEAD: &str = "From: a@b.example\nNewsgroups: a.b\nMessage-ID: <1@x>\n";
+
+#[test]
+fn markup_shows_as_text() {
+    for attack in [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "\"><svg/onload=alert(1)>",
+        "<style>*{display:none}</style>",
+        "<iframe srcdoc='<script>1</script>'></iframe>",
+        "<a href=\"javascript:alert(1)\">x</a>",
+        "<base href=http://evil.example/>",
+        "<meta http-equiv=refresh content='0;url=http://evil.example/'>",
+        "</div></article></main><form action=http://evil.example/>",
+        "<!-- --!><b>",
+        "<![CDATA[<script>]]>",
+        "<plaintext>",
+        "&lt;script&gt;",
+        "{{constructor.constructor('alert(1)')()}}",
+        "%3Cscript%3E",
+        "+ADw-script+AD4-",
+    ] {
+        let text = shown(&format!(
+            "{HEAD}Subject: {attack}\nOrganization: {attack}\n\n{attack}\n> {attack}\n-- \n{attack}\n"
+        ));
+        assert!(text.matches(attack).count() >= 5, "{attack}: {text}");
+    }
+}
+
+#[test]
+fn headers_show_as_text() {
+    for (header, expected) in [
+        ("From: \"<script>\" <x@y>", "\"<script>\" <x@y>"),
+        ("Subject: =?utf-8?B?PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==?=", "<script>alert(1)</script>"),
+        ("Subject: =?utf-7?Q?+ADw-script+AD4-?=", "+ADw-script+AD4-"),
+        ("Subject: =?utf-8?Q?a=0D=0ASet-Cookie:_x?=", "a Set-Cookie: x"),
+        ("Newsgroups: a.b,\"><script>x", "\"><script>x"),
+        ("Followup-To: <script>", "<script>"),
+        ("Date: <script>", "<script>"),
+        ("Message-ID: <\"onclick=alert(1)@x>", "<\"onclick=alert(1)@x>"),
+        ("References: <javascript:alert(1)@x>", "<javascript:alert(1)@x>"),
+        ("Subject: \u{202e}gpj.exe", "\u{fffd}gpj.exe"),
+        ("Subject: a\u{1b}[2Jb", "a\u{241b}[2Jb"),
+        ("Content-Type: text/plain; charset=\"><script>\"", "body"),
+        ("Content-Type: <script>/x", "file-1.bin"),
+    ] {
+        let text = shown(&format!("{header}\n\nbody\n"));
+        assert!(text.contains(expected), "{header}: {text}");
+    }
+}
+
+#[test]
+fn urls_lead_to_where_they_say_or_nowhere() {
+    // `assert_safe` looks at each link.
+    for attack in [
+        "javascript:alert(1)",
+        "JaVaScRiPt:alert(1)",
+        "java\u{0}script:alert(1)",
+        "data:text/html;base64,PHNjcmlwdD4=",
+        "http://\"onmouseover=\"alert(1)",
+        "http://a/'><script>",
+        "https://user:password@evil.example/",
+        "news:\"><script>@x",
+        "news:javascript:alert(1)@x",
+        "news:../../admin@x",
+        "news:..",
+        "<1\"onmouseover=alert(1)//@x>",
+        "//evil.example/",
+        "http:evil.example",
+        "https:\\\\evil.example",
+        "view-source:http://x",
+    ] {
+        let text = shown(&format!("{HEAD}Subject: x\n\nsee {attack} there\n"));
+        assert!(text.contains("there"), "{attack}");
+    }
+}
+
+#[test]
+fn mime_is_bounded() {
+    let multipart = "Content-Type: multipart/mixed; boundary=x\n";
+    let part = format!("--x\n{multipart}\n");
+    let nested: String = (0..20_000)
+        .map(|n| format!("--b{n}\nContent-Type: multipart/mixed; boundary=b{}\n\n", n + 1))
+        .collect();
+    for (head, body) in [
+        (multipart, part.repeat(20_000)),
+        ("Content-Type: message/rfc822\n", "Content-Type: message/rfc822\n\n".repeat(30_000)),
+        ("Content-Type: multipart/mixed; boundary=b0\n", nested),
+        (multipart, "--x\n\n<script>\n".repeat(20_000)),
+        (multipart, format!("--x\nContent-Type: application/x; name=\"{}\"\n\n", "a".repeat(300_000))),
+        ("Content-Type: multipart/mixed; boundary=\"\"\n", "--\n".repeat(100_000)),
+        ("Content-Type: text/plain; format=flowed\n", "> ".repeat(300_000)),
+        ("Content-Type: text/plain; format=flowed\n", "x \n".repeat(200_000)),
+        ("Content-Transfer-Encoding: base64\n", "=".repeat(500_000)),
+        ("Content-Type: text/html\n", "<div>".repeat(100_000)),
+        ("Content-Type: text/html\n", "<script></".repeat(50_000)),
+        ("Content-Type: text/html\n", "&".repeat(500_000)),
+        ("Content-Type: text/plain; charset=iso-2022-jp\n", "\u{1b}$B".repeat(100_000)),
+        ("X: y\n", "begin 644 x\n#\n".repeat(30_000)),
+        ("X: y\n", "=ybegin line=1 size=9999999999 name=x\n".repeat(20_000)),
+        ("X: y\n", "http://a ".repeat(50_000)),
+        ("X: y\n", "<".repeat(300_000)),
+        ("X: y\n", "news:".repeat(100_000)),
+        ("X: y\n", "(((((http://a)))))".repeat(20_000)),
+        ("X: y\n", ">".repeat(500_000)),
+        ("X: y\n", "\n".repeat(500_000)),
+    ] {
+        let began = std::time::Instant::now();
+        shown(&format!("{HEAD}Subject: x\n{head}\n{body}"));
+        let wire = format!("{head}\n{body}").replace('\n', "\r\n");
+        let content = Content::of(wire.as_bytes(), SHOWN_BYTES_MAX);
+        assert!(content.files.len() <= 100 && content.blocks.len() <= 500_000);
+        // It is linear: far from a second, even without optimisation.
+        let start: String = body.chars().take(40).collect();
+        assert!(began.elapsed().as_secs() < 20, "{head}{start}: {:?}", began.elapsed());
+    }
+}
+
+/// All files below a directory.
+fn files(dir: &std::path::Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
+    }
+}
+
+#[test]
+#[ignore = "needs NEWSREEL_CORPUS, a directory of articles"]
+fn the_corpus_parses_into_pages() {
+    let mut paths = Vec::new();
+    files(
+        std::env::var_os("NEWSREEL_CORPUS").expect("NEWSREEL_CORPUS names no directory").as_ref(),
+        &mut paths,
+    );
+    let out = std::env::var_os("NEWSREEL_PAGES");
+    let (mut octets, mut controls, mut files) = (0, 0, 0);
+    for path in &paths {
+        let (text, mut wire) = (std::fs::read(path).unwrap(), Vec::new());
+        netnews::nntp::wire::dot_stuff(&text, &mut wire);
+        let content = Content::of(&wire, SHOWN_BYTES);
+        let page = view::article(&content, &view::ArticlePage { group: Some("a.b"), ..Default::default() });
+        let page = page.into_string();
+        let shown = assert_safe(&page);
+        octets += shown.len();
+        controls += usize::from(shown.contains('\u{241b}'));
+        files += content.files.len();
+        assert!(!content.head.subject.is_empty() && content.head.message_id.is_some(), "{}", path.display());
+        if let Some(out) = &out {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            std::fs::write(std::path::Path::new(out).join(name + ".html"), page).unwrap();
+        }
+    }
+    eprintln!("{} articles, {octets} octets of text, {files} files, {controls} with escapes", paths.len());
+    assert!(!paths.is_empty() && octets > 0);
+}
+
+#[test]
+fn names_of_files_are_safe() {
+    for name in [
+        "../../../etc/passwd",
+        "a\\b\\c.exe",
+        "\"><script>",
+        "=?utf-8?Q?..=2F..=2Fx?=",
+        "con\u{202e}gpj.exe",
+        "....",
+    ] {
+        let text = shown(&format!(
+            "{HEAD}Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: application/x\n\
+             Content-Disposition: attachment; filename=\"{}\"\n\nx\n--b--\nbegin 644 {name}\n#9F]U\n`\nend\n",
+            name.replace('"', "\\\"")
+        ));
+        assert!(!text.contains("../") && !text.contains('\u{202e}'), "{text}");
+    }
+}
+
+#[test]
+fn what_is_no_article_is_shown_too() {
+    for octets in
+        [&b""[..], b"\r\n", b"no header", b"\xff\xfe\x00<script>", b": \r\n\r\n<script>", b"A: b\r\n c"]
+    {
+        let content = Content::of(octets, SHOWN_BYTES);
+        assert_safe(&view::article(&content, &view::ArticlePage::default()).into_string());
+    }
+}
+
+#[test]
+fn lists_show_what_rows_say_as_text() {
+    let row = |n: u64, id: &str| {
+        let row = format!("{n}\t</title><script>\t<script> <a@b>\t1 Jan 1970\t{id}\t<a@b> <1@x>\t1\t1\r\n");
+        Row::parse(row.as_bytes()).unwrap()
+    };
+    let rows = [row(1, "<\"onclick=1@x>"), row(2, "<script>"), row(3, "<1@x>")];
+    let threads = threads(&rows);
+    for thread in &threads {
+        let page = view::thread(&view::ThreadPage { group: "a.b", rows: &rows, thread });
+        assert!(assert_safe(&page.into_string()).contains("</title><script>"));
+    }
+    let page = view::GroupPage {
+        name: "a.b",
+        description: "<script>",
+        rows: &rows,
+        threads: &threads,
+        pages: view::Pages { page: 2, last: 3 },
+        post: Some("/groups/a.b/post"),
+    };
+    assert!(assert_safe(&view::group(&page).into_string()).contains("<script>"));
+    let line = view::GroupLine { name: "a.b".into(), description: "<b>".into(), articles: 3 };
+    let page = view::groups(&[line], "\"><script>", view::Pages { page: 1, last: 2 });
+    assert!(assert_safe(&page.into_string()).contains("<b>"));
+}

@@ -1,0 +1,326 @@
+//! `import mbox|maildir|rnews`: articles from files of mails and batches.
+//!
+//! One thread reads and makes articles of what it reads, another files them, parcel by parcel. What was filed
+//! before counts as a duplicate, so an import that was interrupted is run again.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Instant;
+
+use netnews::mbox::{Splitter, Step};
+use spool::Progress;
+
+use super::super::args::MailOptions;
+use super::super::bar::Bar;
+use super::super::group;
+use super::super::locate::Where;
+use super::super::screen::{Failure, complain, say, say_json};
+use super::groups;
+use super::tally::Tally;
+use super::target::{Packed, Parcel, Target};
+use super::{count_displaced, room};
+use crate::base::units::grouped;
+use crate::config::Config;
+use crate::control_socket::import::BATCH_ARTICLES_MAX;
+use crate::import::mails::adopt::{Adopted, Hints, Old, adopt, divide};
+use crate::import::mails::folders::{self, Form, Source};
+use crate::import::mails::rules::Choice;
+use crate::import::source::ARTICLE_BYTES_MAX;
+use crate::ingest::ImportOutcome;
+use crate::ingest::batches::{Batch, Unpacked};
+use crate::operations::request::{GroupEntry, Reply, Request};
+
+/// Bytes of a parcel that is sent without waiting for more.
+const PARCEL_BYTES: usize = 1 << 20;
+/// Parcels read ahead.
+const PARCELS_AHEAD: usize = 2;
+/// Read at once, in bytes.
+const READ_BYTES: usize = 1 << 20;
+/// Failures of reading that are told one by one.
+const TOLD_MAX: u64 = 20;
+
+/// What the reading thread hands over.
+#[derive(Default)]
+struct Load {
+    parcel: Parcel,
+    /// Where each article stood.
+    names: Vec<String>,
+    /// Groups that its articles go to.
+    groups: Vec<String>,
+    /// What is no article, and why.
+    damaged: Vec<String>,
+    /// Bytes read so far.
+    done: u64,
+}
+
+pub(super) fn mails(form: Form, options: &MailOptions, at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    let sources = folders::find(form, &options.paths)
+        .map_err(|error| Failure::Usage(format!("cannot import from {error}")))?;
+    if sources.is_empty() {
+        return Err(Failure::Usage("there are no such files in what was named".into()));
+    }
+    let mut target = Target::new(&config, options.dry_run)?;
+    let mut tally = Tally { dry_run: options.dry_run, ..Tally::default() };
+    let began = Instant::now();
+    let bar = Bar::new();
+    let result = run(&config, (form, options, &sources), &mut target, &mut tally, &bar);
+    bar.finish();
+    if result.is_ok() && !options.dry_run {
+        let filed = std::mem::take(&mut tally.filed);
+        let living = room::count_living(&config, &filed, &mut target)?;
+        count_displaced(&mut tally, filed.len() as u64, living);
+    }
+    target.close()?;
+    tally.seconds = began.elapsed().as_secs_f64();
+    match options.json {
+        true => say_json(&tally)?,
+        false => tally.lines(began.elapsed()).iter().try_for_each(say)?,
+    }
+    if !options.dry_run {
+        group::advise_on_moderators(&config)?;
+    }
+    result.and(if tally.displaced > 0 { Err(Failure::Told) } else { Ok(()) })
+}
+
+fn run(
+    config: &Config,
+    (form, options, sources): (Form, &MailOptions, &[Source]),
+    target: &mut Target,
+    tally: &mut Tally,
+    bar: &Bar,
+) -> Result<(), Failure> {
+    let mut known: HashSet<String> = groups::highs(config, target)?.into_keys().collect();
+    let choice = Choice { group: options.group.clone(), rules: options.rules.clone() };
+    let began = Instant::now();
+    bar.start("importing", sources.iter().map(|source| source.bytes).sum());
+    std::thread::scope(|scope| {
+        let (sender, loads) = sync_channel(PARCELS_AHEAD);
+        scope.spawn(|| Reading::new(choice, sender).all(form, sources));
+        for load in loads {
+            tally.damaged += load.damaged.len() as u64;
+            let told = tally.damaged <= TOLD_MAX;
+            load.damaged.iter().filter(|_| told).for_each(|what| complain(format_args!("newsreel: {what}")));
+            if options.create_groups {
+                create(config, &load.groups, &mut known, target, tally)?;
+            }
+            file(&load, target, tally)?;
+            bar.step(load.done);
+            let rate = tally.imported as f64 / began.elapsed().as_secs_f64().max(0.001);
+            bar.note(&format!("{} articles a second", grouped(rate as u64)));
+        }
+        Ok(())
+    })
+}
+
+/// Adds groups that are missing.
+fn create(
+    config: &Config,
+    named: &[String],
+    known: &mut HashSet<String>,
+    target: &mut Target,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
+    let fresh: Vec<&String> = named.iter().filter(|name| known.insert((*name).clone())).collect();
+    tally.groups_added += fresh.len() as u64;
+    if fresh.is_empty() || tally.dry_run {
+        return Ok(());
+    }
+    let entry =
+        |name: &&String| GroupEntry { name: (*name).clone(), flag: "y".into(), ..GroupEntry::default() };
+    let groups = fresh.iter().map(entry).collect();
+    target.ask(config, &Request::GroupAdd { groups }, &mut |reply| {
+        if let Reply::Changed { name, error: Some(error), .. } = reply {
+            complain(format_args!("newsreel: group {name} was not added: {error}"));
+            tally.groups_added -= 1;
+        }
+    })?;
+    Ok(())
+}
+
+fn file(load: &Load, target: &mut Target, tally: &mut Tally) -> Result<(), Failure> {
+    let results = target.file(&load.parcel)?;
+    for (result, name) in results.iter().zip(&load.names) {
+        if result.outcome == ImportOutcome::TryLater {
+            return Err(Failure::Problem(format!(
+                "the spool stopped accepting: {}; once that is repaired, run the import again to continue \
+                 where this one ended",
+                result.reason
+            )));
+        }
+        tally.count(result, false, &|| name.clone());
+    }
+    Ok(())
+}
+
+/// The reading thread.
+struct Reading {
+    choice: Choice,
+    loads: SyncSender<Load>,
+    load: Load,
+}
+
+/// Where a text stands.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    source: &'a Source,
+    at: u64,
+    arrived: Option<i64>,
+}
+
+/// Nobody takes what is read any more.
+struct Unheard;
+
+impl Reading {
+    fn new(choice: Choice, loads: SyncSender<Load>) -> Self {
+        Self { choice, loads, load: Load::default() }
+    }
+
+    /// Reads all files; one that cannot be read is damage.
+    fn all(mut self, form: Form, sources: &[Source]) {
+        let mut before = 0;
+        for source in sources {
+            let read = match form {
+                Form::Mbox => self.mbox(source, before),
+                Form::Maildir => self.mail(source),
+                Form::Rnews => self.rnews(source, before),
+            };
+            match read {
+                Ok(Ok(())) => {}
+                Ok(Err(Unheard)) => return,
+                Err(error) => {
+                    self.load.damaged.push(format!("{}: cannot be read: {error}", source.path.display()))
+                }
+            }
+            before += source.bytes;
+            self.load.done = before;
+        }
+        // After a failure, which was told, nobody hears it.
+        let _unheard = self.loads.send(self.load);
+    }
+
+    fn mbox(&mut self, source: &Source, before: u64) -> io::Result<Result<(), Unheard>> {
+        let mut file = Unpacked::new(Box::new(File::open(&source.path)?));
+        let mut splitter = Splitter::new(ARTICLE_BYTES_MAX as usize);
+        let (mut window, mut start, mut at, mut is_end) = (Vec::new(), 0, 0_u64, false);
+        let mut text = Vec::new();
+        loop {
+            let bytes = match splitter.step(window.get(start..).unwrap_or_default(), is_end) {
+                Step::More => {
+                    window.drain(..start);
+                    start = 0;
+                    let len = window.len();
+                    window.resize(len + len.max(READ_BYTES), 0);
+                    let read = read_some(&mut file, window.get_mut(len..).unwrap_or_default());
+                    window.truncate(len + read.as_ref().map_or(0, |read| *read));
+                    is_end = read? == 0;
+                    continue;
+                }
+                Step::End => return Ok(Ok(())),
+                Step::Skip(bytes) => bytes,
+                Step::Damaged(bytes, why) => {
+                    self.load.damaged.push(format!("{} at {at}: {why}", source.path.display()));
+                    bytes
+                }
+                Step::Mail(bytes, mail) => {
+                    text.clear();
+                    mail.append_text(&mut text);
+                    let arrived = mail.arrived.filter(|secs| *secs > 0);
+                    if self.text(&text, Place { source, at, arrived }).is_err() {
+                        return Ok(Err(Unheard));
+                    }
+                    bytes
+                }
+            };
+            start += bytes;
+            at += bytes as u64;
+            self.load.done = before + at.min(source.bytes);
+        }
+    }
+
+    fn mail(&mut self, source: &Source) -> io::Result<Result<(), Unheard>> {
+        if source.bytes > u64::from(ARTICLE_BYTES_MAX) {
+            return Err(io::Error::other("the mail is too large"));
+        }
+        let text = fs::read(&source.path)?;
+        let arrived = folders::delivered(&source.path);
+        Ok(self.text(&text, Place { source, at: 0, arrived }))
+    }
+
+    fn rnews(&mut self, source: &Source, before: u64) -> io::Result<Result<(), Unheard>> {
+        let mut batch = Batch::new(Box::new(File::open(&source.path)?), u64::from(ARTICLE_BYTES_MAX));
+        while let Some(parcel) = batch.next_parcel()? {
+            for piece in parcel.pieces() {
+                if let Some(fault) = piece.fault {
+                    self.load.damaged.push(format!("{} at {}: {fault}", source.path.display(), piece.at));
+                } else if self.text(piece.raw, Place { source, at: piece.at, arrived: None }).is_err() {
+                    return Ok(Err(Unheard));
+                }
+                self.load.done = before + piece.at.min(source.bytes);
+            }
+        }
+        batch.damage().map_or(Ok(Ok(())), |why| Err(io::Error::other(why.to_owned())))
+    }
+
+    /// Makes an article of a text and packs it.
+    fn text(&mut self, text: &[u8], place: Place<'_>) -> Result<(), Unheard> {
+        let head = divide(text).0;
+        let newsgroups = Old::of(head).newsgroups;
+        let chosen = self.choice.groups(head, newsgroups, place.source.folder.as_deref());
+        let groups = chosen.unwrap_or_default();
+        let hints = Hints { arrived: place.arrived, file_time: place.source.changed, groups: &groups };
+        let name = || format!("{} at {}", place.source.path.display(), place.at);
+        let Adopted { wire, arrived } = match adopt(text, &hints) {
+            Ok(adopted) => adopted,
+            Err(why) => {
+                self.load.damaged.push(format!("{}: {why}", name()));
+                return Ok(());
+            }
+        };
+        let is_full = self.load.parcel.bytes.len() + wire.len() > PARCEL_BYTES
+            || self.load.parcel.articles.len() >= BATCH_ARTICLES_MAX;
+        if is_full && !self.load.parcel.articles.is_empty() {
+            let done = self.load.done;
+            self.loads.send(std::mem::take(&mut self.load)).map_err(|_| Unheard)?;
+            self.load.done = done;
+        }
+        self.note_groups(newsgroups, &groups);
+        let bytes = &mut self.load.parcel.bytes;
+        let start = bytes.len();
+        bytes.extend_from_slice(&wire);
+        let places = bytes.len();
+        groups.iter().for_each(|group| bytes.extend_from_slice(format!("{group}:0 ").as_bytes()));
+        self.load.parcel.articles.push(Packed {
+            article: self.load.names.len() as u32,
+            arrived,
+            wire: start..places,
+            places: places..bytes.len(),
+        });
+        self.load.names.push(name());
+        Ok(())
+    }
+
+    /// Notes the groups of an article, in case they are to be created.
+    fn note_groups(&mut self, newsgroups: &[u8], chosen: &[String]) {
+        let own = newsgroups.split(|b| *b == b',').map(<[u8]>::trim_ascii).filter(|_| chosen.is_empty());
+        let own = own
+            .filter(|name| netnews::newsgroups::valid_name(name))
+            .filter_map(|name| std::str::from_utf8(name).ok());
+        for name in own.chain(chosen.iter().map(String::as_str)) {
+            if !self.load.groups.iter().any(|other| other == name) {
+                self.load.groups.push(name.to_owned());
+            }
+        }
+    }
+}
+
+fn read_some(from: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.read(out) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Articles in and out as mbox, maildir and batches: what comes back is what went out, to the byte.
+
+use std::fs;
+use std::path::Path;
+
+use netnews::mbox::{Splitter, Step, append_mail};
+use serde_json::Value;
+
+use crate::operated::Operated;
+
+/// Seconds of the first article's arrival: in 2001.
+const THEN: i64 = 1_000_000_000;
+
+/// Texts that their containers could change, in two groups.
+fn articles() -> Vec<String> {
+    let bodies = [
+        "plain\n",
+        "From here\n>From there\n>>From\n\nFrom me Thu Jan  1 00:00:00 1970\n",
+        ".\n..\n.dots\n",
+        "blank lines\n\n\n\n",
+        "",
+        "#! rnews 7\nnot one\n",
+        "caf\u{e9} \u{1b}[ tab\t \n-- \n",
+        "long ",
+    ];
+    let article = |(n, body): (usize, &&str)| {
+        let groups = if n % 3 == 0 { "a.one,a.two" } else { "a.one" };
+        let body = if *body == "long " { "long line ".repeat(2_000) + "\n" } else { (*body).to_owned() };
+        format!(
+            "Path: x.example!not-for-mail\nFrom: Jane <jane@x.example>\nNewsgroups: {groups}\nSubject: s {n}\n \
+             folded\nMessage-ID: <{n}@x.example>\nDate: Sun, 9 Sep 2001 01:46:40 +0000\nFrom : no\n\n{body}"
+        )
+        .replace("From : no\n", "X-From: From\n")
+    };
+    bodies.iter().enumerate().map(article).collect()
+}
+
+fn mbox(texts: &[String]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (n, text) in texts.iter().enumerate() {
+        append_mail("jane@x.example", THEN + n as i64, text.as_bytes(), &mut out);
+    }
+    out
+}
+
+/// The mails of a file: when each arrived, and its text without Xref, which is each site's own.
+fn mails(file: &Path) -> Vec<(i64, String)> {
+    let bytes = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let (mut splitter, mut rest, mut mails) = (Splitter::new(1 << 20), bytes.as_slice(), Vec::new());
+    loop {
+        match splitter.step(rest, true) {
+            Step::Mail(bytes, mail) => {
+                let mut text = Vec::new();
+                mail.append_text(&mut text);
+                let text = String::from_utf8(text).unwrap();
+                let lines = text.split_inclusive('\n').filter(|line| !line.starts_with("Xref: "));
+                mails.push((mail.arrived.unwrap(), lines.collect()));
+                rest = &rest[bytes..];
+            }
+            Step::Skip(bytes) => rest = &rest[bytes..],
+            Step::End => return mails,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn import(site: &Operated, arguments: &[&str]) -> Value {
+    let told = site.run(&[&["import"], arguments, &["--json"]].concat());
+    assert!(told.status.success(), "{told:?}");
+    serde_json::from_slice(&told.stdout).unwrap()
+}
+
+fn counts(told: &Value) -> [u64; 3] {
+    ["imported", "duplicates", "damaged"].map(|name| told[name].as_u64().unwrap())
+}
+
+#[test]
+fn what_goes_out_comes_back_to_the_byte() {
+    let first = Operated::new();
+    let texts = articles();
+    let from = first.home().join("in.mbox");
+    fs::write(&from, mbox(&texts)).unwrap();
+    let from = from.to_str().unwrap();
+    let expected: Vec<(i64, String)> =
+        texts.iter().cloned().enumerate().map(|(n, t)| (THEN + n as i64, t)).collect();
+    let both: Vec<(i64, String)> = expected.iter().step_by(3).cloned().collect();
+
+    let dry = import(&first, &["mbox", "--create-groups", "--dry-run", from]);
+    assert_eq!((counts(&dry), dry["groups_added"].as_u64()), ([8, 0, 0], Some(2)));
+    assert_eq!(counts(&import(&first, &["mbox", "--create-groups", from])), [8, 0, 0]);
+    // The second time, and through a server, nothing is filed twice.
+    let serving = first.serve();
+    assert_eq!(counts(&import(&first, &["mbox", from])), [0, 8, 0]);
+    let out = first.home().join("out");
+    let at = out.to_str().unwrap();
+    for form in ["mbox", "maildir", "rnews"] {
+        assert_eq!(first.done(&["export", form, "a.*", "--out", at]), "11 articles of 2 groups written\n");
+    }
+    drop(serving);
+    assert_eq!(mails(&out.join("a.one.mbox")), expected);
+    assert_eq!(mails(&out.join("a.two.mbox")), both);
+    let refused = first.run(&["export", "mbox", "a.two", "--out", at]);
+    assert!(
+        !refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("is there already")
+    );
+
+    for form in ["mbox", "maildir", "rnews"] {
+        let second = Operated::new();
+        // Each form alone.
+        let alone = second.home().join("alone");
+        fs::create_dir(&alone).unwrap();
+        for group in ["a.one", "a.two"] {
+            let name = if form == "maildir" { group.to_owned() } else { format!("{group}.{form}") };
+            fs::rename(out.join(&name), alone.join(&name)).unwrap();
+        }
+        let told = import(&second, &[form, "--create-groups", alone.to_str().unwrap()]);
+        assert_eq!(counts(&told), [8, 3, 0], "{form}: a crosspost is in both files");
+        let again = second.home().join("again");
+        second.done(&["export", "mbox", "a.*", "--out", again.to_str().unwrap()]);
+        let mut came = mails(&again.join("a.one.mbox"));
+        if form == "rnews" {
+            // It does not tell when articles arrived; they count from their Date.
+            assert!(came.iter().all(|(arrived, _)| *arrived == THEN));
+            came.iter_mut().zip(THEN..).for_each(|(mail, at)| mail.0 = at);
+        }
+        assert_eq!(came, expected, "{form}");
+    }
+}
+
+#[test]
+fn groups_are_those_of_rules_headers_and_folders() {
+    let site = Operated::new();
+    let dir = site.home().join("archive");
+    fs::create_dir_all(dir.join("lists")).unwrap();
+    let mail = |n: u32, head: &str| format!("From: a@b.example\nSubject: {n}\n{head}\nbody {n}\n");
+    let mut file = mbox(&[
+        mail(1, "List-Id: Dev\n <dev.example.org>\n"),
+        mail(2, "X-Newsgroups: a.b\n"),
+        mail(3, "Newsgroups: own.group\n"),
+    ]);
+    file.extend_from_slice(b"From a@b Sun Sep  9 01:46:40 2001\nno header at all\n\n");
+    fs::write(dir.join("lists/misc.mbox"), file).unwrap();
+    let arguments = [
+        "mbox",
+        "--create-groups",
+        "--rule",
+        "List-Id: *<dev.example.org>* = lists.dev",
+        dir.to_str().unwrap(),
+    ];
+    let told = import(&site, &arguments);
+    assert_eq!(counts(&told), [3, 0, 0], "{told}");
+    assert_eq!(told["skipped"].as_object().unwrap().len(), 1, "{told}");
+    assert_eq!(
+        counts(&import(&site, &arguments)),
+        [0, 3, 0],
+        "mails without Message-ID get the same one again"
+    );
+    let groups = site.done(&["group", "list", "*s.dev,lists.misc,own.*", "--json"]);
+    let groups: Value = serde_json::from_str(&groups).unwrap();
+    let row =
+        |at: usize| (groups[at]["name"].as_str().unwrap().to_owned(), groups[at]["count"].as_u64().unwrap());
+    assert_eq!(
+        [row(0), row(1), row(2)],
+        [("lists.dev", 1), ("lists.misc", 1), ("own.group", 1)].map(|(g, n)| (g.to_owned(), n))
+    );
+    // One group for all of it, which is not there.
+    let told = import(&site, &["mbox", "--group", "not.here", dir.to_str().unwrap()]);
+    assert_eq!(counts(&told)[0], 0, "{told}");
+    let wrong = site.run(&["import", "mbox", "--rule", "List-Id = x", dir.to_str().unwrap()]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("HEADER: PATTERN = GROUP"), "{wrong:?}");
+}
