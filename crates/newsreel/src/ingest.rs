@@ -56,6 +56,7 @@ use spool::{Key, MethodKind, Spool, Ticket, Token, Trouble};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 use turn::Turn;
 use withdraw::{Obey, Task, Withdrawals, Withdrawing};
 
@@ -197,12 +198,14 @@ impl Filer {
         batch: &[Incoming<'_>],
         dispositions: &mut Vec<Disposition>,
     ) -> Receipt {
+        let begun = Instant::now();
         let mut judged = self.judge(origin, batch, dispositions);
         let hold = self.follow_ups.hold();
         let unfiled = self.obey_unfiled(origin, &hold, &judged, dispositions);
         let (turn, waited) = if judged.drafts.is_empty() { (None, false) } else { self.turn.take().await };
         let receipt = self.commit(&mut judged.drafts, judged.now, judged.first, dispositions);
         drop(turn);
+        self.counters.latencies.filing.observe_many(begun.elapsed(), batch.len());
         self.count(origin, batch, dispositions.get(judged.first..).unwrap_or_default());
         self.review(batch, &judged, dispositions);
         let pending = self.follow_up(origin, &hold, &judged, dispositions).or(unfiled);
@@ -216,10 +219,12 @@ impl Filer {
         batch: &[Incoming<'_>],
         dispositions: &mut Vec<Disposition>,
     ) -> Receipt {
+        let begun = Instant::now();
         let mut judged = self.judge(origin, batch, dispositions);
         let hold = self.follow_ups.hold();
         self.obey_unfiled(origin, &hold, &judged, dispositions);
         let receipt = self.commit(&mut judged.drafts, judged.now, judged.first, dispositions);
+        self.counters.latencies.filing.observe_many(begun.elapsed(), batch.len());
         self.count(origin, batch, dispositions.get(judged.first..).unwrap_or_default());
         self.review(batch, &judged, dispositions);
         if let Some(pending) = self.follow_up(origin, &hold, &judged, dispositions) {

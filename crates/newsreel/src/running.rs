@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::listening::{Listening, Plan};
 use crate::operations::Pulls;
 use crate::operations::archive::Archives;
-use crate::operations::report::Measuring;
+use crate::operations::report::{self, Measuring, Report};
 use crate::relay::feed::{Feeds, Prepared};
 use crate::session::SessionContext;
 use crate::site::Site;
@@ -33,6 +33,17 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// How it is.
+    pub fn report(&self) -> Report {
+        let addresses = self.listening.addresses();
+        report::of_server(
+            &self.site,
+            &self.context,
+            (&self.feeds, &self.pulls, &self.archives, &self.upstreams),
+            (&addresses.nntp, &addresses.web),
+        )
+    }
+
     /// Lets a new configuration hold from now on, with what was prepared for it; the spool has switched
     /// already.
     pub fn apply(&self, config: Arc<Config>, tls: Option<Offer>, listeners: Plan, feeds: Prepared) {

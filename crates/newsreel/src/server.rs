@@ -3,12 +3,15 @@
 //! Listeners and the signal to stop come from outside, so that tests can bind port 0 and stop when they like.
 //! Called by `cli`. Source: guarantee G6 for the limits on connections.
 
+#[cfg(feature = "web")]
+mod web;
+
 use crate::access::Caller;
 use crate::base::counters::add;
 use crate::config::{Config, Live};
 use crate::control_socket;
 use crate::inject::Injector;
-use crate::listening::{Admit, Listeners, Listening};
+use crate::listening::{Admit, Beginning, Listeners, Listening, SessionTask};
 use crate::moderation::Moderation;
 use crate::operations::archive::{Archives, keep_archiving};
 use crate::operations::report::{self, Measuring};
@@ -27,8 +30,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spool::Spool;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::timeout;
@@ -88,17 +91,16 @@ async fn run_from<S: NewsSource>(
     let context = Arc::new(SessionContext { injector, budget: Budget::default() });
     let site = Site::new(config, spool, offer);
     let control = control_socket::Listener::bind(&site)?;
-    let listening = Listening::new(&site, admitting(&site, &context, source.under(&site.config)));
     let (measuring, pulls, archives) = (Measuring::new(), Arc::default(), Archives::of_site(&site));
     let feeds = Feeds::new(site.spool.clone(), site.filer.clone());
-    let server = Arc::new(Server { listening, measuring, pulls, archives, context, feeds, upstreams, site });
+    let server = Arc::new_cyclic(|server: &Weak<Server>| {
+        let admit = admitting(&site, &context, source.under(&site.config), server);
+        let listening = Listening::new(&site, admit);
+        Server { listening, measuring, pulls, archives, context, feeds, upstreams, site }
+    });
     let site = &server.site;
     let control_messages = ControlMessages::open(site, &moderation)?;
-    match block_in_place(|| site.filer.obey_again()) {
-        Ok(0) => {}
-        Ok(articles) => info!(articles, "cancels and Supersedes from before the crash obeyed again"),
-        Err(error) => warn!(%error, "cannot look for cancels that a crash has left undone"),
-    }
+    obey_again(site);
     let follow_ups = site.filer.start_follow_ups()?;
     block_in_place(|| site.filer.start_filters());
     let feeds = server.feeds.prepare(&site.config.load()).map_err(io::Error::other)?;
@@ -143,6 +145,15 @@ async fn run_from<S: NewsSource>(
     Ok(())
 }
 
+/// Obeys what a crash has left undone.
+fn obey_again(site: &Site) {
+    match block_in_place(|| site.filer.obey_again()) {
+        Ok(0) => {}
+        Ok(articles) => info!(articles, "cancels and Supersedes from before the crash obeyed again"),
+        Err(error) => warn!(%error, "cannot look for cancels that a crash has left undone"),
+    }
+}
+
 fn tell_system(state: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         warn!(%error, "sd_notify failed");
@@ -163,13 +174,44 @@ async fn reload_at_hangups(mut hangups: Signal, server: Arc<Server>) {
     }
 }
 
-/// Makes sessions that read from `source`.
-fn admitting<S: NewsSource>(site: &Arc<Site>, context: &Arc<SessionContext>, source: S) -> Admit {
+/// Makes sessions that read from `source`, and serves HTTP.
+fn admitting<S: NewsSource>(
+    site: &Arc<Site>,
+    context: &Arc<SessionContext>,
+    source: S,
+    server: &Weak<Server>,
+) -> Admit {
     let (site, context) = (site.clone(), context.clone());
-    Arc::new(move |socket, address, begins_with_tls| {
-        let session = admit(&site, &context, &source, socket, address, begins_with_tls)?;
+    let web = admitting_http(&site, server);
+    Arc::new(move |socket, address, beginning| {
+        if !beginning.is_nntp() {
+            return web(socket, address, beginning);
+        }
+        let begun = Instant::now();
+        let session = admit(&site, &context, &source, socket, address, beginning.is_tls())?;
+        if !beginning.is_tls() {
+            site.counters.latencies.connecting.observe(begun.elapsed());
+        }
         Some(Box::pin(session.run()))
     })
+}
+
+#[cfg(feature = "web")]
+fn admitting_http(
+    site: &Arc<Site>,
+    server: &Weak<Server>,
+) -> impl Fn(Socket, SocketAddr, Beginning) -> Option<SessionTask> + use<> {
+    let web = web::Web::new(site, server.clone());
+    move |socket, address, beginning| web.admit(socket, address, beginning)
+}
+
+/// The configuration names no address for HTTP then.
+#[cfg(not(feature = "web"))]
+fn admitting_http(
+    _site: &Arc<Site>,
+    _server: &Weak<Server>,
+) -> impl Fn(Socket, SocketAddr, Beginning) -> Option<SessionTask> + use<> {
+    |_socket, _address, _beginning| None
 }
 
 /// A session for a new connection, if the client is known and there is room for it.

@@ -147,7 +147,7 @@ impl<S: NewsSource> Session<S> {
         let begun = Instant::now();
         if self.begins_with_tls {
             match self.start_tls().await {
-                Ok(Ok(())) => {}
+                Ok(Ok(())) => self.site.counters.latencies.connecting.observe(begun.elapsed()),
                 Ok(Err(text)) => {
                     let _gone = self.close_with_400(&text).await;
                     return;

@@ -7,6 +7,7 @@
 //!   carries commands in a pipeline; [`Connection`] is the same one floor below, octets without NNTP.
 //!   [`Error::retry`] tells what may be tried again from what may not, [`Limits`] bounds what a server can
 //!   cost.
+//! - [`Stream`] is a transport for a library that wants tokio's traits.
 //! - [`pool`] keeps spare buffers, so that an idle connection holds none.
 //!
 //! Invariants: nothing here knows a spool, a group or a configuration; every buffer and every wait has a
@@ -28,6 +29,7 @@ pub mod rate;
 pub mod reply;
 mod sending;
 mod slice;
+mod stream;
 pub mod tls;
 mod transport;
 
@@ -41,4 +43,5 @@ pub use error::{Error, Fault, Retry, Step, Wait};
 pub use limits::Limits;
 pub use output::{GATHERED_BYTES_MAX, Output};
 pub use slice::Slice;
+pub use stream::Stream;
 pub use transport::{COMPRESSED_CONNECTIONS_MAX, Compressed, Deflating, Inflating, Socket, Transport};

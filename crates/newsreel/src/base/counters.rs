@@ -2,6 +2,7 @@
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
+use spool::Latency;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,8 +16,23 @@ pub(crate) struct Counters {
     pub readers_served: AtomicU64,
     /// Connections refused: unknown address or a limit.
     pub refused: AtomicU64,
+    pub latencies: Latencies,
     /// By the peers' names.
     peers: Mutex<HashMap<Box<str>, Arc<PeerCounters>>>,
+}
+
+/// How long things took.
+#[derive(Debug, Default)]
+pub(crate) struct Latencies {
+    /// From an article's arrival, whole, until it is filed or rejected; without waiting for the disk.
+    pub filing: Latency,
+    /// ARTICLE, from the command until the answer is with the socket or gathered for it.
+    pub article: Latency,
+    /// OVER and XOVER, likewise.
+    pub over: Latency,
+    /// From an accepted connection until the greeting can be said: judging the client, and TLS if it comes
+    /// first.
+    pub connecting: Latency,
 }
 
 /// Counts of one peer.

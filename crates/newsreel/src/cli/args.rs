@@ -51,6 +51,10 @@ pub(super) enum Command {
         /// site 127.0.0.1:1563, or nowhere with --listen]
         #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
         tls_listen: Vec<String>,
+        /// Where to listen for browsers, over HTTP (repeatable) [default: as configured; on a new site the
+        /// first free port from 127.0.0.1:8119 on, or nowhere with --listen]
+        #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+        web_listen: Vec<String>,
     },
 
     /// Create a site without serving it
@@ -651,6 +655,9 @@ pub(super) struct InitOptions {
     /// Where to listen for connections that begin with TLS (repeatable); makes a self-signed certificate
     #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
     pub(super) tls_listen: Vec<String>,
+    /// Where to listen for browsers, over HTTP (repeatable) [default: nowhere]
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub(super) web_listen: Vec<String>,
     /// Initial groups: lines of "name [flag [description]]", or an active file
     #[arg(long, value_name = "FILE")]
     pub(super) groups: Option<PathBuf>,

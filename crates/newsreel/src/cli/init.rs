@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::IsTerminal;
+use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +27,9 @@ use spool::{Access, Disk, RealDisk, durable_create};
 const LISTEN: &str = "127.0.0.1:1119";
 /// Where `up` listens for connections that begin with TLS.
 const TLS_LISTEN: &str = "127.0.0.1:1563";
+/// Where `up` listens for browsers, or on the next port that is free.
+const WEB_HOST: &str = "127.0.0.1";
+const WEB_PORTS: std::ops::Range<u16> = 8119..8139;
 /// Default of `--buffer`, in bytes.
 const BUFFER_BYTES: u64 = 512 << 20;
 /// Default of `--max-age`.
@@ -89,6 +93,7 @@ fn is_open(options: &InitOptions) -> bool {
         dir: _,
         listen,
         tls_listen,
+        web_listen,
         groups,
         buffer,
         peer,
@@ -97,7 +102,8 @@ fn is_open(options: &InitOptions) -> bool {
         durability,
         path_identity,
     } = options;
-    (listen.is_empty() && tls_listen.is_empty() && peer.is_empty() && reader.is_empty())
+    (listen.is_empty() && tls_listen.is_empty() && web_listen.is_empty())
+        && (peer.is_empty() && reader.is_empty())
         && (groups.is_none() && buffer.is_none() && max_age.is_none())
         && (durability.is_none() && path_identity.is_none())
 }
@@ -117,12 +123,30 @@ fn asked(options: &InitOptions) -> Result<InitOptions, Failure> {
 }
 
 /// Makes the site that `up` serves in a new directory.
-pub(super) fn make_default(dir: &Path, listen: &[String], tls_listen: &[String]) -> Result<Config, Failure> {
-    let usual = || if listen.is_empty() { vec![TLS_LISTEN.to_owned()] } else { Vec::new() };
-    let tls_listen = if tls_listen.is_empty() { usual() } else { tls_listen.to_vec() };
-    let options =
-        InitOptions { dir: dir.to_owned(), listen: listen.to_vec(), tls_listen, ..InitOptions::default() };
+pub(super) fn make_default(
+    dir: &Path,
+    listen: &[String],
+    tls_listen: &[String],
+    web_listen: &[String],
+) -> Result<Config, Failure> {
+    let given = |named: &[String], usual: fn() -> Vec<String>| match named {
+        [] if listen.is_empty() => usual(),
+        named => named.to_vec(),
+    };
+    let options = InitOptions {
+        dir: dir.to_owned(),
+        listen: listen.to_vec(),
+        tls_listen: given(tls_listen, || vec![TLS_LISTEN.to_owned()]),
+        web_listen: given(web_listen, free_web_address),
+        ..InitOptions::default()
+    };
     Ok(make(&options)?.0)
+}
+
+/// The first address for browsers on which nobody listens; none if all are taken.
+fn free_web_address() -> Vec<String> {
+    let is_free = |port: &u16| cfg!(feature = "web") && TcpListener::bind((WEB_HOST, *port)).is_ok();
+    WEB_PORTS.into_iter().find(is_free).map(|port| format!("{WEB_HOST}:{port}")).into_iter().collect()
 }
 
 /// Makes a site, or adds what is missing of one that is there; says whether it is new. The configuration is
@@ -284,6 +308,7 @@ fn differences(options: &InitOptions, config: &Config) -> Vec<String> {
     let age = |days: Option<u32>| days.map_or("none".to_owned(), |days| days.to_string());
     compare("--listen", joined(&options.listen), config.site.listen.join(", "));
     compare("--tls-listen", joined(&options.tls_listen), config.site.tls_listen.join(", "));
+    compare("--web-listen", joined(&options.web_listen), config.web.listen.join(", "));
     compare(
         "--buffer",
         options.buffer.map(|size| vec![units::size_text(size); sizes.len()].join(", ")),
@@ -350,6 +375,7 @@ fn config_text(options: &InitOptions) -> String {
          max_age_days = {age}\n\
          remember_days = {remember}\n\n\
          {tls}\
+         {web}\
          # The spool: two cyclic buffers. When they are full, the newest article overwrites the oldest.\n\
          [[buffer]]\nname = \"text0\"\npath = \"text0.cyc\"\nsize = {size}\n\n\
          [[buffer]]\nname = \"text1\"\npath = \"text1.cyc\"\nsize = {size}\n\n\
@@ -361,17 +387,8 @@ fn config_text(options: &InitOptions) -> String {
             [] => String::new(),
             listen => format!("tls_listen = {}\n", list(listen)),
         },
-        tls = match options.tls_listen.as_slice() {
-            [] => "# With a certificate, connections may be encrypted.\n\
-                 # [tls]\n# certificate = \"news.crt\"\n# key = \"news.key\"\n\n"
-                .to_owned(),
-            _ => format!(
-                "# Made with this site and signed by nobody; put one that your readers' software trusts in its place.\n\
-                 [tls]\ncertificate = {}\nkey = {}\n\n",
-                quoted(SELF_SIGNED_FILES[0]),
-                quoted(SELF_SIGNED_FILES[1])
-            ),
-        },
+        tls = tls_text(options),
+        web = web_text(options),
         durability = quoted(&units::durability_text(options.durability.unwrap_or(DURABILITY))),
     );
     for cidr in &options.peer {
@@ -385,20 +402,44 @@ fn config_text(options: &InitOptions) -> String {
         );
     }
     text.push_str(ABOUT_MODERATORS);
-    // On this machine whoever posts may also be the moderator.
-    let approve = if options.reader.iter().all(|reader| asking::is_loopback(*reader)) {
-        "approve = \"*\"\n"
-    } else {
-        ""
+    // On this machine whoever posts may also be the moderator, and see how the server is.
+    let own = match options.reader.iter().all(|reader| asking::is_loopback(*reader)) {
+        true if options.web_listen.is_empty() => "approve = \"*\"\n",
+        true => "approve = \"*\"\noperator = true\n",
+        false => "",
     };
     text.push_str(&format!(
         "\n# Who may read and post; the first section that names the address decides.\n\
          # Users (newsreel user add NAME) have sections of their own, before those for everyone:\n\
          # [[access]]\n# from = \"all\"\n# users = \"*\"\n# post = \"*\"\n\n\
-         [[access]]\nfrom = {}\nread = \"*\"\npost = \"*\"\n{approve}",
+         [[access]]\nfrom = {}\nread = \"*\"\npost = \"*\"\n{own}",
         list(&readers)
     ));
     text
+}
+
+/// Its sections about certificates and about browsers.
+fn tls_text(options: &InitOptions) -> String {
+    match options.tls_listen.as_slice() {
+        [] => "# With a certificate, connections may be encrypted.\n\
+                 # [tls]\n# certificate = \"news.crt\"\n# key = \"news.key\"\n\n"
+            .to_owned(),
+        _ => format!(
+            "# Made with this site and signed by nobody; put one that your readers' software trusts in its place.\n\
+                 [tls]\ncertificate = {}\nkey = {}\n\n",
+            quoted(SELF_SIGNED_FILES[0]),
+            quoted(SELF_SIGNED_FILES[1])
+        ),
+    }
+}
+
+fn web_text(options: &InitOptions) -> String {
+    match options.web_listen.as_slice() {
+        [] => String::new(),
+        listen => {
+            format!("# Pages for browsers, and figures for Prometheus.\n[web]\nlisten = {}\n\n", list(listen))
+        }
+    }
 }
 
 /// Where the configuration of a site's directory is.

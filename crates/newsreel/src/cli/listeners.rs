@@ -3,8 +3,8 @@
 use super::screen::Failure;
 use crate::listening::{self, Bound};
 
-/// Listens on every address of every `HOST:PORT` of a key in `[site]`; a name that has several addresses
-/// needs one that works.
+/// Listens on every address of every `HOST:PORT` of a key, which messages name as `key in [section]`; a name
+/// that has several addresses needs one that works.
 pub(super) fn bind(listen: &[String], key: &str) -> Result<Vec<Bound>, Failure> {
     let mut listeners = Vec::new();
     for name in listen {
@@ -16,7 +16,7 @@ pub(super) fn bind(listen: &[String], key: &str) -> Result<Vec<Bound>, Failure> 
                 _ => "",
             };
             Failure::Problem(format!(
-                "cannot listen on {name}: {error}; {rights}another address can be set with {key} in [site]"
+                "cannot listen on {name}: {error}; {rights}another address can be set with {key}"
             ))
         })?;
         listeners.extend(bound);
@@ -30,13 +30,14 @@ mod tests {
 
     #[test]
     fn a_port_in_use_is_told_with_its_name() {
-        let first = bind(&["127.0.0.1:0".into()], "listen").unwrap();
+        let first = bind(&["127.0.0.1:0".into()], "listen in [site]").unwrap();
         let taken = first[0].socket.local_addr().unwrap().to_string();
-        let Failure::Problem(text) = bind(std::slice::from_ref(&taken), "tls_listen").unwrap_err() else {
+        let Failure::Problem(text) = bind(std::slice::from_ref(&taken), "tls_listen in [web]").unwrap_err()
+        else {
             panic!()
         };
         assert!(text.starts_with(&format!("cannot listen on {taken}: ")), "{text}");
-        assert!(text.ends_with("another address can be set with tls_listen in [site]"), "{text}");
+        assert!(text.ends_with("another address can be set with tls_listen in [web]"), "{text}");
         std::net::TcpStream::connect(&taken).unwrap();
     }
 }

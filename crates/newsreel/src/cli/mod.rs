@@ -91,7 +91,9 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command, at: &Where) -> Result<(), Failure> {
     match command {
-        Command::Up { dir, listen, tls_listen } => serve::up(&dir, &listen, &tls_listen),
+        Command::Up { dir, listen, tls_listen, web_listen } => {
+            serve::up(&dir, &listen, &tls_listen, &web_listen)
+        }
         Command::Init(options) => init::init(&options),
         Command::Serve => serve::serve(&at.load()?),
         #[cfg(feature = "mount")]

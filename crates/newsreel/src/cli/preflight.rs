@@ -160,7 +160,7 @@ fn running(config: &Config, found: &mut Findings) -> Option<Running> {
         Reply::Status(report) => {
             let server: ServerStatus = report.server.unwrap_or_default();
             (running.pid, running.uptime_secs) = (server.pid, server.uptime_secs);
-            running.listen = server.listen;
+            running.listen = [server.listen, server.web].concat();
         }
         Reply::Group(group) => running.groups.push((group.name, group.flag)),
         _ => {}

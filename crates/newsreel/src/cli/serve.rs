@@ -14,15 +14,22 @@ use crate::config::{self, Config, UnknownGroups};
 use crate::listening::{Bound, Listeners};
 use crate::tls::{Offer, is_self_signed};
 
-pub(super) fn up(dir: &Path, listen: &[String], tls_listen: &[String]) -> Result<(), Failure> {
+pub(super) fn up(
+    dir: &Path,
+    listen: &[String],
+    tls_listen: &[String],
+    web_listen: &[String],
+) -> Result<(), Failure> {
     let file = init::config_file(dir);
     if !file.is_file() {
-        return run(&init::make_default(dir, listen, tls_listen)?, true);
+        return run(&init::make_default(dir, listen, tls_listen, web_listen)?, true);
     }
     // Written down, so that commands, a reload and the next start go by it too.
-    for (key, wanted) in [("listen", listen), ("tls_listen", tls_listen)] {
+    let wanted =
+        [("site", "listen", listen), ("site", "tls_listen", tls_listen), ("web", "listen", web_listen)];
+    for (section, key, wanted) in wanted {
         if !wanted.is_empty() {
-            let change = Change::Site { key, value: wanted.iter().collect() };
+            let change = Change::Value { section, key, value: wanted.iter().collect() };
             edit::apply(&file, &[change]).map_err(Failure::Problem)?;
         }
     }
@@ -56,8 +63,10 @@ fn run(config: &Config, inviting: bool) -> Result<(), Failure> {
         tracing::warn!("{advice}");
     }
     let listeners = Listeners {
-        plain: listeners::bind(&config.site.listen, "listen")?,
-        tls: listeners::bind(&config.site.tls_listen, "tls_listen")?,
+        plain: listeners::bind(&config.site.listen, "listen in [site]")?,
+        tls: listeners::bind(&config.site.tls_listen, "tls_listen in [site]")?,
+        http: listeners::bind(&config.web.listen, "listen in [web]")?,
+        https: listeners::bind(&config.web.tls_listen, "tls_listen in [web]")?,
     };
     let runtime = crate::server::runtime().map_err(|error| Failure::Problem(error.to_string()))?;
     let shutdown = {
@@ -105,6 +114,10 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
         }
     };
     let listening: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let pages = match local(&listeners.http).first() {
+        Some(address) if config.web.operator => format!("pages for browsers: http://{address}/operator\n"),
+        _ => String::new(),
+    };
     let bytes = config.buffers.iter().filter_map(|buffer| buffer.size).sum();
     let (host, port) = addresses.first().map_or(("127.0.0.1".into(), 119), |address| {
         let host = if address.ip().is_unspecified() { "127.0.0.1".into() } else { address.ip().to_string() };
@@ -115,7 +128,7 @@ fn invitation(config: &Config, spool: &Spool, listeners: &Listeners) -> String {
     let count = units::grouped;
     format!(
         "newsreel {version} serves {identity} on {listening}{encrypted}\n\
-         spool in {dir}: {groups} groups, {articles} articles, room for {room}\n\n\
+         spool in {dir}: {groups} groups, {articles} articles, room for {room}\n{pages}\n\
          Try, in another terminal:\n  \
          tin -r -g {host} -p {port}\n  \
          slrn -h {host} -p {port} -f ~/.jnewsrc-newsreel --create\n  \

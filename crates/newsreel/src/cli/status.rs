@@ -208,6 +208,9 @@ fn server_text(report: &Report, server: &ServerStatus, now: u64) -> String {
     );
     let mut line = |label: &str, value: String| text.push_str(&format!("\n  {label:<12} {value}"));
     line("listens on", server.listen.join(", "));
+    if !server.web.is_empty() {
+        line("web on", server.web.join(", "));
+    }
     line(
         "connections",
         format!(
@@ -600,6 +603,7 @@ mod tests {
             pid: 7,
             uptime_secs: 65,
             listen: vec!["127.0.0.1:1119".into()],
+            web: vec!["127.0.0.1:8119".into()],
             peers: vec![peer],
             connections: 1_000,
             compressed: 5,
@@ -672,6 +676,7 @@ mod tests {
         let shown = text(&report, 8_205);
         let head = "news.example.org: newsreel 1.0, process 7, up 1 min 5 s\n  \
                     listens on   127.0.0.1:1119\n  \
+                    web on       127.0.0.1:8119\n  \
                     connections  1,000 now, 5 of them compressed; 6 refused, 7 readers served\n  \
                     logins       8 succeeded, 9 failed; 10 lock-outs, 11 refused by them\n  \
                     certificate  expires in 1 d\n  \

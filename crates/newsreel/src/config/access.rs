@@ -41,6 +41,9 @@ section! {
         local: Groups = Wildmat, default "", example "local.log.*";
         /// Whether NEWNEWS is allowed (INN's N); it reads much for each response.
         newnews: bool = Switch, default true, example false;
+        /// Whether these clients may see, over HTTP ([web]), how the server is: the operator's page and
+        /// metrics, with the names of peers, groups and users.
+        operator: bool = Switch, default false, example true;
         /// How GROUP and LISTGROUP respond to a client that has not logged in, for a group that read excludes
         /// and a section for users shows. false: 411, as if the group did not exist. true: 480, so that
         /// newsreaders ask for name and password; strangers can then find out which groups exist.

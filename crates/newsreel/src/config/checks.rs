@@ -106,7 +106,14 @@ impl Checker<'_> {
         }
         // Where connections begin in two ways, they would begin in neither. Port 0 is another one each time.
         let mut seen = HashSet::new();
-        for at in [&site.listen, &site.tls_listen] {
+        let web = &self.draft.web;
+        if let Some(on) = [&web.listen, &web.tls_listen].into_iter().find(|at| !is_empty(at))
+            && !cfg!(feature = "web")
+        {
+            let message = "this newsreel was built without its web pages (the feature web)";
+            self.fault(&on.span, "cannot be served", message, "leave out [web]");
+        }
+        for at in [&site.listen, &site.tls_listen, &web.listen, &web.tls_listen] {
             for address in at.value.iter().flatten().filter(|address| !address.ends_with(":0")) {
                 if !seen.insert(address) {
                     let message = format!("`{address}` is listened on already");
@@ -160,10 +167,11 @@ impl Checker<'_> {
             return;
         }
         let example = "add [tls] with certificate = \"news.crt\" and key = \"news.key\"";
-        let tls_listen = &draft.site.tls_listen;
-        if tls_listen.value.as_ref().is_some_and(|listen| !listen.is_empty()) {
-            let message = "connections that begin with TLS need a certificate";
-            self.fault(&tls_listen.span, "no certificate to show there", message, example);
+        for tls_listen in [&draft.site.tls_listen, &draft.web.tls_listen] {
+            if tls_listen.value.as_ref().is_some_and(|listen| !listen.is_empty()) {
+                let message = "connections that begin with TLS need a certificate";
+                self.fault(&tls_listen.span, "no certificate to show there", message, example);
+            }
         }
         for peer in &draft.peers {
             let name = name(&peer.name);

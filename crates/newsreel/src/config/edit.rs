@@ -18,8 +18,8 @@ pub(crate) enum Change {
     Set { name: String, key: &'static str, value: Value },
     /// A `[[buffer]]` and its name in its class go.
     Remove { name: String },
-    /// A key of `[site]`, and its value.
-    Site { key: &'static str, value: Value },
+    /// A key of a section that there is once, such as `[site]`, and its value.
+    Value { section: &'static str, key: &'static str, value: Value },
 }
 
 /// Makes changes in a configuration file, all of them or none.
@@ -52,13 +52,13 @@ pub(crate) fn edited(text: &str, change: &Change) -> Result<String, String> {
             let all = sections(&mut document, "buffer")?;
             set(named(all, "buffer", name)?, key, value);
         }
-        Change::Site { key, value } => {
-            let is_new = !document.contains_key("site");
-            let site = document.entry("site").or_insert(Item::Table(Table::new()));
-            let site = site.as_table_mut().ok_or("it does not write [site]; change it by hand")?;
-            set(site, key, value);
+        Change::Value { section, key, value } => {
+            let is_new = !document.contains_key(section);
+            let table = document.entry(section).or_insert(Item::Table(Table::new()));
+            let unwritten = || format!("it does not write [{section}]; change it by hand");
+            set(table.as_table_mut().ok_or_else(unwritten)?, key, value);
             if is_new {
-                return Ok(format!("[site]\n{key} = {value}\n\n{text}"));
+                return Ok(format!("[{section}]\n{key} = {value}\n\n{text}"));
             }
         }
         Change::Add { name, keys, class } => {
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_key_of_the_site_is_changed_or_added() {
-        let set = |key, value: &str| Change::Site { key, value: value.parse().unwrap() };
+        let set = |key, value: &str| Change::Value { section: "site", key, value: value.parse().unwrap() };
         let (text, config) = check(&set("listen", "[\"127.0.0.1:2119\"]"));
         assert_eq!(difference(&text).0, ["listen = [\"127.0.0.1:2119\"] # here"]);
         assert_eq!(config.site.listen, ["127.0.0.1:2119"]);

@@ -44,6 +44,7 @@ pub mod table;
 pub(crate) mod tests;
 mod tls;
 mod upstream;
+mod web;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -77,6 +78,7 @@ pub use spool::{Durability, FreeMin, HeaderCondition as HeaderMatch, MethodKind 
 pub use storage::{AgeOf, Buffer, Class, Compression, Expire, GroupMatch, LineEnds, Rule, Stay, keeps};
 pub use tls::{KnownCertificate, Peer, PeerSend, PeerTls, SendTemplate, Tls};
 pub use upstream::{Upstream, longest_match};
+pub use web::Web;
 pub use words::Word;
 
 sections! {
@@ -116,6 +118,8 @@ sections! {
     authenticators: [Authenticator],
     /// Who may read and post; the first match decides; no match: no access.
     access: [Access],
+    /// Pages and figures over HTTP.
+    web: Web,
     /// What is asked of posts.
     posting: Posting,
     /// What is done about control messages; the first match decides.

@@ -625,7 +625,11 @@ fn faults_of_values_name_the_key_and_what_it_takes() {
 fn what_stands_in_the_wrong_place_is_told_where_it_belongs() {
     assert_eq!(
         only_fault(&format!("listen = [\"127.0.0.1:1119\"]\n{GOOD}")),
-        ("`listen` is outside any section".into(), "listen".into(), "`listen` belongs into [site]".into())
+        (
+            "`listen` is outside any section".into(),
+            "listen".into(),
+            "`listen` belongs into [site] or [web]".into()
+        )
     );
     assert_eq!(
         only_fault(&with("[[peer]]\n", "[[peer]]\nidle_timeout = \"1 h\"\n")),

@@ -155,13 +155,7 @@ fn answer(
         Request::Status { .. } => {
             // The figures include what the operator did a moment ago.
             Handle::current().block_on(server.measuring.refresh(report::FRESH_TIMEOUT));
-            let report = report::of_server(
-                site,
-                &server.context,
-                (&server.feeds, &server.pulls, &server.archives, &server.upstreams),
-                &server.listening.addresses(),
-            );
-            say(replies, &Reply::Status(Box::new(report)))?;
+            say(replies, &Reply::Status(Box::new(server.report())))?;
             Ok(true)
         }
         Request::Reload | Request::Compare { .. } => {

@@ -29,7 +29,7 @@ pub(super) async fn accept_all(
             () = way.closed() => {
                 // They were let in by the system before it was known.
                 while let Some((socket, address)) = listener.waiting() {
-                    if let Some(session) = admit(socket, address, way.begins_with_tls()) {
+                    if let Some(session) = admit(socket, address, way.beginning()) {
                         sessions.spawn(session);
                     }
                 }
@@ -56,7 +56,7 @@ pub(super) async fn accept_all(
             }
         };
         if let Some((socket, address)) = accepted
-            && let Some(session) = admit(socket, address, way.begins_with_tls())
+            && let Some(session) = admit(socket, address, way.beginning())
         {
             sessions.spawn(session);
         }

@@ -23,7 +23,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -40,18 +40,69 @@ pub struct Listeners {
     pub plain: Vec<Bound>,
     /// Where they begin with TLS.
     pub tls: Vec<Bound>,
+    /// Where they are HTTP.
+    pub http: Vec<Bound>,
+    /// Where they are HTTPS.
+    pub https: Vec<Bound>,
+}
+
+/// What the connections of a socket begin with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// The greeting of NNTP.
+    Greeting,
+    /// TLS, then the greeting.
+    Tls,
+    /// A request of HTTP.
+    Http,
+    /// TLS, then a request.
+    Https,
+}
+
+impl Beginning {
+    const ALL: [Self; 4] = [Self::Greeting, Self::Tls, Self::Http, Self::Https];
+
+    /// Whether NNTP is spoken.
+    pub fn is_nntp(self) -> bool {
+        matches!(self, Self::Greeting | Self::Tls)
+    }
+
+    /// Whether TLS comes first.
+    pub fn is_tls(self) -> bool {
+        matches!(self, Self::Tls | Self::Https)
+    }
+
+    /// For the log.
+    fn protocol(self) -> &'static str {
+        match self {
+            Self::Greeting => "NNTP",
+            Self::Tls => "NNTP over TLS",
+            Self::Http => "HTTP",
+            Self::Https => "HTTPS",
+        }
+    }
+
+    /// The section and key that name such sockets, and what they name.
+    fn named(self, config: &Config) -> (&'static str, &'static str, &[String]) {
+        match self {
+            Self::Greeting => ("site", "listen", &config.site.listen),
+            Self::Tls => ("site", "tls_listen", &config.site.tls_listen),
+            Self::Http => ("web", "listen", &config.web.listen),
+            Self::Https => ("web", "tls_listen", &config.web.tls_listen),
+        }
+    }
 }
 
 impl From<Vec<TcpListener>> for Listeners {
     fn from(plain: Vec<TcpListener>) -> Self {
-        Self { plain: plain.into_iter().map(Bound::from).collect(), tls: Vec::new() }
+        Self { plain: plain.into_iter().map(Bound::from).collect(), ..Self::default() }
     }
 }
 
-/// Makes a session of a connection and whether it begins with TLS; `None` if it was turned away.
-pub(crate) type Admit = Arc<dyn Fn(Socket, SocketAddr, bool) -> Option<SessionTask> + Send + Sync>;
+/// Makes a session of a connection and what it begins with; `None` if it was turned away.
+pub(crate) type Admit = Arc<dyn Fn(Socket, SocketAddr, Beginning) -> Option<SessionTask> + Send + Sync>;
 /// A session, to its end.
-type SessionTask = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type SessionTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The open sockets.
 pub(crate) struct Listening {
@@ -59,8 +110,17 @@ pub(crate) struct Listening {
     admit: Admit,
     open: Mutex<Vec<Open>>,
     /// Their addresses, for whoever does not want to wait while sockets are opened.
-    addresses: ArcSwap<Vec<SocketAddr>>,
+    addresses: ArcSwap<Addresses>,
     accepting: Mutex<JoinSet<()>>,
+}
+
+/// The addresses of open sockets, ports resolved.
+#[derive(Debug, Default)]
+pub(crate) struct Addresses {
+    /// For NNTP.
+    pub nntp: Vec<SocketAddr>,
+    /// For HTTP and HTTPS.
+    pub web: Vec<SocketAddr>,
 }
 
 /// An open socket.
@@ -78,14 +138,24 @@ struct Open {
 /// What an accepting task is told.
 #[derive(Debug, Default)]
 pub(super) struct Way {
-    begins_with_tls: AtomicBool,
+    /// A `Beginning`, by its number.
+    beginning: AtomicU8,
     closed: Notify,
 }
 
 impl Way {
-    /// Whether the next connection begins with TLS.
-    pub fn begins_with_tls(&self) -> bool {
-        self.begins_with_tls.load(Ordering::Relaxed)
+    fn new(beginning: Beginning) -> Self {
+        Self { beginning: AtomicU8::new(beginning as u8), closed: Notify::new() }
+    }
+
+    /// What the next connection begins with.
+    pub fn beginning(&self) -> Beginning {
+        let number = usize::from(self.beginning.load(Ordering::Relaxed));
+        Beginning::ALL.get(number).copied().unwrap_or(Beginning::Greeting)
+    }
+
+    fn begin_with(&self, beginning: Beginning) {
+        self.beginning.store(beginning as u8, Ordering::Relaxed);
     }
 
     /// Resolves when the socket is to be closed.
@@ -103,7 +173,7 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 struct Wanted {
     name: Option<String>,
-    begins_with_tls: bool,
+    beginning: Beginning,
     source: Source,
 }
 
@@ -117,16 +187,12 @@ enum Source {
 /// A `HOST:PORT` on which nothing can listen.
 #[derive(Debug)]
 pub(crate) struct CannotListen {
+    /// The section that names it.
+    pub section: &'static str,
     /// `listen` or `tls_listen`.
     pub key: &'static str,
     pub name: String,
     pub error: io::Error,
-}
-
-/// The `HOST:PORT`s of a configuration, their key, and whether connections there begin with TLS.
-fn names(config: &Config) -> impl Iterator<Item = (&String, &'static str, bool)> {
-    let plain = config.site.listen.iter().map(|name| (name, "listen", false));
-    plain.chain(config.site.tls_listen.iter().map(|name| (name, "tls_listen", true)))
 }
 
 impl Listening {
@@ -137,57 +203,56 @@ impl Listening {
     }
 
     /// Where we listen, ports resolved.
-    pub fn addresses(&self) -> Arc<Vec<SocketAddr>> {
+    pub fn addresses(&self) -> Arc<Addresses> {
         self.addresses.load_full()
     }
 
     /// The sockets that a server is given when it starts.
     pub fn given(listeners: Listeners, config: &Config) -> Plan {
-        let Listeners { plain, tls } = listeners;
-        let named = |bound: Vec<Bound>, names: &[String], begins_with_tls: bool| {
+        let Listeners { plain, tls, http, https } = listeners;
+        let mut wanted = Vec::new();
+        for (beginning, bound) in Beginning::ALL.into_iter().zip([plain, tls, http, https]) {
+            let (_, _, names) = beginning.named(config);
             let alike = bound.len() == names.len();
-            let mut names = names.iter().filter(move |_| alike).cloned();
-            let wanted = bound.into_iter().map(move |Bound { name, socket }| {
+            let mut names = names.iter().filter(|_| alike).cloned();
+            wanted.extend(bound.into_iter().map(|Bound { name, socket }| {
                 let configured = names.next();
-                Wanted { name: name.or(configured), begins_with_tls, source: Source::New(socket) }
-            });
-            wanted.collect::<Vec<_>>()
-        };
-        let mut wanted = named(plain, &config.site.listen, false);
-        wanted.extend(named(tls, &config.site.tls_listen, true));
+                Wanted { name: name.or(configured), beginning, source: Source::New(socket) }
+            }));
+        }
         Plan { wanted }
     }
 
     /// Opens the sockets that `new` asks for and that are not open; nobody accepts on them yet.
     pub fn plan(&self, old: &Config, new: &Config) -> Result<Plan, Vec<CannotListen>> {
         let open = self.open.lock();
-        let keep = |open: &Open, begins_with_tls| Wanted {
+        let keep = |open: &Open, beginning| Wanted {
             name: open.name.clone(),
-            begins_with_tls,
+            beginning,
             source: Source::Kept(open.address),
         };
-        if old.site.listen == new.site.listen && old.site.tls_listen == new.site.tls_listen {
-            return Ok(Plan {
-                wanted: open.iter().map(|open| keep(open, open.way.begins_with_tls())).collect(),
-            });
+        if Beginning::ALL.iter().all(|beginning| beginning.named(old) == beginning.named(new)) {
+            return Ok(Plan { wanted: open.iter().map(|open| keep(open, open.way.beginning())).collect() });
         }
         let mut plan = Plan::default();
         let mut rest = Vec::new();
-        for (name, key, begins_with_tls) in names(new) {
-            let same = |open: &&Open| {
-                open.name.as_ref() == Some(name) && open.way.begins_with_tls() == begins_with_tls
-            };
-            let kept: Vec<_> = open.iter().filter(same).map(|open| keep(open, begins_with_tls)).collect();
-            if kept.is_empty() {
-                rest.push((name, key, begins_with_tls));
+        for beginning in Beginning::ALL {
+            for name in beginning.named(new).2 {
+                let same =
+                    |open: &&Open| open.name.as_ref() == Some(name) && open.way.beginning() == beginning;
+                let kept: Vec<_> = open.iter().filter(same).map(|open| keep(open, beginning)).collect();
+                if kept.is_empty() {
+                    rest.push((name, beginning));
+                }
+                plan.wanted.extend(kept);
             }
-            plan.wanted.extend(kept);
         }
         // Sockets that may go: an address of theirs can be taken over by another name.
         let mut failed = Vec::new();
-        for (name, key, begins_with_tls) in rest {
-            if let Err(error) = plan.add(&open, name, begins_with_tls) {
-                failed.push(CannotListen { key, name: name.clone(), error });
+        for (name, beginning) in rest {
+            if let Err(error) = plan.add(&open, name, beginning) {
+                let (section, key, _) = beginning.named(new);
+                failed.push(CannotListen { section, key, name: name.clone(), error });
             }
         }
         if failed.is_empty() { Ok(plan) } else { Err(failed) }
@@ -198,18 +263,20 @@ impl Listening {
     pub fn apply(&self, plan: Plan) {
         let mut open = self.open.lock();
         let mut before = std::mem::take(&mut *open);
-        for Wanted { name, begins_with_tls, source } in plan.wanted {
+        for Wanted { name, beginning, source } in plan.wanted {
             let kept = match source {
                 Source::Kept(address) => before
                     .iter()
                     .position(|open| open.address == address)
                     .map(|at| Open { name, ..before.swap_remove(at) })
-                    .inspect(|open| open.way.begins_with_tls.store(begins_with_tls, Ordering::Relaxed)),
-                Source::New(socket) => self.start(name, socket, begins_with_tls),
+                    .inspect(|open| open.way.begin_with(beginning)),
+                Source::New(socket) => self.start(name, socket, beginning),
             };
             open.extend(kept);
         }
-        self.addresses.store(Arc::new(open.iter().map(|open| open.address).collect()));
+        let (nntp, web): (Vec<&Open>, _) = open.iter().partition(|open| open.way.beginning().is_nntp());
+        let addresses = |open: Vec<&Open>| open.iter().map(|open| open.address).collect();
+        self.addresses.store(Arc::new(Addresses { nntp: addresses(nntp), web: addresses(web) }));
         drop(open);
         for gone in &before {
             gone.way.closed.notify_one();
@@ -223,12 +290,12 @@ impl Listening {
         }
     }
 
-    fn start(&self, name: Option<String>, socket: TcpListener, begins_with_tls: bool) -> Option<Open> {
+    fn start(&self, name: Option<String>, socket: TcpListener, beginning: Beginning) -> Option<Open> {
         let started = (|| {
             socket.set_nonblocking(true)?;
             // Connections inherit it.
             sockopt::set_tcp_nodelay(&socket, true)?;
-            let way = Arc::new(Way { begins_with_tls: begins_with_tls.into(), closed: Notify::new() });
+            let way = Arc::new(Way::new(beginning));
             let (closing, accepting) = mpsc::channel();
             let open =
                 Open { name, address: socket.local_addr()?, socket: socket.try_clone()?, way, accepting };
@@ -239,7 +306,7 @@ impl Listening {
         })();
         match started {
             Ok(open) => {
-                info!(address = %open.address, "listening");
+                info!(address = %open.address, protocol = beginning.protocol(), "listening");
                 Some(open)
             }
             Err(error) => {
@@ -259,7 +326,7 @@ impl Listening {
 
 impl Plan {
     /// Adds the sockets of a name that has none.
-    fn add(&mut self, open: &[Open], name: &str, begins_with_tls: bool) -> io::Result<()> {
+    fn add(&mut self, open: &[Open], name: &str, beginning: Beginning) -> io::Result<()> {
         let is_kept = |plan: &Self, address: SocketAddr| {
             let kept = |wanted: &Wanted| matches!(wanted.source, Source::Kept(kept) if kept == address);
             plan.wanted.iter().any(kept)
@@ -290,7 +357,7 @@ impl Plan {
                 true => Source::Kept(address),
                 false => Source::New(socket),
             };
-            self.wanted.push(Wanted { name, begins_with_tls, source });
+            self.wanted.push(Wanted { name, beginning, source });
         }
         Ok(())
     }

@@ -63,6 +63,8 @@ pub struct ServerStatus {
     pub uptime_secs: u64,
     /// The addresses it listens on, ports resolved.
     pub listen: Vec<String>,
+    /// The addresses it listens on for HTTP.
+    pub web: Vec<String>,
     /// Connections open now.
     pub connections: u64,
     /// Connections open now that are compressed.
@@ -422,13 +424,15 @@ pub(crate) fn of_server(
     site: &Site,
     context: &SessionContext,
     (feeds, pulls, archives, upstreams): (&Feeds, &Pulls, &Archives, &Upstreams),
-    listen: &[SocketAddr],
+    (listen, web): (&[SocketAddr], &[SocketAddr]),
 ) -> Report {
     let config = site.config.load();
-    let server = server(site, (context, feeds), &config, listen);
+    let texts = |addresses: &[SocketAddr]| addresses.iter().map(ToString::to_string).collect();
+    let server = server(site, (context, feeds), &config);
     let (pulls, archives) = (pulls.status(&config), archives.status(&site.spool));
     let (upstreams, cache) = (upstreams.status(), upstreams.cache_status());
-    let server = ServerStatus { pulls, archives, upstreams, cache, ..server };
+    let (listen, web) = (texts(listen), texts(web));
+    let server = ServerStatus { listen, web, pulls, archives, upstreams, cache, ..server };
     Report { server: Some(server), ..of_status(&site.spool.report(), &config) }
 }
 
@@ -518,12 +522,7 @@ pub(crate) async fn measure(site: Arc<Site>, measuring: Arc<Measuring>) {
     measuring.done.send_replace(u64::MAX);
 }
 
-fn server(
-    site: &Site,
-    (context, feeds): (&SessionContext, &Feeds),
-    config: &Config,
-    listen: &[SocketAddr],
-) -> ServerStatus {
+fn server(site: &Site, (context, feeds): (&SessionContext, &Feeds), config: &Config) -> ServerStatus {
     let (counters, logins, moderation) = (&site.counters, &site.gate.logins, context.injector.moderation());
     let peer = |peer: &crate::config::Peer| {
         let counters = counters.of_peer(&peer.name);
@@ -539,7 +538,8 @@ fn server(
     ServerStatus {
         pid: std::process::id(),
         uptime_secs: site.started.elapsed().as_secs(),
-        listen: listen.iter().map(ToString::to_string).collect(),
+        listen: Vec::new(),
+        web: Vec::new(),
         connections: site.permits.all() as u64,
         compressed: site.compressed.connections() as u64,
         refused: read(&counters.refused),

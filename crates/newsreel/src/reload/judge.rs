@@ -83,7 +83,7 @@ impl<'t> Faults<'t> {
 
     /// An address on which nothing can listen.
     pub fn listen(&mut self, cannot: &CannotListen) {
-        let place = Place { section: "site", index: 0, key: Some(cannot.key) };
+        let place = Place { section: cannot.section, index: 0, key: Some(cannot.key) };
         self.add(&place, format!("cannot listen on {}: {}", cannot.name, cannot.error), "this address", None);
     }
 

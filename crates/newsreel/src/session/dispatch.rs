@@ -87,7 +87,7 @@ impl<S: NewsSource> Session<S> {
                 if !is_by_id && !self.client.config().site.numbers {
                     append(self.out.text(), NO_GROUPS.0, NO_GROUPS.1);
                 } else if is_by_id && self.client.may_read_by_id() || self.client.may_read() {
-                    self.reader.answer(&command, &mut self.out).await?;
+                    self.answer(&command).await?;
                 } else {
                     self.refuse(Right::Read, MAY_NOT_READ);
                 }
@@ -95,6 +95,20 @@ impl<S: NewsSource> Session<S> {
             }
             command => Ok(self.plain(&command)),
         }
+    }
+
+    /// A reader's command, of which some are timed.
+    async fn answer(&mut self, command: &Command<'_>) -> io::Result<()> {
+        let latencies = &self.site.counters.latencies;
+        let latency = match command {
+            Command::Article(_) => &latencies.article,
+            Command::Over(_) | Command::Xover(_) => &latencies.over,
+            _ => return self.reader.answer(command, &mut self.out).await,
+        };
+        let begun = Instant::now();
+        self.reader.answer(command, &mut self.out).await?;
+        latency.observe(begun.elapsed());
+        Ok(())
     }
 
     /// The feed, made when it is first needed; `None` if the client is no peer.

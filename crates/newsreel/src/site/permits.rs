@@ -5,7 +5,7 @@
 //! permit when they change.
 
 use crate::access::{Connections, too_many};
-use crate::config::{Limits, Peer};
+use crate::config::{Limits, Peer, Web};
 use parking_lot::Mutex;
 use std::fmt;
 use std::net::IpAddr;
@@ -41,9 +41,9 @@ impl Subject {
 /// Which limit on connections is reached, and what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// `limits.connections_max`.
+    /// `connections_max` of limits or web.
     Server(usize),
-    /// `limits.connections_per_address_max`.
+    /// `connections_per_address_max` of limits or web.
     Address(usize),
     /// `max_connections` of the peer.
     Peer(usize),
@@ -69,18 +69,27 @@ impl ConnectionPermits {
         address: IpAddr,
         peer: Option<&Peer>,
     ) -> Result<ConnectionPermit, Full> {
-        let mut taken = self.taken.lock();
-        if taken.all >= limits.connections_max {
-            return Err(Full::Server(limits.connections_max));
-        }
-        let subject = Subject::of(address, peer);
-        let full = match peer {
+        let own = match peer {
             Some(peer) => Full::Peer(peer.max_connections),
             None => Full::Address(limits.connections_per_address_max),
         };
-        let (Full::Server(max) | Full::Address(max) | Full::Peer(max)) = full;
+        self.take_within(limits.connections_max, own, Subject::of(address, peer))
+    }
+
+    /// A permit for a connection over HTTP from `address`, if the limits allow one more.
+    pub fn take_for_http(&self, web: &Web, address: IpAddr) -> Result<ConnectionPermit, Full> {
+        let own = Full::Address(web.connections_per_address_max);
+        self.take_within(web.connections_max, own, Subject::of(address, None))
+    }
+
+    fn take_within(&self, all_max: usize, own: Full, subject: Subject) -> Result<ConnectionPermit, Full> {
+        let mut taken = self.taken.lock();
+        if taken.all >= all_max {
+            return Err(Full::Server(all_max));
+        }
+        let (Full::Server(max) | Full::Address(max) | Full::Peer(max)) = own;
         if taken.by.is_full(&subject, max) {
-            return Err(full);
+            return Err(own);
         }
         Ok(self.permit(&mut taken, subject))
     }

@@ -24,12 +24,15 @@ use tracing::{error, info};
 
 /// What clients may say they speak, if they say it: reading and transit (the registry of RFC 7301).
 const PROTOCOLS: [&[u8]; 2] = [b"nntp", b"nnsp"];
+/// What browsers say.
+const HTTP_PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
 /// How often it is looked whether the files have changed, at most.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// An offer as it is now.
 pub(crate) struct Current {
     config: Arc<ServerConfig>,
+    http_config: Arc<ServerConfig>,
     believed: Believed,
     expires: Option<i64>,
 }
@@ -131,22 +134,33 @@ impl Current {
         let builder = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13, &TLS12])
             .map_err(|error| error.to_string())?;
+        let certificates = Arc::new(certificates);
+        // Browsers would ask their users for a certificate at every visit.
+        let mut http_config = builder.clone().with_no_client_auth().with_cert_resolver(certificates.clone());
+        http_config.alpn_protocols = HTTP_PROTOCOLS.map(<[u8]>::to_vec).to_vec();
         let builder = if believed.any() {
             builder.with_client_cert_verifier(Arc::new(believed.clone()))
         } else {
             builder.with_no_client_auth()
         };
-        let mut config = builder.with_cert_resolver(Arc::new(certificates));
+        let mut config = builder.with_cert_resolver(certificates);
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
         // Tickets instead of a cache: a resumed connection costs no signature and a waiting one no memory.
-        config.ticketer =
-            Ticketer::new().map_err(|error| format!("no random numbers for tickets: {error}"))?;
-        Ok(Self { config: Arc::new(config), believed, expires })
+        let ticketer = || Ticketer::new().map_err(|error| format!("no random numbers for tickets: {error}"));
+        config.ticketer = ticketer()?;
+        http_config.ticketer = ticketer()?;
+        let (config, http_config) = (Arc::new(config), Arc::new(http_config));
+        Ok(Self { config, http_config, believed, expires })
     }
 
     /// Unix seconds at which the first of the certificates expires.
     pub fn expires(&self) -> Option<i64> {
         self.expires
+    }
+
+    /// For rustls, for HTTP.
+    pub fn http_config(&self) -> Arc<ServerConfig> {
+        self.http_config.clone()
     }
 
     /// For rustls.

@@ -74,3 +74,4 @@ mod trouble;
 mod unpack;
 mod upgrading;
 mod upstreams;
+mod web;

@@ -257,7 +257,7 @@ fn serve_as_configured(
     plain: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<std::io::Result<()>> {
-    let listeners = Listeners { plain: vec![plain.into()], tls: Vec::new() };
+    let listeners = Listeners { plain: vec![plain.into()], ..Listeners::default() };
     std::thread::spawn(move || {
         server::runtime().unwrap().block_on(server::run(Arc::new(config), spool, listeners, stop))
     })

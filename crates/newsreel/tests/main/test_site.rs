@@ -143,7 +143,11 @@ pub fn serve(
     tls: Option<TcpListener>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<std::io::Result<()>> {
-    let listeners = Listeners { plain: vec![plain.into()], tls: tls.into_iter().map(Into::into).collect() };
+    let listeners = Listeners {
+        plain: vec![plain.into()],
+        tls: tls.into_iter().map(Into::into).collect(),
+        ..Listeners::default()
+    };
     std::thread::spawn(move || {
         server::runtime().unwrap().block_on(server::run_with(
             Arc::new(config),

@@ -11,6 +11,7 @@ pub(crate) mod facts;
 pub(crate) mod hidden;
 pub(crate) mod ids;
 pub(crate) mod key;
+pub(crate) mod latency;
 pub(crate) mod leaving;
 pub(crate) mod limits;
 pub(crate) mod ordered;

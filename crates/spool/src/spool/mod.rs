@@ -16,6 +16,7 @@ use crate::base::entry::{Entry, Outcome, Ticket};
 use crate::base::error::{ReadError, SpoolError, Trouble, TroubleKind};
 use crate::base::ids::GroupId;
 use crate::base::key::Key;
+use crate::base::latency::LatencyCounts;
 use crate::base::limits::NUMBER_MAX;
 use crate::base::ordered::{Ordered, rank};
 use crate::base::progress::Progress;
@@ -192,6 +193,11 @@ impl Spool {
     /// Makes everything committed so far durable, if acknowledgements promise that (G1); blocks for a sync.
     pub fn settle(&self) -> Result<(), Trouble> {
         if self.is_durable(self.ticket()) { Ok(()) } else { self.sync() }
+    }
+
+    /// How long syncs took that made something durable, since the spool was opened.
+    pub fn sync_latency(&self) -> LatencyCounts {
+        self.sync.latency.counts()
     }
 
     /// Makes everything committed so far durable, whatever acknowledgements promise; blocks for a sync.

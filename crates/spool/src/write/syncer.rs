@@ -12,6 +12,7 @@
 use crate::base::config::Durability;
 use crate::base::error::{Trouble, TroubleKind};
 use crate::base::key::Key;
+use crate::base::latency::Latency;
 use crate::base::ordered::{Ordered, rank};
 use crate::index::checkpoint::Taken;
 use crate::index::fold::{Shared, is_full};
@@ -79,6 +80,8 @@ pub(crate) struct SyncState {
     durable_records: AtomicU64,
     unsynced: AtomicU64,
     ages: Ages,
+    /// How long syncs took.
+    pub latency: Latency,
     checkpointing: AtomicBool,
     /// A checkpoint waits for space.
     checkpoint_late: AtomicBool,
@@ -146,6 +149,7 @@ impl SyncState {
             durable_records: AtomicU64::new(0),
             unsynced: AtomicU64::new(0),
             ages: Ages::new(),
+            latency: Latency::default(),
             checkpointing: AtomicBool::new(false),
             checkpoint_late: AtomicBool::new(false),
             checkpointed: AtomicU64::new(0),
@@ -336,8 +340,10 @@ impl SyncState {
             shared.volumes.load().all().iter().try_for_each(|v| v.sync())?;
             self.journal.sync()?;
             self.durable.fetch_max(upto, Ordering::AcqRel);
-            if begun.elapsed() > SYNC_TIME_USUAL {
-                let (dir, took) = (shared.config.dir.display(), begun.elapsed());
+            let took = begun.elapsed();
+            self.latency.observe(took);
+            if took > SYNC_TIME_USUAL {
+                let dir = shared.config.dir.display();
                 warn!("spool {dir}: the disk is slow: a sync of {bytes} bytes took {took:.1?}");
             }
         }

@@ -9,7 +9,13 @@ use crate::config::Config;
 pub(super) fn look(config: &Config, running: Option<&Running>, found: &mut Findings) {
     // Held until the end, so that two of ours that exclude each other are noticed.
     let mut bound: Vec<TcpListener> = Vec::new();
-    for (key, names) in [("listen", &config.site.listen), ("tls_listen", &config.site.tls_listen)] {
+    let all = [
+        ("listen in [site]", &config.site.listen),
+        ("tls_listen in [site]", &config.site.tls_listen),
+        ("listen in [web]", &config.web.listen),
+        ("tls_listen in [web]", &config.web.tls_listen),
+    ];
+    for (key, names) in all {
         for name in names.iter().filter(|name| !running.is_some_and(|running| running.has(name))) {
             match listeners::bind(std::slice::from_ref(name), key) {
                 Ok(new) => bound.extend(new.into_iter().map(|new| new.socket)),

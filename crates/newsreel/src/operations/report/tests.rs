@@ -63,7 +63,7 @@ fn a_report_does_not_wait_for_a_writer_that_waits_for_the_disk() {
                     asked.0,
                     asked.1,
                     (&feeds, &Pulls::default(), &archives, &upstreams),
-                    &listen,
+                    (&listen, &[]),
                 ))
                 .unwrap()
         });
@@ -108,7 +108,7 @@ fn a_report_of_a_large_site_takes_less_than_a_millisecond() {
         .map(|_| {
             let begun = Instant::now();
             let parts = (&feeds, &Pulls::default(), &archives, &upstreams);
-            std::hint::black_box(of_server(&site, &context, parts, &[]));
+            std::hint::black_box(of_server(&site, &context, parts, (&[], &[])));
             begun.elapsed().as_micros()
         })
         .collect();

@@ -1,0 +1,31 @@
+//! `/health` and `/ready`: for whoever starts, stops and balances servers.
+//!
+//! `/health` is 200 as long as the server answers at all. `/ready` is 200 while it takes articles and is not
+//! stopping, else 503 and why. Neither tells anything else, so neither asks who wants to know.
+
+use super::{Shared, answers};
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use std::sync::Arc;
+
+pub(super) fn routes() -> Router<Arc<Shared>> {
+    Router::new().route("/health", get(health)).route("/ready", get(ready))
+}
+
+async fn health() -> Response {
+    answers::text(StatusCode::OK, "ok")
+}
+
+async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+    let site = &shared.site;
+    if site.is_stopping() {
+        return answers::text(StatusCode::SERVICE_UNAVAILABLE, "The server is stopping.");
+    }
+    match site.spool.trouble() {
+        None => answers::text(StatusCode::OK, "ready"),
+        Some(_) => answers::text(StatusCode::SERVICE_UNAVAILABLE, "No articles are accepted; see the log."),
+    }
+}

@@ -1,0 +1,96 @@
+//! HTTP: pages for people, figures for programs.
+//!
+//! `connection` takes what `listening` accepts on the addresses of `[web]`, within limits of its own, and has
+//! each request answered by the [`Router`] of [`routes`], to which each part brings its routes: `health`,
+//! `metrics`, `login`. Who asks is a [`Visitor`](visitor::Visitor): the same `[[access]]` sections, users
+//! and lock-outs decide as over NNTP; `sessions` remembers logins. What is sent by a form comes as a
+//! [`Submission`](form::Submission). `page` is the frame of pages; `answers` is what all answers have in
+//! common: the headers that keep pages apart from other sites', and what is said when there is no page.
+//! Invariants: the pages load nothing from other hosts and work without JavaScript; nothing of a request
+//! comes back but as escaped text. Called by `server`. Sources: RFC 9110, RFC 9112, RFC 6265, CSP level 3,
+//! OpenMetrics 1.0.
+
+mod answers;
+mod assets;
+mod connection;
+mod first;
+mod form;
+mod health;
+mod hosts;
+mod login;
+mod metrics;
+mod page;
+mod sessions;
+mod visitor;
+
+use crate::config::Config;
+use crate::listening::{Beginning, SessionTask};
+use crate::operations::report::Report;
+use crate::running::Server;
+use crate::site::{ConnectionPermits, Site};
+use axum::Router;
+use connection::Connection;
+use nntp_io::Socket;
+use sessions::Sessions;
+use std::net::SocketAddr;
+use std::sync::{Arc, Weak};
+
+/// What all requests share.
+struct Shared {
+    site: Arc<Site>,
+    sessions: Sessions,
+    /// The whole server; it owns this.
+    server: Weak<Server>,
+}
+
+impl Shared {
+    /// The configuration that holds now.
+    pub fn config(&self) -> Arc<Config> {
+        self.site.config.current()
+    }
+
+    /// How the server is; `None` while it starts and once it has stopped.
+    pub fn report(&self) -> Option<Report> {
+        self.server.upgrade().map(|server| server.report())
+    }
+}
+
+/// The HTTP side of a server.
+pub(crate) struct Web {
+    shared: Arc<Shared>,
+    router: Router,
+    permits: ConnectionPermits,
+}
+
+impl Web {
+    /// Of a server that is being made.
+    pub fn new(site: &Arc<Site>, server: Weak<Server>) -> Arc<Self> {
+        let shared = Arc::new(Shared { site: site.clone(), sessions: Sessions::new(), server });
+        let router = routes(&shared);
+        Arc::new(Self { shared, router, permits: ConnectionPermits::default() })
+    }
+
+    /// A task that serves a new connection, if there is room for it.
+    pub fn admit(
+        self: &Arc<Self>,
+        socket: Socket,
+        address: SocketAddr,
+        beginning: Beginning,
+    ) -> Option<SessionTask> {
+        let connection = Connection::admit(self, socket, address, beginning.is_tls())?;
+        Some(Box::pin(connection.serve()))
+    }
+}
+
+/// All routes. Parts that are switched off answer 404 by themselves, as the configuration may change.
+fn routes(shared: &Arc<Shared>) -> Router {
+    Router::new()
+        .merge(assets::routes())
+        .merge(first::routes())
+        .merge(health::routes())
+        .merge(login::routes())
+        .merge(metrics::routes())
+        .fallback(answers::no_page)
+        .method_not_allowed_fallback(answers::no_method)
+        .with_state(shared.clone())
+}

@@ -1,0 +1,84 @@
+//! The frame of every page: title, where one can go, who one is, and the files that make it look right.
+//!
+//! Called by the parts with their text. All of it is escaped by `maud`; styles and script are files of ours.
+
+use super::form::TOKEN_FIELD;
+use super::visitor::Visitor;
+use super::{Shared, answers, assets};
+use axum::http::StatusCode;
+use axum::http::header::SET_COOKIE;
+use axum::response::Response;
+use maud::{DOCTYPE, Markup, html};
+
+/// A page that is being made.
+pub(super) struct Page<'a> {
+    shared: &'a Shared,
+    visitor: &'a Visitor,
+    title: &'a str,
+}
+
+impl<'a> Page<'a> {
+    /// A page for somebody.
+    pub fn new(shared: &'a Shared, visitor: &'a Visitor, title: &'a str) -> Self {
+        Self { shared, visitor, title }
+    }
+
+    /// The page with this text.
+    pub fn answer(&self, status: StatusCode, body: &Markup) -> Response {
+        let text = self.html(body).into_string();
+        let mut answer = answers::of_type(status, "text/html; charset=utf-8", text);
+        if let Some(cookie) = self.visitor.new_cookie() {
+            answer.headers_mut().insert(SET_COOKIE, cookie);
+        }
+        answer
+    }
+
+    fn html(&self, body: &Markup) -> Markup {
+        let site = &self.visitor.client().config().site.path_identity;
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (self.title) " \u{b7} " (site) }
+                    link rel="icon" type="image/svg+xml" href=(assets::path("icon.svg"));
+                    link rel="stylesheet" href=(assets::path("style.css"));
+                    script src=(assets::path("script.js")) defer {}
+                }
+                body {
+                    (self.bar(site))
+                    main { (body) }
+                }
+            }
+        }
+    }
+
+    /// The bar above: the site, its parts, and who one is.
+    fn bar(&self, site: &str) -> Markup {
+        let config = self.visitor.client().config();
+        html! {
+            header.bar {
+                a.site href="/" { (site) }
+                nav aria-label="Parts" {
+                    @if config.web.operator && self.visitor.may_operate() { a href="/operator" { "Server" } }
+                }
+                @if let Some(user) = self.visitor.user() {
+                    form.who method="post" action="/logout" {
+                        (form_token(self.shared, self.visitor))
+                        span { (user) }
+                        button.quiet type="submit" { "Log out" }
+                    }
+                } @else if self.visitor.may_log_in() {
+                    a.who href="/login" { "Log in" }
+                }
+            }
+        }
+    }
+}
+
+/// The field that proves a form to be ours. A page with it is for one browser.
+pub(super) fn form_token(shared: &Shared, visitor: &Visitor) -> Markup {
+    html! { input type="hidden" name=(TOKEN_FIELD) value=(visitor.form_token(shared)); }
+}

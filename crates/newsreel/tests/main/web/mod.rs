@@ -1,0 +1,284 @@
+//! HTTP from outside: what is answered to whom, and what hostile clients get.
+
+mod http;
+
+use crate::running::Server;
+use http::{Answer, address, connect, exchange, get, get_with};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// `[web]` on a free port; what follows are further keys of it.
+const WEB: &str = "\n[web]\nlisten = [\"127.0.0.1:0\"]\n";
+
+/// The test site with pages, which the last of its `[[access]]` sections may operate.
+fn site(web_keys: &str) -> (Server, SocketAddr) {
+    let server = Server::start();
+    // It serves once it greets.
+    drop(server.client());
+    let operating = |text: String| format!("{}operator = true\n{WEB}{web_keys}\n", text);
+    server.reload(operating).unwrap();
+    let address = address(&server);
+    (server, address)
+}
+
+#[test]
+fn health_and_readiness_are_told_to_everyone() {
+    let (server, address) = site("");
+    let health = get(address, "/health");
+    assert_eq!((health.status, health.body.as_str()), (200, "ok\n"));
+    assert_eq!(get(address, "/ready").body, "ready\n");
+    assert_eq!(server.status()["listen"].as_array().unwrap().len(), 1, "HTTP is listed by itself");
+    // Without [web] there is no HTTP.
+    server.reload(|text| text.replace("listen = [\"127.0.0.1:0\"]\n\n", "listen = []\n")).unwrap();
+    assert_eq!(server.status()["web"], serde_json::json!([]));
+    assert!(std::net::TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn figures_are_scraped_by_whom_an_access_section_names() {
+    let (server, address) = site("");
+    let answer = get(address, "/metrics");
+    assert_eq!(answer.status, 200);
+    assert_eq!(
+        answer.header("Content-Type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    for line in [
+        "newsreel_server_peers_offered_total{peer=\"peer.example\"} 0.0",
+        "newsreel_spool_buffers_cycle{buffer=\"text0\"} 1.0",
+        "# TYPE newsreel_filing_seconds histogram",
+        "newsreel_connecting_seconds_bucket{le=\"+Inf\"} 1",
+    ] {
+        assert!(answer.body.lines().any(|own| own == line), "{line} is not in {}", answer.body);
+    }
+    server.reload(|text| text.replace("operator = true", "operator = false")).unwrap();
+    assert_eq!(get(address, "/metrics").status, 403);
+    let on = |text: String| text.replace("operator = false", "operator = true") + "metrics = false\n";
+    server.reload(on).unwrap();
+    assert_eq!(get(address, "/metrics").status, 404);
+}
+
+#[test]
+fn every_answer_keeps_pages_apart_from_other_sites() {
+    let (_server, address) = site("");
+    for path in ["/health", "/metrics", "/no/such/page", "/%2e%2e/%2e%2e/etc/passwd", "/assets/../../x"] {
+        let answer = get(address, path);
+        let policy = answer.header("Content-Security-Policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+        assert_eq!(answer.header("X-Content-Type-Options"), Some("nosniff"));
+        assert_eq!(answer.header("X-Frame-Options"), Some("DENY"));
+        assert_eq!(answer.header("Referrer-Policy"), Some("no-referrer"));
+        assert_eq!(answer.header("Cache-Control"), Some("no-store"));
+        assert!(!answer.body.contains("etc/passwd"), "nothing of a request comes back");
+    }
+    assert_eq!(get(address, "/../../etc/passwd").status, 404);
+}
+
+#[test]
+fn pages_are_not_answered_under_names_of_others() {
+    let (_server, address) = site("names = [\"www.site.example\"]");
+    let host = |host: &str| get_with(address, "/health", &format!("Host: {host}\r\n")).status;
+    assert_eq!(host("127.0.0.1"), 200);
+    assert_eq!(host("www.site.example:80"), 200);
+    assert_eq!(host("rebound.example"), 421);
+    let twice = "Host: 127.0.0.1\r\nHost: rebound.example\r\n";
+    assert_eq!(get_with(address, "/health", twice).status, 421);
+}
+
+#[test]
+fn what_is_no_request_is_refused() {
+    let (_server, address) = site("");
+    let status = |request: &str| exchange(address, request).status;
+    let host = format!("Host: {address}\r\nConnection: close\r\n");
+    assert_eq!(status(&format!("POST /health HTTP/1.1\r\n{host}Content-Length: 0\r\n\r\n")), 405);
+    assert_eq!(status("what is this\r\n\r\n"), 400);
+    assert_eq!(status(&format!("GET /health HTTP/1.1\r\n{host}X: {}\r\n\r\n", "x".repeat(40_000))), 431);
+    assert_eq!(status(&format!("GET /health HTTP/1.1\r\n{host}{}\r\n", "X: x\r\n".repeat(100))), 431);
+    // Two lengths, or a length and chunks, are how requests are smuggled past a proxy.
+    let lengths = "Content-Length: 1\r\nContent-Length: 2\r\n";
+    assert_eq!(status(&format!("GET /health HTTP/1.1\r\n{host}{lengths}\r\n")), 400);
+}
+
+#[test]
+fn a_slow_client_is_cut_off() {
+    let (_server, address) = site("request_timeout = \"1 s\"\nconnections_max = 2");
+    let begun = Instant::now();
+    let mut slow = connect(address);
+    let mut silent = connect(address);
+    slow.write_all(b"GET /health HTTP/1.1\r\n").unwrap();
+    // Both places are taken.
+    let turned_away = |answer: Answer| (answer.status, answer.header("Retry-After").map(str::to_owned));
+    assert_eq!(turned_away(exchange(address, "")), (503, Some("5".into())));
+    let mut rest = Vec::new();
+    while begun.elapsed() < Duration::from_secs(20) && slow.write_all(b"X: x\r\n").is_ok() {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let _reset = slow.read_to_end(&mut rest);
+    let _reset = silent.read_to_end(&mut rest);
+    assert!(begun.elapsed() < Duration::from_secs(20), "a header a moment keeps a connection for ever");
+    assert_eq!(get(address, "/health").status, 200);
+}
+
+/// A form's token in a page, and the cookie that goes with it.
+fn form_of(answer: &Answer) -> (String, String) {
+    let (_, rest) = answer.body.split_once("name=\"form_token\" value=\"").expect("no form");
+    let token = rest.split_once('"').unwrap().0.to_owned();
+    (token, cookie_of(answer).expect("no cookie"))
+}
+
+/// The cookie that an answer sets, as the browser sends it.
+fn cookie_of(answer: &Answer) -> Option<String> {
+    Some(answer.header("Set-Cookie")?.split(';').next().unwrap().to_owned())
+}
+
+fn post(address: SocketAddr, path: &str, cookie: &str, body: &str, more: &str) -> Answer {
+    let length = body.len();
+    exchange(
+        address,
+        &format!(
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nCookie: {cookie}\r\n{more}\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n{body}"
+        ),
+    )
+}
+
+/// Logs in: the answer.
+fn log_in(address: SocketAddr, name: &str, password: &str, next: &str) -> Answer {
+    let (token, cookie) = form_of(&get(address, "/login"));
+    let body = format!("user={name}&password={password}&next={next}&form_token={token}");
+    post(address, "/login", &cookie, &body, "")
+}
+
+/// The test site with a user, whom alone the figures are for.
+fn site_with_fred() -> (Server, SocketAddr) {
+    let (server, address) = site("");
+    assert!(server.operate(&["user", "fred", "secret"]));
+    let section = "[[access]]\nfrom = \"all\"\nusers = \"fred\"\noperator = true\n\n[[access]]";
+    let change =
+        |text: String| text.replace("operator = true", "operator = false").replacen("[[access]]", section, 1);
+    server.reload(change).unwrap();
+    (server, address)
+}
+
+#[test]
+fn who_logs_in_sees_more_until_the_login_ends() {
+    let (server, address) = site_with_fred();
+    assert_eq!(get(address, "/metrics").status, 403);
+    let answer = log_in(address, "fred", "secret", "%2Foperator");
+    assert_eq!((answer.status, answer.header("Location")), (303, Some("/operator")));
+    let set = answer.header("Set-Cookie").unwrap();
+    assert!(set.ends_with("; Path=/; HttpOnly; SameSite=Lax"), "{set}");
+    let cookie = format!("Cookie: {}\r\n", cookie_of(&answer).unwrap());
+    assert_eq!(get_with(address, "/metrics", &cookie).status, 200);
+    // A page knows him, and has a form by which he goes.
+    let page = get_with(address, "/login", &cookie);
+    assert!(page.body.contains("fred") && page.header("Set-Cookie").is_none(), "{}", page.body);
+    let token = page.body.split_once("form_token\" value=\"").unwrap().1.split_once('"').unwrap().0;
+    let own = cookie_of(&answer).unwrap();
+    let gone = post(address, "/logout", &own, &format!("form_token={token}"), "");
+    assert_eq!((gone.status, gone.header("Location")), (303, Some("/")));
+    assert_eq!(get_with(address, "/metrics", &cookie).status, 403);
+    // Who is no longer a user is logged in no longer.
+    let again = cookie_of(&log_in(address, "fred", "secret", "/")).unwrap();
+    assert_eq!(get_with(address, "/metrics", &format!("Cookie: {again}\r\n")).status, 200);
+    server.user(&["remove", "fred"], "").unwrap();
+    server.reload(|text| text).unwrap();
+    assert_eq!(get_with(address, "/metrics", &format!("Cookie: {again}\r\n")).status, 403);
+}
+
+#[test]
+fn a_wrong_password_is_refused_and_counted_like_one_of_authinfo() {
+    let (server, address) = site_with_fred();
+    server
+        .reload(|text| {
+            text + "[auth]\nfailures_per_address_max = 2\nlockout_first = \"1 h\"\n\
+        lockout_longest = \"2 h\"\n"
+        })
+        .unwrap();
+    let refused = log_in(address, "fred%3Cb%3E", "wrong", "/");
+    assert_eq!((refused.status, cookie_of(&refused)), (403, None));
+    assert!(refused.body.contains("Wrong name or password"), "{}", refused.body);
+    assert!(refused.body.contains("fred&lt;b&gt;") && !refused.body.contains("fred<b>"), "{}", refused.body);
+    for _ in 0..3 {
+        log_in(address, "fred", "wrong", "/");
+    }
+    let locked = log_in(address, "fred", "secret", "/");
+    assert_eq!(locked.status, 429);
+    assert!(locked.header("Retry-After").unwrap().parse::<u32>().unwrap() > 3_000);
+    // NNTP knows of it.
+    let mut client = server.client();
+    client.send("AUTHINFO USER fred\r\nAUTHINFO PASS secret\r\n");
+    client.line();
+    assert!(client.line().starts_with("481 Too many failures"), "the same guard counts both");
+    assert!(server.status()["logins"]["failed"].as_u64().unwrap() >= 2);
+}
+
+#[test]
+fn a_form_of_another_site_is_refused() {
+    let (_server, address) = site_with_fred();
+    let (token, cookie) = form_of(&get(address, "/login"));
+    let body = format!("user=fred&password=secret&next=/&form_token={token}");
+    let (other_token, other_cookie) = form_of(&get(address, "/login"));
+    for (cookie, body, more, why) in [
+        ("", body.as_str(), "", "no cookie"),
+        (&other_cookie, &body, "", "the cookie of another browser"),
+        (&cookie, "user=fred&password=secret", "", "no token"),
+        (&cookie, &body.replace(&token, &other_token), "", "a token of another browser"),
+        (&cookie, &body, "Sec-Fetch-Site: cross-site\r\n", "the browser says so"),
+    ] {
+        let answer = post(address, "/login", cookie, body, more);
+        assert_eq!((answer.status, answer.header("Set-Cookie")), (403, None), "{why}");
+    }
+    let same = post(address, "/login", &cookie, &body, "Sec-Fetch-Site: same-origin\r\n");
+    assert_eq!(same.status, 303);
+    // A form is sent by POST, as a form, and is not large.
+    assert_eq!(get(address, &format!("/logout?form_token={token}")).status, 405);
+    let long = post(address, "/login", &cookie, &format!("{body}&x={}", "x".repeat(20_000)), "");
+    assert_eq!(long.status, 413);
+}
+
+#[test]
+fn a_login_never_keeps_an_identifier_that_was_there_before() {
+    let (_server, address) = site_with_fred();
+    // An attacker's identifier, put into the browser of a victim, who then logs in.
+    let (token, planted) = form_of(&get(address, "/login"));
+    let body = format!("user=fred&password=secret&next=/&form_token={token}");
+    let answer = post(address, "/login", &planted, &body, "");
+    let cookie = cookie_of(&answer).unwrap();
+    assert_ne!(cookie, planted);
+    assert_eq!(get_with(address, "/metrics", &format!("Cookie: {planted}\r\n")).status, 403);
+    assert_eq!(get_with(address, "/metrics", &format!("Cookie: {cookie}\r\n")).status, 200);
+}
+
+#[test]
+fn no_line_of_a_request_becomes_a_header() {
+    let (_server, address) = site_with_fred();
+    for next in
+        ["%2Fa%0D%0ASet-Cookie:%20x=y", "https://evil.example/", "//evil.example", "%5C%5Cevil.example"]
+    {
+        let answer = log_in(address, "fred", "secret", next);
+        assert_eq!((answer.status, answer.header("Location")), (303, Some("/")), "{next}");
+        assert!(answer.header("Set-Cookie").unwrap().starts_with("newsreel="), "{next}");
+    }
+    let page = get(address, "/login?next=%22%3E%3Cscript%3Ealert(1)%3C/script%3E");
+    assert!(!page.body.contains("<script>"), "{}", page.body);
+}
+
+#[test]
+fn passwords_are_taken_where_authinfo_takes_them() {
+    let (server, address) = site_with_fred();
+    let keys =
+        "proxies = [\"127.0.0.1\"]\nnames = [\"www.site.example\"]\n\n[auth]\nplain_passwords_from = []\n";
+    server.reload(|text| text + keys).unwrap();
+    let page = get_with(address, "/login", "X-Forwarded-For: 127.0.0.9\r\n");
+    assert!(page.body.contains("not encrypted") && !page.body.contains("<form"), "{}", page.body);
+    let told = "X-Forwarded-For: 127.0.0.9\r\nX-Forwarded-Proto: https\r\n";
+    let page = get_with(address, "/login", told);
+    let (token, cookie) = form_of(&page);
+    assert!(page.header("Set-Cookie").unwrap().starts_with("__Host-newsreel="), "{page:?}");
+    assert!(page.header("Set-Cookie").unwrap().ends_with("; Secure"), "{page:?}");
+    let body = format!("user=fred&password=secret&next=/&form_token={token}");
+    assert_eq!(post(address, "/login", &cookie, &body, "X-Forwarded-For: 127.0.0.9\r\n").status, 403);
+    assert_eq!(post(address, "/login", &cookie, &body, told).status, 303);
+}

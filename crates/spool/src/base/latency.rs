@@ -1,0 +1,78 @@
+//! How long something took: a histogram that many threads fill at once, without a lock.
+//!
+//! An observation costs two additions to memory. Filled by `write::syncer`, and by the server for what takes
+//! its time there.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Upper bounds of the buckets, in microseconds; beyond the last there is one more.
+const BOUNDS_MICROS: [u64; 19] = [
+    10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000, 2_500_000, 5_000_000, 10_000_000,
+];
+
+/// How long something took, how often.
+#[derive(Debug, Default)]
+pub struct Latency {
+    buckets: [AtomicU64; BOUNDS_MICROS.len() + 1],
+    sum_nanos: AtomicU64,
+}
+
+/// What a [`Latency`] had counted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatencyCounts {
+    /// For each bucket its upper bound in seconds, the last of them infinity, and how many took that long and
+    /// longer than the bound before.
+    pub buckets: Vec<(f64, u64)>,
+    /// All of them.
+    pub count: u64,
+    /// Seconds that they took together.
+    pub sum_secs: f64,
+}
+
+impl Latency {
+    /// Something took so long.
+    pub fn observe(&self, took: Duration) {
+        self.observe_many(took, 1);
+    }
+
+    /// So many took so long, each.
+    pub fn observe_many(&self, took: Duration, many: usize) {
+        let micros = took.as_micros();
+        let bucket = BOUNDS_MICROS.partition_point(|bound| u128::from(*bound) < micros);
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).saturating_mul(many as u64);
+        if let Some(bucket) = self.buckets.get(bucket) {
+            bucket.fetch_add(many as u64, Ordering::Relaxed);
+            self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> LatencyCounts {
+        let bounds = BOUNDS_MICROS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> =
+            bounds.zip(&self.buckets).map(|(bound, count)| (bound, count.load(Ordering::Relaxed))).collect();
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        LatencyCounts { buckets, count, sum_secs: self.sum_nanos.load(Ordering::Relaxed) as f64 / 1e9 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_falls_into_the_first_bucket_that_holds_it() {
+        let latency = Latency::default();
+        for (micros, many) in [(0, 1), (10, 1), (11, 2), (1_000_000, 1), (10_000_001, 3)] {
+            latency.observe_many(Duration::from_micros(micros), many);
+        }
+        let counts = latency.counts();
+        let filled: Vec<_> = counts.buckets.iter().filter(|(_, count)| *count > 0).copied().collect();
+        assert_eq!(filled, [(1e-5, 2), (2.5e-5, 2), (1.0, 1), (f64::INFINITY, 3)]);
+        assert_eq!(counts.count, 8);
+        assert!((counts.sum_secs - 31.000_035).abs() < 1e-6, "{}", counts.sum_secs);
+        assert!(counts.buckets.is_sorted_by(|a, b| a.0 < b.0));
+    }
+}
