@@ -15,6 +15,7 @@
 # make bench-routing  how long it takes to decide which of 100 peers an article goes to, in 50,000 groups
 # make bench-rnews  how fast rnews files a batch, INN's rnews beside it
 # make bench-cnews  the C News paper's appendix: batches filed, refused, made and expired, C News and INN beside us
+# make bench-usenetfs  the Usenetfs paper's figures: large directories, flat and in buckets (needs root, mkfs.xfs)
 # make bench-cancels  what 100,000 cancels cost the feed of 400,000 articles that they arrive with
 # make lab-crash    kill -9 during a feed, 50 times, and a check of everything (LAB_ROUNDS=5: a short run)
 # make lab-scale    memory and processor time of 7,000 connections at once
@@ -38,6 +39,8 @@ BINARY = $(or $(CARGO_TARGET_DIR),target)/release/newsreel
 SHARE = $(or $(CARGO_TARGET_DIR),target)/release/share
 # The date that man pages bear: that of the sources.
 MAN_DATE ?= $(shell git log -1 --format=%cs 2> /dev/null || date +%F)
+# How long a real INN runs on a mount in `make soak`.
+SOAK_SECONDS ?= 7200
 LAB_ROUNDS ?= 50
 LAB_DIR ?= /tmp/newsreel-lab
 CORPUS ?= ../shared/corpus
@@ -49,7 +52,7 @@ FUZZ_HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 FUZZ_FLAGS = --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: run build man test quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-cancels docs install deb deb-test lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
+.PHONY: run build man test quick check size soak fuzz bench bench-spool bench-feeds bench-routing bench-rnews bench-cnews bench-cancels bench-usenetfs docs install deb deb-test lab-crash lab-scale lab-recover lab-rebuild lab-flat transcripts-inn batches-inn triangle
 
 run: build
 	@exec $(BINARY) up --dir $(RUN_DIR)
@@ -90,7 +93,7 @@ soak:
 	@for tar in $(CORPUS)/*.tar.xz; do [ ! -e "$$tar" ] || tar -xJf "$$tar" -C $(ARTICLES); done
 	@articles=$(ARTICLES); [ -n "$$(ls $$articles)" ] || articles=$(CORPUS); \
 	if [ -d "$$articles" ]; then skip=; else echo "no articles in CORPUS=$(CORPUS): the_corpus_parses is skipped"; skip='--skip the_corpus_parses'; fi; \
-	NEWSREEL_CORPUS=$$(realpath $$articles) $(CARGO) test --workspace --profile soak --locked --no-fail-fast -- \
+	INN=$(INN) NEWSREEL_SOAK_SECONDS=$(SOAK_SECONDS) NEWSREEL_CORPUS=$$(realpath $$articles) $(CARGO) test --workspace --profile soak --locked --no-fail-fast -- \
 	  --ignored --nocapture --skip transcripts::inn --skip feeds::inn --skip feeds::page --skip feeds::cnews --skip feeds::triangle \
 	  --skip moving_in --skip mounting::inn $$skip
 	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p spool --test main --profile soak --locked
@@ -129,6 +132,10 @@ bench-cnews: build
 bench-cancels: build
 	$(CARGO) build --release --locked -p lab --bin lab
 	$(or $(CARGO_TARGET_DIR),target)/release/lab cancels --dir $(LAB_DIR) $(LAB_OPTIONS)
+
+bench-usenetfs:
+	$(CARGO) build --release --locked -p lab --bin lab
+	$(or $(CARGO_TARGET_DIR),target)/release/lab usenetfs --dir $(LAB_DIR) --docs docs/bench $(LAB_OPTIONS)
 
 lab-crash: LAB_OPTIONS = --rounds $(LAB_ROUNDS)
 lab-crash lab-scale lab-recover lab-rebuild lab-flat: build

@@ -3,7 +3,8 @@
 //! `crash` kills the server under a feed and checks what it promised; `scale` opens thousands of connections
 //! and measures their cost; `recover` times the start of a big spool after a crash; `rebuild` times the
 //! rebuild of its indexes; `flat` compares a huge spool with an empty one; `spool` compares storage methods;
-//! `feeds` measures feeds to peers, `cancels` what cancels cost a feed, `cnews` what batches cost.
+//! `feeds` measures feeds to peers, `cancels` what cancels cost a feed, `cnews` what batches cost, `usenetfs`
+//! what large directories cost.
 //! Each creates its own site below `--dir`, prints its findings, and exits with 1 if something did not hold.
 //! `tls-load` reads from a server that runs already, over TLS and COMPRESS. The speed table beside INN is
 //! `bench/bench.sh`.
@@ -15,6 +16,7 @@ mod chart;
 mod client;
 mod cnews;
 mod crash;
+mod curves;
 mod feeder;
 mod feeds;
 mod filling;
@@ -30,6 +32,7 @@ mod scale;
 mod site;
 mod spool_bench;
 mod tls_load;
+mod usenetfs_bench;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -67,6 +70,11 @@ enum Command {
     Cancels(cancels::Options),
     /// The same figures on an empty and on a huge server
     Flat(flat::Options),
+    /// The Usenetfs paper's figures: flat directories and those in buckets, mounted or not
+    Usenetfs(usenetfs_bench::Options),
+    /// The process of a mount of `usenetfs`
+    #[command(hide = true)]
+    UsenetfsMount(usenetfs_bench::MountOptions),
     /// Readers over plain, encrypted and compressed connections to a server that runs
     TlsLoad(tls_load::Options),
 }
@@ -97,6 +105,8 @@ fn main() -> ExitCode {
         Command::Cnews(options) => cnews::run(&options),
         Command::Cancels(options) => cancels::run(&options),
         Command::Flat(options) => flat::run(&options),
+        Command::Usenetfs(options) => usenetfs_bench::run(&options),
+        Command::UsenetfsMount(options) => usenetfs_bench::serve(&options),
         Command::TlsLoad(options) => tls_load::run(&options),
     };
     match verdict {

@@ -15,6 +15,9 @@ mod directory;
 mod failpoint;
 mod files;
 mod filesystem;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod listing;
 mod locating;
 mod lower;

@@ -7,7 +7,7 @@
 mod article_files;
 pub mod articles;
 pub mod device;
-mod group_tree;
+pub mod group_tree;
 
 use std::fs::File;
 use std::io;

@@ -76,6 +76,9 @@ mod compress_stream;
 #[path = "../../../../fuzz/fuzz_targets/date.rs"]
 mod date;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/group_tree.rs"]
+mod group_tree;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/injection.rs"]
 mod injection;
 #[allow(unused_attributes)]
@@ -156,6 +159,7 @@ smoke! {
     command: INPUTS, seeds::commands();
     compress_stream: FEW, seeds::streams();
     date: INPUTS, seeds::dates();
+    group_tree: INPUTS, seeds::groups();
     injection: INPUTS, seeds::articles();
     inn_files: FEW, seeds::articles();
     inn_settings: FEW, seeds::settings();

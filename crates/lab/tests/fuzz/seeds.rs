@@ -244,3 +244,10 @@ pub fn wildmats() -> Vec<Vec<u8>> {
         "\u{e9}*,?\n\u{e9}t\u{e9}",
     ])
 }
+
+/// A name that is looked up, and groups.
+pub fn groups() -> Vec<Vec<u8>> {
+    ["b\na\na.b\na.b-c\na.b.c\na-b.c\na+b", "2600.\nalt.2600\nalt.2600.x\nalt\n2600.x", "\na..b\n.a\na."]
+        .map(|text| text.as_bytes().to_vec())
+        .to_vec()
+}

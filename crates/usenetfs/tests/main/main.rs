@@ -6,6 +6,7 @@
 mod convert;
 mod flat;
 mod kills;
+mod pjdfstest;
 mod posix;
 mod site;
 mod stress;

@@ -22,11 +22,16 @@ pub fn possible() -> bool {
         () if !Path::new("/dev/fuse").exists() => "needs /dev/fuse",
         () => return true,
     };
+    skipped(missing);
+    false
+}
+
+/// Says aloud that a test is skipped.
+pub fn skipped(missing: &str) {
     let name = std::thread::current().name().unwrap_or_default().to_owned();
     // `eprintln` would be captured with the output of a test that passes.
     #[allow(clippy::explicit_write)]
     writeln!(std::io::stderr(), "SKIPPED: {name} {missing}").unwrap();
-    false
 }
 
 impl Site {

@@ -1,0 +1,178 @@
+//! The Usenetfs paper's figures 3 to 6 and table 2: what directories of 1 to half a million articles cost,
+//! flat and in buckets, with and without a mount, on file systems with and without an index.
+//!
+//! Each file system is an image below `--dir`. A directory of each size is filled once; the others have the
+//! same files as hard links. Times are those that a program waits. Figures: `docs/bench/usenetfs.md`.
+
+mod passthrough;
+mod report;
+mod volume;
+mod way;
+mod work;
+
+use crate::rng::Rng;
+use crate::{Verdict, page};
+use clap::Args;
+use netnews::bucket::Scheme;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use volume::{Kind, Volume};
+use way::{FLAT, Reached, Way};
+use work::{ARTICLE_BYTES, Times};
+
+/// Runs of table 2, as in the paper.
+const BUILDS: usize = 12;
+
+/// The options of `lab usenetfs`.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// A directory to work in; what is made there is removed
+    #[arg(long, default_value = "/tmp/newsreel-lab")]
+    dir: PathBuf,
+    /// The largest directory has two to the power of this many articles
+    #[arg(long, default_value_t = 16)]
+    largest: u32,
+    /// Directories up to 2^19, each power of two, as in the paper; takes hours and 12 GB
+    #[arg(long)]
+    full: bool,
+    /// Where usenetfs.md's tables and the plots go; without it they are not written
+    #[arg(long)]
+    docs: Option<PathBuf>,
+}
+
+/// The options of `lab usenetfs-mount`, the process of a mount.
+#[derive(Debug, Args)]
+pub struct MountOptions {
+    lower: PathBuf,
+    point: PathBuf,
+    #[arg(long, default_value_t)]
+    scheme: Scheme,
+    /// The least that a FUSE file system can be
+    #[arg(long)]
+    bare: bool,
+}
+
+/// One way's figures in directories of all sizes.
+pub struct Measured {
+    kind: Kind,
+    way: Way,
+    /// Articles, times when everything is cached, and when nothing is.
+    sizes: Vec<(u64, Times, Times)>,
+    /// Seconds of the work of table 2, where that is asked.
+    builds: Option<f64>,
+}
+
+pub fn serve(options: &MountOptions) -> Verdict {
+    way::serve(&options.lower, &options.point, options.scheme, options.bare).map(|()| true)
+}
+
+pub fn run(options: &Options) -> Verdict {
+    if !rustix::process::geteuid().is_root() {
+        return Err("mounting takes root".into());
+    }
+    let sizes: Vec<u32> = match options.full {
+        true => (0..=19).collect(),
+        false => (0..=options.largest).rev().step_by(2).collect::<BTreeSet<_>>().into_iter().collect(),
+    };
+    fs::create_dir_all(&options.dir)?;
+    let begun = Instant::now();
+    let mut all = Vec::new();
+    for kind in Kind::ALL {
+        all.extend(measure(kind, &options.dir, &sizes)?);
+        println!("{}: {:.0} s since the beginning", kind.name(), begun.elapsed().as_secs_f64());
+    }
+    print!("{}", report::markdown(&all));
+    if let Some(docs) = &options.docs {
+        page::put_table(&docs.join("usenetfs.md"), "make bench-usenetfs", &report::markdown(&all))?;
+        for (name, drawn) in report::plots(&all) {
+            fs::write(docs.join(name), drawn)?;
+        }
+    }
+    Ok(report::holds(&all))
+}
+
+/// All ways on one file system.
+fn measure(
+    kind: Kind,
+    dir: &Path,
+    sizes: &[u32],
+) -> Result<Vec<Measured>, Box<dyn std::error::Error + Send + Sync>> {
+    let files: u64 = sizes.iter().map(|size| 1u64 << size).sum();
+    let schemes: Vec<Scheme> = Way::ALL
+        .into_iter()
+        .filter_map(|way| if let Way::Managed(scheme) = way { Some((way, scheme)) } else { None })
+        .filter(|(way, _)| way.is_possible(kind))
+        .map(|(_, scheme)| scheme)
+        .collect();
+    // A block of data for each file, and what directories and their buckets take.
+    let buckets = (schemes.len() * sizes.len() * 11_000) as u64;
+    let bytes = (files + buckets) * 4096 * 3 / 2 + (files * schemes.len() as u64) * 128 + (600 << 20);
+    let mut volume = Volume::make(kind, dir, bytes, files + buckets + 100_000)?;
+    fill(volume.point(), sizes, &schemes)?;
+    volume.drop_index()?;
+    let point = dir.join("mount");
+    let mut all = Vec::new();
+    for way in Way::ALL.into_iter().filter(|way| way.is_possible(kind)) {
+        let mut rng = Rng::new(1, 0);
+        let mut measured = Measured { kind, way, sizes: Vec::new(), builds: None };
+        volume.cool()?;
+        let reached = Reached::new(way, &volume.point().join(way.tree()), &point)?;
+        let articles = |size: u32| reached.root().join(size.to_string());
+        let cold: Vec<Times> = sizes
+            .iter()
+            .map(|size| work::lookups(way, &articles(*size), 1 << size, &mut rng))
+            .collect::<Result<_, _>>()?;
+        for (size, cold) in sizes.iter().zip(cold) {
+            let warm = work::all(way, &articles(*size), 1 << size, &mut rng)?;
+            measured.sizes.push((1 << size, warm, cold));
+        }
+        if [Way::Flat, Way::Bare, Way::Bindfs, Way::Unmanaged].contains(&way) {
+            let mut least = f64::INFINITY;
+            for _ in 0..BUILDS {
+                least = least.min(work::build(reached.root())?);
+            }
+            measured.builds = Some(least);
+        }
+        drop(reached);
+        all.push(measured);
+    }
+    drop(volume);
+    // It is empty, or somebody else's.
+    let _left = fs::remove_dir(point);
+    Ok(all)
+}
+
+/// Makes the articles, once flat, and as hard links in the buckets of each scheme.
+fn fill(root: &Path, sizes: &[u32], schemes: &[Scheme]) -> std::io::Result<()> {
+    let mut text = [0; ARTICLE_BYTES];
+    let mut rng = Rng::new(7, 0);
+    for size in sizes {
+        let flat = root.join(FLAT).join(size.to_string());
+        fs::create_dir_all(&flat)?;
+        let managed: Vec<_> =
+            schemes.iter().map(|scheme| root.join(way::scheme_dir(*scheme)).join(size.to_string())).collect();
+        for dir in &managed {
+            fs::create_dir_all(dir)?;
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o4755))?;
+        }
+        for number in 1..=1u64 << size {
+            let name = number.to_string();
+            for bytes in text.chunks_mut(8) {
+                bytes.copy_from_slice(&rng.next().to_le_bytes());
+            }
+            File::create_new(flat.join(&name))?.write_all(&text)?;
+            for (scheme, dir) in schemes.iter().zip(&managed) {
+                let bucket = dir.join(scheme.bucket(name.as_bytes()).as_str());
+                if !bucket.exists() {
+                    fs::create_dir_all(&bucket)?;
+                }
+                fs::hard_link(flat.join(&name), bucket.join(&name))?;
+            }
+        }
+    }
+    Ok(())
+}
