@@ -5,6 +5,9 @@
 //! event has, and a terminal shows it without obeying it. `packaging/fail2ban` relies on that. Per-article
 //! events are formatted only if their level is on. Called by `cli` before anything else runs.
 
+#[cfg(feature = "web")]
+pub(crate) mod recent;
+
 use crate::base::printable;
 use crate::config::{LogFormat, LogLevel};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -57,6 +60,8 @@ impl Log {
 /// Starts logging; a second call has no effect.
 pub fn init(level: LogLevel, format: LogFormat) {
     let (subscriber, log) = Log::new(level, format);
+    #[cfg(feature = "web")]
+    let subscriber = subscriber.with(recent::Recent);
     // An error here says that a subscriber is set already.
     if subscriber.try_init().is_ok() {
         let _first = LOG.set(log);

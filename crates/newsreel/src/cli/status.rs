@@ -469,7 +469,7 @@ mod tests {
                     used_bytes: 1 << 30,
                     cycle: 2,
                     oldest_arrival: Some(1_000),
-                    away: false,
+                    ..BufferStatus::default()
                 }],
                 kept: vec![KeptStatus {
                     name: "archive".into(),

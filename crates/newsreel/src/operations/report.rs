@@ -393,6 +393,21 @@ pub struct BufferStatus {
     pub used_bytes: u64,
     /// Its cycle number: 1 until it wraps for the first time.
     pub cycle: u64,
+    /// Where in the area of articles it is written next; 0 if the spool cannot be opened.
+    #[serde(default)]
+    pub head_bytes: u64,
+    /// Bytes written in the last hour.
+    #[serde(default)]
+    pub written_hour_bytes: u64,
+    /// Bytes written in the last day.
+    #[serde(default)]
+    pub written_day_bytes: u64,
+    /// How much of what lies there is compressed, from 0 to 1, from samples; absent: nothing lies there.
+    #[serde(default)]
+    pub compressed_share: Option<f64>,
+    /// How much of it belongs to no article any more, as that was withdrawn; from samples, likewise.
+    #[serde(default)]
+    pub holes_share: Option<f64>,
     /// Unix seconds of the arrival of its oldest article; absent: it is empty, or the spool cannot be opened.
     pub oldest_arrival: Option<u64>,
     /// There is no file of it: its disk is not mounted, and the spool cannot be opened.
@@ -449,8 +464,8 @@ pub fn of_closed(glance: &Glance, why: String, config: &Config) -> Report {
         area_bytes: buffer.area_bytes,
         used_bytes: buffer.used_bytes,
         cycle: buffer.cycle,
-        oldest_arrival: None,
         away: buffer.is_away,
+        ..BufferStatus::default()
     };
     Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -596,6 +611,11 @@ fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
         area_bytes: buffer.area_bytes,
         used_bytes: buffer.used_bytes,
         cycle: buffer.cycle,
+        head_bytes: buffer.free,
+        written_hour_bytes: buffer.written_hour_bytes,
+        written_day_bytes: buffer.written_day_bytes,
+        compressed_share: buffer.compressed_share,
+        holes_share: buffer.holes_share,
         oldest_arrival: buffer.oldest_arrival,
         away: false,
     };

@@ -3,7 +3,7 @@
 use super::error::Trouble;
 
 /// One volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct BufferStatus {
     /// Its name.
     pub name: String,
@@ -28,6 +28,10 @@ pub struct BufferStatus {
     /// Bytes that a record takes beyond its article, on average over the last ones: header, padding and usage
     /// bits.
     pub record_overhead_bytes: Option<u64>,
+    /// How much of what lies there is compressed, from 0 to 1, from samples; `None`: nothing lies there.
+    pub compressed_share: Option<f64>,
+    /// How much of it belongs to no article any more, as that was withdrawn; from samples, likewise.
+    pub holes_share: Option<f64>,
 }
 
 /// A volume that keeps its articles until they are due.
@@ -86,7 +90,7 @@ pub struct ReaderStatus {
 }
 
 /// The whole spool.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Status {
     /// When its volumes, classes and files were measured, Unix seconds; 0: not yet.
     pub measured: u64,

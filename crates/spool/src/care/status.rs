@@ -149,6 +149,7 @@ fn row_cost() -> Duration {
 /// A volume that displaces its oldest articles, from its newest and oldest records.
 fn measured(volume: &dyn Cyclic, now: u64) -> BufferStatus {
     let oldest = rates::oldest(volume);
+    let makeup = rates::makeup(volume);
     BufferStatus {
         name: volume.name().to_owned(),
         method: volume.method().name(),
@@ -161,5 +162,7 @@ fn measured(volume: &dyn Cyclic, now: u64) -> BufferStatus {
         written_hour_bytes: rates::written_since(volume, now.saturating_sub(3_600)),
         written_day_bytes: rates::written_since(volume, now.saturating_sub(86_400)),
         record_overhead_bytes: rates::record_overhead(volume),
+        compressed_share: makeup.map(|makeup| makeup.compressed),
+        holes_share: makeup.map(|makeup| makeup.holes),
     }
 }

@@ -11,6 +11,8 @@ use crate::method::volume::Cyclic;
 
 /// Records read to determine what one takes beyond its article.
 const SAMPLES_MAX: u64 = 200;
+/// Articles read to determine what a volume consists of.
+const MAKEUP_SAMPLES: u64 = 16;
 /// How far before the write position the samples begin, in bytes.
 const SAMPLE_BYTES: u64 = 512 << 10;
 
@@ -69,6 +71,41 @@ pub(crate) fn record_overhead(volume: &dyn Cyclic) -> Option<u64> {
     (records > 0).then(|| (bytes + bits / 8) / records)
 }
 
+/// What a volume consists of, from samples: parts from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Makeup {
+    /// Bytes of articles that are compressed, of those of all articles.
+    pub compressed: f64,
+    /// Bytes between articles, of all bytes from the oldest article to the write position.
+    pub holes: f64,
+}
+
+/// What a volume consists of: a few living articles, all over it, each with the hole behind it. `None`: there
+/// are none.
+pub(crate) fn makeup(volume: &dyn Cyclic) -> Option<Makeup> {
+    let (tail, head) = (volume.tail().max(volume.first()), volume.head());
+    let step = head.saturating_sub(tail) / MAKEUP_SAMPLES;
+    let (mut living, mut compressed, mut holes) = (0, 0, 0);
+    for n in 0..MAKEUP_SAMPLES {
+        let Some(header) = volume.next_living(tail + n * step).and_then(|at| header_at(volume, at)) else {
+            continue;
+        };
+        let bytes = volume.padded(header.record_bytes());
+        let end = header.place + bytes;
+        let next = volume.next_living(end).unwrap_or(head);
+        living += bytes;
+        compressed += if header.packed { bytes } else { 0 };
+        if volume.cycle(end) != volume.cycle(next) {
+            // What is left at the end of the area is no hole.
+            continue;
+        }
+        holes += next.saturating_sub(end);
+    }
+    let share = |part: u64, all: u64| part as f64 / all as f64;
+    (living > 0)
+        .then(|| Makeup { compressed: share(compressed, living), holes: share(holes, living + holes) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +126,7 @@ mod tests {
         };
         let buffer = Cycbuff::create(&SimDisk::new(), &config, 0, &"0".repeat(32)).unwrap();
         assert_eq!((written_since(&buffer, 0), oldest(&buffer), record_overhead(&buffer)), (0, None, None));
+        assert_eq!(makeup(&buffer), None);
         let mut places = Vec::new();
         for n in 0..3000u32 {
             let len = 64 + 700 + (n as usize * 37) % 900;
@@ -132,5 +170,8 @@ mod tests {
             first.map(|f| (f.0, f.1))
         );
         assert!((64..64 + 512).contains(&record_overhead(&buffer).unwrap()));
+        // One in seven is dead.
+        let makeup = makeup(&buffer).unwrap();
+        assert!(makeup.compressed == 0.0 && (0.02..0.35).contains(&makeup.holes), "{makeup:?}");
     }
 }

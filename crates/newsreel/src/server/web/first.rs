@@ -1,8 +1,8 @@
 //! The first page: what this is, and what one may do here.
 
-use super::Shared;
 use super::page::Page;
 use super::visitor::Visitor;
+use super::{Shared, operator};
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -21,8 +21,8 @@ async fn first(State(shared): State<Arc<Shared>>, visitor: Visitor) -> Response 
         section.narrow.card {
             h1 { (config.site.path_identity) }
             p { "A Usenet server. Newsreaders reach it over NNTP." }
-            @if config.web.metrics && visitor.may_operate() {
-                p { a href="/metrics" { "Figures for Prometheus" } }
+            @if config.web.operator && visitor.may_operate() {
+                p { a href=(operator::PATH) { "How the server is" } }
             }
             @if visitor.may_log_in() { p { a.button href="/login" { "Log in" } } }
         }

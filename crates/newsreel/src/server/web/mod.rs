@@ -1,14 +1,14 @@
 //! HTTP: pages for people, figures for programs.
 //!
-//! `connection` takes what `listening` accepts on the addresses of `[web]`, within limits of its own, and has
-//! each request answered by the [`Router`] of [`routes`], to which each part brings its routes: `health`,
-//! `metrics`, `login`. Who asks is a [`Visitor`](visitor::Visitor): the same `[[access]]` sections, users
-//! and lock-outs decide as over NNTP; `sessions` remembers logins. What is sent by a form comes as a
-//! [`Submission`](form::Submission). `page` is the frame of pages; `answers` is what all answers have in
-//! common: the headers that keep pages apart from other sites', and what is said when there is no page.
-//! Invariants: the pages load nothing from other hosts and work without JavaScript; nothing of a request
-//! comes back but as escaped text. Called by `server`. Sources: RFC 9110, RFC 9112, RFC 6265, CSP level 3,
-//! OpenMetrics 1.0.
+//! `connection` takes what `listening` accepts on the addresses of `[web]`, within limits of its own, and
+//! has each request answered by the [`Router`] of [`routes`], to which each part brings its routes:
+//! `health`, `metrics`, `login`, `operator`. Who asks is a [`Visitor`](visitor::Visitor): the same
+//! `[[access]]` sections, users and lock-outs decide as over NNTP; `sessions` remembers logins. What is sent
+//! by a form comes as a [`Submission`](form::Submission). `page` is the frame of pages; `answers` is what
+//! all answers have in common: the headers that keep pages apart from other sites', and what is said when
+//! there is no page. Invariants: the pages load nothing from other hosts and work without JavaScript;
+//! nothing of a request comes back but as escaped text. Called by `server`. Sources: RFC 9110, RFC 9112, RFC
+//! 6265, CSP level 3, OpenMetrics 1.0.
 
 mod answers;
 mod assets;
@@ -19,6 +19,7 @@ mod health;
 mod hosts;
 mod login;
 mod metrics;
+mod operator;
 mod page;
 mod sessions;
 mod visitor;
@@ -31,6 +32,7 @@ use crate::site::{ConnectionPermits, Site};
 use axum::Router;
 use connection::Connection;
 use nntp_io::Socket;
+use operator::samples::{self, Samples};
 use sessions::Sessions;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
@@ -39,6 +41,8 @@ use std::sync::{Arc, Weak};
 struct Shared {
     site: Arc<Site>,
     sessions: Sessions,
+    /// What the operator's page shows of the last hour and day.
+    samples: Samples,
     /// The whole server; it owns this.
     server: Weak<Server>,
 }
@@ -65,8 +69,14 @@ pub(crate) struct Web {
 impl Web {
     /// Of a server that is being made.
     pub fn new(site: &Arc<Site>, server: Weak<Server>) -> Arc<Self> {
-        let shared = Arc::new(Shared { site: site.clone(), sessions: Sessions::new(), server });
+        let shared = Arc::new(Shared {
+            site: site.clone(),
+            sessions: Sessions::new(),
+            samples: Samples::default(),
+            server,
+        });
         let router = routes(&shared);
+        tokio::spawn(samples::keep(Arc::downgrade(&shared), site.stopping()));
         Arc::new(Self { shared, router, permits: ConnectionPermits::default() })
     }
 
@@ -90,6 +100,7 @@ fn routes(shared: &Arc<Shared>) -> Router {
         .merge(health::routes())
         .merge(login::routes())
         .merge(metrics::routes())
+        .merge(operator::routes())
         .fallback(answers::no_page)
         .method_not_allowed_fallback(answers::no_method)
         .with_state(shared.clone())

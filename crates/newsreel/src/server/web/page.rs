@@ -15,12 +15,18 @@ pub(super) struct Page<'a> {
     shared: &'a Shared,
     visitor: &'a Visitor,
     title: &'a str,
+    refresh_secs: Option<u32>,
 }
 
 impl<'a> Page<'a> {
     /// A page for somebody.
     pub fn new(shared: &'a Shared, visitor: &'a Visitor, title: &'a str) -> Self {
-        Self { shared, visitor, title }
+        Self { shared, visitor, title, refresh_secs: None }
+    }
+
+    /// What is in it changes: where JavaScript runs, its text is fetched again so often.
+    pub fn refreshed_every(self, seconds: u32) -> Self {
+        Self { refresh_secs: Some(seconds), ..self }
     }
 
     /// The page with this text.
@@ -49,7 +55,7 @@ impl<'a> Page<'a> {
                 }
                 body {
                     (self.bar(site))
-                    main { (body) }
+                    main data-refresh=[self.refresh_secs] { (body) }
                 }
             }
         }
@@ -62,7 +68,7 @@ impl<'a> Page<'a> {
             header.bar {
                 a.site href="/" { (site) }
                 nav aria-label="Parts" {
-                    @if config.web.operator && self.visitor.may_operate() { a href="/operator" { "Server" } }
+                    @if config.web.operator && self.visitor.may_operate() { a href=(super::operator::PATH) { "Server" } }
                 }
                 @if let Some(user) = self.visitor.user() {
                     form.who method="post" action="/logout" {
@@ -81,4 +87,18 @@ impl<'a> Page<'a> {
 /// The field that proves a form to be ours. A page with it is for one browser.
 pub(super) fn form_token(shared: &Shared, visitor: &Visitor) -> Markup {
     html! { input type="hidden" name=(TOKEN_FIELD) value=(visitor.form_token(shared)); }
+}
+
+/// A page that says no, and what would help.
+pub(super) fn forbidden(shared: &Shared, visitor: &Visitor, here: &str) -> Response {
+    let body = html! {
+        section.narrow.card {
+            h1 { "Not for you" }
+            p { "This page is for others than " (visitor.user().unwrap_or("visitors of your address")) "." }
+            @if visitor.may_log_in() {
+                p { a.button href={ "/login?next=" (here) } { "Log in" } }
+            }
+        }
+    };
+    Page::new(shared, visitor, "Not for you").answer(StatusCode::FORBIDDEN, &body)
 }

@@ -1,5 +1,6 @@
 //! HTTP from outside: what is answered to whom, and what hostile clients get.
 
+mod boards;
 mod http;
 
 use crate::running::Server;
@@ -281,4 +282,36 @@ fn passwords_are_taken_where_authinfo_takes_them() {
     let body = format!("user=fred&password=secret&next=/&form_token={token}");
     assert_eq!(post(address, "/login", &cookie, &body, "X-Forwarded-For: 127.0.0.9\r\n").status, 403);
     assert_eq!(post(address, "/login", &cookie, &body, told).status, 303);
+}
+
+#[test]
+fn the_operators_page_is_for_whom_it_is_and_shows_what_there_is() {
+    let (server, address) = site_with_fred();
+    let stranger = get(address, "/operator");
+    assert_eq!(stranger.status, 403);
+    assert!(stranger.body.contains("/login?next=/operator") && !stranger.body.contains("text0"));
+    assert!(get(address, "/").body.contains("site.example"));
+    let cookie = cookie_of(&log_in(address, "fred", "secret", "/operator")).unwrap();
+    let page = get_with(address, "/operator", &format!("Cookie: {cookie}\r\n"));
+    assert_eq!((page.status, page.header("Content-Type")), (200, Some("text/html; charset=utf-8")));
+    for shown in ["Nothing is wrong", "Buffer text0: 0 % holds articles, cycle 1", "peer.example", "32.0 MiB"]
+    {
+        assert!(page.body.contains(shown), "{shown} is not in {}", page.body);
+    }
+    // Nothing in it that the policy forbids, and nothing from elsewhere.
+    for forbidden in ["style=", "<style", " onclick", "http://", "https://", "javascript:"] {
+        assert!(!page.body.contains(forbidden), "{forbidden} in {}", page.body);
+    }
+    let files: Vec<&str> = page.body.split('"').filter(|text| text.starts_with("/assets/")).collect();
+    assert_eq!(files.len(), 3);
+    for file in files {
+        let answer = get(address, file);
+        assert_eq!(answer.status, 200, "{file}");
+        assert_eq!(answer.header("Cache-Control"), Some("public, max-age=31536000, immutable"));
+    }
+    for file in ["/assets/x/style.css", "/assets/..%2f..%2fetc/passwd", "/assets/"] {
+        assert_eq!(get(address, file).status, 404, "{file}");
+    }
+    server.reload(|text| text + "operator = false\n").unwrap();
+    assert_eq!(get_with(address, "/operator", &format!("Cookie: {cookie}\r\n")).status, 404);
 }
