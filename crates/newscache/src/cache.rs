@@ -167,7 +167,7 @@ impl Cache {
     ///
     /// # Errors
     /// None that leave it unusable: of files that could not be removed.
-    pub fn set(&self, settings: Settings, _now: u64) -> io::Result<()> {
+    pub fn set(&self, settings: Settings) -> io::Result<()> {
         *self.0.settings.lock() = settings;
         let mut gone = Vec::new();
         {
@@ -186,7 +186,7 @@ impl Cache {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn save(&self, _now: u64) -> io::Result<()> {
+    pub fn save(&self) -> io::Result<()> {
         let (uses, slots) = {
             let books = self.0.books.lock();
             (opening::uses(&books), books.slots.len() as u32)

@@ -35,6 +35,8 @@ use window::Window;
 
 /// What is said where the source cannot tell now.
 const UNAVAILABLE: &str = "Not available now, try again later";
+/// What is said before the connection ends, of an article that cannot be had now.
+const ARTICLE_UNAVAILABLE: &str = "The article is not available now, connect again later";
 
 /// The status line that is all of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +74,7 @@ pub(crate) struct Reader<S: NewsSource> {
     source: S,
     view: View,
     selected: Option<Selected<S::Group>>,
+    is_over: bool,
 }
 
 /// Articles of the selected group by their numbers, or one by its Message-ID; what [`Select`] comes to.
@@ -82,7 +85,12 @@ enum Span<'a, G> {
 
 impl<S: NewsSource> Reader<S> {
     pub fn new(source: S, view: View) -> Self {
-        Self { source, view, selected: None }
+        Self { source, view, selected: None, is_over: false }
+    }
+
+    /// Whether the connection ends with what was answered.
+    pub fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// Forgets what was selected, as after STARTTLS, and continues with this view.

@@ -116,7 +116,7 @@ impl<S: NewsSource> Session<S> {
         Self {
             input,
             out,
-            reader: Reader::new(source, view),
+            reader: Reader::new(source.of_client(client.address_text()), view),
             feed: None,
             expecting: Expecting::Command,
             batch: None,

@@ -191,6 +191,12 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         self
     }
 
+    /// The same, for what this client asks.
+    #[must_use]
+    fn of_client(self, _client: &str) -> Self {
+        self
+    }
+
     /// The group called `name`, with its marks.
     fn group(
         &self,

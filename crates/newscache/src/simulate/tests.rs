@@ -14,8 +14,10 @@ use StrategyKind::{Baf, Gain, Letf, Lfua, Lrua, Lrug, S3fifo};
 
 /// The size at which the findings are looked for, in hundredths of all articles.
 const FINDINGS: u64 = 10;
+/// The seed of the traces on which ours is judged. It was tuned on those of seed 1.
+const HELD_OUT: u64 = 7;
 /// By how much ours takes less from upstream, at least; mostly it is far more (`docs/cache.md`).
-const MARGIN: f64 = 0.005;
+const MARGIN: f64 = 0.008;
 
 /// Parts of all articles of a trace that fit into the cache, in hundredths.
 fn sizes(trace: &Trace, percents: &[u64]) -> Vec<u64> {
@@ -53,7 +55,8 @@ fn the_paper_s_findings_come_out() {
 
 #[test]
 fn ours_takes_less_from_upstream_than_lrug_and_s3_fifo_on_all_traces() {
-    for (name, trace) in [("paper", made::paper(1)), ("scans", made::scans(1)), ("decay", made::decay(1))] {
+    let traces = [made::paper(HELD_OUT), made::scans(HELD_OUT), made::decay(HELD_OUT)];
+    for (name, trace) in ["paper", "scans", "decay"].into_iter().zip(traces) {
         let found = points(&trace, &[Gain, Lrug, S3fifo], &[5, 10, 20], Units::Articles);
         for (n, gain) in found[0].iter().enumerate() {
             for other in [found[1][n], found[2][n]] {

@@ -56,7 +56,7 @@ fn run(sim: &SimDisk, reached: &mut Reached) -> io::Result<()> {
     let mut list = cache.put_list("isp", ListKind::Active, 5)?;
     list.append(b"a.b 9 1 y\r\n")?;
     list.finish()?;
-    cache.save(6)?;
+    cache.save()?;
     drop(cache);
     let (cache, _) = Cache::open(disk, Path::new(DIR), settings(1 << 20), 7)?;
     let group = cache.group("isp", b"a.b", 7);
@@ -64,7 +64,7 @@ fn run(sim: &SimDisk, reached: &mut Reached) -> io::Result<()> {
         reached.anew = true;
     }
     fill(&cache, true, 7)?;
-    cache.save(8)?;
+    cache.save()?;
     reached.done = true;
     Ok(())
 }

@@ -180,7 +180,7 @@ fn the_size_holds_at_every_moment_and_under_every_strategy() {
         let stats = cache.stats();
         assert!(stats.used_bytes > size / 2, "{strategy}: nearly nothing is kept");
         assert_eq!(cache.verify(&()).unwrap().damaged, Vec::<String>::new(), "{strategy}");
-        cache.set(Settings { strategy: StrategyKind::S3fifo, ..settings(1 << 20) }, 500).unwrap();
+        cache.set(Settings { strategy: StrategyKind::S3fifo, ..settings(1 << 20) }).unwrap();
         assert!(bytes_on(&sim) <= (1 << 20) + (1 << 20) / 20, "{strategy}");
     }
 }
@@ -195,7 +195,7 @@ fn the_order_of_use_survives_a_restart() {
     }
     let mut bytes = Vec::new();
     assert!(of(&cache, 0).article(1, &mut bytes, 100).unwrap().is_some());
-    cache.save(101).unwrap();
+    cache.save().unwrap();
     drop(cache);
     let (cache, opened) = open(&sim, settings(1 << 20), 102);
     assert!(opened.removed.is_empty());

@@ -284,7 +284,7 @@ pub(super) enum Command {
     )]
     Unmanage(super::mount::UnmanageOptions),
 
-    /// Posts to groups of other servers, and what a cache of their articles would do
+    /// A cache of other servers' articles, and posts to their groups
     Cache {
         #[command(subcommand)]
         command: super::cache::CacheCommand,

@@ -14,8 +14,9 @@ use super::bar::Bar;
 use super::locate::Where;
 use super::screen::{Failure, complain, say, say_json};
 use super::table::Columns;
-use super::{posts, reach};
-use crate::base::units::{about_size, grouped, parse_size};
+use super::{cache_stats, posts, reach};
+use crate::base::units::{self, about_size, grouped, parse_size};
+use crate::config::{check_host_port, quoted};
 use crate::operations::request::{PostsCommand, Request};
 
 /// Bytes of a log that are read at once.
@@ -35,6 +36,30 @@ pub(super) enum CacheCommand {
         newsreel cache simulate /var/log/news/news.notice --strategy lrug --strategy gain --size \"2 GiB\"\n  \
         newsreel cache simulate access.log --json --figures .")]
     Simulate(SimulateOptions),
+    /// Create a site that shows the groups of another server and keeps what was read, and serve it
+    #[command(
+        long_about = "Create a site that shows the groups of another server and keeps what was read, and serve it.\n\n\
+        In a new DIR this creates a site as newsreel up does, with small buffers, and an [[upstream]] and a [cache] in its \
+        configuration; an existing site is served as it is. Stop it with Ctrl-C."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel cache up --upstream news.example.net\n  \
+        newsreel cache up --upstream news.example.net:563 --size \"20 GiB\" --listen 127.0.0.1:2119")]
+    Up(CacheUpOptions),
+    /// Show what readers asked for, and how much of it the cache had
+    Stats {
+        /// Show all groups that are counted, not only the twenty most asked for
+        #[arg(long)]
+        all: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read all of the cache, and remove what is damaged
+    #[command(
+        long_about = "Read all of the cache, and remove what is damaged, whether the server runs or not. What was in a \
+        damaged file is fetched again when somebody asks for it.\n\nExit code 1 if anything was damaged."
+    )]
+    Verify,
     /// List, show, send again or delete posts that wait for an upstream, or that one has refused
     #[command(after_long_help = "Examples:\n  newsreel cache posts list\n  \
         newsreel cache posts retry '<1993Apr5.012345@example.org>'\n  \
@@ -43,6 +68,54 @@ pub(super) enum CacheCommand {
         #[command(subcommand)]
         command: PostsCommand,
     },
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct CacheUpOptions {
+    /// The site's directory
+    #[arg(long, value_name = "DIR", default_value = "newsreel-data")]
+    pub(super) dir: PathBuf,
+    /// The other server; its port is 119 if none is named, and on port 563 connections begin with TLS
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(super) upstream: String,
+    /// As whom to log in there
+    #[arg(long, value_name = "NAME", requires = "password_file")]
+    pub(super) user: Option<String>,
+    /// A file with the password
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub(super) password_file: Option<PathBuf>,
+    /// What the cache may take on disk [default: 1 GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub(super) size: Option<u64>,
+    /// Where to listen (repeatable) [default: as configured; on a new site 127.0.0.1:1119]
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) listen: Vec<String>,
+}
+
+impl CacheUpOptions {
+    /// The other server, with its port.
+    pub(super) fn host(&self) -> String {
+        let upstream = &self.upstream;
+        if check_host_port(upstream).is_ok() { upstream.clone() } else { format!("{upstream}:119") }
+    }
+
+    /// What the configuration says of the upstream and the cache.
+    pub(super) fn config_text(&self) -> String {
+        let mut text = format!("\n[[upstream]]\nname = \"upstream\"\nhost = {}\n", quoted(&self.host()));
+        if self.upstream.ends_with(":563") {
+            text += "tls = \"implicit\"\n";
+        }
+        if let (Some(user), Some(file)) = (&self.user, &self.password_file) {
+            // Relative ones in the configuration start elsewhere.
+            let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+            let file = quoted(&file.display().to_string());
+            text += &format!("user = {}\npassword_file = {file}\n", quoted(user));
+        }
+        if let Some(size) = self.size {
+            text += &format!("\n[cache]\nsize = {}\n", quoted(&units::size_text(size)));
+        }
+        text
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -101,8 +174,16 @@ struct Simulation {
     rows: Vec<Row>,
 }
 
-pub(super) fn run(command: CacheCommand, at: &Where) -> Result<(), Failure> {
+/// Runs a command; `up` makes a site with a cache and serves it.
+pub(super) fn run(
+    command: CacheCommand,
+    at: &Where,
+    up: fn(&CacheUpOptions) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     match command {
+        CacheCommand::Up(options) => up(&options),
+        CacheCommand::Stats { all, json } => cache_stats::stats(at, all, json),
+        CacheCommand::Verify => reach::print(&at.load()?, &Request::VerifyCache),
         CacheCommand::Posts { command: PostsCommand::List { json } } => {
             posts::list(at, &Request::Posts { command: PostsCommand::List { json } }, json)
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 
 use super::args::InitOptions;
+use super::cache::CacheUpOptions;
 use super::locate::CONFIG_FILE_NAME;
 use super::screen::{Failure, complain, say};
 use super::{asking, group, groups_file, reach, starter_lists};
@@ -32,6 +33,8 @@ const WEB_HOST: &str = "127.0.0.1";
 const WEB_PORTS: std::ops::Range<u16> = 8119..8139;
 /// Default of `--buffer`, in bytes.
 const BUFFER_BYTES: u64 = 512 << 20;
+/// The same of a site that is mostly a cache.
+const CACHE_BUFFER_BYTES: u64 = 16 << 20;
 /// Default of `--max-age`.
 const MAX_AGE_DAYS: u32 = 10;
 /// Default of `--durability`.
@@ -149,12 +152,26 @@ fn free_web_address() -> Vec<String> {
     WEB_PORTS.into_iter().find(is_free).map(|port| format!("{WEB_HOST}:{port}")).into_iter().collect()
 }
 
+/// Makes the site that `cache up` serves: it shows another server's groups, and has few articles of its own.
+pub(super) fn make_cache(options: &CacheUpOptions) -> Result<Config, Failure> {
+    let listen = options.listen.clone();
+    let tls_listen = if listen.is_empty() { vec![TLS_LISTEN.to_owned()] } else { Vec::new() };
+    let (dir, buffer) = (options.dir.clone(), Some(CACHE_BUFFER_BYTES));
+    let of_site = InitOptions { dir, listen, tls_listen, buffer, ..InitOptions::default() };
+    Ok(make_with(&of_site, &options.config_text())?.0)
+}
+
 /// Makes a site, or adds what is missing of one that is there; says whether it is new. The configuration is
 /// written last, so a site that has one is whole, and everything before it can be done twice.
 fn make(options: &InitOptions) -> Result<(Config, bool), Failure> {
+    make_with(options, "")
+}
+
+/// The same; a new configuration ends with `more`.
+fn make_with(options: &InitOptions, more: &str) -> Result<(Config, bool), Failure> {
     let groups = groups(options.groups.as_deref())?;
     let file = options.dir.join(CONFIG_FILE_NAME);
-    let text = config_text(options);
+    let text = config_text(options) + more;
     let config = config::parse(&text, &file)?;
     let dir = OwnDir::take(&options.dir)?;
     if file.is_file() {

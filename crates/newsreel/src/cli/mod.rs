@@ -12,6 +12,7 @@ mod bar;
 mod batch;
 mod buffer;
 mod cache;
+mod cache_stats;
 mod care;
 mod check;
 mod compare;
@@ -138,7 +139,7 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Send(options) => send::send(&options, at),
         Command::Export { command } => export::export(command, at),
         Command::Import { command } => import::import(command, at),
-        Command::Cache { command } => cache::run(command, at),
+        Command::Cache { command } => cache::run(command, at, serve::up_cache),
         Command::Completions { shell } => manuals::completions(&mut Cli::command(), shell),
         Command::Docs { share, date } => manuals::docs(&mut Cli::command(), share.as_deref(), &date),
         Command::CancelKey { message_id, user } => posting::cancel_key(at, &message_id, user.as_deref()),

@@ -89,6 +89,10 @@ impl Reach {
                     let moderation = Moderation::open(&config, spool.disk()).map_err(io_problem)?;
                     operations::moderation::execute(&moderation, None, command, &mut hear)
                 }
+                Request::VerifyCache => {
+                    let cache = operations::cached::open(config).map_err(io_problem)?;
+                    operations::cached::verify(cache.as_ref(), &mut hear)
+                }
                 Request::Posts { command } => {
                     let posts = Posts::open(spool.disk().clone(), &config.site.data);
                     operations::posts::execute(&posts, command, &mut hear)

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use spool::{Flag, Spool, SpoolError};
 
+use super::cache::CacheUpOptions;
 use super::screen::{Failure, say};
 use super::{init, listeners, reach};
 use crate::base::units;
 use crate::config::edit::{self, Change};
-use crate::config::{self, Config, UnknownGroups};
+use crate::config::{self, Config, UnknownGroups, check_host_port};
 use crate::listening::{Bound, Listeners};
 use crate::tls::{Offer, is_self_signed};
 
@@ -34,6 +35,24 @@ pub(super) fn up(
         }
     }
     run(&config::load(&file)?, true)
+}
+
+/// The same with a cache.
+pub(super) fn up_cache(options: &CacheUpOptions) -> Result<(), Failure> {
+    let file = init::config_file(&options.dir);
+    if !file.is_file() {
+        return run(&init::make_cache(options)?, true);
+    }
+    let config = config::load(&file)?;
+    if !config.upstreams.iter().any(|upstream| upstream.host == options.host()) {
+        return Err(Failure::Usage(format!(
+            "{} is there already, and no [[upstream]] in it has host = \"{}\"; add one, or name another --dir",
+            file.display(),
+            options.host()
+        )));
+    }
+    options.listen.iter().try_for_each(|address| check_host_port(address)).map_err(Failure::Usage)?;
+    up(&options.dir, &options.listen, &[], &[])
 }
 
 pub(super) fn serve(config: &Config) -> Result<(), Failure> {

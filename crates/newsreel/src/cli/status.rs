@@ -107,20 +107,29 @@ fn upstreams_text(upstreams: &[UpstreamStatus]) -> String {
     text
 }
 
-/// What the cache was asked for, by kind of request.
-fn cache_text(cache: &CacheStatus) -> String {
+/// What the cache was asked for; what has no name was asked for by Message-ID.
+pub(super) fn counts_text(head: &'static str, rows: &[CacheCounts]) -> String {
     let percent = |counts: &CacheCounts| match counts.requests {
         0 => "-".into(),
         requests => format!("{} %", counts.hits * 100 / requests),
     };
-    let table = Columns::of(&cache.kinds)
-        .left("cached", |counts| counts.of.clone())
+    let name = |counts: &CacheCounts| match counts.of.as_str() {
+        "" => "by Message-ID".into(),
+        name => name.to_owned(),
+    };
+    Columns::of(rows)
+        .left(head, name)
         .right("requests", |counts| grouped(counts.requests))
         .right("hits", |counts| grouped(counts.hits))
         .right("share", percent)
         .right("from cache", |counts| about_size(counts.cache_bytes))
         .right("from upstream", |counts| about_size(counts.upstream_bytes))
-        .text();
+        .text()
+}
+
+/// The same by kind of request, and how full it is.
+pub(super) fn cache_text(cache: &CacheStatus) -> String {
+    let table = counts_text("cached", &cache.kinds);
     let (used, size) = (about_size(cache.used_bytes), about_size(cache.size_bytes));
     format!("{table}\n  {used} of {size} in {}", counted(cache.files, "file"))
 }

@@ -12,6 +12,7 @@ pub(crate) mod import;
 pub(crate) mod mount;
 pub(crate) mod rnews;
 
+use crate::operations::cached;
 #[cfg(feature = "mount")]
 use crate::operations::mounted::Looks;
 use crate::operations::posts;
@@ -199,12 +200,19 @@ fn answer(
                     operations::archive::execute(&server.archives, &site.spool, command, &mut sink)
                 }
                 Request::Moderation { command } => moderate(server, command, &mut sink),
-                Request::Posts { command } => posts::execute(server.upstreams.posts(), command, &mut sink),
+                Request::VerifyCache | Request::Posts { .. } => of_upstreams(server, other, &mut sink),
                 Request::Batch { peer } => operations::batch(server.feeds.batch(peer), peer, &mut sink),
                 other => operations::execute(other, &site.spool, &mut sink),
             };
             failure.map_or(Ok(ok), Err)
         }
+    }
+}
+
+fn of_upstreams(server: &Server, request: &Request, sink: &mut operations::Sink<'_>) -> bool {
+    match request {
+        Request::Posts { command } => posts::execute(server.upstreams.posts(), command, sink),
+        _ => cached::verify(server.upstreams.cache().as_ref(), sink),
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod archive;
 pub mod buffers;
+pub(crate) mod cached;
 mod care;
 mod certificates;
 mod expire;
@@ -51,7 +52,8 @@ pub(crate) use why::why;
 
 /// Carries out `request`, replies to `sink`; returns whether all was done and nothing wrong was found. The
 /// caller sends the final [`Reply::Done`]. [`Request::Status`],
-/// [`Request::Archive`], [`Request::Moderation`], [`Request::Posts`], [`Request::Rnews`],
+/// [`Request::Archive`], [`Request::Moderation`], [`Request::Posts`], [`Request::VerifyCache`],
+/// [`Request::Rnews`],
 /// [`Request::Import`],
 /// [`Request::Pull`], [`Request::Send`], [`Request::Reload`], [`Request::Compare`], [`Request::Why`],
 /// [`Request::Feed`], [`Request::Batch`] and [`Request::Mount`] are the caller's own.
@@ -96,6 +98,7 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         | Request::Archive { .. }
         | Request::Moderation { .. }
         | Request::Posts { .. }
+        | Request::VerifyCache
         | Request::Status { .. }
         | Request::Buffer { .. }
         | Request::Rnews

@@ -289,6 +289,9 @@ pub enum Request {
         command: ArchiveCommand,
     },
 
+    /// Read all of the cache; typed as `cache verify`. Answered by [`Reply::Progress`] and [`Reply::Text`].
+    #[command(skip)]
+    VerifyCache,
     /// Posts that wait for upstreams; typed as `cache posts`.
     #[command(skip)]
     Posts {

@@ -53,12 +53,13 @@ impl<S: NewsSource> Reader<S> {
         range: Option<Range>,
         out: &mut Output,
     ) -> io::Result<()> {
+        let start = out.text().len();
         let result = match name {
             Some(name) => self.select(name).await.map(|marks| append_group(marks, name, out.text())),
             None => self.reselect(out).await,
         };
         match result {
-            Ok(()) => self.send_numbers(range.unwrap_or(Range { low: 0, high: None }), out).await,
+            Ok(()) => self.send_numbers(range.unwrap_or(Range { low: 0, high: None }), start, out).await,
             Err(refusal) => {
                 refusal.append(out.text());
                 Ok(())
@@ -77,8 +78,8 @@ impl<S: NewsSource> Reader<S> {
         Ok(())
     }
 
-    /// The numbers of the selected group.
-    async fn send_numbers(&self, range: Range, out: &mut Output) -> io::Result<()> {
+    /// The numbers of the selected group; the answer begins at `start`.
+    async fn send_numbers(&self, range: Range, start: usize, out: &mut Output) -> io::Result<()> {
         let Some(selected) = &self.selected else { return Ok(()) };
         let (group, window) = (&selected.group, selected.window);
         let range = window.range(range);
@@ -87,7 +88,14 @@ impl<S: NewsSource> Reader<S> {
         while from <= range.last() {
             numbers.clear();
             let read = self.source.numbers(group, from..=range.last(), NUMBERS_AT_ONCE, &mut numbers).await;
-            read.map_err(cut_off)?;
+            match read {
+                Err(error) if from == range.low => {
+                    out.text().truncate(start);
+                    failed(error).append(out.text());
+                    return Ok(());
+                }
+                read => read.map_err(cut_off)?,
+            }
             let text = out.text();
             for number in &numbers {
                 append_decimal(window.shown(*number), text);

@@ -40,12 +40,20 @@ impl<S: NewsSource> Reader<S> {
                 return Ok(());
             }
         };
+        let start = out.text().len();
         append_standard(out.text(), code::NEWNEWS_FOLLOWS);
         // A crosspost is listed once. Of the Message-IDs listed only hashes are kept.
         let (hasher, mut listed, mut ids) = (RandomState::new(), HashSet::new(), Vec::new());
         while let Some(group) = groups.next(&wanted).await.map_err(cut_off)? {
             ids.clear();
-            self.source.arrived_since(group.name, since, &mut ids).await.map_err(cut_off)?;
+            match self.source.arrived_since(group.name, since, &mut ids).await {
+                Err(error) if listed.is_empty() => {
+                    out.text().truncate(start);
+                    failed(error).append(out.text());
+                    return Ok(());
+                }
+                arrived => arrived.map_err(cut_off)?,
+            }
             for id in ids.split_inclusive(|&b| b == b'\n') {
                 if listed.insert(hasher.hash_one(id)) {
                     out.text().extend_from_slice(id);

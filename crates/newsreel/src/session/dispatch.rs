@@ -80,14 +80,14 @@ impl<S: NewsSource> Session<S> {
             Command::Head(Which::MessageId(_)) | Command::Stat(Which::MessageId(_))
                 if self.client.may_feed() =>
             {
-                self.reader.answer(&command, &mut self.out).await.map(|()| Verdict::Done)
+                self.read(&command).await
             }
             command if is_reading(&command) => {
                 let is_by_id = is_by_id(&command);
                 if !is_by_id && !self.client.config().site.numbers {
                     append(self.out.text(), NO_GROUPS.0, NO_GROUPS.1);
                 } else if is_by_id && self.client.may_read_by_id() || self.client.may_read() {
-                    self.answer(&command).await?;
+                    return self.read(&command).await;
                 } else {
                     self.refuse(Right::Read, MAY_NOT_READ);
                 }
@@ -98,17 +98,20 @@ impl<S: NewsSource> Session<S> {
     }
 
     /// A reader's command, of which some are timed.
-    async fn answer(&mut self, command: &Command<'_>) -> io::Result<()> {
+    async fn read(&mut self, command: &Command<'_>) -> io::Result<Verdict> {
         let latencies = &self.site.counters.latencies;
         let latency = match command {
-            Command::Article(_) => &latencies.article,
-            Command::Over(_) | Command::Xover(_) => &latencies.over,
-            _ => return self.reader.answer(command, &mut self.out).await,
+            Command::Article(_) => Some(&latencies.article),
+            Command::Over(_) | Command::Xover(_) => Some(&latencies.over),
+            _ => None,
         };
-        let begun = Instant::now();
+        // The clock is read for those alone.
+        let begun = latency.map(|_| Instant::now());
         self.reader.answer(command, &mut self.out).await?;
-        latency.observe(begun.elapsed());
-        Ok(())
+        if let (Some(latency), Some(begun)) = (latency, begun) {
+            latency.observe(begun.elapsed());
+        }
+        Ok(if self.reader.is_over() { Verdict::Close } else { Verdict::Done })
     }
 
     /// The feed, made when it is first needed; `None` if the client is no peer.

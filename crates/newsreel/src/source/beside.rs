@@ -128,6 +128,11 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         Self { first: first.under(config), second: second.under(config), split }
     }
 
+    fn of_client(self, client: &str) -> Self {
+        let Self { first, second, split } = self;
+        Self { first: first.of_client(client), second: second.of_client(client), split }
+    }
+
     async fn group(&self, name: &[u8], base: Base) -> Answer<Option<(Self::Group, Marks)>> {
         Ok(if self.split.in_first(name) {
             self.first.group(name, base).await?.map(|(group, marks)| (Either::First(group), marks))

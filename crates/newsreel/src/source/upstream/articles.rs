@@ -33,7 +33,14 @@ type OnItsWay = Arc<Flight<About>>;
 #[derive(Debug, Default)]
 pub(super) struct Flights(Mutex<HashMap<Box<[u8]>, OnItsWay>>);
 
-/// Which article a reader wants.
+/// An article that a reader wants.
+pub(super) struct Asked<'a> {
+    pub place: Place,
+    /// Who asks, for the log of accesses.
+    pub client: &'a str,
+}
+
+/// Which article it is.
 #[derive(Clone)]
 pub(super) enum Place {
     Number(Arc<Group>, u64),
@@ -89,11 +96,11 @@ impl Remainder for Rest {
 pub(super) async fn article(
     table: &Arc<Table>,
     flights: &Arc<Flights>,
-    place: Place,
+    Asked { place, client }: Asked<'_>,
     into: &mut ArticleBytes,
 ) -> Answer<Fetched<Rest>> {
     if let Some((id, bytes)) = block_in_place(|| cached(table, &place)) {
-        record(table, &place, &id, (bytes.len() as u64, 0));
+        record(table, (&place, client), &id, (bytes.len() as u64, 0));
         let mut bytes = fitted_to(table, &place, None, bytes);
         bytes.extend_from_slice(b".\r\n");
         into.set(&id, &bytes);
@@ -111,7 +118,7 @@ pub(super) async fn article(
         Err(trouble) => return Err(trouble.into()),
     };
     let at = bytes.len();
-    record(table, &place, &about.id, (0, at as u64));
+    record(table, (&place, client), &about.id, (0, at as u64));
     bytes = fitted_to(table, &place, Some(about.from), bytes);
     if is_whole {
         bytes.extend_from_slice(b".\r\n");
@@ -138,14 +145,19 @@ fn cached(table: &Table, place: &Place) -> Option<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Counts a request.
-fn record(table: &Table, place: &Place, id: &[u8], (cache_bytes, upstream_bytes): (u64, u64)) {
+fn record(
+    table: &Table,
+    (place, client): (&Place, &str),
+    id: &[u8],
+    (cache_bytes, upstream_bytes): (u64, u64),
+) {
     let Some(cache) = &table.cache else { return };
     let (upstream, group, number) = match place {
         Place::Number(group, number) => (group.pool.name(), &*group.name, *number),
         Place::Id(_) => ("", &b""[..], 0),
     };
     let (at, is_hit) = (unix_secs(), upstream_bytes == 0);
-    let (client, kind) = ("", RequestKind::Article);
+    let kind = RequestKind::Article;
     cache.record(&Access {
         at,
         client,

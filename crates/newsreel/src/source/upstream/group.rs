@@ -30,6 +30,8 @@ const WHOLE_NUMBERS_MAX: u64 = 1 << 20;
 
 /// Numbers of which rows are fetched at once when nobody waits for them.
 const AHEAD_NUMBERS: u64 = 1_000;
+/// Bytes of rows that are looked at in one piece.
+const LOOK_BYTES: usize = 128 << 10;
 /// Of how many of the newest numbers they are.
 const AHEAD_NUMBERS_MAX: u64 = 100_000;
 
@@ -48,6 +50,8 @@ pub(super) struct Group {
     asking: Turn<()>,
     fetching: Mutex<Fetching>,
     fetched: Notify,
+    /// All rows of it were known when the upstream was away.
+    whole: Mutex<Option<RangeInclusive<u64>>>,
 }
 
 #[derive(Debug)]
@@ -71,6 +75,8 @@ struct Fetching {
     wanted: VecDeque<RangeInclusive<u64>>,
     /// When nothing is wanted, what is missing up to here is fetched, the newest first.
     ahead: Option<u64>,
+    /// Where the gap begins that was fetched last for that; one that stays cannot be kept.
+    gap: Option<u64>,
     failures: u64,
     trouble: Option<Trouble>,
 }
@@ -89,12 +95,17 @@ impl Group {
             asking: Turn::default(),
             fetching: Mutex::default(),
             fetched: Notify::new(),
+            whole: Mutex::default(),
         }
     }
 
     /// The marks; `None`: there is no such group.
     pub async fn marks(&self) -> Answer<Option<Marks>> {
-        let begun = Instant::now();
+        self.marks_since(Instant::now()).await
+    }
+
+    /// The same, for a request that began at `begun`: marks that were asked for since are as new as can be.
+    async fn marks_since(&self, begun: Instant) -> Answer<Option<Marks>> {
         if let Some(known) = self.known_marks(begun) {
             return Ok(known);
         }
@@ -167,16 +178,16 @@ impl Group {
     }
 
     /// The marks as they are shown: with the exact count where it is known.
-    pub async fn shown_marks(&self) -> Answer<Option<Marks>> {
-        let Some(marks) = self.marks().await? else { return Ok(None) };
+    async fn shown_marks(&self, begun: Instant) -> Answer<Option<Marks>> {
+        let Some(marks) = self.marks_since(begun).await? else { return Ok(None) };
         let is_compared = self.asked.lock().compared == Some(marks);
         let exact = self.shelf.count(marks.low..=marks.high).filter(|_| is_compared);
         Ok(Some(Marks { count: exact.unwrap_or(marks.count), ..marks }))
     }
 
-    /// The same of the articles above what counts.
-    pub async fn marks_above(&self, base: Base) -> Answer<Option<Marks>> {
-        let Some(marks) = self.shown_marks().await? else { return Ok(None) };
+    /// The same of the articles above what counts, for a request that began at `begun`.
+    pub async fn marks_above(&self, base: Base, begun: Instant) -> Answer<Option<Marks>> {
+        let Some(marks) = self.shown_marks(begun).await? else { return Ok(None) };
         let least = base(marks.high).saturating_add(1);
         if least <= marks.low {
             return Ok(Some(marks));
@@ -253,6 +264,7 @@ impl Group {
         if is_begun && let Err(error) = self.know_numbers(&range, marks).await {
             self.shelf.count(range.clone()).ok_or(error)?;
         }
+        self.all_or_none(&range).await?;
         let start = into.len();
         let mut asked_from = None;
         loop {
@@ -266,6 +278,36 @@ impl Group {
                 Rows::Missing { range } => {
                     let from = *range.start();
                     asked_from = self.fetch(range).await?.then_some(from);
+                }
+            }
+        }
+    }
+
+    /// Where the upstream is away, or was when it was last asked, a range has all of its rows here before the
+    /// first is shown, or none: what is left out would be marked as read, and a connection that ends among
+    /// rows loses those that were there.
+    async fn all_or_none(self: &Arc<Self>, range: &RangeInclusive<u64>) -> Answer<()> {
+        let is_within =
+            |whole: &RangeInclusive<u64>| whole.contains(range.start()) && whole.contains(range.end());
+        let is_well = self.pool.problem().is_none() && !self.pool.is_away();
+        if is_well || self.whole.lock().as_ref().is_some_and(is_within) {
+            return Ok(());
+        }
+        let (mut from, mut rows, mut asked_from) = (*range.start(), Vec::new(), None);
+        loop {
+            rows.clear();
+            match self.shelf.rows(from..=*range.end(), LOOK_BYTES, &mut rows) {
+                Rows::Limit { next } => from = next,
+                Rows::Missing { range } if asked_from == Some(*range.start()) => {
+                    return Err(Trouble::Away("overview rows cannot be kept".into()).into());
+                }
+                Rows::Missing { range } => {
+                    let from = *range.start();
+                    asked_from = self.fetch(range).await?.then_some(from);
+                }
+                Rows::Done => {
+                    *self.whole.lock() = Some(range.clone());
+                    return Ok(());
                 }
             }
         }
@@ -340,13 +382,19 @@ impl Group {
         loop {
             let high = self.fetching.lock().ahead?;
             let low = marks.low.max(high.saturating_sub(AHEAD_NUMBERS - 1));
-            let is_over = high < marks.low || marks.high.saturating_sub(high) >= AHEAD_NUMBERS_MAX;
-            self.fetching.lock().ahead = if is_over { None } else { low.checked_sub(1) };
-            if is_over {
+            if high < marks.low || marks.high.saturating_sub(high) >= AHEAD_NUMBERS_MAX {
+                self.fetching.lock().ahead = None;
                 return None;
             }
-            if let Rows::Missing { range } = self.shelf.rows(low..=high, usize::MAX, &mut Vec::new()) {
-                return Some(range);
+            let rows = self.shelf.rows(low..=high, usize::MAX, &mut Vec::new());
+            let mut fetching = self.fetching.lock();
+            match rows {
+                // There may be another gap after it, so these numbers are looked at again.
+                Rows::Missing { range } if fetching.gap != Some(*range.start()) => {
+                    fetching.gap = Some(*range.start());
+                    return Some(range);
+                }
+                _ => fetching.ahead = low.checked_sub(1),
             }
         }
     }

@@ -47,7 +47,7 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use table::{Local, Routes, Table, Upstream};
 use tokio::task::block_in_place;
 use tracing::{error, info, warn};
@@ -63,7 +63,11 @@ const NEIGHBOURS_MORE: u64 = 16;
 
 /// The upstreams of a site.
 #[derive(Clone)]
-pub struct Upstreams(Arc<Shared>);
+pub struct Upstreams {
+    shared: Arc<Shared>,
+    /// Who asks, for the log of accesses; empty: it is not known.
+    client: Arc<str>,
+}
 
 struct Shared {
     table: ArcSwap<Table>,
@@ -99,7 +103,7 @@ impl fmt::Debug for UpstreamGroup {
 
 impl fmt::Debug for Upstreams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let table = self.0.table.load();
+        let table = self.shared.table.load();
         f.debug_list().entries(table.upstreams.iter().map(|upstream| &upstream.config.name)).finish()
     }
 }
@@ -131,15 +135,16 @@ impl Upstreams {
         let cache = open_cache(config, &disk)?;
         let table = ArcSwap::from_pointee(Table::new(config, &local, cache, None));
         let posts = Arc::new(Posts::open(disk.clone(), &config.site.data));
-        Ok(Self(Arc::new(Shared { table, local, disk, flights: Arc::default(), posts })))
+        let shared = Arc::new(Shared { table, local, disk, flights: Arc::default(), posts });
+        Ok(Self { shared, client: "".into() })
     }
 
     /// Another configuration holds; upstreams that are as before keep their connections. Blocks.
     pub fn apply(&self, config: &Config) {
-        let old = self.0.table.load();
+        let old = self.shared.table.load();
         let cache = match &old.cache {
             Some(cache) => configure(cache, config).map(|()| Some(cache.clone())),
-            None => open_cache(config, &self.0.disk),
+            None => open_cache(config, &self.shared.disk),
         };
         let cache = cache.unwrap_or_else(|error| {
             error!(%error, "the cache cannot be used as configured");
@@ -148,8 +153,8 @@ impl Upstreams {
         let is_as_before = old.upstreams.len() == config.upstreams.len()
             && old.upstreams.iter().zip(&config.upstreams).all(|(old, new)| old.config == *new);
         if !is_as_before || old.article_bytes_max != config.site.article_bytes_max {
-            self.0.table.store(Arc::new(Table::new(config, &self.0.local, cache, Some(&old))));
-            self.0.posts.look();
+            self.shared.table.store(Arc::new(Table::new(config, &self.shared.local, cache, Some(&old))));
+            self.shared.posts.look();
         }
     }
 
@@ -172,30 +177,35 @@ impl Upstreams {
     }
 
     fn save(&self) {
-        if let Some(cache) = &self.0.table.load().cache
-            && let Err(error) = block_in_place(|| cache.save(unix_secs()))
+        if let Some(cache) = &self.shared.table.load().cache
+            && let Err(error) = block_in_place(|| cache.save().and_then(|()| cache.flush_log()))
         {
             warn!(%error, "the cache cannot write down what was used");
         }
     }
 
+    /// The cache; `None`: there is none.
+    pub(crate) fn cache(&self) -> Option<Cache> {
+        self.shared.table.load().cache.clone()
+    }
+
     /// What the cache was asked for, and what it had; `None`: there is no cache.
     pub fn cache_status(&self) -> Option<CacheStatus> {
-        self.0.table.load().cache.as_ref().map(|cache| CacheStatus::of(&cache.stats()))
+        self.shared.table.load().cache.as_ref().map(|cache| CacheStatus::of(&cache.stats()))
     }
 
     /// What is known of each, in the order of the configuration.
     pub fn status(&self) -> Vec<UpstreamStatus> {
-        let table = self.0.table.load();
+        let table = self.shared.table.load();
         let status = |upstream: &Arc<Upstream>| {
-            UpstreamStatus::of(upstream, self.0.posts.counts(&upstream.config.name))
+            UpstreamStatus::of(upstream, self.shared.posts.counts(&upstream.config.name))
         };
         table.upstreams.iter().map(status).collect()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.table.load().upstreams.is_empty()
+        self.shared.table.load().upstreams.is_empty()
     }
 }
 
@@ -218,7 +228,7 @@ fn open_cache(config: &Config, disk: &Arc<dyn Disk>) -> io::Result<Option<Cache>
 }
 
 fn configure(cache: &Cache, config: &Config) -> io::Result<()> {
-    cache.set(config.cache.settings(), unix_secs())?;
+    cache.set(config.cache.settings())?;
     cache.log_to(config.cache.log.as_deref(), LOG_BYTES_MAX)
 }
 
@@ -305,7 +315,7 @@ async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<Lines, Trouble
         GroupList::Times => kept(Kind::Times).await,
         GroupList::Descriptions => kept(Kind::Descriptions).await,
         GroupList::Counts => match kept(Kind::Counts).await {
-            Err(Trouble::Refused(..)) => kept(Kind::Active).await,
+            Err(Trouble::Refused(..) | Trouble::Away(_)) => kept(Kind::Active).await,
             counts => counts,
         },
         // Where the upstream does not say which have changed, all may have.
@@ -333,7 +343,14 @@ async fn one_line(upstream: &Upstream, list: GroupList, name: &[u8]) -> Answer<O
     };
     let found = match upstream.lists.at_hand(kind, upstream.config.active_age) {
         Some(found) => found,
-        None => lists::fetch(&upstream.pool, [b"LIST ", word.as_bytes(), b" ", name].concat()).await?,
+        None => match lists::fetch(&upstream.pool, [b"LIST ", word.as_bytes(), b" ", name].concat()).await {
+            // The list that was fetched last says it, too.
+            Err(Trouble::Away(_)) => {
+                let age_max = upstream.config.active_age;
+                upstream.lists.list(kind, &upstream.pool, &upstream.cache, age_max).await?
+            }
+            found => found?,
+        },
     };
     let mut lines = Lines::of(found);
     let list = if kind == Kind::Active { GroupList::Active } else { list };
@@ -348,7 +365,7 @@ async fn one_line(upstream: &Upstream, list: GroupList, name: &[u8]) -> Answer<O
 impl Upstreams {
     /// A list with one group, or none.
     async fn one(&self, list: GroupList, name: &[u8], base: Base, with_flag: bool) -> Answer<Option<Listed>> {
-        let table = self.0.table.load_full();
+        let table = self.shared.table.load_full();
         let Some(upstream) = table.numbering(name) else { return Ok(None) };
         match list {
             GroupList::Times
@@ -356,8 +373,9 @@ impl Upstreams {
             | GroupList::New { .. }
             | GroupList::Changed { .. } => one_line(upstream, list, name).await,
             GroupList::Active | GroupList::Counts | GroupList::Names => {
+                let begun = Instant::now();
                 let Some(group) = upstream.group(name).await? else { return Ok(None) };
-                let Some(marks) = group.marks_above(base).await? else { return Ok(None) };
+                let Some(marks) = group.marks_above(base, begun).await? else { return Ok(None) };
                 let line = if with_flag { one_line(upstream, GroupList::Active, name).await? } else { None };
                 let flag = line.map_or_else(|| b"y".to_vec(), |line| line.flag);
                 Ok(Some(Listed { name: name.to_vec(), marks, flag, ..Listed::default() }))
@@ -371,13 +389,18 @@ impl NewsSource for Upstreams {
     type Groups = UpstreamGroups;
     type Rest = Rest;
 
+    fn of_client(self, client: &str) -> Self {
+        if self.is_empty() { self } else { Self { client: client.into(), ..self } }
+    }
+
     async fn group(&self, name: &[u8], base: Base) -> Answer<Option<(UpstreamGroup, Marks)>> {
-        let table = self.0.table.load_full();
+        let table = self.shared.table.load_full();
         let Some(upstream) = table.numbering(name) else { return Ok(None) };
-        let asked = upstream.pool.questions();
+        let (asked, begun) = (upstream.pool.questions(), Instant::now());
         let Some(group) = upstream.group(name).await? else { return Ok(None) };
-        let marks = group.marks_above(base).await?;
-        upstream.record(RequestKind::Group, &group.name, upstream.pool.questions() == asked, (0, 0));
+        let marks = group.marks_above(base, begun).await?;
+        let is_hit = upstream.pool.questions() == asked;
+        upstream.record(&self.client, RequestKind::Group, &group.name, is_hit);
         Ok(marks.map(|marks| (UpstreamGroup::of(group), marks)))
     }
 
@@ -387,7 +410,7 @@ impl NewsSource for Upstreams {
         which: Which<'_, UpstreamGroup>,
         base: Base,
     ) -> Answer<UpstreamGroups> {
-        let table = self.0.table.load_full();
+        let table = self.shared.table.load_full();
         let mut groups = UpstreamGroups {
             list,
             base,
@@ -400,7 +423,8 @@ impl NewsSource for Upstreams {
                 for (at, upstream) in table.upstreams.iter().enumerate().filter(|(_, u)| !u.config.fill) {
                     let asked = upstream.pool.questions();
                     let lines = lines_of(upstream, list).await?;
-                    upstream.record(RequestKind::Active, b"", upstream.pool.questions() == asked, (0, 0));
+                    let is_hit = upstream.pool.questions() == asked;
+                    upstream.record(&self.client, RequestKind::Active, b"", is_hit);
                     groups.parts.push(ListPart { at, lines, next: None, is_over: false });
                 }
                 return Ok(groups);
@@ -438,11 +462,12 @@ impl NewsSource for Upstreams {
                 articles::Place::Number(group.clone(), number)
             }
         };
-        articles::article(&self.0.table.load_full(), &self.0.flights, place, into).await
+        let asked = articles::Asked { place, client: &self.client };
+        articles::article(&self.shared.table.load_full(), &self.shared.flights, asked, into).await
     }
 
     async fn has(&self, id: MessageId<'_>) -> Answer<bool> {
-        articles::has(&self.0.table.load_full(), id).await
+        articles::has(&self.shared.table.load_full(), id).await
     }
 
     async fn numbers(
@@ -469,10 +494,11 @@ impl NewsSource for Upstreams {
             len = len.saturating_mul(NEIGHBOURS_MORE);
             let far = if side == Side::Next { *range.end() } else { *range.start() };
             let Some((range, marks)) = group.within(range).await? else { return Ok(None) };
-            group.know_numbers(&range, marks).await?;
+            let known = group.know_numbers(&range, marks).await;
             if let Some(found) = group.shelf.neighbour(range, side) {
                 return Ok(Some(found));
             }
+            known?;
             from = far;
         }
     }
@@ -492,7 +518,7 @@ impl NewsSource for Upstreams {
         let bytes = if is_hit { (bytes, 0) } else { (0, bytes) };
         group.cache.record(&newscache::Access {
             at: unix_secs(),
-            client: "",
+            client: &self.client,
             kind: RequestKind::Overview,
             upstream: group.pool.name(),
             group: &group.name,
@@ -506,7 +532,7 @@ impl NewsSource for Upstreams {
     }
 
     async fn arrived_since(&self, name: &[u8], since: u64, into: &mut Vec<u8>) -> Answer<()> {
-        let table = self.0.table.load_full();
+        let table = self.shared.table.load_full();
         let Some(upstream) = table.numbering(name) else { return Ok(()) };
         into.extend(upstream.pool.ask_apart(AskArrived { group: name.into(), since }).await?);
         Ok(())

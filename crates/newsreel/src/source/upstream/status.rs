@@ -84,7 +84,7 @@ pub struct CacheCounts {
 }
 
 impl CacheStatus {
-    pub(super) fn of(stats: &Stats) -> Self {
+    pub(crate) fn of(stats: &Stats) -> Self {
         let kinds = RequestKind::ALL.iter().zip(&stats.kinds);
         let groups = stats.groups.iter().map(|(name, counts)| (String::from_utf8_lossy(name), counts));
         Self {

@@ -85,18 +85,18 @@ impl Upstream {
         }
     }
 
-    /// Counts a request of a reader, and the bytes that the cache had and that came from the upstream.
-    pub fn record(&self, kind: RequestKind, group: &[u8], is_hit: bool, bytes: (u64, u64)) {
+    /// Counts a request of a reader.
+    pub fn record(&self, client: &str, kind: RequestKind, group: &[u8], is_hit: bool) {
         self.cache.record(&Access {
             at: unix_secs(),
-            client: "",
+            client,
             kind,
             upstream: &self.config.name,
             group,
             number: 0,
             id: b"",
-            cache_bytes: bytes.0,
-            upstream_bytes: bytes.1,
+            cache_bytes: 0,
+            upstream_bytes: 0,
             is_hit,
         });
     }

@@ -31,7 +31,7 @@ fn slrn_opens_a_long_group() {
     }
     let site = fed::long_site();
     let link = link(site.address());
-    let home = slrn::home(&site);
+    let home = slrn::home(site.dir());
     let settings = fs::read_to_string(home.join(".slrnrc")).unwrap() + "set query_read_group_cutoff 0\n";
     fs::write(home.join(".slrnrc"), settings).unwrap();
     fs::write(home.join("newsrc"), format!("{GROUP}:\n")).unwrap();
@@ -51,7 +51,7 @@ fn tin_opens_a_long_group() {
     }
     let site = fed::long_site();
     let link = link(site.address());
-    let home = tin::home(&site);
+    let home = tin::home(site.dir());
     let screen = Screen::start(&home, &format!("tin -r -g 127.0.0.1 -p {}", link.port()));
     screen.wait_line(&["2", "400", GROUP]);
     let trips = link.round_trips(|| {

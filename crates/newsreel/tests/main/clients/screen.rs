@@ -9,7 +9,6 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::site::Site;
 use super::{script, text};
 
 /// How long a text may take to come to the screen.
@@ -26,9 +25,9 @@ pub const TYPED: &str = "Written at a terminal.\n.with a dot\n";
 /// What stands for an editor.
 const EDITOR: &str = "#!/bin/sh\nfor file; do :; done\ncat \"$HOME/typed\" >>\"$file\"\n";
 
-/// A new home directory, with an editor in it.
-pub fn home(site: &Site) -> PathBuf {
-    let home = site.dir().join("home");
+/// A new home directory in this one, with an editor in it.
+pub fn home(dir: &Path) -> PathBuf {
+    let home = dir.join("home");
     fs::create_dir(&home).unwrap();
     let editor = home.join("editor");
     script(&editor, EDITOR);

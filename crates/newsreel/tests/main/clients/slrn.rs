@@ -8,11 +8,11 @@ use super::site::{PASSWORD, Site, USER};
 use super::{fed, installed, text};
 
 /// What the tests need.
-pub(super) const PROGRAMS: &[(&str, &str)] = &[("slrn", "slrn"), ("tmux", "tmux")];
+pub const PROGRAMS: &[(&str, &str)] = &[("slrn", "slrn"), ("tmux", "tmux")];
 
 /// The home directory of a user.
-pub(super) fn home(site: &Site) -> PathBuf {
-    let home = screen::home(site);
+pub fn home(dir: &Path) -> PathBuf {
+    let home = screen::home(dir);
     let settings = format!(
         "set confirm_actions 0\nhostname \"x.example\"\nusername \"sam\"\nrealname \"Sam Tester\"\nset editor_command \"{}/editor %s\"\n",
         text(&home)
@@ -49,7 +49,7 @@ fn shows_groups_threads_and_articles() {
         return;
     }
     let (site, _) = fed::small_site();
-    let screen = slrn(&site, &home(&site), "--create");
+    let screen = slrn(&site, &home(site.dir()), "--create");
     screen.wait_line(&["U", "1", "local.closed"]);
     screen.wait_line(&["->", "1", "local.general"]);
     enter(&screen);
@@ -83,7 +83,7 @@ fn a_post_is_there_at_once_and_after_a_kill() {
         return;
     }
     let (mut site, _) = fed::small_site();
-    let home = home(&site);
+    let home = home(site.dir());
     fs::write(home.join("newsrc"), NEWSRC).unwrap();
     let screen = slrn(&site, &home, "");
     screen.keys(&["p"]);
@@ -115,7 +115,7 @@ fn reads_over_tls_with_a_password() {
         return;
     }
     let (site, _) = fed::small_secured_site();
-    let home = home(&site);
+    let home = home(site.dir());
     let mut settings = fs::read_to_string(home.join(".slrnrc")).unwrap();
     settings += &format!("nnrpaccess \"snews://localhost:{}\" \"{USER}\" \"{PASSWORD}\"\n", site.tls_port());
     fs::write(home.join(".slrnrc"), settings).unwrap();

@@ -14,8 +14,8 @@ use super::{fed, installed};
 pub(super) const PROGRAMS: &[(&str, &str)] = &[("tin", "tin"), ("tmux", "tmux")];
 
 /// The home directory of a user who has groups and knows his way about.
-pub(super) fn home(site: &Site) -> PathBuf {
-    let home = screen::home(site);
+pub(super) fn home(dir: &Path) -> PathBuf {
+    let home = screen::home(dir);
     fs::create_dir(home.join(".tin")).unwrap();
     let settings = "mail_address=Tina Tester <tina@x.example>\nbeginner_level=OFF\nconfirm_choice=0\n\
                     show_only_unread_arts=OFF\n";
@@ -49,7 +49,7 @@ fn shows_groups_threads_and_articles() {
         return;
     }
     let (site, _) = fed::small_site();
-    let screen = tin(&site, &home(&site));
+    let screen = tin(&site, &home(site.dir()));
     screen.wait_line(&["X", "1", "1", "local.closed", "No", "posting"]);
     screen.wait_line(&["2", "1", "local.general", "Talk"]);
     screen.wait_line(&["3", "7", "misc.test"]);
@@ -76,7 +76,7 @@ fn a_post_is_there_at_once_and_after_a_kill() {
         return;
     }
     let (mut site, _) = fed::small_site();
-    let home = home(&site);
+    let home = home(site.dir());
     let screen = tin(&site, &home);
     screen.keys(&["2", "Enter", "w"]);
     screen.wait(&["Post subject"]);
@@ -109,7 +109,7 @@ fn reads_through_a_tunnel_with_a_password() {
     }
     let (site, _) = fed::small_secured_site();
     let tunnel = Tunnel::to(&site);
-    let home = home(&site);
+    let home = home(site.dir());
     let secret = home.join(".newsauth");
     fs::write(&secret, format!("127.0.0.1 {PASSWORD} {USER}\n")).unwrap();
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();

@@ -1,7 +1,9 @@
 //! Groups of other servers: shown as they are there, beside local ones, and with servers that are away, slow,
 //! or lie.
 
+mod caching;
 mod fake;
+mod offline;
 mod posts;
 
 use crate::client::Client;
@@ -115,7 +117,9 @@ fn what_is_cancelled_reinstated_or_renumbered_there_is_so_here() {
         let article = groups.get_mut("comp.a").unwrap().articles.get_mut(&2).unwrap();
         *article = article.replace("<2.", "<other.");
     });
-    assert!(client.ask("ARTICLE 2").starts_with("403 "));
+    assert!(client.ask("ARTICLE 2").starts_with("400 "));
+    assert_eq!(client.line_or_end(), None);
+    let mut client = server.client();
     assert_eq!(client.ask("GROUP comp.a"), "211 1 2 2 comp.a");
     assert_eq!(client.ask("STAT 2"), "223 2 <other.comp.a@fake.example>");
 }
@@ -171,7 +175,7 @@ fn no_reader_sees_what_a_liar_says() {
                 // By its Message-ID the server has it.
                 assert_eq!(client.block(), right, "{answer}");
             } else {
-                let code = if fault == Fault::Forgetful { "423 " } else { "403 " };
+                let code = if fault == Fault::Forgetful { "423 " } else { "400 " };
                 assert!(answer.starts_with(code), "{fault:?}: {answer}");
             }
         }
@@ -184,7 +188,7 @@ fn no_reader_sees_what_a_liar_says() {
 }
 
 #[test]
-fn an_upstream_that_is_away_costs_403_and_no_time() {
+fn an_upstream_that_is_away_costs_an_answer_and_no_time() {
     let fake = Fake::with("comp.a", 3, 500);
     let server = Server::start_showing(&[("misc.test", "y", "Ours")], |text| {
         text + &section("fake", fake.address, "groups = \"*\"")
@@ -200,15 +204,17 @@ fn an_upstream_that_is_away_costs_403_and_no_time() {
         assert!(client.ask("GROUP comp.b").starts_with("403 "), "{fault:?}");
         let begun = Instant::now();
         assert!(client.ask("GROUP comp.b").starts_with("403 "));
-        assert!(client.ask("ARTICLE <no@where.example>").starts_with("403 "));
+        assert!(client.ask("STAT <no@where.example>").starts_with("403 "));
         assert!(client.ask("LIST ACTIVE").starts_with("403 "));
         // What is known is shown.
         assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a");
         assert!(client.ask("OVER 1-").starts_with("224 "));
         assert_eq!(client.block(), rows);
-        assert!(client.ask("ARTICLE 1").starts_with("403 "));
         assert_eq!(client.ask("GROUP misc.test"), "211 0 1 0 misc.test");
+        assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a");
+        assert!(client.ask("ARTICLE 1").starts_with("400 "));
         assert!(begun.elapsed() < Duration::from_secs(1), "{fault:?}: {:?}", begun.elapsed());
+        let mut client = server.client();
         fake.fail(Fault::None);
         wait_for(&mut client);
     }
@@ -319,4 +325,48 @@ fn what_one_server_of_an_owner_lacks_is_not_asked_for_at_another() {
     assert!(article.contains(&"Subject: S 1".to_owned()));
     let asked: Vec<_> = servers.iter().map(|fake| fake.take("ARTICLE").len()).collect();
     assert_eq!(asked, [1, 1, 0, 1]);
+}
+
+#[test]
+fn of_four_upstreams_one_forgetful_one_dead_and_one_a_liar_readers_see_what_is_right() {
+    const ARTICLES: u64 = 40;
+    let servers: Vec<_> = (0..4).map(|_| Fake::with("comp.a", ARTICLES, 3_000)).collect();
+    let [numbering, dead, liar, honest] = &servers[..] else { unreachable!() };
+    let mut sections = vec![section("numbering", numbering.address, "")];
+    for (at, name) in ["dead", "liar", "honest"].into_iter().enumerate() {
+        let more = format!("fill = true\npriority = {}", at + 1);
+        sections.push(section(name, servers[at + 1].address, &more));
+    }
+    let own = |text: String| text + &sections.concat() + "[cache]\nnegative_age = \"1 h\"\n";
+    let server = Server::start_showing(&[], own);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 40 "));
+    assert!(client.ask("OVER 1-").starts_with("224 "));
+    client.block();
+    numbering.fail(Fault::Forgetful);
+    dead.fail(Fault::Dead);
+    let faults = [Fault::OtherNumber, Fault::OtherId, Fault::Truncated, Fault::Garbage, Fault::Exchanged];
+    let mut times = Vec::new();
+    for number in 1..=ARTICLES {
+        let right: Vec<_> = fake_article(honest, number).lines().map(str::to_owned).collect();
+        liar.fail(faults[number as usize % faults.len()]);
+        let begun = Instant::now();
+        assert_eq!(article_of(&mut client, &format!("ARTICLE {number}")).as_ref(), Some(&right), "{number}");
+        times.push(begun.elapsed());
+    }
+    // The dead one is asked now and then, and nobody waits for it.
+    times.sort();
+    let usual = times[times.len() * 95 / 100];
+    assert!(usual < Duration::from_secs(1), "{times:?}");
+    let upstreams = server.status()["upstreams"].clone();
+    let count = |at: usize, of: &str| upstreams[at][of].as_u64().unwrap();
+    assert!(count(1, "failures") < 10 && count(2, "wrong") >= ARTICLES / 2, "{upstreams}");
+    assert!(count(3, "wrong") == 0 && count(3, "failures") == 0, "{upstreams}");
+    // What nobody has is asked for once.
+    let missing = id("comp.a", 99);
+    for _ in 0..3 {
+        let answer = server.client().ask(&format!("STAT {missing}"));
+        assert!(answer.starts_with("403 "), "one of them cannot be asked: {answer}");
+    }
+    assert_eq!(honest.take(&format!("STAT {missing}")).len(), 1);
 }

@@ -43,13 +43,13 @@ pub(crate) struct Outbox {
 impl Upstreams {
     /// The posts that wait for upstreams.
     pub(crate) fn posts(&self) -> &Arc<Posts> {
-        &self.0.posts
+        &self.shared.posts
     }
 
     /// Who takes posts to a group that is not carried here; `None`: no upstream has the group. While its
     /// upstream cannot be asked, it counts as there.
     pub(crate) async fn taker(&self, group: &[u8]) -> Option<Taker> {
-        let table = self.0.table.load_full();
+        let table = self.shared.table.load_full();
         let numbering = table.numbering(group)?;
         let is_there = match numbering.group(group).await {
             Ok(Some(group)) => !matches!(group.marks().await, Ok(None)),
@@ -108,7 +108,7 @@ impl Upstreams {
     }
 
     fn is_away(&self, upstream: &str) -> bool {
-        self.0.table.load().named(upstream).is_none_or(|upstream| upstream.pool.is_away())
+        self.shared.table.load().named(upstream).is_none_or(|upstream| upstream.pool.is_away())
     }
 
     /// Sends one post, unless somebody else does. `is_told`: its poster will be told if it is refused.
@@ -120,7 +120,7 @@ impl Upstreams {
             posts.entries.lock().remove(name);
             return None;
         };
-        let table = self.0.table.load_full();
+        let table = self.shared.table.load_full();
         let fate = match table.named(&post.upstream) {
             None => Fate::Waits(format!("no [[upstream]] is called {}", post.upstream)),
             Some(upstream) => self.ask(upstream, &post, was_tried).await,

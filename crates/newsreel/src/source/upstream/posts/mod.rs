@@ -4,8 +4,8 @@
 //! A post is removed once the upstream has it, so a crash sends it twice at worst, with the same Message-ID,
 //! which the upstream then knows; it is never lost. What an upstream refuses after the poster was answered
 //! stays for the operator. `Posts` is the queue, `Outbox` what one post becomes; what asks upstreams is in
-//! `deliver`. Called by `inject`, `operations` and `server`. Source: RFC 5537 section 3.4.2, the NewsCache
-//! paper, section 2.
+//! `deliver`. Called by `inject`, `operations` and `server`. Sources: RFC 5537 section 3.4.2, the NewsCache
+//! paper.
 
 mod deliver;
 mod queue;

@@ -1,0 +1,81 @@
+//! `cache stats`: what readers asked for, and how much of it the cache had, as in table 3 of the NewsCache
+//! paper, and by upstream and group.
+
+use super::locate::Where;
+use super::reach;
+use super::screen::{Failure, say, say_json};
+use super::status::{cache_text, counts_text};
+use crate::operations::cached;
+use crate::operations::report::CacheStatus;
+use crate::operations::request::{Reply, Request};
+
+/// So many groups are shown if not all are wanted.
+const GROUPS_SHOWN: usize = 20;
+
+pub(super) fn stats(at: &Where, all: bool, json: bool) -> Result<(), Failure> {
+    let config = at.load()?;
+    let mut status = None;
+    reach::ask(&config, &Request::Status { json }, &mut |reply| {
+        if let Reply::Status(report) = reply {
+            status = report.server.and_then(|server| server.cache);
+        }
+    })?;
+    if status.is_none() {
+        // Nobody serves it, so it can be opened here.
+        let cache = cached::open(&config).map_err(|error| Failure::Problem(error.to_string()))?;
+        status = cache.map(|cache| CacheStatus::of(&cache.stats()));
+    }
+    let Some(mut status) = status else {
+        return Err(Failure::Problem("there is no cache: nothing was read from an [[upstream]] yet".into()));
+    };
+    if json {
+        return say_json(&status);
+    }
+    if !all {
+        status.groups.truncate(GROUPS_SHOWN);
+    }
+    say(text(&status))
+}
+
+fn text(status: &CacheStatus) -> String {
+    let mut text = cache_text(status);
+    for (head, rows) in [("upstream", &status.upstreams), ("group", &status.groups)] {
+        if !rows.is_empty() {
+            text += &format!("\n\n{}", counts_text(head, rows));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operations::report::CacheCounts;
+
+    #[test]
+    fn requests_are_shown_by_kind_upstream_and_group() {
+        let counts = |of: &str, requests| CacheCounts {
+            of: of.into(),
+            requests,
+            hits: requests / 4,
+            cache_bytes: 2_048,
+            upstream_bytes: 4_096,
+        };
+        let status = CacheStatus {
+            used_bytes: 1_024,
+            size_bytes: 2_048,
+            files: 1,
+            kinds: vec![counts("article", 1_000)],
+            upstreams: vec![counts("", 8), counts("isp", 0)],
+            groups: vec![counts("comp.a", 4)],
+        };
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            words(&text(&status)),
+            "cached requests hits share from cache from upstream article 1,000 250 25 % 2.00 KiB 4.00 KiB 1.00 \
+             KiB of 2.00 KiB in 1 file upstream requests hits share from cache from upstream by Message-ID 8 2 25 \
+             % 2.00 KiB 4.00 KiB isp 0 0 - 2.00 KiB 4.00 KiB group requests hits share from cache from upstream \
+             comp.a 4 1 25 % 2.00 KiB 4.00 KiB"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! What is asked of an upstream and what the cache keeps: each thing once; and the cache as its operator has
+//! it.
+
+use super::fake::{Fake, id};
+use super::{article_of, section, showing};
+use crate::operated::{Operated, complaints};
+use crate::running::Server;
+use std::fs;
+use std::time::{Duration, Instant};
+
+#[test]
+fn each_selection_of_a_group_asks_once_for_its_marks() {
+    let fake = Fake::with("comp.a", 3, 500);
+    let server = showing(&[section("fake", fake.address, "")]);
+    for _ in 0..3 {
+        assert_eq!(server.client().ask("GROUP comp.a"), "211 3 1 3 comp.a");
+        assert_eq!(fake.take("GROUP"), ["GROUP comp.a"]);
+    }
+}
+
+#[test]
+fn the_first_look_at_a_group_brings_all_of_its_overview() {
+    let fake = Fake::with("comp.a", 1, 300);
+    (2..=2_500).for_each(|number| fake.put("comp.a", number, 300));
+    let own = section("fake", fake.address, "").replace("group_age = \"0 s\"", "group_age = \"1 h\"");
+    let server = Server::start_showing(&[], |text| text + &own);
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 2500 "));
+    assert!(client.ask("OVER 2401-2410").starts_with("224 "));
+    assert_eq!(client.block().len(), 10);
+    // A thousand after the other, the newest first, until all have come.
+    let begun = Instant::now();
+    let mut asked = Vec::new();
+    while asked.len() < 5 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{asked:?}");
+        std::thread::sleep(Duration::from_millis(20));
+        asked.extend(fake.take("OVER"));
+    }
+    assert_eq!(asked, ["OVER 2401-2410", "OVER 1501-2400", "OVER 2411-2500", "OVER 501-1500", "OVER 1-500"]);
+    // Rows that come backwards are served without another question.
+    for range in ["2001-2500", "1001-2000", "501-1000"] {
+        assert!(client.ask(&format!("OVER {range}")).starts_with("224 "));
+        client.block();
+    }
+    assert_eq!(fake.take("OVER"), [""; 0]);
+}
+
+#[test]
+fn a_crosspost_is_brought_once_and_kept_once() {
+    let (isp, project) = (Fake::with("comp.a", 1, 3_000), Fake::with("project.a", 7, 3_000));
+    // One article in three groups, on two servers.
+    let mut article = String::new();
+    isp.change(|groups| {
+        let text = groups.get_mut("comp.a").unwrap().articles.get_mut(&1).unwrap();
+        *text = text
+            .replace("comp.a:1", "comp.a:1 comp.b:1")
+            .replace("Newsgroups: comp.a", "Newsgroups: comp.a,comp.b");
+        article.clone_from(text);
+        let other = super::fake::Group { high: 1, articles: [(1, text.clone())].into() };
+        groups.insert("comp.b".into(), other);
+    });
+    project.change(|groups| _ = groups.get_mut("project.a").unwrap().articles.insert(7, article));
+    let sections =
+        [section("isp", isp.address, ""), section("project", project.address, "groups = \"project.*\"")];
+    let server = showing(&sections);
+    let mut client = server.client();
+    for (group, number) in [("comp.a", 1), ("comp.b", 1), ("project.a", 7)] {
+        assert!(client.ask(&format!("GROUP {group}")).starts_with("211 "));
+        assert!(client.ask("OVER 1-").starts_with("224 "));
+        client.block();
+        let text = article_of(&mut client, &format!("ARTICLE {number}")).unwrap();
+        assert!(text.contains(&format!("Message-ID: {}", id("comp.a", 1))), "{group}: {text:?}");
+        let xref = text.iter().find(|line| line.starts_with("Xref: ")).unwrap();
+        assert!(xref.contains(&format!("{group}:{number}")), "{xref}");
+    }
+    assert_eq!((isp.take("ARTICLE").len(), project.take("ARTICLE").len()), (1, 0));
+    let (replies, _) = server.control(&serde_json::json!({ "do": "verify_cache" }));
+    let said = replies.last().unwrap()["text"].as_str().unwrap();
+    assert!(said.starts_with("3 groups, 1 small and 0 large articles, "), "{said}");
+}
+
+#[test]
+fn the_log_of_accesses_names_the_client() {
+    let fake = Fake::with("comp.a", 3, 500);
+    let own = section("fake", fake.address, "");
+    let mut server = Server::start_showing(&[], |text| text + &own + "[cache]\nlog = \"access.log\"\n");
+    let mut client = server.client();
+    assert!(client.ask("GROUP comp.a").starts_with("211 "));
+    assert!(client.ask("OVER 1-").starts_with("224 "));
+    client.block();
+    assert!(article_of(&mut client, "ARTICLE 2").is_some());
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    client.block();
+    let file = server.data().join("access.log");
+    drop(client);
+    server.join();
+    let log = fs::read_to_string(&file).unwrap_or_default();
+    for kind in ["active", "group", "overview", "article"] {
+        assert!(log.lines().any(|line| line.contains(&format!(" 127.0.0.1 {kind} fake "))), "{kind}: {log}");
+    }
+}
+
+#[test]
+fn one_command_makes_a_cache_and_others_show_and_check_it() {
+    let (fake, site) = (Fake::with("comp.a", 3, 500), Operated::unmade());
+    let host = fake.address.to_string();
+    let up = ["cache", "up", "--upstream", &host, "--size", "16 MiB", "--listen", "127.0.0.1:0"];
+    // It is made, and served until it is asked where it listens.
+    let mut served = site.command(&up).spawn().unwrap();
+    let mut said = String::new();
+    let out = served.stdout.take().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut said).unwrap();
+    served.kill().unwrap();
+    served.wait().unwrap();
+    assert!(said.contains(" on 127.0.0.1:"), "{said}");
+    let other = site.run(&["cache", "up", "--upstream", "other.example"]);
+    assert!(
+        complaints(&other).contains("no [[upstream]] in it has host = \"other.example:119\""),
+        "{other:?}"
+    );
+    let server = site.serve();
+    let mut client = crate::client::Client::greeted(server.address);
+    assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a");
+    for _ in 0..2 {
+        assert!(article_of(&mut client, "ARTICLE 2").is_some());
+    }
+    let check = |when: &str| {
+        let shown = site.done(&["cache", "stats"]);
+        let words: Vec<_> =
+            shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        for line in ["article 2 1 50 %", "upstream 3 1 33 %", "comp.a 3 1 33 %"] {
+            assert!(words.iter().any(|words| words.starts_with(line)), "{when}: {line}: {shown}");
+        }
+        let verified = site.done(&["cache", "verify"]);
+        assert!(verified.contains("1 groups, 1 small and 0 large articles"), "{when}: {verified}");
+    };
+    check("while it is served");
+    drop(client);
+    server.stop();
+    check("after that");
+}

@@ -1,0 +1,142 @@
+//! Upstreams that are away, or offline by the configuration: what readers are answered, and that slrn marks
+//! nothing as read for it.
+
+use super::fake::{Fake, Fault, id};
+use super::{CACHE, article_of, section};
+use crate::client::Client;
+use crate::clients::screen::Screen;
+use crate::clients::{installed, slrn};
+use crate::running::Server;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// A site whose upstream has a group of ten articles, of which all rows and the third article were read, and
+/// then two more, of which only the marks are known.
+fn partly_read() -> (Fake, Server) {
+    let fake = Fake::with("comp.a", 10, 500);
+    fake.put("comp.b", 1, 500);
+    let own = section("fake", fake.address, "");
+    let server = Server::start_showing(&[("misc.test", "y", "Ours")], |text| text + &own + CACHE);
+    let mut client = server.client();
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    assert_eq!(client.block().len(), 3);
+    assert_eq!(client.ask("GROUP comp.a"), "211 10 1 10 comp.a");
+    assert!(client.ask("LISTGROUP").starts_with("211 "));
+    client.block();
+    assert!(client.ask("OVER 1-").starts_with("224 "));
+    assert_eq!(client.block().len(), 10);
+    assert!(article_of(&mut client, "ARTICLE 3").is_some());
+    (11..=12).for_each(|number| fake.put("comp.a", number, 500));
+    assert_eq!(client.ask("GROUP comp.a"), "211 12 1 12 comp.a");
+    (fake, server)
+}
+
+/// What is answered to each command in a session of its own, in which comp.a is selected; the third is the
+/// current article.
+fn answers(server: &Server, commands: &[&str]) -> Vec<String> {
+    let answer = |command: &&str| {
+        let mut client = server.client();
+        assert!(client.ask("GROUP comp.a").starts_with("211 12 1 12"), "{command}");
+        assert!(client.ask("STAT 3").starts_with("223 "), "{command}");
+        let code = client.ask(command)[..3].to_owned();
+        if code == "400" {
+            assert_eq!(client.line_or_end(), None, "{command}");
+        }
+        format!("{code} {command}")
+    };
+    commands.iter().map(answer).collect()
+}
+
+#[test]
+fn what_is_neither_here_nor_reachable_is_never_said_not_to_exist() {
+    let (fake, server) = partly_read();
+    let (kept, other, none) = (
+        format!("STAT {}", id("comp.a", 3)),
+        format!("ARTICLE {}", id("comp.a", 4)),
+        "STAT <no@where.example>",
+    );
+    let expected = [
+        "215 LIST ACTIVE",
+        "403 LIST NEWSGROUPS",
+        "211 GROUP comp.a",
+        "403 GROUP comp.b",
+        "403 GROUP comp.c",
+        "403 LISTGROUP comp.a",
+        "211 LISTGROUP comp.a 1-10",
+        "224 OVER 1-10",
+        "403 OVER 1-",
+        "403 OVER 11",
+        "225 HDR Subject 1-10",
+        "403 HDR Subject 9-11",
+        "223 STAT 4",
+        "403 STAT 11",
+        "223 NEXT",
+        "223 LAST",
+        "220 ARTICLE 3",
+        "220 ARTICLE",
+        "400 ARTICLE 4",
+        "400 HEAD 4",
+        "400 BODY 11",
+        &format!("223 {kept}"),
+        &format!("400 {other}"),
+        &format!("403 {none}"),
+        "403 NEWNEWS comp.a 20260101 000000 GMT",
+        "403 NEWGROUPS 20260101 000000 GMT",
+        "211 GROUP misc.test",
+    ];
+    let commands: Vec<&str> = expected.iter().map(|line| &line[4..]).collect();
+    fake.fail(Fault::Dead);
+    // The first one finds out.
+    assert!(server.client().ask(none).starts_with("403 "));
+    assert_eq!(answers(&server, &commands), expected, "away");
+    fake.fail(Fault::None);
+    server.reload(|text| text.replacen("answer_timeout", "offline = true\nanswer_timeout", 1)).unwrap();
+    fake.take("");
+    assert_eq!(answers(&server, &commands), expected, "offline");
+    assert_eq!(fake.take(""), [""; 0]);
+}
+
+/// A site of a group with three articles of which the first is cached, and whose upstream is away then.
+fn away() -> (Fake, Server) {
+    let fake = Fake::with("comp.a", 3, 500);
+    let server = Server::start_showing(&[("misc.test", "y", "Ours")], |text| {
+        text + &section("fake", fake.address, "") + CACHE
+    });
+    let mut client: Client = server.client();
+    assert!(client.ask("LIST ACTIVE").starts_with("215 "));
+    client.block();
+    assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a");
+    assert!(client.ask("OVER 1-").starts_with("224 "));
+    client.block();
+    assert!(article_of(&mut client, "ARTICLE 1").is_some());
+    fake.fail(Fault::Dead);
+    assert!(client.ask("STAT <no@where.example>").starts_with("403 "));
+    (fake, server)
+}
+
+/// The line of comp.a in a file of what was read.
+fn read_in(newsrc: &Path) -> String {
+    let text = fs::read_to_string(newsrc).unwrap();
+    text.lines().find(|line| line.starts_with("comp.a")).unwrap().trim_end().to_owned()
+}
+
+#[test]
+fn slrn_leaves_unread_what_it_cannot_have() {
+    if !installed(slrn::PROGRAMS) {
+        return;
+    }
+    let (dir, (_fake, server)) = (TempDir::new().unwrap(), away());
+    let home = slrn::home(dir.path());
+    fs::write(home.join("newsrc"), "comp.a:\n").unwrap();
+    let screen = Screen::start(&home, &format!("slrn -h 127.0.0.1 -p {} -f newsrc", server.address.port()));
+    screen.wait_line(&["3", "comp.a"]);
+    screen.keys(&["Enter"]);
+    screen.wait(&["[3/3 unread] Group: comp.a"]);
+    screen.keys(&["Enter"]);
+    screen.wait(&["[2/3 unread] Group: comp.a", "Subject: S 1"]);
+    screen.keys(&["n"]);
+    screen.wait(&["[2/3 unread] Group: comp.a", "Server failed to return the article."]);
+    screen.leave(&["News Groups: 127.0.0.1", "ended: 0"]);
+    assert_eq!(read_in(&home.join("newsrc")), "comp.a: 1");
+}
