@@ -7,7 +7,7 @@ use fuser::{
     ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, Request, SessionACL, WriteFlags,
 };
 use rustix::fs::{self, AtFlags, CWD, Mode, OFlags};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -22,8 +22,6 @@ use std::time::{Duration, UNIX_EPOCH};
 /// As that of the mount.
 const KEPT: Duration = Duration::from_secs(1);
 const ROOT: u64 = 1;
-/// More than the articles of the largest directory; what Linux allows root at most by default.
-const DESCRIPTORS_MAX: u64 = 1 << 20;
 
 /// Mounts `lower` at `point` and answers until it is unmounted.
 pub fn serve(lower: &Path, point: &Path) -> io::Result<()> {
@@ -32,9 +30,9 @@ pub fn serve(lower: &Path, point: &Path) -> io::Result<()> {
         vec![MountOption::DefaultPermissions, MountOption::NoDev, MountOption::NoSuid, MountOption::RW];
     config.acl = SessionACL::All;
     config.n_threads = Some(1);
-    // Each file that the kernel knows has a descriptor.
-    let limit = Rlimit { current: Some(DESCRIPTORS_MAX), maximum: Some(DESCRIPTORS_MAX) };
-    setrlimit(Resource::Nofile, limit)?;
+    // Each file that the kernel knows has a descriptor: some thousands in what is measured here.
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
     let root = fs::openat(CWD, lower, OFlags::PATH, Mode::empty())?;
     let files = Passthrough::default();
     if let Ok(mut nodes) = files.nodes.lock() {
