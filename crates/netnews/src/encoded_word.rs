@@ -17,6 +17,9 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 /// Longer words are passed over, in octets: RFC 2047 allows 75, and no line of a header is longer than this.
 const WORD_BYTES_MAX: usize = 998;
 
+/// Octets of an encoded word that is written: it has 72 then, of 75 allowed.
+const WORD_OCTETS: usize = 45;
+
 /// An encoded word, decoded.
 #[derive(Debug, PartialEq, Eq)]
 pub struct EncodedWord<'a> {
@@ -72,6 +75,23 @@ fn word_bytes(text: &str) -> Option<usize> {
     Some(encoding + 1 + text.get(encoding + 1..)?.find("?=")? + 2)
 }
 
+/// Text as a header has it: as it is where that is printable ASCII, else in encoded words of UTF-8, each in a
+/// line of its own.
+pub fn encode(text: &str) -> String {
+    let is_plain = |b: u8| (0x20..0x7f).contains(&b);
+    if text.bytes().all(is_plain) && !text.contains("=?") {
+        return text.to_owned();
+    }
+    let mut words: Vec<String> = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (part, after) = rest.split_at(rest.floor_char_boundary(WORD_OCTETS));
+        words.push(format!("=?utf-8?B?{}?=", base64::prelude::BASE64_STANDARD.encode(part)));
+        rest = after;
+    }
+    words.join("\r\n ")
+}
+
 /// What follows `=?`.
 fn word(text: &str) -> Option<EncodedWord<'_>> {
     let (charset, text) = text.split_once('?')?;
@@ -125,6 +145,18 @@ mod tests {
         let expected =
             [("utf-8", "Gr\u{fc}\u{df}e ==".as_bytes().to_vec()), ("ISO-8859-1", b"E\xfc\x80".to_vec())];
         assert_eq!(decoded(field), expected);
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_again() {
+        assert_eq!(encode("plain text"), "plain text");
+        let long = "Gr\u{fc}\u{df}e \u{20ac} ".repeat(20);
+        for text in [long.as_str(), "\r\nX: y", "=?utf-8?Q?x?="] {
+            let field = encode(text);
+            assert!(field.split("\r\n ").all(|line| line.len() <= 75 && line.starts_with("=?")));
+            let octets: Vec<u8> = encoded_words(&field).flat_map(|word| word.octets).collect();
+            assert_eq!(String::from_utf8(octets).unwrap(), text);
+        }
     }
 
     #[test]

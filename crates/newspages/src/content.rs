@@ -20,6 +20,8 @@ const NAMES_MAX: usize = 100;
 pub const SHOWN_BYTES: usize = 128 << 10;
 /// Text that is shown if all of it is asked for, in bytes.
 pub const SHOWN_BYTES_MAX: usize = 4 << 20;
+/// Lines that a follow-up quotes.
+const QUOTED_LINES_MAX: usize = 500;
 /// Lines of a quotation that are shown unfolded.
 pub const QUOTED_LINES_OPEN: usize = 12;
 
@@ -276,6 +278,34 @@ impl Head {
     }
 }
 
+/// What a follow-up begins with: who wrote what, quoted, without the signature.
+pub fn quoted(content: &Content) -> String {
+    let head = &content.head;
+    let when = head.date.map_or_else(|| head.date_text.clone(), crate::feed::rfc3339);
+    let mut out = format!("On {when}, {} wrote:\n", header::author(&head.from));
+    let mut lines = 0;
+    let mut quote = |depth: usize, text: &str| {
+        lines += 1;
+        if lines <= QUOTED_LINES_MAX {
+            out.push_str(&">".repeat(depth + 1));
+            if !text.is_empty() {
+                out.push(' ');
+                out.push_str(text);
+            }
+            out.push('\n');
+        }
+    };
+    for block in &content.blocks {
+        match block {
+            Block::Text(lines) => lines.iter().for_each(|line| quote(0, line)),
+            Block::Quote(lines) => lines.iter().for_each(|line| quote(line.depth, &line.text)),
+            _ => {}
+        }
+    }
+    out.push('\n');
+    out
+}
+
 /// The Message-IDs in the value of References, the eldest first; of many the last.
 pub fn references(value: &[u8]) -> Vec<String> {
     let words = value.split(|b| b.is_ascii_whitespace() || *b == b',').filter(|word| !word.is_empty());
@@ -349,6 +379,13 @@ mod tests {
                 Block::Signature(vec!["J.".into()]),
             ]
         );
+    }
+
+    #[test]
+    fn a_follow_up_quotes_what_was_said() {
+        let content =
+            content("From: Jane <j@x>\nDate: Thu, 1 Jan 1970 00:00:09 +0000\n\none\n\n> two\n-- \nsig\n");
+        assert_eq!(quoted(&content), "On 1970-01-01T00:00:09Z, Jane wrote:\n> one\n>\n>> two\n\n");
     }
 
     #[test]

@@ -218,16 +218,18 @@ fn lists_show_what_rows_say_as_text() {
         let page = view::thread(&view::ThreadPage { group: "a.b", rows: &rows, thread });
         assert!(assert_safe(&page.into_string()).contains("</title><script>"));
     }
+    let turning =
+        view::Turning { newer: Some("/groups/a.b".into()), older: Some("/groups/a.b?before=1".into()) };
     let page = view::GroupPage {
         name: "a.b",
         description: "<script>",
         rows: &rows,
         threads: &threads,
-        pages: view::Pages { page: 2, last: 3 },
-        post: Some("/groups/a.b/post"),
+        turning: &turning,
+        write: Some("/groups/a.b/write"),
     };
     assert!(assert_safe(&view::group(&page).into_string()).contains("<script>"));
     let line = view::GroupLine { name: "a.b".into(), description: "<b>".into(), articles: 3 };
-    let page = view::groups(&[line], "\"><script>", view::Pages { page: 1, last: 2 });
+    let page = view::groups(&[line], "\"><script>", &turning);
     assert!(assert_safe(&page.into_string()).contains("<b>"));
 }

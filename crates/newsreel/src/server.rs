@@ -22,7 +22,7 @@ use crate::running::Server;
 use crate::serve::numbers;
 use crate::session::{Budget, Client, Session, SessionContext};
 use crate::site::Site;
-use crate::source::{Beside, LocalFirst, LocalSpool, NewsSource, Upstreams};
+use crate::source::{Beside, NewsSource, Upstreams};
 use crate::tls::Offer;
 use netnews::nntp::response::{append, code};
 use nntp_io::Socket;
@@ -58,8 +58,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let upstreams = block_in_place(|| Upstreams::open(&config, &spool))?;
-    let split = LocalFirst { spool: spool.clone(), upstreams: upstreams.clone() };
-    let source = Beside { first: LocalSpool::new(spool.clone()), second: upstreams.clone(), split };
+    let source = Beside::of_site(&spool, &upstreams);
     run_from(config, spool, (source, upstreams), listeners, shutdown).await
 }
 

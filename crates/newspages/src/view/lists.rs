@@ -20,13 +20,13 @@ pub struct GroupLine {
     pub articles: u64,
 }
 
-/// Which page of how many; both from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pages {
-    /// This page.
-    pub page: u64,
-    /// The last one.
-    pub last: u64,
+/// Where the pages before and after are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Turning {
+    /// Of what is newer, or comes first.
+    pub newer: Option<String>,
+    /// Of what is older, or comes next.
+    pub older: Option<String>,
 }
 
 /// What the page of a group shows.
@@ -40,10 +40,10 @@ pub struct GroupPage<'a> {
     pub rows: &'a [Row],
     /// Their threads.
     pub threads: &'a [Thread],
-    /// Which page it is.
-    pub pages: Pages,
+    /// Where the other pages are.
+    pub turning: &'a Turning,
     /// Where an article is written, if the reader may.
-    pub post: Option<&'a str>,
+    pub write: Option<&'a str>,
 }
 
 /// What the page of a thread shows.
@@ -58,7 +58,7 @@ pub struct ThreadPage<'a> {
 }
 
 /// The list of groups; `pattern` is what they were searched for.
-pub fn groups(lines: &[GroupLine], pattern: &str, pages: Pages) -> Markup {
+pub fn groups(lines: &[GroupLine], pattern: &str, turning: &Turning) -> Markup {
     html! {
         h1 { "Groups" }
         form.search action=(urls::GROUPS) method="get" role="search" {
@@ -76,8 +76,7 @@ pub fn groups(lines: &[GroupLine], pattern: &str, pages: Pages) -> Markup {
                 }
             }
         }
-        @let query = if pattern.is_empty() { String::new() } else { format!("match={}&", urls::escape(pattern)) };
-        (turning(urls::GROUPS, &query, pages))
+        (pages(turning, "First", "Next"))
     }
 }
 
@@ -88,14 +87,14 @@ pub fn group(page: &GroupPage<'_>) -> Markup {
         h1 { (page.name) }
         @if !page.description.is_empty() { p.description dir="auto" { (page.description) } }
         p.ways {
-            @if let Some(post) = page.post { a href=(post) { "Write" } " " }
+            @if let Some(write) = page.write { a href=(write) { "Write" } " " }
             a href={ (place) "/atom" } { "Atom feed" }
         }
         @if page.threads.is_empty() { p { "There is nothing to read here now." } }
         ul.threads {
             @for thread in page.threads { (thread_line(page, thread)) }
         }
-        (turning(&place, "", page.pages))
+        (pages(page.turning, "Newer", "Older"))
     }
 }
 
@@ -155,14 +154,12 @@ fn article_line(row: &Row) -> Markup {
 }
 
 /// Links to the pages before and after.
-fn turning(place: &str, query: &str, pages: Pages) -> Markup {
-    let to = |page: u64| format!("{place}?{query}page={page}");
+fn pages(turning: &Turning, newer: &str, older: &str) -> Markup {
     html! {
-        @if pages.last > 1 {
+        @if turning.newer.is_some() || turning.older.is_some() {
             nav.pages aria-label="Pages" {
-                @if pages.page > 1 { a rel="prev" href=(to(pages.page - 1)) { "Newer" } }
-                span { "page " (pages.page) " of " (pages.last) }
-                @if pages.page < pages.last { a rel="next" href=(to(pages.page + 1)) { "Older" } }
+                @if let Some(place) = &turning.newer { a rel="prev" href=(place) { (newer) } }
+                @if let Some(place) = &turning.older { a rel="next" href=(place) { (older) } }
             }
         }
     }

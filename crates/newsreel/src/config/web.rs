@@ -23,6 +23,12 @@ section! {
         proxies: Vec<Cidr> = NetworksOrNone, default [], example ["127.0.0.1"];
         /// Whether there is the operator's page, at /operator; for whom an [[access]] section says operator.
         operator: bool = Switch, default true, example false;
+        /// Whether groups and articles can be read, at /groups, and written; by whom an [[access]] section
+        /// lets read and post.
+        reading: bool = Switch, default true, example false;
+        /// Whether robots, such as those of search engines, may read groups and articles. If not, they are
+        /// asked to stay away.
+        robots: bool = Switch, default false, example true;
         /// Whether there are figures for Prometheus, at /metrics (OpenMetrics); for whom an [[access]]
         /// section says operator.
         metrics: bool = Switch, default true, example false;

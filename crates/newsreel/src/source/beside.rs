@@ -5,11 +5,12 @@
 
 use super::listed::Listed;
 use super::{
-    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, NewsSource, Part, Place,
-    Remainder, Side, Wanted, Which,
+    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, LocalFirst, LocalSpool, Marks,
+    NewsSource, Part, Place, Remainder, Side, Upstreams, Wanted, Which,
 };
 use crate::config::Live;
 use netnews::MessageId;
+use spool::Spool;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -48,6 +49,14 @@ pub struct Beside<A, B, S> {
     pub second: B,
     /// Which groups are in the first.
     pub split: S,
+}
+
+impl Beside<LocalSpool, Upstreams, LocalFirst> {
+    /// What a site's readers read from: its spool, and beside it its upstreams.
+    pub fn of_site(spool: &Arc<Spool>, upstreams: &Upstreams) -> Self {
+        let split = LocalFirst { spool: spool.clone(), upstreams: upstreams.clone() };
+        Self { first: LocalSpool::new(spool.clone()), second: upstreams.clone(), split }
+    }
 }
 
 impl<A: Remainder, B: Remainder> Remainder for Either<A, B> {

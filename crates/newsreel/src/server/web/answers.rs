@@ -4,7 +4,7 @@
 
 use axum::body::Body;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, LOCATION, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderValue, StatusCode};
@@ -19,6 +19,15 @@ const NOT_KEPT: &str = "no-store";
 /// An answer of a few words.
 pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     of_type(status, "text/plain; charset=utf-8", text.into() + "\n")
+}
+
+/// The answer that leads to another page of ours.
+pub(super) fn gone_to(path: &str) -> Response {
+    let mut answer = text(StatusCode::SEE_OTHER, "Done.");
+    if let Ok(path) = HeaderValue::from_str(path) {
+        answer.headers_mut().insert(LOCATION, path);
+    }
+    answer
 }
 
 /// An answer of this media type.

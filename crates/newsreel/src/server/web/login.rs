@@ -12,7 +12,7 @@ use crate::access::{Denial, User};
 use crate::ingest::programs;
 use axum::Router;
 use axum::extract::{RawQuery, State};
-use axum::http::header::{LOCATION, RETRY_AFTER, SET_COOKIE};
+use axum::http::header::{RETRY_AFTER, SET_COOKIE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -92,7 +92,7 @@ async fn log_in(State(shared): State<Arc<Shared>>, form: Submission) -> Response
     let (name, next) = (form.field("user"), local_path(form.field("next")));
     let refused = |status, problem: &str| page(&shared, visitor, status, next, name, Some(problem));
     if visitor.user().is_some() {
-        return gone_to(next);
+        return answers::gone_to(next);
     }
     if !visitor.may_log_in() {
         return refused(StatusCode::FORBIDDEN, "No password is taken over this connection.");
@@ -123,7 +123,7 @@ async fn log_in(State(shared): State<Arc<Shared>>, form: Submission) -> Response
     if let Some(old) = visitor.id() {
         shared.sessions.end(old);
     }
-    with_cookie(gone_to(next), visitor.cookie(&id))
+    with_cookie(answers::gone_to(next), visitor.cookie(&id))
 }
 
 /// What the filters say of a login that has succeeded.
@@ -148,16 +148,7 @@ async fn log_out(State(shared): State<Arc<Shared>>, form: Submission) -> Respons
     }
     // The browser gets another identifier with the next form.
     let new = shared.sessions.new_id().and_then(|id| form.visitor.cookie(&id));
-    with_cookie(gone_to("/"), new)
-}
-
-/// The answer to a form: look there.
-fn gone_to(path: &str) -> Response {
-    let mut answer = answers::text(StatusCode::SEE_OTHER, "Done.");
-    if let Ok(path) = HeaderValue::from_str(path) {
-        answer.headers_mut().insert(LOCATION, path);
-    }
-    answer
+    with_cookie(answers::gone_to("/"), new)
 }
 
 fn with_cookie(mut answer: Response, cookie: Option<HeaderValue>) -> Response {

@@ -4,7 +4,7 @@
 
 use super::form::TOKEN_FIELD;
 use super::visitor::Visitor;
-use super::{Shared, answers, assets};
+use super::{Shared, answers, assets, reading};
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::Response;
@@ -16,17 +16,23 @@ pub(super) struct Page<'a> {
     visitor: &'a Visitor,
     title: &'a str,
     refresh_secs: Option<u32>,
+    feed: Option<&'a str>,
 }
 
 impl<'a> Page<'a> {
     /// A page for somebody.
     pub fn new(shared: &'a Shared, visitor: &'a Visitor, title: &'a str) -> Self {
-        Self { shared, visitor, title, refresh_secs: None }
+        Self { shared, visitor, title, refresh_secs: None, feed: None }
     }
 
     /// What is in it changes: where JavaScript runs, its text is fetched again so often.
     pub fn refreshed_every(self, seconds: u32) -> Self {
         Self { refresh_secs: Some(seconds), ..self }
+    }
+
+    /// The same page with the path of its Atom feed.
+    pub fn with_feed(self, feed: Option<&'a str>) -> Self {
+        Self { feed, ..self }
     }
 
     /// The page with this text.
@@ -51,6 +57,9 @@ impl<'a> Page<'a> {
                     title { (self.title) " \u{b7} " (site) }
                     link rel="icon" type="image/svg+xml" href=(assets::path("icon.svg"));
                     link rel="stylesheet" href=(assets::path("style.css"));
+                    @if let Some(feed) = self.feed {
+                        link rel="alternate" type="application/atom+xml" href=(feed);
+                    }
                     script src=(assets::path("script.js")) defer {}
                 }
                 body {
@@ -68,6 +77,7 @@ impl<'a> Page<'a> {
             header.bar {
                 a.site href="/" { (site) }
                 nav aria-label="Parts" {
+                    @if reading::is_open(self.visitor) { a href=(newspages::urls::GROUPS) { "Groups" } }
                     @if config.web.operator && self.visitor.may_operate() { a href=(super::operator::PATH) { "Server" } }
                 }
                 @if let Some(user) = self.visitor.user() {

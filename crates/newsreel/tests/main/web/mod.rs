@@ -2,6 +2,7 @@
 
 mod boards;
 mod http;
+mod reading;
 
 use crate::running::Server;
 use http::{Answer, address, connect, exchange, get, get_with};

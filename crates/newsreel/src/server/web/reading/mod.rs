@@ -1,0 +1,214 @@
+//! Reading on the web: groups, threads and articles, and writing for those who may.
+//!
+//! The articles come from the same source as a newsreader's, and the same view says which there are: a group
+//! that a visitor may not read, and an article in such groups alone, is as if it were not there. What
+//! articles say becomes markup in the crate `newspages`, which lets nothing through but text and plain
+//! links. Every page has bounds: rows, articles and bytes. Called by `web`. In words: `docs/web.md`.
+
+mod article;
+mod feeds;
+mod groups;
+mod posting;
+mod rows;
+mod threads;
+
+use super::page::Page;
+use super::visitor::Visitor;
+use super::{Shared, answers};
+use crate::access::rules::Right;
+use crate::serve::View;
+use crate::source::{
+    ArticleBytes, Beside, Fetched, LocalFirst, LocalSpool, Marks, NewsSource, Part, Place, SourceError,
+    Upstreams,
+};
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use axum::routing::get;
+use maud::Markup;
+use netnews::MessageId;
+use newspages::urls;
+use std::sync::Arc;
+use tracing::{debug, warn};
+
+/// Where readers' news comes from.
+type Source = Beside<LocalSpool, Upstreams, LocalFirst>;
+/// A group of it.
+type Group = <Source as NewsSource>::Group;
+
+pub(super) fn routes() -> Router<Arc<Shared>> {
+    Router::new()
+        .route("/robots.txt", get(robots))
+        .route(urls::GROUPS, get(groups::list))
+        .route("/groups/{group}", get(threads::group))
+        .route("/groups/{group}/atom", get(feeds::group))
+        .route("/groups/{group}/write", get(posting::article_form).post(posting::send))
+        .route("/groups/{group}/thread/{id}", get(threads::thread))
+        .route("/groups/{group}/thread/{id}/atom", get(feeds::thread))
+        .route("/groups/{group}/thread/{id}/mbox", get(feeds::mbox))
+        .route("/groups/{group}/{number}", get(article::numbered))
+        .route("/article/{id}", get(article::article))
+        .route("/article/{id}/raw", get(article::raw))
+        .route("/article/{id}/file/{number}/{name}", get(article::file))
+        .route("/article/{id}/follow-up", get(posting::follow_up_form))
+}
+
+/// What a visitor may read, and where it is.
+struct Reading<'a> {
+    shared: &'a Shared,
+    visitor: &'a Visitor,
+    source: Source,
+    view: View,
+}
+
+/// An article that the visitor may read.
+struct Found {
+    bytes: ArticleBytes,
+    id: String,
+}
+
+impl Found {
+    /// Wire format, without the final `.` line.
+    fn wire(&self) -> &[u8] {
+        let wire = self.bytes.article();
+        wire.strip_suffix(b".\r\n").unwrap_or(wire)
+    }
+}
+
+/// Whether a visitor may read here at all.
+pub(super) fn is_open(visitor: &Visitor) -> bool {
+    visitor.client().config().web.reading && visitor.client().may_read()
+}
+
+impl<'a> Reading<'a> {
+    /// For a visitor, if it may read; `path` is where it wants to go, for after logging in.
+    #[expect(clippy::result_large_err, reason = "the answer is what the handler returns")]
+    fn begin(shared: &'a Shared, visitor: &'a Visitor, path: &str) -> Result<Self, Response> {
+        let client = visitor.client();
+        if !client.config().web.reading {
+            return Err(answers::text(StatusCode::NOT_FOUND, "There is no such page."));
+        }
+        if !client.may_read() {
+            let helps = client.may_become(Right::Read) && visitor.may_log_in();
+            return Err(match helps {
+                true => answers::gone_to(&format!("/login?next={}", urls::escape(path))),
+                false => answers::text(StatusCode::FORBIDDEN, "You may not read here."),
+            });
+        }
+        let Some(server) = shared.server.upgrade() else {
+            return Err(answers::text(StatusCode::SERVICE_UNAVAILABLE, "The server is stopping."));
+        };
+        let source = Beside::of_site(&server.site.spool, &server.upstreams);
+        let source = source.under(&server.site.config).of_client(client.address_text());
+        Ok(Self { shared, visitor, source, view: client.view() })
+    }
+
+    /// A group that the visitor may read.
+    async fn group(&self, name: &str) -> Result<(Group, Marks), Response> {
+        if !self.view.shows(name.as_bytes()) {
+            return Err(self.no_group());
+        }
+        let found = self.source.group(name.as_bytes(), |_| 0).await.map_err(failed)?;
+        found.ok_or_else(|| self.no_group())
+    }
+
+    fn no_group(&self) -> Response {
+        self.problem(StatusCode::NOT_FOUND, "There is no such group, or you may not read it.")
+    }
+
+    fn no_article(&self) -> Response {
+        self.problem(
+            StatusCode::NOT_FOUND,
+            "This article is not here: it has expired, was cancelled or never came, or you may not read it.",
+        )
+    }
+
+    /// An article by its Message-ID without angle brackets.
+    async fn article(&self, bare: &str, part: Part) -> Result<Found, Response> {
+        let id = format!("<{bare}>");
+        let found = self.find(&id, part).await?;
+        found.map(|bytes| Found { bytes, id }).ok_or_else(|| self.no_article())
+    }
+
+    /// An article by its Message-ID, if it is there and the visitor may read it.
+    async fn find(&self, id: &str, part: Part) -> Result<Option<ArticleBytes>, Response> {
+        let Some(id) = MessageId::parse(id.as_bytes()) else { return Ok(None) };
+        let mut bytes = ArticleBytes::default();
+        match self.source.article(Place::MessageId(id), part, &mut bytes).await.map_err(failed)? {
+            Fetched::Missing => return Ok(None),
+            Fetched::Whole => {}
+            Fetched::Begun(rest) => bytes.complete(rest).await.map_err(failed)?,
+        }
+        Ok(Some(bytes).filter(|bytes| self.view.shows_article(bytes.head())))
+    }
+
+    /// Whether the visitor may post to this group.
+    fn may_post(&self, group: &str) -> bool {
+        let client = self.visitor.client();
+        client.may_post() && client.access().is_some_and(|access| access.post.matches(group.as_bytes()))
+    }
+
+    fn page(&self, title: &str, body: &Markup) -> Response {
+        self.page_with(title, None, StatusCode::OK, body)
+    }
+
+    fn problem(&self, status: StatusCode, words: &str) -> Response {
+        self.page_with("Not here", None, status, &maud::html! { p.problem role="alert" { (words) } })
+    }
+
+    fn page_with(&self, title: &str, feed: Option<&str>, status: StatusCode, body: &Markup) -> Response {
+        let page = Page::new(self.shared, self.visitor, title).with_feed(feed);
+        self.marked(page.answer(status, body))
+    }
+
+    /// An answer that says what robots may do with it.
+    fn marked(&self, mut answer: Response) -> Response {
+        if !self.visitor.client().config().web.robots {
+            let refused = HeaderValue::from_static("noindex, nofollow");
+            answer.headers_mut().insert(HeaderName::from_static("x-robots-tag"), refused);
+        }
+        answer
+    }
+}
+
+/// What is said where the source of news fails; the log says more.
+fn failed(error: SourceError) -> Response {
+    match error {
+        SourceError::Unavailable(reason) => {
+            debug!(reason, "the source of news is not available now");
+            answers::text(StatusCode::SERVICE_UNAVAILABLE, "This is not available now. Try again later.")
+        }
+        SourceError::Fault(error) => {
+            warn!(%error, "cannot read news");
+            answers::text(StatusCode::INTERNAL_SERVER_ERROR, "This cannot be read.")
+        }
+    }
+}
+
+/// Where somebody is sent on: to the permanent place of what was asked for.
+fn found_at(place: &str) -> Response {
+    let mut answer = answers::text(StatusCode::FOUND, "It is somewhere else.");
+    if let Ok(place) = HeaderValue::try_from(place) {
+        answer.headers_mut().insert(LOCATION, place);
+    }
+    answer
+}
+
+/// What robots may read.
+async fn robots(State(shared): State<Arc<Shared>>) -> Response {
+    let config = shared.config();
+    let text = match config.web.reading && config.web.robots {
+        true => "User-agent: *\nDisallow: /login\nDisallow: /operator\nDisallow: /*/raw\nDisallow: /*/mbox",
+        false => "User-agent: *\nDisallow: /",
+    };
+    answers::text(StatusCode::OK, text)
+}
+
+/// The value of a field of a query.
+fn asked(query: Option<&str>, name: &str) -> String {
+    let mut pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let value = pairs.find(|(own, _)| *own == name).map_or("", |(_, value)| value);
+    super::form::decoded(value.as_bytes()).unwrap_or_default()
+}
