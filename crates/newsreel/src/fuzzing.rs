@@ -52,6 +52,12 @@ pub fn sasl_exchange(name: &[u8], responses: &[&[u8]], password: &[u8]) -> Vec<&
     told
 }
 
+/// The fields of a form as a browser sends them; `None`: it is no form.
+#[cfg(feature = "web")]
+pub fn form_fields(body: &[u8]) -> Option<Vec<(String, String)>> {
+    crate::server::web::form::parse(body)
+}
+
 /// The file of users as it is written again after it was read; `None`: it makes no sense.
 pub fn users_file(text: &str) -> Option<String> {
     Some(Table::parse(text).ok()?.text())

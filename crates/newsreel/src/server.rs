@@ -4,7 +4,7 @@
 //! Called by `cli`. Source: guarantee G6 for the limits on connections.
 
 #[cfg(feature = "web")]
-mod web;
+pub(crate) mod web;
 
 use crate::access::Caller;
 use crate::base::counters::add;

@@ -124,6 +124,9 @@ mod upstream;
 #[path = "../../../../fuzz/fuzz_targets/users_file.rs"]
 mod users_file;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/web_form.rs"]
+mod web_form;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/wildmat.rs"]
 mod wildmat;
 #[allow(unused_attributes)]
@@ -175,6 +178,7 @@ smoke! {
     tree_file: INPUTS, seeds::articles();
     upstream: INPUTS, seeds::upstreams();
     users_file: INPUTS, seeds::users();
+    web_form: INPUTS, seeds::forms();
     wildmat: INPUTS, seeds::wildmats();
     wire: INPUTS, seeds::articles();
 }

@@ -235,6 +235,11 @@ pub fn users() -> Vec<Vec<u8>> {
     ])
 }
 
+/// Forms as browsers send them.
+pub fn forms() -> Vec<Vec<u8>> {
+    all(&["user=fred&password=a+b%26%C3%BC&next=%2F&form_token=x-_", "a=1&&b&=c&a=%0d%0A"])
+}
+
 /// Wildmats and texts.
 pub fn wildmats() -> Vec<Vec<u8>> {
     all(&[

@@ -219,6 +219,7 @@ name = "isp"
 host = "news.example.net:119"
 groups = "*,!local.*"
 group_age = "0 s"
+post = "*,!comp.announce"
 
 [[upstream]]
 name = "filler"

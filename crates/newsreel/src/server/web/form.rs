@@ -94,7 +94,7 @@ async fn body_of(body: Body, shared: &Shared, bytes_max: usize) -> Result<Vec<u8
 }
 
 /// The fields of a form; `None` if it is none.
-fn parse(body: &[u8]) -> Option<Vec<(String, String)>> {
+pub(crate) fn parse(body: &[u8]) -> Option<Vec<(String, String)>> {
     let pairs = body.split(|b| *b == b'&').filter(|pair| !pair.is_empty());
     let fields: Vec<_> = pairs.take(FIELDS_MAX + 1).map(field).collect::<Option<_>>()?;
     (fields.len() <= FIELDS_MAX).then_some(fields)

@@ -14,7 +14,7 @@ mod answers;
 mod assets;
 mod connection;
 mod first;
-mod form;
+pub(crate) mod form;
 mod health;
 mod hosts;
 mod login;
