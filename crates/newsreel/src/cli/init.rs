@@ -281,7 +281,11 @@ impl OwnDir {
         loop {
             let is_new = !dir.exists();
             make_dir(dir)?;
-            let locked = fs::File::open(dir).map_err(|error| cannot("open", dir, &error))?;
+            let locked = match fs::File::open(dir) {
+                // One that failed has removed it again.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                opened => opened.map_err(|error| cannot("open", dir, &error))?,
+            };
             flock(&locked, FlockOperation::LockExclusive).map_err(|e| cannot("lock", dir, &e.into()))?;
             // One that failed has removed it meanwhile.
             let is_same = |now: fs::Metadata| locked.metadata().is_ok_and(|own| own.ino() == now.ino());

@@ -20,7 +20,7 @@ mod scripts;
 pub mod site;
 pub mod slrn;
 mod suck;
-mod tin;
+pub mod tin;
 mod tunnel;
 
 use std::io::Write;

@@ -11,10 +11,10 @@ use super::tunnel::Tunnel;
 use super::{fed, installed};
 
 /// What the tests need.
-pub(super) const PROGRAMS: &[(&str, &str)] = &[("tin", "tin"), ("tmux", "tmux")];
+pub const PROGRAMS: &[(&str, &str)] = &[("tin", "tin"), ("tmux", "tmux")];
 
 /// The home directory of a user who has groups and knows his way about.
-pub(super) fn home(dir: &Path) -> PathBuf {
+pub fn home(dir: &Path) -> PathBuf {
     let home = screen::home(dir);
     fs::create_dir(home.join(".tin")).unwrap();
     let settings = "mail_address=Tina Tester <tina@x.example>\nbeginner_level=OFF\nconfirm_choice=0\n\

@@ -1,11 +1,11 @@
-//! Upstreams that are away, or offline by the configuration: what readers are answered, and that slrn marks
-//! nothing as read for it.
+//! Upstreams that are away, or offline by the configuration: what readers are answered, and that
+//! newsreaders mark nothing as read for it.
 
 use super::fake::{Fake, Fault, id};
 use super::{CACHE, article_of, section};
 use crate::client::Client;
 use crate::clients::screen::Screen;
-use crate::clients::{installed, slrn};
+use crate::clients::{installed, slrn, tin};
 use crate::running::Server;
 use std::fs;
 use std::path::Path;
@@ -139,4 +139,27 @@ fn slrn_leaves_unread_what_it_cannot_have() {
     screen.wait(&["[2/3 unread] Group: comp.a", "Server failed to return the article."]);
     screen.leave(&["News Groups: 127.0.0.1", "ended: 0"]);
     assert_eq!(read_in(&home.join("newsrc")), "comp.a: 1");
+}
+
+#[test]
+fn tin_leaves_unread_what_it_cannot_have() {
+    if !installed(tin::PROGRAMS) {
+        return;
+    }
+    let (dir, (_fake, server)) = (TempDir::new().unwrap(), away());
+    let home = tin::home(dir.path());
+    fs::write(home.join(".newsrc"), "comp.a:\n").unwrap();
+    let screen = Screen::start(&home, &format!("tin -r -g 127.0.0.1 -p {}", server.address.port()));
+    screen.wait(&["Group Selection (127.0.0.1  1)"]);
+    screen.keys(&["Enter"]);
+    screen.wait_line(&["1", "S", "1"]);
+    screen.keys(&["Enter"]);
+    screen.wait(&["xxxxxxxx", "-- Last response --"]);
+    // Past what is shown of this article, then to the next.
+    screen.keys(&["Tab"]);
+    screen.keys(&["Tab"]);
+    screen.wait(&["Reconnect? (Y/n)"]);
+    screen.keys(&["n"]);
+    screen.wait(&["ended: "]);
+    assert_eq!(read_in(&home.join(".newsrc")), "comp.a: 1");
 }
