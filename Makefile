@@ -169,7 +169,7 @@ deb-test: deb
 
 # Does not compile anything, so root does not need cargo.
 install:
-	@[ -x $(BINARY) -a -d $(SHARE)/man ] || { echo 'there is no $(BINARY), or no $(SHARE); run "make build" first, as a user who has cargo' >&2; exit 1; }
+	@for made in $(BINARY) $(SHARE)/man; do [ -e $$made ] || { echo "there is no $$made; run \"make build\" first, as a user who has cargo" >&2; exit 1; }; done
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/newsreel
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/libexec/newsreel packaging/filters/newsreel-filter-perl packaging/filters/newsreel-filter-python
 	install -d $(DESTDIR)$(PREFIX)/share/doc/newsreel
