@@ -102,31 +102,31 @@ fn urls_lead_to_where_they_say_or_nowhere() {
 fn mime_is_bounded() {
     let multipart = "Content-Type: multipart/mixed; boundary=x\n";
     let part = format!("--x\n{multipart}\n");
-    let nested: String = (0..20_000)
+    let nested: String = (0..4_000)
         .map(|n| format!("--b{n}\nContent-Type: multipart/mixed; boundary=b{}\n\n", n + 1))
         .collect();
     for (head, body) in [
-        (multipart, part.repeat(20_000)),
-        ("Content-Type: message/rfc822\n", "Content-Type: message/rfc822\n\n".repeat(30_000)),
+        (multipart, part.repeat(4_000)),
+        ("Content-Type: message/rfc822\n", "Content-Type: message/rfc822\n\n".repeat(6_000)),
         ("Content-Type: multipart/mixed; boundary=b0\n", nested),
-        (multipart, "--x\n\n<script>\n".repeat(20_000)),
-        (multipart, format!("--x\nContent-Type: application/x; name=\"{}\"\n\n", "a".repeat(300_000))),
-        ("Content-Type: multipart/mixed; boundary=\"\"\n", "--\n".repeat(100_000)),
-        ("Content-Type: text/plain; format=flowed\n", "> ".repeat(300_000)),
-        ("Content-Type: text/plain; format=flowed\n", "x \n".repeat(200_000)),
-        ("Content-Transfer-Encoding: base64\n", "=".repeat(500_000)),
-        ("Content-Type: text/html\n", "<div>".repeat(100_000)),
-        ("Content-Type: text/html\n", "<script></".repeat(50_000)),
-        ("Content-Type: text/html\n", "&".repeat(500_000)),
-        ("Content-Type: text/plain; charset=iso-2022-jp\n", "\u{1b}$B".repeat(100_000)),
-        ("X: y\n", "begin 644 x\n#\n".repeat(30_000)),
-        ("X: y\n", "=ybegin line=1 size=9999999999 name=x\n".repeat(20_000)),
-        ("X: y\n", "http://a ".repeat(50_000)),
-        ("X: y\n", "<".repeat(300_000)),
-        ("X: y\n", "news:".repeat(100_000)),
-        ("X: y\n", "(((((http://a)))))".repeat(20_000)),
-        ("X: y\n", ">".repeat(500_000)),
-        ("X: y\n", "\n".repeat(500_000)),
+        (multipart, "--x\n\n<script>\n".repeat(4_000)),
+        (multipart, format!("--x\nContent-Type: application/x; name=\"{}\"\n\n", "a".repeat(60_000))),
+        ("Content-Type: multipart/mixed; boundary=\"\"\n", "--\n".repeat(20_000)),
+        ("Content-Type: text/plain; format=flowed\n", "> ".repeat(60_000)),
+        ("Content-Type: text/plain; format=flowed\n", "x \n".repeat(40_000)),
+        ("Content-Transfer-Encoding: base64\n", "=".repeat(100_000)),
+        ("Content-Type: text/html\n", "<div>".repeat(20_000)),
+        ("Content-Type: text/html\n", "<script></".repeat(10_000)),
+        ("Content-Type: text/html\n", "&".repeat(100_000)),
+        ("Content-Type: text/plain; charset=iso-2022-jp\n", "\u{1b}$B".repeat(20_000)),
+        ("X: y\n", "begin 644 x\n#\n".repeat(6_000)),
+        ("X: y\n", "=ybegin line=1 size=9999999999 name=x\n".repeat(4_000)),
+        ("X: y\n", "http://a ".repeat(10_000)),
+        ("X: y\n", "<".repeat(60_000)),
+        ("X: y\n", "news:".repeat(20_000)),
+        ("X: y\n", "(((((http://a)))))".repeat(4_000)),
+        ("X: y\n", ">".repeat(100_000)),
+        ("X: y\n", "\n".repeat(100_000)),
     ] {
         let began = std::time::Instant::now();
         shown(&format!("{HEAD}Subject: x\n{head}\n{body}"));
@@ -135,7 +135,7 @@ fn mime_is_bounded() {
         assert!(content.files.len() <= 100 && content.blocks.len() <= 500_000);
         // It is linear: far from a second, even without optimisation.
         let start: String = body.chars().take(40).collect();
-        assert!(began.elapsed().as_secs() < 20, "{head}{start}: {:?}", began.elapsed());
+        assert!(began.elapsed().as_secs() < 10, "{head}{start}: {:?}", began.elapsed());
     }
 }
 
