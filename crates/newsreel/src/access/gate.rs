@@ -14,6 +14,7 @@ use crate::base::counters::add;
 use crate::config::{Auth, Config};
 use arc_swap::ArcSwap;
 use parking_lot::RwLock;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -107,6 +108,16 @@ impl Gate {
             }
             None => None,
         }
+    }
+
+    /// Stands for the password that a user has in the file of users, or for none: another value, another
+    /// password. Salts make it so.
+    pub fn password_mark(&self, name: &str) -> u64 {
+        let table = self.store.recent();
+        let record = table.as_ref().and_then(|table| table.get(name));
+        let mut hasher = DefaultHasher::new();
+        record.and_then(|record| record.credentials.as_ref()).map(|own| &own.argon2).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Whether anybody may have a password, here or with a program.

@@ -27,7 +27,7 @@ const ARGON2_MEMORY_KIB_MAX: u32 = 1 << 20;
 const ARGON2_PASSES_MAX: u32 = 64;
 
 /// An Argon2 hash in its usual text form, known to be one that can be checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Argon2Hash(Box<str>);
 
 /// Keys of SCRAM-SHA-256.

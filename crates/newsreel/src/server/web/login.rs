@@ -117,7 +117,8 @@ async fn log_in(State(shared): State<Arc<Shared>>, form: Submission) -> Response
         return refused(status, &problem);
     }
     let config = shared.config();
-    let Some(id) = shared.sessions.begin(user, &config.web, Instant::now()) else {
+    let mark = gate.password_mark(&user.name);
+    let Some(id) = shared.sessions.begin((user, mark), &config.web, Instant::now()) else {
         return refused(StatusCode::SERVICE_UNAVAILABLE, "No login can begin now.");
     };
     if let Some(old) = visitor.id() {

@@ -49,6 +49,8 @@ struct Hash([u8; 32]);
 #[derive(Debug)]
 struct Session {
     user: Arc<User>,
+    /// Of the password with which it began; see [`crate::access::Gate::password_mark`].
+    password_mark: u64,
     begun: Instant,
     used: Instant,
 }
@@ -98,7 +100,12 @@ impl Sessions {
     }
 
     /// Begins a login; what the browser holds from now on.
-    pub fn begin(&self, user: Arc<User>, web: &Web, now: Instant) -> Option<SessionId> {
+    pub fn begin(
+        &self,
+        (user, password_mark): (Arc<User>, u64),
+        web: &Web,
+        now: Instant,
+    ) -> Option<SessionId> {
         let id = self.new_id()?;
         let mut open = self.open.lock();
         if open.len() >= web.sessions_max {
@@ -108,12 +115,12 @@ impl Sessions {
             let quietest = open.iter().min_by_key(|(_, session)| session.used).map(|(hash, _)| *hash);
             quietest.and_then(|hash| open.remove(&hash))?;
         }
-        open.insert(id.hash(), Session { user, begun: now, used: now });
+        open.insert(id.hash(), Session { user, password_mark, begun: now, used: now });
         Some(id)
     }
 
-    /// Who holds an identifier, if anybody; it was used now.
-    pub fn user(&self, id: &SessionId, web: &Web, now: Instant) -> Option<Arc<User>> {
+    /// Who holds an identifier, if anybody, and the mark of the password that began it; it was used now.
+    pub fn user(&self, id: &SessionId, web: &Web, now: Instant) -> Option<(Arc<User>, u64)> {
         let mut open = self.open.lock();
         let hash = id.hash();
         let session = open.get_mut(&hash)?;
@@ -122,7 +129,7 @@ impl Sessions {
             return None;
         }
         session.used = now;
-        Some(session.user.clone())
+        Some((session.user.clone(), session.password_mark))
     }
 
     /// Ends a login, if it is one.
@@ -136,8 +143,8 @@ mod tests {
     use super::*;
     use crate::config::tests::with_trash;
 
-    fn user(name: &str) -> Arc<User> {
-        Arc::new(User { name: name.into(), groups: Box::default() })
+    fn user(name: &str) -> (Arc<User>, u64) {
+        (Arc::new(User { name: name.into(), groups: Box::default() }), 7)
     }
 
     #[test]
@@ -146,14 +153,14 @@ mod tests {
         let (sessions, now) = (Sessions::new(), Instant::now());
         let name = |id: &SessionId, minutes: u64| {
             let user = sessions.user(id, &web, now + Duration::from_secs(60 * minutes));
-            user.map(|user| user.name.to_string())
+            user.map(|(user, mark)| format!("{} {mark}", user.name))
         };
         let id = sessions.begin(user("fred"), &web, now).unwrap();
         assert_eq!(SessionId::parse(&id.text()), Some(id.clone()));
         assert_eq!(name(&sessions.new_id().unwrap(), 0), None);
         // Used every half hour it lasts for 8 hours.
         for minutes in (0..480).step_by(30) {
-            assert_eq!(name(&id, minutes).as_deref(), Some("fred"), "{minutes}");
+            assert_eq!(name(&id, minutes).as_deref(), Some("fred 7"), "{minutes}");
         }
         assert_eq!(name(&id, 480), None);
         let quiet = sessions.begin(user("fred"), &web, now).unwrap();

@@ -119,8 +119,10 @@ impl FromRequestParts<Arc<Shared>> for Visitor {
         let client = Client::at(&config, &shared.site.gate, caller);
         let client = tls.map_or_else(|| client.clone(), |facts| client.secured(facts));
         let user = held.as_ref().and_then(|id| shared.sessions.user(id, &config.web, Instant::now()));
-        // Who is no longer a user is no longer logged in.
-        let user = user.and_then(|user| shared.site.gate.still(&user, false));
+        // Who is no longer a user, or has another password, is no longer logged in.
+        let gate = &shared.site.gate;
+        let user = user.filter(|(user, mark)| gate.password_mark(&user.name) == *mark);
+        let user = user.and_then(|(user, _)| gate.still(&user, false));
         let client = user.map_or_else(|| client.clone(), |user| client.logged_in(user));
         let is_new = held.is_none();
         let id = held.or_else(|| shared.sessions.new_id());

@@ -181,8 +181,14 @@ fn who_logs_in_sees_more_until_the_login_ends() {
     let gone = post(address, "/logout", &own, &format!("form_token={token}"), "");
     assert_eq!((gone.status, gone.header("Location")), (303, Some("/")));
     assert_eq!(get_with(address, "/metrics", &cookie).status, 403);
+    // A new password ends what began with the old one.
+    let old = cookie_of(&log_in(address, "fred", "secret", "/")).unwrap();
+    assert_eq!(get_with(address, "/metrics", &format!("Cookie: {old}\r\n")).status, 200);
+    server.user(&["passwd", "fred"], "another\n").unwrap();
+    server.reload(|text| text).unwrap();
+    assert_eq!(get_with(address, "/metrics", &format!("Cookie: {old}\r\n")).status, 403);
     // Who is no longer a user is logged in no longer.
-    let again = cookie_of(&log_in(address, "fred", "secret", "/")).unwrap();
+    let again = cookie_of(&log_in(address, "fred", "another", "/")).unwrap();
     assert_eq!(get_with(address, "/metrics", &format!("Cookie: {again}\r\n")).status, 200);
     server.user(&["remove", "fred"], "").unwrap();
     server.reload(|text| text).unwrap();
