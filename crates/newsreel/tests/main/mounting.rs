@@ -270,8 +270,10 @@ impl Pair {
         self.both(|inn| stream(inn.peer_address(), numbers.clone(), in_groups));
     }
 
-    /// Lets everything of these groups expire.
+    /// Lets everything of these groups expire that has been filed so far. INN counts whole seconds, and keeps
+    /// what came in the one in which its expiry begins.
     fn expire(&self, groups: &str) {
+        std::thread::sleep(Duration::from_secs(2));
         let others = if groups == "*" { "" } else { "*:A:never:never:never\n" };
         let control = format!("/remember/:11\n{others}{groups}:A:0:0:0\n");
         self.both(|inn| {
