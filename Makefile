@@ -64,9 +64,15 @@ build:
 man:
 	@rm -rf $(SHARE) && $(CARGO) run --quiet --locked -p newsreel -- docs --share $(SHARE) --date "$(MAN_DATE)"
 
-# Most tests wait for a server, a disk or a clock more than they compute.
+# Most tests wait for a server, a disk or a clock more than they compute. So there are more threads than
+# processors, and the largest program of tests runs beside all others, whose output follows at their end.
+BESIDE = --lib --bins --test articles --test fuzz --test hostile --test power --test safe --test stores
 test:
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))} $(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-run
+	@export RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$((3 * $$(nproc)))}; said=$$(mktemp); \
+	$(CARGO) test --workspace --locked $(BESIDE) > $$said 2>&1 & beside=$$!; \
+	$(CARGO) test --workspace --locked --test main; ended=$$?; \
+	wait $$beside || ended=$$?; cat $$said; rm $$said; exit $$ended
 
 quick:
 	$(CARGO) test --workspace --lib --bins --locked
@@ -96,7 +102,7 @@ soak:
 	INN=$(INN) NEWSREEL_SOAK_SECONDS=$(SOAK_SECONDS) NEWSREEL_CORPUS=$$(realpath $$articles) $(CARGO) test --workspace --profile soak --locked --no-fail-fast -- \
 	  --ignored --nocapture --skip transcripts::inn --skip feeds::inn --skip feeds::page --skip feeds::cnews --skip feeds::triangle \
 	  --skip moving_in --skip mounting::inn $$skip
-	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p spool --test main --profile soak --locked
+	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p spool --test stores --profile soak --locked
 	NEWSREEL_CRASH_EVERY=1 $(CARGO) test -p newscache --lib --profile soak --locked tests::crash
 
 fuzz:

@@ -133,9 +133,9 @@ fn mime_is_bounded() {
         let wire = format!("{head}\n{body}").replace('\n', "\r\n");
         let content = Content::of(wire.as_bytes(), SHOWN_BYTES_MAX);
         assert!(content.files.len() <= 100 && content.blocks.len() <= 500_000);
-        // It is linear: far from a second, even without optimisation.
+        // It is linear: far from a second, even without optimisation; a square would take minutes.
         let start: String = body.chars().take(40).collect();
-        assert!(began.elapsed().as_secs() < 10, "{head}{start}: {:?}", began.elapsed());
+        assert!(began.elapsed().as_secs() < 60, "{head}{start}: {:?}", began.elapsed());
     }
 }
 

@@ -5,7 +5,7 @@ use crate::moderation::{configured, listener, mail_of, mail_server};
 use crate::operated::{Operated, PATIENCE};
 use crate::running::Server;
 use std::fmt::Write;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 const ADMIN: &str = "admin@x.example";
 
@@ -13,11 +13,17 @@ const ADMIN: &str = "admin@x.example";
 const POLICY: &str = "[[control]]\nfrom = \"admin@x.example\"\ngroups = \"x.*\"\naction = \"do\"\nremovals_max = 2\n\
     [[control]]\nfrom = \"admin@x.example\"\ntype = \"cancel\"\naction = \"do\"\nlock = \"ignored\"\n";
 
-fn date(days_from_now: i64, minutes: i64) -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
+/// A date as seen from the beginning of the test: however long that takes, messages keep their order.
+pub fn date(days_from_then: i64, minutes: i64) -> String {
+    let then = TEST_BEGAN.with(|began| began.duration_since(UNIX_EPOCH).unwrap().as_secs() as i64);
     let mut date = Vec::new();
-    netnews::date::format_rfc5322(now + days_from_now * 86_400 + minutes * 60, &mut date);
+    netnews::date::format_rfc5322(then + days_from_then * 86_400 + minutes * 60, &mut date);
     String::from_utf8(date).unwrap()
+}
+
+thread_local! {
+    /// Each test has a thread of its own.
+    static TEST_BEGAN: SystemTime = SystemTime::now();
 }
 
 /// A control message that is well formed.
@@ -160,7 +166,7 @@ fn what_is_wrong_does_nothing_and_the_log_says_why() {
         let line = serving.logged(|line| line.contains(&format!("id=\"{}\"", message.id)));
         assert!(line.contains(reason) && line.contains(" INFO "), "{reason}: {line}");
     }
-    let future = Control { date: date(1, 5), ..newgroup("<f@x>", "newgroup x.future") };
+    let future = Control { date: date(1, 120), ..newgroup("<f@x>", "newgroup x.future") };
     assert_eq!(future.offer(&mut client), "439 <f@x> date more than a day ahead");
     let refused = newgroup("<r@x>", "sendme <a@b> other").offer(&mut client);
     assert_eq!(refused, "439 <r@x> control message refused here");

@@ -45,7 +45,11 @@ groups = "local.general"
 
 /// The modes of all that is in a directory, by path. What a server removes meanwhile is left out.
 fn modes(dir: &Path, found: &mut BTreeMap<String, (bool, u32)>) {
-    for entry in fs::read_dir(dir).unwrap() {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return,
+        entries => entries.unwrap(),
+    };
+    for entry in entries {
         let path = entry.unwrap().path();
         let meta = match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 use crate::client::{Client, article};
 use crate::clients::skipped;
+use crate::operated::PATIENCE;
 use crate::transcripts::inn::Inn;
 
 fn possible() -> bool {
@@ -54,7 +55,7 @@ impl Mount {
         let mount = Self { child: command.spawn().unwrap(), point: point.to_owned() };
         let began = Instant::now();
         while device() == before {
-            assert!(began.elapsed() < Duration::from_secs(30), "it does not mount");
+            assert!(began.elapsed() < PATIENCE, "it does not mount");
             std::thread::sleep(Duration::from_millis(10));
         }
         mount
@@ -116,15 +117,25 @@ fn a_tree_is_mounted_and_a_directory_managed_and_unmanaged_by_commands() {
     mount.terminate();
     let began = Instant::now();
     while Path::new(&path("mnt/group")).exists() {
-        assert!(began.elapsed() < Duration::from_secs(10), "still mounted");
+        assert!(began.elapsed() < PATIENCE, "still mounted");
         std::thread::sleep(Duration::from_millis(10));
     }
     drop(open);
     assert!(mount.ended());
     // So does somebody who unmounts it.
     let mut again = Mount::start(Path::new(&path("lower")), Path::new(&path("mnt")));
-    assert!(Command::new("umount").arg(path("mnt")).status().unwrap().success());
+    unmount(Path::new(&path("mnt")));
     assert!(again.ended());
+}
+
+/// Unmounts. A process that another test is starting has all descriptors of this one for a moment, and with
+/// them files that were closed here.
+fn unmount(point: &Path) {
+    let began = Instant::now();
+    while !Command::new("umount").arg(point).stderr(Stdio::null()).status().unwrap().success() {
+        assert!(began.elapsed() < PATIENCE, "{} stays busy", point.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Every file of a spool, by its path.

@@ -7,7 +7,7 @@ use crate::running::Server;
 use crate::tls::Site;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const PEERS: usize = 100;
 const GROUPS: usize = 3_000;
@@ -88,17 +88,16 @@ fn what_happens_on_a_server_is_counted() {
     server.reload(|text| text.replacen("Example Site", "Another Site", 1)).unwrap();
     let logins = json!({ "succeeded": 1, "failed": 2, "lock_outs": 1, "refused": 1 });
     let mailed = json!({ "waiting": 0, "sent": 1, "failed": 0, "held": 0 });
+    let counts = [("refused", 1), ("compressed", 1), ("reloads", 1), ("early_cancels", 1)];
+    // What follows an answer, such as mails, is counted once it is done.
     let begun = Instant::now();
     loop {
         let now = &report(server)["server"];
-        assert_eq!(now["logins"], logins);
-        for (name, count) in [("refused", 1), ("compressed", 1), ("reloads", 1), ("early_cancels", 1)] {
-            assert_eq!(now[name], count, "{name}: {now}");
-        }
-        if now["moderation"] == mailed {
+        let is_counted = counts.iter().all(|(name, count)| now[name] == *count);
+        if is_counted && now["logins"] == logins && now["moderation"] == mailed {
             break;
         }
         assert!(begun.elapsed() < ANSWER_TIMEOUT, "{now}");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

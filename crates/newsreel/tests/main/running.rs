@@ -147,9 +147,21 @@ impl Server {
         self.dir.path().join("newsreel.toml")
     }
 
+    /// A connection to the control socket, which is there soon after the start.
+    fn control_socket(&self) -> UnixStream {
+        let begun = Instant::now();
+        loop {
+            match UnixStream::connect(self.data().join("control")) {
+                Ok(socket) => return socket,
+                Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Sends a request to the control socket; what it answers, and whether all was well.
     pub fn control(&self, request: &serde_json::Value) -> (Vec<serde_json::Value>, bool) {
-        let mut socket = UnixStream::connect(self.data().join("control")).unwrap();
+        let mut socket = self.control_socket();
         writeln!(socket, "{request}").unwrap();
         let mut replies: Vec<serde_json::Value> = Vec::new();
         for line in BufReader::new(socket).lines() {

@@ -96,8 +96,7 @@ fn fickle() -> (SocketAddr, Arc<AtomicUsize>, Arc<AtomicUsize>) {
         let mut asked = std::collections::HashSet::new();
         for stream in listener.incoming() {
             let connection = counts.0.fetch_add(1, Ordering::Relaxed);
-            let _broken = converse(stream.unwrap(), connection, &mut known, &mut asked);
-            counts.1.store(known.len(), Ordering::Relaxed);
+            let _broken = converse(stream.unwrap(), connection, &mut known, &mut asked, &counts.1);
         }
     });
     (address, connections, taken)
@@ -108,6 +107,7 @@ fn converse(
     connection: usize,
     known: &mut std::collections::HashSet<String>,
     asked: &mut std::collections::HashSet<String>,
+    taken: &AtomicUsize,
 ) -> std::io::Result<()> {
     let mut out = stream.try_clone()?;
     let mut lines = BufReader::new(stream).lines();
@@ -127,12 +127,13 @@ fn converse(
             "TAKETHIS" => {
                 while lines.next().is_some_and(|line| line.is_ok_and(|line| line != ".")) {}
                 articles += 1;
+                // Before anybody is told of it.
+                known.insert(id.to_owned());
+                taken.store(known.len(), Ordering::Relaxed);
                 if connection < 3 && articles > 20 {
                     // Taken, and not answered.
-                    known.insert(id.to_owned());
                     return Ok(());
                 }
-                known.insert(id.to_owned());
                 write!(out, "239 {id}\r\n")?;
             }
             _ => write!(out, "500 what?\r\n")?,

@@ -1,6 +1,7 @@
 //! Signed control messages, made by gpg in pgpcontrol's form: which keys count, and what an alteration does.
 
 use crate::client::Client;
+use crate::group_control::date;
 use crate::operated::{Operated, PATIENCE, Serving, complaints};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -8,7 +9,7 @@ use newsreel::fuzzing::Keys;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 const POLICY: &str = "[[peer]]\nname = \"peer.example\"\naddresses = [\"127.0.0.1\"]\n\
     [[control]]\ntype = [\"newgroup\", \"rmgroup\", \"checkgroups\"]\nfrom = \"admin@x.example\"\ngroups = \"x.*\"\n\
@@ -70,11 +71,8 @@ struct Message {
 
 impl Message {
     fn new(id: &str, command: &str, minutes: i64) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
-        let mut date = Vec::new();
-        netnews::date::format_rfc5322(now + minutes * 60, &mut date);
         let body = "..A line that begins with dots.\nBlanks at its end  \n-- \nlast\n".to_owned();
-        Self { id: id.into(), command: command.into(), date: String::from_utf8(date).unwrap(), body }
+        Self { id: id.into(), command: command.into(), date: date(0, minutes), body }
     }
 
     /// The headers that are signed, and their order.

@@ -287,7 +287,7 @@ fn sighup_loads_a_new_certificate() {
 
 #[test]
 fn encryption_comes_and_goes_by_reloading() {
-    const OWN_ADDRESS: &str = "tls_listen = [\"127.0.0.3:0\"]";
+    const OWN_ADDRESS: &str = "tls_listen = [\"127.86.17.1:0\"]";
     let site = Site::start_with("client_ca = \"{CA}\"", |text| {
         let (start, rest) = text.split_once("[[peer]]").unwrap();
         let (_, end) = rest.split_once("[[access]]").unwrap();

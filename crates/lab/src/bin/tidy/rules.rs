@@ -84,6 +84,7 @@ pub fn all(tree: &Tree) -> Vec<Finding> {
         lines_per_key(tree),
         errors_are_typed(tree),
         doors_for_tests(tree),
+        tests_are_run(tree),
         crate::floors::rule(tree),
         crate::specs::rule(tree),
         crate::figures::rule(tree),
@@ -301,6 +302,37 @@ fn doors_for_tests(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// `make test` runs its programs side by side, and so names them: none is left out. Those called `main` it
+/// runs without naming more.
+fn tests_are_run(tree: &Tree) -> Vec<Finding> {
+    let Some(makefile) = tree.files.iter().find(|file| file.path == "Makefile") else { return Vec::new() };
+    let is_run = |name: &str| {
+        name == "main"
+            || makefile.text.split_whitespace().collect::<Vec<_>>().windows(2).any(|w| w == ["--test", name])
+    };
+    let manifest =
+        |name: &str| tree.files.iter().find(|file| file.path == format!("crates/{name}/Cargo.toml"));
+    let mut found = Vec::new();
+    for file in &tree.files {
+        let name = match file.path.split('/').collect::<Vec<_>>()[..] {
+            ["crates", of, "tests", name] => {
+                let is_part = manifest(of).is_some_and(|file| file.text.contains("autotests = false"));
+                name.strip_suffix(".rs").filter(|_| !is_part)
+            }
+            ["crates", _, "tests", name, "main.rs"] => Some(name),
+            ["crates", _, "Cargo.toml"] => {
+                let section = file.text.split("[[test]]\nname = \"").nth(1);
+                section.and_then(|rest| rest.split('"').next())
+            }
+            _ => None,
+        };
+        if let Some(name) = name.filter(|name| !is_run(name)) {
+            found.push(finding(file, 1, format!("make test does not run it: --test {name}")));
+        }
+    }
+    found
+}
+
 /// Lines of pages and sources that are too long. Rows of tables and single long words are exempt.
 fn line_lengths(tree: &Tree) -> Vec<Finding> {
     let is_narrow = |file: &File| {
@@ -425,6 +457,27 @@ mod tests {
         let path = "crates/netnews/src/a.rs";
         assert_eq!(told(&[(path, &of(TEXT_ERRORS_MAX))]), Vec::<String>::new());
         assert_eq!(told(&[(path, &of(TEXT_ERRORS_MAX + 1))]).len(), TEXT_ERRORS_MAX + 1);
+    }
+
+    #[test]
+    fn programs_of_tests_that_are_not_run_are_reported() {
+        let makefile = "BESIDE = --lib --test power --test stores\n";
+        let rust = "//! Head.\n";
+        let manifest = "autotests = false\n[[test]]\nname = \"stores\"\n";
+        let files = |makefile| {
+            [
+                ("Makefile", makefile),
+                ("crates/newsreel/tests/main/main.rs", rust),
+                ("crates/newsreel/tests/power/main.rs", rust),
+                ("crates/newsreel/tests/power/device.rs", rust),
+                ("crates/spool/Cargo.toml", manifest),
+                ("crates/spool/tests/part.rs", rust),
+                ("crates/netnews/tests/new.rs", rust),
+            ]
+        };
+        let new = "crates/netnews/tests/new.rs:1: make test does not run it: --test new";
+        assert_eq!(told(&files(makefile)), [new]);
+        assert_eq!(told(&files("BESIDE = --lib\n")).len(), 3);
     }
 
     #[test]

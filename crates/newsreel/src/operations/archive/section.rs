@@ -221,6 +221,14 @@ impl Section {
         self.trouble.lock().as_ref().is_some_and(|trouble| trouble.since.elapsed() >= self.config.wait_max)
     }
 
+    /// Says that it has failed for so long.
+    #[cfg(test)]
+    pub fn has_failed_for(&self, time: std::time::Duration) {
+        if let (Some(trouble), Some(since)) = (&mut *self.trouble.lock(), Instant::now().checked_sub(time)) {
+            trouble.since = since;
+        }
+    }
+
     /// How it is.
     pub fn status(&self, spool: &Spool) -> ArchiveStatus {
         let Counts { archived, missed, last } = *self.counts.lock();

@@ -18,9 +18,11 @@ fn two_servers_in_a_row_pass_articles_on_though_both_are_killed() {
     let (upper, lower) = (site("upper.example"), site("lower.example"));
     let known = "\n[[peer]]\nname = \"upstream.example\"\naddresses = \"127.0.0.1\"\n";
     lower.edit(|text| text + known);
-    // A loopback address of its own, so that nobody takes the port while the server is down.
-    let address = "127.86.14.3:11119";
-    lower.edit(|text| text.replace("127.0.0.1:0", address));
+    // A loopback address of its own, so that nobody takes the port while the server is down, and another one
+    // in each process that runs this test.
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let address = format!("127.86.{high}.{low}:11119");
+    lower.edit(|text| text.replace("127.0.0.1:0", &address));
     upper.edit(|text| {
         text + known
             + &format!(

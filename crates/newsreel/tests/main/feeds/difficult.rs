@@ -29,7 +29,7 @@ fn difficult(no_streaming: bool) -> Behaviour {
 }
 
 /// The feed's status, of a server in a process of its own.
-fn feed_of(site: &Operated) -> serde_json::Value {
+pub(super) fn feed_of(site: &Operated) -> serde_json::Value {
     let status: serde_json::Value = serde_json::from_str(&site.done(&["status", "--json"])).unwrap();
     let peers = status["server"]["peers"].as_array().unwrap();
     peers.iter().find(|peer| peer["name"] == "down.example").unwrap()["feed"].clone()

@@ -10,10 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A server that takes headers from the test's address, and has bodies from these servers.
+/// A server that takes headers from the test's address, and has bodies from these servers, which have time.
 fn taking_headers(servers: &[SocketAddr]) -> Server {
+    taking_headers_within("1 min", servers)
+}
+
+fn taking_headers_within(timeout: &str, servers: &[SocketAddr]) -> Server {
     let section = |(n, address): (usize, &SocketAddr)| {
-        format!("\n[[body_server]]\nname = \"spool{n}\"\nfrom = \"{address}\"\ntimeout = \"1 s\"\n")
+        format!("\n[[body_server]]\nname = \"spool{n}\"\nfrom = \"{address}\"\ntimeout = \"{timeout}\"\n")
     };
     let sections: String = servers.iter().enumerate().map(section).collect();
     Server::start_with(|text| {
@@ -186,7 +190,8 @@ fn another_article_is_not_taken_for_the_one_asked_for() {
     ];
     for (n, lie) in lies.into_iter().enumerate() {
         let (liar, asked) = scripted(lie);
-        let server = taking_headers(&[liar]);
+        // One of them says no more and stays.
+        let server = taking_headers_within("1 s", &[liar]);
         bring(&server, &whole);
         let mut client = server.client();
         let answer = client.ask(&format!("ARTICLE {}", id(0)));

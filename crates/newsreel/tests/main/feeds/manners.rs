@@ -36,8 +36,18 @@ struct Known {
     /// The connection that has offered it and has no answer.
     open_on: Option<u64>,
     settled_on: Option<u64>,
-    /// Where and when it was last wanted later, and how often without break.
-    later: Option<(u64, Instant, u32)>,
+    /// On which connections and when it was last wanted later, without break.
+    later: Option<(Vec<u64>, Instant)>,
+}
+
+/// What may excuse a fault; that is known only at the end.
+#[derive(Debug)]
+enum Excuse {
+    Nothing,
+    /// One of these connections broke.
+    Broken(Vec<u64>),
+    /// So many connections broke.
+    Breaks(usize),
 }
 
 /// The checks of one peer.
@@ -55,8 +65,7 @@ pub struct Manners {
     broken: HashSet<u64>,
     wanted: u64,
     pauses: Option<Pauses>,
-    /// With the connection that excuses it if it broke.
-    faults: Vec<(Option<u64>, String)>,
+    faults: Vec<(Excuse, String)>,
     /// Articles that have a final answer.
     pub settled: usize,
     /// An operator has everything offered again.
@@ -75,8 +84,11 @@ impl Manners {
 
     /// What was wrong.
     pub fn faults(&self) -> Vec<&str> {
-        let counts =
-            |excuse: &Option<u64>| excuse.is_none_or(|connection| !self.broken.contains(&connection));
+        let counts = |excuse: &Excuse| match excuse {
+            Excuse::Nothing => true,
+            Excuse::Broken(connections) => connections.iter().all(|own| !self.broken.contains(own)),
+            Excuse::Breaks(times) => *times > self.broken.len(),
+        };
         self.faults.iter().filter(|(excuse, _)| counts(excuse)).map(|(_, text)| text.as_str()).collect()
     }
 
@@ -89,21 +101,21 @@ impl Manners {
         self.broken.contains(&connection)
     }
 
-    fn fault(&mut self, excuse: Option<u64>, text: String) {
-        self.faults.push((excuse, text));
+    fn fault(&mut self, text: String) {
+        self.faults.push((Excuse::Nothing, text));
     }
 
     /// A command line as it came.
     pub fn line(&mut self, line: &str) {
         if !line.ends_with("\r\n") || line.len() > LINE_BYTES_MAX || line.trim_end().contains(['\r', '\t']) {
-            self.fault(None, format!("no command line: {line:?}"));
+            self.fault(format!("no command line: {line:?}"));
         }
     }
 
     /// CHECK, IHAVE or TAKETHIS. Commands that came after IHAVE before its answer are `pipelined`.
     pub fn offer(&mut self, connection: u64, verb: &str, id: &str, pipelined: bool) {
         if pipelined && verb == "IHAVE" {
-            self.fault(None, format!("something followed IHAVE {id} before the answer"));
+            self.fault(format!("something followed IHAVE {id} before the answer"));
         }
         let asked = self.asked.entry(connection).or_default();
         if let Some(at) = asked.iter().position(|asked| verb == "TAKETHIS" && asked == id) {
@@ -113,27 +125,30 @@ impl Manners {
             return;
         }
         if self.passed_over.contains(&(connection, id.to_owned())) {
-            self.fault(None, format!("{id} came after articles that were asked for later"));
+            self.fault(format!("{id} came after articles that were asked for later"));
         }
         if verb == "TAKETHIS" && self.wanted < WANTED_BEFORE_UNASKED {
-            self.fault(None, format!("{id} came unasked after {} that were wanted", self.wanted));
+            self.fault(format!("{id} came unasked after {} that were wanted", self.wanted));
         }
         self.is_in_order(connection, id);
         let pauses = self.pauses;
         let known = self.known.entry(id.to_owned()).or_default();
         let mut faults = Vec::new();
+        // The end of a connection may be noticed after what its sender did next.
+        let broken = |other: u64| Excuse::Broken(vec![other, connection]);
         if let Some(other) = known.open_on.replace(connection) {
-            faults.push((Some(other), format!("{id} was offered again before the answer")));
+            faults.push((broken(other), format!("{id} was offered again before the answer")));
         }
         if let Some(other) = known.settled_on.filter(|_| !self.may_repeat) {
-            faults.push((Some(other), format!("{id} was offered again after the final answer")));
+            faults.push((broken(other), format!("{id} was offered again after the final answer")));
         }
-        if let (Some((other, when, times)), Some(pauses)) = (known.later, pauses) {
+        if let (Some((others, when)), Some(pauses)) = (&known.later, pauses) {
+            let times = others.len();
             let full = pauses.first.saturating_mul(1 << (times - 1).min(20)).min(pauses.longest);
             // The sender's clock has milliseconds.
             if when.elapsed() + Duration::from_millis(2) < full * 3 / 4 {
                 let text = format!("{id} was offered again {:?} after answer {times}", when.elapsed());
-                faults.push((Some(other), text));
+                faults.push((Excuse::Broken(others.clone()), text));
             }
         }
         self.faults.extend(faults);
@@ -147,9 +162,8 @@ impl Manners {
         if let Some(before) = self.newest.insert(connection, number).filter(|before| *before > number) {
             let times = self.went_back.entry(connection).or_default();
             *times += 1;
-            if *times > self.broken.len() {
-                self.fault(None, format!("{number} was offered after {before}"));
-            }
+            let excuse = Excuse::Breaks(*times);
+            self.faults.push((excuse, format!("{number} was offered after {before}")));
         }
     }
 
@@ -165,9 +179,11 @@ impl Manners {
             }
             Answer::Wanted => return,
             Answer::Later => {
-                let before = known.later.filter(|(other, ..)| !broken.contains(other));
-                let times = before.map_or(0, |(_, _, times)| times) + 1;
-                known.later = Some((connection, Instant::now(), times));
+                let before = known.later.take().map(|(others, _)| others);
+                let whole = before.filter(|others| others.iter().all(|other| !broken.contains(other)));
+                let mut answered = whole.unwrap_or_default();
+                answered.push(connection);
+                known.later = Some((answered, Instant::now()));
             }
             Answer::Settled => {
                 self.settled += usize::from(known.settled_on.is_none());
@@ -182,11 +198,11 @@ impl Manners {
         let (head, body) = article.split_once("\r\n\r\n").unwrap_or((article, ""));
         let has = |line: String| head.split("\r\n").any(|own| own == line);
         if !has(format!("Message-ID: {id}")) || head.contains("\nXref:") || head.starts_with("Xref:") {
-            self.fault(None, format!("the headers of {id}: {head}"));
+            self.fault(format!("the headers of {id}: {head}"));
         }
         let is_stuffed = |line: &str| !line.starts_with('.') || line.starts_with("..");
         if !body.split_inclusive('\n').all(|line| is_stuffed(line) && line.ends_with("\r\n")) {
-            self.fault(None, format!("the body of {id}: {body}"));
+            self.fault(format!("the body of {id}: {body}"));
         }
     }
 }

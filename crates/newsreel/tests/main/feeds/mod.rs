@@ -319,6 +319,7 @@ fn a_reload_adds_changes_and_removes_feeds() {
     hand_in(&mut client, 12..13, "local.closed");
     first.wait_for(11);
     assert_eq!(first.seen(|seen| seen.accepted.last().cloned()), Some(id(12)));
+    second.wait_for(13);
     let said = server.reload(|text| text.replace(&section, "")).unwrap();
     assert!(said.contains("[[peer]] second.example removed"), "{said}");
     assert!(!server.data().join("journal/feed.second.example.cursor").exists());

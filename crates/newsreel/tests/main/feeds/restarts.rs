@@ -1,5 +1,6 @@
 //! Feeds of servers that are stopped and killed.
 
+use super::difficult::feed_of;
 use super::recorder::{Behaviour, Recorder, Step};
 use super::{hand_in, id, section, status, wait_for_status};
 use crate::operated::{Operated, PATIENCE};
@@ -229,6 +230,13 @@ fn after_a_stop_nothing_is_offered_again() {
     recorder.wait("offers", |seen| seen.commands.len() >= 50);
     recorder.behave(Behaviour::default());
     recorder.wait_for(50);
+    // The peer has them; whether its answers have come is another thing.
+    let begun = Instant::now();
+    let is_noted = |feed: serde_json::Value| feed["lag_articles"] == 0 && feed["waiting"] == 0;
+    while !is_noted(feed_of(&site)) {
+        assert!(begun.elapsed() < PATIENCE, "{}", feed_of(&site));
+        std::thread::sleep(Duration::from_millis(20));
+    }
     server.stop();
     let before = recorder.seen(|seen| seen.commands.len());
     let server = site.serve();

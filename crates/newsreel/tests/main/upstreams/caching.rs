@@ -3,7 +3,7 @@
 
 use super::fake::{Fake, id};
 use super::{article_of, section, showing};
-use crate::operated::{Operated, complaints};
+use crate::operated::{Operated, PATIENCE, complaints};
 use crate::running::Server;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ fn the_first_look_at_a_group_brings_all_of_its_overview() {
     let begun = Instant::now();
     let mut asked = Vec::new();
     while asked.len() < 5 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{asked:?}");
+        assert!(begun.elapsed() < PATIENCE, "{asked:?}");
         std::thread::sleep(Duration::from_millis(20));
         asked.extend(fake.take("OVER"));
     }

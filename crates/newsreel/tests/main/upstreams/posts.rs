@@ -3,6 +3,7 @@
 use super::fake::{Fake, Fault};
 use super::{section, showing};
 use crate::client::Client;
+use crate::operated::PATIENCE;
 use crate::posting;
 use crate::running::Server;
 use serde_json::{Value, json};
@@ -33,7 +34,7 @@ fn operate(server: &Server, command: &Value) -> bool {
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+        assert!(begun.elapsed() < PATIENCE, "{what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
