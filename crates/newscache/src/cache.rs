@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use spool::{Access as FileAccess, Disk, DiskFile, Open, durable_replace};
 
 use crate::access_log::AccessLog;
-use crate::bookkeeping::{Books, File, Slot};
+use crate::bookkeeping::{Books, File, Marks, Slot};
 use crate::ids::Ids;
 use crate::loaded::Loaded;
 use crate::negative::Negative;
@@ -219,6 +219,17 @@ impl Cache {
     /// Whether the servers of an owner are known not to have an article.
     pub fn is_missing(&self, owner: &str, id: &[u8], now: u64) -> bool {
         self.0.negative.has(owner, id, now)
+    }
+
+    /// The groups of an upstream whose marks are known, in the order of their names.
+    pub fn known_groups(&self, origin: &str) -> Vec<(Box<[u8]>, Marks)> {
+        let books = self.0.books.lock();
+        let of_origin = books.slots.iter().filter(|slot| *slot.origin == *origin);
+        let known = of_origin.filter_map(|slot| Some((slot.name.clone(), slot.marks?.value)));
+        let mut groups: Vec<_> = known.collect();
+        drop(books);
+        groups.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        groups
     }
 
     /// Counts a request of a reader, and logs it if a log is asked for.

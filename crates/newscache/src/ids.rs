@@ -11,7 +11,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use spool::{Disk, DiskFile, Open};
 
-use crate::record::{crc32c, hash};
+use crate::record::{crc32c, hash, readable};
 
 const PAGE_BYTES: usize = 4096;
 /// The checksum and the place of the next entry.
@@ -62,7 +62,8 @@ impl Ids {
 
     fn read(&self, page: u64) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; PAGE_BYTES];
-        let read = self.file.read_at(&mut bytes, page * PAGE_BYTES as u64)?;
+        let read = self.file.read_at(&mut bytes, page * PAGE_BYTES as u64);
+        let read = readable(read)?.unwrap_or_default();
         let crc = bytes.first_chunk::<4>().map(|crc| u32::from_le_bytes(*crc));
         let is_whole = read == PAGE_BYTES && crc == bytes.get(4..).map(crc32c);
         Ok(if is_whole { bytes } else { vec![0; PAGE_BYTES] })

@@ -111,7 +111,7 @@ impl Inner {
         seq: u32,
     ) -> io::Result<()> {
         let path = file.path(&self.dir);
-        let Some(bytes) = read_small(&*self.disk, &path, FILE_BYTES_MAX)? else {
+        let Some(bytes) = record::readable(read_small(&*self.disk, &path, FILE_BYTES_MAX))?.flatten() else {
             self.drop_damaged(unit, file);
             return Ok(());
         };
@@ -137,7 +137,8 @@ impl Inner {
     }
 
     fn load_numbers(&self, cell: &Cell, loaded: &mut Loaded, unit: u32, file: File) -> io::Result<()> {
-        let bytes = read_small(&*self.disk, &file.path(&self.dir), FILE_BYTES_MAX)?.unwrap_or_default();
+        let bytes = read_small(&*self.disk, &file.path(&self.dir), FILE_BYTES_MAX);
+        let bytes = record::readable(bytes)?.flatten().unwrap_or_default();
         loaded.numbers = take_numbers(&bytes, &head(cell));
         match loaded.numbers {
             Some(_) => loaded.numbers_unit = unit,
@@ -233,7 +234,12 @@ impl Inner {
         let Some(kept) = loaded.segments.get_mut(&seq) else { return Ok(None) };
         if let Err(error) = written {
             kept.is_sealed = true;
-            return Err(error);
+            if error.kind() != io::ErrorKind::NotFound {
+                return Err(error);
+            }
+            // Somebody else has removed the file.
+            self.drop_damaged(segment.unit, file);
+            return Ok(None);
         }
         kept.end = end;
         if !is_there {
@@ -298,16 +304,11 @@ impl Inner {
 
     /// Reads a record; `None` if it is not there any more, or damaged, in which case its file is removed.
     pub fn read(&self, at: Located) -> io::Result<Option<Read>> {
-        let open = match self.open_file(at.unit, at.file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.drop_damaged(at.unit, at.file);
-                return Ok(None);
-            }
-            open => open?,
-        };
         let mut bytes = vec![0; at.place.bytes as usize];
-        let read = open.read_at(&mut bytes, u64::from(at.place.at))?;
-        bytes.truncate(read);
+        let read = self
+            .open_file(at.unit, at.file)
+            .and_then(|open| open.read_at(&mut bytes, u64::from(at.place.at)));
+        bytes.truncate(record::readable(read)?.unwrap_or_default());
         let read = Read { bytes };
         if read.record().is_some() {
             return Ok(Some(read));

@@ -157,15 +157,10 @@ impl Cache {
         let Some(unit) = self.0.books.lock().large(hash) else { return Ok(false) };
         let file = File::Large(hash);
         let start = into.len();
-        match self.0.disk.open(&file.path(&self.0.dir), Open::ReadOnly) {
-            Ok(open) => {
-                if read_pieces(&*open, id, into)? {
-                    self.0.books.lock().hit(unit, file, now);
-                    return Ok(true);
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        let open = self.0.disk.open(&file.path(&self.0.dir), Open::ReadOnly);
+        if record::readable(open.and_then(|open| read_pieces(&*open, id, into)))? == Some(true) {
+            self.0.books.lock().hit(unit, file, now);
+            return Ok(true);
         }
         into.truncate(start);
         self.0.drop_damaged(unit, file);

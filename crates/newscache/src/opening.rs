@@ -118,10 +118,9 @@ fn look(
 
 /// The group that a large article belongs to.
 fn group_of_large(disk: &dyn Disk, path: &Path) -> io::Result<Option<u64>> {
-    let file = disk.open(path, Open::ReadOnly)?;
     let mut head = vec![0; HEAD_BYTES];
-    let read = file.read_at(&mut head, 0)?;
-    let head = head.get(..read).and_then(record::parse);
+    let read = disk.open(path, Open::ReadOnly).and_then(|file| file.read_at(&mut head, 0));
+    let head = head.get(..record::readable(read)?.unwrap_or_default()).and_then(record::parse);
     Ok(head.filter(|(record, _)| record.kind == Kind::Head).map(|(record, _)| record.number))
 }
 
@@ -152,7 +151,7 @@ pub(crate) fn uses(books: &Books) -> Vec<u8> {
 }
 
 fn read_uses(disk: &dyn Disk, path: &Path) -> io::Result<HashMap<u128, Use>> {
-    let bytes = read_small(disk, path, SMALL_BYTES_MAX)?.unwrap_or_default();
+    let bytes = record::readable(read_small(disk, path, SMALL_BYTES_MAX))?.flatten().unwrap_or_default();
     Ok(take_uses(&bytes).unwrap_or_default())
 }
 
@@ -174,6 +173,6 @@ pub(crate) fn take_uses(bytes: &[u8]) -> Option<HashMap<u128, Use>> {
 
 /// A text file, if it is one.
 pub(crate) fn read_text(disk: &dyn Disk, path: &Path) -> io::Result<String> {
-    let bytes = read_small(disk, path, SMALL_BYTES_MAX)?.unwrap_or_default();
+    let bytes = record::readable(read_small(disk, path, SMALL_BYTES_MAX))?.flatten().unwrap_or_default();
     Ok(String::from_utf8(bytes).unwrap_or_default())
 }

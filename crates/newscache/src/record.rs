@@ -4,6 +4,7 @@
 //! is never taken for one. Parsing never panics. Called by everything that reads or writes files here.
 
 use std::hash::Hasher;
+use std::io;
 
 use memchr::memmem;
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -199,6 +200,20 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
         }
     }
     None
+}
+
+/// `EIO`, as errno(3) has it on Linux.
+const EIO: i32 = 5;
+
+/// What was read of a file; `None` if there is no such file, or it cannot be read, which costs what a damaged
+/// one does. Other errors are not the file's.
+pub(crate) fn readable<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if error.raw_os_error() == Some(EIO) || error.kind() == io::ErrorKind::NotFound => {
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
 }
 
 #[cfg(test)]

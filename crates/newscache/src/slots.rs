@@ -10,7 +10,7 @@ use std::sync::Arc;
 use spool::{Disk, DiskFile, Open};
 
 use crate::bookkeeping::{Asked, Marks, Slot};
-use crate::record::crc32c;
+use crate::record::{crc32c, readable};
 
 const MAGIC: &[u8; 8] = b"NCgrp\0\0\x01";
 pub(crate) const PLACE_BYTES: usize = 512;
@@ -30,7 +30,7 @@ impl SlotsFile {
     pub fn open(disk: &dyn Disk, path: &Path, mut each: impl FnMut(u32, Slot)) -> io::Result<Self> {
         let file = disk.open(path, Open::Create)?;
         let mut head = vec![0; PLACE_BYTES];
-        let read = file.read_at(&mut head, 0)?;
+        let read = readable(file.read_at(&mut head, 0))?.unwrap_or_default();
         if read < PLACE_BYTES || !head.starts_with(MAGIC) {
             head.fill(0);
             if let Some(magic) = head.get_mut(..MAGIC.len()) {
@@ -43,7 +43,11 @@ impl SlotsFile {
         let mut buffer = vec![0; READ_BYTES];
         let mut at = 0_u32;
         loop {
-            let read = file.read_at(&mut buffer, (u64::from(at) + 1) * PLACE_BYTES as u64)?;
+            let from = (u64::from(at) + 1) * PLACE_BYTES as u64;
+            let read = match readable(file.read_at(&mut buffer, from))? {
+                Some(read) => read,
+                None => read_places(&*file, from, &mut buffer)?,
+            };
             for place in buffer.get(..read).unwrap_or_default().chunks_exact(PLACE_BYTES) {
                 if let Some(slot) = take(place) {
                     each(at, slot);
@@ -67,6 +71,20 @@ impl SlotsFile {
     pub fn sync(&self) -> io::Result<()> {
         self.0.sync()
     }
+}
+
+/// Reads one place after the other; those that cannot be read are empty.
+fn read_places(file: &dyn DiskFile, from: u64, into: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    for place in into.chunks_exact_mut(PLACE_BYTES) {
+        match readable(file.read_at(place, from + done as u64))? {
+            Some(PLACE_BYTES) => {}
+            Some(_) => break,
+            None => place.fill(0),
+        }
+        done += PLACE_BYTES;
+    }
+    Ok(done)
 }
 
 fn put(slot: &Slot) -> Option<Vec<u8>> {

@@ -47,9 +47,10 @@ impl Cache {
         for (at, (unit, file)) in files.into_iter().enumerate() {
             progress.step(at as u64);
             let is_whole = match file {
-                File::Large(key) => self.verify_large(key, &mut report)?,
-                _ => self.verify_records(file, &mut report)?,
+                File::Large(key) => self.verify_large(key, &mut report),
+                _ => self.verify_records(file, &mut report),
             };
+            let is_whole = record::readable(is_whole)?.unwrap_or(false);
             let is_there = self.0.books.lock().is_file(unit, file);
             if !is_whole && is_there {
                 report.damaged.push(file.path(&self.0.dir).display().to_string());
@@ -62,10 +63,7 @@ impl Cache {
 
     fn verify_large(&self, key: u128, report: &mut VerifyReport) -> io::Result<bool> {
         let path = File::Large(key).path(&self.0.dir);
-        let file = match self.0.disk.open(&path, Open::ReadOnly) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            file => file?,
-        };
+        let file = self.0.disk.open(&path, Open::ReadOnly)?;
         let mut head = vec![0; 4096];
         let read = file.read_at(&mut head, 0)?;
         let Some((record, _)) = head.get(..read).and_then(record::parse) else { return Ok(false) };

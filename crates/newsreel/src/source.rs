@@ -164,6 +164,18 @@ pub struct GroupInfo<'a> {
 /// Decides by a group's name whether it is wanted.
 pub type Wanted<'f> = &'f (dyn Fn(&[u8]) -> bool + Send + Sync);
 
+/// Numbers and values of a header, ascending; `None`: the article has no such header.
+pub type HeaderValues = Vec<(u64, Option<Box<[u8]>>)>;
+
+/// A header of some articles of a group, as its source has it at hand.
+#[derive(Debug, Default)]
+pub struct HeaderLines {
+    /// Its values.
+    pub values: HeaderValues,
+    /// Where to continue; `None`: that was all of the range.
+    pub next: Option<u64>,
+}
+
 /// A list of groups, one after the other.
 pub trait GroupStream: Send {
     /// The next group whose name is wanted; `None` at the end.
@@ -255,6 +267,17 @@ pub trait NewsSource: Clone + Send + Sync + 'static {
         limit_bytes: usize,
         into: &mut Vec<u8>,
     ) -> impl Future<Output = Answer<Option<u64>>> + Send;
+
+    /// A header that overview rows do not have, of the articles of a range; `None`: it is to be read from
+    /// each article.
+    fn header(
+        &self,
+        _group: &Self::Group,
+        _range: RangeInclusive<u64>,
+        _name: &[u8],
+    ) -> impl Future<Output = Answer<Option<HeaderLines>>> + Send {
+        async { Ok(None) }
+    }
 
     /// Appends the Message-IDs of the articles that arrived in the group called `name` since then (Unix
     /// seconds), each with CRLF.

@@ -2,6 +2,7 @@
 
 mod crash;
 mod model;
+mod rounds;
 mod store;
 
 use std::path::{Path, PathBuf};

@@ -23,7 +23,7 @@ section! {
         /// `groups` that the server which numbers the group does not have.
         fill: bool = Switch, default false, example true;
         /// The order in which servers are asked for an article that the first one lacks: the smaller comes
-        /// first, and of equals the one that stands first.
+        /// first, and of equals the one that answers sooner.
         priority: u32 = 0..=1_000, default 0, example 10;
         /// Whose server it is. What one server of an owner does not have is not asked for at the owner's
         /// other servers. By default each server has an owner of its own.

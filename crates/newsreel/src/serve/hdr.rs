@@ -4,7 +4,7 @@
 //! section 8.5, RFC 2980 sections 2.6, 2.9 and 2.11.
 
 use super::{Reader, Refusal, Span, cut_off, failed, none_selected, spare};
-use crate::source::{Answer, Fetched, NewsSource, Part, Place};
+use crate::source::{Answer, Fetched, HeaderLines, NewsSource, Part, Place};
 use netnews::article::content_of;
 use netnews::decimal::append_decimal;
 use netnews::nntp::command::{ARTICLE_NUMBER_MAX, Range, Select, words};
@@ -253,6 +253,9 @@ impl<S: NewsSource> Reader<S> {
         range: Range,
         out: &mut Vec<u8>,
     ) -> Answer<Step> {
+        if let Some(lines) = self.source.header(group, from..=range.last(), name).await? {
+            return Ok(self.append_lines(request, &lines, out).await);
+        }
         let mut numbers = Vec::new();
         self.source.numbers(group, from..=range.last(), ARTICLES_AT_ONCE, &mut numbers).await?;
         let mut article = spare::take();
@@ -271,6 +274,17 @@ impl<S: NewsSource> Reader<S> {
         let last =
             numbers.last().filter(|last| numbers.len() == ARTICLES_AT_ONCE && **last < ARTICLE_NUMBER_MAX);
         Ok(Step { any, next: last.map(|last| last + 1) })
+    }
+
+    async fn append_lines(&self, request: &Request<'_>, lines: &HeaderLines, out: &mut Vec<u8>) -> Step {
+        let (mut label, mut slice) = (Vec::new(), Slice::default());
+        for (number, value) in &lines.values {
+            slice.pause().await;
+            label.clear();
+            append_decimal(self.window().shown(*number), &mut label);
+            request.append(&label, value.as_deref(), out);
+        }
+        Step { any: !lines.values.is_empty(), next: lines.next }
     }
 
     async fn append_header_of(

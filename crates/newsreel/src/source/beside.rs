@@ -5,8 +5,8 @@
 
 use super::listed::Listed;
 use super::{
-    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, LocalFirst, LocalSpool, Marks,
-    NewsSource, Part, Place, Remainder, Side, Upstreams, Wanted, Which,
+    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, HeaderLines, LocalFirst,
+    LocalSpool, Marks, NewsSource, Part, Place, Remainder, Side, Upstreams, Wanted, Which,
 };
 use crate::config::Live;
 use netnews::MessageId;
@@ -244,6 +244,18 @@ impl<A: NewsSource, B: NewsSource, S: Split> NewsSource for Beside<A, B, S> {
         match group {
             Either::First(group) => self.first.over(group, range, limit_bytes, into).await,
             Either::Second(group) => Box::pin(self.second.over(group, range, limit_bytes, into)).await,
+        }
+    }
+
+    async fn header(
+        &self,
+        group: &Self::Group,
+        range: RangeInclusive<u64>,
+        name: &[u8],
+    ) -> Answer<Option<HeaderLines>> {
+        match group {
+            Either::First(group) => self.first.header(group, range, name).await,
+            Either::Second(group) => Box::pin(self.second.header(group, range, name)).await,
         }
     }
 

@@ -59,22 +59,28 @@ impl Server {
 
     /// A site with these groups of its own, whose readers see what its configuration says.
     pub fn start_showing(groups: &[(&str, &str, &str)], change: impl FnOnce(String) -> String) -> Self {
-        Self::show_in(Arc::new(TempDir::new().unwrap()), groups, change)
+        Self::show_in(Arc::new(TempDir::new().unwrap()), Arc::new(RealDisk::new()), groups, change)
+    }
+
+    /// The same without groups of its own, on another disk.
+    pub fn start_showing_on(disk: Arc<dyn Disk>, change: impl FnOnce(String) -> String) -> Self {
+        Self::show_in(Arc::new(TempDir::new().unwrap()), disk, &[], change)
     }
 
     /// Ends, and starts the same site again, whose readers see what its configuration says.
     pub fn again_as_configured(self) -> Self {
         let (dir, text) = (self.dir.clone(), std::fs::read_to_string(self.file()).unwrap());
         drop(self);
-        Self::show_in(dir, &[], |_| text)
+        Self::show_in(dir, Arc::new(RealDisk::new()), &[], |_| text)
     }
 
     fn show_in(
         dir: Arc<TempDir>,
+        disk: Arc<dyn Disk>,
         groups: &[(&str, &str, &str)],
         change: impl FnOnce(String) -> String,
     ) -> Self {
-        let (config, spool) = test_site::make_with(groups, Arc::new(RealDisk::new()), dir.path(), change);
+        let (config, spool) = test_site::make_with(groups, disk, dir.path(), change);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();

@@ -1,20 +1,18 @@
 //! Articles of upstreams: which server is asked for which, and in which order.
 //!
-//! By its number an article is asked for at the server that numbers the group, and where that one does not
-//! have it, or has something else, by its Message-ID at the others. What one server of an owner does not have
-//! is not asked for at another. An article that several readers want at once is asked for once.
+//! An article that several readers want at once is asked for once (`searching`), and read while it arrives.
+//! Of one that is not here and not small, HEAD fetches the head alone.
 
-use super::bringing::{About, AskArticle, Brought, Expected, LARGE_BYTES, Wanted};
+use super::bringing::{About, LARGE_BYTES};
 use super::flight::{Flight, Landing};
 use super::group::Group;
-use super::pool::Pool;
 use super::questions::AskHas;
-use super::rows::AskRows;
-use super::table::{Table, Upstream};
-use super::trouble::{Trouble, shown};
+use super::searching::Search;
+use super::table::Table;
+use super::trouble::Trouble;
 use super::xref::{fitted, has_place, with_xref};
 use crate::base::clock::unix_secs;
-use crate::source::{Answer, ArticleBytes, Fetched, Remainder, SourceError};
+use crate::source::{Answer, ArticleBytes, Fetched, Part, Remainder, SourceError};
 use hashbrown::{HashMap, HashSet};
 use memchr::memmem;
 use netnews::MessageId;
@@ -26,6 +24,9 @@ use std::sync::Arc;
 use tokio::task::block_in_place;
 use tracing::warn;
 
+/// An article up to this size is fetched whole for its head: its body is likely to be asked for next.
+const SMALL_BYTES_MAX: u64 = 4 << 10;
+
 /// What an article on its way comes to.
 type OnItsWay = Arc<Flight<About>>;
 
@@ -36,6 +37,8 @@ pub(super) struct Flights(Mutex<HashMap<Box<[u8]>, OnItsWay>>);
 /// An article that a reader wants.
 pub(super) struct Asked<'a> {
     pub place: Place,
+    /// What of it.
+    pub part: Part,
     /// Who asks, for the log of accesses.
     pub client: &'a str,
 }
@@ -48,13 +51,25 @@ pub(super) enum Place {
 }
 
 impl Place {
-    fn key(&self) -> Box<[u8]> {
+    /// What it is called while this part of it is on its way.
+    fn key(&self, part: Part) -> Box<[u8]> {
+        let part: &[u8] = if part == Part::Head { b"HEAD " } else { b"" };
         match self {
-            Self::Id(id) => id.clone(),
+            Self::Id(id) => [part, id].concat().into(),
             Self::Number(group, number) => {
                 let upstream = group.pool.name().as_bytes();
-                [upstream, b" ", &group.name, b" ", &number.to_be_bytes()].concat().into()
+                [part, upstream, b" ", &group.name, b" ", &number.to_be_bytes()].concat().into()
             }
+        }
+    }
+
+    /// Whether it is known to be so small that it is fetched whole, whatever of it is wanted.
+    fn is_small(&self) -> bool {
+        match self {
+            Self::Number(group, number) => {
+                group.shelf.size_of(*number).is_some_and(|bytes| bytes <= SMALL_BYTES_MAX)
+            }
+            Self::Id(_) => false,
         }
     }
 }
@@ -96,7 +111,7 @@ impl Remainder for Rest {
 pub(super) async fn article(
     table: &Arc<Table>,
     flights: &Arc<Flights>,
-    Asked { place, client }: Asked<'_>,
+    Asked { place, part, client }: Asked<'_>,
     into: &mut ArticleBytes,
 ) -> Answer<Fetched<Rest>> {
     if let Some((id, bytes)) = block_in_place(|| cached(table, &place)) {
@@ -106,7 +121,7 @@ pub(super) async fn article(
         into.set(&id, &bytes);
         return Ok(Fetched::Whole);
     }
-    let flight = on_its_way(table, flights, &place);
+    let flight = on_its_way(table, flights, &place, part);
     let about = flight.wait(|cargo| match (&cargo.about, &cargo.end) {
         (_, Some(Err(trouble))) => Some(Err(trouble.clone())),
         (Some(about), end) => Some(Ok((about.clone(), cargo.bytes.clone(), end.is_some()))),
@@ -208,9 +223,14 @@ fn other_xref(table: &Table, place: &Place, from: Option<usize>, head: &[u8]) ->
 }
 
 /// The article that is on its way already, or is from now on.
-fn on_its_way(table: &Arc<Table>, flights: &Arc<Flights>, place: &Place) -> OnItsWay {
-    let key = place.key();
+fn on_its_way(table: &Arc<Table>, flights: &Arc<Flights>, place: &Place, part: Part) -> OnItsWay {
+    let is_small = part == Part::Head && place.is_small();
     let mut all = flights.0.lock();
+    if let Some(flight) = all.get(&place.key(Part::Article)) {
+        return flight.clone();
+    }
+    let part = if part == Part::Head && !is_small { Part::Head } else { Part::Article };
+    let key = place.key(part);
     if let Some(flight) = all.get(&key) {
         return flight.clone();
     }
@@ -221,8 +241,8 @@ fn on_its_way(table: &Arc<Table>, flights: &Arc<Flights>, place: &Place) -> OnIt
     tokio::spawn(async move {
         let landing = Arc::new(landing);
         let _leaves = Leaving { flights, key };
-        let end = Search { table: &table, place: &place, landing: &landing }.run().await;
-        if end.is_ok() {
+        let end = Search { table: &table, place: &place, part, landing: &landing }.run().await;
+        if end.is_ok() && part == Part::Article {
             block_in_place(|| keep(&table, &place, &landing));
         }
         landing.end(end);
@@ -256,126 +276,6 @@ impl Drop for Leaving {
     fn drop(&mut self) {
         self.flights.0.lock().remove(&self.key);
     }
-}
-
-/// The search for one article.
-struct Search<'a> {
-    table: &'a Table,
-    place: &'a Place,
-    landing: &'a Arc<Landing<About>>,
-}
-
-impl Search<'_> {
-    /// Asks one server after the other.
-    async fn run(&self) -> Result<(), Trouble> {
-        let (mut trouble, mut without) = (None, HashSet::new());
-        let mut id = match self.place {
-            Place::Id(id) => Some(id.to_vec()),
-            Place::Number(group, number) => group.shelf.id_of(*number),
-        };
-        if let Place::Number(group, number) = self.place {
-            match self.by_number(group, *number, &mut id).await {
-                Ok(Brought::Whole) => return Ok(()),
-                Ok(_) => _ = without.insert(self.table.owner_of(&group.pool)),
-                Err(other) => trouble = Some(other),
-            }
-        }
-        let Some(id) = id else { return Err(self.not_found(trouble)) };
-        for upstream in self.table.in_order_of(self.group()) {
-            let owner = upstream.config.owner();
-            let is_without = without.contains(owner) || self.table.is_known_without(owner, &id);
-            if is_without || self.is_numbering(upstream) && trouble.is_none() {
-                continue;
-            }
-            let expected = Expected { id: Some(id.clone()), ..self.expected() };
-            match self.ask(&upstream.pool, Wanted::Id(id.clone().into()), expected).await {
-                Ok(Brought::Whole) => return Ok(()),
-                Ok(_) => {
-                    self.table.is_without(upstream.config.owner(), &id);
-                    without.insert(upstream.config.owner());
-                }
-                Err(other) => trouble = Some(other),
-            }
-        }
-        Err(self.not_found(trouble))
-    }
-
-    /// Why it is not brought. A number whose article nobody has is forgotten; where another server has it,
-    /// its row is still needed.
-    fn not_found(&self, trouble: Option<Trouble>) -> Trouble {
-        if let (None, Place::Number(group, number)) = (&trouble, self.place) {
-            group.shelf.forget(*number);
-        }
-        trouble.unwrap_or(Trouble::Missing)
-    }
-
-    fn group(&self) -> Option<&[u8]> {
-        match self.place {
-            Place::Number(group, _) => Some(&group.name),
-            Place::Id(_) => None,
-        }
-    }
-
-    fn is_numbering(&self, upstream: &Upstream) -> bool {
-        matches!(self.place, Place::Number(group, _) if Arc::ptr_eq(&group.pool, &upstream.pool))
-    }
-
-    fn expected(&self) -> Expected {
-        let bytes = match self.place {
-            Place::Number(group, number) => group.shelf.size_of(*number),
-            Place::Id(_) => None,
-        };
-        Expected { id: None, bytes, bytes_max: self.table.article_bytes_max }
-    }
-
-    async fn ask(&self, pool: &Arc<Pool>, wanted: Wanted, expected: Expected) -> Result<Brought, Trouble> {
-        let from = self.table.place_of(pool);
-        pool.ask(AskArticle { wanted, expected, from, landing: self.landing.clone() }).await
-    }
-
-    /// Asks the server that numbers the group. Where it has another article by the number than was known,
-    /// either the group was renumbered, or it lies.
-    async fn by_number(
-        &self,
-        group: &Arc<Group>,
-        number: u64,
-        id: &mut Option<Vec<u8>>,
-    ) -> Result<Brought, Trouble> {
-        let wanted = Wanted::Number(group.name.clone(), number);
-        let expected = Expected { id: id.clone(), ..self.expected() };
-        let brought = self.ask(&group.pool, wanted, expected).await?;
-        match &brought {
-            Brought::Other(other) if row_says(group, number, other).await? => {
-                group.begin_anew();
-                *id = None;
-                return Err(Trouble::Away(format!("{} was renumbered", shown(&group.name))));
-            }
-            Brought::Other(other) => {
-                let (upstream, name) = (group.pool.name(), shown(&group.name));
-                let other = shown(other);
-                warn!(upstream, "wrong answer: the article {other} for {number} in {name}");
-                group.pool.told_wrong();
-                return Err(Trouble::Wrong(format!("another article by the number {number}")));
-            }
-            Brought::Missing | Brought::Whole => {}
-        }
-        Ok(brought)
-    }
-}
-
-/// Whether the overview of the server says now that a number is this article's.
-async fn row_says(group: &Group, number: u64, id: &[u8]) -> Result<bool, Trouble> {
-    let said = Arc::<Mutex<Vec<u8>>>::default();
-    let rows = said.clone();
-    let question = AskRows {
-        group: group.name.clone(),
-        ranges: vec![number..=number],
-        is_here: group.is_here.clone(),
-        take: move |_, row: &[u8]| rows.lock().extend_from_slice(row),
-    };
-    group.pool.ask(question).await?;
-    let row = said.lock();
-    Ok(overview_row::field(&row, index::MESSAGE_ID) == Some(id))
 }
 
 /// Whether some upstream has an article with this Message-ID.

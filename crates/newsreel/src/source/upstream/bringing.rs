@@ -1,4 +1,4 @@
-//! ARTICLE: an article on its way from an upstream, looked at before anybody sees it.
+//! ARTICLE and HEAD: an article on its way from an upstream, looked at before anybody sees it.
 //!
 //! It must be the one that was asked for: by the number and the Message-ID of the status line, by its own
 //! Message-ID, and where its overview row is known also by that one's Message-ID and size. A small article is
@@ -12,6 +12,7 @@ use super::pool::Question;
 use super::questions::found;
 use super::rows::command;
 use super::trouble::{Trouble, shown};
+use crate::source::Part;
 use memchr::memmem;
 use netnews::article::{HEADER_BYTES_MAX, content_of};
 use netnews::nntp::response::code;
@@ -65,9 +66,11 @@ pub(super) struct Expected {
     pub bytes_max: u64,
 }
 
-/// ARTICLE.
+/// ARTICLE, or HEAD.
 pub(super) struct AskArticle {
     pub wanted: Wanted,
+    /// The head alone, or all of it.
+    pub part: Part,
     pub expected: Expected,
     /// The place of the upstream that is asked.
     pub from: usize,
@@ -82,16 +85,17 @@ impl Question for AskArticle {
         match &self.wanted {
             Wanted::Number(group, number) => {
                 let selecting = line.select(group)?;
-                line.submit(command("ARTICLE", *number))?;
+                line.submit(command(self.verb(), *number))?;
                 if selecting {
                     is_there = line.selected(group).await?.is_some();
                 }
             }
-            Wanted::Id(id) => line.submit([b"ARTICLE ", &**id].concat())?,
+            Wanted::Id(id) => line.submit([self.verb().as_bytes(), b" ", &**id].concat())?,
         }
         let status = line.answer().await?;
         match status.code {
-            code::ARTICLE_FOLLOWS => {}
+            code::ARTICLE_FOLLOWS if self.part != Part::Head => {}
+            code::HEAD_FOLLOWS if self.part == Part::Head => {}
             code::NO_SUCH_NUMBER | code::NO_SUCH_ARTICLE | code::NO_CURRENT_ARTICLE => {
                 return Ok(Brought::Missing);
             }
@@ -107,6 +111,10 @@ impl Question for AskArticle {
 }
 
 impl AskArticle {
+    fn verb(&self) -> &'static str {
+        if self.part == Part::Head { "HEAD" } else { "ARTICLE" }
+    }
+
     /// The Message-ID of the status line, which is about what was asked for.
     fn named(&self, status: &Status) -> Result<Vec<u8>, Trouble> {
         let (number, id) = found(status)?;
@@ -118,7 +126,7 @@ impl AskArticle {
             Ok(id)
         } else {
             let (answer, wanted) = (shown(&status.text), self.wanted.text());
-            Err(Trouble::Wrong(format!("`220 {answer}` to ARTICLE {wanted}")))
+            Err(Trouble::Wrong(format!("`{} {answer}` to {} {wanted}", status.code, self.verb())))
         }
     }
 
@@ -136,6 +144,10 @@ impl AskArticle {
         }
         let mut checked = None;
         while let Some(piece) = line.chunk().await? {
+            // Not even the beginning of what cannot be an article is passed on.
+            if memchr::memchr(0, piece).is_some() {
+                return Err(self.wrong("NUL octets"));
+            }
             let (head, len) = self.landing.change(|cargo| {
                 cargo.bytes.extend_from_slice(piece);
                 let head = checked.is_none().then(|| head_of(&cargo.bytes)).flatten();
@@ -157,8 +169,19 @@ impl AskArticle {
                 });
             }
         }
+        if self.part == Part::Head {
+            // A head comes without its empty line.
+            let head = self.landing.change(|cargo| {
+                cargo.bytes.extend_from_slice(b"\r\n");
+                head_of(&cargo.bytes)
+            });
+            self.check_head(&head.ok_or_else(|| self.wrong("no head"))?, &id)?;
+            checked = Some(self.landing.change(|cargo| cargo.bytes.len()));
+        }
         let Some(body_at) = checked else { return Err(self.wrong("no head")) };
-        self.check_whole()?;
+        if self.part != Part::Head {
+            self.check_whole()?;
+        }
         self.landing.change(|cargo| {
             cargo.about.get_or_insert(About { id, body_at, from: self.from });
         });
@@ -191,7 +214,7 @@ impl AskArticle {
     }
 
     fn wrong(&self, what: &str) -> Trouble {
-        Trouble::Wrong(format!("{what}, for ARTICLE {}", self.wanted.text()))
+        Trouble::Wrong(format!("{what}, for {} {}", self.verb(), self.wanted.text()))
     }
 }
 

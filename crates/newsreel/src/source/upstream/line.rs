@@ -10,12 +10,15 @@ use netnews::nntp::command::ARTICLE_NUMBER_MAX;
 use netnews::nntp::response::code;
 use nntp_io::{Client, Error};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// What a server can do, as far as questions depend on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Abilities {
     /// It has OVER; any server has XOVER.
     pub over: bool,
+    /// It has HDR; any server has XHDR.
+    pub hdr: bool,
     /// LISTGROUP takes a range (RFC 3977 section 6.1.2).
     pub ranges: bool,
     /// It has LIST COUNTS (RFC 6048 section 2.2).
@@ -52,11 +55,23 @@ pub(super) struct Line {
     /// It was made for the question that uses it now.
     pub fresh: bool,
     bytes_seen: u64,
+    /// When the first command was sent that is not answered yet.
+    asked_at: Option<Instant>,
+    /// How long the last answer took to begin.
+    took: Option<Duration>,
 }
 
 impl Line {
     pub fn new(client: Client) -> Self {
-        Self { client, abilities: Arc::default(), selected: Vec::new(), fresh: true, bytes_seen: 0 }
+        Self {
+            client,
+            abilities: Arc::default(),
+            selected: Vec::new(),
+            fresh: true,
+            bytes_seen: 0,
+            asked_at: None,
+            took: None,
+        }
     }
 
     /// Finds out what the server can do.
@@ -64,6 +79,7 @@ impl Line {
         let known = self.client.capabilities().await?;
         Ok(Abilities {
             over: known.has("OVER"),
+            hdr: known.has("HDR"),
             ranges: known.has("VERSION"),
             counts: known.has_argument("LIST", "COUNTS"),
             modtime: known.has_argument("LIST", "ACTIVE.MODTIME"),
@@ -85,7 +101,13 @@ impl Line {
 
     /// Queues a command.
     pub fn submit(&mut self, command: impl AsRef<[u8]>) -> Result<(), Trouble> {
+        self.asked_at.get_or_insert_with(Instant::now);
         self.client.submit(command).map_err(|error| self.judged(error))
+    }
+
+    /// How long the last answer took to begin.
+    pub fn take_time(&mut self) -> Option<Duration> {
+        self.took.take()
     }
 
     /// Queues GROUP, if this group is not selected; true: its answer is to be taken.
@@ -115,7 +137,11 @@ impl Line {
 
     /// The first line of the next answer.
     pub async fn answer(&mut self) -> Result<Status, Trouble> {
-        let status = match self.client.answer().await {
+        let answer = self.client.answer().await;
+        if let Some(at) = self.asked_at.take() {
+            self.took = Some(at.elapsed());
+        }
+        let status = match answer {
             Ok(answer) => {
                 Status { code: answer.code, text: answer.text().to_vec(), has_block: answer.has_block }
             }

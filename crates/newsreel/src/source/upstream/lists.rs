@@ -158,6 +158,17 @@ fn cached(cache: &Cache, origin: &str, kind: Kind) -> Option<List> {
     Some(list)
 }
 
+/// The groups whose marks are known, as LIST COUNTS shows them: where no list has come yet.
+pub(super) fn of_known(cache: &Cache, origin: &str) -> List {
+    let (list, landing) = Flight::begin();
+    for (name, marks) in cache.known_groups(origin) {
+        let numbers = format!(" {} {} {} y\n", marks.high, marks.low, marks.count);
+        landing.change(|cargo| cargo.bytes.extend([&*name, numbers.as_bytes()].concat()));
+    }
+    landing.end(Ok(()));
+    list
+}
+
 /// Waits until some of it is there.
 async fn begun(list: &List) -> Result<(), Trouble> {
     let begun = list.wait(|cargo| match &cargo.end {

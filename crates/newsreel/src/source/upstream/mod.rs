@@ -11,6 +11,7 @@ mod articles;
 mod bringing;
 mod flight;
 mod group;
+mod headers;
 mod line;
 mod lists;
 #[cfg(feature = "testing")]
@@ -19,6 +20,7 @@ mod pool;
 mod posts;
 mod questions;
 mod rows;
+mod searching;
 mod shelf;
 mod status;
 mod table;
@@ -28,8 +30,8 @@ mod xref;
 use super::beside::Split;
 use super::listed::Listed;
 use super::{
-    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, Marks, NewsSource, Part, Place,
-    Side, Wanted, Which,
+    Answer, ArticleBytes, Base, Fetched, GroupInfo, GroupList, GroupStream, HeaderLines, Marks, NewsSource,
+    Part, Place, Side, Wanted, Which,
 };
 use crate::base::clock::unix_secs;
 use crate::config::Config;
@@ -315,7 +317,11 @@ async fn lines_of(upstream: &Upstream, list: GroupList) -> Result<Lines, Trouble
         GroupList::Times => kept(Kind::Times).await,
         GroupList::Descriptions => kept(Kind::Descriptions).await,
         GroupList::Counts => match kept(Kind::Counts).await {
-            Err(Trouble::Refused(..) | Trouble::Away(_)) => kept(Kind::Active).await,
+            Err(Trouble::Refused(..) | Trouble::Away(_)) => match kept(Kind::Active).await {
+                // What reads counts can be told in part; LIST ACTIVE is what other servers copy.
+                Err(Trouble::Away(_)) => Ok(lists::of_known(&upstream.cache, &upstream.config.name)),
+                active => active,
+            },
             counts => counts,
         },
         // Where the upstream does not say which have changed, all may have.
@@ -446,7 +452,7 @@ impl NewsSource for Upstreams {
     async fn article(
         &self,
         place: Place<'_, UpstreamGroup>,
-        _: Part,
+        part: Part,
         into: &mut ArticleBytes,
     ) -> Answer<Fetched<Rest>> {
         let place = match place {
@@ -462,7 +468,7 @@ impl NewsSource for Upstreams {
                 articles::Place::Number(group.clone(), number)
             }
         };
-        let asked = articles::Asked { place, client: &self.client };
+        let asked = articles::Asked { place, part, client: &self.client };
         articles::article(&self.shared.table.load_full(), &self.shared.flights, asked, into).await
     }
 
@@ -529,6 +535,15 @@ impl NewsSource for Upstreams {
             is_hit,
         });
         Ok(next)
+    }
+
+    async fn header(
+        &self,
+        group: &UpstreamGroup,
+        range: RangeInclusive<u64>,
+        name: &[u8],
+    ) -> Answer<Option<HeaderLines>> {
+        group.current()?.header(range, name).await
     }
 
     async fn arrived_since(&self, name: &[u8], since: u64, into: &mut Vec<u8>) -> Answer<()> {

@@ -27,6 +27,15 @@ const PAUSE_LONGEST: Duration = Duration::from_secs(60);
 /// How long a connection is kept that nobody uses.
 const KEPT_MAX: Duration = Duration::from_secs(120);
 
+/// For how long a server that gave a wrong answer is asked after all others.
+const DISTRUST: Duration = Duration::from_secs(60);
+/// For how long it counts how soon a server has answered.
+const MEASURE_AGE_MAX: Duration = Duration::from_secs(60);
+/// A server that takes so many times what it usually does, and not less than this, is not waited for where
+/// another one can be asked.
+const PATIENCE_TIMES: u32 = 8;
+const PATIENCE_LEAST: Duration = Duration::from_secs(2);
+
 /// Something that is asked of an upstream, in one go on one connection.
 pub(super) trait Question: Send {
     /// What comes back.
@@ -67,6 +76,18 @@ struct Health {
     retry_at: Option<Instant>,
     last_error: String,
     abilities: Option<Arc<Abilities>>,
+    /// How long its answers took of late to begin, and when that was found out.
+    usual: Option<(Duration, Instant)>,
+    distrusted_until: Option<Instant>,
+}
+
+impl Health {
+    /// An answer took this long to begin.
+    fn took(&mut self, took: Duration) {
+        let known = self.usual.filter(|(_, at)| at.elapsed() < MEASURE_AGE_MAX);
+        let usual = known.map_or(took, |(usual, _)| (usual * 3 + took) / 4);
+        self.usual = Some((usual, Instant::now()));
+    }
 }
 
 impl Pool {
@@ -157,6 +178,28 @@ impl Pool {
         (health.failures > 0).then(|| health.last_error.clone())
     }
 
+    /// Whether it answers, as far as is known, and has not lied of late.
+    pub fn is_trusted(&self) -> bool {
+        let health = self.health.lock();
+        health.failures == 0 && health.distrusted_until.is_none_or(|until| until < Instant::now())
+    }
+
+    /// How long its answers take to begin; `None`: it is not known.
+    pub fn usual_time(&self) -> Option<Duration> {
+        let known = self.health.lock().usual.filter(|(_, at)| at.elapsed() < MEASURE_AGE_MAX);
+        known.map(|(usual, _)| usual)
+    }
+
+    /// How long it is waited for where another server can be asked.
+    pub fn patience(&self) -> Duration {
+        (self.usual_time().unwrap_or_default() * PATIENCE_TIMES).max(PATIENCE_LEAST)
+    }
+
+    /// It was not waited for.
+    pub fn was_slow(&self, waited: Duration) {
+        self.health.lock().took(waited);
+    }
+
     /// A connection that was kept.
     async fn kept(&self) -> Option<Line> {
         loop {
@@ -171,12 +214,15 @@ impl Pool {
     /// What became of a question; the connection is kept if it is of more use.
     async fn answered<T>(&self, answer: Result<T, Trouble>, mut line: Line) -> Result<T, Trouble> {
         add(&self.tally.bytes, line.take_bytes());
+        if let Some(took) = line.take_time() {
+            self.health.lock().took(took);
+        }
         match &answer {
             Ok(_) | Err(Trouble::Refused(..)) => self.health.lock().failures = 0,
-            Err(Trouble::Stale | Trouble::Missing) => {}
+            Err(Trouble::Stale | Trouble::Missing | Trouble::Slow) => {}
             Err(Trouble::Away(text)) => self.failed(text),
             Err(Trouble::Wrong(text)) => {
-                add(&self.tally.wrong, 1);
+                self.told_wrong();
                 warn!(upstream = self.name, "wrong answer: {text}");
             }
         }
@@ -186,9 +232,10 @@ impl Pool {
         answer
     }
 
-    /// Its answer was found to be wrong after it was taken.
+    /// Its answer was found to be wrong.
     pub fn told_wrong(&self) {
         add(&self.tally.wrong, 1);
+        self.health.lock().distrusted_until = Some(Instant::now() + DISTRUST);
     }
 
     /// Leaves the server alone for a while.

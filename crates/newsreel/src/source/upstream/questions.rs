@@ -7,7 +7,7 @@
 use super::line::{Line, Status, marks_of};
 use super::pool::Question;
 use super::trouble::{Trouble, shown};
-use crate::source::Marks;
+use crate::source::{HeaderValues, Marks};
 use netnews::MessageId;
 use netnews::date::format_nntp;
 use netnews::decimal::parse_decimal;
@@ -16,6 +16,8 @@ use std::ops::RangeInclusive;
 
 /// The most numbers that one answer may have.
 const NUMBERS_MAX: usize = 4 << 20;
+/// The most bytes that the values of a header may have in one answer.
+const HEADERS_BYTES_MAX: usize = 64 << 20;
 /// The most Message-IDs that one answer may have.
 const IDS_MAX: usize = 2_000_000;
 
@@ -71,6 +73,50 @@ impl Question for AskNumbers {
             }
         }
         Ok(numbers)
+    }
+}
+
+/// HDR: a header of the articles of a range; `None`: it has no such group, or gives no such header.
+pub(super) struct AskHeader {
+    pub group: Box<[u8]>,
+    pub range: RangeInclusive<u64>,
+    pub name: Box<[u8]>,
+}
+
+impl Question for AskHeader {
+    type Answer = Option<HeaderValues>;
+
+    async fn ask(&mut self, line: &mut Line) -> Result<Self::Answer, Trouble> {
+        let selecting = line.select(&self.group)?;
+        let verb: &[u8] = if line.abilities.hdr { b"HDR " } else { b"XHDR " };
+        let range = format!(" {}-{}", self.range.start(), self.range.end());
+        line.submit([verb, &self.name, range.as_bytes()].concat())?;
+        let is_there = !selecting || line.selected(&self.group).await?.is_some();
+        let status = line.answer().await?;
+        match status.code {
+            _ if !is_there => return Ok(None),
+            code::HDR_FOLLOWS | code::HEAD_FOLLOWS => {}
+            code::NO_CURRENT_ARTICLE | code::NO_SUCH_NUMBER | code::NO_SUCH_ARTICLE => {
+                return Ok(Some(Vec::new()));
+            }
+            500..=599 => return Ok(None),
+            _ => return Err(status.refused()),
+        }
+        let (mut values, mut bytes, mut next) = (Vec::new(), 0, *self.range.start());
+        while let Some(text) = line.block_line().await? {
+            let at = memchr::memchr(b' ', text).unwrap_or(text.len());
+            let (number, value) = text.split_at_checked(at).unwrap_or_default();
+            let value = value.get(1..).unwrap_or_default();
+            let number = parse_decimal(number).filter(|n| (next..=*self.range.end()).contains(n));
+            bytes += text.len();
+            let Some(number) = number.filter(|_| bytes <= HEADERS_BYTES_MAX) else {
+                return Err(Trouble::Wrong(format!("`{}` in a header of articles", shown(text))));
+            };
+            next = number + 1;
+            let is_none = value.is_empty() || value == b"(none)";
+            values.push((number, (!is_none).then(|| value.into())));
+        }
+        Ok(Some(values))
     }
 }
 

@@ -18,6 +18,7 @@ use newscache::{Access, Cache, RequestKind};
 use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Says which groups are this server's own.
 pub(super) type Local = Holds;
@@ -102,6 +103,14 @@ impl Upstream {
     }
 }
 
+/// How soon an upstream is thought to answer of which nothing is known yet.
+const ASSUMED_TIME: Duration = Duration::from_millis(20);
+
+/// Whether answers that take this long are worth another order: by a fifth, and by what can be noticed.
+fn is_slower(usual: Duration, least: Duration) -> bool {
+    usual > least + least / 5 + Duration::from_millis(5)
+}
+
 /// The upstreams of the configuration.
 pub(super) struct Table {
     pub upstreams: Vec<Arc<Upstream>>,
@@ -161,13 +170,40 @@ impl Table {
         named.max().map(|(.., name)| name.as_str().into())
     }
 
-    /// Those that may have an article by its Message-ID, in the order in which they are asked; of a group if
-    /// one is known.
-    pub fn in_order_of(&self, group: Option<&[u8]>) -> impl Iterator<Item = &Upstream> {
-        let all = self.order.iter().filter_map(|at| self.upstreams.get(*at));
-        let may_have =
-            move |upstream: &&Arc<Upstream>| group.is_none_or(|group| upstream.config.groups.matches(group));
-        all.filter(may_have).map(|upstream| &**upstream)
+    /// Those that may have an article by its Message-ID, of a group if one is known, in the order in which
+    /// they are asked: as `fill` and `priority` say, of equals the one that answers sooner, and those that
+    /// are away or have lied of late at last. The one that numbers the group is an equal of the first.
+    pub fn in_order_of(&self, group: Option<&[u8]>) -> Vec<&Upstream> {
+        let numbering = group.and_then(|group| self.routes.numbering(group));
+        let rank = |at: usize| match self.upstreams.get(at).map(|upstream| &upstream.config) {
+            Some(config) if numbering != Some(at) => (config.fill, config.priority),
+            _ => (false, 0),
+        };
+        let may_have = |at: &usize| {
+            let config = self.upstreams.get(*at).map(|upstream| &upstream.config);
+            config.is_some_and(|config| group.is_none_or(|group| config.groups.matches(group)))
+        };
+        let standing = |at: usize| {
+            let pool = &self.upstreams.get(at)?.pool;
+            Some((pool.is_trusted(), pool.usual_time()))
+        };
+        let mut order: Vec<_> =
+            self.order.iter().copied().filter(may_have).map(|at| (at, standing(at))).collect();
+        let soonest = |of: usize| {
+            let equals = order.iter().filter(|(at, _)| rank(*at) == rank(of));
+            let trusted = equals.filter_map(|(_, standing)| standing.filter(|(is_trusted, _)| *is_trusted));
+            trusted.map(|(_, usual)| usual.unwrap_or(ASSUMED_TIME)).min()
+        };
+        let keys: HashMap<usize, _> = order
+            .iter()
+            .map(|(at, standing)| {
+                let (is_trusted, usual) = standing.unwrap_or_default();
+                let is_slower = usual.zip(soonest(*at)).is_some_and(|(usual, least)| is_slower(usual, least));
+                (*at, (!is_trusted, rank(*at), is_slower, numbering != Some(*at)))
+            })
+            .collect();
+        order.sort_by_key(|(at, _)| keys.get(at).copied());
+        order.iter().filter_map(|(at, _)| self.upstreams.get(*at)).map(|upstream| &**upstream).collect()
     }
 
     /// An owner's servers do not have an article; they are not asked for it again for a while.
@@ -186,11 +222,6 @@ impl Table {
     pub fn place_of(&self, pool: &Arc<Pool>) -> usize {
         let found = self.upstreams.iter().position(|upstream| Arc::ptr_eq(&upstream.pool, pool));
         found.unwrap_or(usize::MAX)
-    }
-
-    /// Whose server this is.
-    pub fn owner_of(&self, pool: &Arc<Pool>) -> &str {
-        self.upstreams.get(self.place_of(pool)).map_or("", |upstream| upstream.config.owner())
     }
 }
 
@@ -222,9 +253,19 @@ mod tests {
             assert_eq!(name(group), upstream, "{group}");
         }
         let order = |group: Option<&[u8]>| -> Vec<&str> {
-            table.in_order_of(group).map(|upstream| upstream.config.name.as_str()).collect()
+            table.in_order_of(group).iter().map(|upstream| upstream.config.name.as_str()).collect()
         };
         assert_eq!(order(None), ["all", "comp", "all again", "fill"]);
         assert_eq!(order(Some(b"misc.test")), ["all", "all again"]);
+        let named =
+            |name: &str| table.upstreams.iter().find(|upstream| upstream.config.name == name).unwrap();
+        // Of equals the quicker one; but no other one for that.
+        named("all").pool.was_slow(Duration::from_secs(1));
+        named("comp").pool.was_slow(Duration::from_millis(15));
+        assert_eq!(order(None), ["comp", "all", "all again", "fill"]);
+        assert_eq!(order(Some(b"misc.test")), ["all", "all again"]);
+        // Who lies is asked at last.
+        named("comp").pool.told_wrong();
+        assert_eq!(order(None), ["all", "all again", "fill", "comp"]);
     }
 }

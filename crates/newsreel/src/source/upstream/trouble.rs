@@ -15,6 +15,8 @@ pub(super) enum Trouble {
     Refused(u16, String),
     /// Its answer is wrong, in this way.
     Wrong(String),
+    /// Its answer has not begun within the time after which another server is asked.
+    Slow,
     /// No server has the article.
     Missing,
 }
@@ -24,6 +26,7 @@ impl fmt::Display for Trouble {
         match self {
             Self::Away(text) | Self::Wrong(text) => f.write_str(text),
             Self::Missing => f.write_str("no server has the article"),
+            Self::Slow => f.write_str("no answer in the time that others take"),
             Self::Stale => f.write_str("the server closed the connection"),
             Self::Refused(code, text) => write!(f, "refused: {code} {text}"),
         }

@@ -55,6 +55,8 @@ struct State {
     groups: BTreeMap<String, Group>,
     commands: Vec<String>,
     posts: Vec<String>,
+    /// How long each answer takes to begin.
+    delay: Duration,
     /// Articles stop after this many bytes, lists after this many lines, until it is lifted.
     held: Option<usize>,
 }
@@ -105,6 +107,10 @@ impl Fake {
         self.state.0.lock().unwrap().fault = fault;
     }
 
+    pub fn delay(&self, delay: Duration) {
+        self.state.0.lock().unwrap().delay = delay;
+    }
+
     pub fn hold(&self, held: Option<usize>) {
         self.state.0.lock().unwrap().held = held;
         self.state.1.notify_all();
@@ -139,7 +145,7 @@ impl Fake {
                 Fault::Silent => {
                     std::thread::sleep(Duration::from_secs(600));
                 }
-                _ => {}
+                _ => std::thread::sleep(self.state.0.lock().unwrap().delay),
             }
             let words: Vec<&str> = line.split(' ').collect();
             match words[..] {
@@ -162,7 +168,9 @@ impl Fake {
                     write!(stream, "{}{}.\r\n", group_line(name, &group), numbers.collect::<String>())?;
                 }
                 ["OVER", range] => self.rows(&mut stream, &selected, ends(range))?,
-                ["ARTICLE", which] => self.article(&mut stream, &selected, which)?,
+                ["ARTICLE", which] => self.article(&mut stream, &selected, which, false)?,
+                ["HEAD", which] => self.article(&mut stream, &selected, which, true)?,
+                ["XHDR", name, range] => self.header(&mut stream, &selected, name, ends(range))?,
                 ["STAT", which] => {
                     let found = self.find(&selected, which).is_some();
                     write!(stream, "{} 0 {which}\r\n", if found { 223 } else { 430 })?;
@@ -214,7 +222,13 @@ impl Fake {
             .map(|article| (0, article.clone()))
     }
 
-    fn article(&self, stream: &mut TcpStream, selected: &str, which: &str) -> std::io::Result<()> {
+    fn article(
+        &self,
+        stream: &mut TcpStream,
+        selected: &str,
+        which: &str,
+        is_head: bool,
+    ) -> std::io::Result<()> {
         let Some((number, mut text)) = self.find(selected, which) else {
             return write!(stream, "{} none\r\n", if which.starts_with('<') { 430 } else { 423 });
         };
@@ -235,6 +249,10 @@ impl Fake {
             Fault::Garbage => text = text.replace('x', "\0"),
             _ => {}
         }
+        if is_head {
+            let head = text.split("\r\n\r\n").next().unwrap();
+            return write!(stream, "221 {shown} {id}\r\n{head}\r\n.\r\n");
+        }
         write!(stream, "220 {shown} {id}\r\n")?;
         if self.fault() == Fault::BreaksOff {
             stream.write_all(&text.as_bytes()[..text.len() / 2])?;
@@ -244,6 +262,25 @@ impl Fake {
         stream.write_all(&text.as_bytes()[..held])?;
         self.wait();
         stream.write_all(&text.as_bytes()[held..])?;
+        write!(stream, ".\r\n")
+    }
+
+    fn header(
+        &self,
+        stream: &mut TcpStream,
+        selected: &str,
+        name: &str,
+        (from, to): (u64, u64),
+    ) -> std::io::Result<()> {
+        let group = self.state.0.lock().unwrap().groups.get(selected).cloned().unwrap_or_default();
+        write!(stream, "221 header\r\n")?;
+        for (number, text) in group.articles.range(from..=to) {
+            let value = text.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
+            write!(stream, "{number} {}\r\n", value.unwrap_or("(none)"))?;
+            if self.fault() == Fault::BreaksOff {
+                return stream.shutdown(std::net::Shutdown::Both);
+            }
+        }
         write!(stream, ".\r\n")
     }
 

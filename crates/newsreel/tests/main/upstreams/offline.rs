@@ -115,6 +115,34 @@ fn away() -> (Fake, Server) {
     (fake, server)
 }
 
+#[test]
+fn tin_starts_while_no_list_is_known() {
+    if !installed(tin::PROGRAMS) {
+        return;
+    }
+    let (dir, fake) = (TempDir::new().unwrap(), Fake::with("comp.a", 3, 500));
+    let server = Server::start_showing(&[("misc.test", "y", "Ours")], |text| {
+        text + &section("fake", fake.address, "") + CACHE
+    });
+    let mut client = server.client();
+    assert_eq!(client.ask("GROUP comp.a"), "211 3 1 3 comp.a");
+    assert!(client.ask("OVER 1-").starts_with("224 "));
+    client.block();
+    fake.fail(Fault::Dead);
+    assert!(client.ask("STAT <no@where.example>").starts_with("403 "));
+    // What other servers copy is whole or not told at all.
+    assert!(client.ask("LIST ACTIVE").starts_with("403 "));
+    assert!(client.ask("LIST COUNTS").starts_with("215 "));
+    assert_eq!(client.block(), ["comp.a 3 1 3 y", "misc.test 0 1 0 y"]);
+    let home = tin::home(dir.path());
+    fs::write(home.join(".newsrc"), "comp.a:\n").unwrap();
+    let screen = Screen::start(&home, &format!("tin -r -g 127.0.0.1 -p {}", server.address.port()));
+    screen.wait(&["Group Selection (127.0.0.1  1)"]);
+    screen.wait_line(&["1", "3", "comp.a"]);
+    screen.leave(&["ended: 0"]);
+    assert_eq!(read_in(&home.join(".newsrc")), "comp.a:");
+}
+
 /// The line of comp.a in a file of what was read.
 fn read_in(newsrc: &Path) -> String {
     let text = fs::read_to_string(newsrc).unwrap();

@@ -1,0 +1,60 @@
+//! HDR of headers that overview rows do not have: asked for in one question, and shown when all of the answer
+//! has come, so that no reader is cut off in its middle.
+//!
+//! Of few articles, and while the upstream is away, the headers are read from the articles that the cache
+//! has, if it has all of them. Source: RFC 3977 section 8.5.
+
+use super::group::Group;
+use super::questions::AskHeader;
+use super::trouble::Trouble;
+use crate::source::{Answer, HeaderLines, HeaderValues};
+use netnews::article::content_of;
+use std::ops::RangeInclusive;
+
+/// Articles that are asked about at once.
+const NUMBERS_MAX: usize = 20_000;
+/// Up to so many are looked for in the cache first.
+const FEW: usize = 64;
+
+impl Group {
+    /// A header of the articles of a range; see [`crate::source::NewsSource::header`].
+    pub async fn header(&self, range: RangeInclusive<u64>, name: &[u8]) -> Answer<Option<HeaderLines>> {
+        let Some((range, marks)) = self.within(range).await? else { return Ok(Some(HeaderLines::default())) };
+        let known = self.know_numbers(&range, marks).await;
+        let mut numbers = Vec::new();
+        if !self.shelf.numbers(range, NUMBERS_MAX, &mut numbers) {
+            known?;
+        }
+        let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else {
+            return Ok(Some(HeaderLines::default()));
+        };
+        let next = (numbers.len() == NUMBERS_MAX).then(|| last + 1);
+        if numbers.len() <= FEW
+            && let Some(values) = self.cached_header(&numbers, name)
+        {
+            return Ok(Some(HeaderLines { values, next }));
+        }
+        let question = AskHeader { group: self.name.clone(), range: first..=last, name: name.into() };
+        match self.pool.ask_apart(question).await {
+            Ok(values) => Ok(values.map(|values| HeaderLines { values, next })),
+            Err(Trouble::Away(text)) => {
+                let values = self.cached_header(&numbers, name).ok_or(Trouble::Away(text))?;
+                Ok(Some(HeaderLines { values, next }))
+            }
+            Err(trouble) => Err(trouble.into()),
+        }
+    }
+
+    /// The same from articles that the cache has; `None`: it lacks one of them.
+    fn cached_header(&self, numbers: &[u64], name: &[u8]) -> Option<HeaderValues> {
+        let mut article = Vec::new();
+        let value = |number: &u64| {
+            article.clear();
+            self.shelf.article(*number, &mut article)?;
+            let end = memchr::memmem::find(&article, b"\r\n\r\n").map_or(article.len(), |end| end + 2);
+            let head = article.get(..end).unwrap_or_default();
+            Some((*number, content_of(head, name).map(Into::into)))
+        };
+        numbers.iter().map(value).collect()
+    }
+}

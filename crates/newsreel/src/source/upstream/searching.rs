@@ -1,0 +1,219 @@
+//! The search for one article: which server is asked for it, and in which order.
+//!
+//! By its number it is asked for at the server that numbers the group, by its Message-ID at the others, in
+//! the order of [`Table::in_order_of`]. What one server of an owner does not have is not asked for at
+//! another. A server whose answer does not begin is not waited for while there is another one to ask; if none
+//! of them has the article, it is asked once more.
+
+use super::articles::Place;
+use super::bringing::{About, AskArticle, Brought, Expected, Wanted};
+use super::flight::Landing;
+use super::group::Group;
+use super::pool::Pool;
+use super::rows::AskRows;
+use super::table::{Table, Upstream};
+use super::trouble::{Trouble, shown};
+use crate::source::Part;
+use hashbrown::HashSet;
+use netnews::overview_row::{self, index};
+use parking_lot::Mutex;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+use tracing::warn;
+
+/// The search for one article.
+pub(super) struct Search<'a> {
+    pub table: &'a Table,
+    pub place: &'a Place,
+    /// The head alone, or all of it.
+    pub part: Part,
+    pub landing: &'a Arc<Landing<About>>,
+}
+
+/// How far a search has got.
+struct Progress<'a> {
+    id: Option<Vec<u8>>,
+    /// Owners whose servers do not have it.
+    without: HashSet<&'a str>,
+    trouble: Option<Trouble>,
+    /// The server that numbers the group has given a wrong answer for the number.
+    is_wrong_by_number: bool,
+}
+
+impl<'a> Search<'a> {
+    /// Asks one server after the other.
+    pub async fn run(&self) -> Result<(), Trouble> {
+        let id = match self.place {
+            Place::Id(id) => Some(id.to_vec()),
+            Place::Number(group, number) => group.shelf.id_of(*number),
+        };
+        let mut progress = Progress { id, without: HashSet::new(), trouble: None, is_wrong_by_number: false };
+        let (order, mut slow) = (self.order(&progress), Vec::new());
+        for (at, upstream) in order.iter().copied().enumerate() {
+            let patience = (at + 1 < order.len()).then(|| upstream.pool.patience());
+            match self.step(upstream, patience, &mut progress).await {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(_) => slow.push(upstream),
+            }
+        }
+        if progress.is_wrong_by_number {
+            slow.extend(
+                self.table.in_order_of(self.group()).into_iter().filter(|one| self.is_numbering(one)),
+            );
+        }
+        for upstream in slow {
+            if self.step(upstream, None, &mut progress).await.is_ok_and(|is_there| is_there) {
+                return Ok(());
+            }
+        }
+        Err(self.not_found(progress.trouble))
+    }
+
+    /// Whom to ask. Without a Message-ID the server that numbers the group must be asked first.
+    fn order(&self, progress: &Progress<'_>) -> Vec<&'a Upstream> {
+        let mut order = self.table.in_order_of(self.group());
+        if progress.id.is_none() {
+            order.sort_by_key(|upstream| !self.is_numbering(upstream));
+        }
+        order
+    }
+
+    /// Asks one server. `Err`: it is not waited for.
+    async fn step(
+        &self,
+        upstream: &'a Upstream,
+        patience: Option<Duration>,
+        progress: &mut Progress<'a>,
+    ) -> Result<bool, Trouble> {
+        let owner = upstream.config.owner();
+        let brought = match self.place {
+            Place::Number(group, number) if self.is_numbering(upstream) && !progress.is_wrong_by_number => {
+                self.by_number(group, *number, patience, progress).await
+            }
+            _ => {
+                let Some(id) = progress.id.clone() else { return Ok(false) };
+                if progress.without.contains(owner) || self.table.is_known_without(owner, &id) {
+                    return Ok(false);
+                }
+                let expected = Expected { id: Some(id.clone()), ..self.expected() };
+                let brought =
+                    self.ask(&upstream.pool, Wanted::Id(id.clone().into()), expected, patience).await;
+                if matches!(brought, Ok(Brought::Missing | Brought::Other(_))) {
+                    self.table.is_without(owner, &id);
+                }
+                brought
+            }
+        };
+        match brought {
+            Ok(Brought::Whole) => return Ok(true),
+            Ok(_) => _ = progress.without.insert(owner),
+            Err(Trouble::Slow) => return Err(Trouble::Slow),
+            Err(other) => progress.trouble = Some(other),
+        }
+        Ok(false)
+    }
+
+    /// Why it is not brought. A number whose article nobody has is forgotten; where another server has it,
+    /// its row is still needed.
+    fn not_found(&self, trouble: Option<Trouble>) -> Trouble {
+        if let (None, Place::Number(group, number)) = (&trouble, self.place) {
+            group.shelf.forget(*number);
+        }
+        trouble.unwrap_or(Trouble::Missing)
+    }
+
+    fn group(&self) -> Option<&[u8]> {
+        match self.place {
+            Place::Number(group, _) => Some(&group.name),
+            Place::Id(_) => None,
+        }
+    }
+
+    fn is_numbering(&self, upstream: &Upstream) -> bool {
+        matches!(self.place, Place::Number(group, _) if Arc::ptr_eq(&group.pool, &upstream.pool))
+    }
+
+    fn expected(&self) -> Expected {
+        let bytes = match self.place {
+            Place::Number(group, number) => group.shelf.size_of(*number),
+            Place::Id(_) => None,
+        };
+        Expected { id: None, bytes, bytes_max: self.table.article_bytes_max }
+    }
+
+    /// Asks a server; with `patience` until that has passed, unless its answer has begun.
+    async fn ask(
+        &self,
+        pool: &Arc<Pool>,
+        wanted: Wanted,
+        expected: Expected,
+        patience: Option<Duration>,
+    ) -> Result<Brought, Trouble> {
+        let (part, from, landing) = (self.part, self.table.place_of(pool), self.landing.clone());
+        let mut asked = pin!(pool.ask(AskArticle { wanted, part, expected, from, landing }));
+        let Some(patience) = patience else { return asked.await };
+        self.landing.change(|cargo| {
+            if cargo.about.is_none() {
+                cargo.bytes.clear();
+            }
+        });
+        match timeout(patience, &mut asked).await {
+            Ok(answer) => answer,
+            Err(_) if self.landing.change(|cargo| !cargo.bytes.is_empty()) => asked.await,
+            Err(_) => {
+                pool.was_slow(patience);
+                Err(Trouble::Slow)
+            }
+        }
+    }
+
+    /// Asks the server that numbers the group. Where it has another article by the number than was known,
+    /// either the group was renumbered, or it lies.
+    async fn by_number(
+        &self,
+        group: &Arc<Group>,
+        number: u64,
+        patience: Option<Duration>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Brought, Trouble> {
+        let wanted = Wanted::Number(group.name.clone(), number);
+        let expected = Expected { id: progress.id.clone(), ..self.expected() };
+        let brought = self.ask(&group.pool, wanted, expected, patience).await;
+        progress.is_wrong_by_number = matches!(brought, Err(Trouble::Wrong(_)) | Ok(Brought::Other(_)));
+        let brought = brought?;
+        match &brought {
+            Brought::Other(other) if row_says(group, number, other).await? => {
+                group.begin_anew();
+                (progress.id, progress.is_wrong_by_number) = (None, false);
+                return Err(Trouble::Away(format!("{} was renumbered", shown(&group.name))));
+            }
+            Brought::Other(other) => {
+                let (upstream, name) = (group.pool.name(), shown(&group.name));
+                let other = shown(other);
+                warn!(upstream, "wrong answer: the article {other} for {number} in {name}");
+                group.pool.told_wrong();
+                return Err(Trouble::Wrong(format!("another article by the number {number}")));
+            }
+            Brought::Missing | Brought::Whole => {}
+        }
+        Ok(brought)
+    }
+}
+
+/// Whether the overview of the server says now that a number is this article's.
+async fn row_says(group: &Group, number: u64, id: &[u8]) -> Result<bool, Trouble> {
+    let said = Arc::<Mutex<Vec<u8>>>::default();
+    let rows = said.clone();
+    let question = AskRows {
+        group: group.name.clone(),
+        ranges: vec![number..=number],
+        is_here: group.is_here.clone(),
+        take: move |_, row: &[u8]| rows.lock().extend_from_slice(row),
+    };
+    group.pool.ask(question).await?;
+    let row = said.lock();
+    Ok(overview_row::field(&row, index::MESSAGE_ID) == Some(id))
+}
