@@ -35,6 +35,9 @@ pub fn escape(text: &str) -> String {
 /// The list of groups.
 pub const GROUPS: &str = "/groups";
 
+/// What has words.
+pub const SEARCH: &str = "/search";
+
 /// A group's threads, newest first.
 pub fn group(group: &str) -> String {
     format!("{GROUPS}/{}", escape(group))

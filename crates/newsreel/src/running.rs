@@ -28,6 +28,9 @@ pub(crate) struct Server {
     pub pulls: Arc<Pulls>,
     /// The archives.
     pub archives: Arc<Archives>,
+    /// The search index.
+    #[cfg(feature = "search")]
+    pub search: Arc<crate::operations::search::Search>,
     /// Measures the spool for reports.
     pub measuring: Arc<Measuring>,
 }
@@ -36,12 +39,26 @@ impl Server {
     /// How it is.
     pub fn report(&self) -> Report {
         let addresses = self.listening.addresses();
-        report::of_server(
+        let report = report::of_server(
             &self.site,
             &self.context,
             (&self.feeds, &self.pulls, &self.archives, &self.upstreams),
             (&addresses.nntp, &addresses.web),
-        )
+        );
+        self.with_search(report)
+    }
+
+    #[cfg(feature = "search")]
+    fn with_search(&self, mut report: Report) -> Report {
+        if let Some(server) = &mut report.server {
+            server.search = self.search.status(&self.site.spool);
+        }
+        report
+    }
+
+    #[cfg(not(feature = "search"))]
+    fn with_search(&self, report: Report) -> Report {
+        report
     }
 
     /// Lets a new configuration hold from now on, with what was prepared for it; the spool has switched

@@ -14,6 +14,7 @@ use crate::inject::Injector;
 use crate::listening::{Admit, Beginning, Listeners, Listening, SessionTask};
 use crate::moderation::Moderation;
 use crate::operations::archive::{Archives, keep_archiving};
+use crate::operations::overview::Packing;
 use crate::operations::report::{self, Measuring};
 use crate::operations::{ControlMessages, keep_expiring};
 use crate::relay::feed::Feeds;
@@ -90,13 +91,7 @@ async fn run_from<S: NewsSource>(
     let context = Arc::new(SessionContext { injector, budget: Budget::default() });
     let site = Site::new(config, spool, offer);
     let control = control_socket::Listener::bind(&site)?;
-    let (measuring, pulls, archives) = (Measuring::new(), Arc::default(), Archives::of_site(&site));
-    let feeds = Feeds::new(site.spool.clone(), site.filer.clone());
-    let server = Arc::new_cyclic(|server: &Weak<Server>| {
-        let admit = admitting(&site, &context, source.under(&site.config), server);
-        let listening = Listening::new(&site, admit);
-        Server { listening, measuring, pulls, archives, context, feeds, upstreams, site }
-    });
+    let server = assemble(site, context, source, upstreams);
     let site = &server.site;
     let control_messages = ControlMessages::open(site, &moderation)?;
     obey_again(site);
@@ -118,7 +113,7 @@ async fn run_from<S: NewsSource>(
     tasks.spawn(server.upstreams.clone().run(site.stopping()));
     tasks.spawn(crate::operations::keep_pulling(site.clone(), server.pulls.clone()));
     let expiring = tokio::spawn(keep_expiring(site.spool.clone(), site.expiry.clone()));
-    let packing = crate::operations::overview::Packing::start(&site.spool)?;
+    let threads = IndexThreads::start(&server)?;
     tell_system(&[sd_notify::NotifyState::Ready]);
 
     shutdown.await;
@@ -126,7 +121,7 @@ async fn run_from<S: NewsSource>(
     tell_system(&[sd_notify::NotifyState::Stopping]);
     site.stop();
     expiring.abort();
-    block_in_place(|| packing.end());
+    block_in_place(|| threads.end());
     let ended = timeout(STOP_TIMEOUT, async {
         server.listening.ended().await;
         while tasks.join_next().await.is_some() {}
@@ -142,6 +137,57 @@ async fn run_from<S: NewsSource>(
     block_in_place(|| site.spool.close()).map_err(io::Error::other)?;
     info!("stopped");
     Ok(())
+}
+
+/// The parts of a server that know each other.
+fn assemble<S: NewsSource>(
+    site: Arc<Site>,
+    context: Arc<SessionContext>,
+    source: S,
+    upstreams: Upstreams,
+) -> Arc<Server> {
+    let (measuring, pulls, archives) = (Measuring::new(), Arc::default(), Archives::of_site(&site));
+    let feeds = Feeds::new(site.spool.clone(), site.filer.clone());
+    Arc::new_cyclic(|server: &Weak<Server>| {
+        let admit = admitting(&site, &context, source.under(&site.config), server);
+        let listening = Listening::new(&site, admit);
+        Server {
+            #[cfg(feature = "search")]
+            search: Arc::default(),
+            listening,
+            measuring,
+            pulls,
+            archives,
+            context,
+            feeds,
+            upstreams,
+            site,
+        }
+    })
+}
+
+/// The threads that work on indexes as long as a server runs.
+struct IndexThreads {
+    packing: Packing,
+    #[cfg(feature = "search")]
+    indexing: crate::operations::search::Indexer,
+}
+
+impl IndexThreads {
+    fn start(server: &Server) -> io::Result<Self> {
+        Ok(Self {
+            packing: Packing::start(&server.site.spool)?,
+            #[cfg(feature = "search")]
+            indexing: crate::operations::search::start(&server.site, &server.search)?,
+        })
+    }
+
+    /// Waits for their end; the server must be stopping.
+    fn end(self) {
+        self.packing.end();
+        #[cfg(feature = "search")]
+        self.indexing.end();
+    }
 }
 
 /// Obeys what a crash has left undone.

@@ -109,6 +109,9 @@ mod reply;
 #[path = "../../../../fuzz/fuzz_targets/sasl.rs"]
 mod sasl;
 #[allow(unused_attributes)]
+#[path = "../../../../fuzz/fuzz_targets/search_query.rs"]
+mod search_query;
+#[allow(unused_attributes)]
 #[path = "../../../../fuzz/fuzz_targets/session.rs"]
 mod session;
 #[allow(unused_attributes)]
@@ -173,6 +176,7 @@ smoke! {
     overview_row: INPUTS, seeds::values();
     reply: INPUTS, seeds::replies();
     sasl: INPUTS, seeds::sasl();
+    search_query: INPUTS, seeds::searches();
     session: SESSIONS, seeds::sessions();
     signed_article: INPUTS, seeds::signed();
     tree_file: INPUTS, seeds::articles();

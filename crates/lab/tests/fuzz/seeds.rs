@@ -185,6 +185,15 @@ pub fn values() -> Vec<Vec<u8>> {
     ])
 }
 
+/// Queries of the full text search.
+pub fn searches() -> Vec<Vec<u8>> {
+    all(&[
+        "usenet \"c news\" -spam subject:re from:henry",
+        "group:comp.*,!comp.lang.c after:1989-01-31 before:1990 thread:<a@b>",
+        "\u{65e5}\u{672c} Gr\u{fc}\u{df}e foo-bar x:y \"open",
+    ])
+}
+
 /// What servers answer.
 pub fn replies() -> Vec<Vec<u8>> {
     all(&[

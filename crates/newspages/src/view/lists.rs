@@ -57,6 +57,74 @@ pub struct ThreadPage<'a> {
     pub thread: &'a Thread,
 }
 
+/// An article that a query has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundLine {
+    /// Its Message-ID.
+    pub message_id: String,
+    /// Its Subject.
+    pub subject: String,
+    /// Its From.
+    pub from: String,
+    /// When it was written, Unix seconds.
+    pub date: Option<i64>,
+    /// Its groups, those that the reader may read.
+    pub groups: Vec<String>,
+}
+
+/// What the page of a search shows.
+#[derive(Debug, Clone, Copy)]
+pub struct SearchPage<'a> {
+    /// What was asked.
+    pub query: &'a str,
+    /// What was found; absent: nothing was looked for.
+    pub lines: Option<&'a [FoundLine]>,
+    /// Why the query is none.
+    pub problem: Option<&'a str>,
+    /// Whether the index knows all articles already.
+    pub is_complete: bool,
+    /// Where the other pages are.
+    pub turning: &'a Turning,
+}
+
+/// A search and its answers.
+pub fn search(page: &SearchPage<'_>) -> Markup {
+    html! {
+        h1 { "Search" }
+        form.search action=(urls::SEARCH) method="get" role="search" {
+            label for="q" { "Words " }
+            input id="q" name="q" type="search" value=(page.query) maxlength="1000" size="40"
+                aria-describedby="how";
+            button { "Search" }
+        }
+        p.quiet id="how" {
+            "All words must be there. " code { "\"in a row\"" } ", " code { "-without" } ", "
+            code { "subject:" } ", " code { "from:" } ", " code { "group:comp.*" } ", "
+            code { "after:2026-01-31" } ", " code { "before:2026" } ", " code { "thread:" } "Message-ID"
+        }
+        @if let Some(problem) = page.problem { p.problem role="alert" { (problem) } }
+        @if !page.is_complete { p { "The index is still being built: older articles may be missing." } }
+        @if let Some(lines) = page.lines {
+            @if lines.is_empty() { p { "Nothing that you may read has these words." } }
+            ul.threads { @for line in lines { li { (found_line(line)) } } }
+        }
+        (pages(page.turning, "First", "Next"))
+    }
+}
+
+fn found_line(line: &FoundLine) -> Markup {
+    html! {
+        a dir="auto" href=(urls::article(&line.message_id)) {
+            @if line.subject.is_empty() { "(no subject)" } @else { (line.subject) }
+        }
+        span.by {
+            bdi { (header::author(&line.from)) }
+            @if let Some(date) = line.date { " " time { (moment(date)) } }
+            @for group in &line.groups { " " a href=(urls::group(group)) { (group) } }
+        }
+    }
+}
+
 /// The list of groups; `pattern` is what they were searched for.
 pub fn groups(lines: &[GroupLine], pattern: &str, turning: &Turning) -> Markup {
     html! {

@@ -9,7 +9,9 @@ mod lists;
 mod text;
 
 pub use article::{ArticlePage, article};
-pub use lists::{GroupLine, GroupPage, ThreadPage, Turning, group, groups, thread};
+pub use lists::{
+    FoundLine, GroupLine, GroupPage, SearchPage, ThreadPage, Turning, group, groups, search, thread,
+};
 
 /// `2026-11-21 01:24`; nothing for an unknown time.
 fn moment(secs: i64) -> String {

@@ -173,6 +173,18 @@ pub(super) enum Command {
     #[command(after_long_help = "Examples:\n  newsreel top\n  newsreel top --interval 10")]
     Top(super::top::TopOptions),
 
+    /// Search the articles of a running server for words
+    #[cfg(feature = "search")]
+    #[command(
+        long_about = "Search the articles of a running server for words, the newest first; [search] must be enabled. \
+        All words must be in the article. \"some words\" must stand in a row, and -word must not be there. \
+        subject:word and from:word look there alone; group:comp.lang.*, after:2026-01-31, before:2026-02 and \
+        thread:MESSAGE-ID say where and when."
+    )]
+    #[command(after_long_help = "Examples:\n  newsreel search usenet history\n  \
+        newsreel search 'group:comp.* from:henry \"c news\" before:1990'\n  newsreel search -- cat -dog")]
+    Search(super::search::SearchOptions),
+
     /// Rebuild all indexes from the stored articles (the server must be stopped)
     #[command(long_about = "Rebuild all indexes from the stored articles. The server must be stopped.\n\n\
         If the file of a buffer is missing, or an older file is in its place, nothing is rebuilt unless --without names the \
@@ -184,6 +196,10 @@ pub(super) enum Command {
         /// Give up the articles of this buffer (repeatable)
         #[arg(long, value_name = "BUFFER")]
         without: Vec<String>,
+        /// Rebuild the search index alone, in the background: now, or when the server starts
+        #[cfg(feature = "search")]
+        #[arg(long, conflicts_with = "without")]
+        search: bool,
     },
 
     /// File a batch of articles

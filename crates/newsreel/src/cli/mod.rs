@@ -49,6 +49,8 @@ mod reach;
 mod rights;
 mod rnews;
 mod screen;
+#[cfg(feature = "search")]
+mod search;
 mod send;
 mod serve;
 mod starter_lists;
@@ -133,7 +135,11 @@ fn run(command: Command, at: &Where) -> Result<(), Failure> {
         Command::Ask(Request::Keys { command }) => keys::keys(at, command),
         Command::Ask(request) => reach::print(&at.load()?, &request),
         Command::Top(options) => top::top(at, &options),
-        Command::Rebuild { without } => care::rebuild(&without, at),
+        #[cfg(feature = "search")]
+        Command::Rebuild { search: true, .. } => search::rebuild(at),
+        Command::Rebuild { without, .. } => care::rebuild(&without, at),
+        #[cfg(feature = "search")]
+        Command::Search(options) => search::search(at, &options),
         Command::Rnews { file } => rnews::rnews(file.as_deref(), at),
         Command::Pull(options) => pull::pull(&options, at),
         Command::Send(options) => send::send(&options, at),

@@ -648,6 +648,7 @@ mod tests {
                 posts_refused: 37,
                 problem: "timed out waiting for an answer".into(),
             }],
+            search: None,
             cache: Some(CacheStatus {
                 used_bytes: 1_024,
                 size_bytes: 2_048,

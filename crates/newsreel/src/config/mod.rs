@@ -34,6 +34,7 @@ mod posting;
 mod pull;
 mod read;
 mod report;
+mod search;
 mod send;
 mod site;
 mod spam;
@@ -71,6 +72,7 @@ pub use place::Place;
 pub use posting::{Cancel, Honor, MailForm, Moderation, Moderator, Posting, Reveal};
 pub use pull::{BodyServer, Pull, PullBy};
 pub use read::{data_in, load, parse};
+pub use search::Search;
 pub use send::{ArticleType, BatchCompress, FeedOrder, FeedStart, HashSplit, LineItem, Only, WayOut};
 pub use site::{Limits, LogFormat, LogLevel, Site, UnknownGroups};
 pub use spam::{Spam, SpamMode};
@@ -120,6 +122,8 @@ sections! {
     access: [Access],
     /// Pages and figures over HTTP.
     web: Web,
+    /// Full text search.
+    search: Search,
     /// What is asked of posts.
     posting: Posting,
     /// What is done about control messages; the first match decides.

@@ -201,6 +201,10 @@ fn answer(
                 }
                 Request::Moderation { command } => moderate(server, command, &mut sink),
                 Request::VerifyCache | Request::Posts { .. } => of_upstreams(server, other, &mut sink),
+                #[cfg(feature = "search")]
+                Request::Search { .. } | Request::RebuildSearch => {
+                    operations::search::execute(site, &server.search, other, &mut sink)
+                }
                 Request::Batch { peer } => operations::batch(server.feeds.batch(peer), peer, &mut sink),
                 other => operations::execute(other, &site.spool, &mut sink),
             };

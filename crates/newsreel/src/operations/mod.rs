@@ -29,6 +29,8 @@ pub(crate) mod pull;
 pub mod report;
 pub mod request;
 pub(crate) mod retention;
+#[cfg(feature = "search")]
+pub(crate) mod search;
 mod sink;
 mod summed;
 #[cfg(test)]
@@ -56,7 +58,8 @@ pub(crate) use why::why;
 /// [`Request::Rnews`],
 /// [`Request::Import`],
 /// [`Request::Pull`], [`Request::Send`], [`Request::Reload`], [`Request::Compare`], [`Request::Why`],
-/// [`Request::Feed`], [`Request::Batch`] and [`Request::Mount`] are the caller's own.
+/// [`Request::Feed`], [`Request::Batch`], [`Request::Search`], [`Request::RebuildSearch`] and
+/// [`Request::Mount`] are the caller's own.
 pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match request {
         Request::GroupAdd { groups } => groups::add(spool, groups, sink),
@@ -110,6 +113,8 @@ pub fn execute(request: &Request, spool: &Spool, sink: &mut Sink<'_>) -> bool {
         | Request::Feed { .. }
         | Request::Batch { .. }
         | Request::Mount { .. }
+        | Request::Search { .. }
+        | Request::RebuildSearch
         | Request::Compare { .. } => {
             sink(Reply::Error("this request is not carried out on the spool alone".into()));
             false

@@ -101,6 +101,8 @@ pub struct ServerStatus {
     pub upstreams: Vec<UpstreamStatus>,
     /// What the cache was asked for; absent: there is none.
     pub cache: Option<CacheStatus>,
+    /// The search index; absent: there is none.
+    pub search: Option<SearchStatus>,
     /// The filter programs of the configuration, in its order.
     pub filters: Vec<FilterStatus>,
     /// The archives of the configuration, in its order.
@@ -128,6 +130,20 @@ pub struct ArchiveStatus {
     /// Articles that went without a copy, ever.
     pub missed: u64,
     /// Why nothing can be copied now; empty: nothing is wrong.
+    pub problem: String,
+}
+
+/// The search index.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SearchStatus {
+    /// Articles that it knows, among them some that are gone.
+    pub articles: u64,
+    /// Whether it knows all that were here when it was begun.
+    pub is_complete: bool,
+    /// Bytes of journal that it has not read yet.
+    pub waiting_bytes: u64,
+    /// Why nothing is added now; empty: nothing is wrong.
     pub problem: String,
 }
 
@@ -592,6 +608,7 @@ fn server(site: &Site, (context, feeds): (&SessionContext, &Feeds), config: &Con
         archives: Vec::new(),
         upstreams: Vec::new(),
         cache: None,
+        search: None,
     }
 }
 

@@ -7,7 +7,7 @@ mod commands;
 mod rows;
 
 pub use commands::{ArchiveCommand, FilterCommand, KeysCommand, ModerationCommand, PostsCommand};
-pub use rows::{ArticleText, HeldRow, HiddenRow, PostRow, Purged, ReviewRow, WouldExpire};
+pub use rows::{ArticleText, FoundRow, HeldRow, HiddenRow, PostRow, Purged, ReviewRow, WouldExpire};
 
 use super::report::{ArchiveStatus, Report};
 use crate::base::clock::unix_now;
@@ -130,6 +130,18 @@ pub enum Request {
         /// Whether lines of files end in CRLF instead of LF.
         crlf: bool,
     },
+    /// Articles that a query finds, the newest first; answered by [`Reply::FoundArticle`] each. Only of
+    /// servers that are built with search.
+    #[command(skip)]
+    Search {
+        /// The query.
+        query: String,
+        /// How many articles at most.
+        limit: usize,
+    },
+    /// Build the search index again, in the background; answered by [`Reply::Text`]. Likewise.
+    #[command(skip)]
+    RebuildSearch,
     /// How many of the articles that were imported are still stored; answered by [`Reply::Count`].
     #[command(skip)]
     CountLiving {
@@ -691,6 +703,8 @@ pub enum Reply {
     Held(HeldRow),
     /// A post that waits for an upstream, or that it has refused.
     Post(PostRow),
+    /// An article that a query has found.
+    FoundArticle(FoundRow),
     /// A hidden article.
     Hidden(HiddenRow),
     /// What a filter found.

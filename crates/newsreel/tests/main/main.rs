@@ -60,6 +60,8 @@ mod reviewing;
 mod rnews;
 mod running;
 mod scram;
+#[cfg(feature = "search")]
+mod searching;
 mod sending;
 mod signed_control;
 mod sources;

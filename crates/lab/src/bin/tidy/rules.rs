@@ -18,7 +18,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("spool", &["netnews"]),
     ("newscache", &["netnews", "spool"]),
     ("usenetfs", &["netnews"]),
-    ("newsreel", &["netnews", "nntp-io", "spool", "newscache", "newspages", "usenetfs"]),
+    ("newssearch", &["netnews", "newspages", "spool"]),
+    ("newsreel", &["netnews", "nntp-io", "spool", "newscache", "newspages", "newssearch", "usenetfs"]),
 ];
 
 /// Lines of code that a key of the configuration may cost, over all of `config` and without tests.

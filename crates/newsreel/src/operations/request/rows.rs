@@ -2,6 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
+/// An article that a query has found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundRow {
+    /// Its Message-ID.
+    pub message_id: String,
+    /// When it was written, Unix seconds; 0: it does not say.
+    pub date: i64,
+    /// Its From header, decoded.
+    pub from: String,
+    /// Its Subject header, decoded.
+    pub subject: String,
+    /// The groups in which it is.
+    pub groups: Vec<String>,
+}
+
 /// A post that waits here for a moderator.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldRow {

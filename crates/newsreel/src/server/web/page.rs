@@ -78,6 +78,9 @@ impl<'a> Page<'a> {
                 a.site href="/" { (site) }
                 nav aria-label="Parts" {
                     @if reading::is_open(self.visitor) { a href=(newspages::urls::GROUPS) { "Groups" } }
+                    @if reading::has_search(self.shared, self.visitor) {
+                        a href=(newspages::urls::SEARCH) { "Search" }
+                    }
                     @if config.web.operator && self.visitor.may_operate() { a href=(super::operator::PATH) { "Server" } }
                 }
                 @if let Some(user) = self.visitor.user() {

@@ -1,7 +1,7 @@
 //! HTTP from outside: what is answered to whom, and what hostile clients get.
 
 mod boards;
-mod http;
+pub mod http;
 mod reading;
 
 use crate::operated::PATIENCE;

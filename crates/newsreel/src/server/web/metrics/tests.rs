@@ -32,6 +32,7 @@ pub(crate) fn full_report(name: &str) -> Report {
         pulls: vec![PullStatus { name: name(), run: PullCounts::default(), ..PullStatus::default() }],
         upstreams: vec![UpstreamStatus { name: name(), ..UpstreamStatus::default() }],
         cache: Some(cache),
+        search: Some(SearchStatus::default()),
         filters: vec![FilterStatus { name: name(), down: true, ..FilterStatus::default() }],
         archives: vec![ArchiveStatus { name: name(), problem: "full".into(), ..ArchiveStatus::default() }],
         ..ServerStatus::default()

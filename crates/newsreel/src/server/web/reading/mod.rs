@@ -10,6 +10,8 @@ mod feeds;
 mod groups;
 mod posting;
 mod rows;
+#[cfg(feature = "search")]
+mod search;
 mod threads;
 
 use super::page::Page;
@@ -39,7 +41,10 @@ type Source = Beside<LocalSpool, Upstreams, LocalFirst>;
 type Group = <Source as NewsSource>::Group;
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
-    Router::new()
+    let routes = Router::new();
+    #[cfg(feature = "search")]
+    let routes = routes.route(urls::SEARCH, get(search::search));
+    routes
         .route("/robots.txt", get(robots))
         .route(urls::GROUPS, get(groups::list))
         .route("/groups/{group}", get(threads::group))
@@ -80,6 +85,18 @@ impl Found {
 /// Whether a visitor may read here at all.
 pub(super) fn is_open(visitor: &Visitor) -> bool {
     visitor.client().config().web.reading && visitor.client().may_read()
+}
+
+/// Whether a visitor may search.
+#[cfg(feature = "search")]
+pub(super) fn has_search(shared: &Shared, visitor: &Visitor) -> bool {
+    is_open(visitor) && shared.server.upgrade().is_some_and(|server| server.search.is_on())
+}
+
+/// Nobody may, as there is none.
+#[cfg(not(feature = "search"))]
+pub(super) fn has_search(_shared: &Shared, _visitor: &Visitor) -> bool {
+    false
 }
 
 impl<'a> Reading<'a> {

@@ -1,0 +1,98 @@
+//! `search`, and `rebuild --search`.
+
+use super::control::{Control, Listening};
+use super::listing;
+use super::locate::Where;
+use super::reach;
+use super::screen::{Failure, say};
+use super::table::Columns;
+use crate::operations::request::{FoundRow, Reply, Request};
+use clap::Args;
+use spool::{Disk, RealDisk};
+
+/// Where the index is below site.data.
+const DIR_NAME: &str = crate::operations::search::CURSOR;
+
+/// What to search for.
+#[derive(Debug, Args)]
+pub(super) struct SearchOptions {
+    /// Articles shown at most
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    limit: u16,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// The query
+    #[arg(required = true, value_name = "WORD")]
+    query: Vec<String>,
+}
+
+pub(super) fn search(at: &Where, options: &SearchOptions) -> Result<(), Failure> {
+    let request = Request::Search { query: options.query.join(" "), limit: usize::from(options.limit) };
+    if !matches!(Control::find(&at.load()?.site.data)?, Listening::Server(_)) {
+        return Err(Failure::Problem("no server runs: only a running server has the index open".into()));
+    }
+    let row = |reply| match reply {
+        Reply::FoundArticle(row) => Some(row),
+        _ => None,
+    };
+    listing::show(at, &request, options.json, row, text)
+}
+
+fn text(rows: &[FoundRow], _now: u64) -> String {
+    if rows.is_empty() {
+        return "nothing was found".to_owned();
+    }
+    Columns::of(rows)
+        .left("date", |row| day(row.date))
+        .left("group", |row| row.groups.first().cloned().unwrap_or_default())
+        .left("from", |row| newspages::header::author(&row.from).to_owned())
+        .left("subject", |row| row.subject.clone())
+        .left("Message-ID", |row| row.message_id.clone())
+        .text()
+}
+
+/// The day of a moment, UTC.
+fn day(secs: i64) -> String {
+    newspages::feed::rfc3339(secs).split('T').next().unwrap_or_default().to_owned()
+}
+
+pub(super) fn rebuild(at: &Where) -> Result<(), Failure> {
+    let config = at.load()?;
+    match Control::find(&config.site.data)? {
+        Listening::Server(_) => reach::print(&config, &Request::RebuildSearch),
+        Listening::Silent => Err(Failure::Problem("the server does not answer: try again".into())),
+        Listening::Nobody => {
+            super::owner::refuse_root(&config.site.data).map_err(Failure::Problem)?;
+            let (disk, dir) = (RealDisk::new(), config.site.data.join(DIR_NAME));
+            let removed = match disk.has_dir(&dir) {
+                Ok(true) => newssearch::index::remove(&disk, &dir),
+                other => other.map(drop),
+            };
+            removed.map_err(|error| Failure::Problem(format!("cannot remove {}: {error}", dir.display())))?;
+            say("the search index was removed; the server builds it again when it is started")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_found_is_listed() {
+        let row = FoundRow {
+            message_id: "<1@x.example>".into(),
+            date: 86_400,
+            from: "Jane <a@b.example>".into(),
+            subject: "Cats".into(),
+            groups: vec!["misc.test".into(), "other".into()],
+        };
+        assert_eq!(
+            text(&[row], 0),
+            "date        group      from  subject  Message-ID\n\
+             1970-01-02  misc.test  Jane  Cats     <1@x.example>"
+        );
+        assert_eq!(text(&[], 0), "nothing was found");
+    }
+}

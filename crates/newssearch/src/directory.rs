@@ -1,0 +1,171 @@
+//! The index's files: what tantivy writes and reads goes through [`Disk`], as everything else does.
+//!
+//! A file is written once, from its beginning to its end, and durable when it is ended; the list of what
+//! belongs to the index is replaced whole. Nobody else opens the directory, as the spool is locked: locks are
+//! granted to everybody. Called by `index`.
+
+use std::fmt;
+use std::io::{self, BufWriter, ErrorKind, IoSlice, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use spool::{Access, Disk, DiskFile, Open, durable_replace};
+use tantivy::HasLen;
+use tantivy::directory::error::{DeleteError, LockError, OpenReadError, OpenWriteError};
+use tantivy::directory::{
+    AntiCallToken, DirectoryLock, FileHandle, Lock, OwnedBytes, TerminatingWrite, WatchCallback,
+    WatchCallbackList, WatchHandle, WritePtr,
+};
+
+/// The file that says which others belong to the index; readers look again when it is replaced.
+const META: &str = "meta.json";
+
+/// The directory of an index.
+#[derive(Clone)]
+pub struct IndexDirectory {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    watchers: Arc<WatchCallbackList>,
+}
+
+impl fmt::Debug for IndexDirectory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexDirectory").field("dir", &self.dir).finish()
+    }
+}
+
+impl IndexDirectory {
+    /// The directory, which is made if it is missing.
+    pub fn open(disk: &Arc<dyn Disk>, dir: &Path) -> io::Result<Self> {
+        disk.create_dir(dir)?;
+        Ok(Self { disk: disk.clone(), dir: dir.to_owned(), watchers: Arc::default() })
+    }
+
+    /// Removes all files.
+    pub fn clear(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+        // The list goes first: without it there is no index.
+        let meta = dir.join(META);
+        if disk.about(&meta)?.is_some() {
+            disk.remove(&meta)?;
+            disk.sync_dir(dir)?;
+        }
+        for name in disk.list(dir)? {
+            disk.remove(&dir.join(name))?;
+        }
+        Ok(())
+    }
+
+    fn existing(&self, path: &Path) -> Result<Arc<dyn DiskFile>, OpenReadError> {
+        self.disk.open(&self.dir.join(path), Open::ReadOnly).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => OpenReadError::FileDoesNotExist(path.to_owned()),
+            _ => OpenReadError::wrap_io_error(error, path.to_owned()),
+        })
+    }
+}
+
+impl tantivy::Directory for IndexDirectory {
+    fn get_file_handle(&self, path: &Path) -> Result<Arc<dyn FileHandle>, OpenReadError> {
+        let file = self.existing(path)?;
+        let len = file.len().map_err(|error| OpenReadError::wrap_io_error(error, path.to_owned()))?;
+        Ok(Arc::new(Readable { file, len: usize::try_from(len).unwrap_or(usize::MAX) }))
+    }
+
+    fn delete(&self, path: &Path) -> Result<(), DeleteError> {
+        self.disk.remove(&self.dir.join(path)).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => DeleteError::FileDoesNotExist(path.to_owned()),
+            _ => DeleteError::IoError { io_error: Arc::new(error), filepath: path.to_owned() },
+        })
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool, OpenReadError> {
+        let about = self.disk.about(&self.dir.join(path));
+        about.map(|about| about.is_some()).map_err(|e| OpenReadError::wrap_io_error(e, path.to_owned()))
+    }
+
+    fn open_write(&self, path: &Path) -> Result<WritePtr, OpenWriteError> {
+        // What a crash has left of a file that does not belong to the index yet is written again.
+        let file = self.disk.open(&self.dir.join(path), Open::Create).and_then(|file| {
+            file.set_len(0)?;
+            Ok(file)
+        });
+        let file = file.map_err(|error| OpenWriteError::wrap_io_error(error, path.to_owned()))?;
+        Ok(BufWriter::with_capacity(1 << 16, Box::new(Writable { file, at: 0 })))
+    }
+
+    fn atomic_read(&self, path: &Path) -> Result<Vec<u8>, OpenReadError> {
+        let file = self.existing(path)?;
+        let read = || {
+            let mut bytes = vec![0; usize::try_from(file.len()?).map_err(io::Error::other)?];
+            file.read_exact_at(&mut bytes, 0)?;
+            Ok(bytes)
+        };
+        read().map_err(|error| OpenReadError::wrap_io_error(error, path.to_owned()))
+    }
+
+    fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
+        durable_replace(&*self.disk, &self.dir.join(path), &[data], Access::Group)?;
+        if path == Path::new(META) {
+            // Nobody waits for those who look.
+            drop(self.watchers.broadcast());
+        }
+        Ok(())
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.disk.sync_dir(&self.dir)
+    }
+
+    fn acquire_lock(&self, _lock: &Lock) -> Result<DirectoryLock, LockError> {
+        Ok(DirectoryLock::from(Box::new(())))
+    }
+
+    fn watch(&self, callback: WatchCallback) -> tantivy::Result<WatchHandle> {
+        Ok(self.watchers.subscribe(callback))
+    }
+}
+
+/// A file that is complete.
+#[derive(Debug)]
+struct Readable {
+    file: Arc<dyn DiskFile>,
+    len: usize,
+}
+
+impl HasLen for Readable {
+    fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl FileHandle for Readable {
+    fn read_bytes(&self, range: Range<usize>) -> io::Result<OwnedBytes> {
+        let mut bytes = vec![0; range.len()];
+        self.file.read_exact_at(&mut bytes, range.start as u64)?;
+        Ok(OwnedBytes::new(bytes))
+    }
+}
+
+/// A file that is being written.
+struct Writable {
+    file: Arc<dyn DiskFile>,
+    at: u64,
+}
+
+impl Write for Writable {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_all_at(&[IoSlice::new(bytes)], self.at)?;
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl TerminatingWrite for Writable {
+    fn terminate_ref(&mut self, _token: AntiCallToken) -> io::Result<()> {
+        self.file.sync()
+    }
+}

@@ -1,0 +1,339 @@
+//! The index: which articles have which words.
+//!
+//! One writer adds and removes; what it did can be found after [`Writer::commit`], which is atomic and
+//! durable, and records how far the caller has come. A reader of any thread asks [`Searcher::search`].
+//! Answers are the newest articles first, by their dates. The index may know articles that are gone, and does
+//! not know those that came since the last commit; see the caller. Called by `newsreel`.
+
+mod tokens;
+
+use std::fmt;
+use std::io;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+use spool::Disk;
+use tantivy::collector::TopDocs;
+use tantivy::indexer::{LogMergePolicy, UserOperation};
+use tantivy::query::{AllQuery, BooleanQuery, Occur, PhraseQuery, RangeQuery, TermQuery, TermSetQuery};
+use tantivy::schema::{
+    FAST, Field, INDEXED, IndexRecordOption, OwnedValue, STORED, STRING, Schema, TextFieldIndexing,
+    TextOptions,
+};
+use tantivy::{
+    DocAddress, Index, IndexReader, IndexSettings, IndexWriter, Order, ReloadPolicy, TantivyDocument,
+    TantivyError, Term,
+};
+
+use crate::directory::IndexDirectory;
+use crate::query::{Phrase, Place, Query};
+use crate::text::Text;
+use tokens::Words;
+
+/// The name of our rule of words among tantivy's.
+const WORDS: &str = "words";
+/// Least memory of a writer, in bytes.
+pub const MEMORY_BYTES_MIN: usize = 16 << 20;
+/// Blocks of stored Message-IDs that a reader keeps.
+const STORED_BLOCKS_KEPT: usize = 16;
+/// Answers that can be asked for, the first ones included that are passed over.
+pub const ANSWERS_MAX: usize = 10_000;
+/// A part of the index with so many removed articles, of 1, is merged.
+const REMOVED_MAX: f32 = 0.3;
+
+/// Why the index cannot be used.
+#[derive(Debug)]
+pub struct IndexError(TantivyError);
+
+impl fmt::Display for IndexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the search index: {}", self.0)
+    }
+}
+
+impl std::error::Error for IndexError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+impl From<TantivyError> for IndexError {
+    fn from(error: TantivyError) -> Self {
+        Self(error)
+    }
+}
+
+impl From<io::Error> for IndexError {
+    fn from(error: io::Error) -> Self {
+        Self(error.into())
+    }
+}
+
+/// An article, as the index is to know it.
+#[derive(Debug, Clone, Copy)]
+pub struct Indexed<'a> {
+    /// Identifies it: part of the hash of its Message-ID.
+    pub key: u64,
+    /// Its Message-ID.
+    pub message_id: &'a str,
+    /// When it was written, Unix seconds; what answers are ordered by.
+    pub date: i64,
+    /// The volume that stores it.
+    pub volume: u16,
+    /// Where it is there.
+    pub place: u64,
+    /// Its groups.
+    pub groups: &'a [&'a str],
+    /// Its own key, and those of its References.
+    pub thread: &'a [u64],
+    /// Its text.
+    pub text: &'a Text,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Fields {
+    key: Field,
+    message_id: Field,
+    date: Field,
+    volume: Field,
+    place: Field,
+    group: Field,
+    thread: Field,
+    subject: Field,
+    from: Field,
+    text: Field,
+}
+
+/// Name of the field that answers are ordered by.
+const DATE: &str = "date";
+
+fn schema() -> (Schema, Fields) {
+    let mut schema = Schema::builder();
+    let indexing = TextFieldIndexing::default()
+        .set_tokenizer(WORDS)
+        .set_fieldnorms(false)
+        .set_index_option(IndexRecordOption::WithFreqsAndPositions);
+    let words = TextOptions::default().set_indexing_options(indexing);
+    let fields = Fields {
+        key: schema.add_u64_field("key", INDEXED),
+        message_id: schema.add_text_field("message_id", STORED),
+        date: schema.add_i64_field(DATE, FAST),
+        volume: schema.add_u64_field("volume", INDEXED),
+        place: schema.add_u64_field("place", FAST),
+        group: schema.add_text_field("group", STRING),
+        thread: schema.add_u64_field("thread", INDEXED),
+        subject: schema.add_text_field("subject", words.clone()),
+        from: schema.add_text_field("from", words.clone()),
+        text: schema.add_text_field("text", words),
+    };
+    (schema.build(), fields)
+}
+
+/// Opens the index in a directory, or makes an empty one where there is none or one that cannot be read.
+pub fn open(disk: &Arc<dyn Disk>, dir: &Path, memory_bytes: usize) -> Result<(Writer, Searcher), IndexError> {
+    let (schema, fields) = schema();
+    let found = match Index::open(IndexDirectory::open(disk, dir)?) {
+        Ok(index) if index.schema() == schema => Some(index),
+        Ok(_) | Err(_) => None,
+    };
+    let index = match found {
+        Some(index) => index,
+        None => {
+            IndexDirectory::clear(&**disk, dir)?;
+            Index::create(IndexDirectory::open(disk, dir)?, schema, IndexSettings::default())?
+        }
+    };
+    index.tokenizers().register(WORDS, Words::default());
+    let reader = index
+        .reader_builder()
+        .reload_policy(ReloadPolicy::Manual)
+        .doc_store_cache_num_blocks(STORED_BLOCKS_KEPT)
+        .try_into()?;
+    let writer: IndexWriter = index.writer_with_num_threads(1, memory_bytes.max(MEMORY_BYTES_MIN))?;
+    let mut merging = LogMergePolicy::default();
+    merging.set_del_docs_ratio_before_merge(REMOVED_MAX);
+    writer.set_merge_policy(Box::new(merging));
+    let progress = index.load_metas()?.payload;
+    Ok((Writer { writer, fields, progress, reader: reader.clone() }, Searcher { reader, fields }))
+}
+
+/// Removes the index of a directory that nobody has open.
+pub fn remove(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    IndexDirectory::clear(disk, dir)
+}
+
+/// Changes the index.
+pub struct Writer {
+    writer: IndexWriter,
+    fields: Fields,
+    progress: Option<String>,
+    reader: IndexReader,
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("progress", &self.progress).finish()
+    }
+}
+
+impl Writer {
+    /// What was recorded with the last commit; `None`: nothing was committed yet.
+    pub fn progress(&self) -> Option<&str> {
+        self.progress.as_deref()
+    }
+
+    /// Adds an article; `again`: it may be there already, and is replaced.
+    pub fn add(&self, article: &Indexed<'_>, again: bool) -> Result<(), IndexError> {
+        let fields = &self.fields;
+        let mut document = TantivyDocument::new();
+        document.add_u64(fields.key, article.key);
+        document.add_text(fields.message_id, article.message_id);
+        document.add_i64(fields.date, article.date);
+        document.add_u64(fields.volume, u64::from(article.volume));
+        document.add_u64(fields.place, article.place);
+        article.groups.iter().for_each(|group| document.add_text(fields.group, group));
+        article.thread.iter().for_each(|key| document.add_u64(fields.thread, *key));
+        document.add_text(fields.subject, &article.text.subject);
+        document.add_text(fields.from, &article.text.from);
+        document.add_text(fields.text, &article.text.all);
+        if again {
+            let replaced = Term::from_field_u64(fields.key, article.key);
+            self.writer.run([UserOperation::Delete(replaced), UserOperation::Add(document)])?;
+        } else {
+            self.writer.add_document(document)?;
+        }
+        Ok(())
+    }
+
+    /// Removes an article.
+    pub fn remove(&self, key: u64) {
+        self.writer.delete_term(Term::from_field_u64(self.fields.key, key));
+    }
+
+    /// Removes what a volume has overwritten: what lies before a place.
+    pub fn remove_before(&self, volume: u16, place: u64) -> Result<(), IndexError> {
+        let of_volume = Term::from_field_u64(self.fields.volume, u64::from(volume));
+        let bound = Bound::Excluded(Term::from_field_u64(self.fields.place, place));
+        let query = BooleanQuery::intersection(vec![
+            Box::new(TermQuery::new(of_volume, IndexRecordOption::Basic)),
+            Box::new(RangeQuery::new(Bound::Unbounded, bound)),
+        ]);
+        self.writer.delete_query(Box::new(query))?;
+        Ok(())
+    }
+
+    /// Makes what was done findable and durable, and with it what the caller wants to know again.
+    pub fn commit(&mut self, progress: &str) -> Result<(), IndexError> {
+        let mut prepared = self.writer.prepare_commit()?;
+        prepared.set_payload(progress);
+        prepared.commit()?;
+        self.reader.reload()?;
+        self.progress = Some(progress.to_owned());
+        Ok(())
+    }
+
+    /// Ends it, with the merging that is under way; what was not committed is forgotten.
+    pub fn close(self) -> Result<(), IndexError> {
+        Ok(self.writer.wait_merging_threads()?)
+    }
+}
+
+/// Answers queries.
+#[derive(Clone)]
+pub struct Searcher {
+    reader: IndexReader,
+    fields: Fields,
+}
+
+impl fmt::Debug for Searcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Searcher").field("articles", &self.articles()).finish()
+    }
+}
+
+impl Searcher {
+    /// Articles that the index knows.
+    pub fn articles(&self) -> u64 {
+        self.reader.searcher().num_docs()
+    }
+
+    /// Parts that the index consists of.
+    pub fn parts(&self) -> usize {
+        self.reader.searcher().segment_readers().len()
+    }
+
+    /// Message-IDs of the articles that a query finds, the newest first; `thread` is the key of its thread's
+    /// first article. `groups`: only articles in one of these. Those before `from` are passed over.
+    pub fn search(
+        &self,
+        query: &Query,
+        thread: Option<u64>,
+        groups: Option<&[String]>,
+        (from, count): (usize, usize),
+    ) -> Result<Vec<String>, IndexError> {
+        let count = count.min(ANSWERS_MAX.saturating_sub(from));
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let searcher = self.reader.searcher();
+        let asked = self.query(query, thread, groups);
+        let newest =
+            TopDocs::with_limit(count).and_offset(from).order_by_fast_field::<i64>(DATE, Order::Desc);
+        let found: Vec<(Option<i64>, DocAddress)> = searcher.search(&asked, &newest)?;
+        let mut ids = Vec::with_capacity(found.len());
+        for (_, address) in found {
+            let document: TantivyDocument = searcher.doc(address)?;
+            if let Some(OwnedValue::Str(id)) =
+                document.get_first(self.fields.message_id).map(OwnedValue::from)
+            {
+                ids.push(id);
+            }
+        }
+        Ok(ids)
+    }
+
+    fn query(&self, query: &Query, thread: Option<u64>, groups: Option<&[String]>) -> BooleanQuery {
+        type Clause = (Occur, Box<dyn tantivy::query::Query>);
+        let fields = &self.fields;
+        let must = |query: Box<dyn tantivy::query::Query>| -> Clause { (Occur::Must, query) };
+        let mut clauses: Vec<Clause> = Vec::new();
+        clauses.extend(query.with.iter().map(|phrase| must(self.phrase(phrase))));
+        if let Some(key) = thread {
+            let term = Term::from_field_u64(fields.thread, key);
+            clauses.push(must(Box::new(TermQuery::new(term, IndexRecordOption::Basic))));
+        }
+        if let Some(groups) = groups {
+            let terms = groups.iter().map(|group| Term::from_field_text(fields.group, group));
+            clauses.push(must(Box::new(TermSetQuery::new(terms))));
+        }
+        let term = |secs: i64| Term::from_field_i64(fields.date, secs);
+        let from = query.from.map_or(Bound::Unbounded, |secs| Bound::Included(term(secs)));
+        let to = query.to.map_or(Bound::Unbounded, |secs| Bound::Excluded(term(secs)));
+        if query.from.is_some() || query.to.is_some() {
+            clauses.push(must(Box::new(RangeQuery::new(from, to))));
+        }
+        if clauses.is_empty() {
+            clauses.push(must(Box::new(AllQuery)));
+        }
+        clauses.extend(query.without.iter().map(|phrase| (Occur::MustNot, self.phrase(phrase))));
+        BooleanQuery::new(clauses)
+    }
+
+    fn phrase(&self, phrase: &Phrase) -> Box<dyn tantivy::query::Query> {
+        let field = match phrase.place {
+            Place::Anywhere => self.fields.text,
+            Place::Subject => self.fields.subject,
+            Place::From => self.fields.from,
+        };
+        let mut terms: Vec<Term> =
+            phrase.words.iter().map(|word| Term::from_field_text(field, word)).collect();
+        match terms.len() {
+            1 => Box::new(TermQuery::new(terms.remove(0), IndexRecordOption::Basic)),
+            _ => Box::new(PhraseQuery::new(terms)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The index by itself: words, fields, removal, and crashes at every write.
+
+use super::*;
+use spool::{CrashKind, SimDisk};
+
+const DIR: &str = "/search";
+
+fn text(subject: &str, from: &str, body: &str) -> Text {
+    let all = format!("{subject}\n{from}\n{body}\n");
+    Text { subject: subject.into(), from: from.into(), all, ..Text::default() }
+}
+
+fn add(writer: &Writer, n: u64, text: &Text) {
+    let id = format!("<{n}@x>");
+    let (groups, thread) = (["a.b", if n.is_multiple_of(2) { "even" } else { "odd" }], [n, n / 10]);
+    let (date, place) = (i64::try_from(n).unwrap() * 86_400, n * 100);
+    let article =
+        Indexed { key: n, message_id: &id, date, volume: 1, place, groups: &groups, thread: &thread, text };
+    writer.add(&article, true).unwrap();
+}
+
+fn found(searcher: &Searcher, query: &str) -> Vec<String> {
+    let query = Query::parse(query).unwrap();
+    searcher.search(&query, None, None, (0, 100)).unwrap()
+}
+
+fn fresh() -> (Arc<dyn Disk>, Writer, Searcher) {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let (writer, searcher) = open(&disk, Path::new(DIR), 0).unwrap();
+    (disk, writer, searcher)
+}
+
+#[test]
+fn words_phrases_fields_groups_dates_and_threads_are_found() {
+    let (_disk, mut writer, searcher) = fresh();
+    add(&writer, 1, &text("Cats and dogs", "Jane <jane@x.org>", "A black cat sleeps"));
+    add(&writer, 2, &text("dogs", "Jo <jo@x.org>", "the cat is black; no Jane here"));
+    add(&writer, 12, &text("Nothing", "Jo <jo@x.org>", "at all"));
+    assert_eq!(found(&searcher, "cat"), Vec::<String>::new(), "not before the commit");
+    writer.commit("1").unwrap();
+    assert_eq!(found(&searcher, "CAT black"), ["<2@x>", "<1@x>"], "the newest first");
+    assert_eq!(found(&searcher, "\"black cat\""), ["<1@x>"]);
+    assert_eq!(found(&searcher, "cat -sleeps"), ["<2@x>"]);
+    assert_eq!(found(&searcher, "jane"), ["<2@x>", "<1@x>"]);
+    assert_eq!(found(&searcher, "from:jane"), ["<1@x>"]);
+    assert_eq!(found(&searcher, "subject:dogs -subject:cats"), ["<2@x>"]);
+    assert_eq!(found(&searcher, "after:1970-01-03"), ["<12@x>", "<2@x>"]);
+    assert_eq!(found(&searcher, "dogs before:1970-01-03"), ["<1@x>"]);
+    assert_eq!(found(&searcher, "unheard"), Vec::<String>::new());
+    let all = Query { from: Some(0), ..Query::default() };
+    let in_groups = |groups: &[&str]| {
+        let groups: Vec<String> = groups.iter().map(|group| (*group).to_owned()).collect();
+        searcher.search(&all, None, Some(&groups), (0, 100)).unwrap()
+    };
+    assert_eq!(in_groups(&["odd", "none"]), ["<1@x>"]);
+    assert_eq!(in_groups(&[]), Vec::<String>::new());
+    assert_eq!(searcher.search(&Query::default(), Some(1), None, (0, 100)).unwrap(), ["<12@x>", "<1@x>"]);
+    assert_eq!(searcher.search(&all, None, None, (1, 1)).unwrap(), ["<2@x>"], "a page of it");
+    assert!(searcher.search(&all, None, None, (ANSWERS_MAX, 10)).unwrap().is_empty());
+}
+
+#[test]
+fn what_is_removed_replaced_or_overwritten_is_not_found() {
+    let (_disk, mut writer, searcher) = fresh();
+    (1..=4).for_each(|n| add(&writer, n, &text("word", "x", "")));
+    writer.commit("1").unwrap();
+    writer.remove(4);
+    writer.remove_before(1, 200).unwrap();
+    writer.remove_before(2, 1_000).unwrap();
+    add(&writer, 3, &text("other word", "x", ""));
+    writer.commit("2").unwrap();
+    assert_eq!(found(&searcher, "word"), ["<3@x>", "<2@x>"]);
+    assert_eq!(found(&searcher, "other"), ["<3@x>"]);
+    assert_eq!((searcher.articles(), writer.progress()), (2, Some("2")));
+}
+
+#[test]
+fn words_that_are_too_long_part_a_phrase() {
+    let (_disk, mut writer, searcher) = fresh();
+    add(&writer, 1, &text("", "", &format!("one {} two", "x".repeat(65))));
+    writer.commit("").unwrap();
+    assert_eq!(found(&searcher, "one two"), ["<1@x>"]);
+    assert_eq!(found(&searcher, "\"one two\""), Vec::<String>::new());
+}
+
+#[test]
+fn an_index_of_another_form_is_made_again() {
+    let (disk, mut writer, _) = fresh();
+    add(&writer, 1, &text("word", "", ""));
+    writer.commit("far").unwrap();
+    writer.close().unwrap();
+    durable(&disk, "meta.json", b"{}");
+    let (writer, searcher) = open(&disk, Path::new(DIR), 0).unwrap();
+    assert_eq!((writer.progress(), searcher.articles()), (None, 0));
+}
+
+fn durable(disk: &Arc<dyn Disk>, name: &str, bytes: &[u8]) {
+    spool::durable_replace(&**disk, &Path::new(DIR).join(name), &[bytes], spool::Access::Group).unwrap();
+}
+
+/// Two commits; after a crash at any write the index is as one of them left it, or empty, and goes on.
+#[test]
+fn a_crash_at_any_write_leaves_a_commit() {
+    let run = |disk: &Arc<dyn Disk>| -> Result<(), IndexError> {
+        let (mut writer, _) = open(disk, Path::new(DIR), 0)?;
+        for commit in 1..=2 {
+            add(&writer, commit, &text("word", "", ""));
+            writer.commit(&commit.to_string())?;
+        }
+        writer.close()
+    };
+    let whole = SimDisk::new();
+    run(&(Arc::new(whole.clone()) as Arc<dyn Disk>)).unwrap();
+    let steps = whole.steps();
+    for step in (1..=steps).step_by(7) {
+        let disk = SimDisk::new();
+        disk.crash_at(step, CrashKind::Lost, step);
+        let stopped = run(&(Arc::new(disk.clone()) as Arc<dyn Disk>));
+        let after: Arc<dyn Disk> = match disk.crashed() {
+            true => Arc::new(disk.image().unwrap()),
+            false => Arc::new(disk),
+        };
+        let (mut writer, searcher) = open(&after, Path::new(DIR), 0).unwrap();
+        let commits = writer.progress().map_or(0, |text| text.parse::<u64>().unwrap());
+        assert_eq!(searcher.articles(), commits, "step {step} of {steps}, {stopped:?}");
+        add(&writer, 3, &text("word", "", ""));
+        writer.commit("3").unwrap();
+        assert_eq!(searcher.articles(), commits + 1, "step {step} of {steps}");
+    }
+}

@@ -1,0 +1,292 @@
+//! The language of queries, the same on the web and on the command line.
+//!
+//! A query is words that an article must have, with `"several words"` in a row, `-word` for what it must not
+//! have, and `subject:`, `from:`, `group:`, `after:`, `before:` and `thread:` for where and when. Anything
+//! else with a colon is words, as people write it. Invariant: what is parsed has bounds, whatever was asked.
+//! Called by the web reader and the control socket; in words: `docs/search.md`.
+
+use std::fmt;
+
+use netnews::{MessageId, Wildmat};
+
+use crate::words::{WORD_BYTES_MAX, words};
+
+/// Longest query, in bytes.
+pub const QUERY_BYTES_MAX: usize = 1_000;
+/// Words of a query.
+const WORDS_MAX: usize = 32;
+/// Patterns of groups.
+const GROUPS_MAX: usize = 8;
+
+/// What is asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Query {
+    /// All of these must be there.
+    pub with: Vec<Phrase>,
+    /// None of these may be.
+    pub without: Vec<Phrase>,
+    /// The article is in a group that one of these wildmats matches; none: in any.
+    pub groups: Vec<String>,
+    /// Written then or later, Unix seconds.
+    pub from: Option<i64>,
+    /// Written before, Unix seconds.
+    pub to: Option<i64>,
+    /// An article of this thread: the Message-ID of any of its articles.
+    pub thread: Option<String>,
+}
+
+/// Words in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Phrase {
+    /// Where they are looked for.
+    pub place: Place,
+    /// The words, in lower case; at least one.
+    pub words: Vec<String>,
+}
+
+/// A part of an article.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// All of it.
+    Anywhere,
+    /// Subject.
+    Subject,
+    /// From.
+    From,
+}
+
+/// Why a query cannot be answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum QueryError {
+    /// Nothing is asked.
+    Empty,
+    /// Only what is not wanted is said.
+    OnlyWithout,
+    /// It is longer than [`QUERY_BYTES_MAX`].
+    TooLong,
+    /// It has more words than a query may have.
+    TooManyWords,
+    /// It has more patterns of groups than a query may have.
+    TooManyGroups,
+    /// No article is known by a word so long.
+    LongWord(String),
+    /// A wildmat that is none.
+    BadGroup(String),
+    /// A date that is none.
+    BadDate(String),
+    /// A Message-ID that is none.
+    BadThread(String),
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("nothing to look for: type some words"),
+            Self::OnlyWithout => f.write_str("only words to leave out: add one to look for"),
+            Self::TooLong => write!(f, "a query has at most {QUERY_BYTES_MAX} bytes"),
+            Self::TooManyWords => write!(f, "a query has at most {WORDS_MAX} words"),
+            Self::TooManyGroups => write!(f, "a query has group: at most {GROUPS_MAX} times"),
+            Self::LongWord(word) => {
+                write!(f, "{word}: words of more than {WORD_BYTES_MAX} bytes are not indexed")
+            }
+            Self::BadGroup(text) => write!(f, "group:{text}: not a pattern such as comp.lang.*"),
+            Self::BadDate(text) => write!(f, "{text}: not a date such as 2026-01-31, 2026-01 or 2026"),
+            Self::BadThread(text) => write!(f, "thread:{text}: not a Message-ID such as <1234@example.org>"),
+        }
+    }
+}
+
+impl std::error::Error for QueryError {}
+
+impl Query {
+    /// Reads a query.
+    pub fn parse(text: &str) -> Result<Self, QueryError> {
+        if text.len() > QUERY_BYTES_MAX {
+            return Err(QueryError::TooLong);
+        }
+        let mut query = Self::default();
+        let mut rest = text.trim_start();
+        while !rest.is_empty() {
+            let (item, after) = Item::next(rest);
+            query.add(&item)?;
+            rest = after.trim_start();
+        }
+        let all = || query.with.iter().chain(&query.without).flat_map(|phrase| &phrase.words);
+        if all().count() > WORDS_MAX {
+            return Err(QueryError::TooManyWords);
+        }
+        if query.groups.len() > GROUPS_MAX {
+            return Err(QueryError::TooManyGroups);
+        }
+        if let Some(long) = all().find(|word| word.len() > WORD_BYTES_MAX) {
+            return Err(QueryError::LongWord(long.clone()));
+        }
+        if query == Self::default() {
+            return Err(QueryError::Empty);
+        }
+        if query == (Self { without: query.without.clone(), ..Self::default() }) {
+            return Err(QueryError::OnlyWithout);
+        }
+        Ok(query)
+    }
+
+    fn add(&mut self, item: &Item<'_>) -> Result<(), QueryError> {
+        let (place, text) = match (item.field, item.is_negated) {
+            ("subject", _) => (Place::Subject, item.text),
+            ("from", _) => (Place::From, item.text),
+            ("group", false) => {
+                Wildmat::parse(item.text.as_bytes())
+                    .map_err(|_| QueryError::BadGroup(item.text.to_owned()))?;
+                self.groups.push(item.text.to_owned());
+                return Ok(());
+            }
+            ("after", false) => {
+                self.from = Some(beginning(item.text)?);
+                return Ok(());
+            }
+            ("before", false) => {
+                self.to = Some(beginning(item.text)?);
+                return Ok(());
+            }
+            ("thread", false) => {
+                let bare = item.text.trim_start_matches('<').trim_end_matches('>');
+                let id = format!("<{bare}>");
+                let id = MessageId::parse(id.as_bytes()).map(|id| id.as_str().to_owned());
+                self.thread = Some(id.ok_or_else(|| QueryError::BadThread(item.text.to_owned()))?);
+                return Ok(());
+            }
+            _ => (Place::Anywhere, item.whole),
+        };
+        let words = words(text);
+        if !words.is_empty() {
+            let phrases = if item.is_negated { &mut self.without } else { &mut self.with };
+            phrases.push(Phrase { place, words });
+        }
+        Ok(())
+    }
+
+    /// Whether articles in a group of this name are asked for.
+    pub fn is_for_group(&self, name: &[u8]) -> bool {
+        let matches = |text: &String| Wildmat::parse(text.as_bytes()).is_ok_and(|own| own.matches(name));
+        self.groups.is_empty() || self.groups.iter().any(matches)
+    }
+}
+
+/// A piece of a query: `-field:"text"`, of which all but the text may be absent.
+struct Item<'a> {
+    is_negated: bool,
+    /// One of [`FIELDS`]; empty: none.
+    field: &'a str,
+    /// What follows the field.
+    text: &'a str,
+    /// The field, too.
+    whole: &'a str,
+}
+
+const FIELDS: [&str; 6] = ["subject", "from", "group", "after", "before", "thread"];
+
+impl<'a> Item<'a> {
+    /// The first one, and what follows it.
+    fn next(text: &'a str) -> (Self, &'a str) {
+        let positive = text.strip_prefix('-').filter(|rest| !rest.starts_with(char::is_whitespace));
+        let body = positive.unwrap_or(text);
+        let known = |field: &&str| {
+            let head = body.get(..field.len()).is_some_and(|head| head.eq_ignore_ascii_case(field));
+            head && body.get(field.len()..).is_some_and(|rest| rest.starts_with(':'))
+        };
+        let field = FIELDS.into_iter().find(known).unwrap_or_default();
+        let value = if field.is_empty() { body } else { body.get(field.len() + 1..).unwrap_or_default() };
+        let (inner, after) = match value.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+            None => value.split_at(value.find(char::is_whitespace).unwrap_or(value.len())),
+        };
+        let item = Self { is_negated: positive.is_some(), field, text: inner, whole: inner };
+        (item, after)
+    }
+}
+
+/// When a day, month or year begins, Unix seconds.
+fn beginning(text: &str) -> Result<i64, QueryError> {
+    let bad = || QueryError::BadDate(text.to_owned());
+    let mut parts = text.split('-');
+    let (year, month, day) = (parts.next(), parts.next().unwrap_or("1"), parts.next().unwrap_or("1"));
+    let digits = format!("{:0>4}{month:0>2}{day:0>2}", year.unwrap_or_default());
+    let is_plain = digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_digit());
+    if !is_plain || parts.next().is_some() || digits.as_str() < "1970" {
+        return Err(bad());
+    }
+    netnews::date::parse_nntp(digits.as_bytes(), b"000000", 0).ok_or_else(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn phrase(place: Place, words: &[&str]) -> Phrase {
+        Phrase { place, words: words.iter().map(|word| (*word).to_owned()).collect() }
+    }
+
+    #[test]
+    fn words_phrases_and_fields() {
+        let query = Query::parse(
+            "cat \"black Cat\" -dog subject:\"re hello\" From:jane group:comp.* -subject:spam foo-bar x:y",
+        );
+        let query = query.unwrap();
+        assert_eq!(
+            query.with,
+            [
+                phrase(Place::Anywhere, &["cat"]),
+                phrase(Place::Anywhere, &["black", "cat"]),
+                phrase(Place::Subject, &["re", "hello"]),
+                phrase(Place::From, &["jane"]),
+                phrase(Place::Anywhere, &["foo", "bar"]),
+                phrase(Place::Anywhere, &["x", "y"]),
+            ]
+        );
+        assert_eq!(query.without, [phrase(Place::Anywhere, &["dog"]), phrase(Place::Subject, &["spam"])]);
+        assert!(query.is_for_group(b"comp.lang.c") && !query.is_for_group(b"alt.test"));
+    }
+
+    #[test]
+    fn dates_and_threads() {
+        let query = Query::parse("after:1970-01-02 before:2000 thread:a@b").unwrap();
+        assert_eq!((query.from, query.to), (Some(86_400), Some(946_684_800)));
+        assert_eq!(query.thread.as_deref(), Some("<a@b>"));
+        assert_eq!(Query::parse("thread:<a@b>").unwrap().thread.as_deref(), Some("<a@b>"));
+        assert_eq!(Query::parse("before:2024-03").unwrap().to, Some(1_709_251_200));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_said() {
+        let long = "x".repeat(65);
+        for (text, error) in [
+            ("", QueryError::Empty),
+            (" - \"\" ", QueryError::Empty),
+            ("-dog", QueryError::OnlyWithout),
+            ("after:yesterday", QueryError::BadDate("yesterday".into())),
+            ("after:2026-13", QueryError::BadDate("2026-13".into())),
+            ("after:2026-1-1-1", QueryError::BadDate("2026-1-1-1".into())),
+            ("before:+2026", QueryError::BadDate("+2026".into())),
+            ("thread:\"a b\"", QueryError::BadThread("a b".into())),
+            ("group:", QueryError::BadGroup(String::new())),
+            (&long, QueryError::LongWord(long.clone())),
+            (&"a ".repeat(33), QueryError::TooManyWords),
+            (&"group:a ".repeat(9), QueryError::TooManyGroups),
+            (&"a".repeat(1_001), QueryError::TooLong),
+        ] {
+            assert_eq!(Query::parse(text), Err(error), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_is_parsed_is_without_bounds(text in "\\PC{0,300}") {
+            if let Ok(query) = Query::parse(&text) {
+                let words: Vec<_> = query.with.iter().chain(&query.without).flat_map(|p| &p.words).collect();
+                prop_assert!(words.len() <= WORDS_MAX);
+                prop_assert!(words.iter().all(|word| !word.is_empty() && word.len() <= WORD_BYTES_MAX));
+            }
+        }
+    }
+}

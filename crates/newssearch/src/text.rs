@@ -1,0 +1,93 @@
+//! Which text an article has, for the index.
+//!
+//! All header fields but those that servers write about the way (Path, Xref), decoded; then the text of the
+//! body as the pages show it: charsets and transfer encodings decoded, HTML as text, quotations and
+//! signatures with it, and the names of files but not what is in them. Called by `newsreel`, which indexes.
+
+use netnews::article::Headers;
+use newspages::content::{Block, Content};
+use newspages::header;
+
+/// Header fields that are not indexed: every word of them is in thousands of articles, or in one.
+const LEFT_OUT: [&[u8]; 2] = [b"Path", b"Xref"];
+
+/// The text of an article.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Text {
+    /// Its Subject.
+    pub subject: String,
+    /// Its From.
+    pub from: String,
+    /// Everything: header fields and body, those two among them.
+    pub all: String,
+    /// When it was written, as it says itself; Unix seconds.
+    pub date: Option<i64>,
+    /// Whether there is more text than was asked for.
+    pub is_cut: bool,
+}
+
+impl Text {
+    /// The text of an article (wire format, without the final `.` line); at most about `bytes_max` of its
+    /// body.
+    pub fn of(article: &[u8], bytes_max: usize) -> Self {
+        let content = Content::of(article, bytes_max);
+        let mut all = String::with_capacity(article.len().min(bytes_max));
+        let head = netnews::Article::parse(article).map(|parsed| parsed.head()).unwrap_or_default();
+        for (name, value) in Headers::of(head) {
+            if !LEFT_OUT.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+                line(&header::text(value), &mut all);
+            }
+        }
+        for block in &content.blocks {
+            match block {
+                Block::Text(lines) | Block::Signature(lines) => {
+                    lines.iter().for_each(|text| line(text, &mut all));
+                }
+                Block::Quote(lines) => lines.iter().for_each(|quoted| line(&quoted.text, &mut all)),
+                Block::Message(fields) => fields.iter().for_each(|text| line(text, &mut all)),
+                Block::File(at) => {
+                    if let Some(file) = content.files.get(*at) {
+                        line(&file.name, &mut all);
+                    }
+                }
+                Block::FromHtml => {}
+            }
+        }
+        let is_cut = content.is_cut || content.is_incomplete;
+        Self { subject: content.head.subject, from: content.head.from, all, date: content.head.date, is_cut }
+    }
+}
+
+fn line(text: &str, all: &mut String) {
+    all.push_str(text);
+    all.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_what_a_reader_sees_and_all_that_the_header_says() {
+        let article = "Path: a!b\nFrom: =?utf-8?Q?J=C3=BCrgen?= <j@x.de>\nSubject: one\nOrganization: The\n \
+            Works\nDate: Thu, 1 Jan 1970 00:00:09 +0000\nContent-Type: text/plain; charset=iso-8859-1\n\
+            Content-Transfer-Encoding: quoted-printable\n\nB=FCcher\n> quoted\n-- \nsigned\n";
+        let text = Text::of(article.replace('\n', "\r\n").as_bytes(), 1_000);
+        let words = crate::words::words(&text.all);
+        for word in ["j\u{fc}rgen", "works", "b\u{fc}cher", "quoted", "signed", "iso", "one"] {
+            assert!(words.iter().any(|own| own == word), "{word}");
+        }
+        assert!(!words.iter().any(|own| own == "a" || own == "fcher" || own == "organization"));
+        assert_eq!((text.subject.as_str(), text.date, text.is_cut), ("one", Some(9), false));
+    }
+
+    #[test]
+    fn files_are_known_by_name_and_long_texts_are_cut() {
+        let article = "Subject: x\n\nbegin 644 holiday.gif\n#9F]U\n`\nend\nafter\n";
+        let text = Text::of(article.replace('\n', "\r\n").as_bytes(), 1_000);
+        assert!(text.all.contains("holiday.gif") && text.all.contains("after") && !text.all.contains("9F"));
+        let long = format!("Subject: x\r\n\r\n{}", "words of text\r\n".repeat(100));
+        let text = Text::of(long.as_bytes(), 100);
+        assert!(text.is_cut && text.all.len() < 200);
+    }
+}
