@@ -24,7 +24,7 @@ mod write;
 pub use base::config;
 pub use base::config::{
     BufferConfig, ClassConfig, Compress, Durability, ExpireConfig, Floor, FreeMin, HeaderCondition,
-    HistoryShape, Keep, NEVER, Order, OverviewShape, RuleConfig, SpoolConfig, Tree,
+    HistoryShape, HotMemory, Keep, NEVER, Order, OverviewShape, RuleConfig, SpoolConfig, Tree,
 };
 pub use base::entry::{Criteria, Entry, Filed, Filing, Outcome, Ticket};
 pub use base::error::{ReadError, SpoolError, Trouble, TroubleKind};

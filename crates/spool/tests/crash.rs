@@ -9,6 +9,7 @@ use crate::news::*;
 use spool::*;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 const GROUPS: u64 = 3;
 const BATCHES: u64 = 14;
@@ -22,6 +23,9 @@ fn test_config(durability: Durability) -> SpoolConfig {
     // Blocks of three or four rows, compressed as soon as they are closed.
     config.overview = OverviewShape { block_text_bytes: 1024, segment_bytes: 4096 };
     config.overview_cold_secs = 0;
+    // Every feed is a busy one, and every write is slow.
+    let (busy_step, slow_step) = (Duration::MAX, Duration::ZERO);
+    config.hot_memory = HotMemory { bytes: 4096, step_bytes: 1024, busy_step, slow_step };
     config
 }
 

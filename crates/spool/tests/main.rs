@@ -15,6 +15,7 @@ mod forget;
 mod full_disk;
 mod groups_file;
 mod hiding;
+mod hot_memory;
 mod journal_loss;
 mod kept;
 mod lifecycle;

@@ -317,6 +317,7 @@ fn spool_text(spool: &SpoolStatus, now: u64) -> String {
         about_size(spool.residents_bytes),
         about_size(spool.checkpoint_bytes),
     ));
+    text.push_str(&hot_memory_text(spool));
     text.push_str(&spool.overhead.as_ref().map_or_else(overhead_unknown, overhead_text));
     if spool.mended_pages > 0 {
         text.push_str(&format!("\n  {} unreadable pages rebuilt", grouped(spool.mended_pages)));
@@ -334,6 +335,18 @@ fn spool_text(spool: &SpoolStatus, now: u64) -> String {
         text.push_str(&format!("\n  ACCEPTS NOTHING: {reason}"));
     }
     text
+}
+
+/// What becomes of the memory of what busy feeds write.
+fn hot_memory_text(spool: &SpoolStatus) -> String {
+    let (Some(bytes), released) = (spool.hot_memory_bytes, spool.released_bytes) else {
+        return String::new();
+    };
+    format!(
+        "\n  of what busy feeds write the newest {} stay in memory; {} given back since the start",
+        about_size(bytes),
+        about_size(released),
+    )
 }
 
 fn unnumbered_text(saved: &Unnumbered) -> String {
@@ -683,6 +696,7 @@ mod tests {
         let mut report = report(Some(server));
         report.spool.stopped = Some("no space left".into());
         report.spool.mended_pages = 20;
+        (report.spool.hot_memory_bytes, report.spool.released_bytes) = (Some(48 << 20), 3 << 30);
         let shown = text(&report, 8_205);
         let head = "news.example.org: newsreel 1.0, process 7, up 1 min 5 s\n  \
                     listens on   127.0.0.1:1119\n  \
@@ -698,6 +712,8 @@ mod tests {
                     \x20            NOT FILED: no room\n  \
                     reloads      12\n\n";
         assert!(shown.starts_with(head), "{shown}");
+        let hot = "of what busy feeds write the newest 48.0 MiB stay in memory; 3.00 GiB given back since";
+        assert!(shown.contains(hot), "{shown}");
         assert!(shown.contains("\n  20 unreadable pages rebuilt\n"), "{shown}");
         assert!(shown.contains("\nupstream            4   10,000         9         1\n"), "{shown}");
         let pull = "pull  from             last run  complete   to do  fetched  accepted\n\

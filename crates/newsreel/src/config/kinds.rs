@@ -322,6 +322,20 @@ kind! {
     }
 }
 kind! {
+    /// How much of what was just written stays in memory; `u64::MAX`: all.
+    HotMemory: u64, "a size, at least 1 MiB, or \"all\"", |value| match value.get_ref().as_str() {
+        Some("all") => Ok(u64::MAX),
+        _ => Size { min: 1 << 20, max: u64::MAX }.read(value),
+    }, |bytes| if *bytes == u64::MAX { "all".into() } else { size_text(*bytes).into() },
+    fn absent(&self) -> Option<u64> {
+        let system = rustix::system::sysinfo();
+        Some(hot_memory_of((system.totalram as u64).saturating_mul(u64::from(system.mem_unit))))
+    }
+    fn absent_words(&self) -> &'static str {
+        "a 512th of the machine's memory, at least 8 MiB"
+    }
+}
+kind! {
     /// True or false.
     Switch: bool, "true or false", |value| {
         value.get_ref().as_bool().ok_or_else(|| Wrong::wrong_type(value))
@@ -548,6 +562,12 @@ pub fn is_path_identity(text: &str) -> bool {
     (1..=PATH_IDENTITY_BYTES_MAX).contains(&text.len())
         && text.chars().all(allowed)
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+}
+
+/// What a machine with so much memory keeps of what was just written.
+fn hot_memory_of(memory_bytes: u64) -> u64 {
+    const MIB: u64 = 1 << 20;
+    (memory_bytes / 512 / MIB * MIB).max(8 * MIB)
 }
 
 /// The machine's name, if it can be a path identity.

@@ -78,6 +78,13 @@ section! {
         /// thousands of articles arrive each second. A time longer than articles stay disables it, for
         /// instance on a file system that compresses.
         compress_overview_after: Duration = Span, default "10 min", example "1 h";
+        /// How much of what a busy feed (16 MiB a second and more) has just written to buffers and journal
+        /// stays in the machine's memory, from where readers and peers get the newest articles, once the
+        /// machine takes long to find memory. That of older parts is given back, so that a feed neither
+        /// displaces what readers use nor waits for new memory. Reading those parts again costs a read of the
+        /// disk, so raise this where peers or readers lag behind by more. "all": everything stays for as long
+        /// as the machine keeps it.
+        hot_memory: u64 = HotMemory, example "256 MiB";
         /// The least severe events that are logged, to standard error. "info": starts, stops and peers;
         /// "debug": also every connection and rejected article; "trace": also every command.
         log_level: LogLevel = word(), default "info", example "debug";

@@ -267,6 +267,12 @@ pub struct SpoolStatus {
     pub journal_position: u64,
     /// Bytes of journal that a power cut now could take.
     pub undurable_bytes: u64,
+    /// How much of what a busy feed has just written stays in memory, in bytes; absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot_memory_bytes: Option<u64>,
+    /// Bytes that busy feeds wrote and whose memory was given back, since the start.
+    #[serde(default)]
+    pub released_bytes: u64,
     /// What follows the journal.
     #[serde(default)]
     pub readers: Vec<ReaderStatus>,
@@ -667,6 +673,8 @@ fn spool_status(status: &spool::Status, config: &Config) -> SpoolStatus {
         journal_bytes: status.journal_bytes,
         journal_position: status.journal_position,
         undurable_bytes: status.undurable_bytes,
+        hot_memory_bytes: Some(config.site.hot_memory).filter(|bytes| *bytes != u64::MAX),
+        released_bytes: status.released_bytes,
         readers: status.readers.iter().map(reader).collect(),
         rows_to_replay: status.rows_to_replay,
         history_bytes: status.history_bytes,

@@ -124,6 +124,9 @@ pub struct Status {
     pub journal_position: u64,
     /// Bytes of journal that a power cut now could take.
     pub undurable_bytes: u64,
+    /// Bytes that a busy feed wrote and whose memory was given back to the machine, since the spool was
+    /// opened.
+    pub released_bytes: u64,
     /// Readers of the journal.
     pub readers: Vec<ReaderStatus>,
     /// Message-IDs that a peer was asked to send and has not sent yet.

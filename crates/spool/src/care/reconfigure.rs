@@ -419,6 +419,7 @@ impl Prepared<'_> {
         if config.durability != old.durability {
             self.spool.sync.set_durability(config.durability);
         }
+        writer.behind.set_bytes(config.hot_memory.bytes);
         marks::set(&*shared.disk, &config, &config.buffers);
         shared.current.store(Arc::new(config));
     }

@@ -117,6 +117,7 @@ impl Spool {
                 + writer.folds.kept.iter().flatten().map(|k| k.file_bytes()).sum::<u64>(),
             checkpoint_bytes: writer.checkpointed.1 * checkpoint::NAMES.len() as u64,
             rows_to_replay: writer.rows,
+            released_bytes: writer.behind.released_bytes(),
             ..Status::default()
         };
         (status, writer.journal.end())

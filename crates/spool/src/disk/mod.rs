@@ -5,12 +5,14 @@
 //! no other module of this crate opens a file, maps memory or asks for the boot id.
 
 mod ahead;
+mod dirs;
 mod holes;
 mod map;
 mod real;
 #[cfg(any(test, feature = "testing"))]
 mod sim;
 mod small;
+mod uncached;
 
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
@@ -159,6 +161,14 @@ pub trait DiskFile: Send + Sync + Debug {
     fn write_all_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()>;
     /// Makes the bytes written so far (by calls and by mappings) durable.
     fn sync(&self) -> io::Result<()>;
+    /// Whether the file lies in memory alone, so that [`DiskFile::release`] does nothing.
+    fn is_in_memory(&self) -> bool;
+    /// Begins to bring the bytes of a range to the medium. Does not wait for it, promises nothing, and takes
+    /// no error away that the next [`DiskFile::sync`] is to report.
+    fn write_back(&self, range: Range<u64>) -> io::Result<()>;
+    /// Gives back the machine's memory of those pages of a range that the medium has; the others stay. What
+    /// is read there is the same as before.
+    fn release(&self, range: Range<u64>) -> io::Result<()>;
     /// Maps `words` 64-bit words from `offset` (a multiple of 4096) as shared atomics. The range must be
     /// allocated. Words are stored little-endian: use [`u64::to_le`] and [`u64::from_le`].
     fn map_words(&self, offset: u64, words: usize) -> io::Result<Arc<dyn Mapping>>;

@@ -7,17 +7,17 @@ use std::fmt::{self, Debug};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::os::unix::fs::{
-    DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown,
-};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, chown};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fdatasync, flock, fsync, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev};
 
+use super::dirs::{here, is_device, list, make_dir, make_levels, open_to_read};
 use super::holes;
 use super::map::{self, SharedMap, set_write_hint, write_hint};
+use super::uncached;
 use super::{About, Disk, DiskFile, FileSystem, Mapping, Open};
 
 /// Slices the kernel accepts in one pwritev (UIO_MAXIOV).
@@ -29,7 +29,6 @@ const ZERO_CHUNK_BYTES: usize = 1 << 20;
 const FILE_MODE: u32 = 0o640;
 const PRIVATE_FILE_MODE: u32 = 0o600;
 const PUBLIC_FILE_MODE: u32 = 0o644;
-const DIR_MODE: u32 = 0o750;
 /// The mark: an inode's write hint, set to "no particular lifetime" (`RWH_WRITE_LIFE_NONE`), which changes
 /// nothing else. It "persists until either it is explicitly modified or the underlying filesystem is
 /// unmounted" (fcntl(2)), whatever mount namespaces the processes are in. An inode that the kernel drops from
@@ -272,61 +271,6 @@ impl Drop for Locked {
     }
 }
 
-/// Opens a file or directory. A pipe in its place is not waited for.
-fn open_to_read(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)
-}
-
-/// A directory's path that is not empty.
-fn here(dir: &Path) -> &Path {
-    if dir.as_os_str().is_empty() { Path::new(".") } else { dir }
-}
-
-/// Makes a directory and those above it that are missing. With buckets every second level is a managed
-/// directory; `managed` says whether this one is.
-fn make_levels(path: &Path, managed: Option<bool>) -> io::Result<()> {
-    match make_dir(path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            make_levels(path.parent().ok_or(e)?, managed.map(|managed| !managed))?;
-            make_dir(path)?;
-        }
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => return Ok(()),
-        made => made?,
-    }
-    if managed == Some(true) {
-        let mode = fs::metadata(path)?.permissions().mode();
-        fs::set_permissions(path, fs::Permissions::from_mode(mode | 0o4000))?;
-    }
-    Ok(())
-}
-
-/// Makes one directory.
-fn make_dir(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().mode(DIR_MODE).create(path)
-}
-
-fn is_device(path: &Path) -> io::Result<bool> {
-    Ok(fs::metadata(path)?.file_type().is_block_device())
-}
-
-/// The names of one kind in a directory, sorted.
-fn list(dir: &Path, is_wanted: fn(&fs::FileType) -> bool) -> io::Result<Vec<String>> {
-    let entries = match fs::read_dir(dir) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry?;
-        if is_wanted(&entry.file_type()?) {
-            // A name that is not UTF-8 is none of ours.
-            names.extend(entry.file_name().into_string().ok());
-        }
-    }
-    names.sort_unstable();
-    Ok(names)
-}
-
 /// One open file or block device.
 struct RealFile {
     file: Arc<File>,
@@ -455,6 +399,18 @@ impl DiskFile for RealFile {
         Ok(again(|| fdatasync(&self.file))?)
     }
 
+    fn is_in_memory(&self) -> bool {
+        !self.device && uncached::is_in_memory(&self.file)
+    }
+
+    fn write_back(&self, range: Range<u64>) -> io::Result<()> {
+        map::write_back(&self.file, range)
+    }
+
+    fn release(&self, range: Range<u64>) -> io::Result<()> {
+        uncached::release(&self.file, range)
+    }
+
     fn map_words(&self, offset: u64, words: usize) -> io::Result<Arc<dyn Mapping>> {
         Ok(Arc::new(SharedMap::new(&self.file, self.len()?, offset, words)?))
     }
@@ -491,6 +447,7 @@ fn invalid(what: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
     use std::sync::atomic::{AtomicU64, Ordering};
 

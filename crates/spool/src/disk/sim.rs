@@ -198,6 +198,17 @@ impl SimDisk {
         Ok(())
     }
 
+    /// The ranges of a file that were written back early, and those whose memory was given back.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn early_and_released(&self, path: &Path) -> io::Result<[Vec<Range<u64>>; 2]> {
+        let mut state = self.state.lock();
+        let id = state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        let node = state.node(id)?;
+        Ok([node.written_back.clone(), node.released.clone()])
+    }
+
     /// With `true` every sync of a file's bytes waits, as on a disk that is slow, until this is called with
     /// `false`.
     pub fn hold_syncs(&self, hold: bool) {
@@ -610,6 +621,21 @@ impl DiskFile for SimFile {
             },
             nothing,
         )
+    }
+
+    fn is_in_memory(&self) -> bool {
+        false
+    }
+
+    fn write_back(&self, range: Range<u64>) -> io::Result<()> {
+        // Any of what is not synced may be there after a power cut, whether or not it was written back.
+        self.disk.running()?.node(self.id)?.written_back.push(range);
+        Ok(())
+    }
+
+    fn release(&self, range: Range<u64>) -> io::Result<()> {
+        self.disk.running()?.node(self.id)?.released.push(range);
+        Ok(())
     }
 
     fn map_words(&self, offset: u64, words: usize) -> io::Result<Arc<dyn Mapping>> {

@@ -199,6 +199,11 @@ impl JournalWriter {
         self.start
     }
 
+    /// The file written to, and where its last row ends in it.
+    pub fn file_end(&self) -> (&Arc<dyn DiskFile>, u64) {
+        (&self.file, self.end - self.start)
+    }
+
     /// Position after the last row pushed.
     pub fn pushed_end(&self) -> u64 {
         self.end + self.pending.len() as u64

@@ -27,6 +27,7 @@ use crate::index::hidden::Ahead;
 use crate::index::history::Found;
 use crate::journal::{GroupsFile, JournalWriter, Row, VolumeRow};
 use crate::method::packing::Packed;
+use crate::write::behind::Behind;
 use crate::write::fence::Fence;
 use crate::write::floor::Floors;
 use crate::write::leaving::Leaving;
@@ -165,6 +166,8 @@ pub(crate) struct Writer {
     pub generation: u64,
     /// Compressed articles of the batch being committed, by entry.
     packed: Vec<Option<Packed>>,
+    /// Gives memory back after what a busy feed has written.
+    pub behind: Behind,
 }
 
 impl Writer {
@@ -175,6 +178,7 @@ impl Writer {
         let buffers = folds.shared.config.buffers.clone();
         let checkpointed = (journal.end(), 0);
         let fence = Fence::new(&folds.shared.volumes.load());
+        let behind = Behind::new(folds.shared.config.hot_memory);
         folds.ahead = Ahead::default();
         Self {
             folds,
@@ -200,6 +204,7 @@ impl Writer {
             left: Vec::new(),
             generation: 0,
             packed: Vec::new(),
+            behind,
         }
     }
 
@@ -362,12 +367,19 @@ impl Writer {
         }
         for run in &s.runs {
             let bytes = part(s.staged(run.volume)?, &run.bytes)?;
-            if let Err(e) = planned(context.volumes, run.volume)?.write(run.place, bytes) {
+            let volume = planned(context.volumes, run.volume)?;
+            let begun = self.behind.begin();
+            if let Err(e) = volume.write(run.place, bytes) {
                 self.take_back(context, s);
                 return Err(trouble("store articles", &e));
             }
+            if let Some((file, end)) = volume.cycbuff().and_then(|buffer| buffer.file_at(run.end)) {
+                self.behind.wrote(begun, Some(volume.id()), (file, end));
+            }
         }
+        let begun = self.behind.begin();
         self.journal.write().map_err(|e| trouble("write journal", &e))?; // COMMIT POINT
+        self.behind.wrote(begun, None, self.journal.file_end());
         if s.sync_first {
             self.journal.sync_set().sync().map_err(|e| failed_sync(&e))?;
         }

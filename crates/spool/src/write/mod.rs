@@ -1,8 +1,10 @@
 //! The one writer: accepting articles, expiry, and making both durable.
 //!
 //! [`commit`] is the way in; what decides where an article goes ([`manager`], [`floor`]) and what may be
-//! written over ([`fence`]) is asked from there. [`syncer`] is the thread that syncs.
+//! written over ([`fence`]) is asked from there. [`syncer`] is the thread that syncs; [`behind`] gives memory
+//! back after a busy feed.
 
+pub(crate) mod behind;
 pub(crate) mod caps;
 pub(crate) mod commit;
 pub(crate) mod estimate;

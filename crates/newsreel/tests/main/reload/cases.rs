@@ -331,7 +331,8 @@ fn operation() -> Vec<Case> {
                 add(
                     t,
                     "# site",
-                    "remember_days = 30\njournal_keep_bytes = \"1 MiB\"\ncompress_overview_after = \"1 h\"",
+                    "remember_days = 30\njournal_keep_bytes = \"1 MiB\"\ncompress_overview_after = \"1 h\"\n\
+                     hot_memory = \"16 MiB\"",
                 )
             },
             holds,

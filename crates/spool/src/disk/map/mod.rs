@@ -1,11 +1,12 @@
 //! Shared mappings as slices of atomics ([`SharedMap`]), what happens when one of their pages cannot be read
-//! ([`sigbus`]), and an inode's write hint ([`write_hint`]): the only `unsafe` of this crate is in this
-//! folder.
+//! ([`sigbus`]), an inode's write hint ([`write_hint`]), and writing back a range ([`write_back`]): the only
+//! `unsafe` of this crate is in this folder.
 //!
 //! Called by [`super::real`] for files and by [`super::sim`] for plain memory. Invariant: a mapping never
 //! reaches past the end of its file at the time it is made.
 
 mod sigbus;
+mod write_back;
 mod write_hint;
 
 use std::fs::File;
@@ -22,6 +23,7 @@ use super::Mapping;
 
 pub(super) use sigbus::lost_pages;
 use sigbus::{Watched, page_bytes};
+pub(super) use write_back::write_back;
 pub(super) use write_hint::{set_write_hint, write_hint};
 
 /// Offsets of mappings are multiples of this (mmap itself refuses them where the machine's pages are larger).

@@ -68,6 +68,9 @@ pub(super) struct Node {
     pub lost: BTreeSet<u64>,
     /// What is mapped, in pages.
     mapped_pages: Vec<Range<u64>>,
+    /// Ranges that were written back early, and those whose memory was given back.
+    pub written_back: Vec<Range<u64>>,
+    pub released: Vec<Range<u64>>,
 }
 
 impl Node {
@@ -84,6 +87,8 @@ impl Node {
             unreadable: Vec::new(),
             lost: BTreeSet::new(),
             mapped_pages: Vec::new(),
+            written_back: Vec::new(),
+            released: Vec::new(),
         })
     }
 

@@ -665,6 +665,11 @@ impl Cycbuff {
         }
     }
 
+    /// Its file, and where in it the records end that were written up to a write position.
+    pub fn file_at(&self, head: u64) -> Option<(&Arc<dyn DiskFile>, u64)> {
+        Some((&self.file, self.file_offset(head).ok()?))
+    }
+
     /// Whether [`Cycbuff::grow`] to so many bytes is possible.
     pub fn can_grow(&self, len: u64) -> bool {
         self.geometry.grown(self.head(), len).is_some()

@@ -210,6 +210,8 @@ pub(super) const FIGURES: &[Figure] = &[
     figure(Gauge, "spool.journal_bytes", "Bytes of journal"),
     figure(Counter, "spool.journal_position", "Bytes ever written to the journal"),
     figure(Gauge, "spool.undurable_bytes", "Bytes of journal that a power cut now could take"),
+    figure(Gauge, "spool.hot_memory_bytes", "How much of what a busy feed has just written stays in memory"),
+    figure(Counter, "spool.released_bytes", "Bytes that busy feeds wrote and whose memory was given back"),
     figure(Left, "spool.readers.name", ""),
     figure(Gauge, "spool.readers.durable", "Whether the reader's position outlives a restart"),
     figure(Gauge, "spool.readers.position", "The reader's position in the journal"),
