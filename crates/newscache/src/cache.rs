@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use spool::{Access as FileAccess, Disk, DiskFile, Open, durable_replace};
+use spool::{Access as FileAccess, Disk, DiskFile, Open, Ordered, durable_replace};
 
 use crate::access_log::AccessLog;
 use crate::bookkeeping::{Books, File, Marks, Slot};
@@ -39,9 +39,20 @@ pub(crate) struct Cell {
     pub name: Box<[u8]>,
     /// Whether anything is kept of it: its name is not too long.
     pub is_kept: bool,
-    pub index: Mutex<Option<Box<Loaded>>>,
+    pub index: Ordered<Option<Box<Loaded>>, { rank::INDEX }>,
     weight: AtomicUsize,
     used: AtomicU64,
+}
+
+/// The order of locks, outermost first; whoever holds one of them uses no spool. Those without a rank are
+/// taken last, and nothing inside them.
+mod rank {
+    /// A group's index. Nobody waits for a second one.
+    pub const INDEX: u8 = 24;
+    /// The table of indexes.
+    pub const CELLS: u8 = 25;
+    /// The books.
+    pub const BOOKS: u8 = 26;
 }
 
 /// A group's file that is open, and when it was used.
@@ -51,10 +62,10 @@ type OpenFile = (File, Arc<dyn DiskFile>, u64);
 pub(crate) struct Inner {
     pub disk: Arc<dyn Disk>,
     pub dir: PathBuf,
-    pub books: Mutex<Books>,
+    pub books: Ordered<Books, { rank::BOOKS }>,
     pub ids: Ids,
     slots_file: SlotsFile,
-    cells: Mutex<HashMap<u32, Arc<Cell>>>,
+    cells: Ordered<HashMap<u32, Arc<Cell>>, { rank::CELLS }>,
     files: Mutex<HashMap<u32, OpenFile>>,
     negative: Negative,
     counters: Mutex<Counters>,
@@ -139,10 +150,10 @@ impl Cache {
         let inner = Inner {
             disk,
             dir: dir.to_owned(),
-            books: Mutex::new(books),
+            books: Ordered::new(books),
             ids,
             slots_file,
-            cells: Mutex::default(),
+            cells: Ordered::default(),
             files: Mutex::default(),
             negative: Negative::new(),
             counters: Mutex::new(Counters::take(&counters)),
@@ -295,7 +306,7 @@ impl Inner {
             origin: origin.into(),
             name: name.into(),
             is_kept: origin.len() + name.len() <= NAMES_BYTES_MAX,
-            index: Mutex::new(None),
+            index: Ordered::new(None),
             weight: AtomicUsize::new(0),
             used: AtomicU64::new(0),
         });

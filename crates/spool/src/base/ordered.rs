@@ -8,68 +8,72 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 use std::time::{Duration, Instant};
 
-/// The order, outermost first. Locks of the same rank are never held together.
+/// The order of the spool's, outermost first. Locks of the same rank are never held together. Ranks below
+/// these are of locks that others hold while they use the spool, ranks above of those that nobody holds
+/// meanwhile.
 pub(crate) mod rank {
     /// `Spool::thread`: closing only.
-    pub const THREAD: u8 = 0;
+    pub const THREAD: u8 = 8;
     /// `Spool::packing_overview`: one pass of compressing at a time.
-    pub const PACKING_OVERVIEW: u8 = 1;
+    pub const PACKING_OVERVIEW: u8 = 9;
     /// `Spool::writer`: any thread that commits, expires, changes groups or buffers, repairs. Readers never
     /// take it.
-    pub const WRITER: u8 = 2;
+    pub const WRITER: u8 = 10;
     /// `SyncState::syncing`: a sync of everything, by `spool-sync` or by the thread that changes a buffer.
-    pub const SYNCING: u8 = 3;
+    pub const SYNCING: u8 = 11;
     /// Syncs of one place wait for one another: each volume's, the journal's.
-    pub const PLACE_SYNCING: u8 = 4;
+    pub const PLACE_SYNCING: u8 = 12;
     /// The same of the group file, which is synced before the journal.
-    pub const GROUPS_SYNCING: u8 = 5;
+    pub const GROUPS_SYNCING: u8 = 13;
     /// What is written of the group file.
-    pub const GROUPS_FILE: u8 = 6;
+    pub const GROUPS_FILE: u8 = 14;
     /// The writing side of history.
-    pub const HISTORY: u8 = 7;
+    pub const HISTORY: u8 = 15;
     /// A record of history that is being overwritten; readers that meet it take this lock too.
-    pub const REPLACING: u8 = 8;
+    pub const REPLACING: u8 = 16;
     /// One group's state, which readers take briefly.
-    pub const GROUP: u8 = 9;
+    pub const GROUP: u8 = 17;
     /// The blocks of a segment of overview.
-    pub const BLOCKS: u8 = 10;
+    pub const BLOCKS: u8 = 18;
     /// What the syncing thread is to do (`SyncState::wanted`).
-    pub const WANTED: u8 = 11;
+    pub const WANTED: u8 = 19;
     /// A volume's own tables, the journal's list of files.
-    pub const TABLES: u8 = 12;
+    pub const TABLES: u8 = 20;
     /// A class's samples for its dictionary.
-    pub const SAMPLES: u8 = 13;
+    pub const SAMPLES: u8 = 21;
     /// The threads that train dictionaries.
-    pub const TRAINING: u8 = 14;
+    pub const TRAINING: u8 = 22;
     /// Taken last, and briefly: the cached list of groups, a shard of reservations, those of `Follow`, what
     /// stopped the writer, the callbacks of durability (which take no lock of the spool).
-    pub const INNERMOST: u8 = 15;
+    pub const INNERMOST: u8 = 23;
 }
 
 /// A mutex of the given [`rank`].
 #[derive(Debug, Default)]
-pub(crate) struct Ordered<T, const RANK: u8>(Mutex<T>);
+pub struct Ordered<T, const RANK: u8>(Mutex<T>);
 
 impl<T, const RANK: u8> Ordered<T, RANK> {
+    /// One that guards `value`.
     pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 
+    /// Waits until nobody has it. All locks that this thread holds have a lower rank.
     pub fn lock(&self) -> OrderedGuard<'_, T, RANK> {
         let held = Held::take();
         OrderedGuard { guard: self.0.lock(), _held: held }
     }
 
-    /// `None` if it is taken.
+    /// `None` if it is taken. Whoever does not wait stands in nobody's way, whatever else it holds.
     pub fn try_lock(&self) -> Option<OrderedGuard<'_, T, RANK>> {
         let guard = self.0.try_lock()?;
-        Some(OrderedGuard { guard, _held: Held::take() })
+        Some(OrderedGuard { guard, _held: Held::note() })
     }
 }
 
 /// Access to what the mutex guards, until dropped.
 #[derive(Debug)]
-pub(crate) struct OrderedGuard<'a, T, const RANK: u8> {
+pub struct OrderedGuard<'a, T, const RANK: u8> {
     guard: MutexGuard<'a, T>,
     _held: Held<RANK>,
 }
@@ -107,7 +111,11 @@ impl<T, const RANK: u8> DerefMut for OrderedGuard<'_, T, RANK> {
 
 /// That this thread holds a lock of this rank.
 #[derive(Debug)]
-struct Held<const RANK: u8>;
+struct Held<const RANK: u8> {
+    /// It held none before.
+    #[cfg(debug_assertions)]
+    is_first: bool,
+}
 
 #[cfg(debug_assertions)]
 std::thread_local! {
@@ -126,22 +134,32 @@ impl<const RANK: u8> Held<RANK> {
             "a lock of rank {RANK} is taken inside one of rank {}",
             held.max(1).ilog2()
         );
-        HELD.set(held | Self::BIT);
-        Self
+        Self::note()
+    }
+
+    fn note() -> Self {
+        let held = HELD.replace(HELD.get() | Self::BIT);
+        Self { is_first: held & Self::BIT == 0 }
     }
 }
 
 #[cfg(debug_assertions)]
 impl<const RANK: u8> Drop for Held<RANK> {
     fn drop(&mut self) {
-        HELD.set(HELD.get() & !Self::BIT);
+        if self.is_first {
+            HELD.set(HELD.get() & !Self::BIT);
+        }
     }
 }
 
 #[cfg(not(debug_assertions))]
 impl<const RANK: u8> Held<RANK> {
     const fn take() -> Self {
-        Self
+        Self {}
+    }
+
+    const fn note() -> Self {
+        Self {}
     }
 }
 
@@ -161,6 +179,10 @@ mod tests {
         drop(held);
         let held = inner.lock();
         assert!(catch_unwind(AssertUnwindSafe(|| *outer.lock())).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| *sibling.lock())).is_err());
+        // Not waiting is allowed, and changes nothing.
+        drop(outer.try_lock().unwrap());
+        drop(sibling.try_lock().unwrap());
         assert!(catch_unwind(AssertUnwindSafe(|| *sibling.lock())).is_err());
         drop(held);
         assert_eq!(*outer.lock(), 1);

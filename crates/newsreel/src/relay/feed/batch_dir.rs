@@ -2,10 +2,11 @@
 //! is called and written.
 
 use super::queue::{Queue, Taken, Ticket};
+use super::rank;
 use crate::base::units::{about_size, grouped};
 use crate::config::PeerSend;
 use parking_lot::Mutex;
-use spool::{Disk, Key, Replacements};
+use spool::{Disk, Key, Ordered, Replacements};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -28,7 +29,7 @@ pub(super) struct Batches {
     /// Our path identity, so that batches of several sites do not meet in one directory.
     pub identity: String,
     /// Held while a run of batches is made, one at a time: none is passed before those that begin earlier.
-    pub making: Mutex<()>,
+    pub making: Ordered<(), { rank::MAKING }>,
     /// Held while a batch gets its name, and while one is removed.
     pub naming: Mutex<()>,
     /// An operator wants one now.
@@ -61,7 +62,7 @@ impl Batches {
         Self {
             dir: dir.to_owned(),
             identity: identity.to_owned(),
-            making: Mutex::default(),
+            making: Ordered::default(),
             naming: Mutex::default(),
             is_wanted: AtomicBool::new(false),
             is_full: AtomicBool::new(false),

@@ -1,11 +1,11 @@
 //! Up to where the journal has been handed to the peers that keep up.
 
-use parking_lot::Mutex;
-use spool::Mark;
+use super::rank;
+use spool::{Mark, Ordered};
 
 /// Moved by the hub alone, after everything before it is in the windows.
 #[derive(Debug, Default)]
-pub(super) struct Frontier(Mutex<Mark>);
+pub(super) struct Frontier(Ordered<Mark, { rank::FRONTIER }>);
 
 impl Frontier {
     pub fn mark(&self) -> Mark {

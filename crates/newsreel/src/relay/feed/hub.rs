@@ -8,9 +8,9 @@
 use super::frontier::Frontier;
 use super::offer::Offer;
 use super::peer::{Peer, Source};
+use super::rank;
 use super::recent::Recent;
-use parking_lot::Mutex;
-use spool::{Batch, Event, Mark, Spool, Start, Tail};
+use spool::{Batch, Event, Mark, Ordered, Spool, Start, Tail};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -35,8 +35,8 @@ pub(super) struct Hub {
     /// It reads the journal; else nobody may wait for it.
     is_reading: AtomicBool,
     /// By their numbers.
-    peers: Mutex<BTreeMap<u32, Arc<Peer>>>,
-    recent: Mutex<Recent>,
+    peers: Ordered<BTreeMap<u32, Arc<Peer>>, { rank::PEERS }>,
+    recent: Ordered<Recent, { rank::RECENT }>,
 }
 
 impl Hub {

@@ -31,6 +31,7 @@ mod outlet;
 mod pause;
 mod peer;
 mod queue;
+mod rank;
 mod recent;
 mod run;
 mod sendme;

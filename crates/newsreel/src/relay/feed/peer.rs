@@ -6,12 +6,13 @@ use super::order::{Order, Place, place_of};
 use super::outlet::Outlet;
 use super::pause::{now_ms, pause_ms};
 use super::queue::{Queue, Taken, Ticket, WINDOW_MAX};
+use super::rank;
 use crate::base::clock::unix_secs;
 use crate::base::counters::add;
 use crate::config::{FeedOrder, FeedStart, PeerSend};
 use crate::ingest::routing::Route;
 use parking_lot::Mutex;
-use spool::{Cursor, Deferrals, Mark, Spool, Start};
+use spool::{Cursor, Deferrals, Mark, Ordered, Spool, Start};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -118,8 +119,8 @@ pub(super) struct Peer {
     pub send: PeerSend,
     /// How articles leave.
     pub outlet: Outlet,
-    pub window: Mutex<Window>,
-    pub durable: Mutex<Durable>,
+    pub window: Ordered<Window, { rank::WINDOW }>,
+    pub durable: Ordered<Durable, { rank::DURABLE }>,
     pub no_check: Mutex<NoCheck>,
     pub counts: Counts,
     pub missed: Mutex<VecDeque<Box<[u8]>>>,
@@ -166,8 +167,8 @@ impl Peer {
             number: route.number,
             outlet: Outlet::of(&route.send, identity),
             send: route.send.clone(),
-            window: Mutex::new(window),
-            durable: Mutex::new(Durable { cursor, deferrals, is_dirty: false }),
+            window: Ordered::new(window),
+            durable: Ordered::new(Durable { cursor, deferrals, is_dirty: false }),
             no_check: Mutex::default(),
             counts: Counts::default(),
             missed: Mutex::default(),

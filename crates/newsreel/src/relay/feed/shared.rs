@@ -5,10 +5,11 @@ use super::headers_only::is_bodiless;
 use super::hub::Hub;
 use super::offer::Offer;
 use super::peer::Peer;
+use super::rank;
 use crate::ingest::Filer;
 use nntp_io::WireArticle;
 use parking_lot::Mutex;
-use spool::Spool;
+use spool::{Ordered, Spool};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,14 +22,14 @@ pub(super) struct Shared {
     /// Peers that speak ihave and sendme, by their names in lower case.
     pub speakers: Mutex<BTreeMap<String, Arc<Peer>>>,
     /// Held while a batch is packed: one at a time is in memory.
-    pub packing: Mutex<()>,
+    pub packing: Ordered<(), { rank::PACKING }>,
 }
 
 impl Shared {
     pub fn new(spool: Arc<Spool>, filer: Arc<Filer>) -> Self {
         let articles = Articles::new(spool.clone());
         let hub = Arc::new(Hub::new());
-        Self { spool, filer, articles, hub, speakers: Mutex::default(), packing: Mutex::default() }
+        Self { spool, filer, articles, hub, speakers: Mutex::default(), packing: Ordered::default() }
     }
 
     /// The article of an offer. Without one the offer needs nothing more; whether the peer has missed it is
