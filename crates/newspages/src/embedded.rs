@@ -147,6 +147,13 @@ pub fn decode(text: &[u8], encoding: Encoding, bytes_max: usize) -> Decoded {
     }
 }
 
+/// The sum that yEnc has of a file.
+fn crc32(octets: &[u8]) -> u32 {
+    let mut crc = flate2::Crc::new();
+    crc.update(octets);
+    crc.sum()
+}
+
 fn yenc(text: &[u8], bytes_max: usize) -> Decoded {
     let mut octets = Vec::with_capacity(text.len().min(bytes_max));
     let mut told: Option<(u64, Option<u32>)> = None;
@@ -174,7 +181,7 @@ fn yenc(text: &[u8], bytes_max: usize) -> Decoded {
     }
     octets.truncate(bytes_max);
     let is_whole = told.is_some_and(|(size, crc)| {
-        let sum = || crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, &octets) as u32;
+        let sum = || crc32(&octets);
         size == octets.len() as u64 && crc.is_none_or(|crc| crc == sum())
     });
     Decoded { octets, is_whole }
@@ -225,7 +232,7 @@ mod tests {
             }
             out.extend_from_slice(b"\r\n");
         }
-        let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, octets);
+        let crc = crc32(octets);
         out.extend_from_slice(format!("=yend size={} crc32={crc:08x}\r\n", octets.len()).as_bytes());
         out
     }

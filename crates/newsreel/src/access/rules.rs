@@ -55,7 +55,7 @@ fn reached(access: &Access, who: &AccessContext<'_>, tls: bool) -> bool {
         && access.tls.is_none_or(|wanted| wanted == tls)
 }
 
-fn is_user_of(access: &Access, user: Option<&User>) -> bool {
+pub(crate) fn is_user_of(access: &Access, user: Option<&User>) -> bool {
     let Some(user) = user else { return !access.names_users() };
     access.users.as_ref().is_none_or(|users| users.matches(user.name.as_bytes()))
         && (access.user_groups.is_empty()

@@ -7,6 +7,9 @@ use crate::access::users::prepared_password;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::io::{BufRead, IsTerminal, Read, Write};
 
+/// Fewest characters of a new password. RFC 8265 leaves that to us, NIST SP 800-63B section 5.1.1.1 has 8.
+const NEW_CHARACTERS_MIN: usize = 8;
+
 /// Longest line read, in bytes; longer than any password taken.
 const LINE_BYTES_MAX: u64 = 4096;
 
@@ -21,7 +24,17 @@ pub(super) fn ask_new(name: &str) -> Result<Vec<u8>, Failure> {
     if std::io::stdin().is_terminal() && line("Again: ")? != first {
         return Err(Failure::Usage("the two passwords differ; nothing was changed".into()));
     }
-    prepared(&first)
+    let new = prepared(&first)?;
+    // Octets that are no text count each.
+    let characters = str::from_utf8(&new).map_or(new.len(), |text| text.chars().count());
+    if characters < NEW_CHARACTERS_MIN {
+        let text = format!(
+            "a new password has at least {NEW_CHARACTERS_MIN} characters; some words in a row make a good one; \
+             nothing was changed"
+        );
+        return Err(Failure::Usage(text));
+    }
+    Ok(new)
 }
 
 fn prepared(typed: &[u8]) -> Result<Vec<u8>, Failure> {

@@ -2,12 +2,13 @@
 
 use super::locate::Where;
 use super::password;
-use super::screen::{Failure, say, say_json};
+use super::screen::{Failure, complain, say, say_json};
 use super::table::Columns;
 use crate::access::User;
+use crate::access::rules;
 use crate::access::users::{self, Credentials, EditError, Record, Table};
 use crate::base::clock::unix_secs;
-use crate::config::Config;
+use crate::config::{Access, Config};
 use clap::Subcommand;
 use netnews::date::format_nntp;
 use serde::Serialize;
@@ -15,7 +16,7 @@ use serde::Serialize;
 /// What may be typed behind `user`.
 #[derive(Debug, Subcommand)]
 pub(super) enum UserCommand {
-    /// Add a user
+    /// Add a user, whose password is asked for or read from standard input
     Add {
         /// The name
         name: String,
@@ -125,15 +126,32 @@ fn add(config: &Config, name: &str, group_names: &[String], no_password: bool) -
         return Err(Failure::Problem(there()));
     }
     let made = if no_password { None } else { Some(credentials(&password::ask_new(&name)?)?) };
+    let user = User { name: name.as_str().into(), groups };
     edit(config, |table| {
         if table.get(&name).is_some() {
             return Err(there());
         }
-        let user = User { name: name.as_str().into(), groups };
-        table.put(Record { user, changed: unix_secs(), credentials: made });
+        table.put(Record { user: user.clone(), changed: unix_secs(), credentials: made });
         Ok(())
     })?;
-    say(format_args!("{name} added"))
+    say(format_args!("{name} added"))?;
+    if let Some(hint) = gains_nothing(config, &user) {
+        complain(format_args!("newsreel: {hint}"));
+    }
+    Ok(())
+}
+
+/// Says it if nothing in the configuration is for this user.
+fn gains_nothing(config: &Config, user: &User) -> Option<String> {
+    let is_meant = |access: &Access| access.names_users() && rules::is_user_of(access, Some(user));
+    let is_peer = config.peers.iter().any(|peer| peer.user.as_deref() == Some(&*user.name));
+    (!is_peer && !config.access.iter().any(is_meant)).then(|| {
+        format!(
+            "{} gains nothing by logging in: no [[access]] section has users or user_groups that name this \
+             user, and no [[peer]] has; newsreel explain-config access.users shows how",
+            user.name
+        )
+    })
 }
 
 fn set(config: &Config, name: &str, group_names: &[String]) -> Result<(), Failure> {

@@ -21,18 +21,8 @@ pub fn list(spool: &Spool, sink: &mut Sink<'_>) -> bool {
     match spool.buffers() {
         Ok(all) => {
             for b in all {
-                sink(Reply::Buffer(BufferRow {
-                    name: b.config.name,
-                    class: b.class,
-                    path: b.config.path.display().to_string(),
-                    size_bytes: b.config.size_bytes,
-                    area_bytes: b.area_bytes,
-                    block_bytes: b.config.block_bytes,
-                    used_bytes: b.used_bytes,
-                    retired: b.config.retired,
-                    oldest_arrival: b.oldest_arrival,
-                    away: false,
-                }));
+                let row = row(&b.config, &b.class, (b.area_bytes, b.used_bytes));
+                sink(Reply::Buffer(BufferRow { oldest_arrival: b.oldest_arrival, ..row }));
             }
             true
         }
@@ -46,18 +36,24 @@ pub fn list(spool: &Spool, sink: &mut Sink<'_>) -> bool {
 /// Lists the buffers of a spool that is not open.
 pub fn list_of_closed(glance: &Glance, sink: &mut Sink<'_>) {
     for b in &glance.buffers {
-        sink(Reply::Buffer(BufferRow {
-            name: b.config.name.clone(),
-            class: b.class.clone(),
-            path: b.config.path.display().to_string(),
-            size_bytes: b.config.size_bytes,
-            area_bytes: b.area_bytes,
-            block_bytes: b.config.block_bytes,
-            used_bytes: b.used_bytes,
-            retired: b.config.retired,
-            oldest_arrival: None,
-            away: b.is_away,
-        }));
+        let row = row(&b.config, &b.class, (b.area_bytes, b.used_bytes));
+        sink(Reply::Buffer(BufferRow { away: b.is_away, ..row }));
+    }
+}
+
+/// What is said of a buffer that is there, and of which it is not known when its oldest article arrived.
+fn row(config: &BufferConfig, class: &str, (area_bytes, used_bytes): (u64, u64)) -> BufferRow {
+    BufferRow {
+        name: config.name.clone(),
+        class: class.to_owned(),
+        path: config.path.display().to_string(),
+        size_bytes: config.size_bytes,
+        area_bytes,
+        block_bytes: config.block_bytes,
+        used_bytes,
+        retired: config.retired,
+        oldest_arrival: None,
+        away: false,
     }
 }
 

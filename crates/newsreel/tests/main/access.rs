@@ -35,13 +35,13 @@ fn login(client: &mut Client, name: &str, password: &str) {
 fn fed() -> Server {
     let server = Server::start_with(with_access(FED));
     add_users(&server);
-    server.user(&["add", "feeder"], "secret\n").unwrap();
+    server.user(&["add", "feeder"], "secretive\n").unwrap();
     server
 }
 
 fn feed(server: &Server, articles: &[(&str, &str)]) {
     let mut client = server.client();
-    login(&mut client, "feeder", "secret");
+    login(&mut client, "feeder", "secretive");
     for (id, groups) in articles {
         client.send(format!("TAKETHIS {id}\r\n{}", article(id, groups, "text")));
         assert_eq!(client.line(), format!("239 {id}"));
@@ -58,7 +58,7 @@ fn peers_that_must_log_in_are_nobody_before() {
     client.send(format!("TAKETHIS <a@x.example>\r\n{}DATE\r\n", article("<a@x.example>", "misc.test", "x")));
     assert!(client.line().starts_with("480 "));
     assert!(client.line().starts_with("111 "));
-    login(&mut client, "feeder", "secret");
+    login(&mut client, "feeder", "secretive");
     assert!(client.ask("CAPABILITIES").starts_with("101 "));
     let capabilities = client.block();
     assert!(capabilities.contains(&"IHAVE".into()) && capabilities.contains(&"STREAMING".into()));
@@ -248,7 +248,7 @@ fn approving_and_posting_where_closed_are_rights() {
     let mut fred = server.client();
     login(&mut fred, "fred", "flintstone");
     let mut wilma = server.client();
-    login(&mut wilma, "wilma", "pebbles");
+    login(&mut wilma, "wilma", "pebblestone");
     let approved = "Approved: a@b.example\r\n";
     assert!(post(&mut fred, "local.moderated", approved).starts_with("441 You may not approve"));
     assert!(post(&mut wilma, "local.moderated", approved).starts_with("240 "));
@@ -281,7 +281,7 @@ fn connections_are_counted_by_address_and_by_user() {
             .starts_with("400 Too many connections of this user (at most ")
     );
     assert_eq!(clients[2].line_or_end(), None);
-    login(&mut more[0], "wilma", "pebbles");
+    login(&mut more[0], "wilma", "pebblestone");
     drop(clients.remove(0));
     // Those that were refused before may still be counted for their address, too.
     let logged_in = || {
@@ -314,7 +314,7 @@ fn posts_are_counted_by_the_hour() {
     login(&mut again, "fred", "flintstone");
     assert!(again.ask("POST").starts_with("440 Too many posts"));
     let mut wilma = server.client();
-    login(&mut wilma, "wilma", "pebbles");
+    login(&mut wilma, "wilma", "pebblestone");
     assert!(post(&mut wilma, "misc.test", "").starts_with("240 "));
 }
 
@@ -326,9 +326,9 @@ fn answers_keep_to_the_rate_and_others_are_not_held_up() {
          [[access]]\nfrom = \"all\"\n",
     ));
     add_users(&server);
-    server.user(&["add", "feeder"], "secret\n").unwrap();
+    server.user(&["add", "feeder"], "secretive\n").unwrap();
     let mut feeder = server.client();
-    login(&mut feeder, "feeder", "secret");
+    login(&mut feeder, "feeder", "secretive");
     let body = "0123456789".repeat(9_900);
     feeder.send(format!("TAKETHIS <big@x.example>\r\n{}", article("<big@x.example>", "misc.test", &body)));
     assert_eq!(feeder.line(), "239 <big@x.example>");
@@ -379,7 +379,7 @@ fn a_key_decides_whether_a_hidden_group_asks_for_a_login() {
         assert!(client.ask("LIST ACTIVE local.hidden").starts_with("215 "));
         assert!(client.block().is_empty(), "lists never name it");
         // Who has logged in is not asked again.
-        login(&mut client, "wilma", "pebbles");
+        login(&mut client, "wilma", "pebblestone");
         assert!(client.ask("GROUP local.hidden").starts_with("411 "), "{key}");
         login(&mut server.client(), "fred", "flintstone");
         let mut fred = server.client();

@@ -4,6 +4,7 @@
 
 use crate::client::Client;
 use crate::layers::{Authority, settings};
+use crate::operated::{Operated, complaints};
 use crate::running::Server;
 use crate::scram;
 use crate::tls::Site;
@@ -41,7 +42,7 @@ pub fn with_access(access: &'static str) -> impl Fn(String) -> String {
     }
 }
 
-/// The site with fred (flintstone) and wilma (pebbles, staff).
+/// The site with fred (flintstone) and wilma (pebblestone, staff).
 pub fn start() -> Server {
     let server = Server::start_with(with_access(ACCESS));
     add_users(&server);
@@ -50,7 +51,7 @@ pub fn start() -> Server {
 
 pub fn add_users(server: &Server) {
     assert_eq!(server.user(&["add", "fred"], "flintstone\n"), Ok("fred added\n".into()));
-    server.user(&["add", "wilma", "--group", "staff"], "pebbles\n").unwrap();
+    server.user(&["add", "wilma", "--group", "staff"], "pebblestone\n").unwrap();
 }
 
 pub fn plain(name: &str, password: &str) -> String {
@@ -183,12 +184,12 @@ fn without_users_there_is_nothing_to_log_in_to_and_the_first_user_is_noticed() {
     add_users(&server);
     assert!(client.ask("POST").starts_with("480 "));
     assert!(client.ask(&plain("fred", "flintstone")).starts_with("281 "));
-    server.user(&["passwd", "fred"], "rubble\n").unwrap();
+    server.user(&["passwd", "fred"], "rubblestone\n").unwrap();
     let mut client = server.client();
     assert!(client.ask(&plain("fred", "flintstone")).starts_with("481 "));
-    assert!(client.ask(&plain("fred", "rubble")).starts_with("281 "));
+    assert!(client.ask(&plain("fred", "rubblestone")).starts_with("281 "));
     server.user(&["remove", "fred"], "").unwrap();
-    assert!(server.client().ask(&plain("fred", "rubble")).starts_with("481 "));
+    assert!(server.client().ask(&plain("fred", "rubblestone")).starts_with("481 "));
 }
 
 #[test]
@@ -261,7 +262,7 @@ fn pipelined_commands_are_answered_in_order() {
     let codes: Vec<String> = (0..5).map(|_| client.line()[..3].to_owned()).collect();
     assert_eq!(codes, ["111", "381", "281", "211", "111"]);
     let mut client = server.client();
-    let response = plain("wilma", "pebbles").rsplit(' ').next().unwrap().to_owned();
+    let response = plain("wilma", "pebblestone").rsplit(' ').next().unwrap().to_owned();
     client.send(format!("AUTHINFO SASL PLAIN\r\n{response}\r\nGROUP local.hidden\r\n"));
     let codes: Vec<String> = (0..3).map(|_| client.line()[..3].to_owned()).collect();
     assert_eq!(codes, ["383", "281", "211"]);
@@ -302,6 +303,11 @@ fn the_command_line_refuses_what_makes_no_sense() {
     assert!(failure(&["add", "a b"], "x\n").contains("cannot be a user's name"));
     assert!(failure(&["add", "barney", "--group", "a b"], "x\n").contains("cannot be a group"));
     assert!(failure(&["add", "barney"], "\n").contains("1 to 512 bytes"));
+    assert!(
+        failure(&["add", "barney"], "\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\u{fc}\n")
+            .contains("at least 8 characters")
+    );
+    assert!(failure(&["passwd", "fred"], "seven c\n").contains("at least 8 characters"));
     assert!(failure(&["passwd", "barney"], "x\n").contains("there is no user `barney`"));
     assert!(failure(&["remove", "fred", "barney"], "").contains("nobody was removed"));
     assert!(failure(&["check", "fred"], "rubble\n").contains("wrong"));
@@ -316,4 +322,20 @@ fn the_command_line_refuses_what_makes_no_sense() {
         (rows.len(), rows[0]["name"].as_str(), rows[2]["password"].as_bool()),
         (3, Some("fred"), Some(false))
     );
+}
+
+#[test]
+fn a_user_whom_no_section_means_is_pointed_out() {
+    let site = Operated::new();
+    let added = |name: &str| {
+        let output = site.run_with(&["user", "add", name], b"flintstone\n");
+        assert!(output.status.success(), "{}", complaints(&output));
+        complaints(&output)
+    };
+    assert!(added("barney").contains("barney gains nothing by logging in: no [[access]] section"));
+    site.edit(|text| text + "\n[[peer]]\nname = \"p\"\naddresses = [\"192.0.2.1\"]\nuser = \"feeder\"\n");
+    assert_eq!(added("feeder"), "");
+    site.edit(|text| text + "\n[[access]]\nfrom = \"all\"\nusers = \"fred\"\nread = \"*\"\n");
+    assert_eq!(added("fred"), "");
+    assert!(added("wilma").contains("wilma gains nothing"));
 }

@@ -207,7 +207,7 @@ fn a_user_withdraws_and_supersedes_what_the_same_user_has_posted() {
         assert!(client.ask(&auth::plain(name, password)).starts_with("281 "));
         client
     };
-    let (mut fred, mut wilma) = (logged_in("fred", "flintstone"), logged_in("wilma", "pebbles"));
+    let (mut fred, mut wilma) = (logged_in("fred", "flintstone"), logged_in("wilma", "pebblestone"));
     let ids: Vec<_> =
         (0..2).map(|_| posted_id(&post(&mut fred, &headers("misc.test", ""), "mine"))).collect();
     let locks = head(&mut fred, &ids[0]).join("\n").matches("sha256:").count();

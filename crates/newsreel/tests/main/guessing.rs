@@ -38,7 +38,7 @@ fn an_address_is_locked_out_for_a_time() {
     }
     // Not even the right password is looked at, for nobody, by no way.
     for name in ["fred", "wilma"] {
-        let password = if name == "fred" { "flintstone" } else { "pebbles" };
+        let password = if name == "fred" { "flintstone" } else { "pebblestone" };
         let mut client = server.client();
         assert!(code(&mut client, name, password).starts_with("481 Too many failures, try again in "));
         let mut ask = |line: String| client.ask(&line);
@@ -118,7 +118,7 @@ fn sixty_guesses_at_sixty_names_are_locked_out_though_the_guesser_logs_in_betwee
         assert!(code(&mut server.client(), "fred", "flintstone").starts_with("281 "), "after {n} guesses");
     }
     assert_eq!(judged, 10);
-    assert!(code(&mut server.client(), "wilma", "pebbles").starts_with("481 Too many failures"));
+    assert!(code(&mut server.client(), "wilma", "pebblestone").starts_with("481 Too many failures"));
 }
 
 /// A program that knows barney, takes long for `slow`, and is wrong in its exit code for betty.

@@ -274,7 +274,7 @@ fn rights_to_approve_and_to_post_where_it_is_closed_are_the_users() {
         post(&mut client, &headers("local.moderated", ""), "b").starts_with("240 Queued for the moderator")
     );
     let mut client = server.client();
-    assert!(client.ask(&auth::plain("wilma", "pebbles")).starts_with("281 "));
+    assert!(client.ask(&auth::plain("wilma", "pebblestone")).starts_with("281 "));
     assert!(post(&mut client, &approved, "b").starts_with("240 Article received OK"));
     assert!(post(&mut client, &elsewhere, "b").starts_with("240 Article received OK"));
     assert!(post(&mut client, &headers("local.closed", ""), "b").starts_with("240 Article received OK"));

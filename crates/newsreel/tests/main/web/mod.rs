@@ -174,7 +174,7 @@ fn log_in(address: SocketAddr, name: &str, password: &str, next: &str) -> Answer
 /// The test site with a user, whom alone the figures are for.
 fn site_with_fred() -> (Server, SocketAddr) {
     let (server, address) = site("");
-    assert!(server.operate(&["user", "fred", "secret"]));
+    assert!(server.operate(&["user", "fred", "secretive"]));
     let section = "[[access]]\nfrom = \"all\"\nusers = \"fred\"\noperator = true\n\n[[access]]";
     let change =
         |text: String| text.replace("operator = true", "operator = false").replacen("[[access]]", section, 1);
@@ -186,7 +186,7 @@ fn site_with_fred() -> (Server, SocketAddr) {
 fn who_logs_in_sees_more_until_the_login_ends() {
     let (server, address) = site_with_fred();
     assert_eq!(get(address, "/metrics").status, 403);
-    let answer = log_in(address, "fred", "secret", "%2Foperator");
+    let answer = log_in(address, "fred", "secretive", "%2Foperator");
     assert_eq!((answer.status, answer.header("Location")), (303, Some("/operator")));
     let set = answer.header("Set-Cookie").unwrap();
     assert!(set.ends_with("; Path=/; HttpOnly; SameSite=Lax"), "{set}");
@@ -201,13 +201,13 @@ fn who_logs_in_sees_more_until_the_login_ends() {
     assert_eq!((gone.status, gone.header("Location")), (303, Some("/")));
     assert_eq!(get_with(address, "/metrics", &cookie).status, 403);
     // A new password ends what began with the old one.
-    let old = cookie_of(&log_in(address, "fred", "secret", "/")).unwrap();
+    let old = cookie_of(&log_in(address, "fred", "secretive", "/")).unwrap();
     assert_eq!(get_with(address, "/metrics", &format!("Cookie: {old}\r\n")).status, 200);
-    server.user(&["passwd", "fred"], "another\n").unwrap();
+    server.user(&["passwd", "fred"], "another one\n").unwrap();
     server.reload(|text| text).unwrap();
     assert_eq!(get_with(address, "/metrics", &format!("Cookie: {old}\r\n")).status, 403);
     // Who is no longer a user is logged in no longer.
-    let again = cookie_of(&log_in(address, "fred", "another", "/")).unwrap();
+    let again = cookie_of(&log_in(address, "fred", "another+one", "/")).unwrap();
     assert_eq!(get_with(address, "/metrics", &format!("Cookie: {again}\r\n")).status, 200);
     server.user(&["remove", "fred"], "").unwrap();
     server.reload(|text| text).unwrap();
@@ -230,12 +230,12 @@ fn a_wrong_password_is_refused_and_counted_like_one_of_authinfo() {
     for _ in 0..3 {
         log_in(address, "fred", "wrong", "/");
     }
-    let locked = log_in(address, "fred", "secret", "/");
+    let locked = log_in(address, "fred", "secretive", "/");
     assert_eq!(locked.status, 429);
     assert!(locked.header("Retry-After").unwrap().parse::<u32>().unwrap() > 3_000);
     // NNTP knows of it.
     let mut client = server.client();
-    client.send("AUTHINFO USER fred\r\nAUTHINFO PASS secret\r\n");
+    client.send("AUTHINFO USER fred\r\nAUTHINFO PASS secretive\r\n");
     client.line();
     assert!(client.line().starts_with("481 Too many failures"), "the same guard counts both");
     assert!(server.status()["logins"]["failed"].as_u64().unwrap() >= 2);
@@ -245,12 +245,12 @@ fn a_wrong_password_is_refused_and_counted_like_one_of_authinfo() {
 fn a_form_of_another_site_is_refused() {
     let (_server, address) = site_with_fred();
     let (token, cookie) = form_of(&get(address, "/login"));
-    let body = format!("user=fred&password=secret&next=/&form_token={token}");
+    let body = format!("user=fred&password=secretive&next=/&form_token={token}");
     let (other_token, other_cookie) = form_of(&get(address, "/login"));
     for (cookie, body, more, why) in [
         ("", body.as_str(), "", "no cookie"),
         (&other_cookie, &body, "", "the cookie of another browser"),
-        (&cookie, "user=fred&password=secret", "", "no token"),
+        (&cookie, "user=fred&password=secretive", "", "no token"),
         (&cookie, &body.replace(&token, &other_token), "", "a token of another browser"),
         (&cookie, &body, "Sec-Fetch-Site: cross-site\r\n", "the browser says so"),
     ] {
@@ -270,7 +270,7 @@ fn a_login_never_keeps_an_identifier_that_was_there_before() {
     let (_server, address) = site_with_fred();
     // An attacker's identifier, put into the browser of a victim, who then logs in.
     let (token, planted) = form_of(&get(address, "/login"));
-    let body = format!("user=fred&password=secret&next=/&form_token={token}");
+    let body = format!("user=fred&password=secretive&next=/&form_token={token}");
     let answer = post(address, "/login", &planted, &body, "");
     let cookie = cookie_of(&answer).unwrap();
     assert_ne!(cookie, planted);
@@ -284,7 +284,7 @@ fn no_line_of_a_request_becomes_a_header() {
     for next in
         ["%2Fa%0D%0ASet-Cookie:%20x=y", "https://evil.example/", "//evil.example", "%5C%5Cevil.example"]
     {
-        let answer = log_in(address, "fred", "secret", next);
+        let answer = log_in(address, "fred", "secretive", next);
         assert_eq!((answer.status, answer.header("Location")), (303, Some("/")), "{next}");
         assert!(answer.header("Set-Cookie").unwrap().starts_with("newsreel="), "{next}");
     }
@@ -305,7 +305,7 @@ fn passwords_are_taken_where_authinfo_takes_them() {
     let (token, cookie) = form_of(&page);
     assert!(page.header("Set-Cookie").unwrap().starts_with("__Host-newsreel="), "{page:?}");
     assert!(page.header("Set-Cookie").unwrap().ends_with("; Secure"), "{page:?}");
-    let body = format!("user=fred&password=secret&next=/&form_token={token}");
+    let body = format!("user=fred&password=secretive&next=/&form_token={token}");
     assert_eq!(post(address, "/login", &cookie, &body, "X-Forwarded-For: 127.0.0.9\r\n").status, 403);
     assert_eq!(post(address, "/login", &cookie, &body, told).status, 303);
 }
@@ -317,7 +317,7 @@ fn the_operators_page_is_for_whom_it_is_and_shows_what_there_is() {
     assert_eq!(stranger.status, 403);
     assert!(stranger.body.contains("/login?next=/operator") && !stranger.body.contains("text0"));
     assert!(get(address, "/").body.contains("site.example"));
-    let cookie = cookie_of(&log_in(address, "fred", "secret", "/operator")).unwrap();
+    let cookie = cookie_of(&log_in(address, "fred", "secretive", "/operator")).unwrap();
     let page = get_with(address, "/operator", &format!("Cookie: {cookie}\r\n"));
     assert_eq!((page.status, page.header("Content-Type")), (200, Some("text/html; charset=utf-8")));
     for shown in ["Nothing is wrong", "Buffer text0: 0 % holds articles, cycle 1", "peer.example", "32.0 MiB"]
