@@ -334,6 +334,44 @@ fn an_older_file_of_the_same_name_is_recognized() {
     assert_eq!(spool.verify(&()).findings, []);
 }
 
+/// A copy of the file in use is not taken for it if articles were written to it since.
+#[test]
+fn an_older_copy_of_a_buffer_is_recognized() {
+    let disk = SimDisk::new();
+    let config = config("/s", &[("a", 200_000), ("b", 200_000)]);
+    used(&disk, &config);
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let file = || shared.open(Path::new("/s/b.cyc"), Open::Existing).unwrap();
+    let mut copy = vec![0; usize::try_from(file().len().unwrap()).unwrap()];
+    file().read_at(&mut copy, 0).unwrap();
+    let put_back = |bytes: &[u8]| file().write_all_at(&[std::io::IoSlice::new(bytes)], 0).unwrap();
+    // A copy that lacks nothing is as good as the file.
+    put_back(&copy);
+    let (spool, _) = open(&shared, &config);
+    commit(&spool, &(20..40).map(|n| News::new(n, 2, 900)).collect::<Vec<_>>()).unwrap();
+    spool.close().unwrap();
+    drop(spool);
+    let mut newest = copy.clone();
+    file().read_at(&mut newest, 0).unwrap();
+    put_back(&copy);
+    let told = refused(&disk, &config);
+    assert!(told.contains("/s/b.cyc is a copy of buffer \"b\" from before, and lacks what was"), "{told}");
+    assert_eq!(found(&disk, &config), std::slice::from_ref(&told));
+    // As it says: either the newest one, or a rebuild from what there is.
+    put_back(&newest);
+    let (spool, _) = open(&shared, &config);
+    assert!((0..40).all(|n| fetch(&spool, &News::new(n, 2, 900).id).is_some()));
+    spool.close().unwrap();
+    drop(spool);
+    put_back(&copy);
+    assert_eq!(refused(&disk, &config), told);
+    rebuild(shared.clone(), config.clone(), &()).unwrap();
+    let (spool, _) = open(&shared, &config);
+    let left = (0..40).filter(|n| fetch(&spool, &News::new(*n, 2, 900).id).is_some()).count();
+    assert!((20..40).contains(&left), "{left}");
+    assert_eq!(spool.verify(&()).findings, []);
+}
+
 /// Two buffers, and the same without the second.
 fn two_and_one() -> (SpoolConfig, SpoolConfig) {
     let both = config("/s", &[("a", 40_000), ("b", 40_000)]);

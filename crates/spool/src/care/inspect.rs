@@ -71,6 +71,10 @@ fn look(disk: &Arc<dyn Disk>, config: &SpoolConfig, running: bool, seen: &mut In
     for (buffer, found) in config.buffers.iter().zip(&found) {
         let about = (seen.new, running);
         seen.noted(look_at_buffer(&**disk, buffer, found.as_ref(), about, &known));
+        // A server that runs may have taken a checkpoint since its header was read.
+        if let Some(found) = found.as_ref().filter(|_| !running) {
+            seen.noted(presence::check_age(buffer, found, checkpoint.as_ref()));
+        }
     }
     seen.noted(presence::check_trees(&**disk, config, &known));
     seen.problems.extend(look_for_twins(&**disk, config));

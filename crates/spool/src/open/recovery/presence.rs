@@ -104,6 +104,22 @@ pub(crate) fn check_known(
     )))
 }
 
+/// Refuses a copy of a buffer from before. A checkpoint is written when the headers with its write positions
+/// are durable, and nobody writes another one meanwhile. Where one of the two copies of a header is damaged,
+/// the other one may be of the checkpoint before.
+pub(crate) fn check_age(
+    buffer: &BufferConfig,
+    found: &Found,
+    checkpoint: Option<&Checkpoint>,
+) -> Result<(), SpoolError> {
+    let Some(header) = found.header.as_ref().filter(|_| !found.is_alone) else { return Ok(()) };
+    let mut saved = checkpoint.iter().flat_map(|c| &c.volumes);
+    match saved.any(|(v, _)| is_cnfs(v) && v.id == header.volume && header.head < v.head) {
+        true => Err(older_copy(buffer)),
+        false => Ok(()),
+    }
+}
+
 /// Refuses the directory of a class that is not the one in use.
 fn check_known_tree(class: &ClassConfig, header: &TreeHeader, known: &[VolumeRow]) -> Result<(), SpoolError> {
     let is_of_class = |v: &&VolumeRow| v.name == class.name && v.method == class.method as u8;
@@ -118,6 +134,16 @@ fn older(buffer: &BufferConfig) -> SpoolError {
     SpoolError::Unfit(format!(
         "{1} is an older file of buffer \"{0}\", not the one that is in use; put that one back, or run \
          `newsreel rebuild --without {0}` to go on with the articles of the older file instead",
+        buffer.name,
+        buffer.path.display()
+    ))
+}
+
+/// The buffer in use as it was some time ago.
+fn older_copy(buffer: &BufferConfig) -> SpoolError {
+    SpoolError::Unfit(format!(
+        "{1} is a copy of buffer \"{0}\" from before, and lacks what was written to it since; put the newest \
+         one back, or run `newsreel rebuild` to go on with what this one has",
         buffer.name,
         buffer.path.display()
     ))
@@ -230,7 +256,10 @@ pub(crate) fn check_all(
     for (buffer, found) in config.buffers.iter().zip(found) {
         match found {
             None => check(&**disk, buffer, &known)?,
-            Some(found) if without.is_none() => check_known(buffer, found, &known)?,
+            Some(found) if without.is_none() => {
+                check_known(buffer, found, &known)?;
+                check_age(buffer, found, checkpoint)?;
+            }
             Some(_) => {}
         }
     }
